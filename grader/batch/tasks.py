@@ -157,10 +157,9 @@ def grade_in_pool(task: HandinTask) -> Graded:
     watch = _Watch(STUCK_SECONDS)
     with contextlib.ExitStack() as held:
         held.callback(watch.end)  # ends a process that was stuck: what it observed is no evidence
-        make_way = _take_turn(task, held, watch)
+        _take_turn(task, held, watch)
 
         def on_step(step: Step) -> None:
-            make_way()
             watch.moved()
             process_pool.tell(step)
 
@@ -186,23 +185,14 @@ def _baselines(task: HandinTask) -> Sandbox | None:
     return _kept[0]
 
 
-def _take_turn(task: HandinTask, held: contextlib.ExitStack, watch: _Watch) -> Callable[[], None]:
-    """Wait for the GPU, where one is used; returns what makes way between two cases."""
+def _take_turn(task: HandinTask, held: contextlib.ExitStack, watch: _Watch) -> None:
+    """Choose a GPU, where one is used, and where something is to be timed wait until it's free."""
     if task.device == INTERPRETER:
-        return lambda: None
-    is_exclusive = task.needs_exclusive_gpu
-    gpu = locks.settle(is_exclusive)
-    with watch.waiting():
-        if is_exclusive:
-            held.enter_context(locks.exclusive(gpu))
-            return lambda: None
-        give_way = held.enter_context(locks.shared(gpu))
-
-    def make_way() -> None:
+        return
+    gpu = locks.settle(task.needs_exclusive_gpu)
+    if task.needs_exclusive_gpu:
         with watch.waiting():
-            give_way()
-
-    return make_way
+            held.enter_context(locks.exclusive(gpu))
 
 
 def given_up(task: HandinTask, reason: str) -> list[Result]:

@@ -120,6 +120,11 @@ class GpuRunner(Executor):
         """Whether the last case's tensors lay on the GPU for grader and worker both."""
         return self._memory.is_on_gpu
 
+    def run(self, case: Case) -> CaseResult:
+        """As Executor.run, under a shared lock: who times something has the GPU to itself."""
+        with locks.shared_on(self._sandbox.device):
+            return super().run(case)
+
     def fresh_worker(self) -> None:
         """Let the next case meet processes that have run nothing."""
         self._drop_worker()

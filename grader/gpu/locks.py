@@ -1,8 +1,8 @@
 """Locks on the GPUs of this machine: shared to check kernels, exclusive to time one.
 
-A process that checks kernels gives its shared lock back between two cases when another one wants
-the GPU exclusively. The locks are flock's, on files: they hold between all commands of one user,
-and end with the process that holds them, however it ends.
+A process that checks kernels holds its shared lock for a few cases at a time, and waits for the
+next one while another process wants the GPU exclusively. The locks are flock's, on files: they hold
+between all commands of one user, and end with the process that holds them, however it ends.
 
 A GPU has the name that CUDA_VISIBLE_DEVICES gives it. Commands that name the same GPU by its number
 and by its UUID don't keep each other out, and neither do those of two users; timing/watch.py
@@ -122,26 +122,20 @@ def here() -> str:
 
 
 @contextmanager
-def shared(name: str) -> Iterator[Callable[[], None]]:
-    """Hold a shared lock on a GPU. Yields a function that lets a waiting exclusive lock go first.
+def shared(name: str) -> Iterator[None]:
+    """Hold a shared lock on a GPU. Whoever waits for the exclusive one goes first.
 
     Nested in another lock of this process it changes nothing: the outermost one counts.
     """
     held = _held.setdefault(name, _Held())
     if held.shared is not None or held.times_exclusive:
-        yield lambda: None
+        yield
         return
     with _open(name, "turn") as turn, _open(name, "use") as use:
-
-        def make_way() -> None:
-            if not held.times_exclusive:
-                fcntl.flock(use, fcntl.LOCK_UN)
-                _share(turn, use)
-
         _share(turn, use)
         held.shared = use
         try:
-            yield make_way
+            yield
         finally:
             held.shared = None
 
@@ -188,13 +182,13 @@ def is_exclusive_on(device: str) -> bool:
 
 
 @contextmanager
-def shared_on(device: str) -> Iterator[Callable[[], None]]:
+def shared_on(device: str) -> Iterator[None]:
     """As `shared`, for this process's GPU; on another device nothing is locked."""
     if device != ON_GPU:
-        yield lambda: None
+        yield
         return
-    with shared(here()) as make_way:
-        yield make_way
+    with shared(here()):
+        yield
 
 
 @contextmanager

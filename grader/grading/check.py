@@ -1,7 +1,7 @@
 """The shared phase of a grade: is a task's result right, and how does it use memory?
 
-Many tasks are checked at a time, on one GPU too. Each holds the GPU's lock shared, and lets whoever
-times something in between two cases.
+Many tasks are checked at a time, on one GPU too. Cases that run there hold the GPU's lock shared;
+all others run without it, whatever is timed meanwhile.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from grader.cases.compare import Verdict
 from grader.evidence import MemoryEvidence, PartEvidence, VariantEvidence
 from grader.executors import cuda_build
 from grader.executors.runner import CaseResult, Compiled, Runner
+from grader.gpu import locks
 from grader.grading import memory_use, submitted
 from grader.grading.search import failure_of_compile, one_case, search_part, spread
 from grader.grading.session import Progress, Session, Step, unwatched
@@ -46,16 +47,14 @@ def check_parts(
     """Some parts of a task, named by dtype and size class; none where nothing was attempted."""
     if session.not_attempted(task):
         return ()
-    with session.share_gpu(on_step) as stepped:
-        checked = TaskCheck(session, task, stepped).parts(parts)
+    checked = TaskCheck(session, task, on_step).parts(parts)
     session.runners.close_variant(task)
     return tuple(checked)
 
 
 def check_part(session: Session, task: Task, dtype: str, size_class: str) -> PartEvidence:
     """One part of a task; its workers stay for the next one."""
-    with session.share_gpu() as stepped:
-        [part] = TaskCheck(session, task, stepped).parts([(dtype, size_class)])
+    [part] = TaskCheck(session, task).parts([(dtype, size_class)])
     return part
 
 
@@ -65,10 +64,9 @@ def check_case(session: Session, task: Task, case: Case) -> PartEvidence:
         return PartEvidence(case.dtype, "case", Status.policy_violation, failures=failures)
     space = replace(any_space(session, task, case.dtype), seed=case.seed)
     called = session.files.called
-    with session.share_gpu() as stepped:
-        return TaskCheck(session, task, stepped).by_each_runner(
-            (case.dtype, "case"), lambda runner, _: one_case(space, runner, case, called)
-        )
+    return TaskCheck(session, task).by_each_runner(
+        (case.dtype, "case"), lambda runner, _: one_case(space, runner, case, called)
+    )
 
 
 def check_memory(session: Session, task: Task, on_step: Progress = unwatched) -> MemoryEvidence:
@@ -77,9 +75,8 @@ def check_memory(session: Session, task: Task, on_step: Progress = unwatched) ->
     It says something of a task that is right only; whether it is, another process may still be
     finding out.
     """
-    with session.share_gpu(on_step) as stepped:
-        stepped(Step.at(task, "memory"))
-        evidence = _memory(session, task)
+    on_step(Step.at(task, "memory"))
+    evidence = _memory(session, task)
     session.runners.close_variant(task)
     return evidence
 
@@ -114,11 +111,11 @@ def _memory(session: Session, task: Task) -> MemoryEvidence:
 
 @dataclass(frozen=True)
 class TaskCheck:
-    """One task being checked, under a shared lock."""
+    """One task being checked."""
 
     session: Session
     task: Task
-    on_step: Progress
+    on_step: Progress = unwatched
 
     def parts(self, names: Sequence[tuple[str, str]]) -> list[PartEvidence]:
         """Check parts one after the other; each is compiled while the next one runs."""
@@ -189,8 +186,12 @@ class TaskCheck:
             self.on_step(replace(step, cases=cases))
 
         def observe(runner: Runner, is_right_by_plan: bool) -> PartEvidence:
-            chosen = self._chosen(space) if is_right_by_plan else None
-            return search_part(space, runner, effort, on_case, self.session.files.called, chosen)
+            called = self.session.files.called
+            if not is_right_by_plan:
+                return search_part(space, runner, effort, on_case, called)
+            with locks.shared_on(self.session.device):  # once for all of these few cases
+                chosen = self._chosen(space)
+                return search_part(space, runner, effort, on_case, called, chosen)
 
         part = self.by_each_runner((space.dtype, space.size_class), observe)
         timed_out[str(self.task)] += part.status is Status.timed_out

@@ -12,7 +12,7 @@ from grader.evidence import Evidence, VariantEvidence
 from grader.gpu import locks
 from grader.grading.check import EDGES_ON_A_GPU, check
 from grader.grading.measure import measure
-from grader.grading.parallel import checked_side_by_side, compiling_ahead, timed_on_each_gpu
+from grader.grading.parallel import checked_side_by_side, compiling_ahead
 from grader.grading.session import (
     PUBLIC_SEED,
     Options,
@@ -52,8 +52,8 @@ def grade(
     """Everything that can be observed about a submission on this machine.
 
     `only` holds names of exercises (`rmsnorm`) or variants (`rmsnorm/triton`). With `jobs`
-    processes, tasks are checked side by side; what needs a GPU for itself, timing above all, comes
-    after that, in this process, or, where there are several GPUs, in one for each of them.
+    processes, tasks are checked side by side, on all GPUs that there are. What needs a GPU for
+    itself, timing above all, comes after that, in this process, on the first of them.
     Ctrl-C ends it with the evidence of the tasks that were done, marked incomplete. Raises
     SubmissionError when the folder isn't there, ConfinementError where a sandbox is required and
     there is none.
@@ -86,8 +86,6 @@ def _observed(
             with compiling_ahead(session, tasks, checked):
                 for index, evidence in checked_side_by_side(session, tasks, jobs, on_step):
                     checked[index] = evidence
-        for index, evidence in timed_on_each_gpu(session, tasks, checked, on_step):
-            done[index] = evidence
         for index, task in enumerate(tasks):
             if index not in checked:
                 checked[index] = check(session, task, on_step)

@@ -46,13 +46,7 @@ def compile_ahead(session: Session, task: Task, is_over: Callable[[], bool]) -> 
     if task.variant.performance is None or task.variant.language != "triton":
         return
     if session.can_run(task):
-        with session.share_gpu() as stepped:
-
-            def is_over_by_now() -> bool:
-                stepped(Step.at(task, "timing"))
-                return is_over()
-
-            session.stopwatch.compile_ahead(task.exercise, task.variant, is_over_by_now)
+        session.stopwatch.compile_ahead(task.exercise, task.variant, is_over)
 
 
 def _performance(

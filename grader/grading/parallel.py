@@ -1,4 +1,4 @@
-"""One submission's tasks in processes side by side: checked, and on several GPUs timed.
+"""One submission's tasks checked in processes side by side, while what will be timed is compiled.
 
 What a process observes comes back to the one that grades. A process that is lost costs the task it
 worked on, not the others.
@@ -14,11 +14,11 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 
-from grader.evidence import MemoryEvidence, PartEvidence, PerformanceEvidence, VariantEvidence
+from grader.evidence import MemoryEvidence, PartEvidence, VariantEvidence
 from grader.gpu import locks
 from grader.grading import process_pool, schedule
 from grader.grading.check import check, check_memory, check_parts
-from grader.grading.measure import compile_ahead, is_timed, measure
+from grader.grading.measure import compile_ahead
 from grader.grading.schedule import Executor, InPool, Queue
 from grader.grading.session import Options, Progress, Session, Step
 from grader.spec import Exercise
@@ -26,7 +26,6 @@ from grader.spec.task import Task
 from grader.status import Status
 
 LOST = "the grader's own process was killed, twice: for want of memory?"
-LOST_TIMING = "the grader's own process was killed while it timed"
 
 
 @dataclass(frozen=True)
@@ -60,12 +59,11 @@ class Work:
     options: Options
     tasks: Sequence[Task]
     share: Share = Share(())
-    checked: VariantEvidence | None = None  # of a task to be timed
 
-    def session(self, owned: bool = False) -> Session:
-        """This process's session, opened once; on a GPU of its own where it is to be `owned`."""
+    def session(self) -> Session:
+        """This process's session, opened once."""
         if self.options.device == locks.ON_GPU:  # before anything here uses CUDA
-            _settle(owned)
+            locks.settle(False)
         if not _opened:
             session = Session(self.submission, self.exercises, self.options, files=self.files)
             process_pool.at_end(session.close)
@@ -74,16 +72,6 @@ class Work:
 
 
 _opened: list[Session] = []  # in a process of a pool, which works for one grading: its session
-
-
-def _settle(owned: bool) -> None:
-    """Choose this process's GPU; where other commands own them all, one in turns with them."""
-    try:
-        locks.settle(owned)
-    except locks.GpuError:
-        if not owned:
-            raise
-        locks.settle(False)
 
 
 # --- checked --------------------------------------------------------------------------------------
@@ -203,57 +191,7 @@ def _shares_of_triton(index: int, task: Task) -> list[Share]:
     return [*(Share((index,), names) for names in by_dtype), *counting]
 
 
-# --- timed ----------------------------------------------------------------------------------------
-
-
-def timed_on_each_gpu(
-    session: Session,
-    tasks: Sequence[Task],
-    checked: Mapping[int, VariantEvidence],
-    on_step: Progress,
-) -> Iterator[tuple[int, VariantEvidence]]:
-    """What `measure` adds, where several GPUs can time; by place in `tasks`, as they come.
-
-    Each GPU has a process; what kills one of them costs its own task. Nothing where there is one
-    GPU, or one task to be timed.
-    """
-    timed = sorted(i for i, evidence in checked.items() if is_timed(tasks[i], evidence))
-    gpus = len(locks.visible()) if session.device == locks.ON_GPU else 1
-    if gpus < 2 or len(timed) < 2:
-        return
-    width = min(gpus, len(timed))
-    with process_pool.Pool(width) as processes:
-        executor = InPool(processes, width, measure_task, on_step)
-        yield from timed_by(executor, session, tasks, {i: checked[i] for i in timed})
-
-
-def timed_by(
-    executor: Executor[Work, VariantEvidence],
-    session: Session,
-    tasks: Sequence[Task],
-    checked: Mapping[int, VariantEvidence],
-) -> Iterator[tuple[int, VariantEvidence]]:
-    """What an executor's processes time of the tasks that are `checked`, by their places."""
-    work = _work(session)
-
-    def work_of(index: int) -> Work:
-        return replace(work, tasks=[tasks[index]], checked=checked[index])
-
-    queue = Queue(executor, work_of, tries=1)
-    queue.add(checked)
-    for ended in schedule.run([queue]):
-        if ended.is_lost:
-            lost = PerformanceEvidence(Status.grader_error, LOST_TIMING)
-            yield ended.job, replace(checked[ended.job], performance=lost)
-        else:
-            yield ended.job, ended.future.result()
-
-
-def measure_task(work: Work) -> VariantEvidence:
-    """In a process of a pool: one task timed, on a GPU of the process's own."""
-    [task] = work.tasks
-    assert work.checked is not None
-    return measure(work.session(owned=True), task, work.checked, process_pool.tell)
+# --- compiled ahead -------------------------------------------------------------------------------
 
 
 @contextlib.contextmanager

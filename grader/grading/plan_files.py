@@ -337,31 +337,26 @@ def _variant(
 def _parts(
     session: Session, bundle: Bundle, planned: PlannedVariant, task: Task, on_step: Progress
 ) -> Iterator[PartEvidence]:
-    """Every part of a task, under a shared lock."""
+    """Every part of a task."""
     here = {(part.dtype, part.size_class): part.cases for part in planned.parts}
     cases = {each.case: each for part in planned.parts for each in part.cases}
     sandbox = session.runners.sandbox_of("cuda")
-    with (
-        locks.shared_on("cuda") as make_way,
-        BundleRunner(sandbox, task, bundle, cases) as runner,
-    ):
+    with BundleRunner(sandbox, task, bundle, cases) as runner:
         for dtype, size_class in task.parts:
             on_step(Step.at(task, f"{dtype} {size_class}"))
             space = Space(task.exercise, task.variant, dtype, size_class, bundle.seed)
             given = {each.case for each in here.get((dtype, size_class), ())}
             chosen = [case for case in space.edges() if str(case) in given]  # no others are made
-            yield _part(space, runner, chosen, make_way)
+            yield _part(space, runner, chosen)
 
 
-def _part(
-    space: Space, runner: Runner, chosen: list[Case], on_case: Callable[[], None]
-) -> PartEvidence:
+def _part(space: Space, runner: Runner, chosen: list[Case]) -> PartEvidence:
     key = space.dtype, space.size_class
     if not chosen:
         reason = "the file has no case of it"
         return PartEvidence(*key, Status.not_measured, reason=reason)
     try:
-        return search_part(space, runner, _EFFORT, on_case, chosen=chosen)
+        return search_part(space, runner, _EFFORT, chosen=chosen)
     except Exception:
         reason = traceback.format_exc(limit=-6)
         return PartEvidence(*key, Status.grader_error, reason=reason)

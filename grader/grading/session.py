@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ import torch
 from grader.evidence import VariantEvidence
 from grader.executors import cuda_build
 from grader.executors.registry import RunnerOptions, Runners
-from grader.gpu import locks, machine
+from grader.gpu import machine
 from grader.gpu.devices import DeviceName
 from grader.grading.rules import Enforcement
 from grader.grading.search import Effort
@@ -193,17 +192,3 @@ class Session:
         for task in tasks:
             if task.variant.language == "cuda" and self.can_run(task):
                 self.runners.begin_building(task.variant.file)
-
-    @contextmanager
-    def share_gpu(self, on_step: Progress = unwatched) -> Iterator[Progress]:
-        """Hold the GPU's lock shared; at each step, who wants it exclusively is let in between.
-
-        Yields what to call at a step, which then calls `on_step`.
-        """
-        with locks.shared_on(self.device) as make_way:
-
-            def stepped(step: Step) -> None:
-                make_way()
-                on_step(step)
-
-            yield stepped

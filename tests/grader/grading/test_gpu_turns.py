@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import os
 import signal
 import time
+from pathlib import Path
 
 import pytest
 
+from grader.cases import Case, fixed_case
+from grader.cases.compare import Verdict
 from grader.evidence import PartEvidence, PerformanceEvidence, VariantEvidence
+from grader.executors.gpu import GpuRunner
+from grader.executors.runner import CaseResult
 from grader.gpu import locks, machine
 from grader.gpu.locks import GpuError
-from grader.grading import parallel, process_pool
-from grader.grading.check import TaskCheck, check
+from grader.grading import process_pool
+from grader.grading.check import check_part
 from grader.grading.measure import measure
-from grader.grading.schedule import InPool
-from grader.grading.session import Options, Session, Step, selected
+from grader.grading.session import Options, Session, Step
 from grader.sandbox import Sandbox
 from grader.sandbox.confinement import Level
 from grader.sandbox.sandbox import environment_of
@@ -69,8 +72,7 @@ def end(pid: int) -> None:
 def test_who_is_alone_is_so_within_itself_too():
     waited = []
     with locks.exclusive("0"):
-        with locks.exclusive("0", lambda: waited.append(1)), locks.shared("0") as make_way:
-            make_way()
+        with locks.exclusive("0", lambda: waited.append(1)), locks.shared("0"):
             assert not is_free() and not is_free(how=fcntl.LOCK_SH)
         assert not is_free(how=fcntl.LOCK_SH)
         assert is_free("1")
@@ -78,11 +80,10 @@ def test_who_is_alone_is_so_within_itself_too():
 
 
 def test_a_share_is_given_back_while_the_same_command_is_alone():
-    with locks.shared("0") as make_way:
+    with locks.shared("0"):
         assert is_free(how=fcntl.LOCK_SH) and not is_free()
         with locks.exclusive("0"):
             assert not is_free(how=fcntl.LOCK_SH)
-        make_way()
         assert is_free(how=fcntl.LOCK_SH) and not is_free()
     assert is_free()
 
@@ -111,8 +112,8 @@ def test_who_has_to_wait_is_told_once_and_then_has_its_turn(tmp_path):
 
 def test_where_kernels_run_on_no_gpu_there_are_no_turns(monkeypatch):
     monkeypatch.setenv(locks.VISIBLE, "")
-    with locks.exclusive_on("interpreter"), locks.shared_on("interpreter") as make_way:
-        make_way()
+    with locks.exclusive_on("interpreter"), locks.shared_on("interpreter"):
+        pass
     with pytest.raises(GpuError, match="there is no GPU here"), locks.exclusive_on("cuda"):
         pass
 
@@ -162,31 +163,36 @@ def test_a_grader_that_waits_for_the_gpu_says_so(session, monkeypatch, tmp_path)
     assert steps == ["timing", "waiting for the GPU"]
 
 
-@pytest.mark.parametrize("within", [False, True])
-def test_what_is_checked_makes_way_between_two_cases(session, monkeypatch, tmp_path, within):
-    begun, been = tmp_path / "begun", tmp_path / "been"
+def test_a_case_on_the_gpu_waits_for_whoever_times(monkeypatch):
+    """And while it runs, nobody gets the GPU exclusively."""
+    free: list[bool] = []
 
-    def measure_once() -> None:
-        wait_until(begun.exists)
-        with locks.exclusive("0"):
-            been.touch()
+    def ran(self: GpuRunner, case: Case, inputs: object) -> CaseResult:
+        free.append(is_free())
+        return CaseResult(case, Verdict(Status.passed))
 
-    def parts(self: TaskCheck, names) -> tuple[PartEvidence, ...]:
-        begun.touch()
-        assert not is_free()
-        deadline = time.monotonic() + SECONDS
-        while not been.exists():
-            assert time.monotonic() < deadline
-            self.on_step(Step("silu", "triton", "float32 ragged", 1))
-        return RIGHT.parts
+    monkeypatch.setattr(GpuRunner, "_result_of", ran)
+    task = Task(SILU, TRITON)
+    case = fixed_case(SILU, TRITON, {"n": 4, "dtype": "float32"}, 7)
+    runner = GpuRunner(Sandbox("cuda", Level.limits, native=True), task, Path("silu.py"), None)
+    assert runner.run(case).status is Status.passed
+    assert free == [False] and is_free()
 
-    monkeypatch.setattr(TaskCheck, "parts", parts)
-    measuring = child(measure_once)
-    with locks.shared("0") if within else contextlib.nullcontext(lambda: None) as make_way:
-        # Within a share, as in a class, it is that one which makes way.
-        seen = check(session, Task(SILU, TRITON), lambda step: make_way())
-    os.waitpid(measuring, 0)
-    assert seen.parts == RIGHT.parts and is_free()
+
+@pytest.mark.parametrize("status", [Status.passed, Status.not_measured])
+def test_the_few_cases_of_a_part_that_is_right_by_plan_have_one_turn(session, monkeypatch, status):
+    """What nothing is known of yet may have many cases: each of them has a turn of its own."""
+    by_plan, on_gpu, free = object(), object(), {}
+
+    def searched(space, runner, *_: object) -> PartEvidence:
+        free[runner] = is_free()
+        return PartEvidence("float32", "ragged", status)
+
+    monkeypatch.setattr(session.runners, "why_none", lambda variant: "")
+    monkeypatch.setattr(session.runners, "of", lambda task: [by_plan, on_gpu])
+    monkeypatch.setattr("grader.grading.check.search_part", searched)
+    assert check_part(session, Task(SILU, TRITON), "float32", "ragged").status is status
+    assert free == {by_plan: True, on_gpu: status is not Status.passed}
 
 
 def test_the_clock_takes_the_gpu_for_all_of_a_measurement(monkeypatch):
@@ -201,54 +207,6 @@ def test_the_clock_takes_the_gpu_for_all_of_a_measurement(monkeypatch):
     with pytest.raises(InterruptedError):
         clock.measure(candidate, 7, trusted=Sandbox("cuda", Level.limits))
     assert is_free()
-
-
-# --- several GPUs ---------------------------------------------------------------------------------
-
-
-def test_where_there_is_one_gpu_or_one_variant_nothing_is_timed_elsewhere(session, monkeypatch):
-    both = selected(EXERCISES, ["silu/triton", "rmsnorm/triton"])
-    asked: list[tuple[int, list[int]]] = []
-
-    def in_pool(executor, *given):
-        asked.append((executor.width, list(given[-1])))
-        return iter(())
-
-    def told(gpus: str, checked: dict[int, VariantEvidence]) -> list[int]:
-        monkeypatch.setenv(locks.VISIBLE, gpus)
-        list(parallel.timed_on_each_gpu(session, both, checked, lambda step: None))
-        return [index for _, timed in asked for index in timed]
-
-    monkeypatch.setattr(parallel, "timed_by", in_pool)
-    wrong = VariantEvidence(
-        "silu", "triton", "silu.py", parts=(PartEvidence("float32", "ragged", Status.crashed),)
-    )
-    assert told("0", {0: RIGHT, 1: RIGHT}) == []
-    assert told("0,1", {0: RIGHT, 1: wrong}) == []
-    assert told("0,1", {}) == []
-    assert told("0,1", {1: RIGHT, 0: RIGHT}) == [0, 1]
-    assert asked[-1][0] == 2  # a process for each GPU
-
-
-def test_variants_are_timed_in_processes_of_their_own():
-    """Over the interpreter, where each says that it needs a GPU."""
-    options = Options(device="interpreter")
-    tasks = selected(EXERCISES, ["silu/triton", "rmsnorm/triton"])
-    checked = {
-        index: VariantEvidence(each.exercise.name, each.variant.name, "", parts=RIGHT.parts)
-        for index, each in enumerate(tasks)
-    }
-    with (
-        Session(ROOT / "reference", EXERCISES, options) as session,
-        process_pool.Pool(2) as processes,
-    ):
-        executor = InPool(processes, 2, parallel.measure_task)
-        found = dict(parallel.timed_by(executor, session, tasks, checked))
-    for index, task in enumerate(tasks):
-        seen = found[index]
-        assert f"{seen.exercise}/{seen.variant}" == str(task)
-        assert seen.parts == RIGHT.parts
-        assert seen.performance.status is Status.not_measured
 
 
 # --- --gpus ---------------------------------------------------------------------------------------
