@@ -1,4 +1,4 @@
-"""One submission graded: its tasks checked many at a time, then timed one at a time on each GPU.
+"""One submission graded: its tasks checked many at a time, and timed one at a time.
 
 grade.grade(folder, exercises)             evidence on every task
 session.Session(folder, exercises)         one submission with all that it needs open

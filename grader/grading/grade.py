@@ -9,10 +9,10 @@ from typing import Any
 
 from grader.cases import gpu_memory
 from grader.evidence import Evidence, VariantEvidence
-from grader.gpu import locks
+from grader.grading import plan_files
 from grader.grading.check import EDGES_ON_A_GPU, check
 from grader.grading.measure import measure
-from grader.grading.parallel import checked_side_by_side, compiling_ahead
+from grader.grading.parallel import checked_side_by_side
 from grader.grading.session import (
     PUBLIC_SEED,
     Options,
@@ -52,8 +52,8 @@ def grade(
     """Everything that can be observed about a submission on this machine.
 
     `only` holds names of exercises (`rmsnorm`) or variants (`rmsnorm/triton`). With `jobs`
-    processes, tasks are checked side by side, on all GPUs that there are. What needs a GPU for
-    itself, timing above all, comes after that, in this process, on the first of them.
+    processes, tasks are checked side by side, on all GPUs that there are. What is right is timed as
+    soon as that is known, in this process, on the first of them.
     Ctrl-C ends it with the evidence of the tasks that were done, marked incomplete. Raises
     SubmissionError when the folder isn't there, ConfinementError where a sandbox is required and
     there is none.
@@ -76,26 +76,19 @@ def _observed(
     session: Session, tasks: Sequence[Task], jobs: int, on_step: Progress
 ) -> tuple[list[VariantEvidence], bool]:
     """The evidence on each task, and whether nobody interrupted."""
-    checked: dict[int, VariantEvidence] = {}
     done: dict[int, VariantEvidence] = {}
     complete = True
     try:
         if jobs > 1 and len(tasks) > 1:
-            if session.device == locks.ON_GPU:  # what takes seconds, meanwhile
-                session.stopwatch.begin()
-            with compiling_ahead(session, tasks, checked):
-                for index, evidence in checked_side_by_side(session, tasks, jobs, on_step):
-                    checked[index] = evidence
-        for index, task in enumerate(tasks):
-            if index not in checked:
-                checked[index] = check(session, task, on_step)
-            if index not in done:
-                done[index] = measure(session, task, checked[index], on_step)
+            session.stopwatch.begin()
+            for index, seen in checked_side_by_side(session, tasks, jobs, on_step):
+                plans = plan_files.documents_of(seen.plans) if seen.plans else None
+                done[index] = measure(session, tasks[index], seen.evidence, on_step, plans)
+        else:
+            for index, task in enumerate(tasks):
+                done[index] = grade_task(session, task, on_step)
     except KeyboardInterrupt:
         complete = False
-        if session.device != "cuda":  # nothing more is to be run for these
-            for index in checked.keys() - done.keys():
-                done[index] = measure(session, tasks[index], checked[index])
     return [done.get(i) or session.blank_evidence(task) for i, task in enumerate(tasks)], complete
 
 

@@ -6,7 +6,6 @@ anything else there meanwhile.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 from grader.evidence import PerformanceEvidence, VariantEvidence
@@ -39,14 +38,6 @@ def measure(
 def is_timed(task: Task, evidence: VariantEvidence) -> bool:
     """Whether a task's speed is to be measured, and known to be worth it: it is right."""
     return task.variant.performance is not None and evidence.correctness is Status.passed
-
-
-def compile_ahead(session: Session, task: Task, is_over: Callable[[], bool]) -> None:
-    """Compile what `measure` will time, while others check it; until `is_over`."""
-    if task.variant.performance is None or task.variant.language != "triton":
-        return
-    if session.can_run(task):
-        session.stopwatch.compile_ahead(task.exercise, task.variant, is_over)
 
 
 def _performance(

@@ -1,4 +1,4 @@
-"""One submission's tasks checked in processes side by side, while what will be timed is compiled.
+"""One submission's tasks checked in processes side by side; what will be timed is planned there.
 
 What a process observes comes back to the one that grades. A process that is lost costs the task it
 worked on, not the others.
@@ -6,8 +6,6 @@ worked on, not the others.
 
 from __future__ import annotations
 
-import contextlib
-import threading
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,9 +14,8 @@ from pathlib import Path
 
 from grader.evidence import MemoryEvidence, PartEvidence, VariantEvidence
 from grader.gpu import locks
-from grader.grading import process_pool, schedule
+from grader.grading import plan_files, process_pool, schedule
 from grader.grading.check import check, check_memory, check_parts
-from grader.grading.measure import compile_ahead
 from grader.grading.schedule import Executor, InPool, Queue
 from grader.grading.session import Options, Progress, Session, Step
 from grader.spec import Exercise
@@ -32,21 +29,30 @@ LOST = "the grader's own process was killed, twice: for want of memory?"
 class Share:
     """Some of the work: all there is to check of the tasks at `indices`, one after the other.
 
-    Or, of a single one, a few of its parts, or its use of memory.
+    Or, of a single one, a few of its parts, its use of memory, or its plans for the clock.
     """
 
     indices: tuple[int, ...]
     parts: tuple[tuple[str, str], ...] = ()
     counts: bool = False  # accesses to memory
+    plans: bool = False  # what will be timed
 
     @property
     def is_all(self) -> bool:
         """Whether there is no more to check of the tasks than this."""
-        return not self.parts and not self.counts
+        return not (self.parts or self.counts or self.plans)
 
     def pieces(self) -> Iterator[Share]:
         """What is to be done where the process is lost: each task alone, for one did it."""
         return (replace(self, indices=(index,)) for index in self.indices)
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What was observed of a task, and its plans for the clock: see plan_files.plans_to_time."""
+
+    evidence: VariantEvidence
+    plans: bytes = b""
 
 
 @dataclass(frozen=True)
@@ -79,7 +85,7 @@ _opened: list[Session] = []  # in a process of a pool, which works for one gradi
 
 def checked_side_by_side(
     session: Session, tasks: Sequence[Task], jobs: int, on_step: Progress
-) -> Iterator[tuple[int, VariantEvidence]]:
+) -> Iterator[tuple[int, Checked]]:
     """What `check` observes of each task, by its place in `tasks`, as they come.
 
     Exercises worth most, which take longest, come first, so that none of them is left for last.
@@ -91,15 +97,15 @@ def checked_side_by_side(
 
 
 def checked_by(
-    executor: Executor[Work, list[VariantEvidence]],
+    executor: Executor[Work, list[Checked]],
     session: Session,
     tasks: Sequence[Task],
     shares: Sequence[Share],
-) -> Iterator[tuple[int, VariantEvidence]]:
-    """The evidence of each task, once an executor has done all the shares of it."""
+) -> Iterator[tuple[int, Checked]]:
+    """What was observed of each task, once an executor has done all the shares of it."""
     work = _work(session)
     left = Counter(index for share in shares for index in share.indices)
-    observed: dict[int, list[VariantEvidence]] = defaultdict(list)
+    observed: dict[int, list[Checked]] = defaultdict(list)
 
     def work_of(share: Share) -> Work:
         return replace(work, tasks=[tasks[index] for index in share.indices], share=share)
@@ -109,30 +115,34 @@ def checked_by(
     for ended in schedule.run([queue]):
         share = ended.job
         if ended.is_lost:
-            evidence = [_lost(session, tasks[share.indices[0]], share)]
+            seen = [Checked(_lost(session, tasks[share.indices[0]], share))]
         else:
-            evidence = ended.future.result()
-        for index, each in zip(share.indices, evidence, strict=True):
+            seen = ended.future.result()
+        for index, each in zip(share.indices, seen, strict=True):
             left[index] -= 1
             observed[index].append(each)
             if not left[index]:
                 yield index, _joined(tasks[index], observed.pop(index))
 
 
-def check_share(work: Work) -> list[VariantEvidence]:
+def check_share(work: Work) -> list[Checked]:
     """In a process of a pool: what a share shows of each of its tasks."""
     session = work.session()
     if work.share.is_all:
-        return [check(session, task, process_pool.tell) for task in work.tasks]
+        return [Checked(check(session, task, process_pool.tell)) for task in work.tasks]
     [task] = work.tasks
     evidence = session.blank_evidence(task)
     if evidence.not_attempted:
-        return [evidence]
+        return [Checked(evidence)]
     process_pool.tell(Step.at(task))
-    if work.share.counts:  # whether or not it is right, which another process finds out
-        return [replace(evidence, memory=check_memory(session, task, process_pool.tell))]
+    # What is counted or planned may turn out to be wrong: another process finds that out.
+    if work.share.plans:
+        return [Checked(evidence, plan_files.plans_to_time(session, task, process_pool.tell))]
+    if work.share.counts:
+        memory = check_memory(session, task, process_pool.tell)
+        return [Checked(replace(evidence, memory=memory))]
     parts = check_parts(session, task, work.share.parts, process_pool.tell)
-    return [replace(evidence, parts=parts)]
+    return [Checked(replace(evidence, parts=parts))]
 
 
 def _work(session: Session) -> Work:
@@ -141,19 +151,24 @@ def _work(session: Session) -> Work:
     return Work(session.submission, files, session.exercises, session.options, ())
 
 
-def _joined(task: Task, observed: Sequence[VariantEvidence]) -> VariantEvidence:
-    """A task's evidence from that of its shares; of one that is wrong, memory is forgotten."""
-    parts = {(part.dtype, part.size_class): part for each in observed for part in each.parts}
+def _joined(task: Task, observed: Sequence[Checked]) -> Checked:
+    """What the shares of a task show together; of one that is wrong, the rest is forgotten."""
+    every = [each.evidence for each in observed]
+    parts = {(part.dtype, part.size_class): part for each in every for part in each.parts}
     ordered = tuple(parts[name] for name in task.parts if name in parts)
-    joined = replace(observed[0], parts=ordered, memory=None)
+    joined = replace(every[0], parts=ordered, memory=None)
     if joined.correctness is not Status.passed:
-        return joined
-    return replace(joined, memory=next((e.memory for e in observed if e.memory is not None), None))
+        return Checked(joined)
+    memory = next((each.memory for each in every if each.memory is not None), None)
+    plans = next((each.plans for each in observed if each.plans), b"")
+    return Checked(replace(joined, memory=memory), plans)
 
 
 def _lost(session: Session, task: Task, share: Share) -> VariantEvidence:
     """In place of what a process would have observed that was lost twice."""
     evidence = session.blank_evidence(task)
+    if share.plans:  # whoever times it plans it
+        return evidence
     if share.counts:
         return replace(evidence, memory=MemoryEvidence(Status.grader_error, LOST))
     names = share.parts or task.parts
@@ -166,9 +181,10 @@ def shared_out(tasks: Sequence[Task], device: str | None) -> list[Share]:
 
     Without a GPU each task is one process's work. On one, where checking is compiling, the dtypes
     of a task in Triton are checked side by side, each in all size classes: these have most of their
-    compiled kernels in common. Its accesses are counted by plan meanwhile: that takes an idle core,
-    and of a task that turns out to be wrong they are forgotten. The tasks in one file of CUDA C++
-    are one process's work: whoever gets one of them compiles it for all.
+    compiled kernels in common. What will be timed is planned and compiled meanwhile, and accesses
+    are counted: that takes idle cores, and of a task that turns out to be wrong it is forgotten.
+    The tasks in one file of CUDA C++ are one process's work: whoever gets one of them compiles it
+    for all. What is timed comes first, since nothing is timed twice at a time.
     """
     by_worth = _by_worth(tasks)
     if device != locks.ON_GPU:
@@ -181,48 +197,15 @@ def shared_out(tasks: Sequence[Task], device: str | None) -> list[Share]:
             shares[variant.file] = [replace(before, indices=(*before.indices, index))]
         else:
             shares[index] = _shares_of_triton(index, tasks[index])
-    # Counting comes when there is nothing else to begin with.
-    return sorted(chain.from_iterable(shares.values()), key=lambda share: share.counts)
+    ordered = sorted(shares.values(), key=lambda each: not any(share.plans for share in each))
+    return list(chain.from_iterable(ordered))
 
 
 def _shares_of_triton(index: int, task: Task) -> list[Share]:
     by_dtype = (tuple(n for n in task.parts if n[0] == dtype) for dtype in task.variant.dtypes)
+    timed = [Share((index,), plans=True)] if task.variant.performance is not None else []
     counting = [Share((index,), counts=True)] if task.variant.memory is not None else []
-    return [*(Share((index,), names) for names in by_dtype), *counting]
-
-
-# --- compiled ahead -------------------------------------------------------------------------------
-
-
-@contextlib.contextmanager
-def compiling_ahead(
-    session: Session, tasks: Sequence[Task], checked: Mapping[int, VariantEvidence]
-) -> Iterator[None]:
-    """Compile what will be timed, on a GPU, while nothing else is to do in this process.
-
-    What is `checked` by then and wrong will not be timed.
-    """
-    if session.device != locks.ON_GPU:
-        yield
-        return
-    over = threading.Event()
-
-    def compile_each() -> None:
-        for index in _by_worth(tasks):
-            evidence = checked.get(index)
-            if evidence is None or evidence.correctness is Status.passed:
-                with contextlib.suppress(Exception):  # it will be met again, and told, in time
-                    compile_ahead(session, tasks[index], over.is_set)
-
-    compiling = threading.Thread(target=compile_each, daemon=True)
-    compiling.start()
-    try:
-        yield
-    except BaseException:  # nobody waits: with its sandbox ends what it waits for
-        over.set()
-        raise
-    over.set()
-    compiling.join()
+    return [*timed, *(Share((index,), names) for names in by_dtype), *counting]
 
 
 def _by_worth(tasks: Sequence[Task]) -> list[int]:

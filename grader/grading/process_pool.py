@@ -35,6 +35,7 @@ Lost = pebble.ProcessExpired  # a future's exception where its process was kille
 T = TypeVar("T")
 
 MOST_BY_DEFAULT, MOST_BY_DEFAULT_ON_GPU = 4, 16
+CORES_TO_TIME = 2  # for each GPU: of whoever times there, and of the worker that is timed
 GPU_BYTES_EACH = 3 << 30  # a context of its own, its worker's, and the tensors of both
 PRELOADED = ["grader.grading.preloaded"]
 # The environment of a pool's processes, which are many on a GPU: one queue of work to it each, not
@@ -52,12 +53,13 @@ def default_jobs(gpu_bytes: int = 0, gpus: int = 1) -> int:
     """As many as there are cores to use, up to four: each needs some 1.5 GB of memory.
 
     Up to sixteen for each of some `gpus` that have `gpu_bytes`, if they fit there: most of the time
-    is the compiler's, and machines with a GPU have the memory.
+    is the compiler's, and machines with a GPU have the memory. Some cores stay free for the clock.
     """
-    most = MOST_BY_DEFAULT
+    cores, most = len(os.sched_getaffinity(0)), MOST_BY_DEFAULT
     if gpu_bytes:
-        most = gpus * max(1, min(MOST_BY_DEFAULT_ON_GPU, gpu_bytes // GPU_BYTES_EACH))
-    return min(len(os.sched_getaffinity(0)), most)
+        cores -= CORES_TO_TIME * gpus
+        most = gpus * min(MOST_BY_DEFAULT_ON_GPU, gpu_bytes // GPU_BYTES_EACH)
+    return max(1, min(cores, most))
 
 
 def expect() -> None:

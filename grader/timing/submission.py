@@ -6,7 +6,6 @@ sandboxes that serve all its variants, the staff's solutions, the roofs of the G
 
 from __future__ import annotations
 
-import contextlib
 import traceback
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
@@ -68,20 +67,6 @@ class Stopwatch:
             self.trusted.begin()
             if with_solutions:
                 self._staff[1].begin()
-
-    def compile_ahead(
-        self, exercise: Exercise, variant: Variant, is_over: Callable[[], bool]
-    ) -> None:
-        """Compile a variant's kernels for a later timing, until `is_over`; the cubins are kept.
-
-        Nothing is timed. An error is suppressed: it comes again when the variant is timed.
-        """
-        with contextlib.suppress(Exception):
-            candidate = self.planned(exercise, variant)
-            for case in cases_of(candidate.task, self._seed):
-                if is_over():
-                    return
-                candidate.prepare(case)
 
     def time(
         self,

@@ -37,7 +37,7 @@ def test_what_was_not_timed_on_a_gpu_is_told_with_its_reason(performance, lines)
     assert not is_right(replace(seen, performance=replace(performance, status=Status.crashed)))
 
 
-def test_the_parts_heard_of_last_before_the_timing_are_named_with_their_times(monkeypatch):
+def test_the_parts_heard_of_last_are_named_with_their_times(monkeypatch):
     watch = Watch()
     watch.started = 100.0
     for now, step in [
@@ -47,7 +47,7 @@ def test_the_parts_heard_of_last_before_the_timing_are_named_with_their_times(mo
         (104.0, Step("silu", "triton", "float32 ragged")),
         (109.0, Step("gemm", "triton_v4", "float16 aligned", cases=3)),
         (110.0, Step("silu", "triton", "timing")),
-        (111.0, Step("silu", "triton", "memory")),  # once something was timed
+        (111.0, Step("silu", "triton", "waiting for the GPU")),
     ]:
         monkeypatch.setattr(time, "monotonic", lambda now=now: now)
         watch(step)
@@ -55,3 +55,4 @@ def test_the_parts_heard_of_last_before_the_timing_are_named_with_their_times(mo
         "silu/triton float32 ragged: 4 to 4 s",
         "gemm/triton_v4 float16 aligned: 2 to 9 s",
     ]
+    assert watch.checked_by == 109.0 and watch.began == {("silu", "triton"): 110.0}

@@ -17,14 +17,16 @@ import pytest
 from grader import __main__ as command
 from grader.evidence import MemoryEvidence, PartEvidence, VariantEvidence
 from grader.executors.cuda_build import why_not
-from grader.grading import parallel, process_pool
+from grader.grading import parallel, plan_files, process_pool
 from grader.grading.grade import grade
+from grader.grading.parallel import Checked
 from grader.grading.process_pool import Lost, Pool
 from grader.grading.search import Effort
 from grader.grading.session import Options, Session, Step, selected
 from grader.spec import load_all
 from grader.spec.task import Task
 from grader.status import Status
+from grader.timing.measure import cases_of
 
 ROOT = Path(__file__).resolve().parents[3]
 EXERCISES = load_all()
@@ -189,7 +191,7 @@ class Scripted:
     def __exit__(self, *_: object) -> None: ...
 
     def submit(self, function, work: parallel.Work, on_message):
-        future: Future[list[VariantEvidence]] = Future()
+        future: Future[list[Checked]] = Future()
         [task] = work.tasks
         end = self.left[task.exercise.name].pop(0)
         if isinstance(end, KeyboardInterrupt):
@@ -197,7 +199,8 @@ class Scripted:
         if end is not None:
             future.set_exception(end)
         else:
-            future.set_result([VariantEvidence(task.exercise.name, task.variant.name, "")])
+            evidence = VariantEvidence(task.exercise.name, task.variant.name, "")
+            future.set_result([Checked(evidence)])
         return future
 
 
@@ -236,12 +239,13 @@ class Shares:
         self._losses = lost  # shares of a memory count, or of whole variants
         self._wrong = wrong  # a size class
 
-    def submit(self, work: parallel.Work) -> Future[list[VariantEvidence]]:
+    def submit(self, work: parallel.Work) -> Future[list[Checked]]:
         share = work.share
-        self.done.append("all" if share.is_all else "memory" if share.counts else "parts")
+        kind = "memory" if share.counts else "plans" if share.plans else "parts"
+        self.done.append("all" if share.is_all else kind)
         if share.is_all:
             self.together.append([each.variant.name for each in work.tasks])
-        future: Future[list[VariantEvidence]] = Future()
+        future: Future[list[Checked]] = Future()
         if self._losses and not share.parts:
             self._losses -= 1
             future.set_exception(Lost("killed"))
@@ -249,20 +253,21 @@ class Shares:
             future.set_result([self._evidence(task, share) for task in work.tasks])
         return future
 
-    def _evidence(self, task: Task, share: parallel.Share) -> VariantEvidence:
+    def _evidence(self, task: Task, share: parallel.Share) -> Checked:
         names = [("float32", task.variant.size_classes[0])] if share.is_all else share.parts
         statuses = {self._wrong: Status.wrong_values}
-        return VariantEvidence(
+        evidence = VariantEvidence(
             task.exercise.name,
             task.variant.name,
             task.variant.file,
             parts=tuple(PartEvidence(*n, statuses.get(n[1], Status.passed)) for n in names),
             memory=MemoryEvidence(Status.passed) if share.counts else None,
         )
+        return Checked(evidence, b"plans" if share.plans else b"")
 
 
 def shared_out_among(processes: Shares, device: str, *names: str):
-    """The shares of some variants, and the evidence on each of them."""
+    """The shares of some variants, and what was observed of each of them."""
     exercises = load_all()
     tasks = selected(exercises, names)
     assert len(tasks) == len(names)
@@ -271,14 +276,14 @@ def shared_out_among(processes: Shares, device: str, *names: str):
         # The last first: in what order they come is chance.
         seen = list(parallel.checked_by(processes, session, tasks, shares[::-1]))
     assert sorted(index for index, _ in seen) == list(range(len(tasks)))
-    for index, evidence in seen:
-        assert f"{evidence.exercise}/{evidence.variant}" == str(tasks[index])
-    return shares, [evidence for _, evidence in sorted(seen, key=lambda pair: pair[0])]
+    for index, each in seen:
+        assert f"{each.evidence.exercise}/{each.evidence.variant}" == str(tasks[index])
+    return shares, [each for _, each in sorted(seen, key=lambda pair: pair[0])]
 
 
 def shared_out(name: str, device: str, processes: Shares):
-    shares, [evidence] = shared_out_among(processes, device, name)
-    return shares, evidence
+    shares, [seen] = shared_out_among(processes, device, name)
+    return shares, seen.evidence
 
 
 def test_on_a_gpu_the_dtypes_of_a_triton_variant_are_shared_out_and_put_together_in_order():
@@ -320,7 +325,7 @@ def test_on_a_gpu_one_process_compiles_a_file_of_cuda_for_all_of_its_variants(de
     of_one_file = ("transpose/cuda_v1", "transpose/cuda_v3", "transpose/cuda_v4")
     names = (*of_one_file, "rmsnorm/cuda_vector", "transpose/triton_v4")
     shares, seen = shared_out_among(processes, device, *names)
-    assert [each.correctness for each in seen] == [Status.passed] * len(names)
+    assert [each.evidence.correctness for each in seen] == [Status.passed] * len(names)
     assert ["cuda_vector"] in processes.together
     # What is worth most comes first.
     assert (["cuda_v3", "cuda_v4", "cuda_v1"] in processes.together) is (device == "cuda")
@@ -332,7 +337,7 @@ def test_where_a_process_is_lost_its_variants_are_tried_again_one_by_one(times, 
     processes = Shares(lost=times)
     _, seen = shared_out_among(processes, "cuda", "transpose/cuda_v1", "transpose/cuda_v3")
     assert processes.together == [["cuda_v3", "cuda_v1"], ["cuda_v3"], ["cuda_v1"]]
-    statuses = [each.correctness for each in seen]
+    statuses = [each.evidence.correctness for each in seen]
     assert statuses.count(Status.grader_error) == failed
     assert statuses.count(Status.passed) == len(seen) - failed
 
@@ -352,6 +357,70 @@ def test_a_memory_count_lost_once_is_done_again_and_twice_is_the_graders_failure
     assert evidence.memory.status is expected and evidence.correctness is Status.passed
 
 
+def test_what_will_be_timed_is_planned_first_and_its_plans_come_back():
+    processes = Shares()
+    shares, seen = shared_out_among(processes, "cuda", "softmax/online", "rmsnorm/triton")
+    assert shares[0].plans and shares[0].indices == (1,)
+    assert [share.plans for share in shares].count(True) == 1  # the other one isn't timed
+    assert [share.indices for share in shares] == sorted(
+        (share.indices for share in shares), reverse=True
+    )
+    assert [each.plans for each in seen] == [b"", b"plans"]
+
+
+def test_the_plans_of_a_variant_that_is_wrong_are_forgotten():
+    _, [seen] = shared_out_among(Shares(wrong="ragged"), "cuda", "rmsnorm/triton")
+    assert seen.evidence.correctness is Status.wrong_values and not seen.plans
+
+
+def test_whoever_times_plans_by_itself_where_the_process_that_did_was_lost_twice():
+    _, [seen] = shared_out_among(Shares(lost=2), "cuda", "rmsnorm/triton")
+    assert seen.evidence.correctness is Status.passed and not seen.plans
+
+
+def test_what_is_right_is_timed_by_the_plans_that_another_process_made(monkeypatch):
+    """As soon as that is known, while others are checked."""
+    timed: list[tuple[str, object]] = []
+    part = PartEvidence("float32", "ragged", Status.passed)
+    evidence = VariantEvidence("silu", "triton", "silu.py", parts=(part,))
+
+    def checked(session, tasks, jobs, on_step):
+        yield 1, Checked(evidence, b"plans")
+        assert timed == [(str(tasks[1]), "plans")]
+        yield 0, Checked(evidence)
+
+    def measured(session, task, evidence, on_step, documents):
+        timed.append((str(task), documents))
+        return evidence
+
+    monkeypatch.setattr("grader.grading.grade.checked_side_by_side", checked)
+    monkeypatch.setattr("grader.grading.grade.measure", measured)
+    monkeypatch.setattr("grader.grading.plan_files.documents_of", bytes.decode)
+    assert grade(ROOT / "reference", EXERCISES, OPTIONS, only=ONLY, jobs=2).complete
+    assert [documents for _, documents in timed] == ["plans", None]
+
+
+def test_the_plans_of_what_is_timed_serve_the_clock():
+    task = next(task for task in selected(EXERCISES) if task.variant.performance is not None)
+    files = {task.variant.file: (ROOT / "reference" / task.variant.file).read_bytes()}
+    share = parallel.Share((0,), plans=True)
+    work = parallel.Work(ROOT / "reference", files, EXERCISES, OPTIONS, [task], share)
+    parallel._opened.clear()
+    try:
+        [made] = parallel.check_share(work)
+        documents = plan_files.documents_of(made.plans)
+        for case in cases_of(task, OPTIONS.seed):
+            assert documents.documents(case, ())
+        blank = replace(work, files={task.variant.file: b""})
+    finally:
+        parallel._opened.pop().close()
+    try:
+        [nothing] = parallel.check_share(blank)
+        assert not nothing.plans and nothing.evidence.not_attempted
+    finally:
+        parallel._opened.pop().close()
+
+
 def test_interrupted_side_by_side_it_keeps_what_is_done(monkeypatch):
     seen = graded(monkeypatch, silu=[KeyboardInterrupt()], copy_first_column=[KeyboardInterrupt()])
     assert not seen.complete
@@ -359,13 +428,14 @@ def test_interrupted_side_by_side_it_keeps_what_is_done(monkeypatch):
 
 
 def test_more_processes_than_cores_are_not_started_by_default(monkeypatch):
-    for cores, jobs in ((1, 1), (2, 2), (64, 4)):
+    for cores, jobs, beside_a_clock in ((1, 1, 1), (2, 2, 1), (8, 4, 6), (64, 4, 16)):
         monkeypatch.setattr(os, "sched_getaffinity", lambda _, cores=cores: set(range(cores)))
         assert process_pool.default_jobs() == jobs
-        assert process_pool.default_jobs(gpu_bytes=80 << 30) == min(cores, 16)
-        assert process_pool.default_jobs(gpu_bytes=8 << 30) == min(cores, 2)
+        assert process_pool.default_jobs(gpu_bytes=80 << 30) == beside_a_clock
+        assert process_pool.default_jobs(gpu_bytes=8 << 30) == min(beside_a_clock, 2)
         assert process_pool.default_jobs(gpu_bytes=2 << 30) == 1
-        assert process_pool.default_jobs(gpu_bytes=8 << 30, gpus=4) == min(cores, 8)
+    assert process_pool.default_jobs(gpu_bytes=80 << 30, gpus=4) == 56
+    assert process_pool.default_jobs(gpu_bytes=8 << 30, gpus=4) == 8
 
 
 @pytest.mark.parametrize(
