@@ -4,8 +4,9 @@
         [--evidence FILE]
 
 Variants are checked side by side (seconds of all processes together, and cases). What is right is
-timed meanwhile, one after the other. Checking ends with the parts named last. On a GPU the whole has a goal of 60 s, with
-imports, compiling and tuning: exit status 1 where it takes longer, and where something isn't right.
+timed meanwhile, one after the other. Checking ends with the parts named last. On a GPU the whole
+has a goal of 60 s, with imports, compiling and tuning: exit status 1 where it takes longer, and
+where something isn't right.
 """
 
 from __future__ import annotations
