@@ -1,7 +1,6 @@
-"""One submission's tasks in processes side by side: checked, and on several GPUs timed.
+"""One submission's tasks in parallel processes: checked, and timed on several GPUs.
 
-What a process observes comes back to the one that grades. A process that is lost costs the task it
-worked on, not the others.
+Evidence is returned to the grading process. A lost process costs only the task it worked on.
 """
 
 from __future__ import annotations
@@ -31,9 +30,9 @@ LOST_TIMING = "the grader's own process was killed while it timed"
 
 @dataclass(frozen=True)
 class Share:
-    """Some of the work: all there is to check of the tasks at `indices`, one after the other.
+    """Some of the checks: all of the tasks at `indices`, one after the other.
 
-    Or, of a single one, a few of its parts, or its use of memory.
+    Or, for a single task, some of its parts, or its use of memory.
     """
 
     indices: tuple[int, ...]
@@ -42,17 +41,17 @@ class Share:
 
     @property
     def is_all(self) -> bool:
-        """Whether there is no more to check of the tasks than this."""
+        """Whether the share has all checks of its tasks."""
         return not self.parts and not self.counts
 
     def pieces(self) -> Iterator[Share]:
-        """What is to be done where the process is lost: each task alone, for one did it."""
+        """The shares to retry after a lost process: each task alone, as one of them caused it."""
         return (replace(self, indices=(index,)) for index in self.indices)
 
 
 @dataclass(frozen=True)
 class Work:
-    """What a process of a pool is given: tasks of a submission, and what to observe of them."""
+    """A pool process's assignment: tasks of a submission, and what to observe of them."""
 
     submission: Path
     files: Mapping[str, bytes | str]
@@ -63,7 +62,7 @@ class Work:
     checked: VariantEvidence | None = None  # of a task to be timed
 
     def session(self, owned: bool = False) -> Session:
-        """This process's session, opened once; on a GPU of its own where it is to be `owned`."""
+        """This process's session, opened once; `owned` gives it a GPU of its own."""
         if self.options.device == locks.ON_GPU:  # before anything here uses CUDA
             _settle(owned)
         if not _opened:
@@ -73,11 +72,11 @@ class Work:
         return _opened[0]
 
 
-_opened: list[Session] = []  # in a process of a pool, which works for one grading: its session
+_opened: list[Session] = []  # a pool process's session; the process serves one grading
 
 
 def _settle(owned: bool) -> None:
-    """Choose this process's GPU; where other commands own them all, one in turns with them."""
+    """Choose this process's GPU; take turns with other commands where they hold all GPUs."""
     try:
         locks.settle(owned)
     except locks.GpuError:
@@ -92,9 +91,9 @@ def _settle(owned: bool) -> None:
 def checked_side_by_side(
     session: Session, tasks: Sequence[Task], jobs: int, on_step: Progress
 ) -> Iterator[tuple[int, VariantEvidence]]:
-    """What `check` observes of each task, by its place in `tasks`, as they come.
+    """The evidence of `check` on each task, by its place in `tasks`, as it arrives.
 
-    Exercises worth most, which take longest, come first, so that none of them is left for last.
+    Exercises worth most take longest, so they come first.
     """
     shares = shared_out(tasks, session.device)
     with process_pool.Pool(min(jobs, len(shares))) as processes:
@@ -108,7 +107,7 @@ def checked_by(
     tasks: Sequence[Task],
     shares: Sequence[Share],
 ) -> Iterator[tuple[int, VariantEvidence]]:
-    """The evidence of each task, once an executor has done all the shares of it."""
+    """The evidence of each task, once an executor has finished all its shares."""
     work = _work(session)
     left = Counter(index for share in shares for index in share.indices)
     observed: dict[int, list[VariantEvidence]] = defaultdict(list)
@@ -132,7 +131,7 @@ def checked_by(
 
 
 def check_share(work: Work) -> list[VariantEvidence]:
-    """In a process of a pool: what a share shows of each of its tasks."""
+    """Check a share of the tasks; runs in a pool process."""
     session = work.session()
     if work.share.is_all:
         return [check(session, task, process_pool.tell) for task in work.tasks]
@@ -141,20 +140,20 @@ def check_share(work: Work) -> list[VariantEvidence]:
     if evidence.not_attempted:
         return [evidence]
     process_pool.tell(Step.at(task))
-    if work.share.counts:  # whether or not it is right, which another process finds out
+    if work.share.counts:  # another process checks whether the task is right
         return [replace(evidence, memory=check_memory(session, task, process_pool.tell))]
     parts = check_parts(session, task, work.share.parts, process_pool.tell)
     return [replace(evidence, parts=parts)]
 
 
 def _work(session: Session) -> Work:
-    """What all work on a session's submission has in common, in other processes."""
+    """The common part of all work on a session's submission."""
     files = session.files.of(session.exercises.values())
     return Work(session.submission, files, session.exercises, session.options, ())
 
 
 def _joined(task: Task, observed: Sequence[VariantEvidence]) -> VariantEvidence:
-    """A task's evidence from that of its shares; of one that is wrong, memory is forgotten."""
+    """A task's evidence from that of its shares; a wrong task has no evidence on memory."""
     parts = {(part.dtype, part.size_class): part for each in observed for part in each.parts}
     ordered = tuple(parts[name] for name in task.parts if name in parts)
     joined = replace(observed[0], parts=ordered, memory=None)
@@ -164,7 +163,7 @@ def _joined(task: Task, observed: Sequence[VariantEvidence]) -> VariantEvidence:
 
 
 def _lost(session: Session, task: Task, share: Share) -> VariantEvidence:
-    """In place of what a process would have observed that was lost twice."""
+    """The evidence in place of a share whose process was lost twice."""
     evidence = session.blank_evidence(task)
     if share.counts:
         return replace(evidence, memory=MemoryEvidence(Status.grader_error, LOST))
@@ -174,13 +173,12 @@ def _lost(session: Session, task: Task, share: Share) -> VariantEvidence:
 
 
 def shared_out(tasks: Sequence[Task], device: str | None) -> list[Share]:
-    """How the work on the tasks is shared out, in the order in which it is to begin.
+    """The shares of the tasks' checks, in the order in which they are to begin.
 
-    Without a GPU each task is one process's work. On one, where checking is compiling, the dtypes
-    of a task in Triton are checked side by side, each in all size classes: these have most of their
-    compiled kernels in common. Its accesses are counted by plan meanwhile: that takes an idle core,
-    and of a task that turns out to be wrong they are forgotten. The tasks in one file of CUDA C++
-    are one process's work: whoever gets one of them compiles it for all.
+    Without a GPU, each task is one share. On a GPU, compiling takes most of the time. So each dtype
+    of a Triton task is a share, since its size classes have most compiled kernels in common, and
+    counting accesses, which needs no GPU, is another. Counts of a wrong task are dropped. All tasks
+    in one CUDA C++ file are one share, so that it is compiled once.
     """
     by_worth = _by_worth(tasks)
     if device != locks.ON_GPU:
@@ -193,7 +191,7 @@ def shared_out(tasks: Sequence[Task], device: str | None) -> list[Share]:
             shares[variant.file] = [replace(before, indices=(*before.indices, index))]
         else:
             shares[index] = _shares_of_triton(index, tasks[index])
-    # Counting comes when there is nothing else to begin with.
+    # Counting comes last, when no other share is waiting.
     return sorted(chain.from_iterable(shares.values()), key=lambda share: share.counts)
 
 
@@ -212,10 +210,10 @@ def timed_on_each_gpu(
     checked: Mapping[int, VariantEvidence],
     on_step: Progress,
 ) -> Iterator[tuple[int, VariantEvidence]]:
-    """What `measure` adds, where several GPUs can time; by place in `tasks`, as they come.
+    """The evidence of `measure`, by place in `tasks`, as it arrives; for several GPUs.
 
-    Each GPU has a process; what kills one of them costs its own task. Nothing where there is one
-    GPU, or one task to be timed.
+    Each GPU has a process; a killed one costs its own task. Yields nothing if there is one GPU, or
+    one task to time.
     """
     timed = sorted(i for i, evidence in checked.items() if is_timed(tasks[i], evidence))
     gpus = len(locks.visible()) if session.device == locks.ON_GPU else 1
@@ -233,7 +231,7 @@ def timed_by(
     tasks: Sequence[Task],
     checked: Mapping[int, VariantEvidence],
 ) -> Iterator[tuple[int, VariantEvidence]]:
-    """What an executor's processes time of the tasks that are `checked`, by their places."""
+    """The times of the tasks that are `checked`, by their places, from an executor's processes."""
     work = _work(session)
 
     def work_of(index: int) -> Work:
@@ -250,7 +248,7 @@ def timed_by(
 
 
 def measure_task(work: Work) -> VariantEvidence:
-    """In a process of a pool: one task timed, on a GPU of the process's own."""
+    """Time one task on a GPU of the process's own; runs in a pool process."""
     [task] = work.tasks
     assert work.checked is not None
     return measure(work.session(owned=True), task, work.checked, process_pool.tell)
@@ -260,9 +258,9 @@ def measure_task(work: Work) -> VariantEvidence:
 def compiling_ahead(
     session: Session, tasks: Sequence[Task], checked: Mapping[int, VariantEvidence]
 ) -> Iterator[None]:
-    """Compile what will be timed, on a GPU, while nothing else is to do in this process.
+    """Compile kernels for the later timing on a GPU, while this process would be idle.
 
-    What is `checked` by then and wrong will not be timed.
+    Tasks that are `checked` as wrong by then are left out.
     """
     if session.device != locks.ON_GPU:
         yield
@@ -273,14 +271,14 @@ def compiling_ahead(
         for index in _by_worth(tasks):
             evidence = checked.get(index)
             if evidence is None or evidence.correctness is Status.passed:
-                with contextlib.suppress(Exception):  # it will be met again, and told, in time
+                with contextlib.suppress(Exception):  # the timing raises and reports it again
                     compile_ahead(session, tasks[index], over.is_set)
 
     compiling = threading.Thread(target=compile_each, daemon=True)
     compiling.start()
     try:
         yield
-    except BaseException:  # nobody waits: with its sandbox ends what it waits for
+    except BaseException:  # ends what the thread waits for: the session's sandbox closes
         over.set()
         raise
     over.set()
@@ -288,6 +286,6 @@ def compiling_ahead(
 
 
 def _by_worth(tasks: Sequence[Task]) -> list[int]:
-    """Their places: exercises worth most first, and in each the variants worth most."""
+    """The tasks' places, by the worth of the exercise and then of the variant, highest first."""
     worth = [(task.exercise.max_points, task.variant.max_points) for task in tasks]
     return sorted(range(len(tasks)), key=worth.__getitem__, reverse=True)
