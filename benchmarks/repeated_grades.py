@@ -155,9 +155,9 @@ def verdicts(found: list[Subject]) -> list[str]:
     """What is not as it must be, a line each."""
     wrong = []
     for each in found:
-        calm = [p for name in ("alone", "cpu") for p in each.points.get(name, [])]
-        if len(set(calm)) > 1 or {"not measured", NOISY} & {*calm}:
-            wrong.append(f"{each.name}: expected the same points each time, got {_counted(calm)}")
+        idle = [p for name in ("alone", "cpu") for p in each.points.get(name, [])]
+        if len(set(idle)) > 1 or {"not measured", NOISY} & {*idle}:
+            wrong.append(f"{each.name}: expected the same points each time, got {_counted(idle)}")
         if {*each.points.get("gpu", [])} - {NOISY}:
             told = _counted(each.points["gpu"])
             wrong.append(f"{each.name}: expected {NOISY!r} beside a loaded GPU, got {told}")

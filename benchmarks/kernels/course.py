@@ -1,4 +1,4 @@
-"""A case from its inputs to its times: made, checked, raced."""
+"""A case from its inputs to its times: made, checked, timed."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def outcome(
     contenders = {name: _contender(call, buffers) for name, call in calls.items()}
     for each in contenders.values():
         each.warm_up()
-    times, stretch = rounds.race(contenders, effort or Effort(), seed)
+    times, stretch = rounds.time_in_rounds(contenders, effort or Effort(), seed)
     found = Outcome(case, moved, flops, times, checked, missing, stretch, sets)
     del contenders, buffers, calls
     gc.collect()

@@ -88,7 +88,7 @@ class Contender:
         self._kept[at] = self._turn(at)
 
 
-def race(
+def time_in_rounds(
     contenders: Mapping[str, Contender], effort: Effort, seed: int
 ) -> tuple[dict[str, list[float]], int]:
     """Microseconds per call by contender, a value for each round; and the calls of a stretch."""

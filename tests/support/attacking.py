@@ -40,7 +40,7 @@ from tests.support.attacks import (
 from tests.support.canaries import Canaries
 
 SEED = 7
-BREACH = "BREACH"  # what an attack says when it got where it must not
+ESCAPED = "ESCAPED"  # the message of an attack that succeeded
 # Enough calls for what is honest at first, little time for what comes after a failure.
 BRIEF = Effort(
     edges=8,
@@ -376,13 +376,13 @@ def _grade_cuda(
 
 
 def _leaks(part: PartEvidence, canaries: Canaries) -> Iterator[str]:
-    """Secrets in the evidence, and successes that the attack boasts of."""
+    """Secrets in the evidence, and the message of a success."""
     variant = VariantEvidence("x", "y", "z", parts=(part,))
     text = to_json(Evidence(submission="x", seed=SEED, variants=(variant,)))
     if canaries.token in text:
         yield "a secret is in the evidence"
-    if BREACH in text:
-        said = text[text.index(BREACH) :].partition("\\n")[0].partition('"')[0]
+    if ESCAPED in text:
+        said = text[text.index(ESCAPED) :].partition("\\n")[0].partition('"')[0]
         yield f"it says {said[:100]}"
 
 

@@ -46,7 +46,7 @@ variants:
   extra: {file: silu.py, entry: silu_extra, dtypes: [float32], bonus: true, points: {ragged: 5}}
 """
 CASE = "n=33554432 dtype=float32 seed=7"
-HOSTILE = (
+UNTRUSTED = (
     "=HYPERLINK(1)\n```\n# <script>alert(1)</script> [link](https://evil.example) | "
     "![x](https://evil.example/x.png) `` ` @everyone www.evil.example \x1b[2J \x00 {{ 7*7 }} ~~~"
 )

@@ -9,7 +9,7 @@ import numpy as np
 
 from .floats import computed, from_bits, stored, to_bits, width_of
 from .ir import Op
-from .places import lanes_mask, places, tell, write
+from .places import elements_mask, places, tell, write
 from .poison import Poison, report, some
 from .rectangles import Tensor, rectangle, span
 from .registry import Run, operation
@@ -61,7 +61,7 @@ def load(op: Op) -> Run:
 
     def run(state: State, frame: Frame) -> None:
         addresses, inside = _block(op, frame.values[op.operands[0]], width)
-        mask = lanes_mask(state, inside, len(shape))
+        mask = elements_mask(state, inside, len(shape))
         parts = places(state, op, "load", addresses, mask, width)
         if state.execution.observers:
             tell(state, op, "load", width, addresses, mask, shape)
@@ -86,7 +86,7 @@ def store(op: Op) -> Run:
     def run(state: State, frame: Frame) -> None:
         pointer, value = (frame.values[slot] for slot in op.operands[:2])
         addresses, inside = _block(op, pointer, width)
-        mask = lanes_mask(state, inside, len(shape))
+        mask = elements_mask(state, inside, len(shape))
         poison = frame.poison.get(op.operands[1])
         if poison is not None:
             report(state, poison, op, mask, addresses, width)

@@ -24,13 +24,13 @@ class Access:
     kind: str  # "load", "store" or "atomic"
     width: int  # bytes of an element
     addresses: np.ndarray  # int64
-    active: np.ndarray | None  # bool of shape (programs, *block); None: every lane
+    active: np.ndarray | None  # bool of shape (programs, *block); None: every element
     programs: np.ndarray  # int64, linear program numbers
     stored: np.ndarray | None = None  # the bits that a store writes, unsigned, (programs, *block)
     block: tuple[int, ...] = ()
 
     def full(self) -> np.ndarray:
-        """The addresses of all lanes of all programs, as a view that mustn't be written to."""
+        """The addresses of all elements of all programs, as a view that mustn't be written to."""
         return np.broadcast_to(self.addresses, (len(self.programs), *self.block))
 
 

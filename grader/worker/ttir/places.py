@@ -18,7 +18,7 @@ from .state import State
 class Places:
     """Elements of one buffer. `index` has the shape of the addresses, or axes of length 1.
 
-    `chosen` says which lanes access memory, None: all. Lanes that don't have any valid index.
+    `chosen` says which elements access memory, None: all. Others don't have any valid index.
     """
 
     buffer: Buffer
@@ -30,7 +30,7 @@ class Places:
         return np.take(self.buffer.view(dtype), self.index)
 
 
-def lanes_mask(state: State, mask: np.ndarray | None, rank: int) -> np.ndarray | None:
+def elements_mask(state: State, mask: np.ndarray | None, rank: int) -> np.ndarray | None:
     """The mask of an access, without programs that aren't active; None where it is all set."""
     active = state.active_as(rank)
     if mask is None:
@@ -158,7 +158,7 @@ def write(
     mask: np.ndarray | None,
     block: tuple[int, ...],
 ) -> None:
-    """Write bits to memory at addresses. Of two lanes that write one element the later one does."""
+    """Write bits to memory at addresses. Of two writes to one address, the later one stays."""
     width = width_of(kind)
     parts = places(state, op, "store", addresses, mask, width)
     if state.execution.observers:

@@ -9,7 +9,7 @@ from .errors import MalformedIR
 from .floats import from_bits, stored, to_bits, width_of
 from .ir import Op
 from .loading import load
-from .places import lanes_mask, places, tell, write
+from .places import elements_mask, places, tell, write
 from .poison import check, report
 from .registry import Run, control_flow, operation
 from .state import Frame, State
@@ -39,7 +39,7 @@ def _store(op: Op) -> Run:
 
     def run(state: State, frame: Frame) -> None:
         addresses, value = frame.values[pointer], frame.values[source]
-        mask = lanes_mask(state, frame.values[rest[0]] if rest else None, len(block))
+        mask = elements_mask(state, frame.values[rest[0]] if rest else None, len(block))
         poison = frame.poison.get(source)
         if poison is not None:
             report(state, poison, op, mask, addresses, width_of(kind))
@@ -58,7 +58,7 @@ def _poll(op: Op) -> Run:
 
     def matches(state: State, frame: Frame) -> np.ndarray:
         addresses = frame.values[pointer]
-        mask = lanes_mask(state, None, len(block.shape))
+        mask = elements_mask(state, None, len(block.shape))
         parts = places(state, op, "load", addresses, mask, width)
         wanted = frame.values[expected]
         shape = (state.programs, *block.shape)
@@ -82,7 +82,7 @@ def _poll(op: Op) -> Run:
                 raise MalformedIR("a program that waits")
             yield
         if state.execution.observers:
-            addresses, mask = frame.values[pointer], lanes_mask(state, None, len(block.shape))
+            addresses, mask = frame.values[pointer], elements_mask(state, None, len(block.shape))
             tell(state, op, "atomic", width, addresses, mask, block.shape)
         frame.put([out], [(same, None)])
 

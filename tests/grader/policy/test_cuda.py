@@ -453,7 +453,7 @@ def test_every_violation_of_a_file_is_told() -> None:
     assert "silu.cu:12: fork is a service of the system" in failure.detail
 
 
-HOSTILE = {
+UNTRUSTED = {
     "braces": "{" * 50_000,
     "closing": "}" * 50_000,
     "parentheses": "f" + "(" * 50_000,
@@ -484,9 +484,9 @@ HOSTILE = {
 }
 
 
-@pytest.mark.parametrize("name", HOSTILE)
-def test_a_hostile_text_ends_in_a_list(name: str) -> None:
-    assert isinstance(check(HOSTILE[name]), list)
+@pytest.mark.parametrize("name", UNTRUSTED)
+def test_an_untrusted_text_ends_in_a_list(name: str) -> None:
+    assert isinstance(check(UNTRUSTED[name]), list)
 
 
 WORDS = [

@@ -251,7 +251,7 @@ def test_a_new_plan_is_timed_anew(of):
     ["", "{}", "[]", '{"nanoseconds": true}', '{"nanoseconds": 1.5}', '{"nanoseconds": -1}',
      '{"nanoseconds": "9"}', f'{{"nanoseconds": {1 << 62}}}', '{"nanoseconds": NaN}', "\x00"],
 )  # fmt: skip
-def test_a_time_that_makes_no_sense_is_a_strangers_word(of, text):
+def test_an_impossible_time_is_an_error_of_the_worker(of, text):
     worker, timed = of()
     worker.answers[Operation.replay] = Reply(9, Code.ok, text)
     with pytest.raises(TimingFailed, match="tells of no time") as caught:
