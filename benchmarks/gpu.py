@@ -27,7 +27,7 @@ PYTHON = sys.executable
 COPIES = "{jobs}"
 # Where a step is cut off, its output says what had passed by then, and why what failed did.
 PYTEST = [PYTHON, "-m", "pytest", "-v", "--tb=short", "--durations=12", "-m", "gpu"]
-PYTEST += ["-p", "benchmarks.told_at_once", "-n", COPIES, "--dist", "worksteal"]
+PYTEST += ["-p", "benchmarks.failures_at_once", "-n", COPIES, "--dist", "worksteal"]
 
 
 @dataclass(frozen=True)

@@ -118,7 +118,7 @@ def installed(path: Iterable[str] | None = None) -> dict[str, str]:
 
 
 def _line(wrong: dict[Requirement, str]) -> str:
-    each = [f"{name} {least} or newer, {what}" for (name, least), what in wrong.items()]
+    each = [f"{name} {least} or newer, {reason}" for (name, least), reason in wrong.items()]
     needs = "; ".join(each)
     words = " ".join(shlex.quote(str(requirement)) for requirement in wrong)
     python = shlex.quote(sys.executable or "python3")

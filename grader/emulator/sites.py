@@ -55,7 +55,7 @@ def instructions(executable: Path, file: str) -> dict[int, Site | None]:
     The addresses have INSTRUCTIONS added. A fault tells of an instruction.
     """
     text = _output(["objdump", "--dwarf=decodedline", executable.name], executable.parent)
-    addresses = sorted({int(found, 16) for found in _ROW.findall(text)})
+    addresses = sorted({int(digits, 16) for digits in _ROW.findall(text)})
     runs: dict[int, Site | None] = {}
     last: Site | None = None
     for address, frames in _frames(_addr2line(executable, addresses) if addresses else ""):

@@ -178,8 +178,8 @@ def _seconds(seconds_of: SecondsOf, workload: Workload) -> float:
 def _one(seconds_of: SecondsOf, workload: Workload) -> float:
     seconds = seconds_of(workload)
     if not (math.isfinite(seconds) and seconds > 0):
-        what = f"{workload.name} of {workload.dtype}"
-        raise RoofsError(f"{what}: expected a time above 0, the clock says {seconds} s")
+        name = f"{workload.name} of {workload.dtype}"
+        raise RoofsError(f"{name}: expected a time above 0, the clock says {seconds} s")
     return seconds
 
 

@@ -185,7 +185,7 @@ class Session:
     def environment(self) -> dict[str, Any]:
         """The evidence's description of the machine and the sandbox."""
         environment = machine.environment(self.device, self.sandbox.description)
-        return {**environment, "confinement": self.sandbox.confinement.told}
+        return {**environment, "confinement": self.sandbox.confinement.as_evidence}
 
     def begin_building(self, tasks: Iterable[Task]) -> None:
         """Start compiling the CUDA C++ of these tasks in the background."""

@@ -107,8 +107,8 @@ def run(
     plans = [plan(task.exercise, task.variant, sizes) for task in chosen]
     for task, planned in zip(chosen, plans, strict=True):
         exercise, variant = task.exercise, task.variant
-        if found := why_not(session, task):
-            nothing = PerformanceEvidence(found[0], found[1])
+        if reason := why_not(session, task):
+            nothing = PerformanceEvidence(reason[0], reason[1])
             yield Timed(exercise.name, variant.name, None, True, nothing)
             continue
         try:
@@ -130,9 +130,9 @@ def run(
                     budget=budget or (None if each.is_scored else AROUND),
                     held_to_idle=each.is_scored,
                 )
-                seen = _timed(candidate, baselines, case, options)
-                yield Timed(exercise.name, variant.name, each.size, each.is_scored, seen)
-                if seen.status not in (Status.passed, Status.not_measured):
+                evidence = _timed(candidate, baselines, case, options)
+                yield Timed(exercise.name, variant.name, each.size, each.is_scored, evidence)
+                if evidence.status not in (Status.passed, Status.not_measured):
                     break
 
 

@@ -98,8 +98,8 @@ def stand_by(
         else:
             reference = partial(session.stopwatch.reference, exercise, variant)
             executors = session.runners.sandbox_of("cuda")
-            what = (trusted, executors, Task(exercise, variant), [case], reference)
-            baselines = opened.enter_context(Baselines(*what))
+            given = (trusted, executors, Task(exercise, variant), [case], reference)
+            baselines = opened.enter_context(Baselines(*given))
             replays = baselines.begin(BASELINES[kernel], case, opened)
         replays.settle()
         return Rounds(replays)

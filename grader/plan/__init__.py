@@ -1,7 +1,7 @@
-"""Plans: what host code of a submission asks of the device, without any data.
+"""Plans: what a submission's host code asks of the device, without data.
 
-A planner (an untrusted process with neither data nor a GPU) writes one, `read` takes it as
-untrusted bytes, `violations` holds it to the rules, an executor runs it.
+An untrusted planner, which has neither data nor a GPU, writes a plan. `read` parses it as untrusted
+bytes, `violations` applies the rules, and an executor runs it.
 """
 
 from grader.plan.differences import difference

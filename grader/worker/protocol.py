@@ -96,7 +96,7 @@ class Code(IntEnum):
     out_of_memory = 7
     not_modelled = 8  # without a GPU this can't be done as a GPU would
     device_failed = 9  # the device context is lost; the worker is of no further use
-    found = 10  # the run is over; the emulator saw something wrong in it
+    findings = 10  # the run is over, and the emulator has findings
 
 
 class ProtocolError(ValueError):

@@ -65,7 +65,7 @@ def planned(
         reply, text = worker.plan(arguments)
         if reply is None:
             return Planned(None, None, str(worker.ends_with()))
-    seen = report.parse(reply.text) if reply.code is Code.found else None
+    seen = report.parse(reply.text) if reply.code is Code.findings else None
     made_plan = plan.read(text, [bytes_of(each) for each in arguments]) if text else None
     return Planned(reply.code, made_plan, reply.text, seen)
 

@@ -108,7 +108,7 @@ Answer execute(Call& call, const std::string& document) {
         const bool counted = steps.wants_counters();
         const std::size_t length = write_report(report, sizeof report, counted);
         const bool lost = sticky_error() != 0 || end == EntryEnd::abandoned;
-        return {finding_count() ? Code::found : Code::ok, std::string(report, length), lost};
+        return {finding_count() ? Code::findings : Code::ok, std::string(report, length), lost};
     } catch (const BadDocument& error) {
         return answer(Code::bad_request, error.what());
     }

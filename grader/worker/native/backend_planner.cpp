@@ -136,7 +136,7 @@ Answer make_plan(Call& call) {
     if (finding_count()) {
         static char report[max_text];
         const std::size_t size = write_report(report, sizeof report, false);
-        return {Code::found, std::string(report, size), end == EntryEnd::abandoned};
+        return {Code::findings, std::string(report, size), end == EntryEnd::abandoned};
     }
     return more_of_plan(0);
 }

@@ -60,7 +60,7 @@ enum class Code : std::uint32_t {
     out_of_memory = 7,
     not_modelled = 8,
     device_failed = 9,
-    found = 10,
+    findings = 10,
 };
 
 struct Argument {

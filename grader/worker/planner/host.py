@@ -163,8 +163,8 @@ class Planner:
             try:
                 yield
             except Exception as error:
-                if what := devices.missing(error):
-                    raise Unsupported(what) from error
+                if reason := devices.missing(error):
+                    raise Unsupported(reason) from error
                 if said := triton_errors.in_words(error):
                     raise said from error
                 source_errors.check_encodings(error, self.folder)

@@ -161,7 +161,7 @@ class Describer:
             literal = literals.to_json(value, self._kernel)
         except literals.NotALiteral as error:
             return {
-                "unusable": f"{name} leads to {_what(value, error)}; a kernel may use "
+                "unusable": f"{name} leads to {_description(value, error)}; a kernel may use "
                 "triton.language, other @triton.jit functions, and constants (tl.constexpr)"
             }
         return {"constexpr": literal} if is_constexpr else literal
@@ -260,7 +260,7 @@ def _is_builtin(name: str, value: Any) -> bool:
     return name in _BUILTIN and value is getattr(builtins, name)
 
 
-def _what(value: Any, error: Exception) -> str:
+def _description(value: Any, error: Exception) -> str:
     if isinstance(value, torch.Tensor):
         return "a tensor: pass it as an argument"
     if isinstance(value, FunctionType):

@@ -328,8 +328,8 @@ class _Run:
         )
         if self._atomics is not None:
             self._atomics.launched(number, math.prod(launch.grid), result)
-        for found in result.findings:
-            self._add(found)
+        for finding in result.findings:
+            self._add(finding)
 
     def _argument(self, given: Mapping[str, Any]) -> Any:
         if "pointer" in given:

@@ -82,7 +82,7 @@ class Execution:
     result: Result = field(default_factory=Result)
     changes: int = 0  # how often memory was changed
     interleaved: bool = False  # one program at a time, which may wait for others
-    _found: dict[tuple[str, tuple[str, int], int], Finding] = field(default_factory=dict)
+    _findings: dict[tuple[str, tuple[str, int], int], Finding] = field(default_factory=dict)
 
     def count(self, block: Block, programs: int) -> None:
         """Count the operations of a block. Raises LimitExceeded."""
@@ -120,11 +120,11 @@ class Execution:
     ) -> None:
         """Add `count` elements to the findings, the first of them of linear program `program`."""
         key = (kind, op.line, other.line[1] if other else 0)
-        known = self._found.get(key)
+        known = self._findings.get(key)
         if known is not None:
             known.count += count
             return
-        if len(self._found) >= MAX_FINDINGS:
+        if len(self._findings) >= MAX_FINDINGS:
             self.result.findings_cut = True
             return
         buffer = self.memory.nearest(address) if width else None
@@ -142,7 +142,7 @@ class Execution:
             key[2],
             message,
         )
-        self._found[key] = finding
+        self._findings[key] = finding
         self.result.findings.append(finding)
 
 
