@@ -28,7 +28,7 @@ from grader.grading.session import Options, Session
 from grader.spec import load_all
 from grader.spec.task import Task
 from grader.timing import contenders
-from grader.timing.replays import Replays
+from grader.timing.graph_replays import Replays
 
 SIZES = (2**20, 2**22, 2**24, 2**26, 2**27)
 MOST_APART = 0.02

@@ -1,6 +1,6 @@
 """A pytest plugin that prints each failure at once, so that a run that is cut off loses none.
 
-    pytest -p benchmarks.failures_at_once
+pytest -p benchmarks.failures_at_once
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ from grader.status import Status
 from grader.timing.buffer_sets import Layout
 from grader.timing.contenders import FromPlans
 from grader.timing.failures import TimingFailed
-from grader.timing.measure import cases_of
+from grader.timing.timed_variant import cases_of
 from grader.worker.protocol import Argument
 
 EDGES = 2  # cases of a part that are always included

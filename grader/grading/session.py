@@ -24,8 +24,8 @@ from grader.executors import cuda_build
 from grader.executors.registry import RunnerOptions, Runners
 from grader.gpu import locks, machine
 from grader.gpu.devices import DeviceName
-from grader.grading.rules import Enforcement
 from grader.grading.search import Effort
+from grader.grading.source_rules import Enforcement
 from grader.grading.submitted import Files
 from grader.mistakes import Mistake
 from grader.sandbox import Sandbox, head_start

@@ -1,6 +1,6 @@
 """Times a student's variants over sizes, beside every baseline that is there.
 
-The clock is the grade's (timing/measure.py); what it doesn't judge isn't judged here either.
+The clock is the grade's (timing/timed_variant.py); what it doesn't judge isn't judged here either.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from grader.timing.attempt import Options
 from grader.timing.baselines import Baselines
 from grader.timing.contenders import Planned
 from grader.timing.failures import TimingFailed
-from grader.timing.measure import measure_case
+from grader.timing.timed_variant import measure_case
 
 NO_GPU = (
     "No NVIDIA GPU that torch can use: there is nothing to time. `grader check` says on any "

@@ -6,7 +6,6 @@ bytes, `violations` applies the rules, and an executor runs it.
 
 from grader.plan.differences import difference
 from grader.plan.model import ITEM_BYTES, Buffer, KernelName, Launch, Plan, Specialisation, Step
-from grader.plan.order import reorder, streams
 from grader.plan.reader import Limits, PlanError, PlanTooLarge, read, to_json
 from grader.plan.rules import (
     Allowed,
@@ -18,6 +17,7 @@ from grader.plan.rules import (
     repeats,
     violations,
 )
+from grader.plan.stream_order import reorder, streams
 from grader.plan.text import Line, lines, summary
 
 __all__ = [

@@ -1,6 +1,6 @@
 """Starts the confined workers of one submission and removes all their traces.
 
-Each submission has a fork server of its own, and each worker is a fork of it: see fork_server.py.
+Each submission has a fork server (fork_server_process.py), and each worker is a fork of it.
 
     Sandbox.begin()        launches the fork server
     Sandbox.start()        waits until it is ready, about a second
@@ -19,7 +19,7 @@ from typing import Any
 from grader.gpu.devices import DeviceName
 from grader.sandbox import confinement
 from grader.sandbox.confinement import Level
-from grader.sandbox.fork_server import ForkServer
+from grader.sandbox.fork_server_process import ForkServer
 from grader.sandbox.scratch import remove_tree
 from grader.sandbox.worker_process import Limits, SandboxError, Worker
 

@@ -165,7 +165,7 @@ class Worker:
         limits: Limits | None = None,
         document: bytes = b"",
     ) -> Reply | Death:
-        """As `ask`, for an answer that may be longer than one reply: see worker/answers.py.
+        """As `ask`, for an answer that may be longer than one reply: see worker/serving.py.
 
         The Reply has the whole text. A worker that violates the convention misbehaves.
         """

@@ -22,7 +22,7 @@ from grader.timing.baselines import CONTROL, CONTROL_BYTES
 from grader.timing.bootstrap import Interval
 from grader.timing.contenders import Planned
 from grader.timing.failures import TimingFailed, TooLittleMemory
-from grader.timing.replays import Replays
+from grader.timing.graph_replays import Replays
 from grader.timing.sequential import IdleBaseline
 from grader.timing.targets import Targets
 from grader.timing.watch import Watch

@@ -13,7 +13,7 @@ from grader.timing import contenders
 from grader.timing.buffer_sets import Layout
 from grader.timing.contenders import Planned, Standing
 from grader.timing.failures import TimingFailed, TooLittleMemory
-from grader.timing.replays import Replays
+from grader.timing.graph_replays import Replays
 from grader.worker.gpu_mapping import GpuMemoryError
 
 CONTROL = "copy"

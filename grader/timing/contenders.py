@@ -33,7 +33,7 @@ from grader.spec.task import Task
 from grader.timing.buffer_sets import BufferSets, Layout, Memory, buffer_sets_that_fit
 from grader.timing.failures import TimingFailed, TooLittleMemory, expect_ok
 from grader.timing.graded_buffer_sets import GradedBufferSets
-from grader.timing.replays import FIRST_LIMITS, Replays
+from grader.timing.graph_replays import FIRST_LIMITS, Replays
 from grader.worker.protocol import Argument, Operation
 
 REFERENCE = oracle.ORACLES.parent

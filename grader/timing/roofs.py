@@ -1,6 +1,6 @@
 """Times the workloads that roofs are measured with, by the clock that also times candidates.
 
-Seconds per call are the median of replays (timing/replays.py). Each call of a replay has buffers of
+Seconds per call are the median of replays (graph_replays.py). Each call of a replay has buffers of
 its own, filled with normal random numbers on the device.
 """
 
@@ -22,7 +22,7 @@ from grader.sandbox.confinement import Level
 from grader.timing import contenders
 from grader.timing.buffer_sets import Layout
 from grader.timing.failures import TimingFailed, TooLittleMemory
-from grader.timing.replays import Replays
+from grader.timing.graph_replays import Replays
 from grader.worker.gpu_mapping import GpuMemoryError
 
 REPLAYS = 9

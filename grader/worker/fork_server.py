@@ -3,7 +3,7 @@
 There are three kinds of fork server:
 
     plans     its workers plan, compile or execute Triton kernels: see plan_processes.py
-    python    its workers are baselines, in Python of ours: see host.py
+    python    its workers are baselines, in Python of ours: see baseline_host.py
     native    its workers compile CUDA C++ (builder.py), or become the program made of it (native/)
 
 The first two import torch and triton, which takes over a second, where a fork takes milliseconds;
@@ -112,7 +112,7 @@ def _import_frameworks(kind: str) -> None:
         return
     import triton
 
-    from . import compiler_warm_up, host  # noqa: F401
+    from . import baseline_host, compiler_warm_up  # noqa: F401
 
     if not triton.knobs.runtime.interpret:
         compiler_warm_up.run()
@@ -228,7 +228,7 @@ def _become_python(
 ) -> None:
     """Serve requests about a Python file of ours."""
     faulthandler.enable()
-    from . import gpu_mapping, host, memory
+    from . import baseline_host, gpu_mapping, memory
 
     opened: Callable[[int, int, bool], memory.TensorSource]
     opened = gpu_mapping.GpuBuffer if message.get("on_gpu") else memory.map_buffer
@@ -238,7 +238,7 @@ def _become_python(
     ]
     _limit(message.get("memory_bytes"), plan)
     lockdown.secure_worker(plan)
-    host.serve(
+    baseline_host.serve(
         socket.socket(fileno=request_fd),
         buffers,
         path=message["path"],

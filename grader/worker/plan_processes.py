@@ -20,9 +20,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from . import answers, memory
-from .answers import Handler, Refusal
+from . import memory, serving
 from .protocol import MAX_LONG_TEXT, Code, Operation, Request
+from .serving import Handler, Refusal
 
 
 def prepare() -> None:
@@ -46,7 +46,7 @@ def serve(requests: socket.socket, message: dict[str, Any], buffers: list[memory
     """Become the process that the spawn message's `role` names, until the grader has gone."""
     faulthandler.enable()  # where a fault happened goes to the log, for the student
     roles = {"planner": _planner, "compiler": _compiler, "executor": _executor}
-    answers.serve(requests, roles[message["role"]](message, buffers))
+    serving.serve(requests, roles[message["role"]](message, buffers))
 
 
 # --- planner --------------------------------------------------------------------------------------

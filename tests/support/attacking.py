@@ -19,7 +19,7 @@ from grader.cases import Space
 from grader.evidence import Evidence, PartEvidence, VariantEvidence, to_json
 from grader.executors import cuda_build, frontend, kernels, native_processes
 from grader.gpu.devices import DeviceName
-from grader.grading import rules
+from grader.grading import source_rules
 from grader.grading.check import check_case, check_memory, check_part
 from grader.grading.grade import Options, Session
 from grader.grading.search import Effort
@@ -211,7 +211,7 @@ def _troubles(attack: Attack, layer: Layer, seen: _Seen, device: DeviceName) -> 
 
 def _source_read(attack: Attack) -> _Seen:
     data = attack.source.encode("utf-8", "surrogateescape")
-    found = rules.violations_of(Task(attack.exercise, attack.variant), data)
+    found = source_rules.violations_of(Task(attack.exercise, attack.variant), data)
     return _Seen(Status.policy_violation if found else Status.passed)
 
 
@@ -282,7 +282,7 @@ def _grade(
                 stack.enter_context(mock.patch.object(module, name, brief))
             stack.enter_context(mock.patch.object(kernels, "COMPILE_SECONDS", 2 * COMPILE_SECONDS))
         if watched:
-            stack.enter_context(mock.patch.object(rules, "violations_of", return_value=()))
+            stack.enter_context(mock.patch.object(source_rules, "violations_of", return_value=()))
         session = stack.enter_context(
             Session(
                 root / "submission",
@@ -342,7 +342,7 @@ def _grade_cuda(
             patch = mock.patch.object(cuda_build, "COMPILE_LIMITS", SHORT_COMPILE)
             stack.enter_context(patch)
         if watched:
-            stack.enter_context(mock.patch.object(rules, "violations_of", return_value=()))
+            stack.enter_context(mock.patch.object(source_rules, "violations_of", return_value=()))
         if level is Level.limits:  # the filter is of the sandbox, though the program puts it on
             none = mock.patch.object(
                 native_processes, "compile_emulator_filter", side_effect=FilterError

@@ -24,10 +24,10 @@ from grader.sandbox import Sandbox
 from grader.sandbox.worker_process import Death
 from grader.spec import Exercise, Variant
 from grader.spec.task import Task
-from grader.timing import attempt, contenders, replays, sequential
+from grader.timing import attempt, contenders, graph_replays, sequential
 from grader.timing.buffer_sets import BufferSets, Layout, Memory
 from grader.timing.graded_buffer_sets import GradedBufferSets
-from grader.timing.replays import Replays
+from grader.timing.graph_replays import Replays
 from grader.worker.protocol import Argument, Code, Operation, Reply
 
 Work = Callable[[Sequence[int]], None]  # what is done with the sets of a replay, in their order
@@ -56,7 +56,7 @@ class Time:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Time:
     """The clock of the grader's side of a replay."""
     made = Time()
-    monkeypatch.setattr(replays, "time", made)
+    monkeypatch.setattr(graph_replays, "time", made)
     return made
 
 

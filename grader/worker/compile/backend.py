@@ -23,7 +23,7 @@ from triton.backends.compiler import Language
 from triton.compiler import make_backend
 from triton.runtime.errors import OutOfResources
 
-from . import layouts, messages, options
+from . import access_layouts, messages, options
 from .cubin import resources
 from .failures import CompileFailure
 
@@ -38,8 +38,8 @@ def compile_backend(
     """Compile a kernel for a GPU; {"error": ...} with CompileFailure's fields where it fails.
 
     "name", "shared" (bytes for each block), "registers" and "spills" (of each thread), "num_warps",
-    "layouts" (see layouts.py, or None), "descriptors" (how it reads each tensor descriptor among
-    its parameters), "ttgir" and "ptx" as text, "cubin" as base64.
+    "layouts" (see access_layouts.py, or None), "descriptors" (how it reads each parameter that is
+    a tensor descriptor), "ttgir" and "ptx" as text, "cubin" as base64.
     """
     with warnings.catch_warnings(), messages.captured_stderr() as diagnostics:
         warnings.simplefilter("ignore")
@@ -53,7 +53,7 @@ def compile_backend(
             return {"error": failure.to_json()}
     assembly = built.pop("asm")
     try:
-        accesses = layouts.read_layouts(assembly["ttgir"], assembly["llir"])
+        accesses = access_layouts.read_layouts(assembly["ttgir"], assembly["llir"])
     except Exception:  # the kernel has been compiled, which is what was asked
         accesses = None
     return {
@@ -66,7 +66,7 @@ def compile_backend(
 
 
 def compile_layouts(ttir: str, chosen: dict[str, Any]) -> dict[str, Any]:
-    """The layouts of a kernel's accesses to memory (see layouts.py), or {"error": ...}.
+    """The layouts of a kernel's accesses to memory (see access_layouts.py), or {"error": ...}.
 
     It is compiled as far as LLVM IR, which takes less than half of the time to a cubin.
     """
@@ -78,7 +78,7 @@ def compile_layouts(ttir: str, chosen: dict[str, Any]) -> dict[str, Any]:
                 made[stage] = str(module)  # now: the next stage changes it in place
                 if stage == "llir":
                     break
-            return layouts.read_layouts(made["ttgir"], made["llir"])
+            return access_layouts.read_layouts(made["ttgir"], made["llir"])
         except Exception as error:
             return {"error": messages.failure(error, (), diagnostics()).to_json()}
 

@@ -6,7 +6,7 @@ that they ask for are the useful ones. Two rules make requests of an access:
     by elements   32 elements of a block, in the order of accesses.py, are one; a scalar is one.
                   Metrics follow this rule, so that points depend on where a block lies in memory
                   and not on what one version of the compiler makes of it.
-    as compiled   an instruction of a warp is one, as ncu counts on a GPU: see layouts.py. The
+    as compiled   an instruction of a warp is one, as ncu counts on a GPU: see warp_requests.py. The
                   counters of lines are these, where the launch knows the compiled kernel.
 """
 
@@ -19,9 +19,9 @@ import numpy as np
 
 from .accesses import LaneReader, Requests
 from .findings import MAX_KERNEL, Findings, coordinates
-from .layouts import Layouts, WarpRequests
 from .observer import Observer
 from .regions import Regions
+from .warp_requests import Layouts, WarpRequests
 from .waves import Waves
 
 if TYPE_CHECKING:

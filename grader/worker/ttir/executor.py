@@ -33,12 +33,12 @@ from .control import run_function
 from .errors import MalformedIR, TooDeeplyNested, TooManyPrograms, WaitsForever, WrongArguments
 from .floats import computed, round_to
 from .ir import Module, Type
-from .layouts import Layouts
 from .memory import Buffer, Memory
 from .observer import Access, Observer
 from .orders import WINDOW, Order
 from .rectangles import Tensor
 from .state import Execution, Finding, Limits, Result, State
+from .warp_requests import Layouts
 
 # What these modules register when they are imported is all that can be executed.
 OPERATIONS = (

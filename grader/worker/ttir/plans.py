@@ -19,7 +19,7 @@ import torch
 
 from .. import memory as arena
 from ..protocol import Argument, Kind
-from . import addresses, layouts, text
+from . import addresses, text, warp_requests
 from .accesses import LaneReader
 from .bounds import Bounds
 from .counters import Counters
@@ -171,7 +171,7 @@ class _Run:
         self._document = document
         self._modules = modules
         self._layouts = {
-            int(number): layouts.of_json(each) for number, each in document["layouts"].items()
+            int(number): warp_requests.of_json(each) for number, each in document["layouts"].items()
         }
         self._placed = placed
         self._printed: list[str] = []

@@ -248,7 +248,7 @@ def test_where_every_case_fails_the_dtypes_are_named_unless_it_is_all_of_them(dt
 def test_a_traceback_shows_the_students_frames_and_none_of_the_graders():
     detail = (
         "Traceback (most recent call last):\n"
-        '  File "/opt/course/grader/worker/host.py", line 9, in _call\n'
+        '  File "/opt/course/grader/worker/baseline_host.py", line 9, in _call\n'
         "    entry(*arguments)\n"
         '  File "/tmp/warpgrade-x1/submission/silu.py", line 52, in silu\n'
         "    y = z[3]\n"

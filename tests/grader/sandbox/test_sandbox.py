@@ -723,7 +723,9 @@ def test_a_scratch_folder_turned_into_a_link_is_not_followed(tmp_path) -> None:
 
 
 def test_a_worker_without_a_sandbox_is_our_error_not_the_submissions(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr("grader.sandbox.fork_server.WORKER_PROGRAM", tmp_path / "missing.py")
+    monkeypatch.setattr(
+        "grader.sandbox.fork_server_process.WORKER_PROGRAM", tmp_path / "missing.py"
+    )
     with pytest.raises(SandboxError, match="did not start"):
         Sandbox(level=Level.limits).start()
 
@@ -771,7 +773,7 @@ def test_a_full_scratch_folder_ends_a_worker(start, monkeypatch) -> None:
 @pytest.mark.skipif(bool(cgroup.why_not()), reason=cgroup.why_not() or "there is one")
 def test_a_control_group_bounds_all_of_a_submissions_processes(monkeypatch) -> None:
     monkeypatch.setattr(
-        "grader.sandbox.fork_server.GROUP_BYTES", 6 << 30
+        "grader.sandbox.fork_server_process.GROUP_BYTES", 6 << 30
     )  # torch with CUDA needs some
     greedy = """
         import os, time

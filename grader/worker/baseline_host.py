@@ -15,10 +15,10 @@ from typing import Any
 
 import torch
 
-from . import answers, memory
-from .answers import Refusal
+from . import memory, serving
 from .protocol import Code, Kind, Operation, Request
 from .replays import Replayed, on
+from .serving import Refusal
 
 MODULE_NAME = "baseline"
 
@@ -32,7 +32,7 @@ def serve(
 ) -> None:
     """Answer requests until the grader closes the socket."""
     host = _Host(Path(path), entry, on(device), buffers)
-    answers.serve(requests, host.operations)
+    serving.serve(requests, host.operations)
 
 
 class _Host:
@@ -48,7 +48,7 @@ class _Host:
         self._buffer_sets: list[list[Any]] = []  # of arguments
 
     @property
-    def operations(self) -> Mapping[Operation, answers.Handler]:
+    def operations(self) -> Mapping[Operation, serving.Handler]:
         """The handlers of the operations that it serves."""
         asked = {
             Operation.load: self._load,
@@ -87,7 +87,7 @@ class _Host:
         return {"nanoseconds": self._replayed.replay() if request.repeat else 0}
 
 
-def _with_refusals(handler: answers.Handler) -> answers.Handler:
+def _with_refusals(handler: serving.Handler) -> serving.Handler:
     """The handler, whose exceptions become refusals with the code that a timing expects."""
 
     def serve(request: Request, document: bytes) -> Any:

@@ -1,7 +1,7 @@
 """The requests that the warps of a compiled kernel make of an access to a block.
 
-The backend tells the layout of each access (worker/compile/layouts.py): which thread has which
-elements of the block, and how many bytes one instruction takes of a lane. `Layouts.counted` gives
+The backend reports each access's layout (worker/compile/access_layouts.py): each thread's elements
+of the block, and the bytes of a lane that one instruction takes. `Layouts.counted` gives
 what ncu counts of such an access. A request is one instruction of one warp with a lane that isn't
 masked off, whatever a lane takes: on an H100 loads of 16 bytes by 32 lanes are one request of 16
 sectors (`transpose_vectors` in tests/grader/emulator/ncu_solutions.csv).
