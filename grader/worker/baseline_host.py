@@ -1,7 +1,7 @@
 """The host of a baseline: runs the grader's own Python, which is timed beside a submission.
 
-It loads a file, keeps the arguments of buffer sets, and replays calls for them. The text of a reply
-is a JSON object: `nanoseconds` of a replay, or `type` and `message` of an exception.
+It loads a file, keeps the arguments of buffer sets, and replays calls on them. A reply's text is a
+JSON object: `nanoseconds` of a replay, or `type` and `message` of an exception.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class _Host:
 
     @property
     def operations(self) -> Mapping[Operation, serving.Handler]:
-        """The handlers of the operations that it serves."""
+        """The handlers of its operations."""
         asked = {
             Operation.load: self._load,
             Operation.place: self._place,
@@ -79,7 +79,7 @@ class _Host:
     def _arrange(self, request: Request, document: bytes) -> dict[str, Any]:
         count, *order = struct.unpack(f"<{len(document) // 4}I", document)
         calls = [self._buffer_sets[number] for number in order[:count]]
-        assert self._entry is not None  # it has been loaded
+        assert self._entry is not None  # loaded before
         self._replayed.arrange(self._entry, calls)
         return {}
 
@@ -88,7 +88,7 @@ class _Host:
 
 
 def _with_refusals(handler: serving.Handler) -> serving.Handler:
-    """The handler, whose exceptions become refusals with the code that a timing expects."""
+    """The handler, with exceptions turned into refusals that a timing expects."""
 
     def serve(request: Request, document: bytes) -> Any:
         try:

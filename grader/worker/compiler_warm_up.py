@@ -1,9 +1,9 @@
-"""Does in the fork server what Triton's compiler does once in a process: for workers on a GPU.
+"""Runs one-time work of Triton's compiler in the fork server, for workers on a GPU.
 
 Before its first kernel a process imports the compiler, asks the assembler for its version, and
-hashes all of Triton's files for the keys of its cache. Each new worker would pay for that, a timed
-one too. A cache here serves one submission and one installation of Triton, whose version is key
-enough.
+hashes all of Triton's files for the keys of its cache. Each new worker would pay for that, also a
+timed one. A cache here serves one submission and one installation of Triton, whose version is
+sufficient as a key.
 
 No GPU is touched: a process that has used one can't be forked.
 """
@@ -18,11 +18,11 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 from triton.runtime import cache
 
-CAPABILITY = 90  # whichever: what is imported and asked for is the same
+CAPABILITY = 90  # any one: the imports are the same
 
 
 def key_by_version() -> None:
-    """Make the keys of Triton's cache of its version instead of a hash over its files."""
+    """Derive the keys of Triton's cache from its version instead of a hash over its files."""
     cache.triton_key = lambda: triton.__version__
 
 
@@ -33,7 +33,7 @@ def _copy(source, target, n, BLOCK: tl.constexpr):  # type: ignore[no-untyped-de
 
 
 def run() -> None:
-    """Compile a kernel of our own, into TRITON_CACHE_DIR. An error is left to the workers."""
+    """Compile a kernel of our own, into TRITON_CACHE_DIR. Workers report an error again."""
     key_by_version()
     signature = {"source": "*fp32", "target": "*fp32", "n": "i32", "BLOCK": "constexpr"}
     with contextlib.suppress(Exception):
