@@ -1,7 +1,6 @@
-"""Atomic operations: read, change and write as one, and one program after another.
+"""Atomic operations: read, change and write as one, for one program after another.
 
-Updates that meet in an element take turns in the order of their programs. That order is one that a
-GPU allows, too.
+Updates of one element are made in the order of their programs, which is an order that a GPU allows.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ def _updates(value: np.ndarray, shape: tuple[int, ...], chosen: np.ndarray | Non
 
 
 def _occurrence(index: np.ndarray) -> np.ndarray:
-    """For each element how often its index has come before."""
+    """For each element, how often its index occurs before it."""
     order = np.argsort(index, kind="stable")
     ordered = index[order]
     starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))

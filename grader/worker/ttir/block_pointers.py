@@ -16,7 +16,7 @@ from .registry import Run, operation
 from .state import Frame, State
 
 _CHECKED = re.compile(r"boundaryCheck = array<i32: ([\d, ]+)>")
-_PADDINGS = {1: 0.0, 2: np.nan}  # what is read outside of a tensor, by `padding`; else undefined
+_PADDINGS = {1: 0.0, 2: np.nan}  # values outside of a tensor, by `padding`; else undefined
 
 
 @operation("tt.make_tensor_ptr")
@@ -54,7 +54,7 @@ def _block(op: Op, pointer: Tensor, width: int) -> tuple[np.ndarray, np.ndarray 
 
 
 def load(op: Op) -> Run:
-    """A load through a block pointer: what is outside has the padding, or is undefined."""
+    """A load through a block pointer: elements outside have the padding, or are undefined."""
     kind, shape, out = op.types[0].kind, op.types[0].shape, op.results[0]
     dtype, width = stored(kind), width_of(kind)
     padding = _PADDINGS.get(op.attributes.get("padding", 0))
@@ -79,7 +79,7 @@ def load(op: Op) -> Run:
 
 
 def store(op: Op) -> Run:
-    """A store through a block pointer: what is outside isn't written."""
+    """A store through a block pointer: elements outside aren't written."""
     kind, shape = op.operand_types[0].pointee, op.operand_types[0].shape
     width = width_of(kind)
 

@@ -49,7 +49,7 @@ def _read(
     indices: list[np.ndarray],
     kind: str,
 ) -> np.ndarray:
-    """The elements of a block; what is outside of the tensor is zero or NaN."""
+    """The elements of a block; those outside of the tensor are zero or NaN."""
     width, block = width_of(kind), tuple(each.shape[1] for each in indices)
     addresses, inside = rectangle(tensor, indices, width)
     mask = elements_mask(state, inside, len(block))

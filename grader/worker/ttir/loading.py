@@ -83,7 +83,7 @@ def _undefined(
 ) -> Poison | None:
     """The undefined elements of a load: no memory was read, and there is no `other`.
 
-    What an access outside of memory would have read has its own finding, and isn't told twice.
+    An access outside of memory has a finding of its own and isn't reported twice.
     """
     missing = ~covered
     active = state.active_as(rank)

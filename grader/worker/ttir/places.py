@@ -45,7 +45,7 @@ def elements_mask(state: State, mask: np.ndarray | None, rank: int) -> np.ndarra
 def places(
     state: State, op: Op, kind: str, addresses: np.ndarray, mask: np.ndarray | None, width: int
 ) -> list[Places]:
-    """The places of an access. What lies outside every buffer, or askew, is a finding and left out.
+    """The places of an access; addresses outside of buffers or misaligned are findings.
 
     `kind` is "load", "store" or "atomic".
     """
@@ -60,7 +60,7 @@ def places(
 def _in_one_buffer(
     state: State, kind: str, addresses: np.ndarray, mask: np.ndarray | None, width: int
 ) -> Places | None:
-    """The places of an access that is right and goes to one buffer; None for any other."""
+    """The places of a correct access to one buffer; None for any other."""
     buffer = _holding(state, addresses, width)
     if buffer is None:
         if mask is None:
@@ -91,7 +91,7 @@ def _holding(state: State, addresses: np.ndarray, width: int) -> Buffer | None:
 def _checked(
     state: State, op: Op, kind: str, addresses: np.ndarray, mask: np.ndarray | None, width: int
 ) -> Iterator[Places]:
-    """Address by address: those of each buffer, and findings for the others."""
+    """Check address by address: yields the places in each buffer; others are findings."""
     shape = np.broadcast_shapes(addresses.shape, () if mask is None else mask.shape)
     addresses = np.broadcast_to(addresses, shape)
     chosen = np.ones(shape, bool) if mask is None else np.broadcast_to(mask, shape)
@@ -139,7 +139,7 @@ def tell(
     block: tuple[int, ...],
     stored: np.ndarray | None = None,
 ) -> None:
-    """Let observers know of an access."""
+    """Report an access to the observers."""
     shape = (state.programs, *block)
     active = None if mask is None else np.broadcast_to(mask, shape)
     bits = None if stored is None else np.broadcast_to(stored, shape)

@@ -1,4 +1,4 @@
-"""Atomic loads and stores, and waiting for a value (tl.atomic_poll), which Triton has since 3.9."""
+"""Atomic loads and stores, and waiting for a value (tl.atomic_poll), as of Triton 3.9."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .poison import check, report
 from .registry import Run, control_flow, operation
 from .state import Frame, State
 
-TURNS_OF_A_TIMEOUT = 100  # in which all waiting programs go on; there is no clock here
+TURNS_OF_A_TIMEOUT = 100  # in which all waiting programs go on, instead of time
 
 
 @operation("tt.atomic_load")
@@ -50,7 +50,7 @@ def _store(op: Op) -> Run:
 
 @control_flow("tt.atomic_poll")
 def _poll(op: Op) -> Run:
-    """Programs take turns in kernels that have this, so that others can bring the value about."""
+    """Wait for a value; programs of kernels with this operation take turns."""
     pointer, expected = op.operands[:2]
     times_out, out = len(op.operands) > 2, op.results[0]
     block = op.operand_types[0]
