@@ -600,7 +600,7 @@ def test_the_environment_is_cleared(start, sandbox, monkeypatch) -> None:
 
 def test_the_worker_has_no_module_of_the_grader(start) -> None:
     modules = learned(start, "sorted(sys.modules)")
-    assert "warpgrade_worker.host" in modules
+    assert "warpgrade_worker.baseline_host" in modules
     theirs = {name.split(".")[0] for name in modules}
     assert not theirs & {"grader", "reference", "assignment", "hypothesis", "pydantic", "yaml"}
 
