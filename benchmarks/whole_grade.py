@@ -1,19 +1,19 @@
-"""A whole grade of the solutions: how long it takes, and where the time goes. A table.
+"""Times a whole grade of the solutions and its parts. A table.
 
     python benchmarks/whole_grade.py [--only NAME]... [--jobs N] [--submission FOLDER]
         [--evidence FILE]
 
-Variants are checked side by side (seconds of all processes together, and cases), then timed one
-after the other (seconds on the wall). Checking ends with the parts named last. On a GPU the whole
-has a goal of 120 s, with imports, compiling and tuning: exit status 1 where it takes longer, and
-where something isn't right.
+Variants are checked in parallel (seconds of all processes together, and cases), then timed one
+after the other (wall seconds). The parts that finish checking last are listed. On a GPU the whole
+has a goal of 120 s, including imports, compiling and tuning: exit status 1 where it takes longer,
+and where something isn't right.
 """
 
 from __future__ import annotations
 
 import time
 
-STARTED = time.monotonic()  # what is imported below counts
+STARTED = time.monotonic()  # the imports below count
 
 from grader.grading import process_pool  # noqa: E402
 
@@ -35,16 +35,16 @@ from grader.status import Status  # noqa: E402
 
 GOAL_SECONDS = 120.0
 ALONE = ("timing", "waiting for the GPU")
-LAST = 8  # parts that are named
+LAST = 8  # parts that are listed
 
 
 class Watch:
-    """When what is done alone began, by variant, and when each part that is checked was at work."""
+    """The start of each exclusive step, by variant, and the times of each part that is checked."""
 
     def __init__(self) -> None:
         self.started = STARTED
         self.began: dict[tuple[str, str], float] = {}
-        self.checked: dict[str, tuple[float, float]] = {}  # first and last word of it
+        self.checked: dict[str, tuple[float, float]] = {}  # first and last report
 
     def __call__(self, step: Step) -> None:
         now = time.monotonic()
@@ -55,7 +55,7 @@ class Watch:
             self.checked[name] = (self.checked.get(name, (now, now))[0], now)
 
     def last(self, count: int) -> list[str]:
-        """The parts heard of last while the variants were checked: what the others waited for."""
+        """The last parts to report while the variants were checked."""
         order = sorted(self.checked.items(), key=lambda item: item[1][1])[-count:]
         return [
             f"{name}: {first - self.started:.0f} to {last - self.started:.0f} s"
@@ -108,7 +108,7 @@ def main() -> None:
 
 
 def is_right(variant: VariantEvidence) -> bool:
-    """Whether all of it passed that could be looked at here."""
+    """Whether everything passed that could be checked here."""
     timed = variant.performance
     fine = (Status.passed, Status.not_measured)
     return variant.correctness is Status.passed and (
@@ -117,7 +117,7 @@ def is_right(variant: VariantEvidence) -> bool:
 
 
 def untimed(seen: Evidence) -> list[str]:
-    """Of what could not be timed, why; only where there was a GPU to time on."""
+    """Why variants could not be timed, if there was a GPU."""
     return [
         f"not timed: {each.exercise}/{each.variant}, {case.case}: {case.reason}"
         + (f"; {case.disturbed}" if case.disturbed else "")
@@ -128,7 +128,7 @@ def untimed(seen: Evidence) -> list[str]:
 
 
 def table(seen: Evidence, alone: dict[tuple[str, str], float]) -> Table:
-    """One line for each variant, those first that took longest."""
+    """One line for each variant, the slowest first."""
     made = Table("variant", "checking s", "cases", "parts cut off", "timing s", "pairs", "timing")
 
     def spent(variant: VariantEvidence) -> float:

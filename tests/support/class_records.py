@@ -1,4 +1,4 @@
-"""Hand-ins, evidence and students built by hand, for tests of what a class comes to."""
+"""Hand-ins, evidence and students made by hand, for tests of gradebooks."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def evidence(
     what: str = "",
     **changes,
 ) -> Evidence:
-    """What was seen of a submission: 100 points unless something else is asked for."""
+    """Evidence of a submission: 100 points by default."""
     triton = VariantEvidence(
         "silu",
         "triton",

@@ -1,5 +1,5 @@
-"""Runs entries of a .cu in the emulator and says what it reports: host code in a planner, kernels
-in an executor."""
+"""Runs entries of a .cu in the emulator and returns its report: host code in a planner, kernels in
+an executor."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class Call:
     printed: str = ""  # by host code, then by kernels
 
     def run(self, measure: bool = False, times: int = 1) -> Outcome:
-        """What the planner and the executor found, the planner's first."""
+        """The findings of the planner and the executor, the planner's first."""
         planned = self._planned()
         if self.plan is None:
             return planned
