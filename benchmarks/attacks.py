@@ -1,8 +1,8 @@
-"""How graders get cheated, and what holds each attempt: `make attacks`.
+"""Attacks on graders, and the layers that stop each: `make attacks`.
 
-Prints the table attack by layer: every attack of tests/submissions/attacks under each layer it
-names, with the others off, and with all of them on. A tick is an attack that was held; a dash, a
-layer that has nothing to say about it. Exit status 1 when one was missed. Times are wall seconds.
+Prints a table of attacks by layers: every attack of tests/submissions/attacks under each layer that
+it names, with the others off, and under all of them. A tick is a stopped attack; a dash, a layer
+that doesn't apply. Exit status 1 when one was missed. Times are wall seconds.
 
     python benchmarks/attacks.py [NAME ...] [--jobs N]
     python benchmarks/attacks.py --show NAME            the file that is handed in
@@ -30,7 +30,7 @@ from tests.support.attacks import Attack  # noqa: E402
 from tests.support.canaries import Machine  # noqa: E402
 
 Row = dict[str, Result]  # by column; "all" has every layer on
-PATIENCE_SECONDS = 300.0  # for one attack, under all its layers
+PATIENCE_SECONDS = 300.0  # for one attack under all its layers
 
 
 def main() -> int:
@@ -60,8 +60,8 @@ def main() -> int:
 
 
 def _run(names: list[str], jobs: int, console: Console) -> tuple[dict[str, Row], list[str]]:
-    """A row for each attack, as they come; and what is different on the machine afterwards."""
-    # Each process is a grader of its own, and none inherits another's.
+    """A row for each attack, as they come; and lasting changes of the machine."""
+    # Each process is a grader of its own and inherits no other's.
     context = multiprocessing.get_context("spawn")
     waiting, done = context.Queue(), context.Queue()
     for name in [*names, *[None] * jobs]:
@@ -93,7 +93,7 @@ def _run(names: list[str], jobs: int, console: Console) -> tuple[dict[str, Row],
 
 
 def _work(waiting: Any, done: Any) -> None:
-    """One grader: takes names until there are no more."""
+    """One grader: processes names until there are no more."""
     with Machine() as machine:
         for name in iter(waiting.get, None):
             done.put((name, _row(name)))

@@ -1,15 +1,15 @@
-"""What a class costs (no GPU used): submissions per minute, memory, and whether the cost is flat.
+"""The cost of a class without a GPU: submissions per minute, memory, and how both scale.
 
 Makes synthetic classes (tests/support/synthetic_class.py) and grades each with `grader batch` in a
-process of its own, as a TA would, into a new folder:
+process of its own, into a new folder:
 
 1. the same class on one core and on two: submissions per minute (goal: 1.8 times as many);
-2. classes of several sizes on two cores: seconds per submission (goal: flat), peak memory;
-3. some hand-ins in this process: the share of the time that isn't spent in kernels;
-4. some hand-ins of the largest class alone, as `grader grade` would: do the scores agree?
+2. classes of several sizes on two cores: seconds per submission (goal: constant), peak memory;
+3. some hand-ins in this process: the share of the time outside of kernels;
+4. some hand-ins of the largest class alone, as by `grader grade`: the scores must agree.
 
-Every file counts once: what two students hand in byte for byte alike is graded once, so the
-table tells results graded, too. Times are wall seconds on this machine.
+Identical files are graded once, so the table has the number of graded results too. Times are wall
+seconds on this machine.
 
     python benchmarks/class_grading.py [--only silu] [--sizes 30 100 300] [--check 12]
 """
@@ -47,7 +47,7 @@ from tests.support import synthetic_class  # noqa: E402
 
 SEED = 1
 CLASS_SEED = 20260301
-SAMPLE_SECONDS = 0.5  # between looks at memory
+SAMPLE_SECONDS = 0.5  # between samples of memory
 EXERCISES = load_all()
 
 
@@ -56,9 +56,9 @@ class Run:
     """One `grader batch` over one class."""
 
     handins: int
-    results: int  # graded, those of identical files once
+    results: int  # graded; identical files count once
     seconds: float
-    peak_bytes: int  # proportional set size of all processes together
+    peak_bytes: int  # proportional set size of all processes
     out: Path
 
 
@@ -102,7 +102,7 @@ class _Bench:
                 self.layout,
                 SEED,
                 only=self.only,
-                without=["timed_out"],  # these are slow by intent
+                without=["timed_out"],  # intentionally slow
             )
         [source] = [
             each
@@ -190,7 +190,7 @@ def _sizes(console: Console, bench: _Bench, sizes: list[int]) -> Run:
 
 
 def _shares(console: Console, bench: _Bench, students: int, sample: int = 8) -> None:
-    """Of grading alone: the time in which a worker has a case, and the rest."""
+    """The shares of grading's time in which a worker has a case, and of the rest."""
     chosen = random.Random(SEED).sample(bench.handins(students), sample)
     started, cases, compiling = time.perf_counter(), 0.0, 0.0
     for handin in chosen:
@@ -210,7 +210,7 @@ def _shares(console: Console, bench: _Bench, students: int, sample: int = 8) -> 
 
 
 def _alone(console: Console, bench: _Bench, students: int, run: Run, count: int) -> None:
-    """Rows of the class against the same files graded alone."""
+    """Compare rows of the class with the same files graded alone."""
     rows = json.loads((run.out / "gradebook.json").read_text())["entries"]
     stored = {row["handin"]: row["raw"] for row in rows if row["handin"]}
     handins = [each for each in bench.handins(students) if each.id in stored]

@@ -1,12 +1,12 @@
-"""Does the clock agree with Triton's benchmark and with CUDA events in another process? A table.
+"""Compares the clock with Triton's benchmark and with CUDA events in another process. A table.
 
     python benchmarks/clock_agreement.py [--replays 20]
 
-Silu on a GPU in several sizes, with one buffer set: torch's, which a worker in Python runs, and the
-solution's, which the executor of plans runs. As in a grade with a cold L2 cache, beside CUDA events
-around the same graph (a cache that is overwritten, then the call) in a process of its own. And with
-a warm one, so many calls on the same set, beside what Triton's do_bench_cudagraph tells of that
-call. Both must agree within 2 %: exit status 1 where they don't.
+Times Silu on a GPU in several sizes, with one buffer set: torch's, run by a worker in Python, and
+the solution's, run by the executor of plans. With a cold L2 cache, as in a grade, they are compared
+with CUDA events around the same graph (overwrite the cache, then the call) in a process of its own.
+With a warm one, many calls on the same set are compared with Triton's do_bench_cudagraph. Both must
+agree within 2 %: exit status 1 where they don't.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from grader.grading.session import Options, Session
 from grader.spec import load_all
 from grader.spec.task import Task
 from grader.timing import contenders
-from grader.timing.replays import Replays
+from grader.timing.graph_replays import Replays
 
 SIZES = (2**20, 2**22, 2**24, 2**26, 2**27)
 MOST_APART = 0.02
-WARM_CALLS = 1024  # of which the first one finds the cache overwritten
+WARM_CALLS = 1024  # the first one finds the cache overwritten
 EXERCISES = load_all()
 SILU = EXERCISES["silu"]
 VARIANT = SILU.variants["triton"]
@@ -74,7 +74,7 @@ print(json.dumps({"warm": warm, "cold": statistics.median(times)}))
 
 
 def on_one_set(replays: Replays) -> None:
-    """Have all calls of a replay made on the first of its sets, with no decoys."""
+    """Make all calls of a replay use the first of its sets, with no decoys."""
 
     def prepare() -> None:
         replays._order, replays._decoys = [0] * replays.calls, ()
@@ -85,7 +85,7 @@ def on_one_set(replays: Replays) -> None:
 
 
 def ours(session: Session, whose: str, n: int, calls: int, count: int) -> float:
-    """Seconds of one of so many calls on one set, the median of replays."""
+    """Seconds per call, for so many calls on one set; the median of replays."""
     case = fixed_case(SILU, VARIANT, {"n": n, "dtype": "bfloat16"}, 7)
     with contextlib.ExitStack() as opened:
         if whose == "torch":
@@ -104,7 +104,7 @@ def ours(session: Session, whose: str, n: int, calls: int, count: int) -> float:
 
 
 def elsewhere(whose: str, n: int, count: int) -> dict[str, float]:
-    """The same by other means."""
+    """Seconds per call, measured without the grader's clock."""
     folder = str(oracle.ORACLES.parent)
     command = [sys.executable, "-c", ELSEWHERE, whose, str(n), str(count), folder]
     done = subprocess.run(command, capture_output=True, text=True)
@@ -114,7 +114,7 @@ def elsewhere(whose: str, n: int, count: int) -> dict[str, float]:
 
 
 def main() -> None:
-    """Print the table; exit status 1 where two clocks don't agree."""
+    """Print the table; exit status 1 where two clocks disagree."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--replays", type=int, default=20)
     count = parser.parse_args().replays

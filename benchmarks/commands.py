@@ -1,11 +1,11 @@
-"""How long the commands take that students wait for, without a GPU, beside an older commit.
+"""Times the commands that students wait for, without a GPU, compared with an older commit.
 
     python benchmarks/commands.py [--before FOLDER] [--rounds N] [--only NAME]... [--json F]
 
-A round runs every command once, those of the older commit (a working tree in FOLDER, run with this
-Python) right beside these, so that both meet the same machine. Each commit has a cache of its own,
-empty at the start: "first" is a run with nothing kept in it, "again" the one after. A command's
-time is also told in imports, the time of `import torch, triton` in the same round. Medians.
+A round runs every command once, directly followed by the older commit's (a working tree in FOLDER,
+run with this Python), so that both meet the same machine. Each commit has a cache of its own, empty
+at the start: "first" is a run with an empty cache, "again" the one after. Times are also given in
+imports, the time of `import torch, triton` in the same round. Medians.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ COMMANDS: Mapping[str, tuple[str, ...]] = {
     "grade": ("-m", "grader", "grade", "reference"),
 }
 GOALS = {"check": 2.5, "pytest": 2.5}  # imports
-Key = tuple[str, str]  # command, and which of its runs
+Key = tuple[str, str]  # command, and "first" or "again"
 
 
 def main() -> None:
@@ -58,7 +58,7 @@ def main() -> None:
 
 
 def one_round(chosen: list[str], before: Path | None) -> Iterator[tuple[Key, float]]:
-    """Every command once, with nothing kept and again; of the older commit again only."""
+    """Run every command twice, first with an empty cache; the older commit's only again."""
     caches = {folder: tempfile.mkdtemp(prefix="warpgrade-bench-") for folder in (ROOT, before)}
     try:
         for name in chosen:
@@ -80,7 +80,7 @@ def one_round(chosen: list[str], before: Path | None) -> Iterator[tuple[Key, flo
 
 
 def timed(name: str, checkout: Path, cache: str) -> float:
-    """Seconds that a command takes in a working tree."""
+    """Seconds of a command in a working tree."""
     environment = os.environ | {"PYTHONPATH": str(checkout.resolve()), "XDG_CACHE_HOME": cache}
     started = time.perf_counter()
     done = subprocess.run(
@@ -93,7 +93,7 @@ def timed(name: str, checkout: Path, cache: str) -> float:
 
 
 def table(seen: Mapping[Key, list[float]]) -> Table:
-    """The medians, in seconds, in imports and beside the older commit."""
+    """The medians, in seconds, in imports and relative to the older commit."""
     median = {key: statistics.median(times) for key, times in seen.items()}
     shown = Table("command", "s", "imports", "goal", "of before")
     for (name, run), seconds in median.items():

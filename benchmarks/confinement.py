@@ -1,9 +1,9 @@
-"""What confinement costs, level by level: `python benchmarks/confinement.py [--repeats N]`.
+"""The cost of each level of confinement: `python benchmarks/confinement.py [--repeats N]`.
 
-For each level that works here: seconds until a sandbox's fork server is ready and a first case
-is judged, and milliseconds per case after that. The levels take turns, so that a busy machine slows
-them alike; figures are medians, the differences are to level limits. Goals: under 0.3 s per
-submission, under 5 % per case. Finding out which levels work is timed too: once per run.
+For each level that works here: seconds until a sandbox's fork server is ready and until a first
+case is judged, and milliseconds per case after that. The levels take turns, so that a busy machine
+slows all of them. Figures are medians, differences are to level limits. Goals: under 0.3 s per
+submission, under 5 % per case. The test of which levels work is timed too: once per run.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def main() -> None:
             runners = {}
             for level in levels:
                 runners[level], seconds = _first(level, opened)
-                if turn:  # the first fills the caches of the file system
+                if turn:  # the first one fills the file system's caches
                     starts[level].append(seconds)
             for case in _cases() * 3:
                 for level, runner in runners.items():
@@ -75,7 +75,7 @@ def _cases() -> list[Case]:
 
 
 def _first(level: Level, opened: contextlib.ExitStack) -> tuple[Runner, float]:
-    """A runner with its worker at work, and the seconds to its first verdict."""
+    """A runner with a running worker, and the seconds to its first verdict."""
     task = _task()
     source = (ROOT / "reference" / task.variant.file).read_bytes()
     started = time.perf_counter()

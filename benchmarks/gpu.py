@@ -1,9 +1,9 @@
-"""Everything that needs a GPU, in one go: a table of what ran, how long it took and how it ended.
+"""Everything that needs a GPU, in one run: a table of steps, their times and results.
 
     python benchmarks/gpu.py [STEP]... [--out FOLDER] [--jobs N] [--limit S] [--list]
 
-Each step is a process of its own with a limit; its output goes to FOLDER/STEP.txt, and a step that
-fails doesn't keep the next from running. Exit status 1 where one did.
+Each step is a process of its own with a time limit; its output goes to FOLDER/STEP.txt. A failed
+step doesn't stop the others, and makes the exit status 1.
 """
 
 from __future__ import annotations
@@ -25,26 +25,26 @@ from grader.gpu import machine
 ROOT = Path(__file__).resolve().parents[1]
 PYTHON = sys.executable
 COPIES = "{jobs}"
-# Where a step is cut off, its output says what had passed by then, and why what failed did.
+# Failures are printed at once, so that the output of a step that is cut off has them.
 PYTEST = [PYTHON, "-m", "pytest", "-v", "--tb=short", "--durations=12", "-m", "gpu"]
-PYTEST += ["-p", "benchmarks.told_at_once", "-n", COPIES, "--dist", "worksteal"]
+PYTEST += ["-p", "benchmarks.failures_at_once", "-n", COPIES, "--dist", "worksteal"]
 
 
 @dataclass(frozen=True)
 class Step:
-    """One process: what is run, and the seconds it may take."""
+    """One process: its command, and the seconds it may take."""
 
     name: str
     command: tuple[str, ...]
     seconds: float
 
     def line(self, jobs: int) -> list[str]:
-        """The command line, with so many tests side by side."""
+        """The command line, with so many parallel tests."""
         return [word.format(jobs=jobs) if word == COPIES else word for word in self.command]
 
 
 def tests(name: str, *words: str, seconds: float = 300.0, beside: bool = True) -> Step:
-    """A step of tests; where they time something, one after the other."""
+    """A step of tests; those that time something run one after the other."""
     line = PYTEST if beside else [word for word in PYTEST if word not in ("-n", COPIES)]
     line = line if beside else [word for word in line if word not in ("--dist", "worksteal")]
     return Step(name, (*line, *words), seconds)
@@ -122,7 +122,7 @@ def main() -> None:
 
 
 def run(steps: list[Step], folder: Path, jobs: int) -> int:
-    """Run them one after the other; 1 where one failed."""
+    """Run the steps in order; 1 where one failed."""
     folder.mkdir(parents=True, exist_ok=True)
     table = Table("step", "seconds", "ended", "last line", title=machine.gpu_name())
     failed = 0
@@ -132,7 +132,7 @@ def run(steps: list[Step], folder: Path, jobs: int) -> int:
         ended = _run(step.line(jobs), step.seconds, output)
         failed |= ended != "ok"
         table.add_row(step.name, f"{time.monotonic() - started:.0f}", ended, last_line(output))
-        print(f"{step.name}: {ended}", flush=True)  # where the session is cut off, this is left
+        print(f"{step.name}: {ended}", flush=True)  # kept if the run is cut off
     Console().print(table)
     return int(failed)
 
@@ -147,13 +147,13 @@ def _run(line: list[str], seconds: float, output: Path) -> str:
         try:
             status = started.wait(seconds)
         except subprocess.TimeoutExpired:
-            os.killpg(started.pid, signal.SIGKILL)  # tests side by side are processes of their own
+            os.killpg(started.pid, signal.SIGKILL)  # parallel tests are processes of their own
             return f"cut off after {seconds:g} s"
     return "ok" if status == 0 else f"exit status {status}"
 
 
 def last_line(output: Path) -> str:
-    """What it came to: the last line that isn't empty."""
+    """The last line that isn't empty."""
     lines = [each.strip() for each in output.read_text(errors="replace").splitlines()]
     return next((each for each in reversed(lines) if each), "")[:60]
 

@@ -1,8 +1,8 @@
-"""Where the time of grading goes (no GPU used): `make bench`.
+"""The parts of grading's time, without a GPU: `make bench`.
 
-Prints, for the reference solutions of SiLU and RMSNorm (or of other Triton exercises, or of all of
-them: minutes), graded by plan: the whole time and its parts, cases per second, and the cost of a
-fresh executor. Times are wall seconds on this machine, medians where there are several.
+Grades the reference solutions of SiLU and RMSNorm by plan (or of other Triton exercises, or of all
+of them, which takes minutes). Prints the whole time and its parts, cases per second, and the cost
+of a fresh executor. Times are wall seconds on this machine, medians where there are several.
 
     python benchmarks/grading.py [--submission DIR] [--repeats N] [--only EXERCISE]... [--all]
 """
@@ -58,12 +58,12 @@ def main() -> None:
 
 
 def triton_tasks(exercises: dict[str, Exercise]) -> list[Task]:
-    """What is planned in Python; the first of an exercise stands for it below."""
+    """The tasks that are planned in Python; below, an exercise's first one represents it."""
     return [task for task in selected(exercises) if task.variant.language == "triton"]
 
 
 def _whole(console: Console, exercises: dict[str, Exercise], submission: Path) -> None:
-    """One grade, as `grader grade` does it."""
+    """Time one grade, as by `grader grade`."""
     started = time.perf_counter()
     with Session(submission, exercises, Options(device="interpreter")) as session:
         session.sandbox.start()
@@ -102,7 +102,7 @@ def _split(times: Times) -> tuple[str, ...]:
 
 
 def _workers(console: Console, exercises, submission: Path, repeats: int) -> None:
-    """What a fresh planner and executor cost: to load the file and answer the first case."""
+    """Time a fresh planner and executor until they have loaded the file and answered a case."""
     task = triton_tasks(exercises)[0]
     variant = task.variant
     case = Space(task.exercise, variant, variant.dtypes[0], variant.size_classes[0], 1).edges()[0]

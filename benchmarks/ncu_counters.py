@@ -1,4 +1,4 @@
-"""What the hardware counts for the project's own kernels: the emulator's test data, made anew.
+"""The hardware's counters for the project's own kernels: makes the emulator's test data.
 
     python benchmarks/ncu_counters.py [--out tests/grader/emulator/ncu_solutions.csv]
 
@@ -38,7 +38,7 @@ COUNTERS = (
 
 
 class Measured(NamedTuple):
-    """A file whose kernels are counted, its driver, and what each launch is called with."""
+    """A file whose kernels are counted, its driver, and the launches' arguments."""
 
     source: Path
     driver: Path

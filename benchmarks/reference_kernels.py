@@ -1,15 +1,15 @@
-"""The reference kernels beside their peers on this GPU, and the goals they reach: a table.
+"""Times the reference kernels and their peers on this GPU, and compares them with goals: a table.
 
     python benchmarks/reference_kernels.py [--only KERNEL]... [--out FOLDER] [--seconds S]
                                                  [--slow-peers]
 
-Each kernel as it is graded (reference/) and, where there is one, as the expert has it
-(reference/expert/); beside them a copy of the same bytes, torch, torch.compile, cuBLAS (torch.mm),
-torch's attention by cuDNN and by its flash kernel, flex attention, and Liger's kernels where
-liger_kernel is installed. --slow-peers adds torch.compile's max-autotune ("tuned"), and flex
-attention for all sequences: minutes. Contenders take turns in rounds, with a cold L2 cache
-(kernels/rounds.py); results are held against float64 (kernels/checking.py). Exit status 1 where a
-result is wrong; a goal that is missed is no error.
+Each kernel is timed as it is graded (reference/) and, if there is one, the expert's version
+(reference/expert/). The peers are a copy of the same bytes, torch, torch.compile, cuBLAS
+(torch.mm), torch's attention by cuDNN and by its flash kernel, flex attention, and Liger's kernels
+where liger_kernel is installed. --slow-peers adds torch.compile's max-autotune ("tuned"), and flex
+attention for all sequences, which takes minutes. Contenders take turns in rounds, with a cold L2
+cache (kernels/rounds.py); results are compared with float64 (kernels/checking.py). Exit status 1
+where a result is wrong; a missed goal is no error.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ NO_GPU = "No NVIDIA GPU that torch can use: the kernels are timed on one. Nothin
 
 
 def main(words: Sequence[str] | None = None) -> None:
-    """Time what is asked for, print the table, and leave it in a folder."""
+    """Time the selected kernels, print the table, and write it to a folder."""
     given = _arguments(words)
     cases = [case for case in every_case() if not given.only or case.kernel in given.only]
     if given.list:
@@ -110,7 +110,7 @@ def _asked(case: Case) -> str:
 def timed(
     cases: list[Case], folder: Path, given: argparse.Namespace, said: Console
 ) -> list[Outcome]:
-    """Everything, saying meanwhile what is going on."""
+    """Time all cases, and report progress."""
     began = time.monotonic()
     said.print(
         "compiling; every version is called once, in processes of their own ...", style="dim"
@@ -124,7 +124,7 @@ def timed(
             so_far = time.monotonic() - began
             if given.seconds and so_far > given.seconds:
                 break
-            # No progress bar: what draws it would run while something is timed.
+            # No progress bar: its thread would run during a timing.
             if not found or found[-1].case.kernel != case.kernel:
                 said.print(f"{so_far:3.0f} s  {case.kernel} ...", style="dim")
             found.append(outcome(case, folder, unfit, given.slow_peers, effort, given.seed))
@@ -160,7 +160,7 @@ def report(found: list[Outcome], about: dict[str, Any], console: Console) -> str
 
 
 def environment() -> dict[str, Any]:
-    """What times may depend on."""
+    """Versions and machine that times may depend on."""
     found = {name: machine.version_of(name) for name in PACKAGES}
     properties = machine.gpu_properties()
     assert properties is not None, "main() has looked for a GPU"
@@ -176,7 +176,7 @@ def environment() -> dict[str, Any]:
 
 
 def leave(folder: Path, found: list[Outcome], about: dict[str, Any], text: str) -> None:
-    """kernels.json and kernels.txt. Raises OSError."""
+    """Write kernels.json and kernels.txt. Raises OSError."""
     folder.mkdir(parents=True, exist_ok=True)
     known = peaks(about["gpu"])
     roofs = None if known is None else known.roofs()

@@ -1,14 +1,14 @@
-"""Does the same submission get the same points every time? A table; exit status 1 where not.
+"""Tests whether the same submission gets the same points every time. Exit status 1 where not.
 
     python benchmarks/repeated_grades.py [--times 10] [--loaded N] [--only CONDITION]
 
 Three submissions for rmsnorm/triton: a good one (the solution), a middling one (it reads x twice),
-and one whose speed lies at a threshold: the solution again, where the threshold is the ratio that
-it was measured to have. Each is timed so many times alone, and as often (or --loaded times) with
-processes that load every other core (cpu), and with one that loads the GPU (gpu). Alone and beside
-loaded cores its points must be the same each time; beside a loaded GPU it must be 'too noisy', and
-nothing else. The load on the GPU is a process of this one's, which the clock takes for the grader's
-own: it has to notice by what is measured, as in a container that shows no one else's processes.
+and one whose speed is at a threshold (the solution, with its measured ratio as the threshold). Each
+is timed so many times alone, and as often (or --loaded times) with processes that load every other
+core (cpu), and with one that loads the GPU (gpu). Alone and with loaded cores its points must be
+the same each time; with a loaded GPU the result must be 'too noisy'. The load on the GPU is a
+process of this one's, which the clock takes for the grader's own. So it has to be detected by
+measurement, as in a container that hides other processes.
 
 Without a GPU there is nothing to time.
 """
@@ -36,7 +36,7 @@ from grader.spec import Exercise, Variant, load_all
 from grader.staff.calibration import corpus, timings
 from grader.status import Status
 
-NOISY = "too noisy"  # in the place of points
+NOISY = "too noisy"  # instead of points
 MIDDLING = "reads_x_twice_from_memory"
 LOAD_GPU = """
 import torch
@@ -53,7 +53,7 @@ while True:
 
 @dataclass
 class Subject:
-    """A submission, and the spec that it is held against."""
+    """A submission, and its spec."""
 
     name: str
     variant: Variant
@@ -76,7 +76,7 @@ def _spin() -> None:
 
 @contextlib.contextmanager
 def loaded_cores() -> Iterator[None]:
-    """A process for every other core, each of which computes without end."""
+    """Run an endless computation on every other core."""
     fork = multiprocessing.get_context("fork")
     cores = max(1, (os.cpu_count() or 1) // 2)
     spinning = [fork.Process(target=_spin, daemon=True) for _ in range(cores)]
@@ -92,7 +92,7 @@ def loaded_cores() -> Iterator[None]:
 
 @contextlib.contextmanager
 def loaded_gpu() -> Iterator[None]:
-    """A process that multiplies matrices on the GPU without end."""
+    """Run endless matrix products on the GPU."""
     command = [sys.executable, "-c", LOAD_GPU]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as loading:
         assert loading.stdout is not None
@@ -111,7 +111,7 @@ CONDITIONS: dict[str, Callable] = {"alone": nothing, "cpu": loaded_cores, "gpu":
 
 
 def points_of(variant: Variant, timed: PerformanceEvidence) -> str:
-    """What the thresholds give for a timing, or why nothing was measured."""
+    """The points for a timing, or why nothing was measured."""
     if timed.status is Status.not_measured:
         return NOISY if timed.reason.startswith("GPU too noisy") else "not measured"
     if timed.status is not Status.passed:
@@ -125,7 +125,7 @@ def points_of(variant: Variant, timed: PerformanceEvidence) -> str:
 def subjects(
     exercise: Exercise, timed: Callable[[Variant, str], PerformanceEvidence]
 ) -> list[Subject]:
-    """The three of them; the solution is timed once, to know where its speed lies."""
+    """The three of them; the solution is timed once to find its ratio."""
     variant = exercise.variants["triton"]
     solution = (corpus.REFERENCE / variant.file).read_text(encoding="utf-8")
     [middling] = [
@@ -152,12 +152,12 @@ def subjects(
 
 
 def verdicts(found: list[Subject]) -> list[str]:
-    """What is not as it must be, a line each."""
+    """Violations of the expectations, a line each."""
     wrong = []
     for each in found:
-        calm = [p for name in ("alone", "cpu") for p in each.points.get(name, [])]
-        if len(set(calm)) > 1 or {"not measured", NOISY} & {*calm}:
-            wrong.append(f"{each.name}: expected the same points each time, got {_counted(calm)}")
+        idle = [p for name in ("alone", "cpu") for p in each.points.get(name, [])]
+        if len(set(idle)) > 1 or {"not measured", NOISY} & {*idle}:
+            wrong.append(f"{each.name}: expected the same points each time, got {_counted(idle)}")
         if {*each.points.get("gpu", [])} - {NOISY}:
             told = _counted(each.points["gpu"])
             wrong.append(f"{each.name}: expected {NOISY!r} beside a loaded GPU, got {told}")
@@ -169,7 +169,7 @@ def _counted(points: list[str]) -> str:
 
 
 def main() -> None:
-    """Print the table; exit status 1 where the same submission got other points."""
+    """Print the table; exit status 1 where points differ."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--times", type=int, default=10)
     parser.add_argument("--loaded", type=int, metavar="N", help="times beside each load")
@@ -198,7 +198,7 @@ def main() -> None:
                 spread = f"{min(ratios):.4f} to {max(ratios):.4f}" if ratios else ""
                 row = (each.name, condition, " ".join(each.points[condition]), spread)
                 table.add_row(*row)
-                # At once: where this is cut off, so much is known.
+                # At once, in case the run is cut off.
                 console.print(f"{time.monotonic() - started:.0f} s: {'; '.join(filter(None, row))}")
                 for why in dict.fromkeys(one.reason for one in seen if one.reason):
                     console.print(f"    {why}")

@@ -1,11 +1,11 @@
-"""Does a verdict depend on the seed? Every known-wrong and honest submission, graded with many.
+"""Tests whether verdicts depend on the seed: grades every wrong and honest submission with many.
 
     python benchmarks/seeds.py [--seeds 10] [--jobs 2] [--only silu-no_mask ...]
     python benchmarks/seeds.py --solutions [--seeds 20] [--jobs 2]
 
-Prints each submission whose verdict is not the one it must get, with the seed, and a last line
-with the count. It takes long: ten seeds, half an hour on two cores. With --solutions every variant
-of reference/ is run instead, on drawn cases and a few edges; nothing is compiled ahead.
+Prints each submission with an unexpected verdict, with the seed, and the count. Ten seeds take half
+an hour on two cores. --solutions runs every variant of reference/ instead, on drawn cases and a few
+edges; nothing is compiled ahead.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from tests.grader.grading.test_submissions import check_honest, check_wrong, obs
 
 
 def main() -> None:
-    """Grade them all and print what disagrees."""
+    """Grade them all and print the unexpected verdicts."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--jobs", type=int, default=2)
@@ -91,7 +91,7 @@ def _solutions(seeds: int, jobs: int, device: DeviceName) -> int:
 
 
 def _with_seed(seed: int, device: DeviceName) -> tuple[int, list[str]]:
-    """How many parts the solutions have, and which fail."""
+    """The number of the solutions' parts, and those that fail."""
     parts, troubles = 0, []
     exercises = load_all()
     effort = Effort(edges=3, drawn=8, compile_ahead=False)

@@ -2,8 +2,8 @@
 
     python benchmarks/sequential_tests.py [--tests 1000]
 
-A row per true ratio (as a share of the threshold) and noise of a pair's ratio; `run to run` is how
-far a whole test may be off, evenly up to that, to either side. No clock and no GPU are needed.
+A row per true ratio (as a share of the threshold) and noise of a pair's ratio; `run to run` is the
+largest error of a whole test, uniformly distributed to both sides. Needs no clock and no GPU.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ AT = 0.9
 
 
 class Series:
-    """A contender that answers from a list."""
+    """A contender with times from a list."""
 
     def __init__(self, name: str, times: list[float]) -> None:
         self.name = name

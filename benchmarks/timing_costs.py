@@ -1,10 +1,10 @@
-"""Where the time of a timing goes: a table, one line for each performance case.
+"""The parts of a timing's cost: a table with a line for each performance case.
 
     python benchmarks/timing_costs.py [EXERCISE]... [--replays 4]
 
 For the staff's solutions, on a GPU: seconds until the plan is made and its kernels are compiled,
-until the executor stands by with its kernels tuned, and until it has settled; then of each replay
-what is spent on arranging its calls, on drawing inputs, on the replay itself and on judging.
+until the executor has tuned its kernels, and until it has settled; then for each replay the seconds
+of arranging calls, drawing inputs, the replay itself, and judging.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def main() -> None:
 def timed_variants(
     exercises: Iterable[Exercise], names: Sequence[str]
 ) -> Iterator[tuple[Exercise, Variant]]:
-    """What has thresholds."""
+    """The variants with thresholds."""
     for exercise in exercises:
         for variant in exercise.variants.values():
             if variant.performance and (not names or exercise.name in names):
@@ -81,7 +81,7 @@ def costs(
         noted("plan", lambda: planned.prepare(case))
         replays = noted("start", lambda: planned.begin(case, opened))
         noted("settle", replays.settle)
-        sets: Any = replays._sets  # whose private parts are looked at
+        sets: Any = replays._sets  # private parts are timed
         fill = sets.fill
         setattr(sets, "fill", lambda order: noted("fill", lambda: fill(order)))  # noqa: B010
         for _ in range(count):

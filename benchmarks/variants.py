@@ -1,12 +1,11 @@
-"""Seconds that the cases of each variant of the solutions take, without a GPU, one after another.
+"""Times each variant of the solutions without a GPU, all its cases one after another.
 
     python benchmarks/variants.py OUT [--checkout FOLDER] [--only NAME]... [--rounds N]
     python benchmarks/variants.py --compare OLD NEW
 
-OUT is JSON: of each variant the least of the rounds, and how many cases there were. `--checkout`
-names another working tree (of an older commit, say), whose grader and solutions are then used: so
-kernels in the executor of TTIR are compared with the same ones in Triton's interpreter. The exit
-status of `--compare` is 1 where a variant of NEW takes longer than in OLD.
+OUT is JSON: for each variant the least seconds of the rounds, and the number of cases. `--checkout`
+names another working tree (of an older commit, for example), whose grader and solutions are used.
+`--compare` has exit status 1 where a variant of NEW takes longer than in OLD.
 """
 
 from __future__ import annotations

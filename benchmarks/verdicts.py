@@ -1,16 +1,16 @@
-"""Verdicts of the whole corpus as a file, and how two such files differ.
+"""Verdicts on the whole corpus as a file, and the differences of two such files.
 
-Every submission under tests/submissions/{wrong,honest,attacks} is run the way the tests run it,
-without a GPU; with --gpu those of wrong and honest that a GPU's tests run, on one. OUT is JSON, one
-entry for each submission: the status of every part, the memory status, the first line of the first
-message, whether the tests' own check accepts it, and seconds. What OUT already holds is not run
-again, so an interrupted run goes on where it ended.
+Every submission under tests/submissions/{wrong,honest,attacks} is run as in the tests, without a
+GPU; with --gpu, the wrong and honest ones of the GPU's tests run on one. OUT is JSON with one entry
+for each submission: the status of every part, the memory status, the first line of the first
+message, whether the tests' own check accepts it, and seconds. Submissions that OUT already has are
+skipped, so an interrupted run can be continued.
 
     python benchmarks/verdicts.py OUT [--only TEXT]... [--jobs N] [--gpu] [--checkout FOLDER]
     python benchmarks/verdicts.py --compare OLD NEW [--messages]
 
-`--checkout` names another working tree (of an older commit, say), whose grader, tests and corpus
-are then used. `--compare` prints each submission whose statuses differ, with both statuses and
+`--checkout` names another working tree (of an older commit, for example), whose grader, tests and
+corpus are used. `--compare` prints each submission whose statuses differ, with both statuses and
 messages; `--messages` adds those where only the message differs. Its exit status is 1 where a
 submission that the tests' check accepted in OLD is not accepted in NEW, or is missing there.
 """
@@ -76,7 +76,7 @@ def main() -> int:
 
 
 def use(checkout: Path) -> None:
-    """Have `grader` and `tests` imported from `checkout`, in this process and those it starts."""
+    """Import `grader` and `tests` from `checkout`, in this process and its children."""
     folder = str(checkout.resolve())
     sys.path[:] = [folder, *(path for path in sys.path if path != folder)]
     os.environ["PYTHONPATH"] = folder
@@ -94,7 +94,7 @@ def use(checkout: Path) -> None:
 
 @functools.cache
 def submissions() -> dict[str, Callable[[], Record]]:
-    """What runs each submission, by name."""
+    """The function that runs each submission, by name."""
     from grader.staff.calibration import corpus
     from tests.support import attacks
 
@@ -112,7 +112,7 @@ def submissions() -> dict[str, Callable[[], Record]]:
 
 @functools.cache
 def submissions_on_a_gpu() -> dict[str, Callable[[], Record]]:
-    """The same for a GPU; without what a GPU that isn't watched may say anything of."""
+    """The same for a GPU, without what differs on a GPU, which isn't observed."""
     from importlib.metadata import version
 
     from grader.staff.calibration import corpus
@@ -127,7 +127,7 @@ def submissions_on_a_gpu() -> dict[str, Callable[[], Record]]:
 
 
 def collect(names: list[str], given: argparse.Namespace, console: Console) -> int:
-    """Run what the file lacks of `names`, and write each record when it comes. The exit status."""
+    """Run the missing ones of `names`, and write each record at once. The exit status."""
     out, jobs, checkout = given.out, given.jobs, given.checkout
     records = _read(out) if out.exists() else {}
     missing = [name for name in names if name not in records]
@@ -137,7 +137,7 @@ def collect(names: list[str], given: argparse.Namespace, console: Console) -> in
         TimeElapsedColumn(),
         TextColumn("{task.fields[name]}"),
     )
-    # Each process is a grader of its own, and none inherits another's threads or sandbox.
+    # Each process is a grader of its own and inherits no other's threads or sandbox.
     context = multiprocessing.get_context("spawn")
     with (
         Progress(*columns, console=console) as progress,
@@ -168,7 +168,7 @@ def record_of(name: str, gpu: bool = False) -> Record:
     try:
         with _patience(PATIENCE_SECONDS):
             record.update((submissions_on_a_gpu() if gpu else submissions())[name]())
-    except Exception as error:  # the others are to be run all the same
+    except Exception as error:  # the others have to run all the same
         record["error"] = f"{type(error).__name__}: {error}"
     record["seconds"] = round(time.monotonic() - started, 2)
     return record
@@ -197,7 +197,7 @@ def _corpus_record(submission: Any, gpu: bool = False) -> Record:
             check = functools.partial(triton.check_honest, observed)
             if is_wrong:
                 check = functools.partial(triton.check_wrong, submission, observed, gpu=gpu)
-    if submission.status is Status.not_attempted:  # nothing of it runs, so no part can be checked
+    if submission.status is Status.not_attempted:  # it doesn't run, so no part can be checked
         check = functools.partial(_check_equal, observed.correctness.value, "not_attempted")
     return {
         **_described(observed.parts, observed.memory),
@@ -247,7 +247,7 @@ def _attack_record(attack: Any) -> Record:
 
 
 def _described(parts: tuple[Any, ...], memory: Any) -> Record:
-    """What is kept of the evidence on one variant."""
+    """The stored fields of the evidence on one variant."""
     failures = [failure for part in parts for failure in part.failures]
     reasons = [part.reason for part in parts if part.reason]
     if memory is not None and memory.reason:
@@ -276,12 +276,12 @@ def _check_equal(actual: str, expected: str) -> None:
 
 @functools.cache
 def _sandbox() -> Any:
-    """One sandbox for all of this process's Triton submissions, as the tests share one."""
+    """One sandbox for all of this process's Triton submissions, shared as in the tests."""
     from grader.sandbox import Sandbox
 
     try:
         sandbox = Sandbox("interpreter", plans=True)
-    except TypeError:  # of a checkout in which kernels ran in Triton's interpreter
+    except TypeError:  # a checkout in which kernels ran in Triton's interpreter
         sandbox = Sandbox("interpreter")
     sandbox.start()
     multiprocessing.util.Finalize(None, sandbox.close, exitpriority=10)
@@ -297,7 +297,7 @@ def _neighbours_end_with_this_process() -> None:
 
 @contextmanager
 def _patience(seconds: int) -> Iterator[None]:
-    """TimeoutError in what takes longer than `seconds`."""
+    """Raise TimeoutError after `seconds`."""
 
     def give_up(number: int, frame: FrameType | None) -> None:
         raise TimeoutError(f"not done after {seconds} s")
@@ -314,7 +314,7 @@ def _patience(seconds: int) -> Iterator[None]:
 
 
 def differences(old: Records, new: Records, messages: bool = False) -> dict[str, tuple[str, ...]]:
-    """What differs between two files, by submission: the fields' names, or "missing"."""
+    """The differences of two files, by submission: the fields' names, or "missing"."""
     fields = ["parts", "memory", "accepted", "error", *(["message", "where"] if messages else [])]
     result: dict[str, tuple[str, ...]] = {}
     for name, before in old.items():
@@ -379,7 +379,7 @@ def _read(path: Path) -> Records:
 
 
 def _write(path: Path, records: Records) -> None:
-    """Replace the file at once, so that an interrupted run leaves a whole one."""
+    """Replace the file atomically."""
     partial = path.with_name(f"{path.name}.part")
     partial.write_text(json.dumps(records, indent=1, sort_keys=True) + "\n", encoding="utf-8")
     partial.replace(path)

@@ -1,19 +1,19 @@
-"""A whole grade of the solutions: how long it takes, and where the time goes. A table.
+"""Times a whole grade of the solutions and its parts. A table.
 
     python benchmarks/whole_grade.py [--only NAME]... [--jobs N] [--submission FOLDER]
         [--evidence FILE]
 
-Variants are checked side by side (seconds of all processes together, and cases). What is right is
-timed meanwhile, one after the other. Checking ends with the parts named last. On a GPU the whole
-has a goal of 60 s, with imports, compiling and tuning: exit status 1 where it takes longer, and
-where something isn't right.
+Variants are checked in parallel (seconds of all processes together, and cases), and those that are
+right are timed meanwhile, one after the other. The parts that finish checking last are listed. On a
+GPU the whole has a goal of 60 s, including imports, compiling and tuning: exit status 1 where it
+takes longer, and where something isn't right.
 """
 
 from __future__ import annotations
 
 import time
 
-STARTED = time.monotonic()  # what is imported below counts
+STARTED = time.monotonic()  # the imports below count
 
 from grader.grading import process_pool  # noqa: E402
 
@@ -35,7 +35,7 @@ from grader.status import Status  # noqa: E402
 
 GOAL_SECONDS = 60.0
 ALONE = ("timing", "waiting for the GPU")
-LAST = 8  # parts that are named
+LAST = 8  # parts that are listed
 
 
 class Watch:
@@ -44,7 +44,7 @@ class Watch:
     def __init__(self) -> None:
         self.started = STARTED
         self.began: dict[tuple[str, str], float] = {}
-        self.checked: dict[str, tuple[float, float]] = {}  # first and last word of it
+        self.checked: dict[str, tuple[float, float]] = {}  # first and last report
 
     def __call__(self, step: Step) -> None:
         now = time.monotonic()
@@ -55,7 +55,7 @@ class Watch:
             self.checked[name] = (self.checked.get(name, (now, now))[0], now)
 
     def last(self, count: int) -> list[str]:
-        """The parts heard of last while the variants were checked: what the others waited for."""
+        """The last parts to report while the variants were checked."""
         order = sorted(self.checked.items(), key=lambda item: item[1][1])[-count:]
         return [
             f"{name}: {first - self.started:.0f} to {last - self.started:.0f} s"
@@ -107,7 +107,7 @@ def main() -> None:
 
 
 def is_right(variant: VariantEvidence) -> bool:
-    """Whether all of it passed that could be looked at here."""
+    """Whether everything passed that could be checked here."""
     timed = variant.performance
     fine = (Status.passed, Status.not_measured)
     return variant.correctness is Status.passed and (
@@ -116,7 +116,7 @@ def is_right(variant: VariantEvidence) -> bool:
 
 
 def untimed(seen: Evidence) -> list[str]:
-    """Of what could not be timed, why; only where there was a GPU to time on."""
+    """Why variants could not be timed, if there was a GPU."""
     return [
         f"not timed: {each.exercise}/{each.variant}, {case.case}: {case.reason}"
         + (f"; {case.disturbed}" if case.disturbed else "")

@@ -11,7 +11,7 @@ from grader.startup import importing
 
 
 def main() -> None:
-    """Import the commands, and be the one that is named."""
+    """Run the command line."""
     packages.expect()
     with packages.importing():
         _start()
@@ -21,7 +21,7 @@ def main() -> None:
 
 
 def _start() -> None:
-    """Start what imports side by side with this process, and import the commands."""
+    """Start helpers that import in parallel with this process, and import the commands."""
     from grader.sandbox import bytecode
 
     bytecode.keep()
@@ -39,10 +39,10 @@ def _start() -> None:
 
 
 def _begun_early(arguments: Sequence[str]) -> Literal["pool", "sandbox", ""]:
-    """Which helper starts before torch is imported here, and imports it at the same time.
+    """The helper to start before torch is imported here, so that both import it in parallel.
 
-    The pool's fork server, on a second core; or, where this process looks at one variant, its
-    sandbox. None with --gpus, which changes the environment of what starts later.
+    The pool's fork server, on a second core; or, for a single variant, its sandbox. None with
+    --gpus, which changes the environment of processes that start later.
     """
     options = {each.partition("=")[0] for each in arguments}
     if options & {"-h", "--help"}:
@@ -54,7 +54,7 @@ def _begun_early(arguments: Sequence[str]) -> Literal["pool", "sandbox", ""]:
 
 
 def _grades_one_variant(arguments: Sequence[str]) -> bool:
-    """Whether `grade` is told of a variant, EXERCISE/VARIANT, and of nothing else."""
+    """Whether the arguments of `grade` select one variant, EXERCISE/VARIANT, and no more."""
     values = itertools.pairwise(arguments)
     named = [value for option, value in values if option == "--only"]
     named += [each.partition("=")[2] for each in arguments if each.startswith("--only=")]

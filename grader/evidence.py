@@ -1,8 +1,8 @@
-"""What was observed about a submission. Frozen, complete, and free of points.
+"""What was observed about a submission: frozen, complete, and without points.
 
-Evidence is written once, by grading; points follow from it and the spec (score.py), so that a
-changed threshold needs no new run. It is JSON in and out (`to_json`, `from_json`) with a schema
-number; reading checks every field and names the one that is wrong.
+Grading writes evidence once. Points follow from it and the spec (score.py), so that a changed
+threshold needs no new run. It is stored as JSON (`to_json`, `from_json`) with a schema number.
+Reading checks every field and names a wrong one.
 
     Evidence
       VariantEvidence            one per variant asked for
@@ -30,33 +30,32 @@ SCHEMA = 1
 
 
 class EvidenceError(Mistake, ValueError):
-    """An evidence file can't be read: the message names file, field, what was expected and came."""
+    """An evidence file can't be read: the message has file, field, expected and actual value."""
 
 
 @dataclass(frozen=True)
 class Failure:
-    """The smallest case found that ends in one status, and what is known about why.
+    """The smallest failing case of one status, and its diagnosis.
 
-    The four parts of a message to a student: what went wrong (`what`, with `where`), expected
-    beside actual (inside `what` where there are values), what to try (`hint`), and the line that
-    repeats it (`reproduce`).
+    A message to a student has four parts: what went wrong (`what`, with `where`), expected and
+    actual values (inside `what`), what to try (`hint`), and the line that repeats it (`reproduce`).
     """
 
     status: Status
-    case: str  # as pasted behind --case: "rows=1 cols=1025 dtype=float16 seed=7"
+    case: str  # for --case: "rows=1 cols=1025 dtype=float16 seed=7"
     what: str  # one or two sentences: "out[0, 1024] is nan, expected 0.173; the other 1024 agree."
     where: str = ""  # "rmsnorm.py:23", or "" where no line is known
     pattern: str = ""  # "every case with cols > 1024 fails; every case with cols <= 1024 passes"
     hint: str = ""  # "does the kernel loop over, or mask, columns past one block?"
     reproduce: str = ""  # "grader check rmsnorm --case '...'"
     occurrences: str = ""  # "wrong in 3 of 10 runs", for nondeterministic
-    detail: str = ""  # a traceback or compiler output, shortened to what is the student's
+    detail: str = ""  # a traceback or compiler output, shortened to the student's part
     observed_by: Literal["grader", "worker"] = "grader"
 
 
 @dataclass(frozen=True)
 class Printed:
-    """What kernels printed in one case, as tl.device_print does; clean text, shortened."""
+    """The output of kernels in one case, as of tl.device_print; clean text, shortened."""
 
     case: str
     text: str
@@ -64,38 +63,38 @@ class Printed:
 
 @dataclass(frozen=True)
 class PartEvidence:
-    """One dtype in one size class of one variant: the smallest thing with a verdict of its own."""
+    """One dtype in one size class of one variant: the unit of a verdict."""
 
     dtype: str
     size_class: str
     status: Status
     cases_run: int = 0
     cases_failed: int = 0
-    failures: tuple[Failure, ...] = ()  # the first is the one to mend first
+    failures: tuple[Failure, ...] = ()  # the one to fix first comes first
     reason: str = ""  # why it was not measured, or stopped early
     seconds: float = 0.0
     printed: Printed | None = None  # in the first failure's case, else in the first that printed
-    notes: tuple[str, ...] = ()  # sentences on what the launcher asked for in some case
+    notes: tuple[str, ...] = ()  # sentences on the launcher's requests
 
 
 @dataclass(frozen=True)
 class Baseline:
-    """What the candidate was timed against, in the same minutes."""
+    """A baseline that was timed in turn with the candidate."""
 
     name: str  # "torch", "copy", "roofline"
     microseconds: float  # median per call
     ratio: float  # median of paired (baseline time / candidate time): above 1, the candidate wins
-    low: float | None = None  # where the ratio may lie (sequential.py says how surely);
-    high: float | None = None  # None in evidence from before intervals were taken
+    low: float | None = None  # bounds of the ratio (sequential.py has the confidence);
+    high: float | None = None  # None in evidence of an earlier version
 
     @property
     def at_best(self) -> float:
-        """The largest ratio that the measurement leaves possible."""
+        """The largest ratio that the measurement allows."""
         return self.ratio if self.high is None else self.high
 
     @property
     def at_worst(self) -> float:
-        """The smallest ratio that the measurement leaves possible."""
+        """The smallest ratio that the measurement allows."""
         return self.ratio if self.low is None else self.low
 
 
@@ -103,10 +102,9 @@ class Baseline:
 class PerformanceEvidence:
     """Timings of one variant on a performance case; medians of paired runs.
 
-    Where the spec has several cases, `further` holds those of the second and so on. `disturbed`
-    names baselines that ran slower beside the candidate than before it, and `earlier` what was
-    seen of them in tries that came to nothing; `accepted` is a person's word on a time that the
-    hardware's published figures don't allow.
+    Where the spec has several cases, `further` has those after the first. `disturbed` names
+    baselines that ran slower than when idle, and `earlier` those of discarded attempts. `accepted`
+    is a person's approval of a time that the hardware's published figures exclude.
     """
 
     status: Status  # passed = timed; not_measured; or how the timed run failed
@@ -114,41 +112,41 @@ class PerformanceEvidence:
     device: str = ""
     case: str = ""
     microseconds: float | None = None
-    microseconds_low: float | None = None  # where it may lie, as a baseline's `low` and `high`
+    microseconds_low: float | None = None  # bounds, as a baseline's `low` and `high`
     microseconds_high: float | None = None
-    bytes: int | None = None  # what the case must move, by the spec's formula
-    flops: float | None = None  # what it must compute, by the spec's formula, where it has one
-    samples: int = 0  # pairs that count
-    voids: dict[str, int] = field(default_factory=dict)  # pairs that don't, by reason
+    bytes: int | None = None  # that the case must move, by the spec's formula
+    flops: float | None = None  # that it must compute, where the spec has a formula
+    samples: int = 0  # valid pairs
+    voids: dict[str, int] = field(default_factory=dict)  # void pairs by reason
     budget_ended: bool = False  # before every threshold was decided
     disturbed: str = ""
-    earlier: tuple[str, ...] = ()  # why it was timed anew: noise, which is evidence for a person
+    earlier: tuple[str, ...] = ()  # why it was timed anew: noise, as evidence for a person
     accepted: bool = False
-    machine: dict[str, str | float | int] = field(default_factory=dict)  # the GPU's state then
-    kernels: tuple[str, ...] = ()  # what the device ran in an untimed call, by its worker's word
-    unlisted: str = ""  # why they couldn't be listed, where that was tried
+    machine: dict[str, str | float | int] = field(default_factory=dict)  # the GPU's state
+    kernels: tuple[str, ...] = ()  # kernels of an untimed call, as its worker reports them
+    unlisted: str = ""  # why they couldn't be listed
     baselines: Annotated[
         tuple[Baseline, ...],
         pydantic.Field(validation_alias=pydantic.AliasChoices("baselines", "yardsticks")),
-    ] = ()  # "yardsticks" in evidence from before
+    ] = ()  # "yardsticks" in evidence of an earlier version
     further: tuple[PerformanceEvidence, ...] = ()
 
     @property
     def every(self) -> tuple[PerformanceEvidence, ...]:
-        """One for each case of the spec, in its order."""
+        """The timings of each case of the spec, in order."""
         return (self, *self.further)
 
     @property
     def microseconds_at_best(self) -> float | None:
-        """The shortest time that the measurement leaves possible; None where nothing was timed."""
+        """The shortest time that the measurement allows; None where nothing was timed."""
         return self.microseconds if self.microseconds_low is None else self.microseconds_low
 
 
 @dataclass(frozen=True)
 class Metric:
-    """One measured number, under the key that bounds it in a spec.
+    """A measured number, under the key that bounds it in a spec.
 
-    `counters` says what it was worked out from, in ncu's names where ncu has one.
+    `counters` names its sources, in ncu's names where ncu has them.
     """
 
     name: str  # "useful_bytes_per_sector.load", "shared_bank_conflicts", "reads.weight"
@@ -158,16 +156,16 @@ class Metric:
 
 @dataclass(frozen=True)
 class LineCounters:
-    """What one source line of a kernel did to memory, in all launches of the entry together.
+    """The memory accesses of one source line of a kernel, in all launches of the entry.
 
     A request is one access of a warp; sectors have 32 bytes. `useful_bytes` are those that the
     lanes of a request asked for, each counted once. Wavefronts and conflicts are of shared memory;
-    `ways` is the worst request's: 32 where all lanes hit one bank. `masked` counts elements of
+    `ways` is the worst request's: 32 where all lanes use one bank. `masked` counts elements of
     Triton blocks that a mask left out.
 
-    `rule` is how accesses of Triton blocks were made requests: "compiled" as the instructions of
-    the compiled kernel's warps, "elements" where these aren't known, 32 elements each. It is empty
-    for CUDA C++, and in evidence from before there were two.
+    `rule` says how accesses of Triton blocks become requests: "compiled" by the instructions of the
+    compiled kernel's warps, "elements" by 32 elements each, where those are unknown. It is empty
+    for CUDA C++, and in evidence of an earlier version.
     """
 
     line: int  # in the submission's file; 0 where none is known
@@ -186,10 +184,10 @@ class LineCounters:
 
 @dataclass(frozen=True)
 class MemoryEvidence:
-    """How one variant used memory on the case that its spec names.
+    """How one variant used memory on the spec's case.
 
-    `further` are other runs that have to hold the same bounds: at sizes drawn beside those of the
-    spec, or with another configuration of a tuned kernel; `run` says which one it is.
+    `further` are runs with the same bounds, at sizes drawn near the spec's or with another
+    configuration of a tuned kernel; `run` describes each of them.
     """
 
     status: Status  # passed = measured; not_measured; or how the run failed
@@ -198,8 +196,8 @@ class MemoryEvidence:
     metrics: tuple[Metric, ...] = ()
     lines: tuple[LineCounters, ...] = ()
     observed_by: Literal["grader", "worker"] = "worker"  # the emulator's runtime is in the worker
-    run: str = ""  # what tells a further run from the one at the spec's case
-    notes: tuple[str, ...] = ()  # sentences: kernels that change nothing, what else was measured
+    run: str = ""  # how a further run differs from the one at the spec's case
+    notes: tuple[str, ...] = ()  # sentences: kernels without effect, further measurements
     further: tuple[MemoryEvidence, ...] = ()
 
     @property
@@ -210,27 +208,27 @@ class MemoryEvidence:
 
 @dataclass(frozen=True)
 class VariantEvidence:
-    """All that was observed about one variant of one exercise."""
+    """All evidence on one variant of one exercise."""
 
     exercise: str
     variant: str
     file: str
     sha256: str = ""  # of the submission's file; "" where there is none
-    not_attempted: str = ""  # the reason, or "" where there was something to run
+    not_attempted: str = ""  # the reason, or ""
     parts: tuple[PartEvidence, ...] = ()
     performance: PerformanceEvidence | None = None  # None where the spec asks for none
-    rules_lifted: bool = False  # by the course staff: the source was not read for violations
+    rules_lifted: bool = False  # by the course staff: the source was not checked
     memory: MemoryEvidence | None = None  # None where the spec asks for none
 
     @property
     def has_grader_error(self) -> bool:
-        """Whether the grader itself failed anywhere."""
+        """Whether any part has an error of the grader."""
         every = (*self.parts, self.performance, self.memory)
         return any(part.status is Status.grader_error for part in every if part is not None)
 
     @property
     def correctness(self) -> Status:
-        """The one status of all parts together."""
+        """The joint status of all parts."""
         if self.not_attempted:
             return Status.not_attempted
         if not self.parts:
@@ -241,7 +239,7 @@ class VariantEvidence:
 
 @dataclass(frozen=True)
 class Evidence:
-    """One grading run over one submission."""
+    """One grading of one submission."""
 
     submission: str
     seed: int
@@ -253,7 +251,7 @@ class Evidence:
 
     @property
     def by_name(self) -> dict[tuple[str, str], VariantEvidence]:
-        """The variants by exercise and variant; the first one where a name comes twice."""
+        """The variants by exercise and variant; the first one of a repeated name."""
         return {(each.exercise, each.variant): each for each in reversed(self.variants)}
 
 
@@ -268,9 +266,9 @@ def to_json(evidence: Evidence) -> str:
 
 
 def from_json(text: str, source: str = "evidence") -> Evidence:
-    """Read what `to_json` wrote.
+    """Read what `to_json` wrote; `source` names the file in messages.
 
-    `source` names the file in messages. Raises EvidenceError, with the first field that is wrong.
+    Raises EvidenceError for the first wrong field.
     """
     evidence = _validated(_ADAPTER, text, source)
     if evidence.schema != SCHEMA:
@@ -282,7 +280,7 @@ def from_json(text: str, source: str = "evidence") -> Evidence:
 
 
 def variant_to_json(evidence: VariantEvidence) -> str:
-    """The evidence of one variant as JSON text, in one line."""
+    """The evidence of one variant as one line of JSON."""
     return _OF_VARIANT.dump_json(evidence).decode()
 
 
@@ -302,7 +300,7 @@ def _validated(adapter: pydantic.TypeAdapter[_Read], text: str, source: str) -> 
 
 
 def read(path: Path) -> Evidence:
-    """Read an evidence file. Raises EvidenceError when it is missing or not evidence."""
+    """Read an evidence file. Raises EvidenceError when it is missing or invalid."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

@@ -1,5 +1,5 @@
-"""What a user has to put right, as an exception: commands print it without a traceback."""
+"""The exception for a user's mistake, which commands print without a traceback."""
 
 
 class Mistake(Exception):
-    """Something that a user gave can't be used: the message names it and says what was expected."""
+    """A user's input can't be used: the message names it and what was expected."""

@@ -1,11 +1,11 @@
-"""The Python packages the grader needs: what is missing or too old is a line, not a traceback.
+"""The Python packages that the grader needs: a missing or old one is a line, not a traceback.
 
-    packages.expect()            at a command's start: names what is missing or too old, ends with 2
-    with packages.importing():   the same for what turns out only where it is imported
+    packages.expect()            at a command's start: names missing or old packages, exits with 2
+    with packages.importing():   the same for packages that are imported inside
 
-The names and the least versions are those of pyproject.toml; an installation without it has them in
-its metadata. Only the standard library is imported here, and no package is: the versions are in the
-names of the folders that installers write. It takes a few milliseconds.
+Names and least versions are those of pyproject.toml, or of an installation's metadata. Only the
+standard library is imported here: versions are read from the names of installers' folders, which
+takes a few milliseconds.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ from typing import NamedTuple, NoReturn
 ROOT = Path(__file__).resolve().parent.parent
 USAGE = 2  # the exit status
 
-# What commands go without: they say so themselves where it matters.
+# Optional for commands, which report it themselves where it matters.
 _OTHERS = ("landlockpy", "pyseccomp", "pytest", "pytest-benchmark")
-_MODULES = {"pyyaml": "yaml", "pytest-benchmark": "pytest_benchmark"}  # else called as the package
+_MODULES = {"pyyaml": "yaml", "pytest-benchmark": "pytest_benchmark"}  # other names are the same
 _OURS = ("grader", "lecture", "reference", "tests")
 _REQUIREMENT = re.compile(r"([A-Za-z0-9][\w.-]*)\s*>=\s*([\d.]+)\s*(?:;(.*))?")
 _METADATA = re.compile(r"([A-Za-z0-9][\w.]*(?:-[A-Za-z][\w.]*)*)-(\d[^-]*).*\.(?:dist|egg)-info")
 
 
 class Requirement(NamedTuple):
-    """A package as pyproject.toml asks for it: `rich`, `13`."""
+    """A package in pyproject.toml and its least version: `rich`, `13`."""
 
     name: str
     least: str
 
     @property
     def module(self) -> str:
-        """What it is imported as."""
+        """The name of its module."""
         return _MODULES.get(self.name, self.name.replace("-", "_"))
 
     def __str__(self) -> str:
@@ -53,16 +53,13 @@ def required(root: Path = ROOT) -> list[Requirement]:
 
 
 def expect(also: Iterable[str] = ()) -> None:
-    """End with a line where a package that commands need is missing or too old.
-
-    `also` names packages that are needed besides.
-    """
+    """Exit with a line where a needed package is missing or too old; `also` names more packages."""
     if line := problem(also):
         _end(line)
 
 
 def problem(also: Iterable[str] = ()) -> str:
-    """What is missing or too old, and how it is installed, in a line; "" where all is there."""
+    """The missing and old packages and how to install them, in a line; "" where all are there."""
     skipped = set(_OTHERS) - set(also)
     wanted = [each for each in required() if each.name not in skipped]
     versions = installed()
@@ -78,7 +75,7 @@ def problem(also: Iterable[str] = ()) -> str:
 
 @contextlib.contextmanager
 def importing() -> Iterator[None]:
-    """End with a line where what is imported inside needs a package that can't be imported."""
+    """Exit with a line where an import inside needs a package that can't be imported."""
     try:
         yield
     except ImportError as error:
@@ -88,7 +85,7 @@ def importing() -> Iterator[None]:
 
 
 def line_of(error: ImportError) -> str:
-    """What an import that failed means for who started the command; "" where it is our mistake."""
+    """A failed import as a line for the user; "" where it is the grader's own mistake."""
     module = (error.name or "").partition(".")[0]
     if not module or module in _OURS:
         return ""
@@ -104,7 +101,7 @@ def line_of(error: ImportError) -> str:
 
 
 def installed(path: Iterable[str] | None = None) -> dict[str, str]:
-    """The versions of all packages by name, as their folders say; of two, what is imported."""
+    """The versions of all packages by name; of two, the one that is imported."""
     versions: dict[str, str] = {}
     for folder in sys.path if path is None else path:
         here: dict[str, str] = {}
@@ -118,7 +115,7 @@ def installed(path: Iterable[str] | None = None) -> dict[str, str]:
 
 
 def _line(wrong: dict[Requirement, str]) -> str:
-    each = [f"{name} {least} or newer, {what}" for (name, least), what in wrong.items()]
+    each = [f"{name} {least} or newer, {reason}" for (name, least), reason in wrong.items()]
     needs = "; ".join(each)
     words = " ".join(shlex.quote(str(requirement)) for requirement in wrong)
     python = shlex.quote(sys.executable or "python3")
@@ -146,7 +143,7 @@ def _dependencies(root: Path) -> list[str]:
 
 
 def _applies(marker: str | None) -> bool:
-    """Whether a requirement is for this system: of markers there is this one."""
+    """Whether a requirement is for this system; only one kind of marker is used."""
     match = re.fullmatch(r"\s*sys_platform\s*(==|!=)\s*['\"](\w+)['\"]\s*", marker or "")
     return match is None or (sys.platform == match[2]) == (match[1] == "==")
 
@@ -163,6 +160,6 @@ def _plain(name: str) -> str:
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    """A version's numbers: (2, 11, 0) of 2.11.0a0+cu128. A candidate counts as the version."""
+    """A version's numbers: (2, 11, 0) for 2.11.0a0+cu128. A candidate counts as the version."""
     match = re.match(r"\d+(?:\.\d+)*", version)
     return tuple(map(int, match[0].split("."))) if match else ()

@@ -1,10 +1,9 @@
 """`pytest --submission DIR`: the folder that the students' tests grade.
 
-At the end of a run it also says what was measured, and what a `-k` that selects no test may have
-meant.
+At the end of a run it also lists measurements, and suggests names for a `-k` that selects no test.
 
-Loaded by name (`-p`, in pyproject.toml), because an option of a conftest.py is known too late:
-pytest would take DIR for a folder of tests.
+It is loaded by name (`-p`, in pyproject.toml), because an option of a conftest.py is registered too
+late: pytest would take DIR for a folder of tests.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Begin the sandbox where the students' tests are all that runs."""
+    """Begin the sandbox if only the students' tests run."""
     only_theirs = all(Path(each).name == "test_assignment.py" for each in config.args)
     timed = any(Path(each).name.startswith("test_performance.py") for each in config.args)
     if timed and (line := packages.problem(["pytest-benchmark"])):
@@ -56,35 +55,35 @@ _OPERATORS = {"and", "or", "not", "True", "False"}
 
 @pytest.fixture
 def record_measured(request: pytest.FixtureRequest) -> Callable[[str], None]:
-    """Keep a sentence for the end of the run: pytest says nothing of a test that passes."""
+    """Store a sentence for the end of the run: pytest prints nothing for a test that passes."""
     return request.config.stash.setdefault(_MEASURED, []).append
 
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_collection() -> Iterator[None]:
-    """Collect, which is when torch is imported."""
+    """Collect tests, which imports torch."""
     with importing():
         yield
 
 
 def pytest_deselected(items: Sequence[pytest.Item]) -> None:
-    """Remember what was left out by its name."""
+    """Store the names of deselected tests."""
     for item in items:
         item.config.stash.setdefault(_DESELECTED, []).append(item.name)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Remember how many tests are to run."""
+    """Store the number of selected tests."""
     session.config.stash[_SELECTED] = len(session.items)
 
 
 def pytest_unconfigure() -> None:
-    """Let the interpreter end without looking through all that torch imported, half a second."""
+    """Exempt torch's objects from garbage collection at exit, which would take half a second."""
     gc.freeze()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Tell what was measured; and of a `-k` that nothing answers to, what is near it."""
+    """Print the measurements, and names near a `-k` that selects nothing."""
     config = terminalreporter.config
     left_out = config.stash.get(_DESELECTED, [])
     if config.option.keyword and left_out and not config.stash.get(_SELECTED, 1):
@@ -97,7 +96,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 def none_selected(expression: str, names: Sequence[str]) -> str:
-    """What to tell of a `-k` that selects none of the tests `names`, in a sentence or two.
+    """A sentence or two for a `-k` that selects none of the tests `names`.
 
     Names are like `test_assignment[rmsnorm-triton-float32-aligned]`.
     """

@@ -1,10 +1,10 @@
-"""Importing torch with the garbage collector off: a third of a command's start and end.
+"""Imports torch with the garbage collector off, which saves time at a command's start and end.
 
     with startup.importing():
         from grader.cli import app
 
-What is imported stays to the end. The collector would look through all of it several times on the
-way, and twice more as the interpreter ends, and find nothing.
+Imported objects live to the end. The collector would traverse them several times during the import
+and at exit, and free none.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def importing() -> Iterator[None]:
-    """No collection inside; what there is at the end is never looked at again."""
+    """Disable collection inside, and exempt existing objects from it afterwards."""
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -31,6 +31,6 @@ def importing() -> Iterator[None]:
 
 @atexit.register
 def _thaw_for_triton() -> None:
-    """Triton's bindings count what is left at the end, and print what a collector would take."""
+    """Unfreeze at exit: Triton's bindings report objects that a collection would free."""
     if "triton._C.libtriton" in sys.modules:
         gc.unfreeze()

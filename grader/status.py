@@ -1,4 +1,4 @@
-"""The closed set of verdicts. Every check, in every report, ends in one of these."""
+"""The verdicts. Every check in every report ends in one of these."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from enum import Enum
 
 
 class Status(str, Enum):
-    """What was found out about one check, variant or case.
+    """The verdict on one check, variant or case.
 
-    The order of the members is the order of precedence: where several hold (two cases of one
-    check fail differently), the one named first is the more useful to mend first.
+    Members are in order of precedence: if two cases of a check fail differently, the first status
+    is the more useful one to fix.
     """
 
     grader_error = "grader_error"
@@ -42,25 +42,22 @@ class Status(str, Enum):
 
     @property
     def headline(self) -> str:
-        """The status in words, as it starts a message: 'wrong values'."""
+        """The status in words at the start of a message: 'wrong values'."""
         return _HEADLINES[self]
 
     @property
     def is_failure(self) -> bool:
-        """Whether the submission is what failed (so points are lost)."""
+        """Whether the submission failed, so that points are lost."""
         return self not in _NOT_THE_SUBMISSIONS_FAULT
 
     @property
     def is_gradable(self) -> bool:
-        """Whether the check was decided; an undecided one is not lost points but ungraded ones."""
+        """Whether the check was decided; points of an undecided one aren't lost but ungraded."""
         return self not in (Status.not_measured, Status.grader_error)
 
 
 def worst(statuses: Iterable[Status]) -> Status:
-    """The status that comes first in the order of precedence.
-
-    Raises ValueError when there is none.
-    """
+    """The first status in the order of precedence. Raises ValueError when there is none."""
     return min(statuses, key=_PRECEDENCE.__getitem__)
 
 

@@ -1,14 +1,14 @@
-"""What `make bench-reference` is made of: the reference kernels beside their peers, on one GPU.
+"""The parts of `make bench-reference`: the reference kernels timed with their peers, on one GPU.
 
-Everything here is trusted, and is timed in this process.
+All code here is trusted, and is timed in this process.
 
-goals       the cases that are timed, and what has to be reached in each: data
-judging     ratios of paired times, and which goals they reach: arithmetic
-peers       what the kernels are held against
-kernels     for each kernel its inputs, its arguments, what it must move
+goals       the cases that are timed, and the goals of each: data
+judging     ratios of paired times, and the goals they reach: arithmetic
+peers       the kernels' competitors
+kernels     each kernel's inputs, arguments, and least bytes
 versions    the graded solutions and the expert's, loaded, compiled ahead and tried
-rounds      the clock: rounds in which all contenders take turns, with a cold L2 cache
-checking    results against float64, and against themselves
+rounds      the clock: contenders take turns in rounds, with a cold L2 cache
+checking    results compared with float64, and with themselves
 course      a case from its inputs to its times
-table       what comes of it, for people and for programs
+table       the results, for people and for programs
 """

@@ -1,9 +1,9 @@
-"""Is a result right, and the same each time? Held against the oracle's in float64.
+"""Checks a result against the oracle's in float64, and whether it is the same each time.
 
-A result may be twice as far from the truth as torch's own operator is in that dtype, and a little
-more; once by the norm of the whole difference, which shows work done in less precision, and once
-by its largest element, which shows a single wrong one. Outputs are NaN before every call, so that
-an element that nobody writes is seen.
+A result's error may be twice that of torch's own operator in its dtype, and a little more. It is
+measured by the norm of the whole difference, which shows work in lower precision, and by its
+largest element, which shows a single wrong one. Outputs are NaN before every call, so that an
+unwritten element is detected.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from benchmarks.kernels.peers import Call, Given, Outputs
 from lecture.kernels import REFERENCE
 
 AGAIN = 4  # calls that must give the first one's bits
-# Beside twice torch's error, in units of the dtype's epsilon: exp by the hardware's exp2 is off by
+# In addition to twice torch's error, in units of the dtype's epsilon: exp by the hardware's exp2 is
+# off by some of float32's, where torch's is exact; float32 inputs cut to TF32 are off by thousands.
 # some of float32's, where torch's is exact; float32 inputs cut to TF32 are off by thousands.
 SLACK = {torch.float32: 32.0, torch.float16: 0.25, torch.bfloat16: 0.25}
 OF_AN_ELEMENT = 8.0  # times as much for the worst of millions
@@ -26,7 +27,7 @@ OF_A_PEER = 20.0  # times torch's own error
 
 
 class Truth:
-    """What an oracle says of some inputs, in float64, and how far off torch's operator is."""
+    """An oracle's results for some inputs, in float64, and the error of torch's operator."""
 
     def __init__(self, stem: str, given: Given) -> None:
         module = oracles()
@@ -37,7 +38,7 @@ class Truth:
         self._truth = _as_tuple(getattr(module, stem)(**wide))
         del wide
         own = getattr(module, f"{stem}_torch", None)
-        found = _as_tuple(own(**given)) if own else None  # nothing is computed: torch is exact
+        found = _as_tuple(own(**given)) if own else None  # no computation: torch is exact
         self._torch = [
             _errors(found[at], truth) if found else (0.0, 0.0)
             for at, truth in enumerate(self._truth)
@@ -45,7 +46,7 @@ class Truth:
         self._is_exact = own is None
 
     def judge(self, outputs: Outputs) -> Checked:
-        """How far off outputs are."""
+        """The errors of outputs."""
         worst = Checked(0.0, 0.0, 0.0)
         for at, (out, truth) in enumerate(zip(outputs, self._truth, strict=True)):
             slack = 0.0 if self._is_exact else SLACK[out.dtype] * torch.finfo(out.dtype).eps
@@ -54,7 +55,7 @@ class Truth:
             limit = 2 * torch_norm + slack
             limit_of_element = 2 * torch_element + OF_AN_ELEMENT * slack
             wrong = ""
-            if not norm <= limit:  # also where it is NaN
+            if not norm <= limit:  # also for NaN
                 wrong = f"output {at} is off by {norm:.1e}, allowed is {limit:.1e}"
             elif not element <= limit_of_element:
                 wrong = (
@@ -68,13 +69,13 @@ class Truth:
         return worst
 
     def agrees(self, result: torch.Tensor) -> bool:
-        """Whether a peer computes the same: roughly, since its errors are its own affair."""
+        """Whether a peer computes the same, roughly: its errors are its own."""
         norm, _ = _errors(result, self._truth[0])
         return norm <= OF_A_PEER * max(self._torch[0][0], torch.finfo(result.dtype).eps)
 
 
 def check(call: Call, given: Given, outputs: Outputs, truth: Truth) -> Checked:
-    """Right, and bitwise the same in calls after the first."""
+    """Check that a result is right, and bitwise the same in later calls."""
     run(call, given, outputs)
     found = truth.judge(outputs)
     if found.wrong:
@@ -88,7 +89,7 @@ def check(call: Call, given: Given, outputs: Outputs, truth: Truth) -> Checked:
 
 
 def run(call: Call, given: Given, outputs: Outputs) -> None:
-    """A call into outputs that hold nothing."""
+    """Call into outputs that are filled with NaN."""
     for out in outputs:
         out.fill_(float("nan"))
     call(given, outputs)
@@ -107,7 +108,7 @@ def oracles() -> ModuleType:
 
 def _errors(out: torch.Tensor, truth: torch.Tensor) -> tuple[float, float]:
     """The norm of the difference over the truth's; the largest element's, over its own size and
-    the root mean square. NaN and infinity stay what they are."""
+    the root mean square. NaN and infinity are kept."""
     size = truth.square().mean().sqrt()
     off = (out.double() - truth).abs_()
     norm = off.square().mean().sqrt() / size

@@ -1,4 +1,4 @@
-"""A case from its inputs to its times: made, checked, raced."""
+"""A case from its inputs to its times: made, checked, timed."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def outcome(
     effort: Effort | None = None,
     seed: int = 1,
 ) -> Outcome:
-    """All that a case comes to. `unfit` says which versions failed when they were tried, and why.
+    """The outcome of a case. `unfit` has the versions that failed when they were tried, and why.
 
-    What can't be had, or computes something else, is `missing`, and the rest is timed.
+    A version that isn't available, or computes something else, is `missing`; the rest is timed.
     """
     torch.manual_seed(seed)
     kernel = KERNELS[case.kernel]
@@ -46,7 +46,7 @@ def outcome(
     contenders = {name: _contender(call, buffers) for name, call in calls.items()}
     for each in contenders.values():
         each.warm_up()
-    times, stretch = rounds.race(contenders, effort or Effort(), seed)
+    times, stretch = rounds.time_in_rounds(contenders, effort or Effort(), seed)
     found = Outcome(case, moved, flops, times, checked, missing, stretch, sets)
     del contenders, buffers, calls
     gc.collect()
@@ -66,7 +66,7 @@ def _versions(
     truth: Truth,
     missing: dict[str, str],
 ) -> tuple[dict[str, Checked], dict[str, Call]]:
-    """Those that are right."""
+    """The right versions."""
     checked: dict[str, Checked] = {}
     calls: dict[str, Call] = {}
     for version in VERSIONS:
@@ -80,7 +80,7 @@ def _versions(
             checked[version] = check(call, *buffers, truth)
         except Missing as error:
             missing[version] = str(error)
-        except Exception as error:  # a kernel's own: it is told, and the others are timed
+        except Exception as error:  # a kernel's own: it is reported, and the others are timed
             missing[version] = reason(error)
         else:
             if wrong := checked[version].wrong:
@@ -98,7 +98,7 @@ def _peers(
     missing: dict[str, str],
 ) -> dict[str, Call]:
     calls: dict[str, Call] = {}
-    torch.compiler.reset()  # else what it compiled for other cases counts towards its limit
+    torch.compiler.reset()  # else compilations for other cases count towards its limit
     for name, make in peers_of(case, slow).items():
         try:
             calls[name] = _peer(name, make, case, buffers, truth)
@@ -110,7 +110,7 @@ def _peers(
 
 
 def _peer(name: str, make: Make, case: Case, buffers: tuple[Given, Outputs], truth: Truth) -> Call:
-    """Raises ValueError where it computes something else, and whatever it raises itself."""
+    """Raises ValueError where it computes something else, and its own exceptions."""
     call = make(case)
     given, outputs = buffers
     returned = call(given, outputs)

@@ -1,10 +1,10 @@
-"""The tables of docs/performance.md from what reference_kernels.py left: figures nobody copies.
+"""Writes the tables of docs/performance.md from the results of reference_kernels.py.
 
     python -m benchmarks.kernels.document results/reference/kernels.json [--document FILE]
 
-A table stands between `<!-- measured: KERNEL -->` and `<!-- end -->`; `about` is the machine.
-What stands between them is replaced; a kernel that wasn't timed keeps what it has. Of several runs
-a kernel has the figures of the last in which it was timed.
+A table is between `<!-- measured: KERNEL -->` and `<!-- end -->`; `about` is the machine. Their
+contents are replaced; a kernel that wasn't timed keeps its table. From several runs, a kernel has
+the figures of the last in which it was timed.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from benchmarks.kernels.table import described
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "performance.md"
 PART = re.compile(r"<!-- measured: (\w+) -->\n.*?<!-- end -->", re.DOTALL)
-MATH = frozenset({"gemm", "gemm_cuda", "flash_attention"})  # whose rate is in operations
+MATH = frozenset({"gemm", "gemm_cuda", "flash_attention"})  # with a rate in operations
 
 Measured = dict[str, Any]  # kernels.json
 
 
 def written(text: str, *runs: Measured) -> str:
-    """The document with its tables brought up to date."""
+    """The document with updated tables."""
     last = {each["kernel"]: run for run in runs for each in run["cases"]}
 
     def part(found: re.Match[str]) -> str:
@@ -46,7 +46,7 @@ def _between(name: str, text: str) -> str:
 
 
 def about(*runs: Measured) -> str:
-    """The machine, the packages and how the goals stand, in a few sentences."""
+    """The machine, the packages and the state of the goals, in a few sentences."""
     last = {each["kernel"]: run for run in runs for each in run["cases"]}
     cases = [each for run in runs for each in run["cases"] if last[each["kernel"]] is run]
     verdicts = [goal["verdict"] for each in cases for goal in each["goals"]]
@@ -64,7 +64,7 @@ def about(*runs: Measured) -> str:
 
 
 def table(cases: list[Measured]) -> str:
-    """One of Markdown: a row for each version of a case."""
+    """A Markdown table with a row for each version of a case."""
     peers = list(dict.fromkeys(p for each in cases for r in each["ratios"].values() for p in r))
     unit = "TFLOP/s" if cases[0]["kernel"] in MATH else "GB/s"
     head = ["case", "version", "us", unit, "of the floor", *(f"/ {each}" for each in peers), "goal"]
@@ -98,7 +98,7 @@ def _cells(case: Measured, version: str, peers: list[str], label: str) -> list[s
 
 
 def _goal(case: Measured, version: str) -> str:
-    """What the version misses of what is asked of it; "yes" where that is nothing."""
+    """The goals that the version misses; "yes" where there is none."""
     found = []
     for aim in case["goals"]:
         if version not in aim["by"]:

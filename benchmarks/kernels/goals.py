@@ -1,4 +1,4 @@
-"""The cases that are timed, and what has to be reached in each. Data, and no GPU.
+"""The cases that are timed, and the goals of each. Data; needs no GPU.
 
 A ratio is a peer's time over the kernel's: above 1 the kernel is faster.
 """
@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-# reference/NAME, and reference/expert/NAME where it is there. Plain: where that is Gluon, what it
-# has in plain Triton.
+# reference/NAME, and reference/expert/NAME if it exists. Plain: the plain Triton version of a
+# kernel in Gluon.
 GRADED, PLAIN, EXPERT = "graded", "plain", "expert"
 VERSIONS = (GRADED, PLAIN, EXPERT)
 
@@ -18,7 +18,7 @@ SHORT = {"float32": "f32", "float16": "f16", "bfloat16": "bf16"}
 
 @dataclass(frozen=True)
 class Goal:
-    """A ratio to a peer. `if_there`: it counts only where this peer was timed."""
+    """A ratio to a peer. `if_there`: it counts only if this peer was timed."""
 
     peer: str
     at_least: float
@@ -27,7 +27,7 @@ class Goal:
 
 @dataclass(frozen=True)
 class Aim:
-    """Goals that one of these versions has to reach, all of them."""
+    """Goals that one of these versions has to reach together."""
 
     goals: tuple[Goal, ...]
     by: tuple[str, ...] = (GRADED, EXPERT)
@@ -35,7 +35,7 @@ class Aim:
 
 @dataclass(frozen=True)
 class Case:
-    """A kernel with its sizes: what is timed. Sizes as the kernel's label has them."""
+    """A kernel with its sizes, as in the kernel's label."""
 
     kernel: str
     sizes: tuple[int, ...]
@@ -50,13 +50,13 @@ class Case:
         return f"{'x'.join(map(str, self.sizes))} {SHORT[self.dtype]}{end}"
 
     def aim_of(self, version: str) -> Aim | None:
-        """What is asked of a version here."""
+        """The goals of a version here."""
         return next((aim for aim in self.aims if version in aim.by), None)
 
 
 @dataclass(frozen=True)
 class MeanGoal:
-    """A geometric mean over a kernel's cases of one dtype, and the least that any may have."""
+    """A geometric mean over a kernel's cases of one dtype, and the least of any case."""
 
     kernel: str
     peer: str
@@ -76,7 +76,7 @@ PRODUCTS = (  # M, N, K
     (16, 8192, 8192),
 )
 HEADS = ((16, 16, 1024), (8, 16, 2048), (4, 16, 4096), (2, 16, 16384))  # Z, H, sequence
-LONG = 4096  # of a sequence: from here on more is asked
+LONG = 4096  # length of a sequence from which on the goals are higher
 PEERS_OF_ROWS = (
     Goal("torch", 1.00),
     Goal("compile", 1.00),
@@ -86,7 +86,7 @@ PEERS_OF_ROWS = (
 
 
 def every_case() -> Iterator[Case]:
-    """All of them, in the order of the table."""
+    """All cases, in the order of the table."""
     yield from _of_memory()
     yield from _of_products()
     yield from _of_attention()

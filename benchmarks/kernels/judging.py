@@ -1,4 +1,4 @@
-"""Ratios of paired times, and which goals they reach. Arithmetic, and no GPU."""
+"""Ratios of paired times, and the goals they reach. Arithmetic; needs no GPU."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from grader.timing.bootstrap import paired_ratios
 
 @dataclass(frozen=True)
 class Spread:
-    """The median of values, and the tenth and the ninetieth of a hundred of them."""
+    """The median of values, and their 10th and 90th percentiles."""
 
     median: float
     p10: float
@@ -32,10 +32,10 @@ class Spread:
 
 @dataclass(frozen=True)
 class Checked:
-    """How right a version's result is: the worst of its outputs.
+    """The correctness of a version's result, of the worst output.
 
-    `error` and `limit` are norms of the difference to float64 over the truth's own; `torch` is what
-    torch's operator comes to. `wrong` says what is, "" where nothing is.
+    `error` and `limit` are norms of the difference to float64 over the truth's own; `torch` is the
+    error of torch's operator. `wrong` describes a fault, or is "".
     """
 
     error: float
@@ -46,19 +46,19 @@ class Checked:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a case. Times in microseconds per call, a value per round, by contender."""
+    """The outcome of a case. Times in microseconds per call, a value per round, by contender."""
 
     case: Case
     moved: float  # bytes that must be moved, each once
     flops: float
     times: Mapping[str, Sequence[float]]
     checked: Mapping[str, Checked]  # by version
-    missing: Mapping[str, str]  # contenders that could not be had or are wrong, and why
-    calls: int = 1  # of a round's stretch
+    missing: Mapping[str, str]  # contenders that are unavailable or wrong, and why
+    calls: int = 1  # in one turn of a round
     sets: int = 1  # of buffers
 
     def time(self, contender: str) -> Spread | None:
-        """What a call takes; None where it wasn't timed."""
+        """The time of a call; None where it wasn't timed."""
         return Spread.of(self.times[contender]) if contender in self.times else None
 
     def ratio(self, version: str, peer: str) -> Spread | None:
@@ -69,7 +69,7 @@ class Outcome:
 
 
 class Verdict(Enum):
-    """Whether goals were reached. `unknown`: a peer that they name was not timed."""
+    """Whether goals were reached. `unknown`: one of their peers was not timed."""
 
     reached = "yes"
     missed = "no"
@@ -77,7 +77,7 @@ class Verdict(Enum):
 
 
 def misses(outcome: Outcome, version: str, aim: Aim) -> list[tuple[Goal, float | None]]:
-    """The goals that a version doesn't reach, with its ratio; None where that isn't known."""
+    """The goals that a version misses, with its ratio, or None where that is unknown."""
     found: list[tuple[Goal, float | None]] = []
     for goal in aim.goals:
         ratio = outcome.ratio(version, goal.peer)
@@ -89,7 +89,7 @@ def misses(outcome: Outcome, version: str, aim: Aim) -> list[tuple[Goal, float |
 
 
 def verdict(outcome: Outcome, version: str, aim: Aim) -> Verdict:
-    """Of one version."""
+    """The verdict on one version."""
     missed = misses(outcome, version, aim)
     if not missed:
         return Verdict.reached
@@ -99,7 +99,7 @@ def verdict(outcome: Outcome, version: str, aim: Aim) -> Verdict:
 
 
 def overall(outcome: Outcome, aim: Aim) -> Verdict:
-    """The best that any version has that the aim names."""
+    """The best verdict on the aim's versions."""
     found = [verdict(outcome, version, aim) for version in aim.by]
     for best in (Verdict.reached, Verdict.unknown):
         if best in found:
@@ -108,7 +108,7 @@ def overall(outcome: Outcome, aim: Aim) -> Verdict:
 
 
 def geometric_means(goal: MeanGoal, outcomes: Iterable[Outcome]) -> dict[tuple[str, str], float]:
-    """By version and dtype: the mean over the goal's cases, for who was timed in all of them."""
+    """The mean over the goal's cases, by version and dtype, if all of them were timed."""
     cases = [each for each in outcomes if each.case.kernel == goal.kernel]
     found = {}
     for dtype in dict.fromkeys(each.case.dtype for each in cases):

@@ -1,4 +1,4 @@
-"""For each kernel: its inputs, how its entry is called, and the least that it must move."""
+"""Each kernel's inputs, call, and least bytes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from benchmarks.kernels.peers import EPS, Given, Outputs, tensors_of
 
 @dataclass(frozen=True)
 class Kernel:
-    """What is known of a kernel. Functions get a case, or what `given` made of it.
+    """Facts about a kernel. Functions get a case, or the result of `given` for it.
 
     `moved` in bytes and `flops` are those of the least possible work.
     """
@@ -31,7 +31,7 @@ class Kernel:
 
 
 def dtype_of(case: Case) -> torch.dtype:
-    """torch's."""
+    """The torch dtype of a case."""
     return getattr(torch, case.dtype)
 
 
@@ -134,13 +134,13 @@ def _attention_flops(case: Case) -> float:
 
 
 def _in_order(given: Given, outputs: Outputs) -> tuple[Any, ...]:
-    """Tensors, outputs, scalars: most entries' order."""
+    """Tensors, outputs, scalars: the order of most entries."""
     scalars = [each for each in given.values() if not isinstance(each, torch.Tensor)]
     return *tensors_of(given), *outputs, *scalars
 
 
 def _with_sizes(given: Given, outputs: Outputs) -> tuple[Any, ...]:
-    """As CUDA entries have it, the sizes last."""
+    """With the sizes last, as in CUDA entries."""
     first, *others = tensors_of(given)
     sizes = (first.shape[0], others[0].shape[1], first.shape[1]) if others else first.shape
     return first, *others, *outputs, *sizes

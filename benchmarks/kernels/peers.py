@@ -1,7 +1,7 @@
-"""What the kernels are held against.
+"""The kernels' competitors.
 
-A peer is made for a case and called with named inputs and the outputs' buffers, which it may use:
-what returns a new tensor allocates it, as its users let it.
+A peer is made for a case and called with named inputs and the outputs' buffers, which it may use.
+One that returns a new tensor allocates it, as its users do.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Call = Callable[[Given, Outputs], object]
 Make = Callable[[Case], Call]
 
 EPS = 1e-6  # of RMSNorm
-SLOW = frozenset({"tuned"})  # peers that take minutes to be made
+SLOW = frozenset({"tuned"})  # peers that take minutes to make
 
 
 def tensors_of(given: Given) -> list[torch.Tensor]:
@@ -141,9 +141,9 @@ PEERS: dict[str, Mapping[str, Make]] = {
 
 
 def peers_of(case: Case, slow: bool) -> dict[str, Make]:
-    """The peers of a case; with `slow`, also those that take minutes to be made.
+    """The peers of a case; `slow` adds those that take minutes to make.
 
-    flex attention is compiled anew for each shape, so that sequences of 4096 stand for the others.
+    flex attention is compiled anew for each shape, so only sequences of 4096 have it.
     """
     found = PEERS[case.kernel]
     is_slow = {name: name in SLOW or (name == "flex" and case.sizes[2] != 4096) for name in found}

@@ -1,11 +1,11 @@
-"""Rounds in which all contenders take turns: times that can be compared pair by pair.
+"""Rounds in which all contenders take turns, so that their times can be compared in pairs.
 
-A contender's turn is a stretch of calls between two CUDA events. While the GPU waits in a kernel
-that only counts clocks, the host launches the whole stretch, so that what is timed is the GPU's
-time alone, however long a launcher takes (Triton's 20 us, with tensor descriptors more). Calls
-rotate over sets of buffers which together are several times as large as the L2 cache, from one
-contender to the next too: each finds none of its data there, and what it leaves there to be written
-back is written in the time of the next one. The order within a round is drawn anew for each.
+A contender's turn is several calls between two CUDA events. While the GPU waits in a kernel that
+only counts clocks, the host launches all of them, so that the time is the GPU's alone, however long
+a launcher takes. Calls rotate over sets of buffers that are together several times as large as the
+L2 cache, across contenders too. So no call finds its data in the cache, and the lines that it
+leaves to be written back are written in a later contender's time. The order within a round is drawn
+anew.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from dataclasses import dataclass
 
 import torch
 
-STRETCH = 250.0  # microseconds that a stretch takes at least
-MOST_CALLS = 16  # of a stretch
-CACHES = 4  # sets are together at least so many times as large as the L2 cache
-WAIT_HZ = 2.0e9  # at least the clock at which the GPU counts while it waits
+STRETCH = 250.0  # least microseconds of a turn
+MOST_CALLS = 16  # in a turn
+CACHES = 4  # least size of all sets, in L2 caches
+WAIT_HZ = 2.0e9  # upper bound of the clock at which the GPU counts while it waits
 WARM_UP = 3
 
 Turn = Callable[[int], object]  # a call with the buffers of a set
@@ -31,7 +31,7 @@ Turn = Callable[[int], object]  # a call with the buffers of a set
 
 @dataclass(frozen=True)
 class Effort:
-    """How long a case is timed: rounds until one of both is reached, but never below `fewest`."""
+    """How long a case is timed: until one of both is reached, but at least `fewest` rounds."""
 
     rounds: int = 40
     seconds: float = 1.5
@@ -39,17 +39,17 @@ class Effort:
 
 
 def sets_for(moved: float, cache: int) -> int:
-    """How many sets of buffers of so many bytes there must be."""
+    """The number of buffer sets of so many bytes."""
     return max(2, math.ceil(CACHES * cache / moved))
 
 
 def calls_for(microseconds: float) -> int:
-    """Of a stretch, by the time of one."""
+    """The number of calls in a turn, from the time of one."""
     return max(1, min(MOST_CALLS, math.ceil(STRETCH / microseconds)))
 
 
 class Contender:
-    """Something that is timed. What it returns is kept until its turn with this set comes again.
+    """A timed function. Its result is kept until its next turn with the same set.
 
     So a peer that allocates its results writes to as much memory as one that is given buffers.
     """
@@ -61,7 +61,7 @@ class Contender:
         self._start, self._end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
 
     def warm_up(self) -> None:
-        """Compile, tune, and allocate what every set needs; then see how long launching takes."""
+        """Compile, tune, allocate what every set needs, and time launching."""
         for _ in range(WARM_UP):
             for at in range(len(self._kept)):
                 self._call(at)
@@ -74,7 +74,7 @@ class Contender:
 
     def stretch(self, first: int, calls: int) -> float:
         """Microseconds per call of so many, beginning with a set."""
-        # Twice what launching took, and a little for the events: late launches would be timed.
+        # Twice the launching time, and a little for the events: late launches would be timed.
         waiting = 2 * calls * self._host_seconds + 50e-6
         torch.cuda._sleep(int(waiting * WAIT_HZ))
         self._start.record()
@@ -88,7 +88,7 @@ class Contender:
         self._kept[at] = self._turn(at)
 
 
-def race(
+def time_in_rounds(
     contenders: Mapping[str, Contender], effort: Effort, seed: int
 ) -> tuple[dict[str, list[float]], int]:
     """Microseconds per call by contender, a value for each round; and the calls of a stretch."""
@@ -100,9 +100,9 @@ def race(
     draw = random.Random(seed)
     times: dict[str, list[float]] = {name: [] for name in contenders}
     until = time.monotonic() + effort.seconds
-    first = 0  # the set that was used longest ago: never the one that was used last
+    first = 0  # the set that was used longest ago
     was_on = gc.isenabled()
-    gc.disable()  # or it would run between launches
+    gc.disable()  # it could run between launches
     try:
         for number in range(effort.rounds):
             if number >= effort.fewest and time.monotonic() > until:

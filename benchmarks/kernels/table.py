@@ -1,4 +1,4 @@
-"""What comes of the cases: a table of 100 columns, what was missed in words, and JSON."""
+"""The results of the cases: a table of 100 columns, the missed goals in words, and JSON."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from benchmarks.kernels.judging import (
 from grader.gpu.roofline import Roofs
 
 WIDTH = 100
-ROOMY = 4  # columns of peers beside which there is room for a rate and a verdict
+ROOMY = 4  # columns of peers that leave room for a rate and a verdict
 ABOUT = (
     "Ratio: the peer's time over the kernel's, the median of paired rounds, above 1 the kernel is "
     "faster; then p10-p90 in %. A goal that isn't reached is marked <."
@@ -32,7 +32,7 @@ ABOUT = (
 
 @dataclass(frozen=True)
 class Tally:
-    """Cases with goals: how many reached them."""
+    """The number of cases with goals, and of those that reached them."""
 
     reached: int
     missed: int
@@ -45,7 +45,7 @@ class Tally:
 
 
 def tables(outcomes: Sequence[Outcome]) -> Iterator[Table]:
-    """One for each kernel; with columns for its own peers they look like one below the other."""
+    """One table for each kernel; with columns for its own peers they look like one."""
     for kernel in dict.fromkeys(each.case.kernel for each in outcomes):
         yield _table(kernel, [each for each in outcomes if each.case.kernel == kernel])
 
@@ -79,7 +79,7 @@ def _table(kernel: str, outcomes: Sequence[Outcome]) -> Table:
 
 
 def peers_timed(outcomes: Sequence[Outcome]) -> list[str]:
-    """Those of which there is a time in any of the cases."""
+    """The peers with a time in any of the cases."""
     names = dict.fromkeys(name for each in outcomes for name in each.times)
     return [name for name in names if name not in VERSIONS]
 
@@ -89,7 +89,7 @@ def _us(took: float) -> str:
 
 
 def _rate(outcome: Outcome, microseconds: float) -> str:
-    """GB/s, or TFLOP/s where something is computed."""
+    """GB/s, or TFLOP/s for kernels that compute."""
     if outcome.flops:
         return f"{outcome.flops / microseconds / 1e6:.0f}"
     return f"{outcome.moved / microseconds / 1e3:.0f}"
@@ -119,7 +119,7 @@ def _verdict(outcome: Outcome, version: str) -> Text:
 
 
 def tally(outcomes: Sequence[Outcome]) -> Tally:
-    """Over the aims of all cases, and the means."""
+    """The tally over the aims of all cases, and the means."""
     found = [overall(each, aim) for each in outcomes for aim in each.case.aims]
     found += [each.verdict for each in means(outcomes)]
     return Tally(
@@ -129,7 +129,7 @@ def tally(outcomes: Sequence[Outcome]) -> Tally:
 
 @dataclass(frozen=True)
 class Mean:
-    """A geometric mean that was asked for, by the best version; None where it isn't known."""
+    """A required geometric mean, of the best version; None where it is unknown."""
 
     kernel: str
     peer: str
@@ -154,7 +154,7 @@ class Mean:
 
 
 def means(outcomes: Sequence[Outcome]) -> list[Mean]:
-    """Those of MEANS whose kernels are there."""
+    """Those of MEANS whose kernels were timed."""
     found = []
     for goal in MEANS:
         values = geometric_means(goal, outcomes)
@@ -166,7 +166,7 @@ def means(outcomes: Sequence[Outcome]) -> list[Mean]:
 
 
 def missed(outcomes: Sequence[Outcome]) -> list[str]:
-    """A line for each case's aim that no version reached, by the version that came nearest."""
+    """A line for each case's aim that no version reached, about the nearest version."""
     lines = []
     for outcome in outcomes:
         for aim in outcome.case.aims:
@@ -195,7 +195,7 @@ def _short(goal: Goal, ratio: float | None) -> float:
 
 
 def notes(outcomes: Sequence[Outcome]) -> list[str]:
-    """What is missing and why, each reason once with the cases it is about."""
+    """The missing contenders, by reason."""
     found: dict[str, list[str]] = {}
     for outcome in outcomes:
         for name, why in outcome.missing.items():
@@ -204,7 +204,7 @@ def notes(outcomes: Sequence[Outcome]) -> list[str]:
 
 
 def errors(outcomes: Sequence[Outcome]) -> str:
-    """How right the versions were, in a sentence."""
+    """The errors of the versions, in a sentence."""
     checked = [each for outcome in outcomes for each in outcome.checked.values()]
     right = [each for each in checked if not each.wrong]
     worst = max((each.error / each.limit for each in right if each.limit), default=0.0)
@@ -215,7 +215,7 @@ def errors(outcomes: Sequence[Outcome]) -> str:
 
 
 def described(about: dict[str, Any]) -> str:
-    """What it was measured on, in a sentence or two."""
+    """The machine, in a sentence or two."""
     state = about["gpu_after"]
     clock = f", {state['sm_mhz']} MHz after it" if "sm_mhz" in state else ""
     packages = ", ".join(f"{name} {version}" for name, version in about["packages"].items())
@@ -224,7 +224,7 @@ def described(about: dict[str, Any]) -> str:
 
 
 def least(outcome: Outcome, roofs: Roofs | None) -> dict[str, float]:
-    """The two numbers: what the bytes and what the operations take at least at these roofs."""
+    """The least times for the bytes and for the operations at these roofs."""
     if roofs is None or not (rate := roofs.flops.get(outcome.case.dtype)):
         return {}
     return {
@@ -234,7 +234,7 @@ def least(outcome: Outcome, roofs: Roofs | None) -> dict[str, float]:
 
 
 def as_dict(outcome: Outcome, roofs: Roofs | None = None) -> dict[str, Any]:
-    """For JSON: everything, the single rounds included."""
+    """Everything as JSON, including single rounds."""
     versions = [name for name in VERSIONS if name in outcome.times]
     case = outcome.case
     return {

@@ -1,7 +1,7 @@
 """The graded solutions and the expert's: loaded by path, and tried before anything is timed.
 
-Each is called once in a process of its own kind, several at a time: what Triton compiles there is
-in its cache afterwards, and a kernel that fails or never ends doesn't take the run with it.
+Each is called once in a process of its own, several at a time. That fills Triton's cache, and a
+kernel that fails or hangs doesn't end the run.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from benchmarks.kernels.peers import Call
 from lecture.kernels import REFERENCE, Missing, cuda_entry, cuda_library, triton_entry
 
 FOLDERS = {GRADED: REFERENCE, PLAIN: REFERENCE / "expert", EXPERT: REFERENCE / "expert"}
-PROCESSES = 10  # that compile side by side: each holds a CUDA context and a case's tensors
-SECONDS = 75.0  # for all of them; what was not begun by then is tried when it is timed
+PROCESSES = 10  # that compile in parallel: each holds a CUDA context and a case's tensors
+SECONDS = 75.0  # for all of them; the rest is tried when it is timed
 OF_ONE = 60.0  # seconds in which a version compiles and runs once, or it hangs
 
 DEVICE = "cuda"
@@ -44,16 +44,16 @@ def is_there(case: Case, version: str) -> bool:
 
 
 def source(case: Case, version: str) -> Path:
-    """Where a version's file is, or would be."""
+    """The path of a version's file, whether or not it exists."""
     kernel = KERNELS[case.kernel]
     return FOLDERS[version] / f"{kernel.stem}{'.cu' if kernel.is_cuda else '.py'}"
 
 
 def load(case: Case, version: str, built: Path) -> Call:
-    """A version as a function of inputs and outputs. `built` holds what nvcc made. Raises Missing.
+    """A version as a function of inputs and outputs. `built` has nvcc's results. Raises Missing.
 
-    A C++ entry that moves elements of two bytes has it in its name: transpose_v4_16bit; one that is
-    the expert's in plain Triton, too: flash_attention_plain.
+    A C++ entry for elements of two bytes is named like transpose_v4_16bit; an expert's entry in
+    plain Triton like flash_attention_plain.
     """
     kernel = KERNELS[case.kernel]
     end = "_16bit" if kernel.is_cuda and case.dtype != "float32" else ""
@@ -71,7 +71,7 @@ def _entry(file: Path, entry: str, built: Path) -> Callable[..., None]:
 
 
 def build(cases: Iterable[Case], built: Path) -> None:
-    """Compile the CUDA files, side by side. One that doesn't compile is missing later on."""
+    """Compile the CUDA files in parallel. One that doesn't compile is missing later on."""
     files = {
         (source(case, version), built / version)
         for case in cases
@@ -88,11 +88,11 @@ def _built(pair: tuple[Path, Path]) -> None:
     try:
         cuda_library(*pair)
     except Missing:
-        return  # it is said where the entry is asked for
+        return  # reported where the entry is needed
 
 
 def tried(cases: Iterable[Case], built: Path, seconds: float = SECONDS) -> Tried:
-    """Call every version that is there once, in other processes. `seconds` are for all of them."""
+    """Call every existing version once, in other processes. `seconds` are for all of them."""
     wanted = [(case, name) for case in cases for name in VERSIONS if is_there(case, name)]
     if not wanted:
         return {}
@@ -100,19 +100,19 @@ def tried(cases: Iterable[Case], built: Path, seconds: float = SECONDS) -> Tried
     until = time.time() + seconds
     pool = multiprocessing.get_context("spawn").Pool(processes)
     try:
-        # The longest to compile first: attention and products come last in the table.
+        # The longest to compile first: attention and products are last in the table.
         marks = {pair: built / f"{at}.begun" for at, pair in enumerate(wanted)}
         asked = {
             pair: pool.apply_async(_try, (*pair, built, marks[pair])) for pair in reversed(wanted)
         }
         return {pair: _answer(asked[pair], marks[pair], until) for pair in asked}
     finally:
-        pool.terminate()  # also what hangs
+        pool.terminate()  # also hanging ones
         pool.join()
 
 
 def _answer(asked: AsyncResult[str], mark: Path, until: float) -> str:
-    """What came of one; "" where its turn didn't come until then."""
+    """The result of one; "" where its turn didn't come in time."""
     while not asked.ready():
         begun = mark.stat().st_mtime if mark.exists() else None
         if begun is None and time.time() > until:
@@ -124,7 +124,7 @@ def _answer(asked: AsyncResult[str], mark: Path, until: float) -> str:
 
 
 def _try(case: Case, version: str, built: Path, mark: Path) -> str:
-    """In a process of the pool."""
+    """Try a version; runs in a process of the pool."""
     mark.touch()
     kernel = KERNELS[case.kernel]
     try:
@@ -135,13 +135,13 @@ def _try(case: Case, version: str, built: Path, mark: Path) -> str:
             torch.cuda.synchronize()
     except Exception as error:
         return reason(error)
-    for each in told:  # as where an expert's version falls back to a plain one
+    for each in told:  # for example where an expert's version falls back to a plain one
         if str(FOLDERS[version]) in each.filename:
             print(f"{case.kernel} {case.label}, {version}: {each.message}", flush=True)
     return ""
 
 
 def reason(error: BaseException) -> str:
-    """An exception in a line."""
+    """An exception in one line."""
     text = next(iter(str(error).strip().splitlines()), "")
     return f"{type(error).__name__}: {text}"[:200]

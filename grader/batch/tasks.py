@@ -35,7 +35,7 @@ from grader.sandbox import Sandbox, processes
 from grader.spec import Exercise
 from grader.spec.task import Task
 from grader.status import Status
-from grader.timing.measure import trusted_sandbox
+from grader.timing.timed_variant import trusted_sandbox
 
 INTERPRETER = "interpreter"
 STUCK_SECONDS = 3600.0  # without a case done: far beyond what limits of CPU time allow one
@@ -173,9 +173,9 @@ _kept: list[Sandbox] = []  # in a process that times: the sandbox of its baselin
 
 
 def _baselines(task: HandinTask) -> Sandbox | None:
-    """The sandbox of the baselines of all hand-ins that this process times; it ends with it.
+    """One sandbox for the baselines of all hand-ins that this process times.
 
-    No submission runs in it, and it imports torch for seconds.
+    No submission runs in it, and it imports torch, which takes seconds. It ends with the process.
     """
     if not task.needs_exclusive_gpu:
         return None

@@ -1,4 +1,4 @@
-"""Inputs of a case: drawn, filled, placed in memory that is shared, and judged afterwards."""
+"""The inputs of a case: drawn, placed in shared memory, and judged after a run."""
 
 from grader.cases.case import (
     MAX_SIZE,

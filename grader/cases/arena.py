@@ -1,18 +1,17 @@
-"""Tensors in the memory that grader and worker share, with guard zones around every one.
+"""Tensors in memory that the grader and a worker share, each with guard zones around it.
 
 A worker has two buffers: one of inputs, which it can't write, and one of outputs. They are sealed
-memfds (memfd.py) or memory of a GPU (gpu_memory.py). GPU memory has no seals: the worker has inputs
-mapped for reading only, and they are judged after a run as well.
+memfds (memfd.py) or memory of a GPU (gpu_memory.py). GPU memory has no seals: the worker maps the
+inputs read-only, and they are also compared after a run.
 
-Each tensor is an allocation that holds a strided view. The rest of the allocation (guard zones on
-both sides, gaps between padded rows) is filled with NaN around inputs and with random bits around
-outputs. The view of an output is filled with poison: NaNs of random payload, or what a dtype has
-instead. So an element that was never written is recognised bit by bit and can't pass for a result.
-The worker makes the gaps between allocations in memfds inaccessible: an access too far off for a
-guard zone faults there instead of meeting another tensor.
+Each tensor is a strided view of an allocation. The rest of the allocation (guard zones on both
+sides, gaps between padded rows) is filled with NaN around inputs and with random bits around
+outputs. An output starts as poison: NaNs of random payload, or an equivalent of its dtype. So an
+element that was never written is recognised by its bits. The worker makes the gaps between
+allocations in memfds inaccessible, so an access beyond a guard zone faults.
 
-After a run the grader copies each allocation once and judges the copy: what the worker's process
-does afterwards changes nothing.
+After a run the grader copies each allocation once and judges the copy, which the worker can't
+change.
 """
 
 from __future__ import annotations
@@ -28,23 +27,23 @@ import torch
 from grader.sandbox.memfd import Memfds
 from grader.worker.protocol import Argument, DType, Kind, Space
 
-GUARD_BYTES = 64 * 1024  # past a block of 16384 float32: an off-by-one grid stays inside
-GAP_BYTES = 8 << 20  # between allocations: never touched, so no memory
-NOISE_BYTES = 1 << 20  # at hand twice over, per dtype: drawing anew takes ten times a copy
+GUARD_BYTES = 64 * 1024  # 16384 float32: an off-by-one grid stays inside
+GAP_BYTES = 8 << 20  # between allocations; never touched, so it takes no memory
+NOISE_BYTES = 1 << 20  # kept twice over per dtype, since drawing is slower than copying
 INPUTS, OUTPUTS = 0, 1  # buffer indices
 
 _BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}  # by bytes
 
 Role = Literal["input", "output", "inout"]
-# Of a worker: descriptor, bytes, whether it may write.
+# A worker's buffer: descriptor, bytes, whether it may write.
 Buffers = Sequence[tuple[int, int, bool]]
 
 
 @dataclass(frozen=True)
 class Slot:
-    """One tensor to place: its view, and the values it starts with.
+    """One tensor to place: its view and its initial values.
 
-    `strides` and `first` (the element of the allocation the view starts at) count elements;
+    `strides` and `first` (the element of the allocation where the view starts) count elements.
     `values` is a contiguous tensor of `shape`, or None for an output.
     """
 
@@ -59,7 +58,7 @@ class Slot:
 
     @property
     def extent(self) -> int:
-        """Elements from the view's first to its last, both included."""
+        """Elements from the view's first to its last, inclusive."""
         return 1 + sum((n - 1) * s for n, s in zip(self.shape, self.strides, strict=True))
 
 
@@ -69,22 +68,21 @@ class Placed:
 
     slot: Slot
     argument: Argument
-    before: torch.Tensor | None  # uint8: the allocation before the run, where it is judged after
+    before: torch.Tensor | None  # uint8: the allocation before the run, if it is judged
 
     @property
     def is_output(self) -> bool:
-        """Whether the kernel is to write it."""
+        """Whether the kernel writes it."""
         return self.slot.role != "input"
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """One tensor after a run, taken from the grader's copy.
+    """One tensor after a run, from the grader's copy.
 
-    `values` has the slot's shape and dtype; `unwritten` is bool of that shape, true where the bits
-    are still the poison's; `outside` are the element offsets, relative to the view's first
-    element, of what was written outside the view (sorted, the first 1024 of `outside_count`);
-    `changed` says whether anything inside it was.
+    `values` has the slot's shape and dtype. `unwritten` is bool of that shape: the bits are still
+    the poison's. `outside` are sorted element offsets from the view's first element of writes
+    outside the view, the first 1024 of `outside_count`. `changed` says whether the view changed.
     """
 
     slot: Slot
@@ -96,7 +94,7 @@ class Outcome:
 
 
 class Memory(Protocol):
-    """Two buffers that a worker has mapped too, at least as large as was asked for."""
+    """Two buffers that a worker has mapped too, at least as large as requested."""
 
     on_gpu: bool
 
@@ -107,15 +105,15 @@ class Memory(Protocol):
     @property
     def outputs(self) -> torch.Tensor: ...  # uint8
     def put(self, buffer: int, start: int, values: torch.Tensor) -> None: ...
-    def finish(self) -> None: ...  # wait until all that was put is there
-    def take(self, buffer: int, start: int, length: int) -> torch.Tensor: ...  # on the host, own
+    def finish(self) -> None: ...  # wait for all puts
+    def take(self, buffer: int, start: int, length: int) -> torch.Tensor: ...  # a copy on the host
     def close(self) -> None: ...
 
 
 class Arena:
-    """Tensors in shared memory, and what became of them. Close it, or use it as a context manager.
+    """Tensors in shared memory before and after a run. A context manager.
 
-    On a GPU (`GpuMemory`) creating it, `place` and `collect` raise GpuMemoryError where that fails.
+    With `GpuMemory`, the constructor, `place` and `collect` raise GpuMemoryError.
     """
 
     def __init__(
@@ -135,12 +133,12 @@ class Arena:
 
     @property
     def on_gpu(self) -> bool:
-        """Whether its memory is a GPU's; a worker maps that otherwise."""
+        """Whether its memory is a GPU's, which a worker maps in another way."""
         return self._memory.on_gpu
 
     @property
     def buffers(self) -> Buffers:
-        """Those of inputs and of outputs, for the worker."""
+        """The input and the output buffer, for the worker."""
         return self._memory.buffers
 
     @property
@@ -154,15 +152,14 @@ class Arena:
         return self._memory.outputs
 
     def close(self) -> None:
-        """Give the memory back (once the worker's mappings are gone too)."""
+        """Free the memory, once the worker's mappings are gone too."""
         self._memory.close()
 
     def place(self, slots: Sequence[Slot], inputs_writable: bool = False) -> list[Placed]:
-        """Lay the slots out and fill them.
+        """Lay the slots out and fill them. Raises ValueError when they don't fit.
 
         `inputs_writable` puts inputs into the output buffer, so that a store to one shows as a
-        change instead of ending the worker; where a CUDA device works on copies it must be so.
-        Raises ValueError when they don't fit (`required_bytes` says what does).
+        change instead of ending the worker. A CUDA device that works on copies requires it.
         """
         ends = [0, 0]
         placed = []
@@ -175,7 +172,7 @@ class Arena:
         return placed
 
     def collect(self, placed: Sequence[Placed]) -> list[Outcome]:
-        """What the tensors hold that the worker may have changed, from one copy of each."""
+        """The tensors that the worker may have changed, from one copy of each."""
         return [
             _outcome(item.slot, before, self._memory.take(at.buffer, *at.allocation))
             for item in placed
@@ -188,14 +185,14 @@ class Arena:
         start, length = after, _allocation_bytes(slot)
         if start + length > len(memory):
             raise ValueError(f"{slot.name}: {start + length} bytes needed, {len(memory)} there")
-        # What will be judged is made here and copied there: a worker that still runs could change
-        # the shared bytes before they were read back.
+        # What will be judged is made here and copied there: a running worker could change the
+        # shared bytes before they were read back.
         judged = buffer == OUTPUTS or self.on_gpu
         allocation = (
             torch.empty(length, dtype=torch.uint8) if judged else memory[start : start + length]
         )
         if slot.role == "input":
-            allocation.fill_(0xFF)  # NaN in every floating-point format, -1 in a signed integer
+            allocation.fill_(0xFF)  # NaN in every floating-point format, -1 in signed integers
         else:
             elements = allocation.view(getattr(torch, slot.dtype))
             self._noise.fill(elements, possible=True)
@@ -209,7 +206,7 @@ class Arena:
 
 
 def described(slots: Sequence[Slot]) -> list[Argument]:
-    """The slots as arguments that lie nowhere: for a planner, which has no memory."""
+    """The slots as arguments without memory, for a planner."""
     arguments, start = [], 0
     for slot in slots:
         length = _allocation_bytes(slot)
@@ -221,25 +218,25 @@ def described(slots: Sequence[Slot]) -> list[Argument]:
 def required_bytes(
     slots: Sequence[Slot], on_gpu: bool = False, inputs_writable: bool = False
 ) -> int:
-    """Bytes of a buffer that holds all the slots, placed so."""
+    """Bytes of a buffer that holds all the slots."""
     gaps = _gap_bytes(on_gpu, inputs_writable) * max(len(slots) - 1, 0)
     return sum(map(_allocation_bytes, slots)) + gaps
 
 
 class _Noise:
-    """Random bits, of two kinds per dtype, drawn once and used from a random place on.
+    """Random bits, of two kinds per dtype, drawn once and used from a random offset.
 
-    The bits around an output are never what a stray store is likely to hold (zero, NaN, infinity);
-    those inside are what no kernel computes: NaNs with random sign and payload, booleans that are
-    neither 0 nor 1. Every integer can be a result and a stray value: those stay as drawn.
+    Bits around an output are never a value that a stray store is likely to have (zero, NaN,
+    infinity). Bits inside are values that no kernel computes: NaNs with random sign and payload,
+    booleans other than 0 and 1. Every integer is possible, so integers are plain random bits.
     """
 
     def __init__(self) -> None:
-        self._random = np.random.default_rng()  # seeded by the operating system: not guessable
+        self._random = np.random.default_rng()  # seeded by the operating system, so unpredictable
         self._drawn: dict[tuple[torch.dtype, bool], torch.Tensor] = {}
 
     def fill(self, values: torch.Tensor, possible: bool) -> None:
-        """Fill a tensor, of any strides, in place."""
+        """Fill a tensor of any strides; `possible` allows values that a kernel may compute."""
         noise = self._bits(values.dtype, possible)
         target = values.view(noise.dtype)
         half = len(noise) // 2
@@ -266,14 +263,14 @@ class _Noise:
 
 
 def _outcome(slot: Slot, before: torch.Tensor, after: torch.Tensor) -> Outcome:
-    """What the copy `after` shows against the state before; what was inside it is overwritten."""
-    # Compared as integers of the element's size: poison may be NaN, which equals nothing.
+    """The outcome of the copy `after` against the state `before`, which is overwritten."""
+    # Compared as integers of the element's size, since poison may be NaN, which equals nothing.
     bits = _BITS[getattr(torch, slot.dtype).itemsize]
     values = _view(after, slot).clone(memory_format=torch.contiguous_format)
     inside, poison = _strided(after.view(bits), slot), _strided(before.view(bits), slot)
     unwritten = np.asarray(inside.numpy() == poison.numpy())  # an array for a scalar too
-    # With the inside as it was, what still differs lies outside: most often nothing, which eight
-    # bytes at a time is seen ten times sooner than element by element.
+    # With the inside restored, all differences lie outside. Mostly there are none, which comparing
+    # eight bytes at a time finds fast.
     inside.copy_(poison)
     outside: tuple[int, ...] = ()
     outside_count = 0
@@ -287,12 +284,12 @@ def _outcome(slot: Slot, before: torch.Tensor, after: torch.Tensor) -> Outcome:
 
 
 def _words(allocation: torch.Tensor) -> np.ndarray:
-    """The bytes of whole pages, eight by eight."""
+    """The bytes of whole pages, as 64-bit words."""
     return allocation.numpy().view(np.int64)
 
 
 def _argument(slot: Slot, buffer: int, start: int, length: int) -> Argument:
-    """The slot in an allocation of so many bytes that begins at `start` of a buffer."""
+    """The argument for a slot in the allocation of `length` bytes at `start` of a buffer."""
     return Argument(
         kind=Kind.tensor,
         dtype=DType[slot.dtype],
@@ -306,16 +303,16 @@ def _argument(slot: Slot, buffer: int, start: int, length: int) -> Argument:
 
 
 def _gap_bytes(on_gpu: bool, inputs_writable: bool) -> int:
-    """What lies between two allocations.
+    """Bytes between two allocations.
 
-    On a GPU nothing: its pages are too coarse to be made inaccessible there, and a stray store is
-    seen where it meets another tensor's guard zone. Unless it could be taken for one to an input.
+    None on a GPU, whose pages are too large to be made inaccessible: a stray store is detected in
+    another tensor's guard zone. Except where it would look like a store to an input.
     """
     return 0 if on_gpu and not inputs_writable else GAP_BYTES
 
 
 def _allocation_bytes(slot: Slot) -> int:
-    """Whole pages, so that the worker can make what lies between inaccessible."""
+    """Whole pages, so that the worker can make the gaps inaccessible."""
     itemsize = getattr(torch, slot.dtype).itemsize
     return _round_up((slot.first + slot.extent) * itemsize + 2 * GUARD_BYTES, mmap.PAGESIZE)
 

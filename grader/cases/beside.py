@@ -1,4 +1,4 @@
-"""A second case of somewhat larger sizes than a spec's, so that knowing the spec's is no use."""
+"""A second, somewhat larger case than a spec's, so that knowing the spec's is no advantage."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from grader.cases.case import Case
 from grader.spec import Exercise
 from grader.spec.task import Task
 
-_MOST_LARGER = (4, 3)  # a size beside another is at most this much larger
-_CLASS = 64  # how a size divides by powers of two matters up to here
+_MOST_LARGER = (4, 3)  # the most by which a size grows, as a fraction
+_CLASS = 64  # divisibility by powers of two matters up to here
 
 
 def case_beside(task: Task, case: Case) -> Case | None:
-    """A case of somewhat larger sizes that divide as the given ones do, drawn by its seed.
+    """A case of somewhat larger sizes of the same divisibility, drawn by its seed.
 
-    A size that a spec allows a few values only stays what it is, and so does one too small to have
-    a neighbour; None where that is so of each. Equal sizes stay equal.
+    A size with few allowed values stays the same, and so does one too small to have a neighbour;
+    None where all sizes stay the same. Equal sizes stay equal.
     """
     drawn = random.Random(f"{case.seed} {task.exercise.name} {task.variant.name} {case}")
     chosen: dict[int, int] = {}
@@ -32,13 +32,13 @@ def case_beside(task: Task, case: Case) -> Case | None:
 
 
 def _is_free(exercise: Exercise, name: str) -> bool:
-    """Whether some size class lets a size be more than one of a few values."""
+    """Whether some size class gives a size a range of values."""
     rules = [each[name] for classes in exercise.sizes.values() for each in classes]
     return any(rule.choices is None and rule.low < rule.high for rule in rules)
 
 
 def _sizes_beside(value: int) -> list[int]:
-    """Sizes above one that divide by the same powers of two."""
+    """Larger sizes that divide by the same powers of two."""
     step = min(value & -value, _CLASS)
     times, parts = _MOST_LARGER
     above = range(value + step, value * times // parts + 1, step)

@@ -1,8 +1,8 @@
-"""From a spec to concrete cases: which sizes, layout, scalars and data a kernel is tried on.
+"""Concrete cases of a spec: the sizes, layouts, scalars and data that a kernel is run on.
 
-A size class is tried on its edge cases first (every size at 1, 2, 3 and at 2^k - 1, 2^k, 2^k + 1
-that the class allows: where masks and grids go wrong), then on what hypothesis draws. A case is
-a small value that fits on a command line and can be repeated from there.
+A size class starts with its edge cases: each size at 1, 2, 3 and at 2^k - 1, 2^k, 2^k + 1 where the
+class allows it, since masks and grids fail there. Hypothesis draws more. A case fits on a command
+line, so that it can be repeated.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from hypothesis import strategies as st
 from grader.spec import Exercise, Scalar, SizeRule, Tensor, Variant
 from grader.spec.formula import FormulaError
 
-MAX_SIZE = 1 << 20  # of a case given by hand
+MAX_SIZE = 1 << 20  # of a case on the command line
 MAX_ELEMENTS = 1 << 26
-MAX_PLANNED_SIZE = 1 << 31  # where nothing is run: of a size, and of a tensor's elements
+MAX_PLANNED_SIZE = 1 << 31  # of a size, and of a tensor's elements, where nothing runs
 
 
 class CaseError(ValueError):
-    """A case given as text doesn't fit its exercise: the message says which word and why."""
+    """The text of a case doesn't fit its exercise: the message names the word and the reason."""
 
 
 @dataclass(frozen=True)
 class Case:
     """Concrete sizes, dtype, layouts, scalars and data pattern, and the seed of the data.
 
-    `layouts` and `scalars` hold what differs from the spec's first choice, so that two equal cases
-    are equal values; pairs are in the order of the spec.
+    `layouts` and `scalars` hold only what differs from the spec's first choice, in the spec's
+    order, so that equal cases are equal values.
     """
 
     sizes: tuple[tuple[str, int], ...]
@@ -46,7 +46,7 @@ class Case:
     scalars: tuple[tuple[str, float | int | bool], ...] = ()
 
     def __str__(self) -> str:
-        """As pasted behind --case: `rows=1 cols=1025 dtype=float16 seed=7`."""
+        """The text for --case: `rows=1 cols=1025 dtype=float16 seed=7`."""
         words = [f"{name}={value}" for name, value in self.sizes]
         words.append(f"dtype={self.dtype}")
         if self.data != "normal":
@@ -57,7 +57,7 @@ class Case:
 
     @property
     def elements(self) -> int:
-        """The product of the sizes: how large the case is."""
+        """The product of the sizes."""
         return math.prod(value for _, value in self.sizes)
 
     def size(self, name: str) -> int:
@@ -65,11 +65,11 @@ class Case:
         return dict(self.sizes)[name]
 
     def with_size(self, name: str, value: int) -> Case:
-        """The same case but for one size."""
+        """The same case with one size changed."""
         return replace(self, sizes=tuple((n, value if n == name else v) for n, v in self.sizes))
 
     def layout_of(self, tensor: Tensor) -> str:
-        """How a tensor is laid out."""
+        """The name of a tensor's layout."""
         return dict(self.layouts).get(tensor.name, tensor.layout[0])
 
     def scalar(self, scalar: Scalar) -> float | int | bool:
@@ -79,7 +79,7 @@ class Case:
 
     @property
     def complexity(self) -> tuple[int, int, int, int, int]:
-        """What 'smallest failing case' sorts by: size first, then plainness."""
+        """The sort key of the smallest failing case: size first, then plainness."""
         return (
             self.elements,
             sum(value for _, value in self.sizes),
@@ -90,10 +90,10 @@ class Case:
 
 
 def agrees(text: str, variant: Variant, named: Mapping[str, Any]) -> bool:
-    """Whether the text of a case is that of the fixed case which a spec's block names."""
+    """Whether the text of a case is that of the fixed case in a spec's block."""
     words = dict(word.partition("=")[::2] for word in text.split())
     wanted = {"dtype": variant.dtypes[0], **named}
-    # A case's text leaves out what is the spec's first choice; sizes and dtype are always in it.
+    # A case's text omits the spec's first choices; sizes and dtype are always in it.
     return "dtype" in words and all(
         words.get(name, str(value)) == str(value)
         for name, value in wanted.items()
@@ -102,7 +102,7 @@ def agrees(text: str, variant: Variant, named: Mapping[str, Any]) -> bool:
 
 
 def fixed_case(exercise: Exercise, variant: Variant, given: Mapping[str, Any], seed: int) -> Case:
-    """The one case that a variant's speed or use of memory is measured on, as its spec gives it."""
+    """The fixed case of a spec's block, on which speed or use of memory is measured."""
     return Case(
         sizes=tuple((name, int(given[name])) for name in exercise.sizes_names),
         dtype=str(given.get("dtype", variant.dtypes[0])),
@@ -118,7 +118,7 @@ def fixed_case(exercise: Exercise, variant: Variant, given: Mapping[str, Any], s
 
 @dataclass(frozen=True)
 class Space:
-    """All the cases of one dtype and size class of a variant."""
+    """All cases of one dtype and size class of a variant."""
 
     exercise: Exercise
     variant: Variant
@@ -138,16 +138,16 @@ class Space:
 
     @property
     def alternatives(self) -> tuple[dict[str, SizeRule], ...]:
-        """The rules for sizes, of which one mapping must hold."""
+        """The rules for sizes; a case follows one of the mappings."""
         return self.exercise.sizes[self.size_class]
 
     @property
     def plain_data(self) -> str:
-        """The plainest data pattern: normal, or the first where the spec has no normal."""
+        """The plainest data pattern: normal, or the spec's first."""
         return "normal" if "normal" in self.exercise.data else self.exercise.data[0]
 
     def allows(self, sizes: Mapping[str, int]) -> bool:
-        """Whether the class has a case of these sizes."""
+        """Whether the class allows these sizes."""
         return any(
             all(rule.contains(sizes[name]) for name, rule in rules.items())
             for rules in self.alternatives
@@ -160,7 +160,7 @@ class Space:
         layouts: Mapping[str, str],
         scalars: Mapping[str, float | int | bool],
     ) -> Case:
-        """A case in the spec's order, with what is the first choice left out."""
+        """A case in the spec's order, without first choices."""
         return Case(
             sizes=tuple((name, sizes[name]) for name in self.exercise.sizes_names),
             dtype=self.dtype,
@@ -179,10 +179,10 @@ class Space:
         )
 
     def edges(self) -> list[Case]:
-        """The cases that are always tried, smallest first.
+        """The cases that are always run, smallest first.
 
-        Sizes go through their edges together rather than in every combination; data patterns,
-        layouts and scalars take turns. Each of them occurs, however few the sizes.
+        All sizes go through their edges together, not in every combination. Data patterns, layouts
+        and scalars alternate, and each occurs even if there are few sizes.
         """
         cases: dict[Case, None] = {}
         turn = itertools.count()
@@ -197,7 +197,7 @@ class Space:
         return sorted(cases, key=lambda case: case.complexity)
 
     def strategy(self) -> st.SearchStrategy[Case]:
-        """Cases of the class, as hypothesis draws them."""
+        """Cases of the class, for hypothesis to draw."""
         sizes = st.one_of(
             *(
                 st.fixed_dictionaries({name: _size_strategy(rule) for name, rule in rules.items()})
@@ -214,7 +214,7 @@ class Space:
 
     @property
     def _choices(self) -> dict[str, tuple[Any, ...]]:
-        """What a turn chooses beside sizes, by name, where there is a choice at all."""
+        """The alternatives by name, besides sizes, where there are any."""
         choices: dict[str, tuple[Any, ...]] = {"data": self.exercise.data}
         choices |= {f"{tensor.name}.layout": tensor.layout for tensor in self.tensors}
         choices |= {scalar.name: scalar.values for scalar in self.scalars}
@@ -222,20 +222,20 @@ class Space:
 
     @property
     def _enough_turns(self) -> int:
-        """Turns after which everything there is to choose was chosen."""
+        """Turns after which each alternative was chosen."""
         return max((pace * len(v) for pace, v in enumerate(self._choices.values(), 1)), default=1)
 
     def _turn(self, sizes: Mapping[str, int], turn: int) -> Case:
-        """The case of one turn: each choice changes at its own pace.
+        """The case of one turn, in which each choice changes at its own pace.
 
-        `turn` is read as a number whose digits count through the choices. A choice adds its digit
-        to what the digits below it make of it, so that each combination comes up in its time.
+        `turn` is a number whose digits count through the choices. A choice adds its digit to the
+        digits below it, so that each combination occurs.
         """
         chosen: dict[str, Any] = {"data": self.plain_data}
         below = 1  # the combinations of the choices so far
         for pace, (name, values) in enumerate(self._choices.items(), 1):
             digit, lower = divmod(turn, below)
-            # `lower` lets the later choices vary from the start, while their digit is still 0.
+            # `lower` varies the later choices from the start, while their digit is still 0.
             chosen[name] = values[(digit + lower // max(pace - 1, 1)) % len(values)]
             below *= len(values)
         layouts = {
@@ -247,7 +247,7 @@ class Space:
 
 
 def edge_sizes(rule: SizeRule) -> list[int]:
-    """The sizes of a rule where kernels go wrong: its ends, 1 to 3, and around powers of two."""
+    """The edges of a rule: its ends, 1 to 3, and around powers of two."""
     if rule.choices is not None:
         return list(rule.choices)
     candidates = {rule.low, rule.high, 1, 2, 3}
@@ -258,11 +258,10 @@ def edge_sizes(rule: SizeRule) -> list[int]:
 
 
 def parse(text: str, exercise: Exercise, variant: Variant, seed: int, is_run: bool = True) -> Case:
-    """The case a `--case` text describes; what it leaves out has the spec's first choice.
+    """The case that a `--case` text describes; what it omits has the spec's first choice.
 
-    `is_run`: its tensors are made; a case that is only planned may be as large as a plan.
-    Raises CaseError for a word that isn't `key=value`, a key that is unknown or given twice, or a
-    value that can't be.
+    `is_run=False` is for a case that is only planned, which may be larger. Raises CaseError for a
+    word that isn't `key=value`, an unknown or repeated key, and an impossible value.
     """
     space = Space(exercise, variant, variant.dtypes[0], next(iter(exercise.sizes)), seed)
     readers = _readers(space)
@@ -302,7 +301,7 @@ def parse(text: str, exercise: Exercise, variant: Variant, seed: int, is_run: bo
 
 
 def _readers(space: Space) -> dict[str, Callable[[str, str], Any]]:
-    """For each key of a case's text what turns a value into what it means."""
+    """The reader of a value, for each key of a case's text."""
     exercise = space.exercise
     readers: dict[str, Callable[[str, str], Any]] = {
         name: partial(_whole, low=1, high=MAX_SIZE) for name in exercise.sizes_names

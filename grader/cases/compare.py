@@ -1,14 +1,14 @@
-"""Output against oracle: is it right, and if not, what is wrong and where.
+"""Comparison of outputs with the oracle: whether they are right, and where and how they differ.
 
-The rule (after the flash-attention project's tests, which allow a small factor of the error of
-the framework's own low-precision result): errors are counted in units of eps(dtype) * magnitude,
-element by element, where the magnitude is how large the numbers behind an element were. An element
-may be off by `factor` times the largest such error of torch's own result on the same case, plus
-a floor of a few units. So tiny elements are held to their own size, an honest order of summation
-passes, and the next lower precision doesn't.
+The rule follows the flash-attention project's tests, which allow a small factor of the error of the
+framework's own low-precision result. Errors are counted in units of eps(dtype) * magnitude, for
+each element; the magnitude is the size of the numbers behind it. An element may be off by `factor`
+times the largest such error of torch's own result on the same case, plus a floor of a few units. So
+small elements are held to their own size, any reasonable order of summation passes, and a lower
+precision doesn't.
 
-nan and infinities count by position, but for one thing: beside the largest number of the dtype lies
-infinity, and a result may round to either if both are near enough.
+nan and infinities are compared by position. One exception: a result near the largest number of the
+dtype may round to it or to infinity, if both are near enough.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from grader.cases.oracle import OracleError, Truth
 from grader.spec import Tolerance
 from grader.status import Status
 
-# Of the magnitude: torch being this wrong says that its error is no measure of the kernel's.
+# Of the magnitude: an error of torch's beyond it sets no tolerance.
 MAX_OWN_ERROR = 1 / 16
-RAISED = "raised"  # the pattern of a verdict on an exception of host code
+RAISED = "raised"  # the pattern of an exception in host code
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What one case shows. `what` is a sentence or two for the student; "" when it passed."""
+    """The result of one case. `what` is a sentence or two for the student; "" when it passed."""
 
     status: Status
     what: str = ""
-    pattern: str = ""  # "tail", "all", "row", ... : what diagnosis is made from
+    pattern: str = ""  # "tail", "all", "row", ...: for the diagnosis
 
     @property
     def passed(self) -> bool:
@@ -43,10 +43,10 @@ class Verdict:
 
 
 def judge(outcomes: Sequence[Outcome], truths: Sequence[Truth], tolerance: Tolerance) -> Verdict:
-    """The verdict on a run from the grader's copy of its tensors.
+    """The verdict on a run, from the grader's copy of its tensors.
 
-    `outcomes` are every tensor that was in writable memory: all outputs, in order, and inputs
-    where they were writable too; `truths` belong to the outputs.
+    `outcomes` has every tensor in writable memory: all outputs, in order, and writable inputs.
+    `truths` belong to the outputs.
     """
     for outcome in outcomes:
         if outcome.slot.role == "input" and (outcome.changed or outcome.outside_count):
@@ -63,7 +63,7 @@ def judge(outcomes: Sequence[Outcome], truths: Sequence[Truth], tolerance: Toler
 
 
 def allowed_error(truth: Truth, dtype: str, tolerance: Tolerance) -> torch.Tensor:
-    """How far each element of an output may be from `truth.expected`, float64 of its shape.
+    """The largest allowed error of each element, as float64 of the shape of `truth.expected`.
 
     0 for integers.
     """
@@ -81,7 +81,7 @@ def allowed_error(truth: Truth, dtype: str, tolerance: Tolerance) -> torch.Tenso
 
 
 def wrong_elements(outcome: Outcome, truth: Truth, allowed: torch.Tensor) -> torch.Tensor:
-    """Which elements of an output are wrong, bool of its shape; `allowed` is `allowed_error`'s."""
+    """Wrong elements of an output, as bool of its shape; `allowed` is `allowed_error`'s."""
     kind = outcome.values.dtype
     wide, expected = outcome.values.double(), truth.expected.double()
     right = (wide - expected).abs() <= allowed
@@ -92,7 +92,7 @@ def wrong_elements(outcome: Outcome, truth: Truth, allowed: torch.Tensor) -> tor
         right |= (wide.clamp(-largest, largest) - expected).abs() <= allowed
     right |= _same(wide, truth.expected.to(kind).double())
     if truth.own is not None:
-        # Where torch leaves the dtype's range on the way, a kernel may do the same.
+        # Where torch overflows the dtype on the way, a kernel may do the same.
         left = ~truth.own.isfinite()
         if bool(left.any()):
             right |= left & _same(wide, truth.own.double())
@@ -109,11 +109,11 @@ def describe_index(shape: Sequence[int], flat: int) -> str:
 
 
 def wrong_pattern(wrong: torch.Tensor) -> tuple[str, str]:
-    """How the wrong elements lie: a name for it and a phrase for the student.
+    """The pattern of the wrong elements: a name, and a phrase for the student.
 
     Names: all, one, row, rows_tail, column, tail (of the last dimension, in every row), every_kth,
     scattered; the phrase is "" for all, one and scattered. A tensor of one dimension is one row.
-    `wrong` is bool and has at least one true element.
+    `wrong` is bool with at least one true element.
     """
     count = int(wrong.count_nonzero())
     if count == wrong.numel():
@@ -131,7 +131,7 @@ def wrong_pattern(wrong: torch.Tensor) -> tuple[str, str]:
 
 
 def _row_pattern(by_row: torch.Tensor, shape: Sequence[int]) -> tuple[str, str] | None:
-    """The pattern of whole wrong rows; `shape` is that of the dimensions before the last."""
+    """The pattern of whole wrong rows; `shape` has the dimensions before the last."""
     places = by_row.nonzero()[:, 0]
     first = describe_index(shape, int(places[0])) if len(shape) > 1 else str(int(places[0]))
     if len(places) == 1:
@@ -143,7 +143,7 @@ def _row_pattern(by_row: torch.Tensor, shape: Sequence[int]) -> tuple[str, str] 
 
 
 def _column_pattern(by_col: torch.Tensor, flat: bool) -> tuple[str, str] | None:
-    """The pattern of whole wrong columns, or of elements where there is one row only."""
+    """The pattern of whole wrong columns, or of elements where there is only one row."""
     places = by_col.nonzero()[:, 0]
     first = int(places[0])
     if first + len(places) == len(by_col):
@@ -161,7 +161,7 @@ def _judge_output(outcome: Outcome, truth: Truth, tolerance: Tolerance) -> Verdi
             f"{slot.name}: expected shape {list(actual.shape)}, got {list(expected.shape)}"
         )
     wrong = wrong_elements(outcome, truth, allowed_error(truth, slot.dtype, tolerance))
-    # An unwritten floating-point output is nan, an integer one may be right by chance.
+    # An unwritten floating-point output is nan; an unwritten integer may be right by chance.
     if not outcome.changed and (actual.is_floating_point() or bool(wrong.any())):
         return Verdict(Status.not_written, f"nothing was written to {slot.name}.", "nothing")
     if not bool(wrong.any()):
@@ -177,10 +177,9 @@ def _judge_output(outcome: Outcome, truth: Truth, tolerance: Tolerance) -> Verdi
 
 
 def _left_out(actual: torch.Tensor, wrong: torch.Tensor, unwritten: torch.Tensor) -> bool:
-    """Whether elements were left out rather than written with what was there before.
+    """Whether elements were left out, rather than written with the poison's value.
 
-    What was there is random: a kernel that writes nan may hit the very bits of a float16 here and
-    there, and any value those of an integer.
+    Poison is random, so a kernel that writes nan, or any integer, may match some of it.
     """
     suspects = wrong & actual.isnan() if actual.is_floating_point() else wrong
     count = int(unwritten.count_nonzero())
@@ -188,7 +187,7 @@ def _left_out(actual: torch.Tensor, wrong: torch.Tensor, unwritten: torch.Tensor
 
 
 def _same(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
-    """Where two tensors of floats are equal, nan to nan as well."""
+    """Where two tensors of floats are equal, including nan."""
     return (one == other) | ((one != one) & (other != other))
 
 
@@ -206,31 +205,31 @@ def _wrong(
     flat = int(wrong.flatten().nonzero()[0, 0])
     count, total = int(wrong.count_nonzero()), wrong.numel()
     actual, wanted = _apart(outcome.values.flatten()[flat], expected.flatten()[flat])
-    what = f"{_element(outcome, flat)} is {actual}, expected {wanted}"
+    message = f"{_element(outcome, flat)} is {actual}, expected {wanted}"
     others = total - count
     if total > 1:
         kind = "not finite" if status is Status.not_finite else "wrong"
         if name == "all":
-            what += f"; all {total} elements are {kind}"
+            message += f"; all {total} elements are {kind}"
         elif name == "one" and kind == "wrong":
-            what += f"; the other {others} {'agree' if others > 1 else 'agrees'}"
+            message += f"; the other {others} {'agree' if others > 1 else 'agrees'}"
         else:
-            what += f"; {count} of {total} elements {'is' if count == 1 else 'are'} {kind}"
-            what += f": {phrase}" if phrase else ""
-    return Verdict(status, what + ".", name)
+            message += f"; {count} of {total} elements {'is' if count == 1 else 'are'} {kind}"
+            message += f": {phrase}" if phrase else ""
+    return Verdict(status, message + ".", name)
 
 
 def _not_written(outcome: Outcome, unwritten: torch.Tensor, wrong: torch.Tensor) -> Verdict:
     name, phrase = wrong_pattern(unwritten)
     flat = int(unwritten.flatten().nonzero()[0, 0])
     count, total = int(unwritten.count_nonzero()), unwritten.numel()
-    what = f"{_element(outcome, flat)} was never written"
+    message = f"{_element(outcome, flat)} was never written"
     if total > 1:
-        what += f"; {count} of {total} elements {'was' if count == 1 else 'were'} not"
-        what += f": {phrase}" if phrase else ""
+        message += f"; {count} of {total} elements {'was' if count == 1 else 'were'} not"
+        message += f": {phrase}" if phrase else ""
     others = int(wrong.count_nonzero()) - count
-    what += f"; {others} of the others {'is' if others == 1 else 'are'} wrong" if others else ""
-    return Verdict(Status.not_written, what + ".", name)
+    message += f"; {others} of the others {'is' if others == 1 else 'are'} wrong" if others else ""
+    return Verdict(Status.not_written, message + ".", name)
 
 
 def _modified(outcome: Outcome) -> Verdict:
@@ -253,7 +252,7 @@ def _modified(outcome: Outcome) -> Verdict:
 
 
 def _describe_outside(outcome: Outcome) -> str:
-    """What was written where nothing should be, by the nearest thing a student can name."""
+    """A write outside the view, described by the nearest thing that a student can name."""
     slot, count = outcome.slot, outcome.outside_count
     extent = slot.extent
     between = [offset for offset in outcome.outside if 0 <= offset < extent]
@@ -286,7 +285,7 @@ def _element(outcome: Outcome, flat: int) -> str:
 
 
 def _apart(actual: torch.Tensor, expected: torch.Tensor) -> tuple[str, str]:
-    """Both numbers as text, with as many digits as it takes to tell them apart."""
+    """Both numbers as text, with enough digits to differ."""
     one, other = actual.item(), expected.item()
     if not isinstance(one, float):
         return str(one), str(other)

@@ -1,10 +1,9 @@
-"""Buffers on a GPU that a worker can have mapped too: CUDA's virtual memory, by file descriptor.
+"""Buffers on a GPU that a worker can map too: CUDA's virtual memory, by file descriptor.
 
-The driver allocates (cuMemCreate), this process maps for itself and exports a descriptor, the
-worker imports that and maps it with the access that it is allowed: inputs for reading only. The
-hardware keeps that, so that a store to one is an illegal memory access. Nothing but the allocation
-is visible through it, unlike a CUDA IPC handle, which opens a whole segment of an allocator.
-CUDA Driver API, "Virtual Memory Management".
+This process allocates (cuMemCreate), maps the memory and exports a descriptor. The worker imports
+it and maps inputs read-only; the hardware enforces that, so a store to one is an illegal memory
+access. Only the allocation is visible, unlike with a CUDA IPC handle, which opens a whole segment
+of an allocator. Source: CUDA Driver API, "Virtual Memory Management".
 
 Needs cuda-bindings (the extra `gpu`).
 """
@@ -24,20 +23,17 @@ MISSING = "cuda-bindings isn't installed: pip install 'warpgrade[gpu]'"
 
 
 class GpuMemory:
-    """Two buffers on a GPU. Close it, or use it as a context manager.
-
-    Whatever CUDA refuses is a GpuMemoryError.
-    """
+    """Two buffers on a GPU. A context manager. Raises GpuMemoryError for any refusal by CUDA."""
 
     on_gpu = True
 
     def __init__(self, input_bytes: int, output_bytes: int, device: int = 0) -> None:
-        """Raises GpuMemoryError where there is no such memory, too little, or no cuda-bindings."""
+        """Raises GpuMemoryError where memory or cuda-bindings are lacking."""
         self._device = device
         with _explained("starting CUDA"):
-            _expect_default_mode(_driver(), device)  # before a context takes memory for nothing
+            _expect_default_mode(_driver(), device)  # before a context takes memory
             torch.cuda.init()  # type: ignore[no-untyped-call]  # torch has no type for it
-            torch.zeros(1, device=f"cuda:{device}")  # the context that the calls below belong to
+            torch.zeros(1, device=f"cuda:{device}")  # creates the context of the calls below
         self._inputs = _Allocation(input_bytes, device)
         try:
             self._outputs = _Allocation(output_bytes, device)
@@ -70,12 +66,12 @@ class GpuMemory:
         ]
 
     def put(self, buffer: int, start: int, values: torch.Tensor) -> None:
-        """Copy bytes of the host to a place in a buffer; it may take until `finish`."""
+        """Copy host bytes to a place in a buffer; complete after `finish`."""
         with _explained("copying to the GPU"):
             (self.inputs, self.outputs)[buffer][start : start + len(values)].copy_(values)
 
     def finish(self) -> None:
-        """Wait until all that was put is there."""
+        """Wait for all puts."""
         with _explained("copying to the GPU"):
             torch.cuda.synchronize(self._device)
 
@@ -85,7 +81,7 @@ class GpuMemory:
             return (self.inputs, self.outputs)[buffer][start : start + length].cpu()
 
     def close(self) -> None:
-        """Unmap; the memory is free once the worker's mappings are gone too."""
+        """Unmap. The memory is free once the worker's mappings are gone too."""
         try:
             self._inputs.close()
         finally:
@@ -108,7 +104,7 @@ REACHES_HOST_MEMORY = (
 
 
 def reaches_host_memory(device: int = 0) -> bool:
-    """Whether kernels reach memory that nothing has mapped for them, as far as CUDA says.
+    """Whether CUDA says that kernels can access unmapped host memory.
 
     CUDA Programming Guide, "Unified Memory on devices with full CUDA managed memory support".
     """
@@ -170,7 +166,7 @@ def _driver() -> Any:
 
 
 def _expect_default_mode(driver: Any, device: int) -> None:
-    """Raises GpuMemoryError where a context of ours would keep workers from having theirs."""
+    """Raise GpuMemoryError where a context of ours would exclude the workers'."""
     checked(driver.cuInit(0), "starting CUDA")
     number = checked(driver.cuDeviceGet(device), "finding the GPU")
     asked = driver.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_MODE
@@ -181,12 +177,12 @@ def _expect_default_mode(driver: Any, device: int) -> None:
 
 @contextlib.contextmanager
 def _explained(doing: str) -> Iterator[None]:
-    """What torch and cuda-bindings raise, in a line."""
+    """Turn exceptions of torch and cuda-bindings into one line."""
     try:
         yield
     except GpuMemoryError:
         raise
-    except (RuntimeError, AssertionError) as error:  # the latter of a torch without CUDA
+    except (RuntimeError, AssertionError) as error:  # the latter from a torch without CUDA
         raise GpuMemoryError(f"{doing}: {str(error).partition(chr(10))[0]}") from None
 
 

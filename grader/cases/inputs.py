@@ -1,4 +1,4 @@
-"""A case's tensors: their values, made from its seed, and where they lie in memory."""
+"""A case's tensors: values drawn from its seed, and their places in memory."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from grader.cases.case import Case
 from grader.spec import Exercise, Scalar, Tensor, Variant
 from grader.worker.protocol import Argument, Kind
 
-# Extra elements between rows of a padded layout: odd, so that rows of it are not aligned.
+# Extra elements between rows of a padded layout: odd, so that rows aren't aligned.
 ROW_PADDING = 7
-LARGE = 300.0  # its square is beyond float16, itself it is not
-TINY = 1e-3  # its square is of the order of an epsilon
+LARGE = 300.0  # its square overflows float16
+TINY = 1e-3  # its square is as small as an epsilon
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """What one call of the entry takes, in call order.
+    """The arguments of one call, in call order.
 
     `order` holds a Slot for each tensor and an Argument for each scalar or size.
     """
@@ -37,13 +37,13 @@ class Inputs:
         return [each for each in self.order if isinstance(each, Slot)]
 
     def arguments(self, placed: Sequence[Argument]) -> list[Argument]:
-        """The call's arguments, tensors as they were placed."""
+        """The call's arguments, with tensors as they were placed."""
         tensors = iter(placed)
         return [next(tensors) if isinstance(each, Slot) else each for each in self.order]
 
 
 def make(exercise: Exercise, variant: Variant, case: Case) -> Inputs:
-    """The inputs of a case. The same case gives the same values, on any machine."""
+    """The inputs of a case; the same case gives the same values on any machine."""
     generator = torch.Generator().manual_seed(_seed(exercise, case))
     return drawn(exercise, variant, case, generator)
 
@@ -51,7 +51,7 @@ def make(exercise: Exercise, variant: Variant, case: Case) -> Inputs:
 def drawn(exercise: Exercise, variant: Variant, case: Case, generator: torch.Generator) -> Inputs:
     """Inputs of a case's sizes and data pattern, drawn on the generator's device."""
     tensors: dict[str, torch.Tensor] = {}
-    pattern = case.data  # belongs to the leading input; the others are normal
+    pattern = case.data  # of the leading input; the others are normal
 
     def values(tensor: Tensor, shape: tuple[int, ...], dtype: str) -> torch.Tensor:
         nonlocal pattern
@@ -64,7 +64,7 @@ def drawn(exercise: Exercise, variant: Variant, case: Case, generator: torch.Gen
 
 
 def blank(exercise: Exercise, variant: Variant, case: Case) -> Inputs:
-    """What a call takes, without values: slots that say where tensors lie, and the scalars."""
+    """A call's arguments without values: slots for the tensors, and the scalars."""
     order, scalars = _in_order(exercise, variant, case, lambda *_: None)
     return Inputs(order, {}, scalars)
 
@@ -95,18 +95,17 @@ def _in_order(
 def draw(
     shape: tuple[int, ...], dtype: str, pattern: str, generator: torch.Generator
 ) -> torch.Tensor:
-    """Values of one tensor, contiguous, on the generator's device: standard normal, or after the
-    pattern.
+    """Values of one tensor, contiguous, on the generator's device.
 
-    large: 300 times that; tiny: a thousandth of it; constant_rows: one value along the last
-    dimension; one_hot: zeros but for one element of each row. Integers know no pattern: uniform
-    from -8 to 8, unsigned ones from 0 to 8.
+    normal: standard normal; large: 300 times that; tiny: a thousandth of it; constant_rows: one
+    value along the last dimension; one_hot: zeros but for one element of each row. Integers are
+    uniform from -8 to 8, unsigned ones from 0 to 8, in every pattern.
     """
     kind, device = getattr(torch, dtype), generator.device
     if not kind.is_floating_point:
         low, high = (0, 2) if kind is torch.bool else (0 if kind is torch.uint8 else -8, 9)
         return torch.randint(low, high, shape, generator=generator, device=device).to(kind)
-    if pattern == "normal" and device.type == "cuda":  # for the clock, which fills GBs
+    if pattern == "normal" and device.type == "cuda":  # fast, for timings, which draw GBs
         return torch.empty(shape, dtype=kind, device=device).normal_(generator=generator)
     normal = torch.randn(shape, generator=generator, dtype=torch.float32, device=device)
     if pattern == "large":
@@ -123,7 +122,7 @@ def draw(
 
 
 def strides_of(shape: Sequence[int], layout: str) -> tuple[tuple[int, ...], int]:
-    """Strides in elements, and the element of the allocation at which the view starts."""
+    """Strides in elements, and the view's first element in its allocation."""
     lengths = list(shape)
     if layout == "row_padded":
         lengths[-1] += ROW_PADDING
@@ -152,7 +151,7 @@ def _scalar(scalar: Scalar, value: float | int | bool) -> Argument:
 
 
 def _seed(exercise: Exercise, case: Case) -> int:
-    """A seed of the whole case, so that a value says nothing about another case's."""
+    """A seed from the whole case, so that a value doesn't predict another case's."""
     digest = hashlib.sha256(f"{exercise.name} {case}".encode()).digest()
     return int.from_bytes(digest[:8], "little") >> 1
 

@@ -1,6 +1,6 @@
-"""What is right: the functions of reference/oracles.py, by the conventions written there.
+"""Right results: the functions of reference/oracles.py, by the conventions documented there.
 
-The only file of reference/ that the grader's process executes.
+The grader's process executes no other file of reference/.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ ORACLES = Path(__file__).resolve().parents[2] / "reference" / "oracles.py"
 
 
 class OracleError(RuntimeError):
-    """The oracles' file can't be used, or a function in it: the message says which and why."""
+    """The oracles' file or a function in it can't be used: the message says which and why."""
 
 
 @dataclass(frozen=True)
 class Truth:
-    """One output: the float64 result, torch's own in the dtype, and the magnitude behind both.
+    """One output's float64 result, torch's own in the dtype, and the magnitude behind both.
 
-    All of the output's shape. `own` is None where torch couldn't compute it in that dtype.
+    All have the output's shape. `own` is None where torch can't compute that dtype.
     """
 
     expected: torch.Tensor
@@ -37,7 +37,7 @@ class Truth:
 
 @dataclass(frozen=True)
 class Oracle:
-    """The functions of one exercise; `name` is the first one's."""
+    """The functions of one exercise; `name` is that of the first."""
 
     name: str
     definition: Callable[..., Any]
@@ -50,7 +50,7 @@ class Oracle:
         scalars: Mapping[str, Any],
         magnitude: str,
     ) -> list[Truth]:
-        """What every output must be, in the order of the outputs.
+        """The expected outputs, in order.
 
         `inputs` are in the dtype under test, by name. `magnitude` is the tolerance's: expected,
         absolute_inputs or oracle. Raises OracleError where a function of the oracle fails.
@@ -97,7 +97,7 @@ class Oracle:
         try:
             return [*self._call(self.torch_own, inputs, scalars)]
         except OracleError as error:
-            # What torch says of an operator it doesn't have in a dtype on this device.
+            # torch's errors for an operator that lacks a dtype on this device.
             if "not implemented for" in str(error):
                 return [None] * count
             raise
@@ -110,9 +110,9 @@ class Oracle:
         expected: list[torch.Tensor],
         magnitude: str,
     ) -> list[torch.Tensor]:
-        """How large the numbers behind each output are, with any sign; computed in `wide`'s dtype.
+        """Magnitudes of the numbers behind each output, with any sign, in the dtype of `wide`.
 
-        `wide` are the inputs in it; `expected` is what the tolerance's `expected` stands for.
+        `wide` are the inputs in that dtype; `expected` is used for the magnitude `expected`.
         Raises OracleError where a function of the oracle fails.
         """
         if magnitude == "expected":
@@ -161,7 +161,7 @@ def _module(path: Path) -> ModuleType:
     if not path.is_file():
         raise OracleError(f"{path}: not found; the grader can't judge without it")
     spec = importlib.util.spec_from_file_location("warpgrade_oracles", path)
-    assert spec is not None and spec.loader is not None  # its name ends in .py
+    assert spec is not None and spec.loader is not None  # since its name ends in .py
     module = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)

@@ -32,7 +32,7 @@ NO_GPU = (
 
 Observe = Callable[[str | None, Observed | None], Observed]
 Timer = Callable[[], AbstractContextManager[SecondsOf]]
-Glance = Callable[[], float | None]
+Probe = Callable[[], float | None]
 
 
 def examine_gpu(
@@ -42,7 +42,7 @@ def examine_gpu(
     gpu: Callable[[], GpuProperties | None] = machine.gpu_properties,
     observe: Observe = nvml.observe,
     timer: Timer = roof_timing.timer,
-    glance: Glance = share_of_others,
+    probe: Probe = share_of_others,
 ) -> MeasuredRoofs | None:
     """Print the GPU's state and its roofs; measure them if they aren't kept yet, or `again`.
 
@@ -65,9 +65,9 @@ def examine_gpu(
     try:
         now = datetime.now(timezone.utc).isoformat(timespec="seconds")
         with timer() as seconds_of:
-            taken = [glance()]
+            taken = [probe()]
             measured = roofs.measure(identity, seconds_of, properties.memory_bytes, now, peaks)
-            taken.append(glance())
+            taken.append(probe())
     except (RoofsError, SandboxError) as error:
         narrow.tell(Text(f"The roofs can't be measured: {error}", "red"), console)
         return None

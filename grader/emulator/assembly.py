@@ -1,19 +1,19 @@
-"""Changes of a submission's assembly, and renames of the functions that its object calls."""
+"""Changes a submission's assembly, and renames functions that its object calls."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator
 
-# Zeros behind every __shared__ variable, so that running past one never meets the next.
+# Zeros behind every __shared__ variable, so that an overrun of one never hits the next.
 SHARED_GAP_BYTES = 1024
-# What watches, for a build that is not guarded: calls of it end up in a function that does nothing.
+# The observing hooks. In a build that is not guarded, their calls go to an empty function.
 _HOOK = re.compile(
     rb"\b(?:__tsan_(?:unaligned_|volatile_)?(?:read|write)\w*|__tsan_(?:func|vptr)_\w+"
     rb"|__sanitizer_cov_trace_pc|__ubsan_handle_\w+)"
 )
 IGNORED = "warpgrade_ignored"
-# Library functions that the runtime has its own of: hooks see no access inside the library's.
+# Library functions that the runtime replaces: hooks see no access inside the library's.
 _ACCESSES = ("memcpy", "memmove", "memset")
 _OUTPUT = ("printf", "puts", "putchar")
 
@@ -30,12 +30,12 @@ def with_gaps(text: bytes) -> bytes:
 
 
 def without_hooks(text: bytes) -> bytes:
-    """Redirect the hooks that watch to a function that does nothing."""
+    """Redirect the observing hooks to an empty function."""
     return _HOOK.sub(IGNORED.encode(), text)
 
 
 def redirected(provided: Collection[str], guarded: bool) -> Iterator[str]:
-    """The functions whose calls go to the runtime's of the same name behind `warpgrade_`."""
+    """The functions whose calls go to the runtime's of that name with `warpgrade_` before it."""
     for name in (*(_ACCESSES if guarded else ()), *_OUTPUT):
         if f"warpgrade_{name}" in provided:
             yield name

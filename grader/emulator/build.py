@@ -30,7 +30,7 @@ from .toolchain import PROGRAMS, STUDENT_FLAGS, Toolchain
 __all__ = ["Build", "Entry", "Problem", "Site", "build"]
 
 COMPILE_SECONDS = 60.0
-_UNUSED = "warpgrade_unused_"  # begins a symbol that only code asks for which never runs
+_UNUSED = "warpgrade_unused_"  # prefix of symbols that only dead code needs
 MOST_SOURCE_BYTES = 1 << 20
 
 Kind = Literal[
@@ -54,9 +54,9 @@ class Problem:
 
 @dataclass(frozen=True)
 class Build:
-    """The result of a build: a planner for the entries that can be called and an executor, or none.
+    """The result of a build: a planner for the callable entries and an executor, or none.
 
-    Their addresses have nothing in common, so that `sites` are those of both.
+    Their addresses are disjoint, so `sites` has those of both.
     """
 
     executable: Path | None  # the planner
@@ -64,7 +64,7 @@ class Build:
     sites: dict[int, Site] = field(default_factory=dict)
     entries: tuple[str, ...] = ()
     executor: Path | None = None
-    conditions: tuple[Condition, ...] = ()  # that nvcc may see otherwise
+    conditions: tuple[Condition, ...] = ()  # code that nvcc may see differently
 
 
 class _Failed(Exception):
@@ -82,12 +82,12 @@ def build(
     toolchain: Toolchain,
     guarded: bool = True,
 ) -> Build:
-    """Builds the planner and the executor for those of `entries` that `source` has.
+    """Build the planner and the executor for those of `entries` that `source` has.
 
-    `folder` (created if need be) receives `planner` and `executor`, and nothing else that stays.
-    Not `guarded`, for tests of what else holds an attack: neither are accesses of the program
-    watched nor its symbols looked at, and assembly is compiled.
-    Raises ToolchainError or OSError only where the machine fails, never for what is in the source.
+    `folder` (created if needed) receives `planner` and `executor`, and nothing else that stays.
+    Unless `guarded`, for tests of other layers of defence, accesses are not observed, symbols not
+    checked, and assembly is compiled. Raises ToolchainError or OSError only where the machine
+    fails, never for the source.
     """
     folder.mkdir(parents=True, exist_ok=True)
     for program in PROGRAMS:
@@ -144,11 +144,11 @@ class _Work:
     # ---- Steps -----------------------------------------------------------------------------------
 
     def _compile_student(self, text: str, entries: Sequence[Entry]) -> None:
-        """Leaves student.o. Raises _Failed with the compiler's errors."""
+        """Make student.o. Raises _Failed with the compiler's errors."""
         body = f'#line 1 "{self.file}"\n{text}'
         errors = self._assemble(body + glue.signature_check(entries))
         if errors and all(error.in_check for error in errors):
-            # Names that can't be asked about (a variable's, a template's): the symbols will tell.
+            # Names that the check can't handle (a variable's, a template's): the symbols decide.
             bad = {error.in_check for error in errors}
             rest = [entry for i, entry in enumerate(entries, 1) if i not in bad]
             errors = self._assemble(body + glue.signature_check(rest))
@@ -156,7 +156,7 @@ class _Work:
             errors = self._assemble(body)
         if errors:
             lacking = [problem for error in errors if (problem := self._lacking(error))]
-            # The others may only follow from what is lacking.
+            # The others may be consequences of what is lacking.
             raise _Failed(*(lacking or [self._compile_problem(error) for error in errors]))
 
     def _assemble(self, text: str) -> list[compiler_output.CompileError]:
@@ -237,12 +237,12 @@ class _Work:
         return Build(planner.path, problems, sites, names, executor.path, conditions)
 
     def _redirect(self, unused: Sequence[str]) -> None:
-        """The student's calls of these go to the runtime's functions; `unused` get other names."""
+        """Redirect the student's calls of these to the runtime's functions; rename `unused`."""
         renames = self.folder / "redirected"
         provided = set(self.toolchain.symbols["provided"])
         names = assembly.redirected(provided, self.guarded)
         pairs = [(name, f"warpgrade_{name}") for name in names]
-        pairs += [(name, _UNUSED + name) for name in unused]  # others' calls mean what they say
+        pairs += [(name, _UNUSED + name) for name in unused]  # live calls stay as they are
         renames.write_text("".join(f"{old} {new}\n" for old, new in pairs))
         done = self._run("objcopy", "--redefine-syms=redirected", "student.o")
         if done.returncode:
@@ -251,7 +251,7 @@ class _Work:
     # ---- Running programs ------------------------------------------------------------------------
 
     def _run(self, *command: str | Path) -> subprocess.CompletedProcess[str]:
-        """One of the compiler's programs, in the folder. Raises _Failed when it takes too long."""
+        """Run one of the compiler's programs in the folder. Raises _Failed after a time limit."""
         try:
             return subprocess.run(
                 [str(part) for part in command],
@@ -269,7 +269,7 @@ class _Work:
             raise _Failed(Problem("compile", message)) from None
 
     def clean(self) -> None:
-        """Removes everything but the programs."""
+        """Remove everything but the programs."""
         for path in self.folder.iterdir():
             if path.name not in PROGRAMS and not path.is_dir():
                 with contextlib.suppress(OSError):
@@ -307,9 +307,9 @@ class _Work:
 
 
 def _line_of(source: tokens.Source, name: str) -> int | None:
-    """The first line of the code that has this name, as a function's if there is one.
+    """The first line of the code with this name, preferably as a function's.
 
-    Of `std::thread` it is the last part that counts.
+    The last part of a qualified name counts.
     """
     places = list(_places_of(source, name.rpartition("::")[2])) if name else []
     calls = [offset for offset, is_function in places if is_function]

@@ -1,6 +1,6 @@
-"""Reads g++'s messages: errors with the student's file and lines, without names of ours.
+"""Reads g++'s messages: errors with the student's file and lines, without our own names.
 
-Read from g++'s text (`FILE:LINE:COLUMN: error: MESSAGE`), whose form hasn't changed in decades.
+The format is g++'s text (`FILE:LINE:COLUMN: error: MESSAGE`), which has been stable for decades.
 """
 
 from __future__ import annotations
@@ -34,21 +34,21 @@ _ROUNDABOUT = (
 
 @dataclass(frozen=True)
 class CompileError:
-    """One error. `line` is in the student's file; None where it can't be told."""
+    """One error. `line` is in the student's file; None where it is unknown."""
 
     line: int | None
     message: str
-    in_check: int = 0  # its line in what we append (glue.py); 0: it isn't there
+    in_check: int = 0  # its line in the appended check (glue.py); 0: it isn't there
 
 
 def read(output: str, file: str, lines: Sequence[str]) -> list[CompileError]:
-    """The errors in g++'s output, in order, each once; at most MOST_ERRORS. Those in what we append
-    only where there are no others.
+    """The errors in g++'s output, in order, each once; at most MOST_ERRORS.
 
-    `file` is the student's file as `#line` names it, `lines` its text.
+    Errors in the appended check count only where there are no others. `file` is the student's file
+    as `#line` names it, `lines` its text.
     """
     errors: list[CompileError] = []
-    place: int | None = None  # the last place in the student's file that g++ named
+    place: int | None = None  # the last place in the student's file in g++'s output
     for text in output.splitlines():
         match = _MESSAGE.match(text)
         if not match:
@@ -73,13 +73,13 @@ def read(output: str, file: str, lines: Sequence[str]) -> list[CompileError]:
 
 
 def unknown_name(message: str) -> str:
-    """The name that g++ says it doesn't know; "" where the message is about something else."""
+    """The name that g++ reports as unknown; "" for other messages."""
     match = _UNKNOWN_NAME.search(message)
     return match["name"] if match else ""
 
 
 def plain(message: str) -> str:
-    """A message without our names and without folders."""
+    """A message without our own names and without folders."""
     launch = _LAUNCH.search(message)
     if launch:
         return (

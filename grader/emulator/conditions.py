@@ -1,7 +1,7 @@
 """Preprocessor conditions on which nvcc and the emulator's compiler may disagree.
 
-A file that tests a macro which only one of them defines can have one kernel for the emulator and
-another for the GPU. A condition on a macro that the file defines itself comes out the same.
+A file that tests a macro which only one of them defines could have one kernel for the emulator and
+another for the GPU. A condition on a macro that the file defines itself is the same for both.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from .lexer import Directive
 from .tokens import Source
 
 _TESTS = frozenset({"if", "ifdef", "ifndef", "elif", "elifdef", "elifndef"})
-# Names that compilers and CUDA's headers define, or the emulator's do.
+# Names that compilers, CUDA's headers or the emulator's headers define.
 _OF_COMPILERS = re.compile(r"__\w*|_[A-Z]\w*|CUDA\w*|NV_?\w*|WARPGRADE\w*|warpgrade\w*")
-# Both define these, alike in what a submission may ask of them. (nvcc calls g++ for the host's
-# code, and its device code is told of the same host compiler.)
+# Both define these, with the same meaning for a submission. (nvcc calls g++ for the host code, and
+# its device code sees the same host compiler.)
 _ALIKE_TEXT = """
 __CUDACC__ __NVCC__ __cplusplus __linux__ __linux __unix__ __x86_64__ __GNUC__ __LP64__
 __FILE__ __LINE__ __func__ __FUNCTION__ __BYTE_ORDER__ __SIZEOF_POINTER__ __CHAR_BIT__
 """
 _ALIKE = frozenset(_ALIKE_TEXT.split())
-_ARCHITECTURE = "__CUDA_ARCH__"  # of both in device code; in host code nvcc doesn't define it
+_ARCHITECTURE = "__CUDA_ARCH__"  # defined by both in device code; not by nvcc in host code
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Condition:
 
 
 def find(source: Source) -> list[Condition]:
-    """The conditions of a file that the compilers may answer differently, in its order."""
+    """The conditions of a file that the compilers may answer differently, in order."""
     own = {each.macro for each in source.directives}
     bodies = list(unsupported.device_bodies(source.code.tokens))
     inside = [

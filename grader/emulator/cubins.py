@@ -1,8 +1,8 @@
-"""Reads kernels from a cubin of nvcc's: how their parameters lie, and what they use.
+"""Reads kernels from nvcc's cubins: the layout of their parameters, and their resources.
 
-A cubin is a 64-bit ELF file. Its sections `.nv.info*` list attributes: a format, a number, and a
-value of two bytes or one whose size is in their place. A kernel has a section `.nv.constant0.NAME`,
-where its parameters lie at the end.
+A cubin is a 64-bit ELF file. Its sections `.nv.info*` are lists of attributes: a format, a number,
+and a value of two bytes or one with an explicit size. A kernel has a section `.nv.constant0.NAME`,
+with its parameters at the end.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from pathlib import Path
 
 from .elf import Elf, ElfError, Section
 
-_SHORT, _SIZED = 3, 4  # formats: the value stands in place of its size; the size is written out
+_SHORT, _SIZED = 3, 4  # formats: the value replaces its size; the size is explicit
 _MOST_THREADS, _FRAME, _MIN_STACK, _REQUIRED_THREADS = 0x05, 0x11, 0x12, 0x10
 _PARAMETER, _LARGE_PARAMETER, _PARAMETER_BYTES = 0x17, 0x45, 0x19
 _REGISTERS = 0x2F
-_SIZE_SHIFT, _SIZE_MASK = 18, 0x3FFF  # of a parameter, in the attribute of the small ones
-_RESERVED_SHARED = 1024  # bytes of the driver's, in front of a kernel's own
+_SIZE_SHIFT, _SIZE_MASK = 18, 0x3FFF  # of a parameter, in the attribute for small ones
+_RESERVED_SHARED = 1024  # the driver's bytes, before a kernel's own
 _RESERVES = ".nv.shared.reserved"
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """The place of a kernel's parameter among the bytes of all."""
+    """A kernel parameter's place among the bytes of all parameters."""
 
     offset: int
     bytes: int
@@ -34,7 +34,7 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Kernel:
-    """`most_threads` is what `__launch_bounds__` promises, 0 for a kernel without."""
+    """A kernel. `most_threads` is from `__launch_bounds__`; 0 without it."""
 
     name: str
     parameters: tuple[Parameter, ...]
@@ -47,7 +47,7 @@ class Kernel:
 
 
 class CubinError(ValueError):
-    """The file is no cubin that this reads."""
+    """The file is not a cubin that can be read here."""
 
 
 def kernels(path: Path) -> list[Kernel]:
@@ -116,7 +116,7 @@ def _kernels(elf: Elf) -> Iterator[Kernel]:
 
 
 def _of_symbols(elf: Elf, section: Section | None) -> dict[tuple[str, int], int]:
-    """The values that the cubin's general section gives for symbols, by name and attribute."""
+    """The values of symbols in the cubin's general section, by name and attribute."""
     values = {}
     for attribute, value in _attributes(elf, section):
         if attribute in (_REGISTERS, _FRAME, _MIN_STACK) and len(value) == 8:

@@ -6,12 +6,12 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-_LINE_BREAK = re.compile(r"(?:\\[ \t\f\v]*)?\r?\n")  # a spliced one stays spliced
+_LINE_BREAK = re.compile(r"(?:\\[ \t\f\v]*)?\r?\n")  # spliced ones stay spliced
 
 
 @dataclass(frozen=True)
 class Edit:
-    """Replaces source[start:end]; what that has of line breaks is kept, behind `text`."""
+    """Replaces source[start:end] by `text`, followed by the line breaks of the original."""
 
     start: int
     end: int

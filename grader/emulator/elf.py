@@ -22,7 +22,7 @@ OBJECT, FUNCTION, THREAD_LOCAL, INDIRECT_FUNCTION = 1, 2, 6, 10  # symbol types
 
 
 class ElfError(ValueError):
-    """The file is no object that this reads."""
+    """The file is not an object that can be read here."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Relocation:
 
 
 class Elf:
-    """One file, read whole. Raises ElfError where it is no 64-bit little-endian ELF file."""
+    """One file, read whole. Raises ElfError for anything but a 64-bit little-endian ELF file."""
 
     def __init__(self, path: Path) -> None:
         self.data = path.read_bytes()

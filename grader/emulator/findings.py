@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Parts:
-    """The parts of a sentence: who did it, who else had to do with it, where, and the details."""
+    """The parts of a sentence: the thread, the other thread, the place, and the details."""
 
     who: str  # "thread (1,0,0) of block (0,0,0)" or "the host code"
     other: str
@@ -50,8 +50,8 @@ def _says(clause: str) -> Callable[[Parts], str]:
     return lambda parts: f"{_capital(parts.who)} {clause}{parts.at}{parts.details()}."
 
 
-# How the runtime tells a race, behind the place in memory: what the later thread does to it, and
-# what the earlier one did.
+# The runtime's words for a race, behind the place in memory: the access of the later thread, and
+# that of the earlier one.
 _RACES = {
     "a read after a write": ("reads", "writes"),
     "a write after a read": ("writes", "reads"),

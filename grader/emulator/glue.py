@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-# What compiler messages about the appended check name as their file.
+# The file name in compiler messages about the appended check.
 CHECK_FILE = "warpgrade-signatures"
 SIGNATURE_SYMBOL = "warpgrade_signature_"
-# The reference that `extern __shared__` at file scope is declared as (rewriter.py).
+# The reference that replaces `extern __shared__` at file scope (rewriter.py).
 REFERENCE_SYMBOL = "warpgrade_dynamic_shared_reference"
 # The sizes of the arrays: see include/warpgrade/signature.h.
 RIGHT, OTHER, OVERLOADED, COUNT, ARGUMENT = 1, 2, 3, 64, 128
@@ -65,9 +65,9 @@ def _cpp_type(argument: str) -> str:
 
 
 def signature_check(entries: Sequence[Entry]) -> str:
-    """The text that goes behind a submission's; see include/warpgrade/signature.h.
+    """The text that is appended to a submission; see include/warpgrade/signature.h.
 
-    Messages about it name CHECK_FILE, and as line the entry's place in `entries`, from 1.
+    Messages about it have CHECK_FILE as file and the entry's place in `entries`, from 1, as line.
     """
     dtypes = {argument.partition(":")[2] for entry in entries for argument in entry.arguments}
     headers = sorted(_HALF_HEADERS[dtype] for dtype in dtypes & _HALF_HEADERS.keys())
@@ -95,8 +95,8 @@ def _entry_check(entry: Entry) -> str:
     )
 
 
-# What an entry's name means, for templates, which can't be given the name of several functions.
-# One line: lines number the entries. `::` leaves out what is there for the absent, where it can.
+# What an entry's name means, for templates, which can't take the name of several functions. On one
+# line, since lines number the entries. `::` excludes the functions for absent entries, if it can.
 _NAMED = (
     "struct {named} {{ "
     "template <class One> static constexpr auto is_one(int) "
@@ -123,7 +123,7 @@ __attribute__((constructor(101))) static void refer() {{
 def entry_table(entries: Sequence[Entry], planner: bool = False) -> str:
     """The translation unit with the table of worker/native/entries.h.
 
-    `planner`: with what the rewriter's dynamic shared memory at file scope refers to.
+    `planner` includes the targets of dynamic shared memory at file scope.
     """
     lines = ["#include <warpgrade/entries.h>", "", _DYNAMIC_SHARED if planner else ""]
     rows = []

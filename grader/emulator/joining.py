@@ -1,4 +1,4 @@
-"""Joins many of the emulator's objects to one that a submission's object is linked with."""
+"""Joins many of the emulator's objects to one, which is linked with a submission's object."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ _RENAMED = ("text", "data", "bss", "data.rel.local")
 def join(
     parts: Sequence[Path], made: Path, run: Callable[[Sequence[str | Path]], None]
 ) -> tuple[list[str], list[str]]:
-    """Makes one object. Its own symbols are hidden, its sections renamed: student code can neither
-    name nor replace what is inside, and a stray store is known to hit it.
+    """Make one object. Its symbols are hidden and its sections renamed, so that student code can
+    neither use nor replace its contents, and a stray store to it is recognised.
 
-    `run` starts a program. Returns the symbols that the object has for others, and those that it
-    wants of others.
+    `run` starts a program. Returns the symbols that the object provides, and those that it needs.
     """
     joined, keep = made.with_suffix(".joined"), made.with_suffix(".keep")
     run(["ld", "-r", "--force-group-allocation", *parts, "-o", joined])

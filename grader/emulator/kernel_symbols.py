@@ -1,8 +1,8 @@
 """Finds the kernels of an object, and what else an executor's program must keep.
 
 `__global__` marks a function with a patchable entry (include/warpgrade/qualifiers.h): the compiler
-lists those in a section of their own, and nothing else tells a kernel from a host function. Thunks
-call them (include/warpgrade/launch.h); device variables are copied to and from by name.
+lists those in a section, and nothing else distinguishes a kernel from a host function. Thunks call
+kernels (include/warpgrade/launch.h); device variables are copied by name.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ from .elf import FUNCTION, OBJECT, Elf, Symbol
 
 _ENTRIES = "__patchable_function_entries"
 _DEVICE_SECTIONS = ("warpgrade_device", "warpgrade_constant")
-# Of these all objects share one, the first that the linker meets: the C++ library's, too.
+# Objects share one copy of these, the first that the linker finds, also with the C++ library.
 _SHARED_REFERENCES = "DW.ref."
-# What its two parameters are called depends on which types the name has had before.
+# The names of its two parameters depend on the types that the name had before.
 _THUNK = re.compile(r"_ZN9warpgrade(?:11KernelThunk|18DeducedKernelThunk)I.*5thunkE\w+")
 
 
 @dataclass(frozen=True)
 class Roots:
-    """Symbols that the linker keeps, with all that they reach."""
+    """Symbols that the linker keeps, with everything that they reach."""
 
     kernels: tuple[str, ...]
     thunks: tuple[str, ...]
     variables: tuple[str, ...]
-    others: tuple[str, ...]  # that are defined for other objects, too
+    others: tuple[str, ...]  # defined for other objects, too
 
     @property
     def all(self) -> tuple[str, ...]:
-        """Every one of them."""
+        """All of them."""
         return (*self.kernels, *self.thunks, *self.variables)
 
 

@@ -1,4 +1,4 @@
-"""The kernels that a file declares: what the rewriter must know to launch them."""
+"""The kernels that a file declares, with the facts that launching them needs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from . import tokens
 from .lexer import Token
 
-_PACK = 1000  # template parameters, where there is a parameter pack
+_PACK = 1000  # template parameters of a parameter pack
 
 
 @dataclass
@@ -20,7 +20,7 @@ class Kernel:
     parameters: set[tuple[str, ...]] = field(default_factory=set)  # types, one list per overload
 
     def is_deduced(self, explicit: int) -> bool:
-        """Whether its type follows only from the arguments of a launch."""
+        """Whether its type can only be deduced from a launch's arguments."""
         overloaded = len(self.parameters) > 1
         return overloaded or self.has_defaults or explicit < self.template_parameters
 
@@ -44,7 +44,7 @@ def find(run: tuple[Token, ...]) -> dict[str, Kernel]:
 
 
 def _types(inside: Sequence[Token]) -> tuple[str, ...]:
-    """The types of a parameter list, so that a declaration and its definition give the same."""
+    """The types of a parameter list, equal for a declaration and its definition."""
     return tuple(_type(part) for part in split_arguments(inside))
 
 
@@ -52,7 +52,7 @@ def _type(parameter: Sequence[Token]) -> str:
     words = [token.text for token in parameter if "restrict" not in token.text]
     if "=" in words:
         words = words[: words.index("=")]
-    # Its name, if it has one: the last word that isn't alone and no part of the type.
+    # Without its name, if it has one: the last word that is neither alone nor part of the type.
     named = len(words) > 1 and words[-1].isidentifier() and words[-2] not in ("::", "const")
     if named and words[-1] not in ("int", "long", "char", "short", "double", "const"):
         words = words[:-1]
@@ -76,7 +76,7 @@ def _declared_function(run: tuple[Token, ...], i: int) -> tuple[str, int, int] |
 
 
 def _template_parameters(run: tuple[Token, ...], i: int) -> int:
-    """Template parameters without a default of the declaration that token `i` belongs to."""
+    """The template parameters without default of the declaration around token `i`."""
     while i > 0 and run[i - 1].text not in (";", "}", "{", ":"):
         i -= 1
         if run[i].text == "template" and run[i + 1].text == "<":
@@ -92,7 +92,7 @@ def _template_parameters(run: tuple[Token, ...], i: int) -> int:
 
 
 def split_arguments(inside: Sequence[Token]) -> list[list[Token]]:
-    """The arguments of a list, given what stands between its brackets."""
+    """The arguments of a list, from the tokens between its brackets."""
     parts: list[list[Token]] = [[]] if inside else []
     depth = 0
     for token in inside:

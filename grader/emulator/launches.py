@@ -18,7 +18,7 @@ _SPLICE = re.compile(r"\\[ \t\f\v]*\r?\n")
 _SPACE_OR_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/|\s+", re.DOTALL)
 
 
-# Calls that launch, and which of their arguments is the kernel.
+# Calls that launch, and the place of the kernel among their arguments.
 _LAUNCH_CALLS = {"cudaLaunchKernel": 0, "cudaLaunchCooperativeKernel": 0, "cudaLaunchKernelExC": 1}
 _CASTS = re.compile(
     r"(\( (?:const )?void (?:const )?\* \) )|((?:reinterpret|static)_cast < (?:const )?void \* > )"
@@ -26,7 +26,7 @@ _CASTS = re.compile(
 
 
 def casts_of_kernels(run: tuple[Token, ...]) -> Iterator[Edit]:
-    """The casts to `void*` of kernels in calls that launch: the type tells of the parameters."""
+    """The casts of kernels to `void*` in calls that launch, since the type has the parameters."""
     for i, token in enumerate(run):
         place = _LAUNCH_CALLS.get(token.text)
         if place is None or run[i + 1 : i + 2] == () or run[i + 1].text != "(":
@@ -39,7 +39,7 @@ def casts_of_kernels(run: tuple[Token, ...]) -> Iterator[Edit]:
 
 
 def _argument(run: tuple[Token, ...], opening: int, place: int) -> int:
-    """The index where argument number `place` of a call starts; behind the last token for none."""
+    """The index where argument number `place` of a call starts, or one behind the last token."""
     i = opening + 1
     while place and i < len(run):
         if run[i].text in ("(", "[", "{"):
@@ -70,7 +70,7 @@ def rewrite(text: str, run: Run, at: int, kernels: Mapping[str, Kernel]) -> list
         function = f".deduced([&](auto... argument) WARPGRADE_UNSEEN {{ {kernel}(argument...); }})"
     else:
         function = f"({kernel})"
-    # The name's line breaks stay where they were; it moves behind the configuration.
+    # The name's line breaks stay in place; the name moves behind the configuration.
     before = f"::warpgrade::launcher({_name(kernel, callee, run)},"
     return [
         Edit(callee[0].start, code[at].end, before),
@@ -79,7 +79,7 @@ def rewrite(text: str, run: Run, at: int, kernels: Mapping[str, Kernel]) -> list
 
 
 def _name(kernel: str, callee: Sequence[Token], run: Run) -> str:
-    """A string literal: the kernel as the source calls it; in a macro, as its user does."""
+    """A string literal with the kernel's name as in the source, or in a macro as in its use."""
     if len(callee) == 1 and callee[0].text in run.parameters:
         return "#" + callee[0].text
     return '"' + re.sub(r"\s+", "", kernel).replace("\\", "").replace('"', "'") + '"'

@@ -1,9 +1,9 @@
-"""CUDA C++ source to tokens and preprocessor lines, as both g++ and nvcc would split it.
+"""CUDA C++ source to tokens and preprocessor lines, as both g++ and nvcc split it.
 
-The policy and the emulator read a file through this one lexer, so that they see the same code. It
-is made for untrusted text: it takes time in proportion to the text, uses no recursion and never
-raises. Where the two compilers, or a reader and a compiler, could see different code (a stray
-backslash, a lone carriage return, a digraph, a trigraph), the place is listed as a problem.
+The policy and the emulator read a file through this lexer, so that they see the same code. It is
+made for untrusted text: it takes linear time, uses no recursion and never raises. Where two
+compilers, or a reader and a compiler, could see different code (a stray backslash, a lone carriage
+return, a digraph, a trigraph), the place is listed as a problem.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from typing import NamedTuple
 class Token(NamedTuple):
     """One token outside comments. `line` and `column` count from 1.
 
-    `start` and `end` are offsets in the source; its `text` has neither spliced lines nor digraphs.
-    `is_glued`: nothing but spliced lines stands between it and the token before.
+    `start` and `end` are offsets in the source; `text` has neither spliced lines nor digraphs.
+    `is_glued`: only spliced lines are between it and the token before.
     """
 
     kind: str  # name | number | string | char | punctuation | other
@@ -34,24 +34,24 @@ class Token(NamedTuple):
 class Directive:
     """One preprocessor line: `name` is "include" of #include, "" of an empty one.
 
-    `header` is what an #include names, with its brackets or quotes: "" where it is computed.
+    `header` is the name in an #include, with its brackets or quotes; "" where it is computed.
     """
 
     name: str
     tokens: tuple[Token, ...]
     at: Token  # the #
-    before: int  # how many tokens of the file stand before it
+    before: int  # number of the file's tokens before it
     end: int  # offset behind the last token, or behind the header
     header: str = ""
 
     @property
     def macro(self) -> str:
-        """The name that a #define gives a meaning; "" for any other line."""
+        """The name that a #define defines; "" for other lines."""
         return self.tokens[0].text if self.name == "define" and self.tokens else ""
 
     @property
     def parameters(self) -> tuple[str, ...]:
-        """A macro's parameters in order, with `...`; their parenthesis follows the name at once."""
+        """A macro's parameters in order, with `...`; their parenthesis follows at once."""
         if not self._has_parameters:
             return ()
         listed = self.tokens[2 : self._end_of_parameters]
@@ -73,7 +73,7 @@ class Directive:
 
 
 class Problem(NamedTuple):
-    """A place where what a compiler sees can't be told."""
+    """A place that compilers may read differently."""
 
     line: int
     column: int
@@ -82,14 +82,14 @@ class Problem(NamedTuple):
 
 @dataclass
 class Lexed:
-    """A file in tokens. Preprocessor lines, and groups behind `#if 0`, are not among `tokens`."""
+    """A file as tokens, without preprocessor lines and groups behind `#if 0`."""
 
     tokens: list[Token] = field(default_factory=list)
     directives: list[Directive] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
 
 
-# What is joined: spliced lines. A line break of two characters is read as one.
+# Spliced lines are joined. A line break of two characters counts as one.
 _SPLICE = re.compile(r"\\(?P<blanks>[ \t\f\v]*)\r?\n|\r(?=\n)")
 _NAME_START = r"A-Za-z_$\u0080-\U0010ffff"
 _PREFIX = r"(?:u8|u|U|L)?"
@@ -119,13 +119,13 @@ def lex(source: str) -> Lexed:
 
 
 class _JoinedText:
-    """A source's text with its spliced lines joined, and the way back to the source."""
+    """A source's text with its spliced lines joined, and the mapping back to the source."""
 
     def __init__(self, source: str) -> None:
         self.original = source
         self.spaced: list[int] = []  # places of splices with blanks behind the backslash
         self._line_starts = [0, *(m.end() for m in re.finditer("\n", source))]
-        self._cuts = [(0, 0)]  # (place in the text, characters gone by then)
+        self._cuts = [(0, 0)]  # (place in the text, characters removed before it)
         parts: list[str] = []
         start = gone = length = 0
         for match in _SPLICE.finditer(source):
@@ -139,21 +139,21 @@ class _JoinedText:
         self.text = "".join([*parts, source[start:]])
 
     def origin(self, position: int) -> int:
-        """The offset in the original of a place in the text."""
+        """The offset in the source of a place in the text."""
         index = bisect_right(self._cuts, (position, len(self.original) + 1)) - 1
         return position + self._cuts[index][1]
 
     def origin_behind(self, position: int) -> int:
-        """The offset in the original behind the character that ends at a place in the text."""
+        """The offset in the source behind the character that ends at a place in the text."""
         return self.origin(position - 1) + 1
 
     def place_of(self, origin: int) -> int:
-        """The first place in the text that stands at or behind an offset in the original."""
+        """The first place in the text at or behind an offset in the source."""
         low = bisect_left(range(len(self.text) + 1), origin, key=self.origin)
         return min(low, len(self.text))
 
     def line_and_column(self, position: int) -> tuple[int, int]:
-        """Both from 1, in the original, of a place in the text."""
+        """Line and column in the source, both from 1, of a place in the text."""
         origin = self.origin(position)
         line = bisect_right(self._line_starts, origin)
         return line, origin - self._line_starts[line - 1] + 1
@@ -164,7 +164,7 @@ class _Lexer:
         self.lexed = Lexed()
         self.joined = _JoinedText(source)
         self.text = self.joined.text
-        self.quiet: list[tuple[int, int]] = []  # comments and raw strings: splices are fine there
+        self.quiet: list[tuple[int, int]] = []  # comments and raw strings, where splices are fine
         self.position = 0
         self.end = -1  # of the last token in `text`
 
@@ -200,7 +200,7 @@ class _Lexer:
         self._tell_spaced()
 
     def _tell_spaced(self) -> None:
-        """g++ joins lines where blanks follow the backslash; other compilers may not."""
+        """Report splices with blanks behind the backslash: g++ joins them, others may not."""
         for place in self.joined.spaced:
             index = bisect_right(self.quiet, (place, len(self.text) + 1)) - 1
             if index < 0 or not place < self.quiet[index][1]:
@@ -217,7 +217,7 @@ class _Lexer:
         self.lexed.directives.append(Directive(name, tuple(line[1:]), at, before, end, header))
 
     def _header(self) -> str:
-        """The header behind #include, in its brackets; "" where no header's name follows."""
+        """The header behind #include, in its brackets; "" where none follows."""
         match = _HEADER.match(self.text, self.position)
         if match is None:
             return ""
@@ -229,7 +229,7 @@ class _Lexer:
         while self.position < len(self.text):
             start = self.position
             match = _TOKEN.match(self.text, start)
-            assert match is not None and match.lastgroup is not None  # any character is a token
+            assert match is not None and match.lastgroup is not None  # any character matches
             kind, self.position = match.lastgroup, match.end()
             if kind == "line_comment":
                 if match[0].endswith("??/"):
@@ -244,7 +244,7 @@ class _Lexer:
         return None
 
     def _token(self, kind: str, text: str, start: int) -> Token:
-        """The token that ends at the position, with what is odd about it told."""
+        """The token that ends at the position; its peculiarities are reported."""
         is_glued, self.end = start == self.end, self.position
         line, column = self.joined.line_and_column(start)
         offsets = self.joined.origin(start), self.joined.origin_behind(self.end)
@@ -261,11 +261,11 @@ class _Lexer:
         self.quiet.append((start, self.position))
 
     def _raw(self, start: int, in_skipped: bool) -> str:
-        """A raw string: in it nothing is joined, so its end is looked for in the original."""
+        """A raw string, which ends by the original text, since nothing in it is joined."""
         quote = self.joined.origin_behind(self.position)
         match = _DELIMITER.match(self.joined.original, quote)
         if match is None:
-            # What follows can't be told from text: it would be a compile error, too.
+            # The rest can't be read, and wouldn't compile.
             self._problem(start, "a raw string has no proper beginning")
             return self.text[start : self.position]
         closing = f'){match[1]}"'
@@ -282,7 +282,7 @@ class _Lexer:
         return f'"{content}"'
 
     def _checked(self, token: Token, start: int) -> Token:
-        """The token, with what is odd about it told."""
+        """The token; its peculiarities are reported."""
         kind, text = token.kind, token.text
         if kind == "digraph":
             self._problem(start, f"{text} is another spelling of a bracket or of #")
@@ -315,7 +315,7 @@ class _Skipping:
         self.open: list[bool] = []
 
     def meet(self, name: str, tokens: list[Token]) -> None:
-        """Take note of one directive."""
+        """Note one directive."""
         opens = name in ("if", "ifdef", "ifndef")
         if not self.now:
             self.now = name == "if" and [token.text for token in tokens] == ["0"]

@@ -1,7 +1,7 @@
 """Links a submission's object to its planner and its executor.
 
-The planner has all of the object, and the table of lines behind its own bytes, for the steps of its
-plans. The executor has what kernels reach: no function of the host's, nothing that runs by itself.
+The planner has all of the object, and a table of lines appended, for the steps of its plans. The
+executor has what kernels reach: no host function, and nothing that runs by itself.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from .toolchain import Toolchain
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 _LINK = "-Wl,--emit-relocs,-z,now,-z,relro,-z,noexecstack"
-# Above every size that a function may have: what the linker drops keeps its debugging information,
-# at addresses from 0 on, which must not be those of a function that is there. And above a planner's
-# addresses: an address tells which of the two programs it belongs to.
+# Above every function's size: dropped functions keep their debugging information, at addresses from
+# 0 on, which must not be those of linked functions. Also above a planner's addresses, so that an
+# address identifies the program.
 _EXECUTOR_BASE = "-Wl,-Ttext-segment=0x10000000"
 _RUN_BY_THEMSELVES = (".preinit_array", ".init_array", ".fini_array", ".ctors", ".dtors")
-_REFUSES = "warpgrade_unsupported"  # a function of ours, in place of those that aren't there
+_REFUSES = "warpgrade_unsupported"  # our function, in the place of missing ones
 _LINES_MARK = b"WGLINES1"  # runtime/planner/lines.cpp reads it
 
 
 class LinkError(Exception):
-    """The linker refuses the object; the message has its words."""
+    """The linker refuses the object; the message is the linker's."""
 
 
 @dataclass(frozen=True)
 class Linked:
-    """A program, and where its calls are in the student's file."""
+    """A program, and its calls' places in the student's file."""
 
     path: Path
     sites: dict[int, Site]
@@ -44,8 +44,8 @@ class Linked:
 
 @dataclass(frozen=True)
 class Linker:
-    """Links what lies in one folder. `file` is the student's, as its debugging information names
-    it; `run` starts one of the compiler's programs there."""
+    """Links the files in one folder. `file` is the student's, as in the debugging information;
+    `run` starts one of the compiler's programs there."""
 
     folder: Path
     file: str
@@ -60,10 +60,10 @@ class Linker:
             return planner.result(), executor.result()
 
     def planner(self, table: str, unused: Sequence[str] = (), ours: Path | None = None) -> Linked:
-        """The planner alone; `ours` is what it is linked with instead of the emulator's part."""
+        """The planner alone; `ours` replaces the emulator's part of it."""
         definitions = [f"-Wl,--defsym={name}={_REFUSES}" for name in unused]
         made = self._link("planner", "student.o", table, *definitions, ours=ours)
-        # The emulator's hooks tell of calls alone. Of other host code a fault may tell.
+        # The emulator's hooks only need calls. In other host code, an instruction may fault.
         runs = sites.instructions(made.path, self.file) if ours else {}
         with made.path.open("ab") as file:
             file.write(_lines({**made.sites, **runs}, made.path.stat().st_size))
@@ -75,13 +75,13 @@ class Linker:
         roots = kernel_symbols.find(elf)
         kept = self.folder / "roots.ld"
         kept.write_text("EXTERN(" + "\n".join(f'"{name}"' for name in roots.all) + ")\n")
-        # Under another name nothing calls what is in them, and the linker drops it.
+        # Renamed, nothing calls their contents, and the linker drops them.
         changes = [
             f"--rename-section={name}=dropped{name}"
             for name in sorted({section.name for section in elf.sections})
             if name.startswith(_RUN_BY_THEMSELVES)
         ]
-        # No name but the roots': what our own object asks of the C++ library isn't the student's.
+        # Only the roots' names: the C++ library's, for our own object, aren't the student's.
         for change, names in (("globalize", roots.all), ("localize", roots.others)):
             if names:
                 (self.folder / change).write_text("\n".join(names))
@@ -104,7 +104,7 @@ class Linker:
 
 
 def _lines(sites: Mapping[int, Site | None], size: int) -> bytes:
-    """The table of lines for a program of this size: rows that are aligned, then how many."""
+    """The table of lines for a program of this size: aligned rows, then their number."""
     listed = ((pc, site.line if (site := sites[pc]) else 0) for pc in sorted(sites))
     rows = b"".join(struct.pack("<QQ", *each) for each in listed)
     return b"\0" * (-size % 8) + rows + struct.pack("<8sQ", _LINES_MARK, len(sites))

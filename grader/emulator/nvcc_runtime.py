@@ -1,7 +1,7 @@
-"""The runtime that host code calls which nvcc compiles, as one object.
+"""The runtime for host code that nvcc compiles, as one object.
 
-It is the emulator's planner joined with runtime/nvcc/, which answers by NVIDIA's own interfaces. It
-lies beside the emulator's entry of the cache, and is made anew for another nvcc.
+It is the emulator's planner joined with runtime/nvcc/, which implements NVIDIA's own interfaces. It
+is cached beside the emulator, and built anew for another nvcc.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _BY_NVCC = "structures.cpp"  # with NVIDIA's headers
 
 @dataclass(frozen=True)
 class Runtime:
-    """The entry of the cache."""
+    """The cache entry."""
 
     folder: Path
 
@@ -40,7 +40,7 @@ class Runtime:
 
 
 def prepare(toolchain: Toolchain, nvcc: str) -> Runtime:
-    """The runtime, made if it isn't there yet (a few seconds). Raises ToolchainError."""
+    """The runtime, built if it isn't cached (a few seconds). Raises ToolchainError."""
     folder = toolchain.folder.parent / f"gpu-planner-{_key(toolchain, nvcc)}"
     make_once(folder, lambda scratch: _make(toolchain, nvcc, scratch))
     return Runtime(folder)
@@ -65,7 +65,7 @@ def _make(toolchain: Toolchain, nvcc: str, scratch: Path) -> None:
 
 
 def _for_host(flags: Sequence[str]) -> list[str]:
-    """Flags of g++ as nvcc takes them."""
+    """g++'s flags in nvcc's form."""
     return [part for flag in flags for part in ("-Xcompiler", flag)]
 
 

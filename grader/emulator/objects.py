@@ -1,8 +1,9 @@
-"""Checks what a submission's object defines, and what it asks of others.
+"""Checks the symbols that a submission's object defines and uses.
 
-Symbols are what the linker goes by, so they tell for sure: is there an entry, is it `extern "C"`,
-is there a `main`, which functions of the C library are called. What isn't on the list is refused
-before anything runs: a kernel has no use for files, processes, signals or memory maps.
+The linker works by symbols, so they decide with certainty: whether an entry exists and is `extern
+"C"`, whether there is a `main`, which functions of the C library are called. Other symbols than the
+listed ones are refused before anything runs: a kernel needs no files, processes, signals or memory
+maps.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ _ZnamRKSt9nothrow_t _ZdlPvRKSt9nothrow_t _ZdaPvRKSt9nothrow_t
 ALLOWED = frozenset(_PLAIN.split()) | {
     stem + suffix for stem in _MATHS.split() for suffix in ("", "f", "l")
 }
-# The C++ library's own, but for files, threads, processes and what can patch the streams.
+# The C++ library's, without files, threads, processes and changes of the streams.
 _LIBRARY = re.compile(r"_Z(?:N[KVRO]*S[absiod]|N[KVRO]*St|St|GV?NSt|T[VTIS]N?S[tabsiod]?|T[VTIS]S)")
 # libgcc's arithmetic that the processor lacks: __popcountdi2, __udivti3, __mulsc3, __extendhfsf2.
 _ARITHMETIC = re.compile(
@@ -82,8 +83,8 @@ _REFUSED_LIBRARY = re.compile(
 )
 
 
-# What the C and the C++ library call themselves, through the dynamic linker: a definition of one in
-# the program would take its place there too. Those that a submission may call count as well.
+# Functions that the C and C++ libraries call through the dynamic linker: a program's definition
+# would replace them there too. The symbols that a submission may call count as well.
 _SERVICES_TEXT = """
 read write open open64 close lseek lseek64 stat fstat fstat64 poll readv writev send recv sendto
 recvfrom sendmsg recvmsg socket mmap mmap64 munmap mprotect mremap madvise brk sbrk sigaction
@@ -101,8 +102,8 @@ _OURS_TO_DEFINE = re.compile(
 )
 _OURS = re.compile("warpgrade|__tsan|__sanitizer|__ubsan")
 _OPERATORS_NEW_DELETE = re.compile(r"_Z(?:n[wa]|d[la])")
-# Sections of what runs by itself, and the entries that compilers make: objects at file scope, the
-# hook that starts the watch (priority 99), the registration of kernels.
+# Sections of code that runs by itself, and the entries that compilers make: objects at file scope,
+# the hook that starts observation (priority 99), the registration of kernels.
 _RUN_BY_THEMSELVES = re.compile(
     r"\.(?:preinit_array|init_array|fini_array|ctors|dtors|init|fini)\b"
 )
@@ -114,7 +115,7 @@ _MADE_BY_COMPILER = (
 
 
 def is_allowed(name: str, provided: Collection[str]) -> bool:
-    """Whether a submission's object may ask for this symbol."""
+    """Whether a submission's object may use this symbol."""
     if name in provided or name in ALLOWED:
         return True
     if _ARITHMETIC.fullmatch(name):
@@ -130,9 +131,9 @@ def check(
     reserved: Collection[str],
     unused: Collection[str] = (),
 ) -> list[Fault]:
-    """Everything that is wrong with a submission's object; empty where it may be linked.
+    """All faults of a submission's object; empty where it may be linked.
 
-    `unused` are the undefined symbols that the link does without (see `unreachable`).
+    `unused` are undefined symbols that are not linked (see `unreachable`).
     """
     return [
         *_undefined(elf, provided, unused),
@@ -158,10 +159,10 @@ def _refused(elf: Elf, provided: Collection[str]) -> list[str]:
 
 
 def unreachable(elf: Elf, entries: Sequence[Entry], provided: Collection[str]) -> list[str]:
-    """The symbols that a submission may not ask for, and that only code asks for which never runs.
+    """The forbidden symbols that only dead code uses.
 
-    What runs is what an entry, a kernel, or what runs by itself leads to. Names of ours are refused
-    wherever they stand.
+    Live code is what an entry, a kernel, or code that runs by itself reaches. Our own names are
+    refused everywhere.
     """
     refused = [name for name in _refused(elf, provided) if not _OURS.search(name)]
     if not refused:
@@ -201,10 +202,10 @@ def _defined(elf: Elf, reserved: Collection[str]) -> Iterator[Fault]:
 
 
 def _replaces(symbol: Symbol, reserved: Collection[str]) -> bool:
-    """Whether others would call a symbol of the submission's in place of the one they mean.
+    """Whether a symbol of the submission's would replace one that other code calls.
 
-    Weak definitions of C++ names are copies of the library's own templates and inline functions,
-    which every object has.
+    Weak definitions of C++ names are copies of the library's templates and inline functions, which
+    every object has.
     """
     name = symbol.name
     if name.startswith(glue.SIGNATURE_SYMBOL):
@@ -218,7 +219,7 @@ def _replaces(symbol: Symbol, reserved: Collection[str]) -> bool:
 
 
 def _run_by_themselves(elf: Elf) -> Iterator[Fault]:
-    """Functions that run before the entry or after it, but for what makes objects at file scope."""
+    """Functions that run before or after the entry, except constructors at file scope."""
     named = {(s.section, s.value): s.name for s in elf.symbols if s.kind == FUNCTION}
     for section in elf.sections:
         if section.size and section.name in (".init", ".fini"):
@@ -239,7 +240,7 @@ def _run_by_themselves(elf: Elf) -> Iterator[Fault]:
 
 
 def _too_much_shared(elf: Elf) -> Iterator[Fault]:
-    """Static shared memory beyond what a kernel may have; its variables name their function."""
+    """Static shared memory beyond a kernel's limit; its variables name their function."""
     total: dict[str, int] = {}
     for symbol in elf.symbols:
         if symbol.kind == THREAD_LOCAL and symbol.is_defined:
@@ -269,7 +270,7 @@ def _enclosing_function(name: str) -> str:
 
 
 def entry_fault(elf: Elf, entry: Entry) -> Fault | None:
-    """The fault that keeps an entry from being called; None where there is none."""
+    """The fault that prevents an entry from being called, or None."""
     defined = [s for s in elf.symbols if s.is_defined and s.kind == FUNCTION]
     exact = next((s for s in defined if s.name == entry.name), None)
     if exact is not None and not exact.is_local:
@@ -287,7 +288,7 @@ def entry_fault(elf: Elf, entry: Entry) -> Fault | None:
 
 
 def kernel_fault(entry: str) -> Fault:
-    """The fault of an entry that is itself a kernel."""
+    """The fault of an entry that is a kernel."""
     message = f"{entry} is a kernel; the entry is a host function that launches kernels"
     return Fault("signature", message, entry, entry)
 
@@ -301,7 +302,7 @@ def _length(entry: Entry) -> str:
 
 
 def _is_mangled(symbol: Symbol, entry: Entry) -> bool:
-    """Whether a symbol is a C++ function of the entry's name, in whatever namespace."""
+    """Whether a symbol is a C++ function of the entry's name, in any namespace."""
     is_plain = re.match(r"_Z(?:\d|N)", symbol.name) is not None
     return is_plain and plain_name(symbol.name) == entry.name
 
@@ -314,8 +315,8 @@ def _signature_code(elf: Elf, entry: Entry) -> int:
 def _is_marked(elf: Elf, entry: Entry) -> bool:
     """Whether an overloaded entry's extern "C" function has the expected type.
 
-    The marks (include/warpgrade/signature.h) have the symbols of functions of that type in their
-    own. That of an extern "C" function is its name, with no types behind it.
+    The marks (include/warpgrade/signature.h) contain the symbols of functions of that type. For an
+    extern "C" function that is its plain name.
     """
     function = f"L_Z{_length(entry)}E"
     return any("13overload_mark" in s.name and function in s.name for s in elf.symbols)

@@ -1,6 +1,6 @@
-"""Finds those undefined symbols of an object that code which runs may use.
+"""Finds the undefined symbols of an object that live code uses.
 
-Functions and variables have sections of their own, so relocations tell what leads to what.
+Functions and variables have sections of their own, so relocations show what reaches what.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Collection
 from . import kernel_symbols
 from .elf import Elf, Symbol
 
-# What the linker keeps whatever leads to it, and what is found by way of other sections.
+# Sections that the linker always keeps, and those that are found through other sections.
 _ALWAYS_THERE = (
     *(".preinit_array", ".init", ".fini", ".ctors", ".dtors", ".gcc_except_table"),
     "__patchable_function_entries",
@@ -18,8 +18,8 @@ _ALWAYS_THERE = (
 
 
 def asked_symbols(elf: Elf, entries: Collection[str]) -> set[str]:
-    """The undefined symbols that an entry, a kernel, or what runs by itself leads to."""
-    leads: dict[str, list[Symbol]] = {}  # by the name of the section that holds the reference
+    """The undefined symbols that an entry, a kernel, or code that runs by itself reaches."""
+    leads: dict[str, list[Symbol]] = {}  # by the name of the section with the reference
     for section, relocation in elf.relocations(code_only=False):
         leads.setdefault(section.name, []).append(elf.symbols[relocation.symbol])
     roots = {*kernel_symbols.find(elf).all, *entries}

@@ -1,17 +1,17 @@
 """Reads the report of a process that ran a CUDA submission, as untrusted bytes.
 
-The text comes out of a process in which student code ran. `parse` takes it only where every field
-has the type, the range and the size that the runtime can have written, and where numbers agree
-with each other (32 bytes to a sector, 32 lanes to a request); whatever else is a ReportError.
+Student code ran in the process. `parse` accepts the text only if every field has a type, range and
+size that the runtime can write, and the numbers agree with each other (32 bytes to a sector, 32
+lanes to a request). Anything else is a ReportError.
 
     Report
-      Finding           something wrong at one place: kind, place, threads, text
+      Finding           an error at one place: kind, place, threads, text
       LaunchCounters    one kernel at one configuration
         SiteCounters    one place that accesses memory
       BufferCounters    one argument of the entry
       Copies            cudaMemcpy and the like
 
-`message_of` turns a finding into words for a student.
+`message_of` describes a finding for a student.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from pydantic.dataclasses import dataclass
 
 from grader.emulator.findings import KINDS, Parts
 
-MAX_BYTES = 64 * 1024  # of the text, as the protocol has it
+MAX_BYTES = 64 * 1024  # of the text, as in the protocol
 MAX_FINDINGS = 16
 SECTOR_BYTES = 32
 WARP_LANES = 32
@@ -40,15 +40,15 @@ Index3 = Annotated[Index, Field(min_length=3, max_length=3)]
 
 
 class ReportError(ValueError):
-    """The text is no report that the runtime can have written; the message names the field."""
+    """The runtime can't have written the text; the message names the field."""
 
 
 @dataclass(frozen=True, config=_CONFIG)
 class Finding:
-    """Something wrong at one place; found `count` times there, told for the first.
+    """An error at one place, which occurred `count` times; the fields describe the first.
 
-    `pc` and `other_pc` are addresses relative to the executable's load base, 0 where there is none;
-    `block` and `thread` are None for host code.
+    `pc` and `other_pc` are addresses relative to the executable's load base, 0 for none; `block`
+    and `thread` are None for host code.
     """
 
     kind: str
@@ -71,7 +71,7 @@ class Finding:
 
 @dataclass(frozen=True, config=_CONFIG)
 class SiteCounters:
-    """One place in the code: every access of one kind that it made in the launch.
+    """One place in the code: all its accesses of one kind in the launch.
 
     `bytes` are of one lane's access. A request is one access of a warp; `lanes` are summed over the
     requests. `sectors` and `useful_bytes` (distinct bytes of a request) are of global memory;
@@ -118,7 +118,7 @@ class LaunchCounters:
 
 @dataclass(frozen=True, config=_CONFIG)
 class BufferCounters:
-    """Loads from and stores to one argument of the entry, by its place."""
+    """Loads and stores of one argument of the entry, by its place."""
 
     argument: Annotated[int, Field(ge=0, lt=64)]
     load_bytes: Count
@@ -137,7 +137,7 @@ class BufferCounters:
 
 @dataclass(frozen=True, config=_CONFIG)
 class Copies:
-    """Copies that the entry asked for: how many, their bytes, and how many in each direction."""
+    """The copies that the entry requested: their number, bytes, and number in each direction."""
 
     count: Count = 0
     bytes: Count = 0
@@ -156,10 +156,9 @@ class Copies:
 class Report:
     """One call of the entry. `error` is the sticky CUDA error, 0 for none.
 
-    `lost`: the process is of no further use. `cut`: not all that was observed found room.
-    `launches` and `buffers` are there only where counters were asked for. `atomic_pc`: one of the
-    atomics by which several blocks of a launch used global memory, 0 where none did; the largest
-    such launch had `atomic_blocks`.
+    `lost`: the process is useless. `cut`: some observations didn't fit. `launches` and `buffers`
+    are only there where counters were requested. `atomic_pc`: an atomic by which several blocks of
+    a launch used global memory, 0 for none; the largest such launch had `atomic_blocks`.
     """
 
     error: Annotated[int, Field(ge=0, lt=2**16)] = 0
@@ -184,7 +183,7 @@ _ADAPTER = pydantic.TypeAdapter(Report)
 
 
 def parse(text: str | bytes) -> Report:
-    """The report that `text` holds. Raises ReportError for anything else, and nothing but that."""
+    """The report that `text` holds. Raises only ReportError, for any other text."""
     try:
         data = text.encode("utf-8") if isinstance(text, str) else bytes(text)
     except UnicodeEncodeError:
@@ -200,22 +199,22 @@ def parse(text: str | bytes) -> Report:
 
 
 def to_json(report: Report) -> str:
-    """The report as `parse` takes it."""
+    """The report as JSON, for `parse`."""
     return _ADAPTER.dump_json(report).decode()
 
 
 def status_name_of(kind: str) -> str:
-    """The name of the status that a kind of finding means. Raises KeyError for an unknown kind."""
+    """The name of the status of a kind of finding. Raises KeyError for an unknown kind."""
     return KINDS[kind].status
 
 
 def message_of(
     finding: Finding, file: str, source: Sequence[str], line: int = 0, other_line: int = 0
 ) -> tuple[str, str]:
-    """(what, hint): what went wrong, where and for which thread, and what to try.
+    """(what, hint): the error with its place and thread, and what to try.
 
-    `file` is the submission's file by its name, `source` its lines; `line` and `other_line` count
-    from 1, 0 where none is known.
+    `file` is the submission's file name, `source` its lines; `line` and `other_line` count from 1,
+    0 where unknown.
     """
     parts = Parts(
         who=_who(finding.thread, finding.block),

@@ -6,11 +6,11 @@
     __device__ int counter;               the same, in the section of device variables
     cudaLaunchKernel((void*)kernel, ...)  cudaLaunchKernel(kernel, ...)
     __noinline__                          __attribute__((noinline))
-    a library's header                    nothing, where nothing of it is used
+    a library's header                    nothing, where the file doesn't use it
 
-Everything else of CUDA's is plain C++ with the headers in include/. Works on tokens (tokens.py), so
-comments, texts and whatever no parser knows stay as they are, and macros' bodies are rewritten as
-code is.
+Other CUDA code is plain C++ with the headers in include/. The rewriter works on tokens (tokens.py).
+So comments, strings and unknown constructs stay as they are, and macros' bodies are rewritten like
+code.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .tokens import Source
 
 @dataclass(frozen=True)
 class Rewritten:
-    """A file as g++ takes it."""
+    """A file for g++."""
 
     text: str
     troubles: tuple[Trouble, ...]
@@ -35,7 +35,7 @@ class Rewritten:
 
 
 def rewrite(source: Source) -> Rewritten:
-    """The whole file. What it can't rewrite is a Trouble, and stays as it was."""
+    """The rewritten file; what can't be rewritten stays as it was and is a Trouble."""
     edits: list[Edit] = []
     troubles: list[Trouble] = []
     places: list[int] = []
@@ -67,4 +67,4 @@ def _single_tokens(run: tuple[Token, ...]) -> Iterator[Edit]:
         elif token.text == "static" and "__shared__" in {
             t.text for t in run[max(0, i - 1) : i + 2]
         }:
-            yield Edit(token.start, token.end, "")  # __shared__ brings its own
+            yield Edit(token.start, token.end, "")  # __shared__ includes its own

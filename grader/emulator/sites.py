@@ -1,7 +1,7 @@
 """Maps the return addresses of calls to lines and functions of the student's file.
 
-The executable keeps its relocations (`--emit-relocs`), so every call of one function by another's
-name is known without disassembling. Their addresses go to one `addr2line` call.
+The executable keeps its relocations (`--emit-relocs`), so calls of functions by name are found
+without disassembling. One run of `addr2line` resolves their addresses.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from pathlib import Path
 
 from .elf import Elf
 
-_CODE = ".text"  # the student's and the glue's; the prebuilt objects' has another name
+_CODE = ".text"  # the student's and the glue's; prebuilt objects use another name
 _CALL_RELOCATIONS = {62: (2, 4)}  # x86-64: PC32, PLT32
-_CALL_INSTRUCTION = 0xE8  # with a displacement of four bytes, which the relocation is for
+_CALL_INSTRUCTION = 0xE8  # with a relocated displacement of four bytes
 _DISCRIMINATOR = re.compile(r" \(discriminator \d+\)$")
-# Added to the address of an instruction, where it isn't a call's return address.
+# Added to the address of an instruction that is not a call's return address.
 INSTRUCTIONS = 1 << 40
 _ROW = re.compile(r"(?m)^\S.*?\s\d+\s+(0x[0-9a-f]+)\b")
 _SECONDS = 30.0
@@ -36,8 +36,8 @@ class Site:
 def table(executable: Path, file: str) -> dict[int, Site]:
     """The sites of an executable's calls, by return address relative to its load base.
 
-    `file` is the name that `#line` gave the student's file. A call inlined from a header has the
-    line in the student's file that it was inlined into.
+    `file` is the student's file as `#line` names it. A call inlined from a header has the line in
+    the student's file into which it was inlined.
     """
     addresses = sorted(set(_calls(Elf(executable))))
     if not addresses:
@@ -50,12 +50,12 @@ def table(executable: Path, file: str) -> dict[int, Site]:
 
 
 def instructions(executable: Path, file: str) -> dict[int, Site | None]:
-    """Where each run of instructions begins that come of one line; None: of none of the student's.
+    """The starts of runs of instructions from one line; None for lines that aren't the student's.
 
-    The addresses have INSTRUCTIONS added. A fault tells of an instruction.
+    The addresses have INSTRUCTIONS added. They are for faults, which happen at instructions.
     """
     text = _output(["objdump", "--dwarf=decodedline", executable.name], executable.parent)
-    addresses = sorted({int(found, 16) for found in _ROW.findall(text)})
+    addresses = sorted({int(digits, 16) for digits in _ROW.findall(text)})
     runs: dict[int, Site | None] = {}
     last: Site | None = None
     for address, frames in _frames(_addr2line(executable, addresses) if addresses else ""):

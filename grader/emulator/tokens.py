@@ -1,8 +1,7 @@
-"""C++ source as the rewriter reads it: the code of the file, and the body of each macro.
+"""C++ source for the rewriter: the code of the file, and the body of each macro.
 
-Tokens, not a parse tree: what the rewriter needs (launches, declarations of shared memory) can be
-found among tokens, inside the bodies of macros too, and no construct that a grammar doesn't know
-can hide them.
+It is tokens, not a parse tree. Launches and declarations of shared memory can be found in tokens,
+also in macros' bodies, and unknown constructs can't hide them.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ _ANGLES = ("<", ">")
 
 @dataclass(frozen=True)
 class Run:
-    """Tokens that follow one another: the code of the file, or the body of one macro."""
+    """Consecutive tokens: the code of the file, or the body of one macro."""
 
     tokens: tuple[Token, ...]
     parameters: tuple[str, ...] = ()  # of the macro, if it is one's body
@@ -43,16 +42,15 @@ class Source:
 
 
 def read(text: str) -> Source:
-    """Split C++ source. Never fails: what isn't C++ becomes tokens too, and g++ says so."""
+    """Split C++ source. Never fails: text that isn't C++ becomes tokens too, for g++ to refuse."""
     lexed = lex(text)
     macros = [Run(_joined(each.body), each.parameters) for each in lexed.directives if each.macro]
     return Source(text, Run(_joined(lexed.tokens)), tuple(macros), tuple(lexed.directives))
 
 
 def _joined(tokens: Iterable[Token]) -> tuple[Token, ...]:
-    """The tokens, with `<<`, `>>`, `<< <` and the `>> >` that ends a launch as one each.
-
-    That is how nvcc takes them.
+    """The tokens, with `<<`, `>>`, `<< <` and the `>> >` that ends a launch as one each, as for
+    nvcc.
     """
     result: list[Token] = []
     in_launch = False
@@ -71,7 +69,7 @@ def _joined(tokens: Iterable[Token]) -> tuple[Token, ...]:
 
 
 def _with_shifts(tokens: Iterable[Token]) -> list[Token]:
-    """The tokens, each two angle brackets that stand together as one."""
+    """The tokens, with adjacent pairs of angle brackets as one."""
     result: list[Token] = []
     for token in tokens:
         is_second = token.is_glued and result and token.text == result[-1].text in _ANGLES
@@ -84,7 +82,7 @@ def _one(first: Token, last: Token) -> Token:
 
 
 def closing(tokens: tuple[Token, ...], opening: int) -> int | None:
-    """The index of the bracket that closes the one at `opening`; None where there is none."""
+    """The index of the bracket that closes the one at `opening`, or None."""
     wanted: list[str] = []
     for i in range(opening, len(tokens)):
         if tokens[i].kind != "punctuation":
@@ -101,7 +99,7 @@ def closing(tokens: tuple[Token, ...], opening: int) -> int | None:
 
 
 def opening(tokens: tuple[Token, ...], closing_at: int) -> int | None:
-    """The index of the bracket that the one at `closing_at` closes; None where there is none."""
+    """The index of the bracket that the one at `closing_at` closes, or None."""
     depth = 0
     for i in range(closing_at, -1, -1):
         if tokens[i].kind != "punctuation":

@@ -1,8 +1,8 @@
 """Finds g++, and builds once what every build needs: runtime, native host, precompiled headers.
 
-They come from this repository only, are built on the trusted side, and lie in a cache folder whose
-name is a hash of their sources, the flags and the compiler. A build of a submission, inside the
-sandbox, only reads it. One process at a time builds an entry; the others wait for it.
+Their sources are in this repository. They are built on the trusted side, in a cache folder named by
+a hash of sources, flags and compiler. A build of a submission, inside the sandbox, only reads it.
+One process at a time builds an entry; others wait for it.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ HERE = Path(__file__).parent
 NATIVE = HERE.parent / "worker" / "native"
 _OWN = (Path(__file__), Path(joining.__file__))
 LEAST_GCC = 10
-KEPT_ENTRIES = 4  # of the cache: older ones go when a new one is built
+KEPT_ENTRIES = 4  # of the cache: older ones are removed when a new one is built
 COMPILE_SECONDS = 300.0
 ABANDONED_SECONDS = 3600.0
 _PROGRAMS = ("as", "ld", "objcopy", "addr2line")
 
-# Of a submission. -O1 without what merges, splits or reorders accesses: each access of the source
-# stays one event, and a block of the source stays one block.
+# For submissions. -O1 without passes that merge, split or reorder accesses: each access in the
+# source stays one event, and each block of the source stays one block.
 STUDENT_FLAGS = (
     "-std=c++17",
     "-O1",
     "-g1",
     "-gdwarf-4",  # with DWARF 5, addr2line of binutils 2.40 names the wrong file
     "-fPIE",
-    "-ffunction-sections",  # an executor's program has what kernels reach, and nothing else
+    "-ffunction-sections",  # an executor's program has only what kernels reach
     "-fdata-sections",
     "-ftls-model=local-exec",
     "-w",
@@ -52,11 +52,11 @@ STUDENT_FLAGS = (
     "-fsanitize=bounds",
     "-fsanitize-coverage=trace-pc",
     "-fno-omit-frame-pointer",
-    "-fno-optimize-sibling-calls",  # a hook's return address lies behind a call
+    "-fno-optimize-sibling-calls",  # a hook's return address has to be behind a call
     "-fno-tree-sra",  # a float4 stays one access of 16 bytes
     "-fno-tree-vectorize",
     "-fno-tree-slp-vectorize",
-    "-fno-tree-loop-distribute-patterns",  # no loop becomes a memcpy, which no hook sees
+    "-fno-tree-loop-distribute-patterns",  # loops don't become memcpy calls, which no hook sees
     "-fno-store-merging",
     "-fno-reorder-blocks",
     "-fno-reorder-blocks-and-partition",
@@ -83,16 +83,15 @@ PREBUILT_FLAGS = (
     "-U_FORTIFY_SOURCE",
     "-Wall",
 )
-# The programs that a submission becomes a part of, and which of our sources each has of its own:
-# folders of runtime/ and files of the native host. The planner has no data, the executor no host
-# code.
+# The programs that include a submission, and our sources for each: folders of runtime/ and files of
+# the native host. The planner has no data, the executor no host code.
 PROGRAMS = {
     "planner": {"planner", "backend_planner.cpp"},
     "executor": {"at_once.cpp", "executor", "backend_executor.cpp"},
 }
 _OF_SOME = frozenset().union(*PROGRAMS.values())
-# What the precompiled header holds: what nvcc includes by itself, or the C++ library's usual
-# headers too, for a submission that includes one of them.
+# The contents of the precompiled headers: nvcc's implicit includes, or also the C++ library's usual
+# headers, for a submission that includes one of them.
 HEADERS = {
     "core": ("cuda_runtime.h",),
     "library": (
@@ -103,16 +102,16 @@ HEADERS = {
 
 
 class ToolchainMissing(Exception):
-    """No compiler that will do; the message says what to install."""
+    """No suitable compiler; the message says what to install."""
 
 
 class ToolchainError(Exception):
-    """Our own sources don't build here; the message has the compiler's words."""
+    """Our own sources don't compile here; the message has the compiler's output."""
 
 
 @dataclass(frozen=True)
 class Toolchain:
-    """The compiler, and the cache entry with what was built by it."""
+    """The compiler, and the cache entry that it built."""
 
     compiler: str  # absolute path of g++
     version: str  # "12.2.0"
@@ -123,12 +122,12 @@ class Toolchain:
         return self.folder / "include"
 
     def prebuilt(self, program: str) -> Path:
-        """The object of ours that a program is linked with; `program` is one of PROGRAMS."""
+        """Our object for a program; `program` is one of PROGRAMS."""
         return self.folder / f"{program}.o"
 
     @property
     def planner_parts(self) -> Path:
-        """The object that `prebuilt("planner")` is made of, with names for joining more objects."""
+        """The parts of `prebuilt("planner")`, with names, for joining more objects to them."""
         return self.folder / "planner-parts.o"
 
     def header(self, kind: str) -> Path:
@@ -136,7 +135,7 @@ class Toolchain:
 
     @cached_property
     def symbols(self) -> dict[str, list[str]]:
-        """`provided`: what a submission may ask of us; `reserved`: what it may not define."""
+        """`provided`: our symbols for submissions; `reserved`: those they may not define."""
         symbols: dict[str, list[str]] = json.loads((self.folder / "symbols.json").read_text())
         return symbols
 
@@ -170,7 +169,7 @@ def find_compiler() -> tuple[str, str]:
 
 
 def find_nvcc() -> str | None:
-    """The path of nvcc: in PATH, or where CUDA's installer puts it; None if there is none."""
+    """The path of nvcc: in PATH, or where CUDA's installer puts it; or None."""
     usual = Path("/usr/local/cuda/bin/nvcc")
     return shutil.which("nvcc") or (str(usual) if usual.exists() else None)
 
@@ -229,15 +228,15 @@ def cache_root() -> Path:
 
 
 def prepare(root: Path | None = None) -> Toolchain:
-    """The toolchain, its cache entry built if it isn't there yet (a few seconds).
+    """The toolchain, its cache entry built if needed (a few seconds).
 
-    Raises ToolchainMissing where there is no compiler, ToolchainError where ours doesn't build.
+    Raises ToolchainMissing without a compiler, ToolchainError where our sources don't build.
     """
     compiler, version = find_compiler()
     folder = (root or cache_root()) / f"emulator-{_key(compiler, version)}"
     make_once(folder, lambda scratch: _build_entry(scratch, compiler))
     with contextlib.suppress(OSError):
-        os.utime(folder)  # it was used: others go first
+        os.utime(folder)  # marks its use: others are removed first
     return Toolchain(compiler, version, folder)
 
 
@@ -248,7 +247,7 @@ def _sources() -> list[Path]:
 
 
 def _belongs(source: Path, program: str) -> bool:
-    """Whether a program has this source of ours."""
+    """Whether a program includes this source of ours."""
     names = {source.name, source.parent.name} & _OF_SOME
     return not names or bool(names & PROGRAMS[program])
 
@@ -268,9 +267,9 @@ def _key(compiler: str, version: str) -> str:
 
 
 def make_once(folder: Path, build: Callable[[Path], None]) -> None:
-    """Make an entry of the cache, PREFIX-KEY, where it isn't there: `build` fills its folder.
+    """Make an entry of the cache, PREFIX-KEY, unless it exists: `build` fills its folder.
 
-    Of the entries with its prefix those last used are kept. Raises what `build` raises.
+    The last used entries with its prefix are kept. Raises what `build` raises.
     """
     if folder.is_dir():
         return
@@ -302,7 +301,7 @@ def _build_entry(scratch: Path, compiler: str) -> None:
 
 
 def run(command: Sequence[str | Path], where: Path) -> None:
-    """One of the compiler's programs on sources of ours. Raises ToolchainError."""
+    """Run one of the compiler's programs on our sources. Raises ToolchainError."""
     try:
         done = subprocess.run(
             [str(part) for part in command],
@@ -333,7 +332,7 @@ def _precompile(compiler: str, kind: str, scratch: Path) -> None:
 
 
 def _join_all(scratch: Path) -> None:
-    """One object of ours for each program, and what the student's may ask of them."""
+    """Make one object of ours for each program, and a list of its symbols for submissions."""
     symbols = {name: _join(name, scratch) for name in PROGRAMS}
     parts = [_object(each, scratch) for each in _sources() if _belongs(each, "planner")]
     run(["ld", "-r", "--force-group-allocation", *parts, "-o", "planner-parts.o"], scratch)
@@ -345,7 +344,7 @@ def _join_all(scratch: Path) -> None:
 
 
 def _join(program: str, scratch: Path) -> tuple[list[str], list[str]]:
-    """One object of all ours that a program has: see joining.py, also for what is returned."""
+    """Join all our objects for a program; returns as joining.join does."""
     parts = [_object(each, scratch) for each in _sources() if _belongs(each, program)]
     return joining.join(parts, scratch / f"{program}.o", lambda command: run(command, scratch))
 
@@ -353,7 +352,7 @@ def _join(program: str, scratch: Path) -> tuple[list[str], list[str]]:
 def _forget_old(root: Path, folder: Path, prefix: str) -> None:
     entries = [path for path in root.glob(f"{prefix}*") if path != folder]
     old = sorted(entries, key=_last_use, reverse=True)[KEPT_ENTRIES - 1 :]
-    # What a process that was killed while building left behind.
+    # Left behind by a process that was killed while building.
     old += [p for p in root.glob("building-*") if _last_use(p) < time.time() - ABANDONED_SECONDS]
     for path in old:
         shutil.rmtree(path, ignore_errors=True)

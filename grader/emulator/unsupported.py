@@ -1,7 +1,7 @@
-"""Recognises in the source, with its place, what CUDA has and the emulator lacks.
+"""Recognises CUDA features in the source that the emulator lacks, with their places.
 
-Better refused than modelled half: a part that is refused counts as not measured here, and runs on
-a GPU. What is missing of the runtime API compiles, and is refused when it is called
+A partly modelled feature would be worse: a refused one counts as not measured here, and runs on a
+GPU. Missing functions of the runtime API compile, and are refused when they are called
 (include/warpgrade/device_api.h).
 """
 
@@ -15,7 +15,7 @@ from . import tokens
 from .lexer import Directive, Token
 from .tokens import Run, Source
 
-# By what an include starts with.
+# By the beginning of an include.
 _HEADERS = {
     "cublas.h": "cuBLAS before its second version",
     "cublasXt": "cuBLASXt",
@@ -51,8 +51,8 @@ _HEADERS = {
     "cooperative_groups/memcpy_async": "asynchronous copies (memcpy_async)",
     "cooperative_groups/scan": "cooperative groups' scans",
 }
-# The names that these headers bring, by what the include starts with: without one of them in the
-# code a header is not in use, and is left out. Every other header counts as used.
+# The names of these headers, by the beginning of the include: if none of them is in the code, the
+# header is not in use, and is left out. Every other header counts as used.
 _BROUGHT = {
     "cublas.h": r"cublas\w*|CUBLAS_\w*",
     "cublasXt": r"cublasXt\w*",
@@ -116,8 +116,8 @@ _PREFIXES = {
     "__nv_fp6": "6-bit floating-point types",
     "__nv_fp4": "4-bit floating-point types",
 }
-# Names of CUDA's that the headers lack, and what they belong to. They count only where g++ doesn't
-# know them, so a family may be wide; but none may hold a likely slip of the pen for what there is.
+# CUDA's names that the headers lack, and their features. They count only where g++ doesn't know
+# them, so a family may be wide, but must not include a likely typo of an existing name.
 _LACKING = {
     "packed integer arithmetic": r"__v(?:abs|add|sub|avg|max|min|cmp|set|neg|sad|hadd)\w*[24]",
     "DPX instructions": r"__vi(?:add|b)?(?:max|min)\w+",
@@ -168,7 +168,7 @@ class Unsupported:
 
 
 def find(source: Source) -> list[Unsupported]:
-    """The unsupported features of a source, in its order, each once, at its first place."""
+    """The unsupported features of a source, in order, each once at its first place."""
     features = [*_in_includes(source), *_in_launches(source.code)]
     for run in source.runs():
         features += [*_in_names(run)]
@@ -179,7 +179,7 @@ def find(source: Source) -> list[Unsupported]:
 
 
 def unused_includes(source: Source) -> list[Directive]:
-    """The includes of what the emulator lacks and the file makes no use of."""
+    """The includes of unsupported headers that the file doesn't use."""
     names = {token.text for run in source.runs() for token in run.tokens if token.kind == "name"}
     return [
         directive
@@ -233,14 +233,14 @@ def _in_launches(code: Run) -> Iterator[Unsupported]:
         body = code.tokens[start:end]
         words = [token.text for token in body]
         if "__global__" in words or ("extern" in words and '"C"' in words):
-            continue  # a brace is missing: the compiler will say so
+            continue  # a brace is missing: the compiler will report it
         for token in body:
             if token.text == "<<<":
                 yield Unsupported("launches from device code (dynamic parallelism)", token.start)
 
 
 def device_bodies(run: tuple[Token, ...]) -> Iterator[tuple[int, int]]:
-    """The braces around the bodies of functions that run on the device alone, as indices."""
+    """The braces around the bodies of functions that only run on the device, as indices."""
     for i, token in enumerate(run):
         if token.text not in ("__global__", "__device__"):
             continue
@@ -255,7 +255,7 @@ def device_bodies(run: tuple[Token, ...]) -> Iterator[tuple[int, int]]:
                 yield j, end
 
 
-# What g++ says of valid CUDA that our headers can't express.
+# g++'s messages about valid CUDA that our headers can't express.
 _WORDS = {
     "larger ones are not modelled": "tiles of more than 32 threads",
     "has no member named 'barrier_arrive'": "barriers in two steps (barrier_arrive, barrier_wait)",
@@ -269,13 +269,13 @@ _WORDS = {
 
 
 def in_words(message: str) -> str | None:
-    """The feature that an error message of the compiler is about, if it is one of those."""
+    """The feature that a compiler's error message is about, or None."""
     plain = message.replace("\u2018", "'").replace("\u2019", "'")
     return next((feature for words, feature in _WORDS.items() if words in plain), None)
 
 
 def lacking(name: str) -> str | None:
-    """CUDA's feature that a name unknown to g++ belongs to, or None."""
+    """The CUDA feature of a name that g++ doesn't know, or None."""
     for feature, pattern in _LACKING.items():
         if re.fullmatch(pattern, name):
             return f"{feature} ({name})"
@@ -283,9 +283,9 @@ def lacking(name: str) -> str | None:
 
 
 def known() -> list[tuple[str, str]]:
-    """The names that features are recognised by, each with its feature: for the docs.
+    """The names by which features are recognised, each with its feature, for the docs.
 
-    "" stands for names of CUDA's that are refused where g++ doesn't know them.
+    "" stands for CUDA's names that are refused where g++ doesn't know them.
     """
     headers = [(f"<{name}...>", feature) for name, feature in _HEADERS.items()]
     prefixes = [(f"{name}...", feature) for name, feature in _PREFIXES.items()]

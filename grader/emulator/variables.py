@@ -15,7 +15,7 @@ _SPACES = frozenset({"__device__", "__constant__"})
 
 def dynamic_shared(run: tuple[Token, ...]) -> Iterator[Edit]:
     """`extern __shared__ T s[];` becomes a reference to the block's dynamic shared memory."""
-    scopes: list[bool] = []  # of the braces around: is it a namespace's?
+    scopes: list[bool] = []  # of the enclosing braces: whether one is a namespace's
     i = 0
     while i < len(run):
         if run[i].text == "{":
@@ -58,7 +58,7 @@ def _declaration_end(run: tuple[Token, ...], i: int) -> int | None:
 
 
 def _before_alignment(run: tuple[Token, ...], i: int) -> int:
-    """The start of the declaration that an alignas(...) before token `i` belongs to."""
+    """The start of the declaration whose alignas(...) is before token `i`."""
     while i > 1 and run[i - 1].text == ")":
         start = tokens.opening(run, i - 1)
         if not start or run[start - 1].text not in _ALIGNMENTS:
@@ -70,8 +70,8 @@ def _before_alignment(run: tuple[Token, ...], i: int) -> int:
 def _references(declaration: Sequence[Token], at_file_scope: bool) -> str:
     """The references for the declarators (rarely several) of one `extern __shared__`.
 
-    At file scope it is one that the table of entries defines (glue.py): the compiler then takes it
-    for a constant, and no hook sees it read.
+    At file scope the table of entries defines them (glue.py). So the compiler takes them for
+    constants, and no hook sees them read.
     """
     groups = _split_declarators(_without_storage(declaration))
     made = []
@@ -117,7 +117,7 @@ def _split_declarators(kept: Sequence[Token]) -> list[list[Token]]:
 
 
 def in_sections(run: tuple[Token, ...]) -> Iterator[Edit]:
-    """Puts `__device__` and `__constant__` variables in sections, where the runtime knows them."""
+    """Put `__device__` and `__constant__` variables in sections that the runtime knows."""
     for i, token in enumerate(run):
         if token.text in _SPACES and _is_plain_variable(run, i):
             section = "warpgrade_" + token.text.strip("_")
@@ -125,8 +125,8 @@ def in_sections(run: tuple[Token, ...]) -> Iterator[Edit]:
 
 
 def _is_plain_variable(run: tuple[Token, ...], i: int) -> bool:
-    """Whether token `i` qualifies a variable that may lie in a section: no constant, no template
-    (the linker keeps those in sections of their own kind)."""
+    """Whether token `i` qualifies a variable that may be in a section: no constant, no template
+    (the linker keeps those in sections of another kind)."""
     start = i
     while start > 0 and run[start - 1].text not in (";", "}", "{", ")", ":"):
         start -= 1
@@ -143,7 +143,7 @@ def _is_plain_variable(run: tuple[Token, ...], i: int) -> bool:
                 j += 1
         names += j < len(run) and run[j].kind == "name"
         j += 1
-    own = words[-words[::-1].index("*") :] if "*" in words[:-1] else words  # of a pointer, itself
+    own = words[-words[::-1].index("*") :] if "*" in words[:-1] else words  # a pointer's own
     forbidden = {"constexpr", "inline", "struct", "class", "operator", "typedef", "using"}
     is_plain = not forbidden & {*words} and "const" not in own
     return j < len(run) and run[j].text != "(" and names >= 2 and is_plain

@@ -36,7 +36,7 @@ _STATUS_OF_CODE = {
     Code.out_of_memory: Status.out_of_memory,
     Code.not_modelled: Status.not_measured,
     Code.device_failed: Status.crashed,
-    Code.found: Status.crashed,  # only the emulator finds
+    Code.findings: Status.crashed,  # only the emulator finds
 }
 _INTRODUCTION = {
     Code.import_failed: "executing the file raised ",

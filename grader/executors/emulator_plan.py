@@ -8,7 +8,7 @@
 
 A pointer into host memory, which no kernel may follow, names the buffer HOST. Counts stand before
 lists, lengths before bytes. emulator/runtime/executor/ reads it. Streams and events are left out:
-the order in which host code asked is one of those that they allow, plan/order.py gives another.
+host code's own order is one that they allow, and plan/stream_order.py gives another.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from grader.plan.model import (
     Upload,
     View,
 )
-from grader.plan.order import reorder
+from grader.plan.stream_order import reorder
 
 _MAGIC, _VERSION = 0x58454757, 2
 _COUNTERS, _FRESH_VARIABLES, _BACKWARDS, _ORDER_SHIFT = 1, 2, 4, 8

@@ -1,8 +1,8 @@
 """How a compiled kernel's warps access memory, as the backend's untrusted process tells it.
 
-The fields are those of worker/compile/layouts.py; the executor counts by them
-(worker/ttir/layouts.py). A kernel that can't be had this way is counted by elements, so whatever
-goes wrong here is no verdict.
+The fields are those of worker/compile/access_layouts.py; the executor counts by them
+(worker/ttir/warp_requests.py). Where they are missing, a kernel is counted by elements, so an error
+here is no verdict.
 """
 
 from __future__ import annotations

@@ -116,7 +116,7 @@ class NativeAnswers(Answers):
             return None
         if answer.code is Code.not_modelled:
             return self._unsupported(case, answer)
-        if answer.code is not Code.found:
+        if answer.code is not Code.findings:
             return self.from_refusal(case, answer)
         observed = read_report(answer)
         return nonsense(case) if observed is None else self.from_report(case, observed)

@@ -155,11 +155,11 @@ class NativeExecutor(Executor):
     def _answered(self, case: Case, answer: Reply) -> CaseResult | None:
         if answer.code is Code.bad_request:
             self._drop_worker()  # before it is tried whether another one can be had
-        self.report = read_report(answer) if answer.code in (Code.ok, Code.found) else None
+        self.report = read_report(answer) if answer.code in (Code.ok, Code.findings) else None
         if answer.code is Code.ok and self._manner.counts and self.report is None:
             self._drop_worker()
             return nonsense(case)
-        if answer.code is Code.found:
+        if answer.code is Code.findings:
             is_sound = self.report is not None and self.report.findings and not self.report.lost
             if not is_sound:
                 self._drop_worker()
@@ -181,7 +181,7 @@ class NativeExecutor(Executor):
     ) -> Reply | Death:
         """The executor's answer with what the planner found and what was copied."""
         self.atomics = ()
-        if isinstance(answer, Death) or answer.code not in (Code.ok, Code.found):
+        if isinstance(answer, Death) or answer.code not in (Code.ok, Code.findings):
             return answer
         executed = read_report(answer)
         if executed is None:
@@ -193,7 +193,7 @@ class NativeExecutor(Executor):
         whole = emulator_plan.combined(
             self._plans.planned_report, executed, emulator_plan.copies(made, 0, on_host)
         )
-        code = Code.found if whole.findings else Code.ok
+        code = Code.findings if whole.findings else Code.ok
         return Reply(answer.sequence, code, report.to_json(whole))
 
 

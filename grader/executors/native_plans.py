@@ -120,7 +120,7 @@ class NativePlans:
         if not self.planner_is_fresh and relies_on_others(answer):
             self.fresh_worker()
             return self.ask(case, arguments, buffers)
-        if isinstance(answer, Reply) and answer.code is Code.found:
+        if isinstance(answer, Reply) and answer.code is Code.findings:
             self.planned_report = read_report(answer)
             if self.planned_report is None or self.planned_report.lost:
                 self.fresh_worker()

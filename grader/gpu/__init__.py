@@ -1,6 +1,5 @@
-"""The GPU of this machine: what it is, what it can do, who uses it.
+"""The GPU of this machine: its properties, its state, its peak rates and its users.
 
-`machine` says what there is, `nvml` and `state` how it is right now, `datasheets` and
-`measured_roofs` what it reaches at best. `locks` share it among commands, and `contention` measures
-how much of its time others have.
+`machine` has properties, `nvml` and `state` the current state, `datasheets` and `measured_roofs`
+the peak rates. `locks` share the GPU among commands, and `contention` measures others' load.
 """

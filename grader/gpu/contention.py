@@ -1,14 +1,13 @@
-"""How much of the GPU's time somebody else has: a kernel that watches the GPU's clock measures it.
+"""The share of the GPU's time that others use, measured by a kernel that watches the clock.
 
-Without MPS, the contexts of processes are time-sliced: the GPU goes from one to the other, some
-milliseconds each (CUDA C++ Programming Guide, "Multi-Process Service"). A kernel that does nothing
-but read the clock finds no two readings far apart, unless the GPU went elsewhere between them. The
-gaps add up to the time that others had. So a load is noticed whose process isn't visible, as in
-most containers, and which slows down everything that is timed alike. NVML's share of busy time
-doesn't do: it counts our own kernels too.
+Without MPS, processes' contexts are time-sliced: each has the GPU for some milliseconds (CUDA C++
+Programming Guide, "Multi-Process Service"). A kernel that only reads the clock sees a gap between
+two readings when another context ran. The gaps add up to the others' time. So a load is detected
+even if its process isn't visible, as in most containers, and even if it slows everything equally.
+NVML's share of busy time wouldn't do, since it counts our own kernels too.
 
-The kernel is PTX, and runs in this process, which no submission can influence; no compiler's cache
-has a part in it.
+The kernel is PTX and runs in this process, which no submission can influence, without a compiler's
+cache.
 """
 
 from __future__ import annotations
@@ -22,17 +21,16 @@ import torch
 
 from grader.worker.gpu_mapping import GpuMemoryError, checked
 
-# Many time slices, which are 2 ms on an H100: a shorter probe can fall between two of somebody
-# else's.
+# Several time slices: a shorter probe can fall between two of another process.
 PROBE_SECONDS = 0.05
-MOST_TAKEN = 0.03  # of the GPU's time, by others: what is measured then is worth nothing
-LONGEST_MICROSECONDS = 50  # between two readings of somebody who has the GPU
-# %globaltimer goes on in steps, of 32 ns on an H100; how long they are is up to the GPU. Where they
-# are longer than this, it tells nothing.
+MOST_TAKEN = 0.03  # of the GPU's time, by others, for a measurement to count
+LONGEST_MICROSECONDS = 50  # between two readings of a context that has the GPU
+# %globaltimer advances in steps, whose length depends on the GPU. Longer ones than this are too
+# coarse.
 COARSEST_MICROSECONDS = 10.0
 
-# PTX ISA, "Special Registers": %globaltimer_lo, nanoseconds, modulo 2^32. The low half alone: both
-# together can be read in the middle of a carry. Differences are right all the same.
+# PTX ISA, "Special Registers": %globaltimer_lo, nanoseconds modulo 2^32. Only the low half is read,
+# since the two halves can be read in the middle of a carry. Differences are right all the same.
 PTX = """
 .version 6.4
 .target sm_50
@@ -79,12 +77,12 @@ class Probe:
     """One probe of the GPU's clock, in seconds of that clock."""
 
     seconds: float
-    away: float  # of these, somebody else's
+    away: float  # of these, others'
     steps: int  # of the clock
 
     @property
     def share(self) -> float | None:
-        """Of the GPU's time, what somebody else had; None where the clock is too coarse."""
+        """The others' share of the GPU's time; None where the clock is too coarse."""
         at_work = self.seconds - self.away
         if not self.steps or at_work / self.steps > COARSEST_MICROSECONDS * 1e-6:
             return None
@@ -92,19 +90,19 @@ class Probe:
 
 
 def share_of_others() -> float | None:
-    """The share of the GPU's time that other processes have just now, between 0 and 1.
+    """The current share of the GPU's time that other processes use, between 0 and 1.
 
-    None where the kernel can't run, or the clock is too coarse. No process of ours may use the GPU
+    None where the kernel can't run or the clock is too coarse. No process of ours may use the GPU
     meanwhile.
     """
-    # The last of a torch without CUDA.
+    # AssertionError comes from a torch without CUDA.
     with contextlib.suppress(ImportError, GpuMemoryError, RuntimeError, AssertionError):
         return _kernel().watch(PROBE_SECONDS).share
     return None
 
 
 def too_much(share: float | None) -> str:
-    """Where somebody else had too much of the GPU's time for a measurement, how much; or ""."""
+    """A sentence about others' share of the GPU where it is too high for a measurement, or ""."""
     if share is None or share <= MOST_TAKEN:
         return ""
     return f"somebody else had {share:.0%} of the GPU's time"
@@ -135,8 +133,8 @@ class _Kernel:
             self._driver.cuLaunchKernel(self._function, *one, *one, 0, stream, (values, kinds), 0),
             "watching the GPU's clock",
         )
-        watched, away, steps = self._counters.tolist()  # waits for it
+        watched, away, steps = self._counters.tolist()  # synchronises
         return Probe(watched * 1e-9, away * 1e-9, steps)
 
 
-_kernel = cache(_Kernel)  # a process has one GPU; what raises is tried again
+_kernel = cache(_Kernel)  # a process has one GPU; a failure is retried

@@ -1,9 +1,9 @@
-"""What makers publish about their GPUs: streaming multiprocessors, clocks, memory bandwidth.
+"""Makers' published figures of GPUs: streaming multiprocessors, clocks, memory bandwidth.
 
-Rates are FLOP per SM and clock, a fused multiply-add counted as two, sparsity not counted. They are
-in the architectures' white papers (V100, Turing, A100, GA102, H100, Ada, Blackwell) and, for the
-CUDA cores, in the table of arithmetic throughput in the CUDA C++ Programming Guide. Numbers of SMs,
-boost clocks and bandwidth are those of NVIDIA's data sheets and product pages.
+Rates are FLOP per SM and clock, a fused multiply-add counted as two, without sparsity. Sources: the
+architectures' white papers (V100, Turing, A100, GA102, H100, Ada, Blackwell) and, for the CUDA
+cores, the table of arithmetic throughput in the CUDA C++ Programming Guide. Numbers of SMs, boost
+clocks and bandwidth are from NVIDIA's data sheets and product pages.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from functools import partial
 class Rates:
     """FLOP per SM and clock; 0 where the hardware has no such unit.
 
-    `float32` is of the CUDA cores, the others of the tensor cores with accumulation in float32;
-    `half_sums` is of float16 with accumulation in float16.
+    `float32` is of the CUDA cores, the others of the tensor cores accumulating in float32;
+    `half_sums` is float16 accumulated in float16.
     """
 
     float32: int
@@ -37,7 +37,7 @@ BLACKWELL_SERVER = Rates(256, 4096, 8192, 8192, 8192)
 
 
 def _slow_sums(rates: Rates) -> Rates:
-    """As GeForce has it: accumulation in float32 at half the rate."""
+    """GeForce's rates: accumulation in float32 at half the rate."""
     return replace(
         rates, tf32=rates.tf32 // 2, float16=rates.float16 // 2, bfloat16=rates.bfloat16 // 2
     )
@@ -46,7 +46,7 @@ def _slow_sums(rates: Rates) -> Rates:
 GEFORCE_TURING = _slow_sums(TURING)
 GEFORCE = _slow_sums(AMPERE)
 
-# By compute capability. The name alone tells a GeForce from a workstation's board: the slower one.
+# By compute capability. For a GeForce and a workstation's board alike, the slower one.
 BY_CAPABILITY = {
     (7, 0): VOLTA,
     (7, 5): GEFORCE_TURING,
@@ -62,12 +62,11 @@ BY_CAPABILITY = {
 
 @dataclass(frozen=True)
 class Model:
-    """One GPU as it is sold. Clocks in MHz, bandwidth in GB/s.
+    """One GPU model. Clocks in MHz, bandwidth in GB/s.
 
     `pattern` matches the driver's name, in lower case and without the brand. `tensor_mhz` is the
-    clock behind the published tensor rates where it is lower than the boost clock. `is_fixed` says
-    that no board goes beyond the boost clock. `most_gb_s` is for names that stand for boards with
-    different memory.
+    clock behind the published tensor rates where it is below the boost clock. `is_fixed`: no board
+    exceeds the boost clock. `most_gb_s` is for names of boards with different memories.
     """
 
     pattern: str
@@ -157,7 +156,7 @@ _BRANDS = frozenset({"nvidia", "tesla", "geforce", "quadro", "gpu"})
 
 
 def find(device_name: str) -> Model | None:
-    """The model by the driver's name; None where it isn't known, for laptops and MIG slices too."""
+    """The model by the driver's name; None for unknown ones, laptops and MIG slices."""
     words = re.sub(r"[^a-z0-9.]+", " ", device_name.lower()).split()
     if "laptop" in words or "mig" in words:
         return None

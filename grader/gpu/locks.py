@@ -1,12 +1,12 @@
 """Locks on the GPUs of this machine: shared to check kernels, exclusive to time one.
 
-A process that checks kernels holds its shared lock for a few cases at a time, and waits for the
-next one while another process wants the GPU exclusively. The locks are flock's, on files: they hold
-between all commands of one user, and end with the process that holds them, however it ends.
+A process that checks kernels holds its shared lock for a few cases at a time, so that a process
+that waits for the exclusive one soon gets it. The locks are flock's, on files: they hold between
+all commands of one user, and end with their process.
 
-A GPU has the name that CUDA_VISIBLE_DEVICES gives it. Commands that name the same GPU by its number
-and by its UUID don't keep each other out, and neither do those of two users; timing/watch.py
-notices if such a command disturbs a timing.
+A GPU has the name that CUDA_VISIBLE_DEVICES gives it. Commands that name one GPU by number and by
+UUID don't exclude each other, and neither do two users' commands; timing/watch.py detects a
+disturbance by such a command.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from typing import IO
 from grader.mistakes import Mistake
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
-FOLDER = "warpgrade-gpus"  # of the locks, with the user's number; it stays
-ON_GPU = "cuda"  # of the devices that kernels run on, the one that is locked
+FOLDER = "warpgrade-gpus"  # of the locks, with the user's number; never removed
+ON_GPU = "cuda"  # the device that is locked
 
 _NAME = re.compile(r"\d+|(GPU|MIG)-[0-9A-Za-z-]+")
-_mine: tuple[str, IO[str] | None] | None = None  # this process's GPU; its lock where it owns it
+_mine: tuple[str, IO[str] | None] | None = None  # this process's GPU, and its lock if owned
 
 
 class GpuError(Mistake, RuntimeError):
-    """No GPU or no lock on one can be had; the message says why."""
+    """No GPU, or no lock on one, is available; the message says why."""
 
 
 @dataclass
 class _Held:
-    """The locks that this process has on one GPU; it doesn't wait for its own."""
+    """This process's locks on one GPU, which don't block each other."""
 
     shared: IO[str] | None = None
     times_exclusive: int = 0
@@ -48,7 +48,7 @@ _held: dict[str, _Held] = {}
 
 
 def visible() -> list[str]:
-    """The GPUs of this machine that may be used, as CUDA_VISIBLE_DEVICES names them."""
+    """The usable GPUs of this machine, as CUDA_VISIBLE_DEVICES names them."""
     named = os.environ.get(VISIBLE)
     if named is not None:
         return [name.strip() for name in named.split(",") if name.strip()]
@@ -56,10 +56,10 @@ def visible() -> list[str]:
 
 
 def choose(text: str) -> list[str]:
-    """Use only the GPUs that `text` names, as in `0,1`, from here on and before CUDA is used.
+    """Use only the GPUs that `text` names, as in `0,1`; call it before CUDA is used.
 
-    Processes and sandboxes that are started afterwards see no others. Raises GpuError where a name
-    is none, comes twice, or isn't one of those that may be used.
+    It also applies to processes and sandboxes that are started later. Raises GpuError for a name
+    that is unknown, repeated, or not usable.
     """
     names = [name.strip() for name in text.split(",")]
     there = visible()
@@ -68,7 +68,7 @@ def choose(text: str) -> list[str]:
             raise GpuError(f"--gpus {text}: expected numbers as in 0,1, or UUIDs, got {name!r}")
         if name in names[:index]:
             raise GpuError(f"--gpus {text}: expected each GPU once, got {name} again")
-        # A UUID can't be looked up among numbers: CUDA is asked below.
+        # UUIDs can't be compared with numbers: CUDA is asked below.
         if name not in there and (name.isdigit() or VISIBLE in os.environ or not there):
             listed = ", ".join(there) or "none"
             raise GpuError(f"--gpus {text}: expected some of the GPUs here, {listed}, got {name}")
@@ -85,9 +85,9 @@ def _usable() -> int:
 
 
 def settle(owned: bool) -> str:
-    """Choose this process's GPU, for good and before CUDA is used: a name among the visible.
+    """Choose this process's GPU for good, before CUDA is used; returns its name.
 
-    `owned`: one that no other process owns. Raises GpuError where there is none left.
+    With `owned`, one that no other process owns. Raises GpuError where none is left.
     """
     global _mine
     if _mine is not None:
@@ -111,7 +111,7 @@ def settle(owned: bool) -> str:
 
 
 def here() -> str:
-    """The GPU that this process's work runs on, CUDA's first. Raises GpuError without one."""
+    """The name of this process's GPU, CUDA's first. Raises GpuError without one."""
     names = visible()
     if not names:
         raise GpuError("there is no GPU here")
@@ -123,9 +123,9 @@ def here() -> str:
 
 @contextmanager
 def shared(name: str) -> Iterator[None]:
-    """Hold a shared lock on a GPU. Whoever waits for the exclusive one goes first.
+    """Hold a shared lock on a GPU. A process that waits for the exclusive one goes first.
 
-    Nested in another lock of this process it changes nothing: the outermost one counts.
+    Without effect inside another lock of this process.
     """
     held = _held.setdefault(name, _Held())
     if held.shared is not None or held.times_exclusive:
@@ -142,10 +142,10 @@ def shared(name: str) -> Iterator[None]:
 
 @contextmanager
 def exclusive(name: str, waiting: Callable[[], None] = lambda: None) -> Iterator[None]:
-    """Hold an exclusive lock on a GPU. Calls `waiting` before it has to wait for it.
+    """Hold an exclusive lock on a GPU. Calls `waiting` before it blocks.
 
-    Nested in another exclusive lock it is granted at once. A shared lock of this process is
-    released meanwhile.
+    Granted at once inside another exclusive lock of this process. A shared one is released
+    meanwhile.
     """
     held = _held.setdefault(name, _Held())
     if held.times_exclusive:
@@ -201,7 +201,7 @@ def _counted(held: _Held) -> Iterator[None]:
 
 
 def _share(turn: IO[str], use: IO[str]) -> None:
-    fcntl.flock(turn, fcntl.LOCK_SH)  # not granted while somebody waits for the exclusive lock
+    fcntl.flock(turn, fcntl.LOCK_SH)  # blocks while somebody waits for the exclusive lock
     fcntl.flock(use, fcntl.LOCK_SH)
     fcntl.flock(turn, fcntl.LOCK_UN)
 

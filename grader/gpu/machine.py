@@ -1,4 +1,4 @@
-"""What this machine is and has, for reports, evidence and `grader doctor`."""
+"""This machine's GPU and versions, for reports, evidence and `grader doctor`."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ def gpu_name() -> str | None:
     """The first CUDA device torch can use, or None."""
     try:
         return torch.cuda.get_device_name(0) if torch.cuda.is_available() else None
-    except (RuntimeError, AssertionError):  # a driver that doesn't fit, a device that is lost
+    except (RuntimeError, AssertionError):  # an unsuitable driver, a lost device
         return None
 
 
 @dataclass(frozen=True)
 class GpuProperties:
-    """What CUDA says about the first device. Clocks in Hz; 0 where this torch doesn't say."""
+    """CUDA's properties of the first device. Clocks in Hz; 0 where this torch lacks them."""
 
     name: str
-    uuid: str  # as NVML has it, "" where this torch doesn't say
+    uuid: str  # as NVML has it, "" where this torch lacks it
     sm_count: int
     capability: tuple[int, int]
     memory_bytes: int
@@ -63,15 +63,15 @@ _compiled_for: int | None = None
 
 
 def compile_for(capability: int) -> None:
-    """Have this process's kernels compiled for another GPU than this machine's, from here on."""
+    """Compile this process's kernels for another GPU than this machine's, from here on."""
     global _compiled_for
     _compiled_for = capability
 
 
 def capability() -> int:
-    """The compute capability that kernels are compiled for, 90 for 9.0: this GPU's.
+    """The compute capability that kernels are compiled for, 90 for 9.0.
 
-    The course's GPU's where there is none, unless `compile_for` has named another.
+    This GPU's, or the course's without one, or the one set by `compile_for`.
     """
     if _compiled_for is not None:
         return _compiled_for
@@ -90,7 +90,7 @@ def gpu_bytes() -> int:
 
 
 def device() -> DeviceName:
-    """Where kernels are run: on the GPU if there is one."""
+    """The device that kernels run on: the GPU if there is one."""
     return "cuda" if gpu_name() else "interpreter"
 
 
@@ -103,7 +103,7 @@ def version_of(package: str) -> str | None:
 
 
 def environment(device: str, sandbox: str) -> dict[str, Any]:
-    """What a verdict may depend on, for the evidence."""
+    """Versions and machine that a verdict may depend on, for the evidence."""
     return {
         "gpu": gpu_name() if device == "cuda" else None,
         "device": device,

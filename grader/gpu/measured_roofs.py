@@ -1,11 +1,11 @@
-"""Measured roofs: what this machine's GPU moves and computes at best, measured once and kept.
+"""Measured roofs: the best rates of this machine's GPU, measured once and stored.
 
-Bandwidth is that of a copy, the matrix peaks those of the vendor's own product in each dtype, both
-on random numbers (zeros draw less power, and give more). What takes the time is not this module's
-business: `measure` is given a function that answers with seconds per call.
+Bandwidth is that of a copy, the matrix peaks those of the vendor's product in each dtype, both on
+random numbers (zeros draw less power and run faster). The caller passes the clock to `measure`, as
+a function that returns seconds per call.
 
-Roofs are kept in the user's cache folder, a JSON file by the GPU's UUID and the driver's version:
-another GPU or another driver is measured anew, and so is what can't be read.
+Roofs are stored in the user's cache folder as JSON, by the GPU's UUID and the driver's version.
+Another GPU or driver is measured anew, and so is an unreadable file.
 """
 
 from __future__ import annotations
@@ -30,33 +30,33 @@ from grader.gpu.state import GpuState, Observed
 
 SCHEMA = 1
 REPEATS = 3  # of each measurement; their median counts
-COPY_BYTES = 512 << 20  # each way: long against the time a launch takes
-MATRIX_SIZE = 4096  # rows, columns and terms: where an H100 is not yet held back by its power cap
+COPY_BYTES = 512 << 20  # each way: long compared with a launch
+MATRIX_SIZE = 4096  # rows, columns and terms: not yet limited by an H100's power cap
 DTYPES = ("float32", "tf32", "float16", "bfloat16")
 
 
 class RoofsError(RuntimeError):
-    """The roofs can't be measured, or what came can't be true: one line says why."""
+    """The roofs can't be measured, or are impossible: the message is one line."""
 
 
 class WorkloadFailed(RuntimeError):
-    """One workload can't be run on this GPU: one line says why."""
+    """One workload fails on this GPU: the message is one line."""
 
 
 @dataclass(frozen=True)
 class Workload:
-    """What is timed: a copy of `bytes` / 2 bytes, or a square matrix product."""
+    """A workload to time: a copy of `bytes` / 2 bytes, or a square matrix product."""
 
     name: str  # "copy", "matmul"
-    dtype: str  # "uint8" of a copy; of a product as in DTYPES
+    dtype: str  # "uint8" for a copy, one of DTYPES for a product
     size: int  # bytes to copy, or rows, columns and terms
-    bytes: int  # moved: read and written
+    bytes: int  # read and written
     flops: int
 
 
 @dataclass(frozen=True)
 class Identity:
-    """What measured roofs belong to."""
+    """The GPU and driver of measured roofs."""
 
     uuid: str
     driver: str
@@ -67,7 +67,7 @@ class Identity:
 class MeasuredRoofs:
     """Roofs of one GPU under one driver: bytes/s, and FLOP/s by dtype.
 
-    `missing` says of each other dtype why it has none; `sm_mhz` is the clock just afterwards.
+    `missing` has the reason for each dtype without one; `sm_mhz` is the clock after measuring.
     """
 
     uuid: str
@@ -81,7 +81,7 @@ class MeasuredRoofs:
     schema: int = SCHEMA
 
     def roofs(self) -> Roofs:
-        """To hold a kernel against."""
+        """The roofs that kernels are compared with."""
         return Roofs(self.bandwidth, self.flops, is_measured=True)
 
 
@@ -89,7 +89,7 @@ UNKNOWN_DRIVER = "unknown"
 
 
 def identity_of(gpu: GpuProperties, state: Observed) -> Identity:
-    """What roofs of this GPU are kept under."""
+    """The key for storing this GPU's roofs."""
     driver = state.driver if isinstance(state, GpuState) else UNKNOWN_DRIVER
     return Identity(gpu.uuid or gpu.name, driver, gpu.name)
 
@@ -98,9 +98,9 @@ SecondsOf = Callable[[Workload], float]  # per call; raises WorkloadFailed
 
 
 def peaks_of(gpu: GpuProperties, state: Observed | None = None) -> Peaks | None:
-    """What this GPU can do in theory: by its data sheet, else by its properties, else None.
+    """This GPU's theoretical peaks, from its data sheet, else its properties, else None.
 
-    The limits are those of the board's own highest clocks, where its state tells them.
+    The limits use the board's own highest clocks, where `state` has them.
     """
     observed = state if isinstance(state, GpuState) else None
     clock_hz = gpu.clock_hz or 1e6 * ((observed and observed.sm_most_mhz) or 0)
@@ -119,9 +119,9 @@ def peaks_of(gpu: GpuProperties, state: Observed | None = None) -> Peaks | None:
 
 
 def copy_workload(memory_bytes: int) -> Workload:
-    """A copy for a GPU with so much memory: a 64th of it each way, 512 MiB at most.
+    """A copy for a GPU with this memory: a 64th of it each way, 512 MiB at most.
 
-    It is timed over four pairs of buffers at least: an eighth of the memory then.
+    It is timed over at least four pairs of buffers, an eighth of the memory.
     """
     each = min(COPY_BYTES, max(memory_bytes // 64 >> 20 << 20, 1 << 20))
     return Workload("copy", "uint8", each, bytes=2 * each, flops=0)
@@ -141,9 +141,9 @@ def measure(
     limits: Peaks | None = None,
     dtypes: Sequence[str] = DTYPES,
 ) -> MeasuredRoofs:
-    """Measure every roof. Raises RoofsError for a copy that fails and for times that can't be.
+    """Measure every roof. Raises RoofsError for a copy that fails and for impossible times.
 
-    `limits` are what the GPU can do in theory: a measured roof above them is a broken clock.
+    `limits` are the theoretical peaks: a measured roof above them means a broken clock.
     """
     copied = copy_workload(memory_bytes)
     try:
@@ -178,8 +178,8 @@ def _seconds(seconds_of: SecondsOf, workload: Workload) -> float:
 def _one(seconds_of: SecondsOf, workload: Workload) -> float:
     seconds = seconds_of(workload)
     if not (math.isfinite(seconds) and seconds > 0):
-        what = f"{workload.name} of {workload.dtype}"
-        raise RoofsError(f"{what}: expected a time above 0, the clock says {seconds} s")
+        name = f"{workload.name} of {workload.dtype}"
+        raise RoofsError(f"{name}: expected a time above 0, the clock says {seconds} s")
     return seconds
 
 
@@ -197,13 +197,13 @@ def _expect_possible(
 
 
 def path_of(identity: Identity, folder: Path | None = None) -> Path:
-    """Where the roofs of this GPU and driver lie."""
+    """The file of this GPU's roofs under this driver."""
     name = re.sub(r"[^A-Za-z0-9.-]+", "_", f"{identity.uuid}-{identity.driver}")
     return (folder or cache_root()) / f"roofs-{name}.json"
 
 
 def load(identity: Identity, folder: Path | None = None) -> MeasuredRoofs | None:
-    """What was kept; None where there is nothing, or nothing that can be believed."""
+    """The stored roofs; None where there are none, or invalid ones."""
     try:
         data = json.loads(path_of(identity, folder).read_bytes())
         roofs = _ADAPTER.validate_python(data)
@@ -217,7 +217,7 @@ def load(identity: Identity, folder: Path | None = None) -> MeasuredRoofs | None
 
 
 def store(roofs: MeasuredRoofs, folder: Path | None = None) -> Path:
-    """Keep roofs, whole or not at all; returns where. Raises OSError."""
+    """Store roofs atomically; returns the file. Raises OSError."""
     path = path_of(Identity(roofs.uuid, roofs.driver, roofs.device), folder)
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=".roofs-")

@@ -1,7 +1,7 @@
-"""The state of a GPU as NVML has it, the driver's management library.
+"""The state of a GPU from NVML, the driver's management library.
 
-It comes from nvidia-ml-py (extra [gpu]), imported when it is first needed; without it, or without a
-driver, there is a reason in place of a state.
+It uses nvidia-ml-py (extra [gpu]), imported on first use. Without it or a driver, the result is the
+reason instead of a state.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ _MODES = {0: "default", 1: "exclusive thread", 2: "prohibited", 3: "exclusive pr
 def observe(uuid: str | None = None, since: Observed | None = None, nvml: Any = None) -> Observed:
     """The state of the GPU with this `uuid` (with or without 'GPU-'), or of the first one.
 
-    How busy processes were counts from the probe `since` on. `nvml` stands in for the pynvml
-    module. Never raises for what a machine lacks.
+    Processes' load counts from the probe `since` on. `nvml` replaces the pynvml module in tests.
+    Never raises for what a machine lacks.
     """
     earlier = since.at_microseconds if isinstance(since, GpuState) else 0
     try:
@@ -70,7 +70,7 @@ def _handle(nvml: Any, uuid: str | None) -> Any:
 
 def _state(nvml: Any, device: Any, since: int) -> GpuState:
     def ask(name: str, *arguments: Any) -> Any:
-        """What NVML answers, or None where this board, driver or binding doesn't support it."""
+        """NVML's answer, or None where this board, driver or binding doesn't support the query."""
         function: Callable[..., Any] | None = getattr(nvml, f"nvmlDeviceGet{name}", None)
         if function is None:
             return None
@@ -109,19 +109,19 @@ def _state(nvml: Any, device: Any, since: int) -> GpuState:
 
 def _reasons(ask: Callable[..., Any]) -> tuple[str, ...]:
     bits = ask("CurrentClocksEventReasons")
-    if bits is None:  # a binding from before the name changed
+    if bits is None:  # a binding with the earlier name
         bits = ask("CurrentClocksThrottleReasons")
     return tuple(name for bit, name in _REASONS.items() if (bits or 0) & bit)
 
 
 def _processes(nvml: Any, device: Any, ask: Callable[..., Any], since: int) -> tuple[Process, ...]:
-    """Those with a CUDA context. How busy they were is asked for where the board tells."""
+    """Processes with a CUDA context, and their load where the board reports it."""
     running = ask("ComputeRunningProcesses") or []
     samples = None
     if running:
         try:
             samples = nvml.nvmlDeviceGetProcessUtilization(device, since)
-        except nvml.NVMLError_NotFound:  # there are counts, and nobody did anything
+        except nvml.NVMLError_NotFound:  # load is reported, and there was none
             samples = ()
         except nvml.NVMLError:
             samples = None
@@ -136,7 +136,7 @@ def _processes(nvml: Any, device: Any, ask: Callable[..., Any], since: int) -> t
 
 
 def _process_name(nvml: Any, pid: int) -> str:
-    """The program's name without its folder; "" where it can't be seen from here."""
+    """The program's name without its folder; "" where it isn't visible from here."""
     try:
         return Path(os.fsdecode(nvml.nvmlSystemGetProcessName(pid))).name
     except (nvml.NVMLError, OSError):

@@ -1,10 +1,10 @@
-"""What a GPU could do at most, and how near to it a kernel came. Pure: nothing is measured here.
+"""The upper bound on a kernel's speed on a GPU, and how near a kernel comes to it. Pure.
 
 The roofline model (Williams, Waterman and Patterson, "Roofline: an insightful visual performance
 model for multicore architectures", Communications of the ACM 52(4), 2009): a kernel that moves
 `bytes` and computes `flops` takes at least bytes / bandwidth and at least flops / FLOP rate. The
-larger of the two is its floor; which one it is says what bounds it. Their balance is at the ridge:
-the number of FLOP per byte at which both take equally long.
+larger of the two is its floor and names what bounds it. They are equal at the ridge, a number of
+FLOP per byte.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from typing import Literal
 
 from grader.gpu.datasheets import BY_CAPABILITY, Rates, find
 
-# Three float16 products of the split operands give a product that is as accurate as float32's
-# (Ootomo and Yokota, "Recovering single precision accuracy from Tensor Cores while surpassing the
-# FP32 theoretical peak performance", IJHPCA 36(4), 2022).
+# Three float16 products of split operands are as accurate as one in float32 (Ootomo and Yokota,
+# "Recovering single precision accuracy from Tensor Cores while surpassing the FP32 theoretical peak
+# performance", IJHPCA 36(4), 2022).
 PRODUCTS_FOR_FLOAT32 = 3
 
-# Floors must hold for every board, so that what nobody published is allowed for: caution, not
-# measurement. NVML's highest clocks (`Peaks.at_clocks`) take the place of the first two.
-BEYOND_BOOST = 1.3  # of a clock, on boards whose makers may go beyond the published boost clock
-BEYOND_MEMORY = 1.2  # the same of memory
+# Floors must hold for every board, so these factors allow for unpublished figures. NVML's highest
+# clocks (`Peaks.at_clocks`) replace the first two.
+BEYOND_BOOST = 1.3  # of a clock, on boards that may exceed the published boost clock
+BEYOND_MEMORY = 1.2  # of the memory's clock
 ROUNDED = 1.03  # bandwidth is published in two or three digits
 
-# Of what a data sheet promises, what the vendor's own copy and matrix product reach on an H100
-# (2957 of 3350 GB/s, 792 of 989 TFLOP/s): where little is left to gain.
+# The shares of a data sheet's figures that the vendor's copy and matrix product reach on an H100:
+# near them, little is left to gain.
 REACHED_BY_COPY = 0.88
 REACHED_BY_MATMUL = 0.80
 
@@ -36,17 +36,17 @@ Bound = Literal["memory", "compute"]
 
 
 class RooflineError(ValueError):
-    """A number that can't be: the message names it, what was expected and what came."""
+    """An impossible number: the message has its name, what was expected and what came."""
 
 
 @dataclass(frozen=True)
 class Peaks:
-    """What a GPU can do in theory.
+    """A GPU's theoretical peaks.
 
     `bandwidth` in bytes/s and `flops` in FLOP/s are as published: dense, accumulated in float32,
-    by `float32` (on the CUDA cores), `tf32`, `float16` and `bfloat16`; a dtype that is missing
-    can't be said. `most_bandwidth` and `most_flops` are never exceeded: at the highest clock,
-    float16 accumulated in float16, and float32 by whatever units keep its accuracy.
+    by `float32` (on the CUDA cores), `tf32`, `float16` and `bfloat16`; a missing dtype is unknown.
+    `most_bandwidth` and `most_flops` are never exceeded: at the highest clock, float16 accumulated
+    in float16, and float32 by any units that keep its accuracy.
     """
 
     device: str
@@ -64,7 +64,7 @@ class Peaks:
         memory_hz: float | None = None,
         bus_bits: int | None = None,
     ) -> Peaks:
-        """The same with limits from this board's own highest clocks, as NVML tells them."""
+        """The same with limits from this board's own highest clocks, from NVML."""
         limits = self
         if sm_hz and self.rates:
             limits = replace(limits, most_flops=_most(self.rates, self.sm_count * sm_hz))
@@ -81,7 +81,7 @@ class Peaks:
 
 @dataclass(frozen=True)
 class Roofs:
-    """Roofs to hold a kernel against: bytes/s, and FLOP/s by dtype; measured, or published."""
+    """Roofs that kernels are compared with: bytes/s, and FLOP/s by dtype."""
 
     bandwidth: float
     flops: Mapping[str, float]
@@ -90,10 +90,10 @@ class Roofs:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a kernel stands below the roofs.
+    """A kernel's position below the roofs.
 
-    `intensity` and `ridge` in FLOP/byte; `roof` and `reached` in bytes/s where memory bounds it,
-    in FLOP/s where computing does. `attainable` is the fraction of this roof that can be hoped for.
+    `intensity` and `ridge` in FLOP/byte; `roof` and `reached` in bytes/s where memory bounds it, in
+    FLOP/s where computing does. `attainable` is the fraction of the roof that can be hoped for.
     """
 
     bound: Bound
@@ -106,12 +106,12 @@ class Place:
 
     @property
     def fraction(self) -> float:
-        """Of the roof. Above 1 where a measured roof was passed."""
+        """Fraction of the roof, above 1 where a measured roof was exceeded."""
         return self.reached / self.roof
 
 
 def peaks(device_name: str) -> Peaks | None:
-    """What the data sheet of the GPU promises, by the driver's name of it; None if it's unknown."""
+    """A GPU's peaks from its data sheet, by the driver's name; None if it is unknown."""
     model = find(device_name)
     if model is None:
         return None
@@ -140,10 +140,10 @@ def peaks_from_properties(
     capability: tuple[int, int],
     device_name: str = "this GPU",
 ) -> Peaks:
-    """Peaks of a GPU that no table knows, from what the driver says about it.
+    """Peaks of a GPU without a data sheet, from the driver's properties.
 
-    Clocks in Hz, the memory's as CUDA and NVML give it (two transfers per clock). A compute
-    capability that isn't known gives no FLOP rates.
+    Clocks in Hz, the memory's as CUDA and NVML report it (two transfers per clock). An unknown
+    compute capability gives no FLOP rates.
     """
     for name, value in (
         ("SMs", sm_count),
@@ -170,11 +170,11 @@ def peaks_from_properties(
 
 
 def floor_seconds(peaks: Peaks, bytes: float, flops: float | None, dtype: str) -> float:
-    """A time in seconds that no kernel gets below which moves `bytes` and computes `flops`.
+    """The least seconds of a kernel that moves `bytes` and computes `flops`.
 
-    `bytes` are those between memory and the chip, each counted once: the caller sees to it that
-    none of them lies in a cache before. FLOP of a dtype without a known rate don't count. What the
-    floor doesn't know is an algorithm with fewer operations than were counted (Strassen's).
+    `bytes` are between memory and the chip, each counted once: the caller ensures that none is
+    cached before. FLOP of a dtype without a known rate don't count. An algorithm with fewer
+    operations than counted (Strassen's) could be faster.
     """
     moving = _amount("bytes", bytes) / peaks.most_bandwidth
     rate = peaks.most_flops.get(dtype)
@@ -185,10 +185,10 @@ def floor_seconds(peaks: Peaks, bytes: float, flops: float | None, dtype: str) -
 def place(
     bytes: float, flops: float | None, dtype: str, seconds: float, roofs: Roofs
 ) -> Place | None:
-    """Where a kernel stands that took `seconds`; None where a roof that it needs isn't known.
+    """The position of a kernel that took `seconds`; None where a roof that it needs is unknown.
 
-    The bound is the roof that takes longer. Float32 is held against the CUDA cores: a kernel
-    that used tensor cores can pass it.
+    The bound is the roof that takes longer. Float32 is compared with the CUDA cores: a kernel that
+    used tensor cores can exceed it.
     """
     moved, computed = _amount("bytes", bytes), _amount("flops", flops or 0)
     if not (seconds > 0 and math.isfinite(seconds)):
@@ -205,7 +205,7 @@ def place(
     return Place("compute", dtype, intensity, ridge, rate, computed / seconds, hoped[1])
 
 
-# Each from this share on of what can be hoped for; the first that holds.
+# Each from this share of the attainable on; the first that holds.
 _Advice = tuple[tuple[float, str], ...]
 _MEMORY_ADVICE: _Advice = (
     (0.97, "only fewer bytes make it faster now: fuse it with the kernel before or after it"),
@@ -272,7 +272,7 @@ def _published(rates: Rates, sm_clocks: float) -> dict[str, float]:
 
 
 def _most(rates: Rates, sm_clocks: float) -> dict[str, float]:
-    """FLOP/s that nothing exceeds, by what the result must be as accurate as."""
+    """FLOP/s that nothing exceeds, by the dtype whose accuracy the result must have."""
     halves = max(rates.half_sums, rates.float16, rates.bfloat16)
     most = {
         "float32": max(

@@ -1,11 +1,10 @@
-"""The state of a GPU, and why a measurement between two states can't be trusted.
+"""The state of a GPU, and why a measurement between two states can't be trusted. Pure.
 
-nvml.py reads the state before and after a measurement. `troubles` has the reasons why what was
-measured between can't be trusted, `remarks` what is worth knowing but doesn't void it. Pure.
+nvml.py reads the state before and after a measurement. `troubles` are reasons why a measurement
+between the two can't be trusted, `remarks` are notes that don't void it.
 
-A GPU that is too hot, or whose power supply limits it, is slow for reasons that come and go. A
-software power cap doesn't void: it holds back every large matrix product, candidate and baseline
-alike, and both are timed in turn.
+Heat or a limit of the power supply slows a GPU for a while. A software power cap doesn't void: it
+slows every large matrix product, and candidate and baseline alike, since both are timed in turn.
 """
 
 from __future__ import annotations
@@ -20,19 +19,19 @@ _VOIDING = {
     "power brake": "the server's power supply slowed it down",
     "sync boost": "its clocks follow another GPU's (sync boost)",
 }
-_HARMLESS = frozenset({"idle", "power cap"})  # that explain a lower clock, and come and go
+_HARMLESS = frozenset({"idle", "power cap"})  # reasons for a lower clock that come and go
 
-SLOWER = 0.90  # of the clock it had, or usually has: below it, it isn't the same GPU
-HEATED_SECONDS = 0.005  # of slowdown for heat between two probes
+SLOWER = 0.90  # of its earlier or usual clock: below it, times aren't comparable
+HEATED_SECONDS = 0.005  # of slowdown by heat between two probes
 
 
 @dataclass(frozen=True)
 class Process:
-    """A process that has a CUDA context on the GPU, by the id the driver gives it."""
+    """A process with a CUDA context on the GPU, by the driver's process id."""
 
     pid: int
     name: str = ""
-    busy_percent: int | None = None  # of the SMs, since the last probe; None where not known
+    busy_percent: int | None = None  # of the SMs, since the last probe; None where unknown
 
     def __str__(self) -> str:
         name = f"{self.name}, " if self.name else ""
@@ -42,7 +41,7 @@ class Process:
 
 @dataclass(frozen=True)
 class GpuState:
-    """What NVML says at one moment. None where the board or the driver doesn't say."""
+    """NVML's values at one moment; None where the board or driver lacks one."""
 
     name: str
     uuid: str
@@ -57,7 +56,7 @@ class GpuState:
     watts_most: float | None = None
     busy_percent: int | None = None
     held_back_by: tuple[str, ...] = ()  # names of clock event reasons
-    heat_seconds: float | None = None  # slowed by heat, ever since the driver was loaded
+    heat_seconds: float | None = None  # slowed by heat, since the driver was loaded
     processes: tuple[Process, ...] = ()
     compute_mode: str = "default"
     is_mig: bool = False
@@ -65,7 +64,7 @@ class GpuState:
     at_microseconds: int = 0  # of Unix time
 
     def as_dict(self) -> dict[str, str | float | int]:
-        """For the evidence: what is known, flat."""
+        """The known values, flat, for the evidence."""
         row: dict[str, str | float | int] = {}
         for field in fields(self):
             value = getattr(self, field.name)
@@ -84,7 +83,7 @@ class GpuState:
 
 @dataclass(frozen=True)
 class Unobserved:
-    """Nothing is known of the GPU's state; `reason` says why in one line."""
+    """An unknown state; `reason` says why in one line."""
 
     reason: str
 
@@ -102,11 +101,11 @@ def troubles(
     ours: Collection[int] = (),
     usual_sm_mhz: float | None = None,
 ) -> list[str]:
-    """Why what was measured between two probes can't be trusted: a sentence each, or none.
+    """Why a measurement between two probes can't be trusted: a sentence each, or none.
 
-    Both probes are to be made while the GPU is at work, or its clocks mean nothing. `ours` are the
-    ids of the grader's own processes and workers as this process sees them; `usual_sm_mhz` is the
-    clock this GPU had when its roofs were measured.
+    Both probes have to be made while the GPU is busy, or its clocks mean nothing. `ours` are the
+    ids of the grader's processes and workers as this process sees them; `usual_sm_mhz` is the clock
+    that the GPU had when its roofs were measured.
     """
     if isinstance(before, Unobserved):
         return [f"The GPU's state can't be seen: {before.reason}."]
@@ -123,7 +122,7 @@ def troubles(
 
 
 def at_work(state: Observed, ours: Collection[int]) -> list[str]:
-    """Who else was busy on the GPU since the probe before, a sentence, or none."""
+    """Who else used the GPU since the probe before: a sentence, or none."""
     if isinstance(state, Unobserved):
         return []
     others = [each for each in state.processes if each.pid not in ours and each.busy_percent]
@@ -131,7 +130,7 @@ def at_work(state: Observed, ours: Collection[int]) -> list[str]:
 
 
 def remarks(after: Observed, ours: Collection[int] = ()) -> list[str]:
-    """What is worth knowing of a measurement, though it stands."""
+    """Notes on a measurement that stands."""
     if isinstance(after, Unobserved):
         return []
     sentences = []
@@ -149,7 +148,7 @@ def remarks(after: Observed, ours: Collection[int] = ()) -> list[str]:
 
 
 def setting_troubles(after: GpuState) -> Iterator[str]:
-    """How the GPU is set up that no measurement in workers can be made or trusted."""
+    """Settings of the GPU under which workers can't measure reliably."""
     if after.compute_mode != "default":
         yield (
             f"The GPU is in compute mode '{after.compute_mode}', which keeps workers out: "
@@ -160,8 +159,8 @@ def setting_troubles(after: GpuState) -> Iterator[str]:
 
 
 def _of_sharing(before: GpuState, after: GpuState, ours: Collection[int]) -> Iterator[str]:
-    """Who else is there. In a container the driver may count processes in another way than we do:
-    where it shows none of ours, their number has to do."""
+    """Other processes on the GPU. In a container the driver's process ids may differ from ours:
+    where it shows none of ours, their number decides."""
     earlier = {process.pid for process in before.processes}
     later = {process.pid for process in after.processes}
     if not (earlier | later) & set(ours):

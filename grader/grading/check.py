@@ -1,7 +1,7 @@
-"""The shared phase of a grade: is a task's result right, and how does it use memory?
+"""The shared phase of a grade: a task's correctness and its use of memory.
 
-Many tasks are checked at a time, on one GPU too. Cases that run there hold the GPU's lock shared;
-all others run without it, whatever is timed meanwhile.
+Many tasks are checked at a time, also on one GPU. Cases that run on the GPU hold its shared lock.
+All others run without a lock, also while something is timed.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from grader.sandbox.worker_process import SandboxError
 from grader.spec.task import Task
 from grader.status import Status
 
-EDGES_ON_A_GPU = 2  # cases of a part that was right by plan
-MOST_TIMED_OUT = 3  # parts of a task, after which no other one is run
+EDGES_ON_A_GPU = 2  # cases of a part that is right by plan
+MOST_TIMED_OUT = 3  # parts of a task, after which the other parts aren't run
 DIED_COMPILING = "the process that compiled the kernel for the GPU ended without an answer, twice."
 
 
 def check(session: Session, task: Task, on_step: Progress = unwatched) -> VariantEvidence:
-    """All parts of a task, and the use of memory of one that is right."""
+    """Check all parts of a task, and the use of memory of a right one."""
     on_step(Step.at(task))
     if task.variant.performance is not None:
         session.stopwatch.begin()
@@ -44,7 +44,7 @@ def check(session: Session, task: Task, on_step: Progress = unwatched) -> Varian
 def check_parts(
     session: Session, task: Task, parts: Sequence[tuple[str, str]], on_step: Progress = unwatched
 ) -> tuple[PartEvidence, ...]:
-    """Some parts of a task, named by dtype and size class; none where nothing was attempted."""
+    """Check some parts of a task, named by dtype and size class; none of an unattempted task."""
     if session.not_attempted(task):
         return ()
     checked = TaskCheck(session, task, on_step).parts(parts)
@@ -53,13 +53,13 @@ def check_parts(
 
 
 def check_part(session: Session, task: Task, dtype: str, size_class: str) -> PartEvidence:
-    """One part of a task; its workers stay for the next one."""
+    """Check one part of a task; its workers stay for the next one."""
     [part] = TaskCheck(session, task).parts([(dtype, size_class)])
     return part
 
 
 def check_case(session: Session, task: Task, case: Case) -> PartEvidence:
-    """One given case, of whatever size: what `grader check --case` shows."""
+    """Check one given case of any sizes, for `grader check --case`."""
     if failures := session.rules.violations(task):
         return PartEvidence(case.dtype, "case", Status.policy_violation, failures=failures)
     space = replace(any_space(session, task, case.dtype), seed=case.seed)
@@ -70,10 +70,9 @@ def check_case(session: Session, task: Task, case: Case) -> PartEvidence:
 
 
 def check_memory(session: Session, task: Task, on_step: Progress = unwatched) -> MemoryEvidence:
-    """How a task with a `memory` block uses memory, as far as it is observed on a CPU.
+    """How a task with a `memory` block uses memory, as observed on a CPU.
 
-    It says something of a task that is right only; whether it is, another process may still be
-    finding out.
+    The evidence is meaningful only for a right task. Another process may still be checking that.
     """
     on_step(Step.at(task, "memory"))
     evidence = _memory(session, task)
@@ -82,13 +81,13 @@ def check_memory(session: Session, task: Task, on_step: Progress = unwatched) ->
 
 
 def any_space(session: Session, task: Task, dtype: str) -> Space:
-    """The cases of the exercise's first size class, where any will do."""
+    """The cases of the exercise's first size class, for use where the class doesn't matter."""
     size_class = next(iter(task.exercise.sizes))
     return Space(task.exercise, task.variant, dtype, size_class, session.seed)
 
 
 def _memory(session: Session, task: Task) -> MemoryEvidence:
-    """What the accesses of one call show of a task's use of memory."""
+    """A task's use of memory, by the accesses of one call."""
     if failures := session.rules.violations(task):
         return MemoryEvidence(Status.policy_violation, failures[0].what)
     in_cuda = task.variant.language == "cuda"
@@ -111,7 +110,7 @@ def _memory(session: Session, task: Task) -> MemoryEvidence:
 
 @dataclass(frozen=True)
 class TaskCheck:
-    """One task being checked."""
+    """The check of one task."""
 
     session: Session
     task: Task
@@ -126,7 +125,7 @@ class TaskCheck:
         pending = None
         for dtype, size_class in names:
             parts.append(self.part(self._space(dtype, size_class)))
-            # Before the last part's is waited for: should that have to run again, it is alone.
+            # Started before the last part's result is awaited: a rerun of that then runs alone.
             following = self._compile_in_background()
             if pending:
                 parts[-2] = self._with_compiled(parts[-2], pending)
@@ -138,11 +137,11 @@ class TaskCheck:
     def by_each_runner(
         self, name: tuple[str, str], observe: Callable[[Runner, bool], PartEvidence]
     ) -> PartEvidence:
-        """What `observe` finds by plan and then on the GPU, where there is one.
+        """The evidence of `observe` by plan and then on the GPU, where there is one.
 
-        The first fault is the verdict; what one can't decide, the other may. `observe` gets a
-        runner, and whether the part was right with another one. Trouble of the grader's own becomes
-        grader_error and costs no points.
+        The first fault is the verdict; a part that one runner can't decide, the other may.
+        `observe` gets a runner, and whether the part was right with another one. An error of the
+        grader becomes grader_error and costs no points.
         """
         if reason := self.session.runners.why_none(self.task.variant):
             return PartEvidence(*name, Status.not_measured, reason=reason)
@@ -168,7 +167,7 @@ class TaskCheck:
         )
 
     def part(self, space: Space) -> PartEvidence:
-        """One part: edge cases, drawn ones, and what is behind a failure."""
+        """Run a part's edge cases and drawn ones, and diagnose a failure."""
         step = Step.at(self.task, f"{space.dtype} {space.size_class}")
         self.on_step(step)
         timed_out = self.session.timed_out_parts
@@ -198,10 +197,10 @@ class TaskCheck:
         return part
 
     def _chosen(self, space: Space) -> list[Case] | None:
-        """The cases of a part that was right by plan to be run on the GPU; None: all there are.
+        """The cases to run on the GPU of a part that is right by plan; None: all cases.
 
-        For Triton, that is each case that was the first with its set of constants, dtypes and
-        options, and a few at the edges.
+        For Triton, each case that was the first with its set of constants, dtypes and options, and
+        a few edge cases.
         """
         planned = self.session.runners.opened(self.task)
         if planned is None:
@@ -210,20 +209,20 @@ class TaskCheck:
         return list(dict.fromkeys([*planned.take_first_met(), *edges]))
 
     def _compile_in_background(self) -> Any:
-        """Start compiling ahead of time what ran, where the kernels are Triton's."""
+        """Start compiling ahead of time what ran, where the kernels are in Triton."""
         runner = self.session.runners.opened(self.task)
         if runner is None or not self.session.effort.compile_ahead:
             return None
         return runner.compile_in_background()
 
     def _with_compiled(self, part: PartEvidence, pending: Any) -> PartEvidence:
-        """The part with what compiling ahead of time adds to it."""
+        """The part with the results of compiling ahead of time."""
         runner = self.session.runners.planned(self.task)
         compiled = runner.compiled(pending)
         if compiled is None and part.status is Status.passed:
             again = runner.compile_in_background()
             compiled = runner.compiled(again) if again else None
-            if compiled is None:  # as it would on a GPU, where it compiles in the same process
+            if compiled is None:  # on a GPU, the compiler runs in the kernel's process and kills it
                 died = Verdict(Status.compile_error, DIED_COMPILING)
                 compiled = Compiled(CaseResult(None, died))
         if compiled is None:
@@ -237,7 +236,7 @@ class TaskCheck:
         return replace(part, status=failure.status, failures=(failure,))
 
     def _with_folder_named(self, part: PartEvidence) -> PartEvidence:
-        """A part that failed, with a hint where an import misses a folder beside the file."""
+        """A failed part, with a hint where an import needs a folder beside the file."""
         failures = []
         for failure in part.failures:
             name = submitted.missing_folder(self.session.submission, failure.what)

@@ -1,7 +1,7 @@
 """Diagnosis of a failing kernel: the condition under which it fails, and a hint at the mistake.
 
-A condition is proposed only if it separates all cases that were run so far. It is then tested on
-further cases, on both sides of it and next to the boundary, and dropped where one contradicts.
+A condition is proposed only if it separates all failing cases run so far from the passing ones. It
+is then tested on more cases, on both sides and next to the boundary. A contradiction drops it.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ MAX_PROBES_IN_ALL = 48
 
 @dataclass(frozen=True)
 class Condition:
-    """A property of cases: those that have it fail, those that haven't pass.
+    """A property of cases: those that have it fail, the others pass.
 
     Sizes, layouts, data and scalars are written as in a case's text.
     """
 
     text: str  # "cols > 1024", "x.layout=row_padded", "data=large"; "" for kind always
-    complement: str  # "cols <= 1024"; "" where the best to say is "every other case"
+    complement: str  # "cols <= 1024"; "" stands for "every other case"
     holds: Callable[[Case], bool]
     kind: str  # above, below, odd_size, not_multiple, layout, data, scalar, always
-    subject: str = ""  # the size or argument it speaks of
+    subject: str = ""  # the size or argument
     value: int | float | str = ""
 
 
@@ -40,7 +40,7 @@ class Separation:
     condition: Condition
     failing: int  # cases on each side
     passing: int
-    dtype: str = ""  # of all of them, where the variant has other dtypes as well
+    dtype: str = ""  # of all cases, where the variant has other dtypes as well
 
     @property
     def sentence(self) -> str:
@@ -59,10 +59,11 @@ class Separation:
 def separate(
     space: Space, smallest: Case, outcomes: dict[Case, bool], fails: Callable[[Case], bool | None]
 ) -> Separation | None:
-    """The simplest condition that tells failing cases from passing ones, or None.
+    """The simplest condition that separates failing from passing cases, or None.
 
-    `outcomes` maps each case seen to whether it failed and is added to; `fails` runs a case,
-    and answers None when there is no time for more. It is called at most MAX_PROBES_IN_ALL times.
+    `outcomes` maps each case that was run to whether it failed, and is added to. `fails` runs a
+    case, and returns None when there is no time for more. It is called at most MAX_PROBES_IN_ALL
+    times.
     """
     probe = _Prober(outcomes, fails)
     for condition in _candidates(space, smallest, outcomes):
@@ -78,13 +79,13 @@ def separate(
 def hint(
     verdict: Verdict, separation: Separation | None, language: str, shrunk: Case | None = None
 ) -> str:
-    """What to try: a question that points at the likely mistake, or "" where nothing is likely.
+    """A question that points at the likely mistake, or "" where none is likely.
 
-    `shrunk` is the smallest failing case, if plainer ones were tried: where nothing separates, what
-    is left in it of layouts, data and scalars is what matters.
+    `shrunk` is the smallest failing case, if plainer ones were tried. Where no condition separates,
+    its remaining layouts, data and scalars are the ones that matter.
     """
     if verdict.pattern == RAISED:
-        return ""  # the others are about kernels, and none has run
+        return ""  # the other hints are about kernels, and none has run
     conditions: list[Condition | None] = [separation.condition] if separation else []
     if not separation and shrunk is not None:
         conditions = [*_left_in(shrunk)]
@@ -112,7 +113,7 @@ def _candidates(space: Space, smallest: Case, outcomes: dict[Case, bool]) -> Ite
     yield from categorical
     sizes = list(_of_sizes(smallest, outcomes))
     yield from sizes
-    # Padded rows only matter where there is a second row: one of each kind, together.
+    # Padded rows only matter where there is a second row, so both conditions count together.
     for one in categorical:
         passing = {case: failed for case, failed in outcomes.items() if one.holds(case)}
         for other in _of_sizes(smallest, passing):
@@ -165,7 +166,7 @@ def _is_given(scalar: Scalar, value: float | bool) -> Callable[[Case], bool]:
 
 
 def _of_sizes(smallest: Case, outcomes: dict[Case, bool]) -> Iterator[Condition]:
-    """Bounds between the smallest failing case and what passes nearest to it, and remainders."""
+    """Bounds between the smallest failing case and the nearest passing one, and remainders."""
     for name, value in smallest.sizes:
         passing = [case.size(name) for case, failed in outcomes.items() if not failed]
         below = [size for size in passing if size < value]
@@ -201,9 +202,9 @@ def _odd_size(name: str) -> Condition:
 
 
 def _left_in(case: Case) -> Iterator[Condition]:
-    """What a case has of data, layouts and scalars that isn't plain, as conditions.
+    """A case's data, layouts and scalars that aren't plain, as conditions.
 
-    What is switched on comes first: it says more than which numbers were drawn.
+    Flags that are set come first: they are more telling than drawn numbers.
     """
     switches = [each for each in case.scalars if isinstance(each[1], bool)]
     others = [each for each in case.scalars if each not in switches]
@@ -251,14 +252,14 @@ def _both(one: Condition, other: Condition) -> Condition:
 
 @dataclass
 class _Prober:
-    """Runs cases not seen yet, within a budget."""
+    """Runs new cases, within a budget."""
 
     outcomes: dict[Case, bool]
     fails: Callable[[Case], bool | None]
     left: int = MAX_PROBES_IN_ALL
 
     def __call__(self, case: Case) -> bool | None:
-        """Whether the case fails; None when there is no time or budget to find out."""
+        """Whether the case fails; None when there is no time or budget to run it."""
         if case in self.outcomes:
             return self.outcomes[case]
         if self.left <= 0:
@@ -275,11 +276,11 @@ def _agrees(condition: Condition, outcomes: dict[Case, bool]) -> bool:
 
 
 def _confirm(condition: Condition, probes: Iterable[Case], probe: _Prober) -> bool:
-    """Whether the condition also holds on probes chosen to break it."""
+    """Whether the condition also holds on probes that could contradict it."""
     for case in probes:
         failed = probe(case)
         if failed is None:
-            break  # out of time: what was seen so far has to do
+            break  # out of time: the cases so far decide
         if failed != condition.holds(case):
             return False
     failing = sum(probe.outcomes.values())
@@ -289,7 +290,7 @@ def _confirm(condition: Condition, probes: Iterable[Case], probe: _Prober) -> bo
 
 
 def _probes(space: Space, smallest: Case, condition: Condition) -> list[Case]:
-    """Cases of the class next to the boundary and far from it, at most MAX_PROBES."""
+    """Cases of the class near the boundary and far from it, at most MAX_PROBES."""
     plain = replace(smallest, layouts=(), data=space.plain_data, scalars=())
     probes: dict[Case, None] = {}
     if condition.kind in ("above", "below", "not_multiple"):
@@ -347,7 +348,7 @@ def _hint_for_unwritten(verdict: Verdict, condition: Condition | None, language:
     strided = kind == "layout"
     of_data = kind == "data" and verdict.pattern in ("scattered", "one")
     if kind in ("above", "scalar") or of_data:
-        return ""  # the rule for conditions says it better
+        return ""  # covered by the hints for conditions
     if verdict.pattern == "nothing" and kind not in ("not_multiple", "odd_size"):
         if strided:
             return (
@@ -366,7 +367,7 @@ def _hint_for_unwritten(verdict: Verdict, condition: Condition | None, language:
 
 
 def _hint_from_nan(verdict: Verdict, condition: Condition | None, language: str) -> str:
-    """Where the result is infinite, a nan is what comes of an infinity."""
+    """The hint for a nan that arises from an infinity."""
     if verdict.status is Status.wrong_values and " is nan, expected" in verdict.what:
         return "Where the result is infinite, what gives nan: inf - inf, 0 * inf, 0 / 0?"
     return ""

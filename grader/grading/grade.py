@@ -1,4 +1,4 @@
-"""Grading one submission: what `grader grade`, pytest and batch all call."""
+"""Grading of one submission, for `grader grade`, pytest and batch."""
 
 from __future__ import annotations
 
@@ -49,14 +49,13 @@ def grade(
     jobs: int = 1,
     on_step: Progress = unwatched,
 ) -> Evidence:
-    """Everything that can be observed about a submission on this machine.
+    """All evidence about a submission that this machine can observe.
 
     `only` holds names of exercises (`rmsnorm`) or variants (`rmsnorm/triton`). With `jobs`
-    processes, tasks are checked side by side, on all GPUs that there are. What is right is timed as
-    soon as that is known, in this process, on the first of them.
-    Ctrl-C ends it with the evidence of the tasks that were done, marked incomplete. Raises
-    SubmissionError when the folder isn't there, ConfinementError where a sandbox is required and
-    there is none.
+    processes, tasks are checked in parallel, on all GPUs. A right task is timed at once, in this
+    process, on the first GPU. Ctrl-C ends it with the evidence of the finished tasks, marked
+    incomplete. Raises SubmissionError when the folder doesn't exist, ConfinementError where a
+    sandbox is required and none is available.
     """
     started = time.monotonic()
     with Session(submission, exercises, options) as session:
@@ -75,7 +74,7 @@ def grade(
 def _observed(
     session: Session, tasks: Sequence[Task], jobs: int, on_step: Progress
 ) -> tuple[list[VariantEvidence], bool]:
-    """The evidence on each task, and whether nobody interrupted."""
+    """The evidence on each task, and whether it is complete: Ctrl-C interrupts."""
     done: dict[int, VariantEvidence] = {}
     complete = True
     try:
@@ -93,12 +92,12 @@ def _observed(
 
 
 def grade_task(session: Session, task: Task, on_step: Progress = unwatched) -> VariantEvidence:
-    """All that can be observed about one task, in a session that is open."""
+    """Check and time one task in an open session."""
     return measure(session, task, check(session, task, on_step), on_step)
 
 
 def _environment(session: Session) -> dict[str, Any]:
-    """Where it was graded, and how: what the evidence says besides its tasks."""
+    """The evidence's description of the machine, the sandbox and the options."""
     environment = session.environment()
     if session.device == "cuda":
         environment["gpu_memory"] = how_memory_reaches_workers(session.runners.not_shared)
@@ -117,13 +116,13 @@ CASES_ON_A_GPU = (
 
 
 def how_memory_reaches_workers(refused: str) -> str:
-    """How tensors come to kernels on the GPU, for the evidence; `refused` is why not shared."""
+    """How tensors reach kernels on the GPU, for the evidence; `refused` is why not shared."""
     refused = refused or gpu_memory.why_not_shared()
     return f"copied: {refused}" if refused else "shared with workers"
 
 
 def expect_files(submission: Path, exercises: Mapping[str, Exercise]) -> None:
-    """Raise SubmissionError for a folder with no file of any exercise: it must be the wrong one."""
+    """Raise SubmissionError for a folder without a file of any exercise: a wrong folder."""
     names = [v.file for exercise in exercises.values() for v in exercise.variants.values()]
     if submission.is_dir() and not any((submission / name).exists() for name in names):
         oracles = (submission / "oracles.py").exists()
@@ -135,5 +134,5 @@ def expect_files(submission: Path, exercises: Mapping[str, Exercise]) -> None:
 
 
 def _in_utf8(name: str) -> str:
-    """A folder's name as text that can be written, whatever bytes it is made of."""
+    """A folder's name as text; bytes that aren't UTF-8 are replaced."""
     return name.encode("utf-8", "replace").decode()

@@ -5,8 +5,8 @@
     AUTOGRADER/submission/          the student's files
     AUTOGRADER/results/results.json
 
-Started by run_autograder, which has written a results.json that says that grading failed: an
-exception here ends the process, and leaves that to stand.
+run_autograder starts this module, and has already written a results.json that reports a failure. An
+exception here ends the process and leaves that file.
 """
 
 from __future__ import annotations
@@ -52,20 +52,20 @@ WHAT_TO_DO = (
 class Config:
     """The settings in autograder.json, which staff/gradescope/upload.py writes.
 
-    Names are of exercises and variants. `seed` is for what is hidden alone: a failing case that a
-    student sees tells the seed it was drawn with. `seconds` of wall time, from the start.
+    Names are of exercises and variants. `seed` is only for hidden variants, since a failing case
+    that a student sees reveals its seed. `seconds` are wall time from the start.
     """
 
     seconds: float
     hidden: tuple[str, ...] = ()
-    visibility: Visibility = "after_published"  # of what is hidden
+    visibility: Visibility = "after_published"  # of hidden variants
     seed: int | None = None
     lifted: tuple[str, ...] = ()
     effort: Mapping[str, Any] = field(default_factory=dict)  # fields of Effort
-    order: tuple[str, ...] = ()  # of exercises, where a class has its own
+    order: tuple[str, ...] = ()  # of exercises, where the class has its own
 
     def to_json(self) -> str:
-        """The text of the file; the same for the same values."""
+        """The text of the file; equal for equal values."""
         return json.dumps(vars(self), indent=1, sort_keys=True) + "\n"
 
     @classmethod
@@ -76,19 +76,19 @@ class Config:
         return cls(**(data | lists))
 
     def is_hidden(self, exercise: str, variant: str) -> bool:
-        """Whether students see nothing of a variant yet."""
+        """Whether students can't see a variant's result yet."""
         return exercise in self.hidden or f"{exercise}/{variant}" in self.hidden
 
 
 def main() -> None:
-    """Grade AUTOGRADER/submission and write the results. Raises whatever goes wrong."""
+    """Grade AUTOGRADER/submission and write the results. Raises any exception of that."""
     root = Path(os.environ.get("AUTOGRADER", "/autograder"))
     config_path = root / "source" / CONFIG
     config = Config.read(config_path)
     exercises = in_order(load_all(), config.order)
     confined = confinement.choose(None, machine.device()).is_enough
     if not confined:
-        # Nothing holds the submission: what it must not know is gone before it runs.
+        # No sandbox contains the submission: secrets are deleted before it runs.
         config = replace(config, seed=None)
         config_path.write_text(config.to_json(), encoding="utf-8")
     with _as_assignment(folder_in(root / "submission", exercises)) as folder:
@@ -101,7 +101,7 @@ def main() -> None:
 
 @contextmanager
 def _as_assignment(folder: Path) -> Iterator[Path]:
-    """The folder under its usual name, so that a line that repeats a failure fits a student's."""
+    """The folder under its usual name, so that a reproduce line works on a student's machine."""
     before = Path.cwd()
     with tempfile.TemporaryDirectory() as temporary:
         Path(temporary, STUDENTS_FOLDER).symlink_to(folder.resolve())
@@ -135,8 +135,8 @@ def run(
     if not observed.complete:
         notes.append(NO_TIME)
         if not results["tests"]:
-            del results["score"]  # 0 of nothing
-        # The second hides the total, which isn't what the submission is worth.
+            del results["score"]  # which would be 0 of 0
+        # The hidden test hides the total, too: it isn't what the submission is worth.
         results["tests"] += [
             _remark("Not everything was graded", NO_TIME, "visible"),
             _remark("For the course staff", f"{NO_TIME} {WHAT_TO_DO}", "hidden"),
@@ -161,7 +161,7 @@ def _graded(
 ) -> Evidence:
     def on_step(step: Step) -> None:
         if time.monotonic() > deadline:
-            raise KeyboardInterrupt  # as Ctrl-C does: what was seen so far is kept
+            raise KeyboardInterrupt  # as Ctrl-C does, which keeps the evidence so far
 
     return grade(
         folder,
@@ -177,7 +177,7 @@ def _graded(
 
 
 def together(parts: Sequence[Evidence]) -> Evidence:
-    """Evidence of different variants of one submission, as one; its seed is the first's."""
+    """Evidence of different variants of one submission, merged; the seed is the first's."""
     return replace(
         parts[0],
         variants=tuple(variant for part in parts for variant in part.variants),
@@ -187,7 +187,7 @@ def together(parts: Sequence[Evidence]) -> Evidence:
 
 
 def folder_in(submission: Path, exercises: Mapping[str, Exercise]) -> Path:
-    """The folder with the submission's files: itself, or the one folder in it that has any."""
+    """The folder with the submission's files: itself, or its one subfolder that has any."""
     names = {v.file for exercise in exercises.values() for v in exercise.variants.values()}
     if any((submission / name).is_file() for name in names):
         return submission

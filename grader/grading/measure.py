@@ -1,7 +1,7 @@
-"""The exclusive phase of a grade: how fast is a task that is right?
+"""The exclusive phase of a grade: the speed of a right task.
 
-One task at a time is timed on each GPU, under the GPU's exclusive lock: nobody checks or times
-anything else there meanwhile.
+Each GPU times one task at a time, under its exclusive lock: nothing else is checked or timed there
+meanwhile.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ def measure(
     on_step: Progress = unwatched,
     documents: Documents | None = None,
 ) -> VariantEvidence:
-    """The evidence of `check`, with the task's speed where it is to be timed.
+    """The evidence of `check` with the task's speed added, where it is to be timed.
 
-    `documents` are the plans to be timed, where another process has made them already.
+    `documents` are the plans to be timed, if another process has made them already.
     """
     if task.variant.performance is not None:
         on_step(Step.at(task, "timing"))
@@ -36,7 +36,7 @@ def measure(
 
 
 def is_timed(task: Task, evidence: VariantEvidence) -> bool:
-    """Whether a task's speed is to be measured, and known to be worth it: it is right."""
+    """Whether a task's speed is to be measured: it is right, and its spec has thresholds."""
     return task.variant.performance is not None and evidence.correctness is Status.passed
 
 

@@ -1,12 +1,12 @@
-"""Which runs of a variant are measured for its use of memory, and what they say together.
+"""The runs that measure a variant's use of memory, and their joint evidence.
 
-    the spec's case     with every launch, and again without those that change nothing of the result
-    a size beside it    drawn by the grader's seed, of the same divisibility: it has to hold the
-                        bounds too, so that nothing is won by knowing the spec's case
-    configurations      of a tuned kernel: a GPU's clock may choose any of them that it has room for
-    a large case        by its plan alone: how much the entry allocates
+    the spec's case     with every launch, and again without those that the result doesn't need
+    a size near it      drawn by the grader's seed, of the same divisibility, with the same bounds:
+                        so knowing the spec's case is no advantage
+    configurations      of a tuned kernel: a GPU may choose any of them that fits
+    a large case        by its plan alone: the bytes that the entry allocates
 
-The runs of a language are made by `TritonRuns` and `NativeRuns`; `measure` is the same for both.
+`TritonRuns` and `NativeRuns` run the cases of a language; `measure` is common to both.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ from grader.status import Status
 from grader.worker.protocol import Argument
 
 MEBIBYTE = 1 << 20
-MOST_CONFIGURATIONS = 32  # that are measured
-_KEPT = 4  # further runs that evidence keeps, but the one at other sizes
+MOST_CONFIGURATIONS = 32  # measured of one kernel
+_KEPT = 4  # further runs in the evidence, besides the one at other sizes
 BESIDE = "a size drawn beside the case"
 
 
@@ -49,7 +49,7 @@ _Runner = TypeVar("_Runner", bound=PlannedTritonRunner | PlannedNativeRunner)
 
 
 class Runs(ABC, Generic[_Runner]):
-    """Runs of one variant in which accesses are counted."""
+    """Runs of one variant with counted accesses."""
 
     def __init__(self, task: Task, runner: _Runner) -> None:
         self.task = task
@@ -57,7 +57,7 @@ class Runs(ABC, Generic[_Runner]):
 
     @property
     def plan(self) -> Plan:
-        """The plan of the last run, of which there is one where that passed."""
+        """The plan of the last run, which must have passed."""
         assert self._runner.plan is not None
         return self._runner.plan
 
@@ -65,23 +65,23 @@ class Runs(ABC, Generic[_Runner]):
     def evidence(
         self, case: Case, without: Collection[int] = (), configuration: int | None = None
     ) -> MemoryEvidence:
-        """What a run shows; launches at the places `without` of the plan are left out."""
+        """Run a case; launches at the places `without` of the plan are left out."""
 
     def is_right_without(self, case: Case, places: Collection[int]) -> bool:
-        """Whether the last plan's result is right if some of its launches are left out."""
+        """Whether the last plan's result is right without some of its launches."""
         return self._runner.is_right_without(case, places)
 
     def plan_of(self, case: Case) -> Plan | CaseResult:
-        """The plan of a case of any size, or why there is none; nothing is run."""
+        """The plan of a case of any size, or why there is none; nothing runs."""
         return self._runner.plans.planned(case, _arguments(self.task, case))
 
     def standing(self) -> Collection[int]:
-        """The last plan's configurations that a GPU may choose, by number, as far as is known."""
+        """The numbers of the last plan's configurations that a GPU may choose, as far as known."""
         return ()
 
 
 class TritonRuns(Runs[PlannedTritonRunner]):
-    """Runs of Triton kernels in the executor of TTIR. `lines` are those of the source."""
+    """Runs of Triton kernels in the TTIR executor. `lines` are those of the source."""
 
     def __init__(
         self,
@@ -95,10 +95,9 @@ class TritonRuns(Runs[PlannedTritonRunner]):
     def evidence(
         self, case: Case, without: Collection[int] = (), configuration: int | None = None
     ) -> MemoryEvidence:
-        """What a run shows, and one at larger sizes where the spec bounds what grows.
+        """Run a case, and one at larger sizes where the spec bounds growth.
 
-        What costs points is shown by a configuration that the compilers have room for, or
-        `standing` lacks it from then on.
+        A fault counts only if its configuration fits the GPU; else `standing` drops it.
         """
         observed = self._evidence(case, without, configuration)
         for _ in range(configurations.MAX_TRIED):
@@ -113,7 +112,7 @@ class TritonRuns(Runs[PlannedTritonRunner]):
         return observed
 
     def standing(self) -> Collection[int]:
-        """The last plan's configurations that a GPU may choose, by number, as far as is known."""
+        """The numbers of the last plan's configurations that a GPU may choose, as far as known."""
         return () if self.plan is None else self._runner.tuning.standing(self.plan)
 
     def _evidence(
@@ -137,7 +136,7 @@ class TritonRuns(Runs[PlannedTritonRunner]):
     def _grown(
         self, larger: Case, leaves_out: bool, configuration: int | None
     ) -> triton_report.Report | CaseResult:
-        """A run at larger sizes, without what is needless there if that is to be left out."""
+        """A run at larger sizes; `leaves_out` skips the launches that its result doesn't need."""
         report = self._runner.measure(larger, 0, (), configuration)
         if not leaves_out or isinstance(report, CaseResult):
             return report
@@ -151,7 +150,7 @@ class NativeRuns(Runs[PlannedNativeRunner]):
     def evidence(
         self, case: Case, without: Collection[int] = (), configuration: int | None = None
     ) -> MemoryEvidence:
-        """What a run shows; nothing in CUDA C++ has configurations."""
+        """Run a case; CUDA C++ has no configurations."""
         report = self._runner.measure(case, without)
         if isinstance(report, CaseResult):
             return _failed(report, case)
@@ -160,12 +159,12 @@ class NativeRuns(Runs[PlannedNativeRunner]):
 
 
 def case_of(task: Task, seed: int) -> Case:
-    """The case that the spec names for a task's use of memory."""
+    """The spec's case for a task's use of memory."""
     return fixed_case(task.exercise, task.variant, _block(task).case, seed)
 
 
 def measure(runs: TritonRuns | NativeRuns, seed: int) -> MemoryEvidence:
-    """How a variant uses memory in all the runs that count."""
+    """The evidence of a variant's use of memory, from all runs that count."""
     case = case_of(runs.task, seed)
     first, without = _contributing(runs, case)
     if first.status is not Status.passed:
@@ -190,9 +189,9 @@ def measure(runs: TritonRuns | NativeRuns, seed: int) -> MemoryEvidence:
 def _with_most_memory(
     runs: TritonRuns | NativeRuns, evidence: MemoryEvidence, seed: int
 ) -> MemoryEvidence:
-    """Whether the entry allocates no more than the spec leaves it for a large case.
+    """The evidence, failed if the entry allocates more than the spec allows for a large case.
 
-    Nothing runs for that: the plan says what is allocated.
+    Nothing runs: the plan lists the allocations.
     """
     block = _block(runs.task).memory_pressure
     if block is None or evidence.status is not Status.passed:
@@ -217,7 +216,7 @@ def _with_most_memory(
 
 
 def most_allocated(planned: Plan) -> int:
-    """Bytes that host code has on the device at a time, in the calls one after the other."""
+    """The most bytes that host code has on the device at a time, over the plan's calls."""
     here = most = 0
     for step in (each for call in planned.calls for each in call):
         if isinstance(step, Alloc | Free):
@@ -231,7 +230,7 @@ def most_allocated(planned: Plan) -> int:
 def _contributing(
     runs: TritonRuns | NativeRuns, case: Case
 ) -> tuple[MemoryEvidence, frozenset[int]]:
-    """What a run shows without the launches that the result doesn't need, and their places."""
+    """The evidence without the launches that the result doesn't need, and their places."""
     evidence = runs.evidence(case)
     if evidence.status is not Status.passed:
         return evidence, frozenset()
@@ -246,7 +245,7 @@ def _contributing(
 def _joined(
     first: MemoryEvidence, further: Sequence[MemoryEvidence], variant: Variant, note: str
 ) -> MemoryEvidence:
-    """One evidence of all runs. One that failed decides; of the others the worst are kept."""
+    """One evidence of all runs: a failed run's, or else the worst ones'."""
     failed = next((each for each in further if each.status is not Status.passed), None)
     if failed is not None:
         return replace(first, status=failed.status, reason=f"with {failed.run}: {failed.reason}")
@@ -262,7 +261,7 @@ def _joined(
 
 
 def _of_configurations(count: int, measured: int, passed_over: int) -> str:
-    """How many of a tuned kernel's configurations were measured; "" where nothing is tuned."""
+    """How many configurations of a tuned kernel were measured; "" where nothing is tuned."""
     left_out = f", {passed_over} don't compile for the GPU" if passed_over else ""
     note = f"Of {count} configurations {measured} were measured{left_out}; the worst counts."
     return note if count else ""
@@ -270,12 +269,12 @@ def _of_configurations(count: int, measured: int, passed_over: int) -> str:
 
 def _block(task: Task) -> Memory:
     """The bounds that a task's spec has on its use of memory."""
-    assert task.variant.memory is not None  # others are not asked for it
+    assert task.variant.memory is not None  # only such tasks are measured
     return task.variant.memory
 
 
 def _arguments(task: Task, case: Case) -> list[Argument]:
-    """What an entry is given for a case, as a planner is told."""
+    """An entry's arguments for a case, as a planner gets them."""
     blank = inputs.blank(task.exercise, task.variant, case)
     return blank.arguments(described(blank.slots))
 

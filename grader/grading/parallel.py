@@ -1,7 +1,6 @@
-"""One submission's tasks checked in processes side by side; what will be timed is planned there.
+"""One submission's tasks checked in parallel processes, which also plan what will be timed.
 
-What a process observes comes back to the one that grades. A process that is lost costs the task it
-worked on, not the others.
+Evidence is returned to the grading process. A lost process costs only the task it worked on.
 """
 
 from __future__ import annotations
@@ -27,9 +26,9 @@ LOST = "the grader's own process was killed, twice: for want of memory?"
 
 @dataclass(frozen=True)
 class Share:
-    """Some of the work: all there is to check of the tasks at `indices`, one after the other.
+    """Some of the checks: all of the tasks at `indices`, one after the other.
 
-    Or, of a single one, a few of its parts, its use of memory, or its plans for the clock.
+    Or, for a single task, some of its parts, its use of memory, or its plans for the clock.
     """
 
     indices: tuple[int, ...]
@@ -39,17 +38,17 @@ class Share:
 
     @property
     def is_all(self) -> bool:
-        """Whether there is no more to check of the tasks than this."""
+        """Whether the share has all checks of its tasks."""
         return not (self.parts or self.counts or self.plans)
 
     def pieces(self) -> Iterator[Share]:
-        """What is to be done where the process is lost: each task alone, for one did it."""
+        """The shares to retry after a lost process: each task alone, as one of them caused it."""
         return (replace(self, indices=(index,)) for index in self.indices)
 
 
 @dataclass(frozen=True)
 class Checked:
-    """What was observed of a task, and its plans for the clock: see plan_files.plans_to_time."""
+    """The evidence on a task, and its plans for the clock: see plan_files.plans_to_time."""
 
     evidence: VariantEvidence
     plans: bytes = b""
@@ -57,7 +56,7 @@ class Checked:
 
 @dataclass(frozen=True)
 class Work:
-    """What a process of a pool is given: tasks of a submission, and what to observe of them."""
+    """A pool process's assignment: tasks of a submission, and what to observe of them."""
 
     submission: Path
     files: Mapping[str, bytes | str]
@@ -77,7 +76,7 @@ class Work:
         return _opened[0]
 
 
-_opened: list[Session] = []  # in a process of a pool, which works for one grading: its session
+_opened: list[Session] = []  # a pool process's session; the process serves one grading
 
 
 # --- checked --------------------------------------------------------------------------------------
@@ -86,9 +85,9 @@ _opened: list[Session] = []  # in a process of a pool, which works for one gradi
 def checked_side_by_side(
     session: Session, tasks: Sequence[Task], jobs: int, on_step: Progress
 ) -> Iterator[tuple[int, Checked]]:
-    """What `check` observes of each task, by its place in `tasks`, as they come.
+    """The evidence of `check` on each task, by its place in `tasks`, as it arrives.
 
-    Exercises worth most, which take longest, come first, so that none of them is left for last.
+    Exercises worth most take longest, so they come first.
     """
     shares = shared_out(tasks, session.device)
     with process_pool.Pool(min(jobs, len(shares))) as processes:
@@ -102,7 +101,7 @@ def checked_by(
     tasks: Sequence[Task],
     shares: Sequence[Share],
 ) -> Iterator[tuple[int, Checked]]:
-    """What was observed of each task, once an executor has done all the shares of it."""
+    """The evidence of each task, once an executor has finished all its shares."""
     work = _work(session)
     left = Counter(index for share in shares for index in share.indices)
     observed: dict[int, list[Checked]] = defaultdict(list)
@@ -126,7 +125,7 @@ def checked_by(
 
 
 def check_share(work: Work) -> list[Checked]:
-    """In a process of a pool: what a share shows of each of its tasks."""
+    """Check a share of the tasks; runs in a pool process."""
     session = work.session()
     if work.share.is_all:
         return [Checked(check(session, task, process_pool.tell)) for task in work.tasks]
@@ -135,7 +134,7 @@ def check_share(work: Work) -> list[Checked]:
     if evidence.not_attempted:
         return [Checked(evidence)]
     process_pool.tell(Step.at(task))
-    # What is counted or planned may turn out to be wrong: another process finds that out.
+    # Another process checks whether the task is right.
     if work.share.plans:
         return [Checked(evidence, plan_files.plans_to_time(session, task, process_pool.tell))]
     if work.share.counts:
@@ -146,13 +145,13 @@ def check_share(work: Work) -> list[Checked]:
 
 
 def _work(session: Session) -> Work:
-    """What all work on a session's submission has in common, in other processes."""
+    """The common part of all work on a session's submission."""
     files = session.files.of(session.exercises.values())
     return Work(session.submission, files, session.exercises, session.options, ())
 
 
 def _joined(task: Task, observed: Sequence[Checked]) -> Checked:
-    """What the shares of a task show together; of one that is wrong, the rest is forgotten."""
+    """A task's evidence from that of its shares; of a wrong task, memory and plans are dropped."""
     every = [each.evidence for each in observed]
     parts = {(part.dtype, part.size_class): part for each in every for part in each.parts}
     ordered = tuple(parts[name] for name in task.parts if name in parts)
@@ -165,9 +164,9 @@ def _joined(task: Task, observed: Sequence[Checked]) -> Checked:
 
 
 def _lost(session: Session, task: Task, share: Share) -> VariantEvidence:
-    """In place of what a process would have observed that was lost twice."""
+    """The evidence in place of a share whose process was lost twice."""
     evidence = session.blank_evidence(task)
-    if share.plans:  # whoever times it plans it
+    if share.plans:  # the task is planned again before it is timed
         return evidence
     if share.counts:
         return replace(evidence, memory=MemoryEvidence(Status.grader_error, LOST))
@@ -177,14 +176,13 @@ def _lost(session: Session, task: Task, share: Share) -> VariantEvidence:
 
 
 def shared_out(tasks: Sequence[Task], device: str | None) -> list[Share]:
-    """How the work on the tasks is shared out, in the order in which it is to begin.
+    """The shares of the tasks' checks, in the order in which they are to begin.
 
-    Without a GPU each task is one process's work. On one, where checking is compiling, the dtypes
-    of a task in Triton are checked side by side, each in all size classes: these have most of their
-    compiled kernels in common. What will be timed is planned and compiled meanwhile, and accesses
-    are counted: that takes idle cores, and of a task that turns out to be wrong it is forgotten.
-    The tasks in one file of CUDA C++ are one process's work: whoever gets one of them compiles it
-    for all. What is timed comes first, since nothing is timed twice at a time.
+    Without a GPU, each task is one share. On a GPU, compiling takes most of the time. So each dtype
+    of a Triton task is a share, since its size classes have most compiled kernels in common.
+    Planning what will be timed is another, and so is counting accesses, which needs no GPU. All
+    tasks in one CUDA C++ file are one share, so that it is compiled once. Tasks that will be timed
+    come first, since they are timed one at a time.
     """
     by_worth = _by_worth(tasks)
     if device != locks.ON_GPU:
@@ -209,6 +207,6 @@ def _shares_of_triton(index: int, task: Task) -> list[Share]:
 
 
 def _by_worth(tasks: Sequence[Task]) -> list[int]:
-    """Their places: exercises worth most first, and in each the variants worth most."""
+    """The tasks' places, by the worth of the exercise and then of the variant, highest first."""
     worth = [(task.exercise.max_points, task.variant.max_points) for task in tasks]
     return sorted(range(len(tasks)), key=worth.__getitem__, reverse=True)

@@ -1,10 +1,10 @@
-"""Plans made on one machine and run on another: their file is made and evaluated here.
+"""Plans made on one machine and run on another: makes and evaluates their file.
 
-    make(session, submission, tasks)   where the submission is; no GPU is needed
-    run(bundle, exercises)             where the GPU is; the submission isn't needed
+    make(session, submission, tasks)   where the submission is; needs no GPU
+    run(bundle, exercises)             where the GPU is; needs no submission
 
-The GPU runs some cases of each part, and times. What needs no GPU (all cases, by plan; the use of
-memory) is checked by `grader grade` on the first machine.
+The GPU runs some cases of each part, and times. All cases by plan, and the use of memory, are
+checked by `grader grade` on the first machine.
 """
 
 from __future__ import annotations
@@ -53,16 +53,16 @@ from grader.status import Status
 from grader.timing.buffer_sets import Layout
 from grader.timing.contenders import FromPlans
 from grader.timing.failures import TimingFailed
-from grader.timing.measure import cases_of
+from grader.timing.timed_variant import cases_of
 from grader.worker.protocol import Argument
 
-EDGES = 2  # cases of a part that always go along
-MOST_CASES = 8  # of a part: those, and the first with a set of constants, dtypes and options
+EDGES = 2  # cases of a part that are always included
+MOST_CASES = 8  # of a part: edges, and the first ones with a set of constants, dtypes and options
 MOST_PLANNED = 24  # edges of a part that are planned to find those
-ENOUGH_TIMEOUTS = 3  # of a variant's parts, after which no more is planned of it
-MAX_BYTES = 160 << 20  # of all documents: compressed or not, a file of them can be read
+ENOUGH_TIMEOUTS = 3  # of a variant's parts, after which planning it stops
+MAX_BYTES = 160 << 20  # of all documents, compressed or not
 NO_MEMORY = "counted without a GPU, by `grader grade` where the submission is"
-# A failing case is run again; others than those of the file can't be.
+# A failing case is rerun; a new case would need a plan that the file lacks.
 _EFFORT = Effort(shrink_runs=0, probe_seconds=-1.0)
 
 
@@ -75,7 +75,7 @@ def make(
     tasks: Sequence[Task],
     on_step: Progress = unwatched,
 ) -> Bundle:
-    """The plans of some tasks of a session's submission, which is called `submission`."""
+    """The plans of some tasks of a session's submission; `submission` is its name."""
     making = _Making(session, on_step)
     return making.bundle(submission, [making.variant(task, task.parts) for task in tasks])
 
@@ -83,7 +83,7 @@ def make(
 def plan_case(
     session: Session, task: Task, case: Case, arguments: Sequence[Argument]
 ) -> Plan | Failure:
-    """What the entry asks of the device for a case, or why there is no plan; runs no kernel.
+    """An entry's plan for a case, or why there is none; runs no kernel.
 
     Raises SandboxError.
     """
@@ -100,7 +100,7 @@ def plan_case(
 
 
 def plans_to_time(session: Session, task: Task, on_step: Progress = unwatched) -> bytes:
-    """The plans of one task for the clock alone, for another process: see `documents_of`."""
+    """One task's plans to be timed by another process, to be read by `documents_of`."""
     making = _Making(session, on_step)
     planned = making.variant(task, parts=())
     return bundles.to_bytes(making.bundle("", [planned]))
@@ -111,15 +111,15 @@ _Made = TypeVar("_Made", bound=PlannedCase | None)
 
 @dataclass
 class _Making:
-    """The plans of one submission; each document once, by the order in which they were made."""
+    """The plans of one submission; each document once, in the order of their making."""
 
     session: Session
     on_step: Progress
     documents: dict[bytes, int] = field(default_factory=dict)
-    _met: set[str] = field(default_factory=set)  # what the variant's kernels were compiled with
+    _met: set[str] = field(default_factory=set)  # specialisations of the variant's kernels
 
     def bundle(self, submission: str, variants: Sequence[PlannedVariant]) -> Bundle:
-        """The bundle of variants that were planned here."""
+        """The bundle of variants that were planned by this object."""
         return Bundle(
             submission=untrusted.clean(submission)[:400],
             seed=self.session.seed,
@@ -131,7 +131,7 @@ class _Making:
         )
 
     def variant(self, task: Task, parts: Sequence[tuple[str, str]]) -> PlannedVariant:
-        """All that goes along of a task: cases of some parts, and of what is timed."""
+        """A task's plans: cases of some parts, and the cases to time."""
         exercise, variant = task.exercise, task.variant
         evidence = self.session.blank_evidence(task)
         planned: list[PlannedPart] = []
@@ -163,7 +163,7 @@ class _Making:
         )
 
     def _cases(self, task: Task, space: Space) -> Iterator[PlannedCase]:
-        """Cases of a part: two at the edges, and each that is the first with its constants."""
+        """Cases of a part: two edge cases, and each that is the first with its constants."""
         edges = space.edges()
         always = spread(edges, EDGES)
         count = 0
@@ -176,7 +176,7 @@ class _Making:
                 return
 
     def _run(self, task: Task, case: Case, always: bool) -> PlannedCase | None:
-        """A case to be judged; else than `always`, None where its kernels came along before."""
+        """A case to be judged; unless `always`, None where its kernels are included already."""
         plans = self.session.runners.plans_of(task)
         with contextlib.ExitStack() as opened:
             planned = plans.planned(case, *_placed(task, case, opened))
@@ -191,7 +191,7 @@ class _Making:
         return self._kept(case, [made]) if isinstance(made, bytes) else _refused(case, made)
 
     def _timed(self, task: Task, case: Case) -> PlannedCase:
-        """A case for the clock, with each configuration of a tuned kernel."""
+        """A case to be timed, with each configuration of a tuned kernel."""
         plans = FromPlans(self.session.runners.plans_of(task))
         arguments = Layout.of(task.exercise, task.variant, case).arguments(0)
         return self._kept(case, plans.documents(case, arguments))
@@ -199,7 +199,7 @@ class _Making:
     def _guarded(
         self, task: Task, case: Case, make: Callable[[Task, Case], _Made]
     ) -> PlannedCase | _Made:
-        """What `make` makes, or why it doesn't; trouble of the grader's own is told as such."""
+        """The result of `make`, or why it failed; the grader's own errors have their status."""
         try:
             for violation in self.session.rules.violations(task):
                 verdict = Verdict(violation.status, violation.what)
@@ -226,7 +226,7 @@ def _placed(
 ) -> tuple[list[Argument], Sequence[tuple[int, int, bool]]]:
     """A case's arguments as they will lie in an arena, and the memory that a planner may read.
 
-    Only what is in host memory has data here: the entry may read that.
+    Only host memory has data here, since the entry may read that.
     """
     made = inputs.blank(task.exercise, task.variant, case)
     if all(slot.space == "device" for slot in made.slots):
@@ -250,7 +250,7 @@ def _refused(case: Case, why: CaseResult) -> PlannedCase:
 
 @dataclass(frozen=True)
 class FromBundle:
-    """Plans for the clock, taken from a file."""
+    """Plans to be timed, from a file."""
 
     bundle: Bundle
     planned: PlannedVariant
@@ -265,7 +265,7 @@ class FromBundle:
 
 
 def documents_of(data: bytes) -> FromBundle:
-    """The plans for the clock that `plans_to_time` made in another process."""
+    """The plans that `plans_to_time` made in another process."""
     bundle = bundles.from_bytes(data)
     return FromBundle(bundle, bundle.variants[0])
 
@@ -275,7 +275,7 @@ def run(
     exercises: Mapping[str, Exercise],
     on_step: Progress = unwatched,
 ) -> Evidence:
-    """What the GPU of this machine shows of what a bundle holds. Ctrl-C leaves what was done."""
+    """The evidence of running a bundle on this machine's GPU. Ctrl-C keeps finished tasks'."""
     started = time.monotonic()
     done: list[VariantEvidence] = []
     files = {v.file: "planned elsewhere" for e in exercises.values() for v in e.variants.values()}
@@ -300,7 +300,7 @@ def run(
 
 
 def origin(observed: Evidence) -> str:
-    """What the report of a run rests on, and what it leaves to the machine with the submission."""
+    """What the report of a run is based on, and what the submission's machine has to check."""
     run = sum(part.cases_run for variant in observed.variants for part in variant.parts)
     return (
         f"Planned elsewhere: {run} cases were run on this GPU. All cases and the use of memory are "

@@ -1,15 +1,15 @@
-"""A pool of the grader's own processes, which work side by side: on tasks, or on hand-ins.
+"""A pool of the grader's own processes, which work in parallel on tasks or on hand-ins.
 
     with Pool(jobs=2) as pool:
         future = pool.submit(function, *arguments, on_message=on_step)
 
 `function`, its arguments and its result are pickled. The processes are trusted: a submission's code
-runs only in the sandboxes that they start. They are forked by multiprocessing's fork server, which
-has imported the grader and does nothing else, since this process may have threads.
+runs only in the sandboxes that they start. They are forks of multiprocessing's fork server, which
+has imported the grader and runs nothing else, whereas this process may have threads.
 
-Ctrl-C reaches this process only, which then stops the others. They call what was given to `at_end`
-when they are stopped, and when this process is gone, however it ended. A process that is killed
-costs its own task and is replaced.
+Ctrl-C reaches this process only, which then stops the others. Each calls its `at_end` functions
+when it is stopped, and when this process is gone. A killed process costs its own task and is
+replaced.
 """
 
 from __future__ import annotations
@@ -35,25 +35,25 @@ Lost = pebble.ProcessExpired  # a future's exception where its process was kille
 T = TypeVar("T")
 
 MOST_BY_DEFAULT, MOST_BY_DEFAULT_ON_GPU = 4, 16
-CORES_TO_TIME = 2  # for each GPU: of whoever times there, and of the worker that is timed
-GPU_BYTES_EACH = 3 << 30  # a context of its own, its worker's, and the tensors of both
+CORES_TO_TIME = 2  # for each GPU: of the process that times there, and of the worker it times
+GPU_BYTES_EACH = 3 << 30  # a context, its worker's context, and the tensors of both
 PRELOADED = ["grader.grading.preloaded"]
-# The environment of a pool's processes, which are many on a GPU: one queue of work to it each, not
-# eight. Where sixteen start at once, that makes it 0.6 s until each is ready and not 2.2 (H100).
-# Workers have eight: with one, a stream that nobody waits for would be waited for.
+# The environment of a pool's processes: one queue to the GPU each, instead of eight, which starts
+# many processes faster. Workers keep eight: with one, unrelated streams would wait for each other.
 ONE_QUEUE = {"CUDA_DEVICE_MAX_CONNECTIONS": "1"}
-_LONGEST_MESSAGE = 2048  # bytes; a pipe takes as many at once or none, whoever else writes
-_FIRST = 100  # of multiprocessing's own clean-up, which is called from the highest number down
+_LONGEST_MESSAGE = 2048  # bytes, which a pipe with several writers takes atomically
+_FIRST = 100  # priority in multiprocessing's own clean-up, where the highest number runs first
 
-_writer: Connection | None = None  # in a process of the pool, to the one that made it
-_number = 0  # of the task that it works on
+_writer: Connection | None = None  # in a pool process: to the process that made the pool
+_number = 0  # of its current task
 
 
 def default_jobs(gpu_bytes: int = 0, gpus: int = 1) -> int:
-    """As many as there are cores to use, up to four: each needs some 1.5 GB of memory.
+    """The usable cores, at most four: each process needs some 1.5 GB of memory.
 
-    Up to sixteen for each of some `gpus` that have `gpu_bytes`, if they fit there: most of the time
-    is the compiler's, and machines with a GPU have the memory. Some cores stay free for the clock.
+    With `gpus` of `gpu_bytes` each, at most sixteen for each GPU as far as they fit there:
+    compiling takes most of the time, and machines with a GPU have the memory. Some cores are left
+    for timing.
     """
     cores, most = len(os.sched_getaffinity(0)), MOST_BY_DEFAULT
     if gpu_bytes:
@@ -63,25 +63,25 @@ def default_jobs(gpu_bytes: int = 0, gpus: int = 1) -> int:
 
 
 def expect() -> None:
-    """Begin to start the fork server of pools, which imports for seconds."""
+    """Begin to start the fork server of pools, whose imports take seconds."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(PRELOADED)
     forkserver.ensure_running()
 
 
 def unheard(message: Any) -> None:
-    """What gets messages that nobody wants."""
+    """Ignore a message."""
 
 
 class Pool:
-    """A context manager; what hasn't run when it ends is cancelled, what runs is stopped.
+    """A process pool. Its exit cancels what hasn't run and stops what runs.
 
-    The futures of both are done by then: cancelled.
+    All futures are then done, as cancelled.
     """
 
     def __init__(self, jobs: int) -> None:
         """`jobs` processes, started with the first task."""
-        # Unless its parent's end is noticed, a sandbox's processes would come to nobody.
+        # Each process notices its parent's end, so that no sandbox outlives both.
         processes.adopt_orphans()
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload(PRELOADED)
@@ -99,7 +99,7 @@ class Pool:
         return self
 
     def __exit__(self, *_: object) -> None:
-        # Stopped without this, the futures of what runs are broken, or never done.
+        # Otherwise the futures of stopped tasks are broken, or never done.
         for future in tuple(self._unfinished):
             future.cancel()
         self._pool.stop()  # type: ignore[no-untyped-call]  # pebble has no types for it
@@ -115,13 +115,13 @@ class Pool:
         *arguments: Any,
         on_message: Callable[[Any], None] = unheard,
     ) -> Future[T]:
-        """Have a process call `function(*arguments)`; `on_message` gets what it tells meanwhile.
+        """Have a process call `function(*arguments)`; `on_message` gets what it sends by `tell`.
 
         `on_message` is called in another thread. The future's exception is what the function
         raised, or Lost where its process was killed.
         """
         number = next(self._numbers)
-        # It stays: a message may arrive after the result.
+        # The callback stays registered: a message may arrive after the result.
         self._on_message[number] = on_message
         future: Future[T] = self._pool.schedule(_call, (number, function, arguments))
         self._unfinished.add(future)
@@ -137,16 +137,16 @@ class Pool:
 
 
 def tell(message: Any) -> None:
-    """In a process of a pool: tell whoever submitted the task. What is too long is left out."""
+    """Send a message to the submitter of this pool process's task, unless it is too long."""
     data = pickle.dumps((_number, message))
     if _writer is not None and len(data) <= _LONGEST_MESSAGE:
         _writer.send_bytes(data)
 
 
 def at_end(function: Callable[[], None]) -> util.Finalize:
-    """In a process of a pool: have `function` called before it ends, unless it is killed.
+    """Have `function` called before this pool process ends, unless it is killed.
 
-    What is returned has `cancel`, after which it isn't.
+    The result's `cancel` takes that back.
     """
     return util.Finalize(None, function, exitpriority=_FIRST)
 
@@ -159,9 +159,9 @@ def _begin(writer: Connection) -> None:
 
 
 def _follow_our_maker() -> None:
-    """End when the process is gone that made the pool; the fork server, our parent, is not it."""
+    """End when the pool's maker is gone. The parent of this process is the fork server instead."""
     maker = multiprocessing.parent_process()
-    assert maker is not None  # a process of a pool has one
+    assert maker is not None  # in a pool process
     connection.wait([maker.sentinel])
     os.kill(os.getpid(), signal.SIGTERM)
 

@@ -1,8 +1,8 @@
-"""Jobs run side by side by executors; one whose process is lost is tried once more, in pieces.
+"""Jobs run in parallel by executors; a job whose process was lost is retried once, in pieces.
 
 A grade's executor is a pool of this machine's processes, which work on one submission. A class's is
-such a pool, or a cluster's workers, which work on hand-ins. Jobs wait in queues here: each executor
-is given as many as it takes at a time.
+such a pool or a cluster's workers, which work on hand-ins. Jobs wait in queues: an executor gets no
+more than it runs at a time.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from grader.grading import process_pool
 
 TRIES = 2
-POLL_SECONDS = 0.5  # between looks at what is to be stopped, while nothing ends
+POLL_SECONDS = 0.5  # between checks of the stop event
 
 Job = TypeVar("Job")
 Work = TypeVar("Work")
@@ -26,27 +26,27 @@ Work_contra = TypeVar("Work_contra", contravariant=True)
 
 
 class Stopped(Exception):
-    """A person, or the machine, wanted it to end."""
+    """A person or the machine asked for the end."""
 
 
 class Executor(Protocol[Work_contra, Result]):
-    """Where work is done: `concurrent.futures`, as far as it is needed."""
+    """The part of `concurrent.futures.Executor` that is needed here."""
 
     @property
     def width(self) -> int:
-        """Jobs that it is given at a time."""
+        """The most jobs that it takes at a time."""
 
     @property
     def lost(self) -> tuple[type[BaseException], ...]:
-        """A future's exceptions where its process was lost."""
+        """Exceptions of a future whose process was lost."""
 
     def submit(self, work: Work_contra, /) -> Future[Result]:
-        """Have it done."""
+        """Start a job."""
 
 
 @dataclass(frozen=True)
 class InPool(Generic[Work, Result]):
-    """An executor whose processes, of this machine, call `function` with the work."""
+    """An executor of this machine's processes, which call `function` with the work."""
 
     processes: process_pool.Pool
     width: int
@@ -55,28 +55,28 @@ class InPool(Generic[Work, Result]):
     lost: tuple[type[BaseException], ...] = (process_pool.Lost, TimeoutError, BrokenExecutor)
 
     def submit(self, work: Work) -> Future[Result]:
-        """Have a process do it."""
+        """Have a process do the work."""
         return self.processes.submit(self.function, work, on_message=self.on_message)
 
 
 @dataclass(eq=False)
 class Queue(Generic[Job, Work, Result]):
-    """Jobs for one executor, in their order."""
+    """An ordered queue of jobs for one executor."""
 
     executor: Executor[Work, Result]
-    work_of: Callable[[Job], Work]  # called when a job is handed over: the work may be large
+    work_of: Callable[[Job], Work]  # called late, when a job starts: the work may be large
     pieces: Callable[[Job], Iterable[Job]] = lambda job: (job,)  # of a job that was lost
     tries: int = TRIES
     waiting: deque[tuple[Job, int]] = field(default_factory=deque)
 
     def add(self, jobs: Iterable[Job]) -> None:
-        """Let jobs wait behind those that wait already."""
+        """Append jobs."""
         self.waiting.extend((job, self.tries) for job in jobs)
 
 
 @dataclass(frozen=True)
 class Ended(Generic[Job, Work, Result]):
-    """A job that is done, or that was lost as often as it may be."""
+    """A job that is done, or that was lost as often as allowed."""
 
     queue: Queue[Job, Work, Result]
     job: Job
@@ -93,9 +93,9 @@ class Ended(Generic[Job, Work, Result]):
 def run(
     queues: Sequence[Queue[Job, Work, Result]], stop: threading.Event | None = None
 ) -> Iterator[Ended[Job, Work, Result]]:
-    """Run every job of the queues, and those added meanwhile; each comes as it ends.
+    """Run every job of the queues, and those added meanwhile; yields each as it ends.
 
-    Raises Stopped once `stop` is set, after what has ended by then.
+    Raises Stopped once `stop` is set, after yielding the jobs that have ended.
     """
     running: dict[Future[Result], tuple[Ended[Job, Work, Result], int]] = {}
     while running or any(queue.waiting for queue in queues):

@@ -1,8 +1,8 @@
-"""The search for a failing case: edge cases, then drawn ones, then the smallest failure and why.
+"""The search for a failing case: edge cases, then drawn ones, then the smallest failure.
 
-Hypothesis draws cases and no more. Shrinking is done here, for three reasons: a failing edge case
-has to shrink too; a kernel that answers differently each time is `nondeterministic`, and no error
-of hypothesis; the same steps then probe for the condition under which a kernel fails.
+Hypothesis only draws the cases. Shrinking is done here for three reasons: failing edge cases are
+shrunk too; a kernel with varying results is reported as `nondeterministic` and is no error of
+hypothesis; and the same steps find the condition under which a kernel fails.
 """
 
 from __future__ import annotations
@@ -25,42 +25,42 @@ from grader.grading.diagnosis import Separation, hint, separate
 from grader.spec import SizeRule
 from grader.status import Status, worst
 
-RERUNS = 10  # of the smallest failing case: does it fail each time?
+RERUNS = 10  # of the smallest failing case, to detect varying results
 SLOW = frozenset({Status.timed_out, Status.out_of_memory})
-# The same for every case, so one is enough.
+# Statuses that are the same for every case, so one case is enough.
 WHOLE_FILE = frozenset({Status.import_error})
-# Not the kernel's fault. Running another case, or this one again, wouldn't change that.
+# Not the kernel's fault, and the same in another case or another run.
 NOT_DECIDED = frozenset({Status.not_measured, Status.grader_error})
-# Each ends a worker and is run a second time, to tell the causes apart: a few are enough.
+# Each of these ends a worker and is rerun to find its cause: a few are enough.
 COSTLY = frozenset({Status.modified_input, Status.invalid_read})
 ENOUGH_COSTLY = 8
-# One run proves these. Another run may miss them: a stray store of the same bits isn't noticed.
+# One run proves these. Another run may miss them: a stray store of equal bits goes unnoticed.
 PROVEN = frozenset({Status.wrote_out_of_bounds, Status.modified_input})
 CONCLUSIVE = WHOLE_FILE | NOT_DECIDED
 
 
 @dataclass(frozen=True)
 class Effort:
-    """How long to search. Seconds are wall time; they end the search, they never fail a kernel."""
+    """The budget of a search. Seconds are wall time; exceeding them fails no kernel."""
 
     edges: int | None = None  # edge cases at most, spread over all of them; None: all
     drawn: int = 20  # cases that hypothesis draws
-    seconds: float = 25.0  # of edge cases and drawn ones, from the first one's end
-    # The same on a GPU. There the time is the compiler's, which makes a kernel anew for each way in
-    # which sizes and strides divide by 16: a matrix product of any layout has dozens of them.
+    seconds: float = 25.0  # for edge cases and drawn ones, from the end of the first case
+    # For the same on a GPU. Compiling takes the time there: sizes and strides that divide by 16 and
+    # those that don't need kernels of their own, dozens of them for a matrix product of any layout.
     gpu_seconds: float = 4.0
     shrink_seconds: float = 8.0
     shrink_runs: int = 60
     shrink_timeouts: int = 3
     probe_seconds: float = 6.0
     reruns: int = RERUNS  # of the smallest failing case
-    enough: int | None = None  # failing cases, after which no more are looked for; None: never
-    compile_ahead: bool = True  # for the GPU, what ran without one
+    enough: int | None = None  # failing cases, after which the search stops; None: never
+    compile_ahead: bool = True  # for the GPU, of kernels that ran without one
 
 
 @dataclass
 class _Search:
-    """The search in one part: what its cases have shown so far."""
+    """The state of the search in one part."""
 
     space: Space
     runner: Runner
@@ -70,7 +70,7 @@ class _Search:
     timeouts: int = 0
 
     def run(self, case: Case) -> CaseResult:
-        """Run a case that wasn't run yet, and keep what it showed."""
+        """Run a new case and keep its result."""
         if case in self.results:
             return self.results[case]
         result = self.runner.run(case)
@@ -84,17 +84,17 @@ class _Search:
         return result
 
     def expect(self, cases: Sequence[Case]) -> None:
-        """Tell the runner which cases are run next, in order."""
+        """Announce to the runner the next cases, in order."""
         self.runner.expect([each for each in dict.fromkeys(cases) if each not in self.results])
 
     @property
     def seconds(self) -> float:
-        """How long to search for a failure."""
+        """The time limit of the search for a failure."""
         return self.effort.gpu_seconds if self.runner.on_gpu else self.effort.seconds
 
     @property
     def failed(self) -> int:
-        """Cases that did not pass."""
+        """Number of cases that did not pass."""
         return sum(not result.verdict.passed for result in self.results.values())
 
 
@@ -108,8 +108,7 @@ def search_part(
 ) -> PartEvidence:
     """Search one dtype and size class of a variant for failing cases, and explain them.
 
-    `on_case` is called after each case of the search, for progress. `chosen` are cases to run in
-    place of the space's edges and of drawn ones.
+    `on_case` is called after each case, for progress. `chosen` replaces edge cases and drawn ones.
     """
     started = time.monotonic()
     search = _Search(space, runner, effort or Effort())
@@ -134,7 +133,7 @@ def search_part(
 
 
 def one_case(space: Space, runner: Runner, case: Case, submission: str = "") -> PartEvidence:
-    """One given case: run, run again if it fails, and compiled ahead of time."""
+    """Run a given case, rerun it if it fails, and compile it ahead of time."""
     started = time.monotonic()
     search = _Search(space, runner, Effort())
     result = search.run(case)
@@ -163,18 +162,18 @@ def one_case(space: Space, runner: Runner, case: Case, submission: str = "") -> 
 
 
 def _printed(results: Iterable[CaseResult]) -> Printed | None:
-    """What kernels printed in the first of some cases in which they did."""
+    """The kernels' printed output in the first case that has any."""
     printing = (each for each in results if each.printed)
     return next((Printed(str(each.case), each.printed) for each in printing), None)
 
 
 def _notes(results: Iterable[CaseResult]) -> tuple[str, ...]:
-    """What the grader says of the launcher in some cases, each once."""
+    """The grader's distinct notes on the launcher."""
     return tuple(dict.fromkeys(note for each in results for note in each.notes))
 
 
 def failure_of_compile(space: Space, result: CaseResult, submission: str = "") -> Failure:
-    """What the compiler refused, as a Failure of the part whose case ran it first."""
+    """A refusal by the compiler, as a Failure of the part whose case ran the kernel first."""
     case = result.case or space.edges()[0]
     return Failure(
         status=result.status,
@@ -192,7 +191,7 @@ def failure_of_compile(space: Space, result: CaseResult, submission: str = "") -
 
 
 def _look(search: _Search, on_case: Callable[[], None], chosen: Sequence[Case] | None) -> str:
-    """Run the chosen cases, or edge cases and drawn ones; the reason for stopping early, or ""."""
+    """Run the chosen cases, or edge cases and drawn ones; why it stopped early, or ""."""
     deadline = math.inf
     costly = 0
     edges = spread(search.space.edges(), search.effort.edges) if chosen is None else chosen
@@ -202,7 +201,7 @@ def _look(search: _Search, on_case: Callable[[], None], chosen: Sequence[Case] |
             return _out_of_time(search)
         result = search.run(case)
         on_case()
-        # The first one pays for a worker's start, which on a GPU may take longer than a search.
+        # The first case includes a worker's start, which may take longer than a search on a GPU.
         deadline = min(deadline, time.monotonic() + search.seconds)
         costly += result.status in COSTLY
         if result.status in SLOW | WHOLE_FILE or costly == ENOUGH_COSTLY:
@@ -224,7 +223,7 @@ def _look(search: _Search, on_case: Callable[[], None], chosen: Sequence[Case] |
 
 
 def spread(cases: list[Case], most: int | None) -> list[Case]:
-    """At most so many of the cases, evenly, with the first and the last."""
+    """At most so many of the cases, evenly spaced, including the first and the last."""
     if most is None or len(cases) <= most:
         return cases
     return [cases[index * (len(cases) - 1) // max(most - 1, 1)] for index in range(most)]
@@ -235,7 +234,7 @@ def _out_of_time(search: _Search) -> str:
 
 
 def _drawn(search: _Search) -> list[Case]:
-    """The cases that hypothesis draws, in its order. They follow from the space and its seed."""
+    """The cases that hypothesis draws, in its order; they depend on the space and its seed."""
     cases: list[Case] = []
 
     @hypothesis.seed(search.space.seed)
@@ -257,11 +256,11 @@ def _drawn(search: _Search) -> list[Case]:
 
 @contextlib.contextmanager
 def _only_what_is_drawn() -> Iterator[None]:
-    """Keep hypothesis from mixing numbers of the program's own source files into what it draws.
+    """Keep hypothesis from drawing constants of this program's source files.
 
-    They would make the cases of a seed depend on which modules happen to be loaded, and hypothesis
-    would store them in a folder .hypothesis wherever the grader is run. Versions of hypothesis
-    that don't do this have no such function.
+    Otherwise a seed's cases would depend on the loaded modules, and hypothesis would write a folder
+    .hypothesis to the working directory. Versions of hypothesis that don't do this have no such
+    function.
     """
     local_constants = getattr(providers, "_get_local_constants", None)
     if local_constants is None:
@@ -281,7 +280,7 @@ def _only_what_is_drawn() -> Iterator[None]:
 
 
 def _explain(search: _Search, submission: str) -> tuple[Failure, ...]:
-    """A Failure for each status seen, the one to mend first in front."""
+    """A Failure for each status, the one to fix first in front."""
     primary = worst(search.smallest)
     result = search.smallest[primary]
     flaky, separation = None, None
@@ -304,9 +303,9 @@ def _flakiness(
 ) -> tuple[int, int] | None:
     """(failed, run) when the case fails on some runs only, else None.
 
-    `runs` counts the first one, which failed. Where one of them passes, there are RERUNS in all.
-    With `at_last_afresh` the last run meets a fresh worker, so that what depends on earlier calls
-    shows as well: on a GPU that is a new CUDA context, which takes longer than all the others.
+    `runs` includes the first run, which failed. Once a run passes, there are RERUNS in all. With
+    `at_last_afresh` the last run gets a fresh worker, so that a dependence on earlier calls shows;
+    on a GPU that costs a new CUDA context.
     """
     if result.status in SLOW | PROVEN or _is_conclusive(result):
         return None
@@ -318,17 +317,17 @@ def _flakiness(
         failed += not search.runner.run(_case_of(result)).verdict.passed
         total += 1
         if failed < total:
-            runs = RERUNS  # it is flaky: count properly
+            runs = RERUNS  # it varies: find out how often
     return (failed, total) if failed < total else None
 
 
 def _is_conclusive(result: CaseResult) -> bool:
-    """Whether one run decides: another one tells no more. Plans are compared once for a dtype."""
+    """Whether one run decides. Plans are compared only once for a dtype."""
     return result.status in CONCLUSIVE or result.verdict.pattern == "plans"
 
 
 def _shrink(search: _Search, status: Status) -> None:
-    """Replace the smallest failing case of a status by smaller ones while there are any."""
+    """Replace the smallest failing case of a status by smaller ones as long as they fail."""
     until = time.monotonic() + search.effort.shrink_seconds
     budget = search.effort.shrink_runs
     timeouts_before = search.timeouts
@@ -364,7 +363,7 @@ def _smaller(space: Space, case: Case) -> Iterator[Case]:
 
 
 def _smaller_sizes(rules: list[SizeRule], value: int) -> list[int]:
-    """Candidates below a size: the smallest, around powers of two, halfway steps back up to it."""
+    """Smaller sizes: the smallest, those near powers of two, and halfway steps up to the value."""
     sizes: set[int] = set()
     for rule in rules:
         if rule.choices is not None:
@@ -411,7 +410,7 @@ def _failure(
     advice = result.hint
     if not advice and verdict.status is Status.wrong_values:
         advice = search.runner.advice(result)
-    if not advice and verdict.status.is_failure:  # where the fault is ours there is none to give
+    if not advice and verdict.status.is_failure:  # a fault of the grader has no hint
         advice = hint(verdict, separation, space.variant.language, shrunk)
     return Failure(
         status=verdict.status,
@@ -428,13 +427,13 @@ def _failure(
 
 
 def _case_of(result: CaseResult) -> Case:
-    """The case that a result is of: results of a search have one."""
+    """The case of a result, which a search always sets."""
     assert result.case is not None
     return result.case
 
 
 def reproduce_line(space: Space, case: Case, submission: str = "") -> str:
-    """What to paste to run one case again."""
+    """The command that runs one case again."""
     name = space.exercise.name
     if len(space.exercise.variants) > 1:
         name += f"/{space.variant.name}"

@@ -4,7 +4,7 @@
         evidence = check(session, task)              # check.py: many tasks at a time
         evidence = measure(session, task, evidence)  # measure.py: one task on each GPU
 
-Each file is read once, so that what was hashed is what ran.
+Each file is read once, so that the hashed file is the one that runs.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from grader.executors import cuda_build
 from grader.executors.registry import RunnerOptions, Runners
 from grader.gpu import machine
 from grader.gpu.devices import DeviceName
-from grader.grading.rules import Enforcement
 from grader.grading.search import Effort
+from grader.grading.source_rules import Enforcement
 from grader.grading.submitted import Files
 from grader.mistakes import Mistake
 from grader.sandbox import Sandbox, head_start
@@ -33,16 +33,16 @@ from grader.spec import Exercise
 from grader.spec.task import Task
 from grader.timing.submission import Stopwatch
 
-PUBLIC_SEED = 2026  # of every student's own run; a class is graded with another one
+PUBLIC_SEED = 2026  # of students' own runs; a class is graded with another one
 
 
 class SubmissionError(Mistake, ValueError):
-    """There is no such folder to grade."""
+    """The folder to grade doesn't exist."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """Where grading is: told before each part, and after each case with `cases` raised."""
+    """A step of grading, reported before each part and after each case."""
 
     exercise: str
     variant: str
@@ -51,7 +51,7 @@ class Step:
 
     @classmethod
     def at(cls, task: Task, part: str = "") -> Step:
-        """The step before a part of a task."""
+        """The step at the start of a part of a task."""
         return cls(task.exercise.name, task.variant.name, part)
 
 
@@ -59,38 +59,38 @@ Progress = Callable[[Step], None]
 
 
 def unwatched(step: Step) -> None:
-    """The progress that nobody follows."""
+    """Ignore a step of progress."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """How a submission is graded: what a caller may choose."""
+    """How a submission is graded: the caller's choices."""
 
     seed: int = PUBLIC_SEED
     device: DeviceName | None = None  # None: the GPU, where there is one
     effort: Effort = field(default_factory=Effort)
     require_sandbox: bool = False
     lifted: tuple[str, ...] = ()  # exercises and variants that may break the rules
-    # Whether what Triton's compilers made is kept in the user's cache, for the next run. Not so
-    # where a sandbox is required: what one submission has compiled serves no other.
+    # Whether Triton's compiled kernels are kept in the user's cache for the next run. Not where a
+    # sandbox is required: one submission's compiled kernels serve no other.
     keeps_builds: bool = True
 
     # For tests.
-    level: Level | None = None  # of confinement; None: the best that there is
-    policy: bool = True  # whether rules are checked at all
+    level: Level | None = None  # of confinement; None: the best available
+    policy: bool = True  # whether the rules are checked
     check_with_nvcc: bool = True
     backends: tuple[cuda_build.Backend, ...] | None = None  # where CUDA C++ runs; None: all
-    guarded: bool = True  # whether the object made of CUDA C++ is inspected, and watched
+    guarded: bool = True  # whether the CUDA C++ object file is inspected, and watched
 
 
 def selected(exercises: Mapping[str, Exercise], only: Sequence[str] = ()) -> list[Task]:
-    """The tasks that `only` names, all of them where it is empty; in the order of the specs."""
+    """The tasks that `only` names, or all of them where it is empty; in the order of the specs."""
     tasks = [Task(e, v) for e in exercises.values() for v in e.variants.values()]
     return [each for each in tasks if not only or {each.exercise.name, str(each)} & {*only}]
 
 
 def _plan_sandbox(options: Options) -> Sandbox:
-    """The sandbox of a session's plans of Triton. Raises ConfinementError."""
+    """The sandbox of a session's Triton plans. Raises ConfinementError."""
     level, required = options.level, options.require_sandbox
     begun = None if level or required else head_start.take()
     return begun or Sandbox("interpreter", level, required, plans=True)
@@ -109,15 +109,15 @@ class Session:
         trusted: Sandbox | None = None,
         files: Mapping[str, bytes | str] | None = None,
     ) -> None:
-        """`sandbox` is for plans of Triton, `trusted` for baselines; their owners close them.
-        `files` are the submission's where they are known: the folder is not looked for then.
+        """`sandbox` is for Triton plans, `trusted` for baselines; their owners close them. `files`
+        are the submission's where they are known already: the folder isn't read then.
 
-        Raises SubmissionError when there is no such folder, ConfinementError where a sandbox is
-        required and there is none.
+        Raises SubmissionError when the folder doesn't exist, ConfinementError where a sandbox is
+        required and none is available.
         """
         if files is None and not submission.is_dir():
             raise SubmissionError(f"{submission}: expected a folder like assignment/, found none")
-        torch.set_num_threads(1)  # the tensors are small; threads would only wait for each other
+        torch.set_num_threads(1)  # the tensors are small: threads would only wait for each other
         options = options or Options()
         self.submission = submission
         self.exercises = exercises
@@ -163,15 +163,15 @@ class Session:
             self.sandbox.close()
 
     def not_attempted(self, task: Task) -> str:
-        """Why there is nothing to run for a task, or "". Runs nothing."""
+        """Why a task has nothing to run, or "". Runs nothing."""
         return self.files.not_attempted(task.variant)
 
     def can_run(self, task: Task) -> bool:
-        """Whether there is something to run that breaks no rule. Runs nothing."""
+        """Whether a task has something to run that breaks no rule. Runs nothing."""
         return not self.not_attempted(task) and not self.rules.violations(task)
 
     def blank_evidence(self, task: Task) -> VariantEvidence:
-        """The evidence on a task before anything of it has run."""
+        """The evidence on a task before it runs."""
         data = self.files.read(task.variant.file)
         return VariantEvidence(
             task.exercise.name,
@@ -183,12 +183,12 @@ class Session:
         )
 
     def environment(self) -> dict[str, Any]:
-        """What evidence says of the machine and of the sandbox."""
+        """The evidence's description of the machine and the sandbox."""
         environment = machine.environment(self.device, self.sandbox.description)
-        return {**environment, "confinement": self.sandbox.confinement.told}
+        return {**environment, "confinement": self.sandbox.confinement.as_evidence}
 
     def begin_building(self, tasks: Iterable[Task]) -> None:
-        """Have the CUDA C++ of these compiled while others of them are checked."""
+        """Start compiling the CUDA C++ of these tasks in the background."""
         for task in tasks:
             if task.variant.language == "cuda" and self.can_run(task):
                 self.runners.begin_building(task.variant.file)

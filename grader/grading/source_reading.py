@@ -1,9 +1,8 @@
-"""Reading a submission's source, in a process of its own with limits on time and memory.
+"""Reads a submission's source in a process of its own, with limits on time and memory.
 
-A parser given a megabyte of `x<x<x...` may take minutes or the whole stack. It runs in a fork, so
-that what it takes ends with the fork, and the grader has a clear answer once SECONDS of the
-processor's time are over. Wall time decides nothing: on a busy machine it says nothing of a text.
-A fork that hangs was made while another thread of the grader held a lock; it is made again.
+A parser given a megabyte of `x<x<x...` may take minutes or the whole stack. It runs in a fork that
+is ended after SECONDS of processor time. Wall time doesn't count: it depends on the machine's load.
+A fork made while another thread holds a lock may hang, and is then made again.
 """
 
 from __future__ import annotations
@@ -23,30 +22,30 @@ from typing import Any
 from grader.grading import stub_check
 from grader.mistakes import Mistake
 
-SECONDS = 1.5  # of the processor's time
-HUNG_SECONDS = 30.0  # on the wall, after which a process that has not answered never will
+SECONDS = 1.5  # of processor time
+HUNG_SECONDS = 30.0  # of wall time without an answer, after which a process counts as hung
 MOST_TRIES = 3
-MEMORY_BYTES = 1 << 30  # beside what the grader has
+MEMORY_BYTES = 1 << 30  # on top of the grader's
 MAX_ANSWER_BYTES = 4 << 20
 
 
 class TooInvolved(Exception):
-    """Reading a text took too long or too much memory; the message says which."""
+    """Reading a text took too much time or memory; the message says which."""
 
 
 class ReadingHung(Mistake, RuntimeError):
-    """Every process that was to read a text hung, which is the machine's fault."""
+    """Every process that should read a text hung, which is the machine's fault."""
 
 
 class _Hung(Exception):
-    """The process neither answers nor uses up its time."""
+    """The process neither answers nor uses processor time."""
 
 
 def limited(function: Callable[..., Any], *arguments: Any) -> Any:
-    """What `function` returns, as JSON can hold it, from a process of its own.
+    """The result of `function` in a process of its own, passed as JSON.
 
-    Raises TooInvolved when the process uses SECONDS of the processor, or ends without an answer;
-    ReadingHung when it hangs each time that it is made.
+    Raises TooInvolved when the process uses SECONDS of processor time or ends without an answer,
+    ReadingHung when it hangs MOST_TRIES times.
     """
     for _ in range(MOST_TRIES):
         with contextlib.suppress(_Hung):
@@ -80,7 +79,7 @@ def _asked(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
 
 @lru_cache(maxsize=512)
 def is_untouched(data: bytes, entry: str, language: str) -> str:
-    """As attempt.is_untouched, of a file's bytes. What can't be read counts as an attempt."""
+    """As stub_check.is_untouched, for a file's bytes. An unreadable file counts as an attempt."""
     source = data.decode("utf-8-sig", "replace")
     try:
         return str(limited(stub_check.is_untouched, source, entry, language))
@@ -89,11 +88,11 @@ def is_untouched(data: bytes, entry: str, language: str) -> str:
 
 
 def _answer(writing: int, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
-    """The fork's part; it never returns."""
+    """Run the function in the fork; never returns."""
     status = 1
     try:
-        gc.disable()  # or it would look through, and so copy, all that the grader has
-        signal.signal(signal.SIGPROF, signal.SIG_DFL)  # which ends it
+        gc.disable()  # a collection would touch, and so copy, all of the grader's memory
+        signal.signal(signal.SIGPROF, signal.SIG_DFL)  # which ends the process
         signal.setitimer(signal.ITIMER_PROF, SECONDS)
         os.nice(1)
         pages = int(open("/proc/self/statm").read().split()[0])  # noqa: SIM115, PTH123
@@ -108,7 +107,7 @@ def _answer(writing: int, function: Callable[..., Any], arguments: tuple[Any, ..
 
 
 def _read(descriptor: int) -> bytes:
-    """All that comes before the end of the pipe. Raises TooInvolved or _Hung."""
+    """All bytes up to the end of the pipe. Raises TooInvolved or _Hung."""
     until = time.monotonic() + HUNG_SECONDS
     parts: list[bytes] = []
     size = 0

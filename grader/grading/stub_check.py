@@ -1,4 +1,4 @@
-"""Whether a submission's file holds any work, found out by reading it, without running anything."""
+"""Whether a submission's file is still the stub, decided by reading it without running it."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from grader.policy.cuda.scopes import TooInvolved, is_sure
 def is_untouched(source: str, entry: str, language: str = "triton") -> str:
     """Why the text `source` is no attempt at the function `entry`, or "" where it is one.
 
-    No attempt is a file with no code, or one whose entry does nothing: in Python it raises
-    NotImplementedError (or `pass`, `...`, `return`), in CUDA there are comments, `return;` and
-    `(void)x;`. What can't be decided by reading (a syntax error, an entry that is missing or bound
-    in some other way) counts as an attempt: running it tells the student more.
+    No attempt is a file without code, or an entry that does nothing. In Python, its body raises
+    NotImplementedError, or is `pass`, `...` or `return`; in CUDA, it is comments, `return;` and
+    `(void)x;`. A file that reading can't decide (a syntax error, an entry that is missing or bound
+    in another way) counts as an attempt: running it tells the student more.
     """
     if not source.strip():
         return "the file is empty"
@@ -39,7 +39,7 @@ def is_untouched(source: str, entry: str, language: str = "triton") -> str:
 
 
 def _last_definition(module: ast.Module, entry: str) -> ast.FunctionDef | None:
-    """The module-level function named `entry`, if that is what the name means in the end."""
+    """The module-level function that the name `entry` is finally bound to, or None."""
     found = None
     for statement in module.body:
         if isinstance(statement, ast.FunctionDef) and statement.name == entry:
@@ -65,9 +65,9 @@ def _names_bound(statement: ast.stmt) -> set[str]:
 
 
 def _kernels_written(module: ast.Module) -> list[str]:
-    """Names of the `jit` functions with a body of their own that nothing in the file names.
+    """Names of `jit` functions that have a body and that the rest of the file doesn't name.
 
-    A kernel that something names may be launched there: it belongs to another entry.
+    A kernel that the file names may be launched there: it belongs to another entry.
     """
     named = {node.id for node in ast.walk(module) if isinstance(node, ast.Name)}
     return [
@@ -81,7 +81,7 @@ def _kernels_written(module: ast.Module) -> list[str]:
 
 
 def _is_bare(function: ast.FunctionDef) -> bool:
-    """Whether the body does nothing: texts, `pass`, `...`, `return`, raise NotImplementedError."""
+    """Whether the body does nothing: strings, `pass`, `...`, `return`, NotImplementedError."""
     return all(
         _is_text(statement)
         or isinstance(statement, ast.Pass)
@@ -92,7 +92,7 @@ def _is_bare(function: ast.FunctionDef) -> bool:
 
 
 def _is_text(statement: ast.stmt) -> bool:
-    """A docstring, a text in its place, or `...`."""
+    """Whether a statement is a string, such as a docstring, or `...`."""
     return (
         isinstance(statement, ast.Expr)
         and isinstance(statement.value, ast.Constant)
@@ -133,7 +133,7 @@ def _is_untouched_cuda(source: str, entry: str) -> str:
     if not entries or not all(_does_nothing(each.body) for each in entries):
         return ""
     named = Counter(token.text for token in lexed.tokens if token.kind == "name")
-    # A kernel that something else names may be launched there: it belongs to another entry.
+    # A kernel that the rest of the file names may be launched there: it belongs to another entry.
     written = [
         each.name
         for each in found

@@ -1,7 +1,7 @@
-"""Files of a submission, read without following links and without opening anything but files.
+"""Reads the files of a submission: only regular files, and without following links.
 
-A symbolic link may lead to the solution or to a secret, a FIFO never ends, a device never stops:
-each is refused by what it is.
+A symbolic link may lead to the solution or to a secret, a FIFO never ends, and a device never
+stops. Each is refused by its type.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from grader.grading import source_reading
 from grader.spec import Exercise, Variant
 
 MAX_FILE_BYTES = 1 << 20
-MAX_MODULES = 64  # Python files beside the one that is graded
+MAX_MODULES = 64  # Python files beside the graded one
 _NO_MODULE = re.compile(r"No module named '([A-Za-z_][A-Za-z0-9_]{0,99})[.']")
 
 
 class Unreadable(Exception):
-    """A file, a folder or an archive can't be read; the message says why, in a line."""
+    """A file, a folder or an archive can't be read; the message is one line."""
 
 
 def read_file(path: Path, limit: int) -> bytes:
-    """At most `limit` bytes of a regular file that is no link. Raises Unreadable."""
+    """At most `limit` bytes of a regular file that is not a link. Raises Unreadable."""
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
         descriptor = os.open(path, flags)
@@ -46,12 +46,12 @@ def read_file(path: Path, limit: int) -> bytes:
 
 
 def reason(error: OSError) -> str:
-    """What the system says about a failure, without the path."""
+    """The system's message of an error, without the path."""
     return error.strerror or type(error).__name__
 
 
 def contents(path: Path) -> bytes | str:
-    """A file of a submission; or, as text, why there is none that can be graded."""
+    """The contents of a submission's file; or, as text, why it can't be graded."""
     if not os.path.lexists(path):
         return f"there is no {path.name}"
     try:
@@ -64,30 +64,30 @@ def contents(path: Path) -> bytes | str:
 
 
 class Files:
-    """The files of one submission; each is read once, and stays what it was."""
+    """The files of one submission; each is read once and then kept."""
 
     def __init__(self, folder: Path, known: Mapping[str, bytes | str] | None = None) -> None:
-        """`known` are files that were read already, by name."""
+        """`known` are files by name that were read already."""
         self._folder = folder
         self._read = dict(known or {})
 
     def read(self, name: str) -> bytes | str:
-        """A file's contents; or, as text, why there are none."""
+        """A file's contents; or, as text, why it has none."""
         if name not in self._read:
             self._read[name] = contents(self._folder / name)
         return self._read[name]
 
     def of(self, exercises: Iterable[Exercise]) -> dict[str, bytes | str]:
-        """Every file that a variant of these names, as `read` has it."""
+        """The files of all variants of these exercises, as `read` returns them."""
         names = {variant.file for each in exercises for variant in each.variants.values()}
         return {name: self.read(name) for name in sorted(names)}
 
     def modules(self) -> dict[str, bytes]:
-        """The Python files beside those that are graded, which may import them."""
+        """The Python files beside the graded ones, which may import them."""
         return modules(self._folder)
 
     def not_attempted(self, variant: Variant) -> str:
-        """Why there is nothing to run for a variant, or ""."""
+        """Why a variant has nothing to run, or ""."""
         data = self.read(variant.file)
         if isinstance(data, str):
             return data
@@ -95,15 +95,15 @@ class Files:
 
     @property
     def called(self) -> str:
-        """The submission as a reproduce line names it; "" for the default folder."""
+        """The submission's name in a reproduce line; "" for the default folder."""
         is_default = self._folder.resolve() == Path("assignment").resolve()
         return "" if is_default else str(self._folder)
 
 
 def missing_folder(folder: Path, message: str) -> str:
-    """The folder beside a submission's files that an import failed for want of, or "".
+    """The folder beside a submission's files whose lack made an import fail, or "".
 
-    Folders aren't brought along with a file. `message` is the import's, and untrusted.
+    Folders aren't handed in with a file. `message` is the import error's, and untrusted.
     """
     match = _NO_MODULE.search(message)
     name = match[1] if match else ""
@@ -115,9 +115,9 @@ def missing_folder(folder: Path, message: str) -> str:
 
 
 def modules(folder: Path) -> dict[str, bytes]:
-    """The Python files directly in a submission's folder, by name; those that can be read.
+    """The readable Python files directly in a submission's folder, by name.
 
-    A file that is graded may import them. At most MAX_MODULES, in the order of their names.
+    A graded file may import them. At most MAX_MODULES, in the order of their names.
     """
     try:
         with os.scandir(folder) as entries:

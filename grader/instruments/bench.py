@@ -1,6 +1,6 @@
 """Times a student's variants over sizes, beside every baseline that is there.
 
-The clock is the grade's (timing/measure.py); what it doesn't judge isn't judged here either.
+The clock is the grade's (timing/timed_variant.py); what it doesn't judge isn't judged here either.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from grader.timing.attempt import Options
 from grader.timing.baselines import Baselines
 from grader.timing.contenders import Planned
 from grader.timing.failures import TimingFailed
-from grader.timing.measure import measure_case
+from grader.timing.timed_variant import measure_case
 
 NO_GPU = (
     "No NVIDIA GPU that torch can use: there is nothing to time. `grader check` says on any "
@@ -107,8 +107,8 @@ def run(
     plans = [plan(task.exercise, task.variant, sizes) for task in chosen]
     for task, planned in zip(chosen, plans, strict=True):
         exercise, variant = task.exercise, task.variant
-        if found := why_not(session, task):
-            nothing = PerformanceEvidence(found[0], found[1])
+        if reason := why_not(session, task):
+            nothing = PerformanceEvidence(reason[0], reason[1])
             yield Timed(exercise.name, variant.name, None, True, nothing)
             continue
         try:
@@ -130,9 +130,9 @@ def run(
                     budget=budget or (None if each.is_scored else AROUND),
                     held_to_idle=each.is_scored,
                 )
-                seen = _timed(candidate, baselines, case, options)
-                yield Timed(exercise.name, variant.name, each.size, each.is_scored, seen)
-                if seen.status not in (Status.passed, Status.not_measured):
+                evidence = _timed(candidate, baselines, case, options)
+                yield Timed(exercise.name, variant.name, each.size, each.is_scored, evidence)
+                if evidence.status not in (Status.passed, Status.not_measured):
                     break
 
 

@@ -1,6 +1,6 @@
 """Rounds of calls of one worker, as `tests/test_performance.py` times them, by the grade's clock.
 
-A round is one replay of a number of calls: see timing/replays.py. The time of a call by the
+A round is one replay of a number of calls: see timing/graph_replays.py. The time of a call by the
 device's own clock is given too.
 """
 
@@ -22,7 +22,7 @@ from grader.timing import bootstrap, contenders
 from grader.timing.baselines import Baselines
 from grader.timing.bootstrap import Interval
 from grader.timing.failures import TimingFailed, TooLittleMemory
-from grader.timing.replays import Replays
+from grader.timing.graph_replays import Replays
 
 STUDENT = "student"
 BASELINES = {"reference": "reference", "torch": "torch", "torch.compile": "compile"}
@@ -98,8 +98,8 @@ def stand_by(
         else:
             reference = partial(session.stopwatch.reference, exercise, variant)
             executors = session.runners.sandbox_of("cuda")
-            what = (trusted, executors, Task(exercise, variant), [case], reference)
-            baselines = opened.enter_context(Baselines(*what))
+            given = (trusted, executors, Task(exercise, variant), [case], reference)
+            baselines = opened.enter_context(Baselines(*given))
             replays = baselines.begin(BASELINES[kernel], case, opened)
         replays.settle()
         return Rounds(replays)

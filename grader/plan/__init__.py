@@ -1,12 +1,11 @@
-"""Plans: what host code of a submission asks of the device, without any data.
+"""Plans: what a submission's host code asks of the device, without data.
 
-A planner (an untrusted process with neither data nor a GPU) writes one, `read` takes it as
-untrusted bytes, `violations` holds it to the rules, an executor runs it.
+An untrusted planner, which has neither data nor a GPU, writes a plan. `read` parses it as untrusted
+bytes, `violations` applies the rules, and an executor runs it.
 """
 
 from grader.plan.differences import difference
 from grader.plan.model import ITEM_BYTES, Buffer, KernelName, Launch, Plan, Specialisation, Step
-from grader.plan.order import reorder, streams
 from grader.plan.reader import Limits, PlanError, PlanTooLarge, read, to_json
 from grader.plan.rules import (
     Allowed,
@@ -18,6 +17,7 @@ from grader.plan.rules import (
     repeats,
     violations,
 )
+from grader.plan.stream_order import reorder, streams
 from grader.plan.text import Line, lines, summary
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""What differs between two plans of one case, in words: a launcher should ask for the same."""
+"""The difference between two plans of one case, in words: a launcher should repeat its plan."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from grader.plan.model import Alloc, Launch, Plan, Specialisation, Step
 from grader.plan.text import Names, described, literal
 
-_LONGEST = 120  # characters of what a step is
+_LONGEST = 120  # characters of a step
 _VERBS = {
     "allocate": "allocates",
     "free": "frees",
@@ -27,7 +27,7 @@ _VERBS = {
 
 
 def difference(first: Plan, again: Plan, names: Sequence[str] = (), file: str = "") -> str:
-    """What differs, with both values and its line: "" where nothing does.
+    """The first difference, with both values and its line; "" where there is none.
 
     'silu.py:16 launches k with BLOCK=256 in one plan and BLOCK=512 in another of the same case'.
     `names` are those of the entry's arguments, `file` is the submission's.
@@ -55,7 +55,7 @@ def _kernel(plan: Plan, step: Step | None) -> Any:
 
 
 def _between(one: Names, step: Step | None, other: Names, instead: Step | None) -> str:
-    """How two steps at one place differ; None stands for no step."""
+    """The difference between two steps at one place; None stands for no step."""
     if step is None or instead is None:
         names, only = (one, step) if step is not None else (other, instead)
         if only is None:
@@ -68,17 +68,17 @@ def _between(one: Names, step: Step | None, other: Names, instead: Step | None) 
         for how, value, changed in _of_launches(one, step, other, instead):
             if value != changed:
                 return _said(one, step, f"launches {kernel} {how}", value, changed)
-    verb, what = described(step, one)
+    verb, target = described(step, one)
     other_verb, changed = described(instead, other)
-    if verb == other_verb and what != changed:
-        return _said(one, step, _VERBS[verb], what[:_LONGEST], changed[:_LONGEST])
+    if verb == other_verb and target != changed:
+        return _said(one, step, _VERBS[verb], target[:_LONGEST], changed[:_LONGEST])
     return _said(one, step, "", _does(one, step), _does(other, instead))
 
 
 def _of_launches(
     one: Names, step: Launch, other: Names, instead: Launch
 ) -> Iterator[tuple[str, str, str]]:
-    """(words before it, value, value in the other plan) of what two launches of a kernel have."""
+    """(words before the value, value, value in the other plan) of two launches of a kernel."""
     kernel = one.plan.specialisations[step.specialisation]
     replaced = other.plan.specialisations[instead.specialisation]
     if isinstance(kernel, Specialisation) and isinstance(replaced, Specialisation):
@@ -100,7 +100,7 @@ def _of_launches(
 
 
 def _pairs(one: Mapping[str, Any], other: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
-    """(name, value, value in the other mapping), None where there is none."""
+    """(name, value, value in the other mapping), with None for a missing value."""
     for name in {**one, **other}:
         yield name, one.get(name), other.get(name)
 
@@ -115,11 +115,11 @@ def _said(names: Names, step: Step, does: str, value: str, changed: str) -> str:
 
 
 def _subject(names: Names, step: Step) -> str:
-    """The line that asks for a step, where one does: memory is freed on none."""
+    """The line that asks for a step, if one does: freeing memory has none."""
     line = getattr(step, "line", 0)
     return f"{names.file}:{line}" if line and names.file else "the launcher"
 
 
 def _does(names: Names, step: Step) -> str:
-    verb, what = described(step, names)
-    return f"{_VERBS[verb]} {what[:_LONGEST]}"
+    verb, target = described(step, names)
+    return f"{_VERBS[verb]} {target[:_LONGEST]}"

@@ -1,4 +1,4 @@
-"""What a plan is made of: buffers, steps and kernels, as frozen dataclasses with bounds.
+"""The format of a plan: buffers, steps and kernels, as frozen dataclasses with bounds.
 
     Plan            one entry's work on arguments of given shapes
       Buffer        an argument, or memory that host code allocated
@@ -8,7 +8,7 @@
         HostOp                                                        run where the spec allows it
         Foreign Readback Refused                                      never run; for messages
 
-Every number has a range, so that what was parsed is small enough to keep, to print and to run.
+Every number has a range, so that a parsed plan is small enough to keep, to print and to run.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 VERSION = 1
-MAX_PLAN_BYTES = 4 << 20  # of its JSON
+MAX_PLAN_BYTES = 4 << 20  # as JSON
 MAX_BUFFERS = 4096
 MAX_STEPS = 20_000  # in each call
 MAX_SPECIALISATIONS = 256
@@ -84,18 +84,18 @@ ITEM_BYTES: dict[str, int] = {
 
 @dataclass(frozen=True, config=_CONFIG)
 class Buffer:
-    """Memory that steps name by its number: `argument` is the place in the entry's signature."""
+    """Memory that steps refer to by number; `argument` is its place in the entry's signature."""
 
     bytes: _Size
     kind: Literal["argument", "device", "managed", "symbol", "pinned"]
     argument: Annotated[int, Field(ge=0, lt=64)] | None = None
     name: _Name = ""  # of a symbol
-    line: _Line = 0  # that allocated it
+    line: _Line = 0  # of its allocation
 
 
 @dataclass(frozen=True, config=_CONFIG)
 class View:
-    """A strided view on a buffer; strides and offset count elements."""
+    """A strided view of a buffer; strides and offset count elements."""
 
     buffer: _Number
     dtype: DType
@@ -116,7 +116,7 @@ class View:
 
     @property
     def span(self) -> tuple[int, int]:
-        """The first byte of the buffer that the view reaches, and the byte behind its last."""
+        """The view's first byte in the buffer, and the one behind its last."""
         if 0 in self.shape:
             return (0, 0)
         steps = [(n - 1) * s for n, s in zip(self.shape, self.strides, strict=True)]
@@ -126,13 +126,13 @@ class View:
 
     @property
     def elements(self) -> int:
-        """How many elements the view has."""
+        """The number of elements."""
         return math.prod(self.shape)
 
 
 @dataclass(frozen=True, config=_CONFIG)
 class Alloc:
-    """A buffer comes to be, uninitialised."""
+    """An allocation of an uninitialised buffer."""
 
     do: Literal["alloc"]
     buffer: _Number
@@ -141,7 +141,7 @@ class Alloc:
 
 @dataclass(frozen=True, config=_CONFIG)
 class Free:
-    """A buffer is given back."""
+    """A release of a buffer."""
 
     do: Literal["free"]
     buffer: _Number
@@ -150,9 +150,9 @@ class Free:
 
 @dataclass(frozen=True, config=_CONFIG)
 class Fill:
-    """Every element of a view gets one value; `value` is text for what JSON has no number for.
+    """An assignment of one value to a view; `value` is text for numbers that JSON lacks.
 
-    `stream` is None for one that waits for all before it, and that all after it wait for.
+    `stream` None is ordered after all steps before it, and before all after it.
     """
 
     do: Literal["fill"]
@@ -164,9 +164,9 @@ class Fill:
 
 @dataclass(frozen=True, config=_BY_NAME)
 class Copy:
-    """One view's elements go to another's, converted where the dtypes differ.
+    """A copy of one view to another, converted where the dtypes differ.
 
-    `stream` is as that of Fill.
+    `stream` is as in Fill.
     """
 
     do: Literal["copy"]
@@ -178,7 +178,7 @@ class Copy:
 
 @dataclass(frozen=True, config=_CONFIG)
 class Upload:
-    """Bytes that host code made go to a view; `pointers` are (byte, buffer, offset) in them."""
+    """A copy of host bytes to a view; `pointers` are (byte, buffer, offset) in them."""
 
     do: Literal["upload"]
     to: View
@@ -189,7 +189,7 @@ class Upload:
 
 @dataclass(frozen=True, config=_CONFIG)
 class Descriptor:
-    """A tensor descriptor (TMA) that an executor encodes; strides count elements."""
+    """A tensor descriptor (TMA), which an executor encodes; strides count elements."""
 
     buffer: _Number
     offset: _Offset
@@ -209,7 +209,7 @@ class PointerArgument:
 
 @dataclass(frozen=True, config=_CONFIG)
 class ScalarArgument:
-    """A number by value: its little-endian bytes in hexadecimal, and Triton's name of its type."""
+    """A number by value: little-endian bytes in hexadecimal, and Triton's name of its type."""
 
     scalar: Annotated[str, Field(max_length=32, pattern="^(?:[0-9a-f]{2})*$")]
     type: Annotated[str, Field(max_length=16)]
@@ -227,11 +227,11 @@ Argument = PointerArgument | ScalarArgument | DescriptorArgument
 
 @dataclass(frozen=True, config=_CONFIG)
 class Launch:
-    """A kernel on a grid.
+    """A launch of a kernel on a grid.
 
-    Triton's arguments are listed one by one; CUDA's are the bytes of the parameters with the
-    places of the pointers in them. `trial` numbers the tuning that a launch belongs to, -1 for
-    one that is no trial. `refused` is the CUDA error that host code got instead, or "".
+    Triton's arguments are listed one by one; CUDA's are the parameter bytes and the places of the
+    pointers in them. `trial` numbers the tuning that a launch belongs to; -1 is no trial. `refused`
+    is the CUDA error that host code got instead, or "".
     """
 
     do: Literal["launch"]
@@ -255,7 +255,7 @@ class Launch:
 
 @dataclass(frozen=True, config=_CONFIG)
 class Record:
-    """An event is recorded on a stream."""
+    """A recording of an event on a stream."""
 
     do: Literal["record"]
     event: _Stream
@@ -265,7 +265,7 @@ class Record:
 
 @dataclass(frozen=True, config=_CONFIG)
 class Wait:
-    """A stream waits for an event."""
+    """A wait of a stream for an event."""
 
     do: Literal["wait"]
     event: _Stream
@@ -275,7 +275,7 @@ class Wait:
 
 @dataclass(frozen=True, config=_CONFIG)
 class Synchronise:
-    """The host waits for the whole device."""
+    """A wait of the host for the whole device."""
 
     do: Literal["synchronise"]
     line: _Line = 0
@@ -294,7 +294,7 @@ class HostOp:
 
 @dataclass(frozen=True, config=_CONFIG)
 class Foreign:
-    """A torch operation that computes what a kernel should; it is never run."""
+    """A torch operation that computes a kernel's work; it is never run."""
 
     do: Literal["foreign"]
     operation: _Name
@@ -305,7 +305,7 @@ class Foreign:
 
 @dataclass(frozen=True, config=_CONFIG)
 class Readback:
-    """Host code asked for bytes of the device; it got none."""
+    """A read of device bytes by host code, which got none."""
 
     do: Literal["readback"]
     bytes: _Size
@@ -314,7 +314,7 @@ class Readback:
 
 @dataclass(frozen=True, config=_CONFIG)
 class Refused:
-    """A launch that CUDA refuses, with CUDA's name for the error and the reason."""
+    """A launch that CUDA refuses, with CUDA's name of the error and the reason."""
 
     do: Literal["refused"]
     kernel: _Name
@@ -344,13 +344,12 @@ Steps = Annotated[tuple[Step, ...], Field(max_length=MAX_STEPS)]
 
 @dataclass(frozen=True, config=_CONFIG)
 class Specialisation:
-    """A Triton kernel, named by the text it is made from, with what it is compiled for.
+    """A Triton kernel, identified by its text, and its compile-time information.
 
-    `hash` is the SHA-256 of the function's source lines. `signature` gives each parameter's type
-    ("*fp32", "i32", "constexpr"), `constants` the values of those fixed at compile time,
-    `attributes` what is known of the others (divisibility), `bindings` what the free names of the
-    function lead to, `language` as what it was launched. The frontend that gets it believes none of
-    this before it has checked it.
+    `hash` is the SHA-256 of the function's source lines. `signature` has each parameter's type
+    ("*fp32", "i32", "constexpr"), `constants` the compile-time values, `attributes` facts about the
+    other parameters (divisibility), `bindings` the meaning of the function's free names, `language`
+    the kernel's kind. The frontend checks all of this.
     """
 
     file: _Name
@@ -379,7 +378,7 @@ class Specialisation:
 
 @dataclass(frozen=True, config=_CONFIG)
 class KernelName:
-    """A CUDA kernel, by the name that the executor's object has it under."""
+    """A CUDA kernel, by its name in the executor's object."""
 
     kernel: Annotated[str, Field(max_length=4000)]
     line: _Line = 0
@@ -387,7 +386,7 @@ class KernelName:
 
 @dataclass(frozen=True, config=_CONFIG)
 class Plan:
-    """What an entry asks of the device, for arguments of given shapes and whatever values."""
+    """An entry's requests to the device, for arguments of given shapes and any values."""
 
     version: Literal[1]
     language: Literal["triton", "cuda"]
@@ -397,10 +396,10 @@ class Plan:
     ]
     calls: Annotated[tuple[Steps, ...], Field(min_length=1, max_length=2)]
     printed: Annotated[str, Field(max_length=MAX_PRINTED)] = ""
-    # What the entry gave back in its first call ("a tensor"); "" for None and for an argument.
+    # The first call's return value ("a tensor"); "" for None and for an argument.
     returned: Annotated[str, Field(max_length=MAX_RETURNED)] = ""
 
     @property
     def launches(self) -> list[Launch]:
-        """The launches of the first call that are no trials."""
+        """The launches of the first call, without trials."""
         return [each for each in self.calls[0] if isinstance(each, Launch) and each.trial < 0]

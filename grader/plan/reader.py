@@ -1,9 +1,9 @@
-"""The reader of plans: bytes from an untrusted process to a Plan, or a PlanError that says why not.
+"""The reader of plans: turns bytes from an untrusted process into a Plan, or raises PlanError.
 
-Beyond the types it holds a plan to what an executor relies on: buffers that exist, views that stay
-inside them, memory that is copied and filled between its allocation and its release, arguments'
-buffers as the grader placed them, and sums (of allocated bytes, of uploaded bytes, of programs)
-within bounds. A kernel may be handed any buffer: whether it may access it, an executor finds out.
+Besides types, it checks all that an executor relies on: buffers exist, views stay inside them,
+memory is copied and filled only while it is allocated, arguments' buffers are as the grader placed
+them, and sums (of allocated bytes, of uploaded bytes, of programs) are within bounds. A kernel may
+get any buffer: executors check its accesses.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from grader.plan.scalars import SIZES
 
 
 class PlanError(ValueError):
-    """A plan that can't be: the message says where in it, and what was expected."""
+    """An invalid plan: the message names the place and what was expected."""
 
 
 class PlanTooLarge(PlanError):
@@ -54,15 +54,15 @@ class PlanTooLarge(PlanError):
 
 @dataclass(frozen=True)
 class Limits:
-    """What one plan may ask for in all."""
+    """Bounds on one plan."""
 
-    device_bytes: int = 2 << 30  # allocated at a time, beside the arguments
-    upload_bytes: int = 64 << 10  # parameters and symbols included
+    device_bytes: int = 2 << 30  # allocated at a time, without the arguments
+    upload_bytes: int = 64 << 10  # including parameters and symbols
     launches: int = 4096
-    programs: int = 1 << 32  # blocks, or Triton's programs, of one launch
+    programs: int = 1 << 32  # CUDA blocks or Triton programs of one launch
 
     def __post_init__(self) -> None:
-        """Raises ValueError for a limit beyond what the format can say."""
+        """Raises ValueError for a limit that the format can't express."""
         if self.device_bytes > MAX_BUFFER_BYTES:
             raise ValueError(f"device_bytes: at most {MAX_BUFFER_BYTES}")
 
@@ -74,12 +74,12 @@ def read(data: bytes | str, arguments: Sequence[int | None], limits: Limits | No
     """The plan that `data` holds as JSON.
 
     `arguments` are the bytes of each argument's memory in the order of the signature, None for a
-    scalar. Raises PlanError for anything that isn't a plan for these arguments, whatever it is.
+    scalar. Raises PlanError for everything that isn't a plan for these arguments.
     """
     if len(data) > MAX_PLAN_BYTES:
         raise PlanError(f"a plan has at most {MAX_PLAN_BYTES:,} bytes, got {len(data):,}")
     try:
-        plan = _PLAN.validate_json(data)  # whose parser bounds how deeply JSON is nested
+        plan = _PLAN.validate_json(data)  # the parser bounds the nesting
     except pydantic.ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(map(str, first["loc"]))[:200] or "top level"
@@ -89,13 +89,13 @@ def read(data: bytes | str, arguments: Sequence[int | None], limits: Limits | No
 
 
 def to_json(plan: Plan) -> str:
-    """The plan as its reader takes it."""
+    """The plan as JSON, for `read`."""
     return json.dumps(_PLAN.dump_python(plan, mode="json", by_alias=True))
 
 
 @dataclass
 class _Check:
-    """One pass over the steps, with what is allocated by then."""
+    """One pass over the steps, with the current allocations."""
 
     plan: Plan
     limits: Limits
@@ -272,7 +272,7 @@ class _Check:
 
 
 def _values_of(kind: Any) -> int:
-    """The arguments of a launch that one parameter of a signature stands for."""
+    """The number of a launch's arguments for one parameter of a signature."""
     if isinstance(kind, dict):
         items = kind.get("tuple")
         return sum(map(_values_of, items)) if isinstance(items, list) else 0
@@ -280,7 +280,7 @@ def _values_of(kind: Any) -> int:
 
 
 def _of_constants(named: Specialisation | KernelName) -> int:
-    """The bytes of the numbers in a kernel's constants: a table in them is host code's, too."""
+    """The bytes of numbers in a kernel's constants, which host code may have computed."""
     waiting = [named.constants, named.bindings] if isinstance(named, Specialisation) else []
     size = 0
     while waiting:
@@ -302,7 +302,7 @@ def _decoded(place: str, data: str) -> bytes:
 
 
 def _informative(data: bytes) -> int:
-    """How many bytes say something: of one element that is repeated, as a fill has it, only its."""
+    """The bytes that carry information: for one repeated element, as in a fill, only its own."""
     for size in (1, 2, 4, 8, 16):
         if data == data[:size] * (len(data) // size):
             return min(size, len(data))

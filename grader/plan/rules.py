@@ -1,10 +1,10 @@
-"""The rules on a plan: what a submission's host code may have asked for.
+"""The rules on a plan: what a submission's host code may ask for.
 
-1. Nothing that another torch operation computed reaches an argument or a launch.
+1. No result of another torch operation reaches an argument or a launch.
 2. Elements of an output come from launches. Where the exercise is about moving data, a copy that
    permutes, selects, repeats or casts is refused; elsewhere it costs traffic and time. At most
    MAX_COPIES copies in a call.
-3. Each kernel, left out, changes an output (executors/needless.py: the plan runs without it).
+3. Each kernel, left out, changes an output (executors/needless.py runs the plan without it).
 4. Two fresh planners give the same plan for a case (differences.py).
 
 A spec lifts the first two by naming torch operations (`policy: {torch: [...]}`).
@@ -39,8 +39,8 @@ _COPYING = frozenset({"copy_", "clone", "contiguous", "to"})
 class Allowed:
     """What one variant may do beyond the rules.
 
-    `torch` are torch operations by name ("mm", "nn.functional.silu"), "*" for all. `moves_data`:
-    the exercise is about layout or casts, so that a copy which changes them is the exercise itself.
+    `torch` are torch operations by name ("mm", "nn.functional.silu"), or "*" for all. `moves_data`:
+    the exercise is about layout or casts, so a copy that changes them would solve it.
     """
 
     torch: frozenset[str] = frozenset()
@@ -48,27 +48,27 @@ class Allowed:
 
     @property
     def judges_copies(self) -> bool:
-        """Whether a copy may be the exercise itself, which the spec doesn't allow to copy."""
+        """Whether the rule on copies applies."""
         return self.moves_data and "*" not in self.torch and not _COPYING & self.torch
 
 
 @dataclass(frozen=True)
 class Layout:
-    """How the grader has laid out an argument: strides and offset count elements."""
+    """The layout of an argument; strides and offset count elements."""
 
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     offset: int
 
     def is_all_of(self, view: View) -> bool:
-        """Whether a view is the argument as it was given."""
+        """Whether a view is the whole argument as it was given."""
         placed = (self.shape, self.offset) == (view.shape, view.offset)
         return placed and _dimensions(view) == _dimensions(self)
 
 
 @dataclass(frozen=True)
 class Violation:
-    """A rule that a plan breaks: `what` happened, at `line` of the file, and what to do instead."""
+    """A broken rule: `what` happened at `line` of the file, and what to do instead."""
 
     rule: str
     what: str
@@ -76,7 +76,7 @@ class Violation:
     instead: str
 
 
-# Torch's functions that end in an operation of another name.
+# Torch's functions that are implemented by an operation of another name.
 _CALLED = dict.fromkeys(("mm", "bmm", "mv", "dot", "addmm", "baddbmm"), ("matmul",))
 
 _COMPUTE = "Compute it in your own kernel: torch is for allocating, shapes, strides and views here."
@@ -85,9 +85,9 @@ _FEWER = "Write to the output in the kernel, or copy once."
 
 
 def allow(plan: Plan, allowed: Allowed) -> Plan:
-    """The plan with the torch operations that the spec allows as steps that are run.
+    """The plan with the torch operations that the spec allows turned into executable steps.
 
-    What a planner itself calls allowed is none the more so.
+    A planner's own claims have no influence.
     """
     return replace(
         plan, calls=tuple(tuple(_allowed(step, allowed) for step in call) for call in plan.calls)
@@ -103,7 +103,7 @@ def _allowed(step: Step, allowed: Allowed) -> Step:
 
 
 def _names(operation: str, torch: Collection[str]) -> bool:
-    """Whether a list of allowed names has this operation ("aten::mm", "aten::add_.Tensor")."""
+    """Whether allowed names include this operation ("aten::mm", "aten::add_.Tensor")."""
     name = operation.rpartition("::")[2].partition(".")[0]
     known = {name, name.rstrip("_"), *_CALLED.get(name, ())}
     return "*" in torch or not known.isdisjoint(each.rpartition(".")[2] for each in torch)
@@ -112,10 +112,10 @@ def _names(operation: str, torch: Collection[str]) -> bool:
 def violations(
     plan: Plan, allowed: Allowed, arguments: Mapping[int, Layout] | None = None
 ) -> list[Violation]:
-    """What of the first two rules a plan breaks, in the order of its steps.
+    """A plan's violations of the first two rules, in the order of its steps.
 
-    `arguments` are the layouts of the entry's tensors by their places: where one is given, a copy
-    of all of it selects nothing, however its only column lies in memory.
+    `arguments` are the layouts of the entry's tensors by place: a copy of a whole argument selects
+    nothing, whatever its strides.
     """
     broken: list[Violation] = []
     tainted: dict[int, Foreign] = {}
@@ -158,8 +158,8 @@ def _foreign(plan: Plan, call: tuple[Step, ...], tainted: dict[int, Foreign]) ->
 
 
 def _computed(step: Foreign, reached: str) -> Violation:
-    what = f"PyTorch computed {_shown(step.operation)}, and the result reaches {reached}"
-    return Violation("torch", what, step.line, _COMPUTE)
+    message = f"PyTorch computed {_shown(step.operation)}, and the result reaches {reached}"
+    return Violation("torch", message, step.line, _COMPUTE)
 
 
 def _shown(operation: str) -> str:
@@ -167,7 +167,7 @@ def _shown(operation: str) -> str:
 
 
 def _pointed_to(step: Launch) -> list[int]:
-    """The buffers that a launch has pointers to."""
+    """The buffers that a launch points to."""
     numbers = [number for _, number, _ in step.pointers]
     for argument in step.arguments:
         if hasattr(argument, "pointer"):
@@ -189,16 +189,16 @@ def _copies(
         for step in copies:
             given = [_layout_of(view, plan, arguments) for view in (step.source, step.to)]
             if change := change_of(step, [each for each in given if each is not None]):
-                what = f"a copy by PyTorch or the CUDA runtime {change}, which is the exercise"
-                broken.append(Violation("copy", what, step.line, _MOVE))
+                message = f"a copy by PyTorch or the CUDA runtime {change}, which is the exercise"
+                broken.append(Violation("copy", message, step.line, _MOVE))
     if len(copies) > MAX_COPIES:
-        what = f"{len(copies)} copies in one call; at most {MAX_COPIES} are allowed"
-        broken.append(Violation("copy", what, copies[MAX_COPIES].line, _FEWER))
+        message = f"{len(copies)} copies in one call; at most {MAX_COPIES} are allowed"
+        broken.append(Violation("copy", message, copies[MAX_COPIES].line, _FEWER))
     return broken
 
 
 def _straight(plan: Plan, call: tuple[Step, ...], reached: set[int]) -> Iterator[Violation]:
-    """Copies to an argument of what no kernel can have written; kernels' buffers are `reached`."""
+    """Copies to an argument from buffers that no kernel has written; `reached` are kernels'."""
     for step in call:
         if isinstance(step, Launch):
             reached.update(_pointed_to(step))
@@ -218,27 +218,27 @@ def _goes_to_argument(step: Step, plan: Plan) -> TypeGuard[Copy]:
 
 
 def copies_alone(plan: Plan) -> Violation:
-    """That the result is as right without any kernel."""
+    """The violation of a plan whose result is right without any kernel."""
     return _without_kernel(next(s.line for s in plan.calls[0] if _goes_to_argument(s, plan)))
 
 
 def _without_kernel(line: int) -> Violation:
-    what = "a copy by PyTorch or the CUDA runtime gives an output what no kernel has computed"
-    return Violation("copy", what, line, _MOVE)
+    message = "a copy by PyTorch or the CUDA runtime gives an output what no kernel has computed"
+    return Violation("copy", message, line, _MOVE)
 
 
 def _layout_of(view: View, plan: Plan, arguments: Mapping[int, Layout]) -> Layout | None:
-    """The layout of the argument that a view is on, if it is all of it."""
+    """The layout of the argument that a view covers, or None."""
     place = plan.buffers[view.buffer].argument
     layout = None if place is None else arguments.get(place)
     return layout if layout is not None and layout.is_all_of(view) else None
 
 
 def change_of(copy: Copy, whole: Collection[Layout] = ()) -> str:
-    """What a copy does to the elements beside moving them, in words; "" where it does nothing.
+    """How a copy changes elements beyond moving them, in words; "" where it doesn't.
 
-    A copy between dense views of one order leaves every element at its place among the others; so
-    does one of all of an argument, whose layouts are `whole`.
+    A copy between dense views of one order keeps every element's place among the others, and so
+    does one of a whole argument, whose layouts are `whole`.
     """
     source, to = copy.source, copy.to
     if source.dtype != to.dtype:
@@ -257,19 +257,19 @@ def change_of(copy: Copy, whole: Collection[Layout] = ()) -> str:
 
 
 def _dimensions(view: View | Layout) -> list[tuple[int, int]]:
-    """(size, stride) of the dimensions that have more than one element."""
+    """(size, stride) of the dimensions with more than one element."""
     return [(n, s) for n, s in zip(view.shape, view.strides, strict=True) if n != 1]
 
 
 def _order(view: View) -> list[tuple[int, int]]:
-    """(axis, size) of the dimensions in the order in which the elements lie in memory."""
+    """(axis, size) of the dimensions in memory order."""
     dimensions = enumerate(_dimensions(view))
     ordered = sorted(dimensions, key=lambda each: -abs(each[1][1]))
     return [(axis, size if stride > 0 else -size) for axis, (size, stride) in ordered]
 
 
 def _is_dense(view: View) -> bool:
-    """Whether the view has no gaps within its rows: its innermost stride is one element."""
+    """Whether the view's innermost stride is one element."""
     dimensions = _dimensions(view)
     return not dimensions or min(abs(stride) for _, stride in dimensions) == 1
 
@@ -277,7 +277,7 @@ def _is_dense(view: View) -> bool:
 def repeats(plan: Plan) -> bool:
     """Whether the second call asks for the same work as the first, on memory of its own.
 
-    Trials of a tuning are no work: the first call alone has them.
+    Trials of a tuning don't count: only the first call has them.
     """
     if len(plan.calls) < 2:
         return True
@@ -290,14 +290,14 @@ def _without_trials(call: tuple[Step, ...]) -> list[Step]:
 
 
 def _work(steps: list[Step]) -> list[Any]:
-    """The steps of a call, its own allocations numbered in their order."""
+    """The steps of a call, with its own allocations numbered in order."""
     allocated = [step.buffer for step in steps if isinstance(step, Alloc)]
     numbers = {number: -1 - place for place, number in enumerate(allocated)}
     return [_numbered(step, numbers) for step in steps]
 
 
 def _numbered(value: Any, numbers: Mapping[int, int]) -> Any:
-    """A step, or a part of one, as tuples to compare: without its line, buffers by `numbers`."""
+    """A step, or a part of one, as comparable tuples: without lines, buffers by `numbers`."""
     if isinstance(value, PointerArgument):
         return (numbers.get(value.pointer[0], value.pointer[0]), value.pointer[1])
     if is_dataclass(value):

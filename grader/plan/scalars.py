@@ -13,7 +13,7 @@ SIZES = {"i1": 1, "u1": 1, "fp16": 2, "bf16": 2, "fp32": 4, "fp64": 8} | {
 
 
 def value_of(argument: ScalarArgument) -> int | float:
-    """The number that the bytes are; 0 where they are none of the type."""
+    """The number that the bytes encode; 0 where they don't fit the type."""
     data = bytes.fromhex(argument.scalar)
     kind = argument.type
     try:

@@ -1,4 +1,4 @@
-"""A plan in words, as a student would like to read it.
+"""A plan in words for students.
 
 silu(x, out) asks for, with n=1024 dtype=float32:
   launch  silu_kernel on 1 program: x, out, 1024; BLOCK=1024, 4 warps      silu.py:22
@@ -15,24 +15,24 @@ from grader.plan.model import Launch, Plan, Step, View
 from grader.plan.rules import change_of, repeats
 from grader.plan.scalars import value_of
 
-MOST_STEPS = 60  # shown; the rest is counted
-MOST_ITEMS = 8  # of a tuple, shown
+MOST_STEPS = 60  # printed; the rest is counted
+MOST_ITEMS = 8  # printed of a tuple
 
 
 @dataclass(frozen=True)
 class Line:
-    """One line of a plan: a verb, what it is done to, and where the file asks for it."""
+    """One line of a plan: a verb, its target, and the place in the file that asks for it."""
 
     verb: str
-    what: str
+    target: str
     place: str = ""
 
 
 def lines(plan: Plan, names: Sequence[str], file: str, starts: Sequence[int] = ()) -> list[Line]:
-    """The first call of a plan, step by step, and what the second one does differently.
+    """The first call of a plan step by step, and how the second one differs.
 
     `names` are those of the entry's arguments; `file` is the submission's. `starts` are the bytes
-    of each argument's buffer before its first element, 0 where none are given.
+    of each argument's buffer before its first element, 0 by default.
     """
     known = Names(plan, names, file, starts)
     shown = list(_lines_of(plan.calls[0], known))
@@ -81,12 +81,12 @@ def _count(number: int, plural: str) -> str:
 
 
 class Names:
-    """What a student calls the buffers, kernels and arguments of one plan."""
+    """A student's names of the buffers, kernels and arguments of one plan."""
 
     def __init__(
         self, plan: Plan, arguments: Sequence[str], file: str, starts: Sequence[int] = ()
     ) -> None:
-        """`arguments`, `file` and `starts` as `lines` takes them."""
+        """`arguments`, `file` and `starts` are as in `lines`."""
         self.plan = plan
         self.file = file
         self._arguments = arguments
@@ -105,7 +105,7 @@ class Names:
         return f"{self.buffer(view.buffer)} ({shape}, {view.dtype})"
 
     def kernel(self, launch: Launch) -> str:
-        """The name of the function that is launched."""
+        """The name of the launched function."""
         kernel = self.plan.specialisations[launch.specialisation]
         return kernel.kernel if isinstance(kernel, model.KernelName) else kernel.function
 
@@ -117,7 +117,7 @@ class Names:
         return f"{shape} {noun}{'s' * (extents != [1])}"
 
     def argument(self, argument: model.Argument) -> str:
-        """An argument of a Triton kernel, by the name or the value that a student knows."""
+        """An argument of a Triton kernel, by a name or value that a student knows."""
         if isinstance(argument, model.PointerArgument):
             number, offset = argument.pointer
             place = self.plan.buffers[number].argument
@@ -134,16 +134,16 @@ class Names:
 def _lines_of(call: Sequence[Step], names: Names) -> Iterator[Line]:
     """A line for each step of a call, the first MOST_STEPS of them."""
     for step in call[:MOST_STEPS]:
-        verb, what = described(step, names)
+        verb, target = described(step, names)
         line = getattr(step, "line", 0)
-        yield Line(verb, what, f"{names.file}:{line}" if line else "")
+        yield Line(verb, target, f"{names.file}:{line}" if line else "")
     if len(call) > MOST_STEPS:
         yield Line("", f"and {len(call) - MOST_STEPS:,} more steps")
 
 
 @singledispatch
 def described(step: Step, names: Names) -> tuple[str, str]:
-    """A step as a verb and what it is done to: ("launch", "silu_kernel on 1 program: x, out")."""
+    """A step as a verb and its target: ("launch", "silu_kernel on 1 program: x, out")."""
     raise TypeError(f"no words for {type(step).__name__}")
 
 
@@ -193,9 +193,9 @@ def _(step: Launch, names: Names) -> tuple[str, str]:
         how.append("cooperative")
     if step.stream:
         how.append(f"stream {step.stream}")
-    what = f"{names.kernel(step)} on {names.grid(step)}: {', '.join(given)}"
+    launched = f"{names.kernel(step)} on {names.grid(step)}: {', '.join(given)}"
     return "try" if step.trial >= 0 else "launch", "; ".join(
-        [what, ", ".join(how)][: 1 + bool(how)]
+        [launched, ", ".join(how)][: 1 + bool(how)]
     )
 
 
@@ -238,7 +238,7 @@ def _(step: model.Refused, names: Names) -> tuple[str, str]:
 
 
 def literal(value: object) -> str:
-    """A constant as a student wrote it, shortened: '(1, 2)' of a tuple, 'fp32' of a type."""
+    """A constant as a student wrote it, shortened: '(1, 2)' for a tuple, 'fp32' for a type."""
     if not isinstance(value, dict):
         return str(value)
     items = value.get("tuple")

@@ -1,8 +1,8 @@
-"""The policy: rules on what a submission may do, and the exceptions that one variant has.
+"""The policy: rules on a submission's code, and the exceptions of one variant.
 
-Host code never meets data: what it asks of the device is a plan, which is held to the rules of
-grader/plan/rules.py. Of Python nothing more is asked. CUDA C++ is read before it is compiled, since
-what a header or an attribute does to the compiler is in no plan: see cuda/.
+Host code never meets data: its requests to the device are a plan, under the rules of
+grader/plan/rules.py. Python has no other rules. CUDA C++ is also read before it is compiled, since
+a plan doesn't show the effect of a header or an attribute on the compiler: see cuda/.
 """
 
 from __future__ import annotations

@@ -17,9 +17,8 @@ RULES: dict[str, str] = {
 class Rules:
     """The exceptions of one variant from the rules.
 
-    `torch` are operations that may compute, by the names that plans have for them (plan/rules.py);
-    `*` allows all of torch's computing. `lifted` are names of `RULES`, or of cuda.CUDA_RULES, that
-    are off.
+    `torch` are operations that may compute, by plans' names (plan/rules.py), or `*` for all.
+    `lifted` are names of `RULES` or cuda.CUDA_RULES that are off.
     """
 
     torch: frozenset[str] = frozenset()
@@ -28,7 +27,7 @@ class Rules:
 
 @dataclass(frozen=True)
 class Violation:
-    """One violation: `message` says what was found, `instead` what to do.
+    """One violation: `message` says what it is, `instead` what to do.
 
     `line` and `column` count from 1, the column in characters.
     """

@@ -1,4 +1,4 @@
-"""Processes of a submission: started, confined, supervised, and ended with all they started."""
+"""A submission's processes: started, confined, supervised, and ended with their descendants."""
 
 from grader.sandbox.sandbox import Sandbox
 

@@ -1,9 +1,9 @@
-"""What a worker may see of this machine's files: Python, its packages, libraries, its own code.
+"""The files of this machine that a worker may access: Python, packages, libraries, its own code.
 
-A list of what is needed, never everything but something. Both ways of hiding files are made from
-it: bubblewrap's mounts (`mounts`) and Landlock's rules (`readable`, `executable`). Prefixes of
-Python are not taken whole (a virtual environment may be the folder of the project itself); of
-each only `lib`, `pyvenv.cfg` and the interpreter are.
+The list names what is needed, and nothing else is accessible. Both ways of hiding files use it:
+bubblewrap's mounts (`mounts`) and Landlock's rules (`readable`, `executable`). Of a prefix of
+Python, only `lib`, `pyvenv.cfg` and the interpreter are listed, since a virtual environment may be
+the project's own folder.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from grader.sandbox import bytecode
 _GRADER_FOLDER = Path(__file__).resolve().parents[1]
 WORKER_FOLDER = _GRADER_FOLDER / "worker"
 EMULATOR_FOLDER = _GRADER_FOLDER / "emulator"
-_LINKS = 40  # symbolic links followed in one path, as many as the kernel follows
+_LINKS = 40  # symbolic links followed in one path: the kernel's limit
 
 _LIBRARIES = (
     "/lib",
@@ -38,7 +38,7 @@ _LIBRARIES = (
     "/sys/devices/system/cpu",
     "/sys/devices/system/node",
 )
-# The C++ compiler and what it starts.
+# The C++ compiler and the programs that it starts.
 _COMPILER = ("/bin", "/usr/bin", "/usr/include", "/usr/libexec", "/etc/alternatives")
 # Triton builds its launcher with the C compiler and Python's headers; CUDA reads /sys.
 _CUDA = (
@@ -63,15 +63,15 @@ _DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"
 
 
 def readable(device: DeviceName) -> list[Path]:
-    """What a worker reads, as spelled by those who will ask for it; everything exists.
+    """Existing paths that a worker reads, as the programs that read them spell them.
 
-    The grader's own package and the project around it are left out wherever they lie.
+    The grader's package and the project around it are always left out.
     """
     ours = [WORKER_FOLDER, *_python()]
     paths = [*ours, *bytecode.of(ours), *map(Path, _LIBRARIES)]
-    if device != "interpreter":  # they compile CUDA C++
+    if device != "interpreter":  # CUDA C++ is compiled
         paths += [EMULATOR_FOLDER, toolchain.cache_root(), *map(Path, _COMPILER), *_compiler()]
-    if device == "emulator":  # nvcc looks over the compiler's shoulder, or makes planners
+    if device == "emulator":  # nvcc checks the source or makes planners
         paths += Path("/").glob(_CUDA_GLOBS[0])
         paths += _nvcc()
     if device == "cuda":
@@ -85,9 +85,9 @@ def readable(device: DeviceName) -> list[Path]:
 
 
 def executable(device: DeviceName) -> list[Path]:
-    """Of what a worker reads, what it may start as a program.
+    """The readable paths that a worker may start as programs.
 
-    Without a GPU it is Triton's assembler and the loader that the kernel starts it with.
+    Without a GPU, Triton's assembler and the loader that the kernel starts it with.
     """
     if device != "interpreter":
         return readable(device)
@@ -98,7 +98,7 @@ def executable(device: DeviceName) -> list[Path]:
 
 
 def devices(device: DeviceName) -> list[Path]:
-    """The device files a worker reads and writes."""
+    """The device files that a worker reads and writes."""
     paths = [Path(path) for path in _DEVICES]
     if device == "cuda":
         paths += sorted(Path("/dev").glob("nvidia*"))
@@ -108,18 +108,18 @@ def devices(device: DeviceName) -> list[Path]:
 
 @dataclass(frozen=True)
 class Mounts:
-    """A file tree to build: symbolic links to make again and real paths to bind."""
+    """A file tree to build: symbolic links to create and real paths to bind."""
 
-    links: dict[str, str] = field(default_factory=dict)  # path -> target, as written in it
+    links: dict[str, str] = field(default_factory=dict)  # path -> target as written in the link
     binds: tuple[str, ...] = ()  # real paths, none below another, the same inside as outside
 
 
 def mounts(paths: list[Path]) -> Mounts:
-    """What makes every path reachable under its own name, through the links that lead there."""
+    """Mounts that make every path reachable under its own name, through links on the way."""
     links: dict[str, str] = {}
     real = {_follow(path, links) for path in paths}
     binds = [path for path in sorted(real) if not any(str(up) in real for up in Path(path).parents)]
-    # A link inside a folder that is bound is there already.
+    # A link inside a bound folder exists already.
     links = {
         path: target
         for path, target in links.items()
@@ -129,7 +129,7 @@ def mounts(paths: list[Path]) -> Mounts:
 
 
 def _follow(path: Path, links: dict[str, str]) -> str:
-    """The real path; every symbolic link met on the way is added to `links`."""
+    """The real path; every symbolic link on the way is added to `links`."""
     pending = list(path.parts[1:])
     at = "/"
     for _ in range(_LINKS * len(pending) + _LINKS):
@@ -173,7 +173,7 @@ def _python() -> tuple[Path, ...]:
 
 @lru_cache(maxsize=1)
 def _compiler() -> tuple[Path, ...]:
-    """The C++ compiler, its parts, headers and libraries, wherever they are installed."""
+    """The C++ compiler, its parts, headers and libraries, where they are installed."""
     try:
         path, version = toolchain.find_compiler()
     except toolchain.ToolchainMissing:
@@ -182,7 +182,7 @@ def _compiler() -> tuple[Path, ...]:
 
 
 def _nvcc() -> list[Path]:
-    """NVIDIA's compiler as it is called (a script in front of it, perhaps), and its parts."""
+    """NVIDIA's compiler as it is called (perhaps by a script in front of it), and its parts."""
     nvcc = toolchain.find_nvcc()
     if nvcc is None:
         return []
@@ -192,13 +192,13 @@ def _nvcc() -> list[Path]:
 
 
 def _package_folders(name: str) -> list[Path]:
-    """Where a package is installed, found without importing it."""
+    """A package's folders, found without importing it."""
     spec = importlib.util.find_spec(name)
     return [Path(place) for place in (spec.submodule_search_locations or ())] if spec else []
 
 
 def _loader() -> Path | None:
-    """The dynamic loader of 64-bit programs, which starting one of them opens."""
+    """The dynamic loader of 64-bit programs, which each of them needs."""
     for pattern in ("lib64/ld-linux*.so.*", "lib/ld-linux*.so.*", "lib/ld-musl*"):
         for path in sorted(Path("/").glob(pattern)):
             return path.resolve()
@@ -210,14 +210,14 @@ def _folders_in(variable: str) -> list[Path]:
 
 
 def _hidden() -> list[Path]:
-    """What no worker sees: the grader's package and, in a checkout, the project around it."""
+    """Paths hidden from workers: the grader's package and, in a checkout, the project around it."""
     project = _GRADER_FOLDER.parent
     checkout = (project / "grader").is_dir() and (project / "reference").is_dir()
     return [project if checkout else _GRADER_FOLDER]
 
 
 def _without_project(path: Path) -> list[Path]:
-    """`path`, or, where it holds something hidden, what else is in it."""
+    """`path`, or the rest of its contents where it contains something hidden."""
     real = path.resolve()
     if real in (WORKER_FOLDER, EMULATOR_FOLDER) or not any(
         each.is_relative_to(real) for each in _hidden()

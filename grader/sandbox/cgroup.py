@@ -1,7 +1,7 @@
-"""A control group (cgroup v2) around one submission: the kernel bounds memory and processes.
+"""A control group (cgroup v2) for one submission: the kernel limits memory and processes.
 
-Where no writable hierarchy with the memory and pids controllers is there, the grader counts by
-polling instead (processes.py). Interface: the kernel's Documentation/admin-guide/cgroup-v2.rst.
+Without a writable hierarchy that has the memory and pids controllers, the grader polls usage
+instead (processes.py). Interface: the kernel's Documentation/admin-guide/cgroup-v2.rst.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ _END_SECONDS = 5.0
 
 
 class ProcessGroup:
-    """One group. Ends everything in it when closed; a context manager."""
+    """One group. A context manager, which ends all processes in it."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     @classmethod
     def create(cls, memory_bytes: int, processes: int) -> ProcessGroup | None:
-        """A new group with these bounds, or None where there can be none (see `why_not`)."""
+        """A new group with these limits, or None where groups aren't available (see `why_not`)."""
         home = _home()
         if home is None:
             return None
@@ -49,7 +49,7 @@ class ProcessGroup:
         """Set the limits. Raises OSError."""
         (self.folder / "memory.max").write_text(str(memory_bytes))
         (self.folder / "pids.max").write_text(str(processes))
-        with contextlib.suppress(OSError):  # no such file where the kernel has no swap
+        with contextlib.suppress(OSError):  # the file is missing where the kernel has no swap
             (self.folder / "memory.swap.max").write_text("0")
 
     def command(self, argv: list[str]) -> list[str]:
@@ -58,7 +58,7 @@ class ProcessGroup:
         return ["/bin/sh", "-c", script, str(self.folder / "cgroup.procs"), *argv]
 
     def times_out_of_memory(self) -> int:
-        """How many processes the kernel has ended here for want of memory."""
+        """How many processes the kernel has killed here for lack of memory."""
         with contextlib.suppress(OSError, ValueError):
             for line in (self.folder / "memory.events").read_text().splitlines():
                 name, _, value = line.partition(" ")
@@ -67,24 +67,24 @@ class ProcessGroup:
         return 0
 
     def memory_bytes(self) -> int:
-        """What the group uses now, caches and files in memory included."""
+        """The group's current memory, including caches and files in memory."""
         with contextlib.suppress(OSError, ValueError):
             return int((self.folder / "memory.current").read_text())
         return 0
 
     def is_empty(self) -> bool:
-        """Whether no process is left in it."""
+        """Whether the group has no process."""
         with contextlib.suppress(OSError):
             return not (self.folder / "cgroup.procs").read_text().split()
         return True
 
     def end(self) -> None:
         """Kill everything in the group at once."""
-        with contextlib.suppress(OSError):  # Linux 5.14; before, the grader's own killing has to do
+        with contextlib.suppress(OSError):  # Linux 5.14; before, the grader kills each process
             (self.folder / "cgroup.kill").write_text("1")
 
     def close(self) -> None:
-        """End what is in it and remove it."""
+        """End its processes and remove it."""
         deadline = time.monotonic() + _END_SECONDS
         self.end()
         while not self.is_empty() and time.monotonic() < deadline:
@@ -95,7 +95,7 @@ class ProcessGroup:
 
 @lru_cache(maxsize=1)
 def why_not() -> str:
-    """Why there are no groups here, in a few words; "" where there are."""
+    """Why control groups aren't available here, in a few words; "" where they are."""
     if _mount_point() is None:
         return "no cgroup v2"
     if _home() is None:
@@ -104,7 +104,7 @@ def why_not() -> str:
 
 
 def _mount_point() -> Path | None:
-    """Where cgroup v2 is mounted with the controllers that are needed."""
+    """The mount point of a cgroup v2 hierarchy with the needed controllers."""
     with contextlib.suppress(OSError):
         for line in Path("/proc/self/mounts").read_text().splitlines():
             fields = line.split()
@@ -115,7 +115,7 @@ def _mount_point() -> Path | None:
 
 @lru_cache(maxsize=1)
 def _home() -> Path | None:
-    """The group to make groups in: this process's own or the nearest one above that allows it."""
+    """The parent of new groups: this process's group or the nearest one above that allows it."""
     root = _mount_point()
     own = _own_group()
     if root is None or own is None:
@@ -145,7 +145,7 @@ def _has_controllers(folder: Path, file: str) -> bool:
 
 
 def _allows(folder: Path) -> bool:
-    """Whether a group can be made there and a process of ours put in it, found by doing so."""
+    """Whether a group can be made there and a process put in it, tested by doing so."""
     trial = folder / f"warpgrade-{secrets.token_hex(8)}"
     try:
         trial.mkdir()
@@ -159,7 +159,7 @@ def _allows(folder: Path) -> bool:
 
 
 def _takes_a_process(folder: Path) -> bool:
-    """Whether a child of ours may enter the group."""
+    """Whether a child process may enter the group."""
     line = ProcessGroup(folder).command(["/bin/sh", "-c", ":"])
     try:
         return subprocess.run(line, capture_output=True, timeout=_END_SECONDS).returncode == 0

@@ -1,11 +1,11 @@
 """The confinement of workers: the levels that this machine offers, and their command lines.
 
     bubblewrap   namespaces: a file tree, process numbers and a network of its own
-    landlock     no namespaces needed: the kernel checks paths, signals and TCP by rules
-    limits       neither; bounds on memory, time and files only: never enough for a final grade
+    landlock     no namespaces: the kernel checks paths, signals and TCP by rules
+    limits       bounds on memory, time and files only: never enough for a final grade
 
-The first two come with a system call filter (seccomp.py). Whether they hold is never
-assumed: `probe` starts a small process in each, which tries what must be impossible.
+The first two add a system call filter (seccomp.py). `probe` tests each level: it starts a small
+process in it that tries what must be impossible.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from grader.mistakes import Mistake
 from grader.sandbox import allowed_paths, cgroup, processes
 from grader.sandbox.seccomp import FilterError, compile_filter
 
-SCRATCH_BYTES = 512 << 20  # of the scratch folder, where it is in memory
-OLDEST_LANDLOCK = 3  # Linux 6.2: before, it doesn't stop truncate(2)
+SCRATCH_BYTES = 512 << 20  # of a scratch folder in memory
+OLDEST_LANDLOCK = 3  # Linux 6.2: older ones don't stop truncate(2)
 SCOPED_LANDLOCK = 6  # Linux 6.12: from here on it confines signals
 TRIAL_SECONDS = 20.0
 _NOBODY = "65534"
@@ -40,11 +40,11 @@ _TRIAL_PROGRAM = allowed_paths.WORKER_FOLDER / "lockdown.py"
 
 
 class ConfinementError(Mistake, RuntimeError):
-    """The confinement asked for isn't to be had here: the message says why and what to do."""
+    """The requested confinement isn't available: the message says why and what to do."""
 
 
 class Level(str, Enum):
-    """Ways to shut a worker in, strongest first."""
+    """Levels of confinement, strongest first."""
 
     bubblewrap = "bubblewrap"
     landlock = "landlock"
@@ -58,12 +58,12 @@ class Offer:
     level: Level
     works: bool
     reason: str = ""  # why not
-    advice: str = ""  # what to do about it
+    advice: str = ""  # the remedy
 
 
 @dataclass(frozen=True)
 class Confinement:
-    """What a sandbox uses, in words for reports too."""
+    """A sandbox's confinement, with descriptions for reports."""
 
     level: Level
     device: DeviceName
@@ -71,13 +71,13 @@ class Confinement:
     missing: tuple[str, ...]
 
     @property
-    def told(self) -> dict[str, Any]:
-        """For the evidence: what is in force and what is missing."""
+    def as_evidence(self) -> dict[str, Any]:
+        """For the evidence: the protections in force, and those missing."""
         return {"in_force": list(self.in_force), "missing": list(self.missing)}
 
     @property
     def is_enough(self) -> bool:
-        """Whether an untrusted submission may be graded, and a grade be final."""
+        """Whether it may hold an untrusted submission whose grade is final."""
         return self.level is not Level.limits
 
     @property
@@ -91,7 +91,7 @@ def choose(
 ) -> Confinement:
     """The strongest confinement that works here, or the wanted one.
 
-    Raises ConfinementError when the wanted one doesn't; where it is `required`, also when only
+    Raises ConfinementError when the wanted one doesn't work, and where one is `required` but only
     limits would be left.
     """
     refused = []
@@ -105,7 +105,7 @@ def choose(
 
 
 def probe(device: DeviceName = "interpreter") -> list[Offer]:
-    """Every level, strongest first, and whether it works here. Each is tried once per process."""
+    """Every level, strongest first, and whether it works here. Tested once per process."""
     return [_try(level, device) for level in Level]
 
 
@@ -119,12 +119,10 @@ def command(
 ) -> list[str]:
     """The command line that starts `argv` confined, in the folder `scratch`.
 
-    Appended to `argv` is the plan, which worker/lockdown.py carries out. Paths inside are the same
-    as outside. `scratch` is the one folder that can be written to (at level bubblewrap another,
-    empty one in memory lies over it); `submission` is read-only and must not be inside `scratch`.
-    Descriptors that the caller passes on stay open.
-
-    Raises ConfinementError when a folder is where it can't be.
+    The plan for worker/lockdown.py is appended to `argv`. Paths are the same inside and outside.
+    `scratch` is the only writable folder (at level bubblewrap, an empty one in memory covers it);
+    `submission` is read-only and must not be inside `scratch`. Descriptors that the caller passes
+    stay open. Raises ConfinementError for a folder in an unsuitable place.
     """
     if submission.resolve().is_relative_to(scratch.resolve()):
         raise ConfinementError(f"{submission} is inside {scratch}, so it would not be read-only")
@@ -135,11 +133,11 @@ def command(
 
 
 def outer_pid(inner: int, parent: int) -> int | None:
-    """The child or descendant of `parent` that is numbered `inner` in its innermost namespace.
+    """The descendant of `parent` with the number `inner` in its innermost namespace, or None.
 
-    None when there is none. Without namespaces both numbers are the same.
+    Without namespaces both numbers are the same.
     """
-    for pid in sorted(processes.children(parent), reverse=True):  # the youngest is mostly meant
+    for pid in sorted(processes.children(parent), reverse=True):  # mostly the youngest
         if _innermost(pid) == inner:
             return pid
     try:
@@ -179,7 +177,7 @@ class _Unavailable(Exception):
 def _look_for_bubblewrap(device: DeviceName) -> None:
     if shutil.which("bwrap") is None:
         raise _Unavailable("bubblewrap isn't installed", "apt install bubblewrap")
-    if os.geteuid() == 0:  # root owns the device files, inside too: only the filter protects them
+    if os.geteuid() == 0:  # root owns the device files inside too: only the filter protects them
         _filter_or_unavailable(Level.bubblewrap, device)
 
 
@@ -206,7 +204,7 @@ def _filter_or_unavailable(level: Level, device: DeviceName) -> None:
 
 @lru_cache(maxsize=1)
 def landlock_version() -> int | None:
-    """The kernel's Landlock ABI, 0 where it has none; None where the binding isn't installed."""
+    """The kernel's Landlock ABI, 0 without Landlock; None where the binding isn't installed."""
     try:
         import landlockpy
     except ImportError:
@@ -218,7 +216,7 @@ def landlock_version() -> int | None:
 
 
 def _run_trial(level: Level, device: DeviceName) -> None:
-    """Start a process that tries to get out. Raises _Unavailable when it can't start, or can."""
+    """Start a process that tries to escape. Raises _Unavailable if it can't start or escapes."""
     with tempfile.TemporaryDirectory(prefix="warpgrade-") as folder:
         root = Path(folder)
         for name in ("scratch", "submission"):
@@ -229,7 +227,7 @@ def _run_trial(level: Level, device: DeviceName) -> None:
         argv = [sys.executable, "-I", "-B", str(_TRIAL_PROGRAM)]
         argv += [str(root / "scratch"), str(secret), str(grader), device]
         environment = {"PATH": os.environ.get("PATH", ""), "HOME": str(root / "scratch")}
-        if device == "cuda" and "LD_LIBRARY_PATH" in os.environ:  # where its driver may be
+        if device == "cuda" and "LD_LIBRARY_PATH" in os.environ:  # perhaps the driver's folder
             environment["LD_LIBRARY_PATH"] = os.environ["LD_LIBRARY_PATH"]
         line = command(
             Confinement(level, device, (), ()),
@@ -266,7 +264,7 @@ def _judge_trial(level: Level, done: subprocess.CompletedProcess[str]) -> None:
 
 
 def _words(level: Level, device: DeviceName) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """What is in force and what is missing."""
+    """The protections in force, and those missing."""
     in_force, missing = [], []
     if level is Level.limits:
         missing += ["hiding files", "no network", "separation from other processes"]
@@ -302,11 +300,11 @@ def _words(level: Level, device: DeviceName) -> tuple[tuple[str, ...], tuple[str
 
 
 def _plan(confinement: Confinement, scratch: Path, submission: Path) -> dict[str, Any]:
-    """What worker/lockdown.py is to do; empty at level limits."""
+    """The plan for worker/lockdown.py; empty at level limits."""
     level, device = confinement.level, confinement.device
     if level is Level.limits:
         return {}
-    # What the compiler made of a submission is started from the folder that holds it.
+    # Compiled submissions are started from the folder that holds them.
     own_programs = [str(submission.resolve())] if device != "interpreter" else []
     plan: dict[str, Any] = {
         "filter": _plain_filter(level, device),
@@ -322,7 +320,7 @@ def _plan(confinement: Confinement, scratch: Path, submission: Path) -> dict[str
             "execute": [*_real(allowed_paths.executable(device)), *own_programs],
             "write": [str(scratch.resolve())],
             "devices": _real(allowed_paths.devices(device)),
-            # The CUDA driver writes its threads' names there, and gives up (error 304) if it can't.
+            # The CUDA driver writes its threads' names there, and fails (error 304) if it can't.
             "names_threads": device == "cuda",
         }
         plan["landlock"]["read"] += _real(_about_the_machine(device))
@@ -330,12 +328,12 @@ def _plan(confinement: Confinement, scratch: Path, submission: Path) -> dict[str
 
 
 def _separates_workers() -> bool:
-    """Whether a worker can be kept from writing to another's folder, at any level but limits."""
+    """Whether workers can be kept out of each other's folders, at any level but limits."""
     return (landlock_version() or 0) >= OLDEST_LANDLOCK
 
 
 def _about_the_machine(device: DeviceName) -> list[Path]:
-    """What is read in /proc that isn't about processes: torch and the CUDA driver look there."""
+    """Readable files of /proc that aren't about processes, for torch and the CUDA driver."""
     names = ["cpuinfo", "meminfo", "filesystems", "sys/vm/overcommit_memory"]
     if device == "cuda":
         names += ["driver", "devices", "modules", "version", "stat", "sys/vm"]
@@ -364,7 +362,7 @@ def _no_filter(level: Level, device: DeviceName) -> str:
 
 
 def _plain_filter(level: Level, device: DeviceName) -> str:
-    """The filter as text, "" where there can be none."""
+    """The filter as text, "" where it isn't available."""
     try:
         return base64.b64encode(_filter(level, device)).decode()
     except FilterError:
@@ -373,7 +371,7 @@ def _plain_filter(level: Level, device: DeviceName) -> str:
 
 @lru_cache(maxsize=1)
 def _bubblewrap_options() -> frozenset[str]:
-    """The options this bubblewrap knows: older ones lack some."""
+    """The options of this bubblewrap: older ones lack some."""
     try:
         done = subprocess.run(["bwrap", "--help"], capture_output=True, text=True, timeout=10)
     except (OSError, subprocess.TimeoutExpired):
@@ -384,13 +382,13 @@ def _bubblewrap_options() -> frozenset[str]:
 def _bubblewrap(
     device: DeviceName, scratch: Path, submission: Path, environment: Mapping[str, str]
 ) -> list[str]:
-    """bubblewrap and its options, up to the command."""
+    """bubblewrap and its options, without the command."""
     line = ["bwrap", "--unshare-all", "--unshare-user", "--uid", _NOBODY, "--gid", _NOBODY]
     line += ["--hostname", "worker", "--cap-drop", "ALL", "--new-session", "--die-with-parent"]
-    line += ["--as-pid-1"]  # the fork server is the namespace's init: with it, all ends
+    line += ["--as-pid-1"]  # the fork server is the namespace's init: all ends with it
     if "--disable-userns" in _bubblewrap_options():
         line += ["--disable-userns"]
-    # Links come first: a mount's parent folders are made where they are missing.
+    # Links come first: bubblewrap creates missing parent folders of a mount.
     tree = allowed_paths.mounts(allowed_paths.readable(device))
     for link, target in tree.links.items():
         line += ["--symlink", target, link]
@@ -404,7 +402,7 @@ def _bubblewrap(
         line += ["--size", str(SCRATCH_BYTES)]
     inside = str(scratch.resolve())
     line += ["--tmpfs", inside, "--ro-bind", str(submission.resolve()), str(submission.resolve())]
-    # bubblewrap makes these folders in memory, where files of any size could be left.
+    # bubblewrap creates these folders in memory, without a bound on files in them.
     line += ["--remount-ro", "/dev", "--remount-ro", "/"]
     if device != "cuda":  # the CUDA driver names its threads there
         line += ["--remount-ro", "/proc"]
@@ -418,7 +416,7 @@ def _bubblewrap(
 
 
 def _innermost(pid: int) -> int | None:
-    """The number of a process in its innermost namespace."""
+    """A process's number in its innermost namespace."""
     try:
         with open(f"/proc/{pid}/status", errors="replace") as file:  # noqa: PTH123
             for line in file:

@@ -1,9 +1,9 @@
-"""A sandbox launched before this process imports torch, so that both import it at the same time.
+"""A sandbox launched before this process imports torch, so that both import it in parallel.
 
-    head_start.begin()                 at a command's start, where a session is to come
-    sandbox = head_start.take(...)     the session's, which owns it from there on; or None
+    head_start.begin()                 at the start of a command that opens a session
+    sandbox = head_start.take(...)     the session's sandbox, which it owns from then on; or None
 
-It is the one of plans, which has no GPU, on a machine with one too.
+It is the sandbox of plans, which has no GPU.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _begun: Sandbox | None = None
 
 
 def begin() -> None:
-    """Begin the sandbox of the next session; where that fails, the session will say why."""
+    """Begin the next session's sandbox; the session reports a failure."""
     global _begun
     if _begun is not None:
         return

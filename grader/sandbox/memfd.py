@@ -1,7 +1,7 @@
-"""A pair of sealed memfds: memory that a worker has mapped too, the first for reading only.
+"""A pair of sealed memfds: memory that a worker maps too, the first one read-only.
 
-Sealing follows memfd_create(2) and fcntl(2): without F_SEAL_SHRINK a truncate in the worker would
-kill the grader by SIGBUS; without F_SEAL_FUTURE_WRITE a read-only mapping can be made writable.
+Sealing follows memfd_create(2) and fcntl(2). Without F_SEAL_SHRINK, a truncate in the worker would
+kill the grader by SIGBUS; without F_SEAL_FUTURE_WRITE, a read-only mapping can be made writable.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _F_SEAL_SEAL, _F_SEAL_SHRINK, _F_SEAL_GROW, _F_SEAL_WRITE, _F_SEAL_FUTURE_WRITE 
 
 @contextlib.contextmanager
 def sealed(data: bytes) -> Iterator[int]:
-    """A descriptor of memory that holds `data` and that nobody can change; closed at the end."""
+    """A descriptor of memory that holds `data` and can't be changed; closed at the end."""
     descriptor = os.memfd_create("document", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     try:
         with open(descriptor, "wb", closefd=False) as file:
@@ -66,25 +66,25 @@ class Memfds:
         (self.inputs, self.outputs)[buffer][start : start + len(values)].copy_(values)
 
     def finish(self) -> None:
-        """What was put is there."""
+        """Return at once: puts are synchronous."""
 
     def take(self, buffer: int, start: int, length: int) -> torch.Tensor:
         """uint8[length], private to this process."""
         return (self.inputs, self.outputs)[buffer][start : start + length].clone()
 
     def close(self) -> None:
-        """Give the memory back (once the worker's mappings are gone too)."""
+        """Free the memory, once the worker's mappings are gone too."""
         self._inputs.close()
         self._outputs.close()
 
 
 class _Memfd:
-    """Memory behind a descriptor, mapped writable here before it is sealed."""
+    """Memory behind a descriptor, mapped writable before it is sealed."""
 
     def __init__(self, name: str, length: int, seal_writes: bool) -> None:
         import torch
 
-        pages = -(-max(length, 1) // mmap.PAGESIZE)  # a size of zero can't be mapped
+        pages = -(-max(length, 1) // mmap.PAGESIZE)  # a size of 0 can't be mapped
         self.length = pages * mmap.PAGESIZE
         self.descriptor = os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         os.ftruncate(self.descriptor, self.length)
@@ -97,6 +97,6 @@ class _Memfd:
 
     def close(self) -> None:
         os.close(self.descriptor)
-        # Unmapped with the last tensor over it, of which a caller may hold one: torch keeps the
-        # object alive, but not the buffer exported, so that closing would pull it from under it.
+        # Unmapped with the last tensor over it, which a caller may hold: torch keeps the object
+        # alive but doesn't count as an export of its buffer, so closing would be unsafe.
         del self.tensor, self._map

@@ -1,8 +1,8 @@
-"""The processes behind a worker: finding them, counting what they use, ending them.
+"""The processes behind a worker: found, measured and ended.
 
-A worker can leave its session, its parent and its environment behind, but not the "no new
-privileges" flag of prctl(2), which the fork server sets before anything else. By that mark
-orphans of a submission differ from the grader's own children. Other facts are from proc(5).
+A worker can leave its session, its parent and its environment, but not the "no new privileges" flag
+of prctl(2), which the fork server sets first. The flag distinguishes a submission's orphans from
+the grader's own children. Other facts are from proc(5).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import psutil
 
 _PR_SET_CHILD_SUBREAPER = 36
 _TICKS = os.sysconf("SC_CLK_TCK")
-_ROUNDS = 50  # of killing: what forks meanwhile is found in the next one
+_ROUNDS = 50  # of killing: a process forked meanwhile is found in the next one
 
 _HAS_LISTS = Path(f"/proc/self/task/{os.getpid()}/children").exists()
 
@@ -26,14 +26,14 @@ FindProcesses = Callable[[], list[psutil.Process]]
 
 
 def adopt_orphans() -> None:
-    """Make orphans of this process's descendants its children, so that they can be ended."""
+    """Make orphaned descendants children of this process, so that they can be ended."""
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def below(pid: int) -> list[psutil.Process]:
-    """Every descendant of a process, zombies included; none where it is gone.
+    """All descendants of a process, including zombies; none where it is gone.
 
-    By the kernel's lists of children; where it keeps none, by looking through all processes.
+    From the kernel's lists of children, or else from all processes.
     """
     if not _HAS_LISTS:
         with contextlib.suppress(psutil.Error):
@@ -47,21 +47,21 @@ def below(pid: int) -> list[psutil.Process]:
 
 
 def children(pid: int) -> list[int]:
-    """The children of a process, as the kernel lists them; none where it doesn't."""
-    found: list[int] = []
+    """The children of a process from the kernel's list; none where it keeps no list."""
+    pids: list[int] = []
     try:
         for task in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208 (called for every worker)
             with open(f"/proc/{pid}/task/{task}/children") as file:  # noqa: PTH123
-                found += map(int, file.read().split())
+                pids += map(int, file.read().split())
     except (OSError, ValueError):
         pass
-    return found
+    return pids
 
 
 def without(
     every: list[psutil.Process], roots: Iterable[psutil.Process | int]
 ) -> list[psutil.Process]:
-    """`found` but for some processes and what is below them."""
+    """`every` without some processes and their descendants."""
     for root in roots:
         pid = root if isinstance(root, int) else root.pid
         theirs = {pid, *(each.pid for each in below(pid))}
@@ -76,14 +76,14 @@ def is_child(pid: int, parent: int) -> bool:
     try:
         return psutil.Process(pid).ppid() == parent
     except psutil.Error:
-        return True  # it has ended and is nobody's
+        return True  # it has ended and has no parent
 
 
 def end(find: FindProcesses) -> None:
-    """Kill what `find` finds, until it finds nothing alive twice in a row.
+    """Kill what `find` returns, until it twice returns nothing alive.
 
-    Once is not enough: parents and children are read one after the other, so a process whose parent
-    ends meanwhile is seen below neither the old parent nor the one that adopts it.
+    Once is not enough: if a parent ends while processes are listed, its child is listed below
+    neither the old nor the new parent.
     """
     is_second = False
     for _ in range(_ROUNDS):
@@ -100,8 +100,8 @@ def end(find: FindProcesses) -> None:
 def end_adopted(home: str, spare: Collection[int]) -> None:
     """Kill and reap the orphans of a submission that have become this process's children.
 
-    `spare` are the fork servers in use. Where this process bears the mark itself, orphans are
-    told by their HOME.
+    `spare` are the fork servers in use. Where this process has the flag itself, orphans are
+    recognised by their HOME.
     """
     for _ in range(_ROUNDS):
         orphans = [
@@ -115,11 +115,11 @@ def end_adopted(home: str, spare: Collection[int]) -> None:
             with contextlib.suppress(psutil.Error):
                 orphan.kill()
             with contextlib.suppress(psutil.Error):
-                orphan.wait(1.0)  # its own children are adopted with its end: the next round
+                orphan.wait(1.0)  # this process then adopts its children: the next round's
 
 
 class Usage:
-    """What a worker and the processes it started have used since a request was sent.
+    """CPU time, memory and processes of a worker and its descendants since a request.
 
     `others` finds the processes besides the worker.
     """
@@ -128,29 +128,28 @@ class Usage:
         self._pid = pid
         self._others = others
         self._began = int(time.clock_gettime(time.CLOCK_BOOTTIME) * _TICKS)
-        # One system call: most requests are answered before anybody looks.
+        # One system call: most requests are answered before the first check.
         self._clock_before = _clock_of(pid)
-        self._before: dict[int, float] = {}  # CPU seconds of what is older than the request
+        self._before: dict[int, float] = {}  # CPU seconds of processes older than the request
 
     def now(self) -> tuple[float, int, int]:
-        """CPU seconds since the request was sent; at the moment, resident bytes and processes."""
+        """CPU seconds since the request was sent; current resident bytes and processes."""
         if self._pid not in self._before:
-            # What children have used that it waited for since is taken for older: until the first
-            # look, a tenth of a second.
+            # CPU time of children that it waited for before the first check counts as older.
             since = _clock_of(self._pid) - self._clock_before
             self._before[self._pid] = _cpu_and_start(self._pid)[0] - since
         cpu, memory = 0.0, 0
         pids = [self._pid, *(each.pid for each in self._others())]
         for pid in pids:
             used, start = _cpu_and_start(pid)
-            # What is older, but was not known when the request was sent, counts from now on.
+            # An older process that was unknown when the request was sent counts from now on.
             cpu += used - self._before.setdefault(pid, used if start < self._began else 0.0)
             memory += _resident_bytes(pid)
         return cpu, memory, len(pids)
 
 
 def _clock_of(pid: int) -> float:
-    """CPU seconds of a process, without its children; 0.0 where it has ended."""
+    """CPU seconds of a process without its children; 0.0 where it has ended."""
     try:
         return time.clock_gettime(~pid << 3 | 2)  # CPUCLOCK_SCHED: see clock_getcpuclockid(3)
     except OSError:

@@ -1,10 +1,10 @@
-"""Starts the workers of one submission, confined, and leaves nothing of them behind.
+"""Starts the confined workers of one submission and removes all their traces.
 
-Each submission has a fork server of its own, and each worker is a fork of it: see fork_server.py.
+Each submission has a fork server (fork_server_process.py), and each worker is a fork of it.
 
-    Sandbox.begin()        the fork server is launched
-    Sandbox.start()        it is ready, about a second later
-    Sandbox.worker(...)    a worker, milliseconds
+    Sandbox.begin()        launches the fork server
+    Sandbox.start()        waits until it is ready, about a second
+    Sandbox.worker(...)    forks a worker, in milliseconds
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 from grader.gpu.devices import DeviceName
 from grader.sandbox import confinement
 from grader.sandbox.confinement import Level
-from grader.sandbox.fork_server import ForkServer
+from grader.sandbox.fork_server_process import ForkServer
 from grader.sandbox.scratch import remove_tree
 from grader.sandbox.worker_process import Limits, SandboxError, Worker
 
@@ -35,14 +35,13 @@ class Sandbox:
         native: bool = False,
         plans: bool = False,
     ) -> None:
-        """`native`: its workers compile CUDA C++ and run what came of it, without Python.
+        """`native`: its workers compile CUDA C++ and run the result, without Python.
 
         `plans`: its workers plan, compile and execute Triton kernels (worker/plan_processes.py).
+        `level` asks for one level of confinement; None for the strongest that works here.
 
-        `level` asks for one confinement; None for the strongest that works here.
-
-        Raises ConfinementError when the one asked for doesn't, or, where it is `required`, when
-        there is none that holds untrusted code.
+        Raises ConfinementError when that level doesn't work, and where one is `required` but none
+        holds untrusted code.
         """
         self.device = device
         self.native = native
@@ -61,23 +60,23 @@ class Sandbox:
 
     @property
     def description(self) -> str:
-        """What confines a worker, in a word, for the report."""
+        """The level of confinement, for the report."""
         return self.confinement.level.value
 
     @property
     def is_started(self) -> bool:
-        """Whether there is a fork server (or was: a submission may have ended it)."""
+        """Whether there is, or was, a fork server: a submission may have ended it."""
         return self._server is not None and self._server.is_ready
 
     @property
     def scratch(self) -> Path:
-        """The one folder a worker can write to; at some levels it sees another, empty one there."""
+        """The only folder that a worker can write to; some levels cover it with an empty one."""
         return Path(self._home) / "scratch"
 
     def hold(self, name: str, data: bytes, program: bool = False) -> Path:
-        """Put a file of the submission where its workers can read it, and say where.
+        """Put a file of the submission where its workers can read it; returns the path.
 
-        As a `program` they can start it, too.
+        Workers can start it as a `program`, too.
         """
         self._home = self._home or _new_home()
         path = Path(self._home) / "submission" / name
@@ -88,17 +87,16 @@ class Sandbox:
         return path
 
     def begin(self) -> None:
-        """Launch the fork server without waiting for it; nothing where there is one.
+        """Launch the fork server without waiting, unless there is one.
 
-        It is tied to the calling thread, and ends with it. Raises SandboxError when it can't be
-        started at all.
+        It ends with the calling thread. Raises SandboxError when it can't be started.
         """
         self._launched()
 
     def start(self) -> None:
         """Start the fork server and wait until it has imported torch and triton.
 
-        Raises SandboxError when it doesn't get there.
+        Raises SandboxError when that fails.
         """
         self._ready()
 
@@ -114,13 +112,10 @@ class Sandbox:
     ) -> Worker:
         """Fork a worker for the entry of a submission file, over the arena's buffers.
 
-        Of a sandbox for plans `role` says what it becomes: see worker/plan_processes.py.
-
-        `on_gpu`: the buffers are gpu_memory.py's.
-
-        Of a native sandbox `path` is the program that was made of the file, which is started with
-        `options` (worker/native/host.cpp). Raises SandboxError when none can be had, even from a
-        fresh fork server.
+        `role` is the kind of worker in a sandbox for plans: see worker/plan_processes.py. With
+        `on_gpu` the buffers are gpu_memory.py's. In a native sandbox, `path` is the compiled
+        program, which is started with `options` (worker/native/host.cpp). Raises SandboxError when
+        no worker starts, even from a fresh fork server.
         """
         request = {"path": str(path), "entry": entry, "options": list(options), "role": role}
         return self._forked({**request, "on_gpu": on_gpu}, buffers, limits)
@@ -130,7 +125,7 @@ class Sandbox:
     ) -> Worker:
         """Fork a worker that compiles `source` when asked to (`Operation.build`), as `build` says.
 
-        What it makes goes to the descriptor `output`; see worker/builder.py. Raises SandboxError
+        It writes the result to the descriptor `output`; see worker/builder.py. Raises SandboxError
         as `worker` does.
         """
         request = {"path": str(source), "build": build}
@@ -205,12 +200,12 @@ def environment_of(device: DeviceName, scratch: Path) -> dict[str, str]:
         "HOME": str(scratch),
         "TMPDIR": str(scratch),
         "TRITON_CACHE_DIR": str(scratch / "triton"),
-        "USER": "worker",  # inside, the user may have no entry to look the name up in
+        "USER": "worker",  # the user may have no entry inside from which to look up the name
         "LANG": "C.UTF-8",
         "OMP_NUM_THREADS": "1",
         "OPENBLAS_NUM_THREADS": "1",
         "MKL_NUM_THREADS": "1",
-        # Triton 3.9 asks for a choice; fused multiply-add is what every release so far does.
+        # Triton 3.9 requires a choice; earlier releases always fused multiply and add.
         "TRITON_DEFAULT_FP_FUSION": "1",
     }
     if device != "cuda":

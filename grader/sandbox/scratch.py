@@ -1,4 +1,4 @@
-"""A submission's scratch folder, measured and removed: what it holds is untrusted."""
+"""A submission's scratch folder, measured and removed; its contents are untrusted."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MOST_ENTRIES = 20_000
 def is_larger_than(path: Path, most_bytes: int) -> bool:
     """Whether a folder holds more than so many bytes on disk, or than MOST_ENTRIES entries.
 
-    It may change meanwhile, so nothing is done to it: a folder may have become a link.
+    Only reads: it may change meanwhile, and a folder may have become a link.
     """
     total, count = 0, 0
     pending = [path]
@@ -23,7 +23,7 @@ def is_larger_than(path: Path, most_bytes: int) -> bool:
             count += 1
             with contextlib.suppress(OSError):
                 status = entry.stat(follow_symlinks=False)
-                # Blocks are counted late by some file systems, sizes lie for files with holes.
+                # Some file systems count blocks late; sizes are wrong for files with holes.
                 total += max(512 * status.st_blocks, status.st_size)
                 if entry.is_dir(follow_symlinks=False):
                     pending.append(Path(entry.path))
@@ -33,7 +33,7 @@ def is_larger_than(path: Path, most_bytes: int) -> bool:
 
 
 def remove_tree(path: str) -> None:
-    """Remove a folder, whatever a submission made of it: no permissions, any depth, a link.
+    """Remove a folder in any state: without permissions, of any depth, or a link.
 
     Folders are moved to the top before they are emptied, so that no path grows long.
     """

@@ -1,10 +1,10 @@
-"""The system calls no submission needs, as a seccomp program that libseccomp compiles.
+"""A filter of system calls that no submission needs, as a seccomp program made by libseccomp.
 
-A list of what is refused: what reaches beyond the process (network, other processes' limits and
-priorities, System V objects that outlive everyone), what widens the kernel's surface (io_uring,
-bpf, user namespaces), and what Landlock leaves open (permissions and times of files that belong
-to the same user). Everything else passes, since torch, CUDA and the compiler use most of it.
-Sources: the manual pages of section 2 and landlock(7).
+It is a list of refusals: calls that reach beyond the process (network, other processes' limits and
+priorities, System V objects, which outlive all processes), that widen the kernel's attack surface
+(io_uring, bpf, user namespaces), and that Landlock leaves open (permissions and times of files of
+the same user). Other calls pass, since torch, CUDA and the compiler use most of them. Sources: the
+manual pages of section 2 and landlock(7).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 
 from grader.gpu.devices import DeviceName
 
-# Refused whatever the arguments.
+# Refused for all arguments.
 _KERNEL = (
     "acct add_key afs_syscall bpf delete_module fanotify_init fanotify_mark finit_module fsconfig "
     "fsmount fsopen fspick get_kernel_syms init_module io_cancel io_destroy io_getevents "
@@ -36,16 +36,16 @@ _OTHERS = (  # other processes: their memory, descriptors, priorities
     "process_mrelease process_vm_readv process_vm_writev ptrace sched_setattr sched_setparam "
     "sched_setscheduler setpriority"
 )
-_OBJECTS = (  # they belong to no process and stay when all have ended
+_OBJECTS = (  # they belong to no process and outlive all
     "memfd_secret mq_getsetattr mq_notify mq_open mq_timedreceive mq_timedsend mq_unlink msgctl "
     "msgget msgrcv msgsnd semctl semget semop semtimedop shmat shmctl shmdt shmget"
 )
-# Landlock knows nothing of these, and bubblewrap's device files are the machine's own.
+# Landlock doesn't cover these, and bubblewrap's device files are the machine's own.
 _METADATA = (
     "chmod chown fchmod fchmodat fchown fchownat fremovexattr fsetxattr futimesat lchown "
     "lremovexattr lsetxattr mknod mknodat removexattr setxattr utime utimensat utimes"
 )
-# Younger than the libseccomp of many systems; these numbers are the same on every architecture.
+# Newer than many systems' libseccomp; these numbers are the same on every architecture.
 _YOUNG = {
     "fchmodat2": 452,
     "setxattrat": 463,
@@ -56,7 +56,7 @@ _YOUNG = {
 _SIGNALS = "kill pidfd_send_signal rt_sigqueueinfo rt_tgsigqueueinfo tgkill tkill"
 _NETWORK = "accept accept4 bind connect listen socketcall"
 
-# What a program in the emulator needs once it has started.
+# Calls of a running program in the emulator.
 _EMULATOR = (
     "brk clock_gettime clock_nanosleep close exit exit_group fstat futex getpid getrandom gettid "
     "madvise mmap mprotect mremap munmap newfstatat pread64 prlimit64 read recvfrom recvmsg "
@@ -72,22 +72,22 @@ _NEW_NAMESPACES = (
 _F_SETOWN, _F_SETOWN_EX = 8, 15
 _FIOSETOWN, _SIOCSPGRP, _TIOCSTI, _TIOCLINUX = 0x8901, 0x8902, 0x5412, 0x541C
 _SOCKET_TYPE_MASK = 0xF
-_LOW = 0xFFFFFFFF  # all the kernel reads of an int: comparing 64 bits would be easy to evade
+_LOW = 0xFFFFFFFF  # the part of an int that the kernel reads: comparing 64 bits is easily evaded
 
 
 class FilterError(RuntimeError):
-    """The filter can't be made here: the message says what is missing and what to install."""
+    """The filter can't be made here: the message says what to install."""
 
 
 @lru_cache(maxsize=8)
 def compile_filter(
     device: DeviceName, *, own_namespaces: bool = False, signals_scoped: bool = False
 ) -> bytes:
-    """The filter as the kernel takes it: an array of `struct sock_filter`, 8 bytes each.
+    """The filter for the kernel: an array of `struct sock_filter`, 8 bytes each.
 
-    `own_namespaces`: the worker has a network and process numbers of its own.
-    `signals_scoped`: something else keeps its signals from others' processes.
-    Raises FilterError when libseccomp or its binding isn't installed.
+    `own_namespaces`: the worker has a network and process numbers of its own. `signals_scoped`:
+    its signals can't reach others' processes anyway. Raises FilterError when libseccomp or its
+    binding isn't installed.
     """
     seccomp = _library()
     program = seccomp.SyscallFilter(seccomp.ALLOW)
@@ -103,20 +103,20 @@ def compile_filter(
         program.add_rule(refuse, number)
     _refuse_by_argument(seccomp, program)
     _refuse_sockets(seccomp, program, device, own_namespaces)
-    # "No such system call": libraries fall back to what can be looked at, or to a file.
+    # "No such system call": libraries fall back to calls that the filter can check, or to a file.
     missing = seccomp.ERRNO(errno.ENOSYS)
     _add(seccomp, program, missing, "clone3")
     if device != "cuda":
-        _add(seccomp, program, missing, "memfd_create")  # memory that no count of pages shows
+        _add(seccomp, program, missing, "memfd_create")  # memory that page counts don't show
     return _exported(program)
 
 
 @lru_cache(maxsize=1)
 def compile_emulator_filter() -> bytes:
-    """The last filter, which a program in the emulator puts on before a submission's code runs.
+    """The filter that a program in the emulator installs before a submission's code runs.
 
-    A list of what is allowed, unlike the other: the program is ours but for the kernels, and what
-    it needs is known (worker/native/lockdown.cpp). Anything else ends it. Raises FilterError as
+    It is a list of allowed calls, since the program is ours except for the kernels, and its needs
+    are known (worker/native/lockdown.cpp). Any other call ends it. Raises FilterError as
     `compile_filter` does.
     """
     seccomp = _library()
@@ -125,28 +125,28 @@ def compile_emulator_filter() -> bytes:
         _add(seccomp, program, seccomp.ALLOW, name)
     arg, refuse = seccomp.Arg, seccomp.ERRNO(errno.EPERM)
     _add(seccomp, program, seccomp.ALLOW, "openat", arg(2, seccomp.MASKED_EQ, _WRITING, 0))
-    for name in ("lseek", "ioctl"):  # the C library asks whether a log is a terminal
+    for name in ("lseek", "ioctl"):  # the C library tests whether a log is a terminal
         _add(seccomp, program, refuse, name)
     return _exported(program)
 
 
 def _refuse_by_argument(seccomp: Any, program: Any) -> None:
-    """What is refused only for some arguments: new namespaces, other processes."""
+    """Refuse calls for some arguments only: new namespaces, other processes."""
     refuse, arg = seccomp.ERRNO(errno.EPERM), seccomp.Arg
     for flag in _NEW_NAMESPACES:
         _add(seccomp, program, refuse, "clone", arg(0, seccomp.MASKED_EQ, flag, flag))
     for name in ("prlimit64", "sched_setaffinity"):  # 0 is the caller itself
         _add(seccomp, program, refuse, name, arg(0, seccomp.NE, 0))
-    for command in (_F_SETOWN, _F_SETOWN_EX):  # has the kernel signal whoever is named
+    for command in (_F_SETOWN, _F_SETOWN_EX):  # make the kernel signal another process
         _add(seccomp, program, refuse, "fcntl", arg(1, seccomp.MASKED_EQ, _LOW, command))
     for request in (_FIOSETOWN, _SIOCSPGRP, _TIOCSTI, _TIOCLINUX):
         _add(seccomp, program, refuse, "ioctl", arg(1, seccomp.MASKED_EQ, _LOW, request))
 
 
 def _refuse_sockets(seccomp: Any, program: Any, device: DeviceName, own_namespaces: bool) -> None:
-    """No sockets but pairs; on a GPU also local ones, which the driver makes.
+    """Allow only pairs of sockets, and on a GPU local ones, which the driver makes.
 
-    A pair of datagram sockets can still be sent from to any name, so those are refused too.
+    Pairs of datagram sockets are refused too: they can send to any name.
     """
     refuse, arg = seccomp.ERRNO(errno.EPERM), seccomp.Arg
     if device != "cuda":

@@ -1,7 +1,4 @@
-"""Untrusted text made fit to be shown, and the JSON that a submission's processes answer with.
-
-Nothing here raises, whatever came.
-"""
+"""Untrusted text made fit for display, and JSON from a submission's processes. Never raises."""
 
 from __future__ import annotations
 
@@ -16,17 +13,17 @@ from typing import Any
 from grader.worker.protocol import Reply
 
 MAX_LINE = 10_000_000
-SENTENCE_LIMIT = 1000  # characters of one field in a message
+SENTENCE_LIMIT = 1000  # characters of a field in a message
 
-# One pass over the text each, also when a sequence never ends: no quadratic time on untrusted text.
+# Each pattern makes one pass, also over unterminated sequences: no quadratic time.
 _ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]?|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b.?")
 _UNUSUAL = re.compile(r"[^\n -~]")
 _FORBIDDEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 
 
 def fields(reply: Reply) -> dict[str, Any]:
-    """The reply's text as a JSON object; {} where it is none. Untrusted: check what you take."""
-    if not reply.text:  # most answers: there was nothing to tell
+    """The reply's text as a JSON object; {} where it isn't one. Its fields are still untrusted."""
+    if not reply.text:  # most answers
         return {}
     with contextlib.suppress(ValueError, RecursionError):
         read = json.loads(reply.text)
@@ -36,28 +33,28 @@ def fields(reply: Reply) -> dict[str, Any]:
 
 
 def text(fields: dict[str, Any], name: str) -> str:
-    """A field that is text, fit to be printed; "" where it is anything else."""
+    """A text field, fit to be printed; "" for any other value."""
     value = fields.get(name)
     return clean(value) if isinstance(value, str) else ""
 
 
 def line(fields: dict[str, Any]) -> int | None:
-    """The number of a line in a file, where the field `line` is one."""
+    """The field `line` as the number of a line in a file, or None."""
     value = fields.get("line")
     return value if type(value) is int and 1 <= value < MAX_LINE else None
 
 
 def dicts(value: Any) -> Sequence[dict[str, Any]]:
-    """Those of a list that are objects; () where it is no list."""
+    """The objects of a list; () for any other value."""
     return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
 
 
 def clean(text: str) -> str:
-    """Text that is safe in a terminal, in XML and in HTML (which escape it on top).
+    """Text that is safe in a terminal, and in XML and HTML, which escape it as well.
 
-    Terminal escape sequences go; any other control or formatting character (also those that turn
-    the reading direction), lone surrogate or non-character becomes U+FFFD. Line breaks stay; tabs
-    become spaces.
+    Terminal escape sequences are removed. Any other control or formatting character (including
+    those that change the reading direction), lone surrogate or non-character becomes U+FFFD. Line
+    breaks stay; tabs become spaces.
     """
     text = _ESCAPES.sub("", text).replace("\r\n", "\n").replace("\r", "\n").replace("\t", "    ")
     return _UNUSUAL.sub(_visible, text)
@@ -81,18 +78,18 @@ def one_line(text: str) -> str:
 
 
 def brief(text: str, limit: int = 400) -> str:
-    """`clean` text without line breaks, to stand within a line: `limit` characters at most."""
+    """`clean` text without line breaks, to stand within a line: at most `limit` characters."""
     text = " ".join(clean(text).split())
     return text if len(text) <= limit else text[: limit - 2] + " …"
 
 
 def shorten(text: str, limit: int = SENTENCE_LIMIT) -> str:
-    """`text` cut to `limit` characters, saying how many are missing."""
+    """`text` cut to `limit` characters, with the number of missing ones."""
     return text if len(text) <= limit else f"{text[:limit]} ... ({len(text) - limit} more)"
 
 
 def shorten_middle(text: str, limit: int) -> str:
-    """`text` without its middle: a compiler's first error and a traceback's last line stay."""
+    """`text` without its middle: keeps a compiler's first error and a traceback's last line."""
     if len(text) <= limit:
         return text
     head, tail = limit // 3, limit - limit // 3
@@ -100,7 +97,7 @@ def shorten_middle(text: str, limit: int) -> str:
 
 
 def line_in_log(log: str, path: Path) -> int | None:
-    """The innermost line of the submission's file in what faulthandler printed."""
+    """The innermost line of the submission's file in faulthandler's output."""
     match = re.search(rf'File "{re.escape(str(path))}", line (\d{{1,7}})', log)
     return int(match[1]) if match else None
 

@@ -1,9 +1,9 @@
-"""One worker seen from outside: its requests, its limits, and how it ended.
+"""One worker as the grader sees it: its requests, its limits, and how it ended.
 
     Worker.ask(request)    a Reply, or a Death
 
-The time limit counts the CPU time of the worker's process tree, so that a busy machine doesn't fail
-a kernel; wall time, which has to bound what only sleeps, is several times that.
+The time limit counts CPU time of the worker's process tree, so that a busy machine doesn't fail a
+kernel. Wall time has a limit several times that, for processes that only sleep.
 """
 
 from __future__ import annotations
@@ -27,60 +27,60 @@ from grader.worker import protocol
 from grader.worker.protocol import Code, Operation, ProtocolError, Reply, Request
 
 LOG_BYTES = 64 * 1024
-WALL_PER_CPU = 3.0  # wall seconds allowed per second of the CPU limit
-WATCH_INTERVAL = 0.1  # seconds between checks of what a worker uses
+WALL_PER_CPU = 3.0  # allowed wall seconds per second of the CPU limit
+WATCH_INTERVAL = 0.1  # seconds between checks of a worker's usage
 MEASURE_INTERVAL = 0.3  # seconds between checks of the scratch folder
 MOST_PROCESSES = 64  # of one worker at a time
-INHERITED_BYTES = 1 << 30  # resident, but the fork server's: torch and triton
-FORK_SECONDS = 20.0  # milliseconds, unless a submission has stopped the fork server
-END_SECONDS = 1.0  # for a worker that has closed its socket to be gone
+INHERITED_BYTES = 1 << 30  # resident memory of the fork server: torch and triton
+FORK_SECONDS = 20.0  # milliseconds are enough unless a submission has stopped the fork server
+END_SECONDS = 1.0  # for a worker to end once it has closed its socket
 _LENGTH = re.compile(r"[0-9a-f]{16}")  # of a long answer
-EXIT_SECONDS = 5.0  # for the fork server to send how a worker that is gone ended
+EXIT_SECONDS = 5.0  # for the fork server to send how a worker ended
 
 
 class SandboxError(RuntimeError):
-    """A worker can't be started: the machine's fault or ours, not the submission's."""
+    """A worker can't be started: the fault of the machine or the grader, not the submission's."""
 
 
 class Cause(str, Enum):
     """How a worker ended."""
 
-    exited = "exited"  # by itself, between a request and its answer
+    exited = "exited"  # by itself, before it answered
     signalled = "signalled"  # a fault, or it killed itself
     timed_out = "timed_out"
     out_of_memory = "out_of_memory"
     too_many_processes = "too_many_processes"
     disk_full = "disk_full"  # it filled its scratch folder
-    misbehaved = "misbehaved"  # answered what isn't an answer
+    misbehaved = "misbehaved"  # its answer was invalid
 
 
 @dataclass(frozen=True)
 class Death:
-    """The end of a worker in the middle of a request."""
+    """The end of a worker during a request."""
 
     cause: Cause
     description: str  # "killed by SIGSEGV", "exit status 3"
     signal: int | None = None
     exit_status: int | None = None
-    log: str = ""  # the last of what it printed, faulthandler's report included
+    log: str = ""  # the end of its output, including faulthandler's report
     seconds: float = 0.0
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What one request may use."""
+    """Limits of one request."""
 
     cpu_seconds: float = 10.0
     memory_bytes: int = 2 << 30
 
     @property
     def wall_seconds(self) -> float:
-        """The bound for a worker that uses no CPU."""
+        """The limit on wall time."""
         return self.cpu_seconds * WALL_PER_CPU
 
 
 class Server(Protocol):
-    """What a worker needs of the fork server that forked it."""
+    """The worker's interface to its fork server."""
 
     def processes_of(self, worker: Worker) -> list[psutil.Process]: ...
     def exit_of(self, number: int, wait: float) -> int | None: ...
@@ -90,7 +90,7 @@ class Server(Protocol):
 
 
 class PrintedText:
-    """The last of what a worker has printed during a request, from a pipe that doesn't block."""
+    """The end of a worker's output during a request, from a non-blocking pipe."""
 
     def __init__(self, pipe: int) -> None:
         self.pipe = pipe
@@ -100,11 +100,11 @@ class PrintedText:
         return self._tail.decode("utf-8", "replace")
 
     def clear(self) -> None:
-        """Forget what was printed before."""
+        """Drop earlier output."""
         self._tail.clear()
 
     def read(self) -> None:
-        """Read what is there; but not for ever, however fast the worker prints."""
+        """Read the available output, within a bound, however fast the worker prints."""
         with contextlib.suppress(OSError):
             for _ in range(16):
                 data = os.read(self.pipe, LOG_BYTES)
@@ -136,7 +136,7 @@ class Worker:
         self._sequence = 0
         self._pidfd = _open_pidfd(pid)
         self._poller = select.poll()
-        # The socket first: where an answer is seen, so is what was printed before it.
+        # The socket first: once an answer is visible, so is the output before it.
         for source in (requests.fileno(), log, self._pidfd):
             if source is not None:
                 self._poller.register(source, select.POLLIN)
@@ -151,8 +151,8 @@ class Worker:
     ) -> Reply | Death:
         """Send a request and wait for its answer, within the limits.
 
-        A `document` travels with it as a sealed memfd. After a Death the worker is gone, and so is
-        every process it left.
+        A `document` is sent as a sealed memfd. After a Death the worker and all its processes are
+        gone.
         """
         started = time.monotonic()
         died = self.post(operation, arguments, repeat, document)
@@ -165,17 +165,17 @@ class Worker:
         limits: Limits | None = None,
         document: bytes = b"",
     ) -> Reply | Death:
-        """As `ask`, for an answer that may be longer than one reply: see worker/answers.py.
+        """As `ask`, for an answer that may be longer than one reply: see worker/serving.py.
 
-        The whole text is in the Reply. A worker that doesn't keep to the convention misbehaves.
+        The Reply has the whole text. A worker that violates the convention misbehaves.
         """
         died = self.post(operation, arguments, 0, document)
         return died or self.wait_at_length(limits)
 
     def wait_at_length(self, limits: Limits | None = None) -> Reply | Death:
-        """Wait, within the limits, for the whole of what may be a long answer.
+        """Wait for the whole of a long answer, within the limits.
 
-        All its further parts together may take as long as the first one.
+        All parts after the first may together take as long as the first.
         """
         answer = self.wait(limits)
         if isinstance(answer, Death) or answer.code is not Code.ok:
@@ -205,7 +205,7 @@ class Worker:
         repeat: int = 0,
         document: bytes = b"",
     ) -> Death | None:
-        """Send a request and don't wait: `wait` returns the answer."""
+        """Send a request without waiting: `wait` returns the answer."""
         self._sequence += 1
         self._printed.clear()
         request = Request(operation, self._sequence, tuple(arguments), repeat)
@@ -217,29 +217,29 @@ class Worker:
                     socket.send_fds(self._requests, [message], [descriptor])
             else:
                 self._requests.send(message)
-        except BlockingIOError:  # it answers without reading what it is asked
+        except BlockingIOError:  # it doesn't read its requests
             return self._bury(started, Cause.misbehaved)
         except OSError:
             return self._bury(started)
         return None
 
     def wait(self, limits: Limits | None = None) -> Reply | Death:
-        """Wait, within the limits, for the answer to what was posted."""
+        """Wait for the answer to a posted request, within the limits."""
         return self._await(limits or self.limits, time.monotonic())
 
     def wait_until_ready(self) -> None:
-        """Wait for a new worker's first message. Raises SandboxError when there is none."""
+        """Wait for a new worker's first message. Raises SandboxError when none arrives."""
         answer = self._await(Limits(FORK_SECONDS), time.monotonic())
         if isinstance(answer, Death):
             raise SandboxError(f"a new worker was not ready: {answer.description}\n{answer.log}")
 
     @property
     def sequence(self) -> int:
-        """The number of the request last sent."""
+        """The number of the last request."""
         return self._sequence
 
     def close(self) -> None:
-        """End the worker and every process it left."""
+        """End the worker and all its processes."""
         if not self.alive:
             return
         self._kill()
@@ -255,7 +255,7 @@ class Worker:
                 self._printed.read()
                 if events[self._printed.pipe] & select.POLLHUP:
                     self._poller.unregister(self._printed.pipe)
-            # Its end is watched too: a process it left may keep the socket open.
+            # Its end is watched too: a descendant may keep the socket open.
             if self._requests.fileno() in events or self._pidfd in events:
                 return self._read(started)
             now = time.monotonic()
@@ -271,9 +271,9 @@ class Worker:
                     return self._bury(started, cause)
 
     def _read(self, started: float) -> Reply | Death:
-        """The answer that is there, or the end; what was printed before it is read already."""
+        """The available answer, or the end; earlier output has been read already."""
         try:
-            # No room for ancillary data: descriptors a worker sends are dropped by the kernel.
+            # No room for ancillary data: the kernel drops descriptors that a worker sends.
             data = self._requests.recv(protocol.MAX_REPLY_BYTES + 1)
         except OSError:
             data = b""
@@ -288,10 +288,10 @@ class Worker:
         return reply
 
     def _bury(self, started: float, cause: Cause | None = None) -> Death:
-        """Kill what is left of the worker and find out how it ended."""
+        """Kill the rest of the worker and find out how it ended."""
         seconds = time.monotonic() - started
         status = None
-        # Its socket closes a moment before it has ended; or without that it ends at all.
+        # A worker may close its socket just before it ends, or close it and go on.
         if cause is None and (self._pidfd is None or is_readable(self._pidfd, END_SECONDS)):
             status = self._server.exit_of(self._number, EXIT_SECONDS)
         self._kill()
@@ -303,9 +303,9 @@ class Worker:
         return _death(cause, status, log, seconds)
 
     def _kill(self) -> None:
-        """End the worker and every process it left."""
+        """End the worker and all its processes."""
         self.alive = False
-        if self._pidfd is not None:  # it can't name another process, as a number can
+        if self._pidfd is not None:  # unlike a number, it can't refer to another process
             with contextlib.suppress(OSError):
                 signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
             is_readable(self._pidfd, END_SECONDS)
@@ -313,7 +313,7 @@ class Worker:
 
     @property
     def log(self) -> str:
-        """The last of what the worker printed during this request."""
+        """The end of the worker's output during this request."""
         return str(self._printed)
 
     def _forget(self) -> None:
@@ -350,14 +350,14 @@ def _passed(limits: Limits, cpu_seconds: float, memory_bytes: int, count: int) -
 
 
 def socket_pair() -> tuple[socket.socket, socket.socket]:
-    """The grader's side, which never blocks, and the other."""
+    """The grader's end, which never blocks, and the worker's."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     ours.setblocking(False)
     return ours, theirs
 
 
 def is_readable(source: socket.socket | int, seconds: float) -> bool:
-    poller = select.poll()  # select() takes no descriptor beyond 1023
+    poller = select.poll()  # select() has a limit of 1023
     poller.register(source, select.POLLIN)
     return bool(poller.poll(max(seconds, 0.0) * 1000))
 

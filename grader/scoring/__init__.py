@@ -1,1 +1,1 @@
-"""From evidence to points; nothing is run here."""
+"""From evidence to points, without running anything."""

@@ -1,6 +1,6 @@
-"""Metrics of memory held against the bounds of a spec, and said in words.
+"""Memory metrics compared with a spec's bounds, and described in words.
 
-What the metrics are and what they are made of, executors/cuda_metrics.py says.
+executors/cuda_metrics.py defines the metrics.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from grader.spec.blocks import GROWTH
 
 @dataclass(frozen=True)
 class Judged:
-    """One bound of a spec, and what was measured: None where nothing of the kind happened."""
+    """One bound of a spec and the measured value, None where there is no such access."""
 
     path: tuple[str, ...]  # ("useful_bytes_per_sector", "store")
     measured: float | None
     wanted: float
-    at_least: bool  # whether `wanted` is the least, else the most
+    at_least: bool  # whether `wanted` is a minimum, else a maximum
     holds: bool
 
     @property
     def name(self) -> str:
-        """As the metric is called: 'useful_bytes_per_sector.store'."""
+        """The metric's name: 'useful_bytes_per_sector.store'."""
         return ".".join(self.path)
 
 
@@ -37,14 +37,14 @@ class Judged:
 
 
 def sizes_of(variant: Variant) -> dict[str, int]:
-    """What the formulas of a variant's memory block are evaluated with: sizes and itemsize."""
+    """Sizes and itemsize for the formulas of a variant's memory block."""
     case = variant.counted.case
     sizes = {name: value for name, value in case.items() if type(value) is int}
     return {**sizes, "itemsize": ITEMSIZE[case.get("dtype", variant.dtypes[0])]}
 
 
 def sizes_in(variant: Variant, case: str) -> dict[str, int]:
-    """As `sizes_of`, of the case whose text is given: sizes that it doesn't name are the spec's."""
+    """As `sizes_of`, for a case's text; sizes that it doesn't name are the spec's."""
     words = dict(word.partition("=")[::2] for word in case.split())
     sizes = sizes_of(variant)
     given = {name: int(words[name]) for name in sizes if words.get(name, "").isdecimal()}
@@ -52,15 +52,12 @@ def sizes_in(variant: Variant, case: str) -> dict[str, int]:
 
 
 def is_case_of(variant: Variant, case: str) -> bool:
-    """Whether the text of a case agrees with what the variant's memory block names."""
+    """Whether the text of a case agrees with the variant's memory block."""
     return agrees(case, variant, variant.counted.case)
 
 
 def shortfalls(evidence: MemoryEvidence, variant: Variant) -> list[tuple[MemoryEvidence, Judged]]:
-    """The bounds of a variant that don't hold, each with the run where it doesn't.
-
-    A bound that doesn't hold in the first run isn't named again for a further one.
-    """
+    """The bounds of a variant that don't hold, each with the first run where it doesn't."""
     missed: dict[str, tuple[MemoryEvidence, Judged]] = {}
     for run in evidence.every:
         for judged in judge(variant.counted, run.metrics, sizes_in(variant, run.case)):
@@ -70,10 +67,10 @@ def shortfalls(evidence: MemoryEvidence, variant: Variant) -> list[tuple[MemoryE
 
 
 def judge(memory: Memory, metrics: Sequence[Metric], sizes: Mapping[str, int]) -> list[Judged]:
-    """Each bound of the block and whether it holds; a metric that is missing holds no bound.
+    """Each bound of the block and whether it holds; a missing metric holds none.
 
     `sizes` are the case's, and `itemsize`. Raises FormulaError for a bound without a value, which
-    reading the spec has ruled out.
+    reading the spec excludes.
     """
     values = {metric.name: metric.value for metric in metrics}
     return [
@@ -99,7 +96,7 @@ def _judged(
 def missed(judged: Judged, lines: Sequence[LineCounters], file: str, run: str = "") -> str:
     """'stores use 4 of 32 bytes per sector (t.cu:41 the fewest), asked for: at least 30'.
 
-    `run` is what tells a further run from the first one.
+    `run` describes a further run.
     """
     limit = "at least" if judged.at_least else "at most"
     wanted = number(judged.wanted, up=judged.at_least)
@@ -108,11 +105,10 @@ def missed(judged: Judged, lines: Sequence[LineCounters], file: str, run: str = 
 
 
 def sentences(evidence: MemoryEvidence, exercise: Exercise, variant: Variant) -> list[str]:
-    """What was measured, in sentences, of that which some variant of the exercise bounds.
+    """The measurements that some variant of the exercise bounds, in sentences.
 
-    Where another variant asks for more than this one has, its name follows: 'Shared loads conflict
-    32 ways at transpose.cu:63: 63,488 extra wavefronts; cuda_v4 asks for none.' Variants of another
-    language are no rungs of this one's ladder.
+    Where another variant of the same language has a stricter bound, its name follows: 'Shared loads
+    conflict 32 ways at transpose.cu:63: 63,488 extra wavefronts; cuda_v4 asks for none.'
     """
     held: dict[str, tuple[Judged, list[str]]] = {}
     for other in exercise.variants.values():
@@ -136,7 +132,7 @@ def sentences(evidence: MemoryEvidence, exercise: Exercise, variant: Variant) ->
 
 
 def number(value: float, up: bool = False) -> str:
-    """'63,488' or '29.99': cut to 2 decimals, never rounded over a bound; `up` the other way."""
+    """'63,488' or '29.99': cut to 2 decimals, never rounded over a bound; `up` rounds up."""
     exact = Fraction(value) * 100
     cut = (math.ceil(exact) if up else math.floor(exact)) / 100
     return f"{cut:,.0f}" if cut == int(cut) else f"{cut:,.2f}".rstrip("0")
@@ -181,7 +177,7 @@ def _wave(key: str, measured: float | None, amount: str) -> str:
 
 
 def _least_useful(lines: Sequence[LineCounters], kind: str) -> LineCounters | None:
-    """The line of a kind of global access whose sectors carry the fewest useful bytes."""
+    """The line of a kind of global access with the fewest useful bytes per sector."""
     rows = [
         row
         for row in lines

@@ -1,22 +1,22 @@
 """Evidence and specs in, points out. Pure: no clock, no files, no device.
 
     GradeScore
-      ExerciseScore            one per exercise the evidence speaks of
+      ExerciseScore            one per exercise in the evidence
         VariantScore
           CheckScore           one per key of the variant's points: a size class, "performance"
             PartScore          one per dtype of a size class
 
-Three numbers stand at every level, and `score <= gradable <= max_score` holds for all that is no
-bonus: `score` was earned, `gradable` is what this run could have given, `max_score` is what the
-spec offers. What this run couldn't decide (no GPU, the grader failed, the run was interrupted) is
-left out of `gradable`, so it costs nothing.
+Each level has three numbers, with `score <= gradable <= max_score` apart from bonuses: `score` was
+earned, `gradable` could have been earned in this run, `max_score` is the spec's maximum. What this
+run couldn't decide (no GPU, an error of the grader, an interruption) is not in `gradable`, so it
+costs nothing.
 
-A variant that is a bonus adds to the score of its exercise and of the grade, and to neither's
-`gradable` and `max_score`: a score can be above 100 of 100. `bonus` says how much of the score it
-is, `gradable_bonus` and `max_bonus` what it could have been, and could be.
+A bonus variant adds to the score of its exercise and of the grade, and to neither's `gradable` and
+`max_score`, so a score can be above 100 of 100. `bonus` is its part of the score, `gradable_bonus`
+and `max_bonus` are its part in this run and by the spec.
 
-Points are added as exact fractions and rounded once, to 4 decimals, so that full marks are
-exactly the maximum.
+Points are added as exact fractions and rounded once, to 4 decimals, so that full marks are exactly
+the maximum.
 """
 
 from __future__ import annotations
@@ -64,14 +64,14 @@ class PartScore:
 
 @dataclass(frozen=True)
 class CheckScore:
-    """One thing points are given for: a size class, or "performance", or "memory"."""
+    """One item with points: a size class, "performance", or "memory"."""
 
     name: str
     status: Status
     score: float
     gradable: float
     max_score: float
-    message: str = ""  # one line; the full text for a student is made by report/message.py
+    message: str = ""  # one line; report/message.py makes a student's full text
     parts: tuple[PartScore, ...] = ()  # empty for performance and memory
 
 
@@ -79,7 +79,7 @@ class CheckScore:
 class VariantScore:
     """One variant. Its status is passed when all that could be decided here passed.
 
-    The points are its own; `is_bonus` says whether they come on top of the others' maximum.
+    `is_bonus`: its points come on top of the maximum of the others.
     """
 
     name: str
@@ -94,7 +94,7 @@ class VariantScore:
 
 @dataclass(frozen=True)
 class ExerciseScore:
-    """One exercise: `score` holds the `bonus`, `gradable` and `max_score` don't."""
+    """One exercise; `score` includes the `bonus`, `gradable` and `max_score` don't."""
 
     name: str
     title: str
@@ -111,7 +111,7 @@ class ExerciseScore:
 class GradeScore:
     """The score of one submission; `environment`, `seed` and `complete` are the evidence's.
 
-    `score` holds the `bonus`, `gradable` and `max_score` don't.
+    `score` includes the `bonus`, `gradable` and `max_score` don't.
     """
 
     submission: str
@@ -145,7 +145,7 @@ class _Points(NamedTuple):
 
 
 class _Totals(NamedTuple):
-    """Exact points of several variants: of those that are no bonus, and of those that are."""
+    """Exact points of several variants, of regular ones and of bonuses."""
 
     regular: _Points
     bonus: _Points
@@ -170,7 +170,7 @@ class _Totals(NamedTuple):
 
 
 class _Verdict(NamedTuple):
-    """What a check came to, before its points are worked out."""
+    """The outcome of a check before its points are computed."""
 
     status: Status
     score: Fraction = Fraction(0)
@@ -179,11 +179,11 @@ class _Verdict(NamedTuple):
 
 
 def score(evidence: Evidence, exercises: Mapping[str, Exercise]) -> GradeScore:
-    """Points for what was observed, by the specs in `exercises` (keyed by name).
+    """Points for evidence, by the specs in `exercises` (keyed by name).
 
-    The variants in the evidence decide what counts: a variant that wasn't asked for is left out,
-    of the maximum too. Evidence of an exercise, variant, dtype or size class that the specs no
-    longer have is ignored; a part the specs have and the evidence lacks is not_measured.
+    Only variants in the evidence count, for the maximum too. Evidence of an exercise, variant,
+    dtype or size class that the specs no longer have is ignored; a part that the evidence lacks is
+    not_measured.
     """
     has_gpu = bool(evidence.environment.get("gpu"))
     by_name = evidence.by_name
@@ -265,7 +265,7 @@ def _score_class(
 
 def _part_status(part: PartEvidence | None, observed: VariantEvidence) -> Status:
     if observed.not_attempted:
-        # What this machine couldn't have decided is not lost by leaving it out.
+        # Parts that this machine can't decide don't become lost by leaving the variant out.
         undecided = part is not None and part.status is Status.not_measured
         return Status.not_measured if undecided else Status.not_attempted
     return Status.not_measured if part is None else part.status
@@ -317,7 +317,7 @@ def _decide_performance(
 
 
 def _is_of_spec(timed: PerformanceEvidence, variant: Variant) -> bool:
-    """Whether the timed cases are those that the spec names now, and at most one beside them."""
+    """Whether the timed cases are the spec's current ones, and at most one drawn near them."""
     named = variant.timed.every_case
     more = len(timed.every) - len(named)
     return 0 <= more <= variant.timed.beside and all(
@@ -328,8 +328,8 @@ def _is_of_spec(timed: PerformanceEvidence, variant: Variant) -> bool:
 def _decide_thresholds(thresholds: Iterable[Threshold], timed: PerformanceEvidence) -> _Verdict:
     """The points of the first threshold that holds.
 
-    A threshold that this run can't decide (its baseline wasn't timed, it is meant for another
-    GPU) is passed over and is not gradable; the best of the others is.
+    A threshold that this run can't decide (its baseline wasn't timed, it is for another GPU) is
+    passed over and not gradable.
     """
     decided = speed.decided(thresholds, timed)
     if not decided:
@@ -338,7 +338,7 @@ def _decide_thresholds(thresholds: Iterable[Threshold], timed: PerformanceEviden
     for each in decided:
         if each.holds:
             return _Verdict(Status.passed, _exact(each.threshold.points), gradable, each.message)
-    # Of each baseline the target that asks the least: the next one to reach.
+    # For each baseline the least target: the next one to reach.
     easiest: dict[str, str] = {}
     for threshold, _, message in decided:
         limit = threshold.milliseconds
@@ -352,7 +352,7 @@ def _decide_memory(
     offered = _exact(variant.points[MEMORY])
     counted = observed.memory
     if observed.not_attempted:
-        # What this machine couldn't have decided is not lost by leaving it out.
+        # Thresholds that this machine can't decide don't become lost by leaving the variant out.
         undecided = counted is not None and not counted.status.is_gradable
         gradable = Fraction(0) if undecided else offered
         return _Verdict(Status.not_attempted, gradable=gradable, message=observed.not_attempted)
@@ -375,7 +375,7 @@ def _decide_memory(
 def _decide_bounds(
     exercise: Exercise, variant: Variant, counted: MemoryEvidence, offered: Fraction
 ) -> _Verdict:
-    """All of the points where every bound of the variant holds in every run, else none."""
+    """All points where every bound of the variant holds in every run, else none."""
     missed = memory_bounds.shortfalls(counted, variant)
     if not missed:
         message = " ".join(memory_bounds.sentences(counted, exercise, variant))
@@ -394,7 +394,7 @@ def _close(name: str, verdict: _Verdict, offered: Fraction) -> tuple[CheckScore,
 
 
 def _overall(statuses: Iterable[Status]) -> Status:
-    """One status for several: a failure, else what is undecided, else passed."""
+    """One status for several: a failure, else an undecided one, else passed."""
     every = list(statuses)
     if Status.not_attempted in every:
         return Status.not_attempted
@@ -402,7 +402,7 @@ def _overall(statuses: Iterable[Status]) -> Status:
 
 
 def _variant_status(checks: Iterable[CheckScore]) -> Status:
-    """As `_overall`, but what needs another machine doesn't hide that the rest passed."""
+    """As `_overall`, but checks that need another machine don't hide that the rest passed."""
     return _overall(
         [check.status for check in checks if check.parts or check.status is not Status.not_measured]
     )

@@ -1,7 +1,7 @@
-"""What a measured speed says about thresholds, and whether it can be. Pure.
+"""Whether a measured speed meets thresholds, and whether it is plausible. Pure.
 
-A threshold holds where the measurement leaves it possible: the doubt is the student's
-(timing/sequential.py says why), and the words say so.
+A threshold holds where the measurement allows it: doubt counts for the student
+(timing/sequential.py explains why), and the message says so.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from grader.gpu import roofline
 from grader.spec import OF_BASELINE, Milliseconds, Threshold
 from grader.status import Status
 
-# A threshold between the ends of an interval. More pairs would not have changed the points.
+# For a threshold inside an interval. More pairs would not have changed the points.
 IN_DOUBT = "within the measurement's doubt, decided in your favour"
 
 
 class Decision(NamedTuple):
-    """Whether a threshold holds, and in words what was found."""
+    """Whether a threshold holds, and the message about it."""
 
     threshold: Threshold
     holds: bool
@@ -29,13 +29,13 @@ class Decision(NamedTuple):
 
 
 def decided(thresholds: Iterable[Threshold], timed: PerformanceEvidence) -> list[Decision]:
-    """Those of the thresholds that can be decided, in their order."""
+    """The decisions on those thresholds that can be decided, in order."""
     every = (decision(each, timed) for each in thresholds)
     return [each for each in every if each is not None]
 
 
 def decision(threshold: Threshold, timed: PerformanceEvidence) -> Decision | None:
-    """Whether a threshold holds, in all cases of several; None where it can't be decided."""
+    """Whether a threshold holds in all cases; None where it can't be decided."""
     if threshold.speed_vs is not None:
         return _of_ratio(threshold, timed)
     if threshold.milliseconds is not None:
@@ -89,21 +89,20 @@ def _of_time(
 
 
 def _cut(ratio: float) -> str:
-    """Cut, not rounded: 0.8996 against 0.9 must not read "0.900 of 0.9"."""
+    """The ratio cut, not rounded: 0.8996 against 0.9 must not read "0.900 of 0.9"."""
     return f"{math.floor(Fraction(repr(float(ratio))) * 1000) / 1000:.3f}"
 
 
 def _among(timed: PerformanceEvidence, slowest: PerformanceEvidence) -> str:
-    """Which of several cases it was."""
+    """The name of the slowest of several cases."""
     return f", the worst of {len(timed.every)} cases: {slowest.case}" if timed.further else ""
 
 
 def implausible(timed: PerformanceEvidence) -> str:
-    """Why a person has to look at the time of a case, or "": it is below what its GPU's maker says.
+    """Why a person has to check a case's time, or "": the GPU's published figures exclude it.
 
-    A case must move its bytes and compute its FLOP: at the GPU's theoretical peaks that takes a
-    time which no honest kernel gets below. Of a GPU whose peaks aren't known nothing is said, nor
-    of a time that a person has `accepted`.
+    A case must move its bytes and compute its FLOP, which takes a least time at the GPU's
+    theoretical peaks. "" where the peaks are unknown or a person has `accepted` the time.
     """
     if timed.status is Status.implausible_time:
         return timed.reason or "faster than the hardware can be"
@@ -124,7 +123,7 @@ def implausible(timed: PerformanceEvidence) -> str:
 
 
 def remarks(timed: PerformanceEvidence, device: str | None) -> list[str]:
-    """What a reader has to know beside the points: another GPU, a baseline that was disturbed.
+    """Notes beside the points: another GPU, a disturbed baseline.
 
     `device` is the GPU that the thresholds are for, where the spec names one.
     """

@@ -1,4 +1,4 @@
-"""Exercises as their YAML files describe them: read, checked, and ready to use."""
+"""Exercises from their YAML files: read, checked, and ready to use."""
 
 from grader.spec.blocks import (
     OF_BASELINE,

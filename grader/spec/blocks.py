@@ -1,4 +1,4 @@
-"""The mappings that a spec is made of: arguments, sizes, tolerance, limits, rules, and so on."""
+"""The mappings in a spec: arguments, sizes, tolerance, limits, rules, and so on."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ OF_BASELINE: dict[str, str] = {
     "roofline": "of the roofline",
 }
 
-MAX_RANK = 8  # what the protocol's request has room for
+MAX_RANK = 8  # of the protocol's requests
 
 
 def _dimensions(shape: object) -> object:
@@ -60,10 +60,10 @@ def _dimensions(shape: object) -> object:
 class Tensor(Block):
     """A tensor argument.
 
-    `shape` holds a formula over sizes per dimension; `dtype` is a concrete name or `$dtype`, the
-    variant's dtype under test. `layout` lists the ways the grader may lay it out:
-    `contiguous`; `row_padded`, rows further apart than they are long (rank 2 and up); `offset`,
-    contiguous, but the first element isn't 16-byte aligned; `transposed`, strides swapped (rank 2).
+    `shape` has a formula over sizes per dimension; `dtype` is a name or `$dtype`, the variant's
+    dtype under test. `layout` lists the layouts that the grader may use: `contiguous`;
+    `row_padded`, with gaps between rows (rank 2 and up); `offset`, contiguous, but the first
+    element isn't 16-byte aligned; `transposed`, strides swapped (rank 2).
     """
 
     name: Identifier
@@ -83,12 +83,12 @@ class Tensor(Block):
 
     @property
     def is_input(self) -> bool:
-        """Whether its contents mean something before the call."""
+        """Whether its contents have a meaning before the call."""
         return self.role != "output"
 
     @property
     def is_output(self) -> bool:
-        """Whether the kernel may and must write it."""
+        """Whether the kernel must write it."""
         return self.role != "input"
 
     def concrete_shape(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
@@ -136,7 +136,7 @@ class Scalar(Block):
     @pydantic.field_validator("values")
     @classmethod
     def _of_its_kind(cls, values: tuple[Any, ...], info: ValidationInfo) -> tuple[Any, ...]:
-        if "scalar" not in info.data:  # already a mistake of its own
+        if "scalar" not in info.data:  # a mistake that is already reported
             return values
         kind = info.data["scalar"]
         problems = [scalar_problem(kind, value) for value in values]
@@ -152,7 +152,7 @@ class Size(Block):
 
 
 def _argument_kind(value: Any) -> str:
-    # Tags show up in pydantic's error paths; no key of a spec looks like these.
+    # Tags appear in pydantic's error paths; no key of a spec looks like these.
     has_scalar = "scalar" in value if isinstance(value, Mapping) else isinstance(value, Scalar)
     return "<scalar>" if has_scalar else "<tensor>"
 
@@ -167,10 +167,10 @@ Argument = Annotated[
 
 
 class SizeRule(Block):
-    """The values one size may take: low..high inclusive, in steps, or a few choices.
+    """The values of one size: low..high inclusive, in steps, or a few choices.
 
-    In YAML: `1`; `[1, 2049]`; `{multiple_of: 64, up_to: 2048}`, with `from:` where it shouldn't
-    start at the first multiple; `{one_of: [32, 64]}`.
+    In YAML: `1`; `[1, 2049]`; `{multiple_of: 64, up_to: 2048}`, with `from:` where it starts later
+    than at the first multiple; `{one_of: [32, 64]}`.
     """
 
     low: int = pydantic.Field(ge=1)
@@ -179,7 +179,7 @@ class SizeRule(Block):
     choices: tuple[int, ...] | None = None
 
     def contains(self, value: int) -> bool:
-        """Whether the size may be `value`."""
+        """Whether `value` is allowed."""
         if self.choices is not None:
             return value in self.choices
         return self.low <= value <= self.high and value % self.multiple_of == 0
@@ -234,7 +234,7 @@ def _size_multiples(value: Mapping[Any, object]) -> SizeRule:
 
 
 def _alternatives(value: object) -> object:
-    """A size class is one mapping of rules, or a list of such mappings of which any may hold."""
+    """A size class is one mapping of rules, or a list of alternatives."""
     if isinstance(value, Mapping):
         return (value,)
     return nonempty_list(value)
@@ -253,11 +253,11 @@ _FLOOR_ULPS = {"float64": 64.0, "float32": 64.0, "float16": 2.0, "bfloat16": 2.0
 class Tolerance(Block):
     """How far a result may be from the float64 oracle.
 
-    Allowed for an element: `factor` times the error torch makes in the dtype on the same case, plus
-    `floor_ulps` times the dtype's eps times `magnitude`. The floor is by dtype; where it doesn't
-    say, 64 for float32 and float64, 2 for half precision, 0 for integers. The magnitude is how
-    large the numbers behind the element were: the `expected` value itself, the oracle's result on
-    `absolute_inputs` (for sums), or what the function `<oracle>_magnitude` says (`oracle`).
+    An element may be off by `factor` times torch's error in the dtype on the same case, plus
+    `floor_ulps` times the dtype's eps times `magnitude`. The floor is by dtype; by default it is 64
+    for float32 and float64, 2 for half precision, 0 for integers. The magnitude is the size of the
+    numbers behind the element: the `expected` value itself, the oracle's result on
+    `absolute_inputs` (for sums), or the result of the function `<oracle>_magnitude` (`oracle`).
     """
 
     factor: Annotated[float, number(at_least=1)] = 2.0
@@ -277,24 +277,24 @@ class Tolerance(Block):
         raise unexpected("a number, or a number for each dtype", value)
 
     def floor(self, dtype: str) -> float:
-        """The floor in units in the last place of `dtype`; 0 for integers unless the spec says."""
+        """The floor in units in the last place of `dtype`; by default 0 for integers."""
         return self.floor_ulps.get(dtype, _FLOOR_ULPS.get(dtype, 0.0))
 
     def overridden_by(self, other: Tolerance) -> Tolerance:
-        """This tolerance with what `other` was given in its place, dtype by dtype."""
+        """This tolerance with the fields that `other` sets, dtype by dtype."""
         said = {name: getattr(other, name) for name in other.model_fields_set}
         said["floor_ulps"] = {**self.floor_ulps, **other.floor_ulps}
         return self.model_copy(update=said)
 
 
 class Limits(Block):
-    """What one case may use up: CPU `seconds` and memory in MiB."""
+    """Limits of one case: CPU `seconds` and memory in MiB."""
 
     seconds: Positive = 10.0
     memory_mb: Annotated[int, BeforeValidator(whole)] = 2048
 
     def overridden_by(self, other: Limits) -> Limits:
-        """These limits with what `other` was given in their place."""
+        """These limits with the fields that `other` sets."""
         said = {name: getattr(other, name) for name in other.model_fields_set}
         return self.model_copy(update=said)
 
@@ -302,8 +302,7 @@ class Limits(Block):
 class Policy(Block):
     """What a variant may do beyond the rules of the assignment (policy/findings.py, policy/cuda/).
 
-    `torch` are functions and methods that may compute (`"*"`: all of them), `lifted` rules that are
-    off.
+    `torch` are functions and methods that may compute, or `"*"` for all; `lifted` rules are off.
     """
 
     torch: tuple[str, ...] = ()
@@ -316,7 +315,7 @@ class Policy(Block):
 
 
 class Bound(Block):
-    """A target for a measured number: at least, at most, or both, as formulas over sizes."""
+    """A bound on a measured number: at least, at most, or both, as formulas over sizes."""
 
     at_least: Formula | None = None
     at_most: Formula | None = None
@@ -336,10 +335,10 @@ class LoadStore(Block):
 
 
 class Wave(Block):
-    """Bounds on what programs that run at once load: `programs` of them, in the launch's order.
+    """Bounds on the loads of `programs` programs that run at once, in the launch's order.
 
-    `distinct` bounds the distinct bytes of a wave, `to_row_major` their ratio to what the same
-    programs load when they are taken in row-major order of their tiles.
+    `distinct` bounds the distinct bytes of such a wave, `to_row_major` their ratio to the loads of
+    the same programs in row-major order of their tiles.
     """
 
     programs: Annotated[int, BeforeValidator(whole)]
@@ -354,10 +353,10 @@ class Wave(Block):
 
 
 class Growth(Block):
-    """Bounds on what grows when the `sizes` named are four times as large.
+    """Bounds on growth when the named `sizes` are four times as large.
 
-    `tile` bounds the ratio of the largest blocks' elements, `scratch` that of the bytes the entry
-    allocates: 1 where nothing may grow, 4 where it may grow as the sizes do.
+    `tile` bounds the ratio of the largest blocks' elements, `scratch` that of the bytes that the
+    entry allocates: 1 where nothing may grow, 4 where growth may be linear in the sizes.
     """
 
     sizes: Annotated[tuple[Name, ...], BeforeValidator(nonempty_list)]
@@ -381,28 +380,27 @@ Case = dict[str, Annotated[Any, BeforeValidator(_case_value)]]
 
 
 class MemoryPressure(Block):
-    """On a GPU, a case that must run while no more than `leaves` bytes of its memory are free."""
+    """On a GPU, a case that must run with at most `leaves` bytes of free memory."""
 
     case: Case
     leaves: Formula
 
 
-GROWTH = 4  # times, of the sizes that `growth` names
+GROWTH = 4  # factor of the sizes that `growth` names
 
 
 class Memory(Block):
-    """Targets for how memory is used, measured on one fixed case.
+    """Bounds on the use of memory, measured on one fixed case.
 
-    `case` gives every size, the dtype where the variant has several, and scalars or a data
-    pattern where they matter. `useful_bytes_per_sector` is of 32; `reads` says how often each
-    element of an argument is read from global memory. Of CUDA C++ alone: `shared_bank_conflicts`;
-    `copies` and `bytes_copied` between host and device; `scratch_stores`, the bytes that kernels
-    store to global memory beside the arguments. Of Triton alone: `scratch_bytes`, of
-    tensors that the entry brings beside its arguments; `wave_bytes`; `growth`; `memory_pressure`,
-    what the entry may allocate for a large case.
+    `case` gives every size, the dtype where the variant has several, and scalars or a data pattern
+    where they matter. `useful_bytes_per_sector` is of 32; `reads` is how often each element of an
+    argument is read from global memory. For CUDA C++ alone: `shared_bank_conflicts`; `copies` and
+    `bytes_copied` between host and device; `scratch_stores`, the bytes that kernels store to global
+    memory other than arguments. For Triton alone: `scratch_bytes` of tensors that the entry
+    allocates; `wave_bytes`; `growth`; `memory_pressure`, a bound on allocations for a large case.
 
-    Kernels that load or store more than `most_traffic` times what the arguments hold earn no
-    points for useful bytes per sector (memory.MOST_TRAFFIC where it isn't given).
+    Kernels that load or store more than `most_traffic` times the arguments' bytes earn no points
+    for useful bytes per sector (by default memory.MOST_TRAFFIC).
     """
 
     case: Case
@@ -418,7 +416,7 @@ class Memory(Block):
     memory_pressure: Annotated[
         MemoryPressure | None,
         pydantic.Field(validation_alias=pydantic.AliasChoices("memory_pressure", "ballast")),
-    ] = None  # "ballast" in specs of before
+    ] = None  # "ballast" in specs of an earlier version
     most_traffic: Positive | None = None
 
     def bounds(self) -> Iterator[tuple[tuple[str, ...], Bound]]:
@@ -435,7 +433,7 @@ class Memory(Block):
         yield from self._below("growth", ("tile", "scratch"))
 
     def grown_case(self) -> Case:
-        """The case with the sizes that `growth` names four times as large."""
+        """The case with the sizes in `growth` four times as large."""
         grown = self.growth.sizes if self.growth is not None else ()
         return {k: v * GROWTH if k in grown else v for k, v in self.case.items()}
 
@@ -447,26 +445,26 @@ class Memory(Block):
 
 
 class Milliseconds(Block):
-    """An absolute time on one kind of GPU, named as the driver names it."""
+    """An absolute time on one kind of GPU, by the driver's name."""
 
     gpu: str
     at_most: Positive
 
 
 MOST_STEPS = 10  # of linear points
-LEAST_STEP = 0.04  # as a share of the speed asked for: twice what a measurement can tell apart
+LEAST_STEP = 0.04  # as a share of the required speed: twice the resolution of a measurement
 
 
 class Threshold(Block):
-    """One step of the performance points, or a flight of them.
+    """One performance threshold, or several steps of linear points.
 
-    Either `speed_vs` a baseline (the baseline's time over the kernel's, `at_least`; of the
-    roofline, the fraction reached), or absolute `milliseconds`. With `from`, points rise from 0
-    there to `points` at `at_least`, in equal steps: as many as MOST_STEPS where none is narrower
-    than LEAST_STEP. Points in steps are the same in each grade where a straight line's never are.
+    It is relative, `speed_vs` a baseline (`at_least` is the baseline's time over the kernel's, or
+    the fraction of the roofline), or absolute, in `milliseconds`. With `from`, points rise from 0
+    there to `points` at `at_least` in equal steps: MOST_STEPS of them, or fewer so that none is
+    narrower than LEAST_STEP. Steps give the same points in each grade; a continuous line wouldn't.
 
-    `missed_by` names submissions of the staff's (tests/submissions/wrong/) that are right, but too
-    slow for it: what the threshold is there to tell apart. `grader calibrate` times them.
+    `missed_by` names submissions of the staff's (tests/submissions/wrong/) that are right but too
+    slow, which the threshold has to exclude. `grader calibrate` times them.
     """
 
     speed_vs: Annotated[BaselineName, one_of(get_args(BaselineName))] | None = None
@@ -478,9 +476,9 @@ class Threshold(Block):
 
     @property
     def limit(self) -> float:
-        """The ratio that it asks for at least, or the milliseconds at most."""
+        """The least ratio, or the most milliseconds."""
         limit = self.milliseconds.at_most if self.milliseconds else self.at_least
-        assert limit is not None  # one of both is there, see below
+        assert limit is not None  # a validator below requires one of both
         return limit
 
     @pydantic.model_validator(mode="after")
@@ -504,7 +502,7 @@ class Threshold(Block):
 
     @property
     def steps(self) -> tuple[Threshold, ...]:
-        """Its steps, the steepest asked for first; itself where it has no `from`."""
+        """Its steps, the highest first; itself where it has no `from`."""
         if self.from_ is None or self.at_least is None:
             return (self,)
         count = _step_count(self.from_, self.at_least)
@@ -520,19 +518,19 @@ class Threshold(Block):
 
 
 def _step_count(start: float, end: float) -> int:
-    # Exact: 0.96 to 1 is a step of 4 %, whatever binary fractions make of it.
+    # Exact: 0.96 to 1 is a step of 4 %, despite binary fractions.
     first, last, least = (Fraction(repr(float(each))) for each in (start, end, LEAST_STEP))
     return min(MOST_STEPS, math.floor((last - first) / (least * last)))
 
 
 class Performance(Block):
-    """What is timed, what it must move and compute, and what a speed is worth.
+    """What is timed, the bytes and operations it must have, and the points for speed.
 
-    One `case`, or several `cases`, of which the one with the worst speed counts. `bytes` and
-    `flops` are formulas over sizes and `itemsize` (bytes per element of the dtype); `device` names
-    the GPU the thresholds were calibrated on. Of `thresholds` the first that holds counts, of
-    linear points the highest step. `beside`: it is timed on sizes drawn beside those of the first
-    case, too, and the worse counts.
+    There is one `case`, or several `cases`, of which the slowest counts. `bytes` and `flops` are
+    formulas over sizes and `itemsize` (bytes per element of the dtype); `device` names the GPU the
+    thresholds were calibrated on. The first of `thresholds` that holds counts, and of linear points
+    the highest step. `beside`: drawn sizes near the first case's are timed too, and the worse speed
+    counts.
     """
 
     case: Case | None = None
@@ -556,5 +554,5 @@ class Performance(Block):
 
     @property
     def steps(self) -> tuple[Threshold, ...]:
-        """The thresholds with linear points as their steps: the first that holds counts."""
+        """The thresholds, with linear points as steps; the first that holds counts."""
         return tuple(step for each in self.thresholds for step in each.steps)

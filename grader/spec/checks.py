@@ -1,4 +1,4 @@
-"""Mistakes of a spec that only show when several fields are looked at together."""
+"""Mistakes in a spec that involve several fields."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from grader.spec.values import ITEMSIZE, Mistake, choice_problem, hint, whole
 if TYPE_CHECKING:
     from grader.spec.exercise import Exercise, Variant
 
-USUAL_DEVICE = "H100"  # that a case is long enough for where the spec names no other
-LEAST_SECONDS = 50e-6  # of a case, at the GPU's peaks: the clock is right to 2 % from there on
+USUAL_DEVICE = "H100"  # for the length of cases, where the spec names no device
+LEAST_SECONDS = 50e-6  # of a case at the GPU's peaks: below it, the clock is too coarse
 
 
 def across(exercise: Exercise) -> Iterator[Mistake]:
-    """Every mistake that only shows when several fields are looked at together."""
+    """Every mistake that involves several fields."""
     yield from _size_mistakes(exercise)
     yield from _argument_mistakes(exercise)
     entries: dict[tuple[str, str], str] = {}
@@ -96,10 +96,10 @@ def _tensor_mistakes(exercise: Exercise, tensor: Tensor) -> Iterator[Mistake]:
 
 
 def _extent_mistakes(exercise: Exercise, dimension: Formula) -> Iterator[str]:
-    """What is wrong with a dimension at the smallest and largest sizes of each class."""
+    """The mistakes of a dimension at the smallest and largest sizes of each class."""
     for name, alternatives in exercise.sizes.items():
         for rules in alternatives:
-            if not dimension.names <= set(rules):  # a mistake of the class, told elsewhere
+            if not dimension.names <= set(rules):  # a mistake of the class, reported elsewhere
                 continue
             for end in ("low", "high"):
                 sizes = {size: getattr(rule, end) for size, rule in rules.items()}
@@ -151,7 +151,7 @@ def _variant_mistakes(exercise: Exercise, variant: Variant) -> Iterator[Mistake]
 
 
 def _layout_mistakes(exercise: Exercise, variant: Variant) -> Iterator[Mistake]:
-    """A variant's layouts leave each tensor one of its own, and all it can be called with."""
+    """A variant's layouts must leave each tensor one of its own."""
     wanted = variant.layout or ()
     tensors = [each for each in exercise.arguments if isinstance(each, Tensor)]
     for tensor in tensors if wanted else ():
@@ -195,7 +195,7 @@ def _call_mistakes(exercise: Exercise, variant: Variant) -> Iterator[Mistake]:
 def _performance_mistakes(
     exercise: Exercise, variant: Variant, block: Performance
 ) -> Iterator[Mistake]:
-    right: list[Mapping[str, Any]] = [{}]  # of no case, formulas are checked for their names
+    right: list[Mapping[str, Any]] = [{}]  # without a case, only formulas' names are checked
     for index, case in enumerate(block.every_case):
         in_case = list(_case_mistakes(exercise, variant, case, dtype_needed=True))
         in_case = in_case or list(_case_shape_mistakes(exercise, case))
@@ -223,7 +223,7 @@ def _performance_mistakes(
 def _too_short(
     exercise: Exercise, variant: Variant, block: Performance, case: Mapping[str, Any]
 ) -> str:
-    """What is wrong with a case that a fast GPU is done with before the clock can tell."""
+    """Why a case is too short for the clock on a fast GPU, or ""."""
     dtype = case.get("dtype", variant.dtypes[0])
     env = {name: case[name] for name in exercise.sizes_names} | {"itemsize": ITEMSIZE[dtype]}
     moved, flops = block.bytes.evaluate(env), block.flops
@@ -231,7 +231,7 @@ def _too_short(
     device = block.device or USUAL_DEVICE
     if (peaks := roofline.peaks(device)) is None:
         device, peaks = USUAL_DEVICE, roofline.peaks(USUAL_DEVICE)
-        assert peaks is not None  # a data sheet of it is there
+        assert peaks is not None  # it has a data sheet
     floor = roofline.floor_seconds(peaks, moved, computed, dtype)
     if floor >= LEAST_SECONDS:
         return ""
@@ -268,7 +268,7 @@ def _memory_mistakes(exercise: Exercise, variant: Variant, block: Memory) -> Ite
     if not bounds:
         yield Mistake((), "expected a target beside the case, got none")
     for path, bound in bounds:
-        # In the good direction only: a kernel that does better than asked never loses points.
+        # Only a bound in the good direction: a kernel that does better must not lose points.
         good, bad = "at_most", "at_least"
         if path[0] == "useful_bytes_per_sector":
             good, bad = bad, good
@@ -282,7 +282,7 @@ def _memory_mistakes(exercise: Exercise, variant: Variant, block: Memory) -> Ite
 
 
 def _uncounted_mistakes(variant: Variant, block: Memory) -> Iterator[Mistake]:
-    """Bounds on what isn't counted in the language of the variant."""
+    """Bounds on metrics that don't exist in the variant's language."""
     of = {
         "cuda": ("scratch_bytes", "wave_bytes", "growth", "memory_pressure"),
         "triton": ("shared_bank_conflicts", "copies", "bytes_copied", "scratch_stores"),
@@ -297,7 +297,7 @@ def _uncounted_mistakes(variant: Variant, block: Memory) -> Iterator[Mistake]:
 def _growth_mistakes(
     exercise: Exercise, block: Memory, growth: Growth, case: Mapping[str, Any]
 ) -> Iterator[Mistake]:
-    """What is wrong with the sizes that are to grow; `case` is empty where it is wrong itself."""
+    """Mistakes in the sizes that grow; `case` is empty where it is wrong itself."""
     known = exercise.sizes_names
     unknown = False
     for index, name in enumerate(growth.sizes):
@@ -312,7 +312,7 @@ def _growth_mistakes(
 def _pressure_mistakes(
     exercise: Exercise, variant: Variant, block: MemoryPressure
 ) -> Iterator[Mistake]:
-    """What is wrong with the case under memory pressure, and with what is left to it."""
+    """Mistakes in the case under memory pressure, and in the memory that is left to it."""
     needed = len(variant.dtypes) > 1
     in_case = list(_case_mistakes(exercise, variant, block.case, dtype_needed=needed))
     in_case = in_case or list(_case_shape_mistakes(exercise, block.case))
@@ -330,7 +330,7 @@ def _amount_problem(
     case: Mapping[str, Any],
     above: int = -1,
 ) -> str:
-    """What is wrong with a formula over sizes and itemsize; evaluated unless the case is empty."""
+    """The mistake in a formula over sizes and itemsize; evaluated unless the case is empty."""
     known = (*exercise.sizes_names, "itemsize")
     unknown = next(_unknown_names(formula, known, "names"), "")
     if unknown or not case:
@@ -347,7 +347,7 @@ def _amount_problem(
 def _case_mistakes(
     exercise: Exercise, variant: Variant, case: Mapping[str, Any], dtype_needed: bool
 ) -> Iterator[Mistake]:
-    """What is wrong with the fixed case of a performance or memory block."""
+    """Mistakes in the fixed case of a performance or memory block."""
     scalars = {each.name: each for each in exercise.arguments if isinstance(each, Scalar)}
     known = (*exercise.sizes_names, "dtype", "data", *scalars)
     needed = (*exercise.sizes_names, *(["dtype"] if dtype_needed else []))
@@ -370,7 +370,7 @@ def _case_mistakes(
 
 
 def _case_shape_mistakes(exercise: Exercise, case: Mapping[str, Any]) -> Iterator[Mistake]:
-    """Where a case gives a tensor an impossible shape that no size class gives it."""
+    """Tensors to which the case gives an impossible shape that no size class gives."""
     sizes = {name: case[name] for name in exercise.sizes_names}
     for argument in exercise.arguments:
         for dimension in argument.shape if isinstance(argument, Tensor) else ():
@@ -394,7 +394,7 @@ def _problem(check: Callable[[], object]) -> str:
 def _threshold_mistakes(
     thresholds: tuple[Threshold, ...], points: float | None
 ) -> Iterator[Mistake]:
-    """The first threshold that holds counts, so each must ask less, and give less, than before."""
+    """The first threshold that holds counts, so later ones must ask and give less."""
     if points is not None and thresholds[0].points != points:
         yield Mistake(
             ("thresholds", 0, "points"),

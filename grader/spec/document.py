@@ -1,4 +1,4 @@
-"""A spec's text as plain data with lines, and mistakes as messages that name the line."""
+"""A spec's text as plain data with line numbers, and mistakes as messages with a line."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from grader.spec.blocks import Scalar, Tensor
 from grader.spec.formula import as_written
 from grader.spec.values import Block, Mistake, SpecError, hint, joined
 
-MAX_NODES = 20_000  # of a file: what aliases of aliases would pass
+MAX_NODES = 20_000  # of a file, against aliases of aliases
 _Model = TypeVar("_Model", bound=Block)
 
 
 class Document(NamedTuple):
-    """A YAML file as plain data, with what messages need: lines and names of places."""
+    """A YAML file as plain data, with lines and names of places for messages."""
 
     file: str
     data: dict[str, Any]
@@ -45,7 +45,7 @@ class Document(NamedTuple):
         return SpecError(dict.fromkeys(text for _, text in placed))
 
     def as_a(self, model: type[_Model]) -> _Model:
-        """The data as one. Raises SpecError, with a line for every mistake found."""
+        """The data as a model. Raises SpecError, with a line for every mistake."""
         models: dict[int, type[Block]] = {}
         try:
             return model.model_validate(self.data, context=models)
@@ -58,7 +58,7 @@ class Document(NamedTuple):
             raise self.report(mistakes) from None
 
     def real(self, path: Iterable[str | int]) -> tuple[str | int, ...]:
-        """The path without the steps that aren't in the file (tags, wrapped alternatives)."""
+        """The path without steps that aren't in the file (tags, wrapped alternatives)."""
         real: tuple[str | int, ...] = ()
         for step in path:
             if (*real, step) in self.lines or _child(self.at(real), step) is not None:
@@ -68,7 +68,7 @@ class Document(NamedTuple):
         return real
 
     def at(self, path: Iterable[str | int]) -> Any:
-        """What the file says at a real path."""
+        """The value at a real path."""
         value: Any = self.data
         for step in path:
             value = _child(value, step)
@@ -81,7 +81,7 @@ class Document(NamedTuple):
         return self.lines.get(path, 0)
 
     def shown(self, path: tuple[str | int, ...]) -> str:
-        """A path as text; an item that has a name is shown by it: `arguments.out.shape[1]`."""
+        """A path as text; a named item is shown by its name: `arguments.out.shape[1]`."""
         steps: list[str | int] = []
         for index, step in enumerate(path):
             item = self.at(path[: index + 1])
@@ -150,7 +150,7 @@ def _walk(
     lines: dict[tuple[str | int, ...], int],
     around: tuple[yaml.Node, ...],
 ) -> Iterator[Mistake]:
-    """Note the line of everything below a node; yield what YAML allows and a spec doesn't."""
+    """Note the line of every node; yield what YAML allows and a spec doesn't."""
     if any(node is outer for outer in around) or len(lines) > MAX_NODES:
         raise yaml.MarkedYAMLError(
             problem="an alias that makes the file endless", problem_mark=node.start_mark
@@ -179,7 +179,7 @@ def _walk(
 
 
 def _scalar_mistakes(node: yaml.ScalarNode, path: tuple[str | int, ...]) -> Iterator[Mistake]:
-    """Numbers that YAML reads otherwise than people do: 010 is 8, and 1:30 is 90."""
+    """Numbers that YAML and people read differently: 010 is 8, and 1:30 is 90."""
     odd_int = node.tag == _INT and not _DECIMAL.fullmatch(node.value)
     if odd_int or (node.tag == _FLOAT and ":" in node.value):
         yield Mistake(
@@ -190,7 +190,7 @@ def _scalar_mistakes(node: yaml.ScalarNode, path: tuple[str | int, ...]) -> Iter
 def _mistakes_of(
     detail: Any, document: Document, models: Mapping[int, type[Block]]
 ) -> Iterator[Mistake]:
-    """One of pydantic's errors in the words of this module."""
+    """One of pydantic's errors in this module's words."""
     path, kind, came = tuple(detail["loc"]), detail["type"], as_written(detail["input"])
     context = detail.get("ctx", {})
     if "mistakes" in context:

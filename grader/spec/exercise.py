@@ -1,8 +1,7 @@
 """Exercise specs: YAML in, frozen and validated objects out.
 
-One file of `grader/exercises/` is one Exercise. Reading goes text -> YAML nodes (which know their
-lines) -> plain data -> pydantic models -> checks across fields. Whatever is wrong becomes one
-line each in a SpecError:
+One file of `grader/exercises/` is one Exercise. It is read as text, YAML nodes (with lines), plain
+data and pydantic models, and checked across fields. Each mistake is a line of a SpecError:
 
     rmsnorm.yaml:31: variants.triton.points.ragged: expected a number >= 0, got -2
 """
@@ -56,7 +55,7 @@ from grader.spec.values import (
 
 EXERCISES = Path(__file__).parents[1] / "exercises"
 
-# pytest -k matches a word against these too, so no exercise's stem may lie inside one of them.
+# pytest -k matches a word against these too, so an exercise's stem must not lie in one of them.
 SURROUNDINGS = ("tests", "grader", "assignment", "reference", "test_assignment.py", "performance")
 
 
@@ -64,11 +63,10 @@ class Variant(Block):
     """One thing to implement: a function `entry` of one file of the submission.
 
     `points` maps size classes, `performance` and `memory` to points. `arguments` names arguments
-    and sizes in call order; None means the exercise's own. `layout` holds those of the tensors'
-    layouts that the variant is called with; None means all of them (a plain pointer says nothing
-    of strides). `tolerance` and `limits`, where given, are complete: what the variant leaves open
-    comes from the exercise. The points of a `bonus` come on top of the assignment's: they count in
-    a score, and in no maximum.
+    and sizes in call order; None means the exercise's own. `layout` has the tensor layouts that the
+    variant is called with; None means all of them. `tolerance` and `limits`, where given, are
+    complete: the exercise fills their gaps. The points of a `bonus` count in a score, and in no
+    maximum.
     """
 
     name: Label
@@ -110,7 +108,7 @@ class Variant(Block):
 
     @property
     def max_points(self) -> float:
-        """All that the variant gives, as a bonus or not."""
+        """All points of the variant, also of a bonus."""
         return math.fsum(self.points.values())
 
     @property
@@ -120,10 +118,10 @@ class Variant(Block):
 
 
 class Exercise(Block):
-    """A kernel task as its spec tells it; `name` is the stem of its file.
+    """A kernel task from its spec; `name` is the stem of the file.
 
-    `sizes` maps a size class to its alternatives: a case of the class follows the rules of any
-    one of them. `oracle` names the function of reference/oracles.py that says what is right.
+    `sizes` maps a size class to its alternatives: a case follows the rules of one of them. `oracle`
+    names the function of reference/oracles.py that computes the right result.
     """
 
     name: Label
@@ -154,22 +152,22 @@ class Exercise(Block):
 
     @property
     def sizes_names(self) -> tuple[str, ...]:
-        """The names of the sizes; every class has the same."""
+        """The names of the sizes, which are the same in every class."""
         first = next(iter(self.sizes.values()))
         return tuple(first[0])
 
     @property
     def max_points(self) -> float:
-        """Of all variants but those that are a bonus."""
+        """The points of all variants except bonuses."""
         return math.fsum(each.max_points for each in self.variants.values() if not each.bonus)
 
     @property
     def max_bonus(self) -> float:
-        """Points of the variants that are a bonus."""
+        """The points of the bonus variants."""
         return math.fsum(each.max_points for each in self.variants.values() if each.bonus)
 
     def signature(self, variant: Variant | str) -> tuple[Tensor | Scalar | Size, ...]:
-        """What the variant's entry is called with, in call order."""
+        """The arguments of the variant's entry, in call order."""
         chosen = self._variant(variant)
         arguments = [_laid_out(argument, chosen) for argument in self.arguments]
         if chosen.arguments is None:
@@ -181,11 +179,11 @@ class Exercise(Block):
         return tuple(by_name[name] for name in chosen.arguments)
 
     def inputs(self, variant: Variant | str) -> tuple[Tensor, ...]:
-        """The tensors the variant reads, in call order; an inout is among them."""
+        """The tensors that the variant reads, in call order, including inouts."""
         return tuple(tensor for tensor in self._tensors(variant) if tensor.is_input)
 
     def outputs(self, variant: Variant | str) -> tuple[Tensor, ...]:
-        """The tensors the variant writes, in call order; an inout is among them."""
+        """The tensors that the variant writes, in call order, including inouts."""
         return tuple(tensor for tensor in self._tensors(variant) if tensor.is_output)
 
     def tolerance_of(self, variant: Variant | str) -> Tolerance:
@@ -197,7 +195,7 @@ class Exercise(Block):
         return self._variant(variant).limits or self.limits
 
     def rules_of(self, variant: Variant | str) -> Rules:
-        """The rules for a variant's source: what its exercise allows, and what it does itself."""
+        """The exceptions from the rules for a variant: the exercise's and its own."""
         allowed = self.policy.with_more(self._variant(variant).policy)
         return Rules(frozenset(allowed.torch), frozenset(allowed.lifted))
 
@@ -209,7 +207,7 @@ class Exercise(Block):
 
 
 def _resolved(variant: Variant, exercise: Exercise) -> Variant:
-    """The variant with what its overrides leave open filled in, its points in spec order."""
+    """The variant with the gaps of its overrides filled, and its points in spec order."""
     points = {key: variant.points[key] for key in point_keys(exercise) if key in variant.points}
     update: dict[str, Any] = {"points": points}
     if variant.tolerance is not None:
@@ -220,7 +218,7 @@ def _resolved(variant: Variant, exercise: Exercise) -> Variant:
 
 
 def _laid_out(argument: Argument, variant: Variant) -> Argument:
-    """The argument with those of its layouts that the variant is called with."""
+    """The argument with the layouts that the variant is called with."""
     if not isinstance(argument, Tensor) or variant.layout is None:
         return argument
     kept = tuple(layout for layout in argument.layout if layout in variant.layout)
@@ -228,7 +226,7 @@ def _laid_out(argument: Argument, variant: Variant) -> Argument:
 
 
 def load(path: Path) -> Exercise:
-    """Read one spec. Raises SpecError, with a line for every mistake found."""
+    """Read one spec. Raises SpecError, with a line for every mistake."""
     path = Path(path)
     document = read_document(path)
     mistakes = _name_after_keys(document.data, path.stem)
@@ -238,7 +236,7 @@ def load(path: Path) -> Exercise:
 
 
 def _name_after_keys(data: dict[str, Any], stem: str) -> list[Mistake]:
-    """Give the exercise and its variants their names: a file's stem and a mapping's keys."""
+    """Name the exercise by its file's stem and variants by their keys."""
     mistakes = []
     if "name" in data:
         mistakes.append(Mistake(("name",), "expected no name: an exercise is named by its file"))
@@ -256,8 +254,8 @@ def _name_after_keys(data: dict[str, Any], stem: str) -> list[Mistake]:
 def load_all(folder: Path = EXERCISES) -> dict[str, Exercise]:
     """Read every spec of a folder, by name, in the course's order: see order.py.
 
-    Raises SpecError with the mistakes of all files, or where one exercise's name lies inside
-    another word that `pytest -k` would match.
+    Raises SpecError with the mistakes of all files, or where an exercise's name lies inside another
+    word that `pytest -k` would match.
     """
     folder = Path(folder)
     exercises: dict[str, Exercise] = {}
@@ -282,7 +280,7 @@ def load_all(folder: Path = EXERCISES) -> dict[str, Exercise]:
 
 
 def _name_conflicts(exercises: Mapping[str, Exercise]) -> Iterator[str]:
-    """`pytest -k NAME` matches parts of words without regard to case: it must find NAME alone."""
+    """`pytest -k NAME` matches parts of words in any case: it must match NAME alone."""
     for name in exercises:
         words = dict.fromkeys((*SURROUNDINGS, *ITEMSIZE), "which stands in the names of tests")
         for other, exercise in exercises.items():

@@ -1,9 +1,9 @@
-"""Arithmetic written in a spec: `2 * rows * cols * itemsize`, `ceil_div(n, 64)`.
+"""Arithmetic in a spec: `2 * rows * cols * itemsize`, `ceil_div(n, 64)`.
 
-A formula has numbers, names, brackets, a minus in front, the operators of _BINDS and the functions
+A formula has numbers, names, brackets, a leading minus, the operators of _BINDS and the functions
 of FUNCTIONS. They bind and round as in Python: `-2 ** 2` is -4, `7 // -2` is -4, `/` gives a float.
-No text from a spec ever reaches Python's own parser, whose language is larger, and whose errors
-name another place in each of its versions.
+Python's own parser is not used: its language is larger, and the position in its errors depends on
+the version.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Number = int | float
 
 
 class FormulaError(ValueError):
-    """A formula can't be read or has no value; `position` is the character it's about, from 0."""
+    """A formula can't be read or has no value; `position` is the character's index."""
 
     def __init__(self, message: str, position: int = 0) -> None:
         super().__init__(message)
@@ -81,7 +81,7 @@ FUNCTIONS: dict[str, tuple[int, int | None]] = {
     "ceil_div": (2, 2),
 }
 
-# How tightly operators bind. A minus in front does so more than a product, less than a power.
+# Precedence of operators. A leading minus binds more tightly than a product, less than a power.
 _BINDS = {"+": 1, "-": 1, "*": 2, "/": 2, "//": 2, "%": 2, "**": 3}
 
 _TOKEN = re.compile(
@@ -97,8 +97,8 @@ _TOKEN = re.compile(
 class Formula:
     """Parsed arithmetic over names. Frozen and hashable; equal when written the same.
 
-    `Formula("ceil_div(n, 64)")`, `Formula(8)`. Raises FormulaError, which says what was expected
-    at which character, when the text isn't a formula or is longer or deeper than the limits above.
+    `Formula("ceil_div(n, 64)")`, `Formula(8)`. Raises FormulaError, with what was expected at which
+    character, when the text isn't a formula or exceeds the limits above.
     """
 
     text: str
@@ -118,16 +118,16 @@ class Formula:
         return self.text
 
     def evaluate(self, env: Mapping[str, Number]) -> Number:
-        """The value with each name replaced by env's.
+        """The value with names replaced by env's; an int if all operands are and there is no `/`.
 
-        An int as long as every operand is one and there is no `/`. Raises FormulaError for a name
-        env lacks, a division by zero, and results that are not finite or beyond MAX_VALUE.
+        Raises FormulaError for a name that env lacks, a division by zero, and a result that is not
+        finite or beyond MAX_VALUE.
         """
         return _evaluate(self._tree, env, self.text)
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> core_schema.CoreSchema:
-        """Models take a Formula, a number or text; they give back the text."""
+        """Models accept a Formula, a number or text; they dump the text."""
         return core_schema.no_info_plain_validator_function(
             cls._from_field, serialization=core_schema.to_string_ser_schema()
         )
@@ -142,7 +142,7 @@ class Formula:
 
 
 class _Reader:
-    """The tree of one text, and the names in it, read by climbing the operators' precedence."""
+    """The tree of one text and its names, read by precedence climbing."""
 
     def __init__(self, text: str) -> None:
         if len(text) > MAX_LENGTH:
@@ -166,7 +166,7 @@ class _Reader:
         left = self._operand(depth)
         while (binds := _BINDS.get(self.tokens[-1].text, 0)) > outside:
             token = self.tokens.pop()
-            if token.text == "**":  # from right to left, and a sign may follow
+            if token.text == "**":  # right-associative, and a sign may follow
                 right = self._expression(depth + 1, _BINDS["*"])
             else:
                 right = self._expression(depth, binds)
@@ -243,7 +243,7 @@ def _evaluate(node: _Node, env: Mapping[str, Number], text: str) -> Number:
     came = "a number beyond 2**64"
     try:
         value = _OPERATORS[symbol](*values)
-        if abs(value) <= MAX_VALUE:  # not so for nan either
+        if abs(value) <= MAX_VALUE:  # False for nan, too
             return value
     except OverflowError:
         pass
@@ -255,7 +255,7 @@ def _evaluate(node: _Node, env: Mapping[str, Number], text: str) -> Number:
 
 
 def as_written(value: object) -> str:
-    """A value as its author would recognise it."""
+    """A value as its author wrote it."""
     if value is None:
         return "nothing"
     if isinstance(value, bool):

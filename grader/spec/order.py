@@ -1,12 +1,12 @@
 """The order of the exercises: `order:` of a course.yaml.
 
-The one beside the specs, grader/exercises/course.yaml, says the lecture's order, which everything
-lists exercises by. A class's own course.yaml may say another.
+grader/exercises/course.yaml has the lecture's order, in which exercises are listed everywhere. A
+class's own course.yaml may have another.
 
     order: [gelu, silu, softmax]
 
-What isn't named comes after what is, in the order it had. A name that is no exercise's and a name
-that comes twice are mistakes:
+Exercises that aren't named follow in their previous order. An unknown name and a repeated name are
+mistakes:
 
     exercises/course.yaml:5: order[2]: expected each exercise once, got 'silu' again; line 4 has it
 """
@@ -23,7 +23,7 @@ from grader.spec.document import Document, read_document
 from grader.spec.formula import as_written
 from grader.spec.values import Block, Mistake, hint, unexpected
 
-FILE = "course.yaml"  # among the specs, and none of them
+FILE = "course.yaml"  # in the folder of specs, but not a spec
 
 T = TypeVar("T")
 
@@ -34,7 +34,7 @@ def _exercise_name(value: object) -> str:
     return value
 
 
-# As a course.yaml has it; which names there are is told by mistakes_in.
+# Any names, as in a course.yaml; mistakes_in checks them.
 Order = tuple[Annotated[str, BeforeValidator(_exercise_name)], ...]
 
 
@@ -43,7 +43,7 @@ class _OfSpecs(Block):
 
 
 def in_order(exercises: Mapping[str, T], order: Sequence[str]) -> dict[str, T]:
-    """The same exercises by name: those that `order` names first, the others as they were."""
+    """The exercises with those that `order` names first, and the others as they were."""
     named = [name for name in order if name in exercises]
     return {name: exercises[name] for name in dict.fromkeys((*named, *exercises))}
 
@@ -51,7 +51,7 @@ def in_order(exercises: Mapping[str, T], order: Sequence[str]) -> dict[str, T]:
 def mistakes_in(
     order: Sequence[str], known: Collection[str], document: Document
 ) -> Iterator[Mistake]:
-    """What is wrong with an `order` of a document, beside its form."""
+    """The mistakes in an `order` of a document, besides its form."""
     for index, name in enumerate(order):
         if name not in known:
             wanted = f"the name of an exercise, one of {', '.join(known)}"
@@ -64,10 +64,10 @@ def mistakes_in(
 
 
 def order_of(folder: Path, known: Collection[str]) -> tuple[str, ...]:
-    """The order that a folder of specs has; () where it has no course.yaml.
+    """The order in a folder of specs; () where it has no course.yaml.
 
-    Raises SpecError, with a line for every mistake, where the file can't be read, names what isn't
-    `known`, or names an exercise twice.
+    Raises SpecError, with a line for every mistake, where the file can't be read, names an unknown
+    exercise or repeats one.
     """
     path = Path(folder) / FILE
     if not path.exists():

@@ -1,7 +1,7 @@
-"""A Task: one exercise and one variant of it, which is what a runner judges.
+"""A Task: an exercise and one variant of it, named like "silu/triton".
 
-The two belong together: a variant's limits, rules, tolerance and signature may be its own or the
-exercise's. Whatever is judged is named by a task, "silu/triton".
+A variant's limits, rules, tolerance and signature may be its own or the exercise's, so the two are
+passed together.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ class Task:
 
     @property
     def limits(self) -> Limits:
-        """What one call of the entry may use."""
+        """The limits of one call of the entry."""
         return self.exercise.limits_of(self.variant)
 
     @property
     def rules(self) -> Rules:
-        """What the spec allows beyond the rules, or lifts."""
+        """The rules that the spec lifts or extends."""
         return self.exercise.rules_of(self.variant)
 
     @property

@@ -1,7 +1,7 @@
-"""Validators of single values of a spec, and the messages about wrong ones.
+"""Validators of single values in a spec, with messages about wrong ones.
 
-Every check here raises a pydantic error whose message is `expected ..., got ...`; reading adds the
-file, the line and the key.
+Each raises a pydantic error with the message `expected ..., got ...`; reading adds the file, the
+line and the key.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ FLOATS = ("float64", "float32", "float16", "bfloat16")
 
 MAX_LINES = 10  # of a SpecError
 MAX_INT = 2**31 - 1
-# Words a case string or a formula uses for something else.
+# Words with another meaning in a case string or a formula.
 RESERVED = frozenset({"itemsize", "dtype", "seed", "data", "layout", *FUNCTIONS})
 
 
 class SpecError(mistakes.Mistake, ValueError):
-    """A spec is wrong. `mistakes` holds one line each: file, line, key, expected and what came."""
+    """A spec is wrong. `mistakes` has a line each: file, line, key, expected and actual value."""
 
     def __init__(self, mistakes: Iterable[str]) -> None:
         self.mistakes = tuple(mistakes)
@@ -45,7 +45,7 @@ class SpecError(mistakes.Mistake, ValueError):
 
 
 class Mistake(NamedTuple):
-    """What is wrong at one place of a spec; `path` holds keys and indices from its top."""
+    """A mistake at one place of a spec; `path` holds keys and indices from its top."""
 
     path: tuple[str | int, ...]
     message: str
@@ -67,13 +67,13 @@ def unexpected(wanted: str, value: object, advice: str = "") -> PydanticCustomEr
 
 
 def refusals(mistakes: list[Mistake]) -> PydanticCustomError:
-    """Several mistakes below the place where this is raised, as one pydantic error."""
+    """Several mistakes below the current place, as one pydantic error."""
     text = "; ".join(f"{joined(mistake.path)}: {mistake.message}" for mistake in mistakes)
     return PydanticCustomError("spec", "{message}", {"message": text, "mistakes": mistakes})
 
 
 def hint(word: object, known: Iterable[str]) -> str:
-    """`, did you mean 'dtype'?` where one of the known words is close, else nothing."""
+    """`, did you mean 'dtype'?` where a known word is close, else nothing."""
     close = difflib.get_close_matches(str(word), list(known), n=1)
     return f", did you mean {close[0]!r}?" if close else ""
 
@@ -82,7 +82,7 @@ _EXPONENT = re.compile(r"([+-]?)(\d*)\.?(\d*)[eE]([+-]?)(\d+)", re.ASCII)
 
 
 def number_in_text(text: str) -> str:
-    """How to write the number that YAML took for text, or nothing where it isn't one."""
+    """How to write a number that YAML took for text; nothing where the text isn't one."""
     match = _EXPONENT.fullmatch(text)
     if match:
         sign, whole, fraction, exponent_sign, exponent = match.groups()
@@ -98,7 +98,7 @@ def number_in_text(text: str) -> str:
 
 
 def number(at_least: float | None = None, above: float | None = None) -> BeforeValidator:
-    """A finite number (no bool, no text) with a lower bound, itself allowed or not."""
+    """A finite number (no bool, no text), with an inclusive or exclusive lower bound."""
     wanted = "a number"
     if at_least is not None:
         wanted += f" >= {at_least:g}"
@@ -120,7 +120,7 @@ def number(at_least: float | None = None, above: float | None = None) -> BeforeV
 
 
 def whole(value: object, wanted: str = "a whole number >= 1") -> int:
-    """A whole number that a C int can hold: kernels get their sizes as one."""
+    """A whole number that fits a C int, which is the type of sizes in kernels."""
     if isinstance(value, str) and value.isdigit():
         raise unexpected(wanted, value, ": write it without quotes")
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
@@ -160,7 +160,7 @@ def one_of(known: Iterable[str]) -> BeforeValidator:
 
 
 def nonempty_list(value: object) -> list[Any] | tuple[Any, ...]:
-    """A list with something in it, and nothing twice."""
+    """A list without repetitions that isn't empty."""
     if not isinstance(value, (list, tuple)):
         raise unexpected("a list", value)
     if not value:
@@ -177,14 +177,14 @@ def _stands_in(item: object, others: Iterable[object]) -> bool:
 
 
 def yes_or_no(value: object) -> bool:
-    """A bool: 1 and "yes" are none."""
+    """A bool; 1 and "yes" aren't."""
     if not isinstance(value, bool):
         raise unexpected("true or false", value)
     return value
 
 
 def filled(value: object) -> object:
-    """A mapping with something in it."""
+    """A mapping that isn't empty."""
     if not isinstance(value, Mapping):
         raise unexpected("a mapping", value)
     if not value:
@@ -194,9 +194,9 @@ def filled(value: object) -> object:
 
 _IDENTIFIER = r"[A-Za-z_][A-Za-z0-9_]*"
 Identifier = Annotated[str, _matching(_IDENTIFIER, "a name of letters, digits and _")]
-# Sizes and scalars are also written in formulas and case strings.
+# Sizes and scalars also appear in formulas and case strings.
 Name = Annotated[str, _matching(_IDENTIFIER, "a name of letters, digits and _", RESERVED)]
-# Parts of pytest ids, where '-' separates: lower case, so that `pytest -k` has no surprises.
+# Parts of pytest ids, which '-' separates: lower case, so that `pytest -k` is predictable.
 Label = Annotated[str, _matching(r"[a-z][a-z0-9_]*", "a lower-case name of letters, digits and _")]
 ClassLabel = Annotated[
     str,
@@ -215,14 +215,14 @@ YesOrNo = Annotated[bool, BeforeValidator(yes_or_no)]
 
 
 class Block(pydantic.BaseModel):
-    """A mapping of a spec: keys it doesn't know are mistakes, values never change."""
+    """A mapping of a spec: unknown keys are mistakes, values are frozen."""
 
     model_config = pydantic.ConfigDict(frozen=True, extra="forbid")
 
     @pydantic.model_validator(mode="before")
     @classmethod
     def _remember(cls, data: Any, info: ValidationInfo) -> Any:
-        # Which model read which mapping: an unknown key's message names the closest known one.
+        # The model of each mapping: an unknown key's message names the closest known one.
         if isinstance(info.context, dict):
             info.context[id(data)] = cls
         return data

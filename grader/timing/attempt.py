@@ -1,9 +1,8 @@
-"""One attempt to time a case: baselines when idle, then beside the candidate, then a verdict.
+"""One attempt to time a case: idle baselines, then baselines and candidate in turn, then a verdict.
 
-The control is `copy`, whose calls are short and steady: it is timed in every attempt, whether a
-threshold names it or not. Times are the device's own. Where the grader's clock says that the
-candidate's replays took longer than the device tells, the candidate is timed once more, and the
-grader's clock counts.
+The control is `copy`, whose calls are short and steady. Every attempt times it, whether a threshold
+names it or not. Times are the device's own. If the candidate's replays took longer by the grader's
+clock than by the device's, the candidate is timed again and the grader's clock counts.
 """
 
 from __future__ import annotations
@@ -23,31 +22,32 @@ from grader.timing.baselines import CONTROL, CONTROL_BYTES
 from grader.timing.bootstrap import Interval
 from grader.timing.contenders import Planned
 from grader.timing.failures import TimingFailed, TooLittleMemory
-from grader.timing.replays import Replays
+from grader.timing.graph_replays import Replays
 from grader.timing.sequential import IdleBaseline
 from grader.timing.targets import Targets
 from grader.timing.watch import Watch
 
 CANDIDATE = "candidate"
 IDLE_PAIRS = 9
-MOST_TESTS = 3  # until the grader's clock and the device's agree about the candidate
-MOST_APART = 0.03  # a replay's time by the grader's clock and by the device's
-TOO_SLOW = 0.5  # of the lowest ratio that has points: slower than that is not timed to a percent
-# Of a call: there is no time for many, and one that misses a target has missed it.
+MOST_TESTS = 3  # until both clocks agree about the candidate
+MOST_APART = 0.03  # between a replay's times by the two clocks, as a share
+TOO_SLOW = 0.5  # of the lowest ratio that has points; a slower kernel gets one rough time
+# Seconds per call: a kernel this slow is timed once, and any missed target is missed.
 LONG_SECONDS = 2.0
-MOST_SPREAD = 0.1  # standard deviation of the control's idle times, as a share
-LEAST_COPY = 0.75  # of the measured bandwidth, of the control when idle
+MOST_SPREAD = 0.1  # standard deviation of the idle control's times, as a share
+CLOCKS_DIFFER = "the device's clock and the grader's differ about it, by a varying share"
+LEAST_COPY = 0.75  # bandwidth of the idle control, as a share of the measured roof
 
 
 @dataclass(frozen=True)
 class Options:
     """How a case is timed, beyond what the thresholds of its variant name.
 
-    `also` names more baselines (`torch`, `compile`, `reference`) that no threshold asks for: one
-    that isn't here is left out, and so is one that fails, as the evidence's `reason` then says.
-    `roofs` are the device's measured ones, for thresholds that name `roofline`, and `usual_sm_mhz`
-    the clock it had then. Where no points depend on it, `held_to_idle` is False: rounds count in
-    which a baseline was slower than when it was idle, and its idle times aren't checked for a load.
+    `also` names baselines (`torch`, `compile`, `reference`) that no threshold asks for. One that
+    isn't available or fails is left out, and the evidence's `reason` says so. `roofs` are the
+    device's measured roofs, which `roofline` thresholds need; `usual_sm_mhz` is the clock they were
+    measured at. `held_to_idle` is False where no points depend on the times: rounds with a slowed
+    baseline count then, and a load on the idle GPU is not looked for.
     """
 
     also: Collection[str] = ()
@@ -62,19 +62,19 @@ AS_GRADED = Options()
 
 @dataclass(frozen=True)
 class Result:
-    """What came of an attempt."""
+    """Evidence of one attempt."""
 
     evidence: PerformanceEvidence
-    is_noise: bool = False  # it may pass: another attempt may come to a measurement
+    is_noise: bool = False  # another attempt may succeed
 
 
 @dataclass
 class _Baseline:
-    """A baseline's replays, in seconds per call that moves what the case moves."""
+    """A baseline's replays, scaled to the bytes that the case moves."""
 
     name: str
     replays: Replays
-    share: float = 1.0  # of a call's time: a control may copy more bytes than the case moves
+    share: float = 1.0  # of a call's time: the control may copy more bytes than the case moves
 
     def seconds(self) -> float:
         """Raises TimingFailed."""
@@ -83,7 +83,7 @@ class _Baseline:
 
 @dataclass
 class _Required:
-    """A baseline as a contender. Its failure is none of the submission's: nothing was measured."""
+    """A baseline as a contender. Its failure is not the submission's: nothing was measured."""
 
     baseline: _Baseline
 
@@ -92,7 +92,7 @@ class _Required:
         return self.baseline.name
 
     def seconds(self) -> float:
-        """As the baseline's. Raises TimingFailed with `not_measured`."""
+        """Seconds per call. Raises TimingFailed with `not_measured`."""
         try:
             return self.baseline.seconds()
         except TimingFailed as failed:
@@ -101,7 +101,7 @@ class _Required:
 
 @dataclass
 class _Candidate:
-    """The submission's kernel. By the grader's own clock its times are `longer` by that factor."""
+    """The submission's kernel. Its times are multiplied by `longer`, from the grader's clock."""
 
     replays: Replays
     longer: float = 1.0
@@ -129,7 +129,7 @@ class Attempt:
         self._left_out: list[str] = []
 
     def run(self, evidence: PerformanceEvidence, state: Observed | None) -> Result:
-        """Add to the evidence what is measured; `state` is the GPU's before any worker starts.
+        """Add the measurement to the evidence; `state` is the GPU's before any worker starts.
 
         Raises TimingFailed, TooLittleMemory, and ValueError where an argument can't be timed.
         """
@@ -190,7 +190,7 @@ class Attempt:
 
     @contextlib.contextmanager
     def _left_out_if_optional(self, name: str) -> Iterator[None]:
-        """Suppress the failure of a baseline that no threshold asks for, and note it."""
+        """Suppress and note the failure of a baseline that no threshold asks for."""
         try:
             yield
         except (TimingFailed, TooLittleMemory) as error:
@@ -201,13 +201,13 @@ class Attempt:
     # --- noise ------------------------------------------------------------------------------------
 
     def _load_when_idle(self, control: IdleBaseline) -> str:
-        """How the control's idle times show that there is a load already, or ""."""
-        if control.seconds <= 0:  # not a time: in the test, each such round is void
+        """The sign of a load in the control's idle times, or ""."""
+        if control.seconds <= 0:  # not a time: the sequential test voids each such round
             return ""
         spread = control.spread / control.seconds
         if spread > MOST_SPREAD:
             return f"a copy's times differed by {spread:.0%} from each other"
-        # As long as the bandwidth asks for.
+        # A short copy says nothing about bandwidth.
         moved = self._targets.baselines.moved_by(CONTROL, self._targets.case)
         roofs = self._options.roofs
         if roofs is not None and roofs.is_measured and moved >= CONTROL_BYTES // 2:
@@ -220,17 +220,17 @@ class Attempt:
         return ""
 
     def _noise_after(self, load: str, clocks_agree: bool) -> str:
-        """What makes the times of the candidate worth nothing, or ""."""
+        """Why the candidate's times can't be trusted, or ""."""
         if load:
-            # Its worker may have left something running, which is for a person to see.
+            # The candidate's worker may have left something running: a person decides.
             return f"after the last pair {load}, or the kernel's worker itself"
         apart = self._apart(self._control)
         if abs(apart) > MOST_APART:
             return f"a copy's time and what the device says of it are {abs(apart):.1%} apart"
-        return "" if clocks_agree else "how much longer the kernel took than is told differs"
+        return "" if clocks_agree else CLOCKS_DIFFER
 
     def _apart(self, timed: _Candidate | _Baseline) -> float:
-        """By how much replays took longer by the grader's clock than by the device's, as a share.
+        """By which share replays took longer by the grader's clock than by the device's.
 
         Without a GPU, both clocks are the processor's.
         """
@@ -239,9 +239,9 @@ class Attempt:
     # --- the candidate ----------------------------------------------------------------------------
 
     def _too_slow(self, evidence: PerformanceEvidence, took: float) -> PerformanceEvidence | None:
-        """The evidence of a kernel that has missed every threshold, and by far; else None.
+        """The evidence of a kernel that is far from every threshold; else None.
 
-        To time it to a percent would take its baselines' time many times over, and change nothing.
+        Timing it precisely would take much longer and change no points.
         """
         known = {name: each.seconds for name, each in self._idle.items()}
         known |= {each.name: each.value for each in self._targets.constants}
@@ -260,9 +260,9 @@ class Attempt:
     def _tested(self, candidate: _Candidate) -> tuple[sequential.Outcome, bool]:
         """The last sequential test, and whether both clocks agree about the candidate's times.
 
-        Tests are made until the factor by which the candidate's times count longer is what the
-        grader's clock says of that same test: a process could tell the truth in one of them only.
-        What a request costs here beside its replay shows in the control, and is taken off.
+        The test is repeated until the factor `longer` agrees with the grader's clock in the same
+        test, since a worker may report true times in one test and false ones in the next. A
+        request's own cost shows in the control and is subtracted.
         """
         for _ in range(MOST_TESTS):
             candidate.replays.forget()
@@ -285,7 +285,7 @@ class Attempt:
 
 
 def _baseline_failed(name: str, error: Exception) -> TimingFailed:
-    """What ends a measurement for which a baseline was needed that fails."""
+    """The end of a measurement that needs a baseline which failed."""
     return TimingFailed(f"{name} can't be timed: {error}", Status.not_measured)
 
 

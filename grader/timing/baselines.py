@@ -1,4 +1,4 @@
-"""The baselines of one variant, started and kept for all its cases."""
+"""The baselines of one variant, each started once for all cases."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from grader.timing import contenders
 from grader.timing.buffer_sets import Layout
 from grader.timing.contenders import Planned, Standing
 from grader.timing.failures import TimingFailed, TooLittleMemory
-from grader.timing.replays import Replays
+from grader.timing.graph_replays import Replays
 from grader.worker.gpu_mapping import GpuMemoryError
 
 CONTROL = "copy"
-CONTROL_BYTES = 256 << 20  # moved by a control at least: some 90 us on an H100
+CONTROL_BYTES = 256 << 20  # that a control moves at least
 KEPT = (CONTROL, "torch", "compile")
 _IN_THE_WAY = (TimingFailed, TooLittleMemory, SandboxError, GpuMemoryError)
 
@@ -25,9 +25,8 @@ _IN_THE_WAY = (TimingFailed, TooLittleMemory, SandboxError, GpuMemoryError)
 class Baselines(contextlib.AbstractContextManager["Baselines"]):
     """Starts baselines by name. A context manager, which ends them.
 
-    A start takes a second and more, of torch's compiler several, and a variant may be timed on
-    several cases. So a baseline serves all cases, one after the other, with buffers for the
-    largest.
+    Starting a worker takes seconds, and a variant may be timed on several cases. So one worker per
+    baseline serves all cases in turn, with buffers for the largest.
     """
 
     def __init__(
@@ -38,8 +37,8 @@ class Baselines(contextlib.AbstractContextManager["Baselines"]):
         cases: Sequence[Case],
         reference: Callable[[], Planned] | None,
     ) -> None:
-        """Python runs in `sandbox`, where no submission may run; the copy in `executors`, where
-        programs of ours run plans. `reference` gives the staff's solution."""
+        """`sandbox` runs the baselines in Python and no submission; `executors` runs our plan of
+        a copy. `reference` makes the staff's solution."""
         self._sandbox, self._executors, self._task = sandbox, executors, task
         self._cases, self._reference = cases, reference
         self._opened = contextlib.ExitStack()
@@ -49,14 +48,14 @@ class Baselines(contextlib.AbstractContextManager["Baselines"]):
         self.renew()
 
     def renew(self) -> None:
-        """End them all; the next one of each name is a new process."""
+        """End all baselines; each is started anew when it is next asked for."""
         self._kept.clear()
         self._opened.close()
 
     def expect(self, names: Collection[str]) -> None:
-        """Let those that are kept load their code in the background.
+        """Let kept baselines load their code in the background.
 
-        A failure is suppressed here: `begin` meets it again, and raises.
+        A failure is suppressed here: `begin` raises it again.
         """
         for name in names:
             if name in KEPT and name != CONTROL and name not in self._kept:
@@ -64,12 +63,12 @@ class Baselines(contextlib.AbstractContextManager["Baselines"]):
                     self._kept[name] = self._started(name, self._cases, self._opened)
 
     def begin(self, name: str, case: Case, opened: contextlib.ExitStack) -> Replays:
-        """One by name, for a case. One that isn't kept lives as long as `opened`.
+        """A baseline's replays of a case. A worker that isn't kept ends with `opened`.
 
         Raises as contenders.start and contenders.layout_of do.
         """
         if name == "reference":
-            assert self._reference is not None  # has_reference says so
+            assert self._reference is not None  # by has_reference
             return self._reference().begin(case, opened, graded=False)
         if name == CONTROL and self._executors.device == "cuda":
             return contenders.copy(self._executors, self._layout(name, case), opened)
@@ -94,11 +93,11 @@ class Baselines(contextlib.AbstractContextManager["Baselines"]):
 
     @property
     def needed(self) -> set[str]:
-        """Those that thresholds name."""
+        """The baselines that thresholds name."""
         return {each.speed_vs for each in self._task.variant.timed.steps if each.speed_vs}
 
     def moved_by(self, name: str, case: Case) -> int:
-        """Bytes: as the case, but for a control that no threshold names, which has to be long."""
+        """Bytes that a baseline moves: the case's, or more for a control without a threshold."""
         moved = contenders.moved_bytes(self._task.variant, case)
         if name == CONTROL and CONTROL not in self.needed and self._sandbox.device == "cuda":
             return max(moved, CONTROL_BYTES)

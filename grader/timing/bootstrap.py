@@ -1,16 +1,16 @@
-"""From repeated measurements to a median and an interval. Pure: numbers in, numbers out.
+"""The median of repeated measurements and its interval. Pure functions of numbers.
 
 The interval is the percentile bootstrap's of the median (Efron and Tibshirani, An Introduction to
-the Bootstrap, 1993, chapter 13). Nothing is drawn for it: the distribution of a resample's median
-is known in closed form (Efron 1979, Annals of Statistics 7, section 3; Maritz and Jarrett 1978,
+the Bootstrap, 1993, chapter 13). No samples are drawn: the distribution of a resample's median is
+known in closed form (Efron 1979, Annals of Statistics 7, section 3; Maritz and Jarrett 1978,
 JASA 73). Of n values, k are at or below the k-th smallest, so the number of a resample's values at
-or below it is binomial (n, k/n), and its median is there when more than half of them are. So the
-same values give the same interval, in whatever order and on whatever machine, and an outlier moves
-it by a rank.
+or below it is binomial (n, k/n). Its median is at or below it when more than half of them are. So
+the interval depends on the values alone, not on their order or a seed, and an outlier moves it by
+one rank.
 
-The distribution is interpolated linearly between neighbouring values; without that, the interval of
-a dozen values would be a good deal wider than asked for. Of fewer than 12 values, the whole range
-covers less than 0.999.
+The distribution is interpolated linearly between neighbouring values, which keeps the interval of
+a dozen values from being much too wide. Of fewer than 12 values, the whole range covers less than
+0.999.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 CONFIDENCE = 0.95
-FEWEST = 5  # values; with fewer the interval is their range, whatever the confidence
+FEWEST = 5  # values; the interval of fewer is their range, whatever the confidence
 
 
 @dataclass(frozen=True)
 class Interval:
-    """A median and where it may lie: low <= median <= high, in the unit of the values."""
+    """A median and its bounds: low <= median <= high, in the unit of the values."""
 
     median: float
     low: float
@@ -40,9 +40,9 @@ class Interval:
         return (self.high - self.low) / 2 / abs(self.median) if self.median else math.inf
 
     def at_least_as_wide(self, share: float) -> Interval:
-        """This interval, but at least from m / (1 + share) to m (1 + share), for a median m > 0.
+        """This interval, widened at least to m / (1 + share) .. m (1 + share), for a median m > 0.
 
-        For what every measurement of one run has in common, and more of them don't average away.
+        For errors that all measurements of one run share, which averaging doesn't reduce.
         """
         low = min(self.low, self.median / (1 + share))
         return Interval(self.median, low, max(self.high, self.median * (1 + share)), self.count)
@@ -88,7 +88,7 @@ def _between(start: float, end: float, share: float) -> float:
 
 @lru_cache(maxsize=4096)
 def _low_end(n: int, confidence: float) -> tuple[int, float]:
-    """Where the low end lies: at a rank, from 1, and a share of the way to the next one.
+    """The low end's rank, from 1, and the share of the way to the next rank.
 
     The high end lies as far from the top.
     """
@@ -111,7 +111,7 @@ def _low_end(n: int, confidence: float) -> tuple[int, float]:
 def _median_is_at_most(rank: int, n: int) -> float:
     """The probability that a resample's median is at or below the element of a rank < n.
 
-    Of an even number, the mean of that for its lower and for its upper middle element.
+    For an even n, the mean of the probabilities of the two middle elements.
     """
     if n % 2:
         return _at_least((n + 1) // 2, n, rank / n)

@@ -1,9 +1,9 @@
-"""Buffer sets of a timed worker: inputs and outputs of their own for every call.
+"""Buffer sets of a timed worker: the inputs and outputs of each call.
 
-    sets.fill(order)     before a replay: inputs of these sets, and what their outputs hold
-    sets.judge(order)    after it; and judge_decoys(others)
+    sets.fill(order)     before a replay: draw the inputs of these sets and prepare their outputs
+    sets.judge(order)    after it, with judge_decoys(others)
 
-On the CPU or on a GPU alike: the tensors tell where. The work here is torch's, in this process.
+The tensors may be on the CPU or on a GPU. This process does the work, with torch.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ GUARD_BYTES = 4096  # on both sides of an output
 
 
 class Memory(Protocol):
-    """Two buffers that a worker has mapped too; it can't write the first."""
+    """Two buffers that a worker has mapped too; the first is read-only there."""
 
     @property
     def inputs(self) -> torch.Tensor: ...  # uint8
@@ -39,11 +39,11 @@ class Memory(Protocol):
 
 @dataclass(frozen=True)
 class Layout:
-    """Where the tensors of one set lie: bytes from its start in each of the two buffers."""
+    """Where the tensors of one set lie: byte offsets from its start in each of the two buffers."""
 
     inputs: Inputs
     offsets: tuple[int, ...]  # one for each slot, of its first element
-    lengths: tuple[int, int]  # of a set, in each buffer
+    lengths: tuple[int, int]  # bytes of a set, in each buffer
 
     @classmethod
     def of(cls, exercise: Exercise, variant: Variant, case: Case) -> Layout:
@@ -65,7 +65,7 @@ class Layout:
         return cls(blank, tuple(offsets), (max(ends[0], ALIGNMENT), ends[1]))
 
     def bytes(self, count: int) -> tuple[int, int]:
-        """How large the two buffers are for so many sets."""
+        """Sizes in bytes of the two buffers for so many sets."""
         return self.lengths[0] * count, self.lengths[1] * count
 
     def arguments(self, number: int) -> list[Argument]:
@@ -90,9 +90,9 @@ class Layout:
 
 
 class BufferSets:
-    """The buffers of one worker, seen from the grader; here of a trusted one.
+    """The grader's view of a trusted worker's buffers.
 
-    Its inputs are drawn once, and nobody judges its outputs. `memory` holds `layout.bytes(count)`.
+    Inputs are drawn once, and outputs aren't judged. `memory` holds `layout.bytes(count)`.
     """
 
     def __init__(self, memory: Memory, layout: Layout, count: int) -> None:
@@ -108,7 +108,7 @@ class BufferSets:
         return self._layout.arguments(number)
 
     def fill(self, order: Sequence[int]) -> None:
-        """Make these sets ready for a replay, and wait until they are."""
+        """Prepare these sets for a replay, and wait until they are ready."""
         if self._is_filled:
             return
         for number in range(self.count):
@@ -145,7 +145,7 @@ class BufferSets:
 
 
 def strided(memory: torch.Tensor, slot: Slot, offset: int, as_bytes: bool = False) -> torch.Tensor:
-    """A slot's tensor in the bytes of a set; or its bytes, in a further dimension."""
+    """A slot's tensor in the bytes of a set; `as_bytes` adds a dimension of its bytes."""
     dtype = getattr(torch, slot.dtype)
     if as_bytes:
         strides = [stride * dtype.itemsize for stride in slot.strides]
@@ -171,7 +171,7 @@ def _round_up(value: int, multiple: int) -> int:
 
 
 def synchronise(tensor: torch.Tensor) -> None:
-    """Wait until the device of a tensor has done what this process has asked of it."""
+    """Wait until a tensor's device has finished this process's work."""
     if tensor.is_cuda:
         torch.cuda.synchronize(tensor.device)
 

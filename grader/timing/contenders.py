@@ -1,12 +1,12 @@
 """Workers that are timed: the candidate, and the baselines that it is timed against.
 
-    copy        as many bytes moved as the case must move, by the device's own copy
+    copy        the device's own copy of as many bytes as the case must move
     torch       torch's own operator, as reference/oracles.py names it
-    compile     the same, given to torch.compile
+    compile     the same, compiled by torch.compile
     reference   the staff's solution, where there is one
 
-Each has a process and buffer sets of its own. The candidate and the reference are plans, replayed
-by the executor on a GPU. The others are Python of ours, in a sandbox that no submission can reach.
+Each has a process and buffer sets of its own. The candidate and the reference are plans that the
+executor replays on a GPU. The others are Python of ours, in a sandbox that no submission can reach.
 """
 
 from __future__ import annotations
@@ -33,23 +33,23 @@ from grader.spec.task import Task
 from grader.timing.buffer_sets import BufferSets, Layout, Memory, buffer_sets_that_fit
 from grader.timing.failures import TimingFailed, TooLittleMemory, expect_ok
 from grader.timing.graded_buffer_sets import GradedBufferSets
-from grader.timing.replays import FIRST_LIMITS, Replays
+from grader.timing.graph_replays import FIRST_LIMITS, Replays
 from grader.worker.protocol import Argument, Operation
 
 REFERENCE = oracle.ORACLES.parent
 BASELINES = WORKER_FOLDER / "baselines.py"  # our own Python, timed beside a submission
 MOST_BUFFER_SETS, FEWEST_BUFFER_SETS = 256, 6  # for each worker
-ENOUGH_BYTES = 1 << 30  # of the buffer sets of one worker, where they fit
-MEMORY_SHARE = 0.25  # of what is free on the device, for one worker's buffer sets
-MOST_CONFIGURATIONS = 64  # of a tuned kernel, that are tried
-TRIALS = 3  # replays of each configuration of a tuned kernel, of which the fastest counts
+ENOUGH_BYTES = 1 << 30  # of one worker's buffer sets, where they fit
+MEMORY_SHARE = 0.25  # of the device's free memory, for one worker's buffer sets
+MOST_CONFIGURATIONS = 64  # of a tuned kernel
+TRIALS = 3  # replays of each configuration of a tuned kernel; the fastest counts
 
 
 class Documents(Protocol):
-    """Where the plans of a variant come from, as the executor on a GPU takes them."""
+    """A source of a variant's plans, as the GPU executor's documents."""
 
     def documents(self, case: Case, arguments: Sequence[Argument]) -> Sequence[bytes]:
-        """One for each configuration that a tuned kernel may have; one where nothing is tuned.
+        """One document per configuration of a tuned kernel; one where nothing is tuned.
 
         Raises TimingFailed where there is no plan.
         """
@@ -57,13 +57,13 @@ class Documents(Protocol):
 
 @dataclass(frozen=True)
 class FromPlans:
-    """Plans made when they are asked for, once for each case, by a runner without a GPU."""
+    """Plans made on request, once for each case, by a runner without a GPU."""
 
     plans: gpu.Plans
     made: dict[Case, Sequence[bytes]] = field(default_factory=dict)
 
     def documents(self, case: Case, arguments: Sequence[Argument]) -> Sequence[bytes]:
-        """As Documents says. Of configurations that don't compile the others are left."""
+        """As Documents says. Configurations that don't compile are left out."""
         if case not in self.made:
             self.made[case] = self._documents(case, arguments)
         return self.made[case]
@@ -84,14 +84,14 @@ class FromPlans:
 
 @dataclass(frozen=True)
 class Planned:
-    """A variant that is timed by plan, and the sandbox that its executor runs in."""
+    """A variant that is timed by plan, and the sandbox of its executor."""
 
     sandbox: Sandbox
     task: Task
     plans: Documents
 
     def prepare(self, case: Case) -> None:
-        """Have the plan of a case made and its kernels compiled, before a GPU is needed.
+        """Make the plan of a case and compile its kernels, before a GPU is needed.
 
         Raises TimingFailed where there is no plan, and ValueError where an argument can't be timed.
         """
@@ -99,7 +99,7 @@ class Planned:
         self.plans.documents(case, layout.arguments(0))
 
     def begin(self, case: Case, opened: contextlib.ExitStack, graded: bool = True) -> Replays:
-        """A worker with the plan of a case, whose kernels are tuned.
+        """Replays by a worker that has the plan of a case and has tuned its kernels.
 
         Every output is judged if `graded`. Raises TimingFailed where there is no plan or it doesn't
         run, TooLittleMemory, and ValueError where an argument can't be timed.
@@ -119,7 +119,7 @@ class Planned:
 
 
 def tune(replays: Replays, documents: Sequence[bytes]) -> None:
-    """Have an executor take the configuration that is the fastest here. Raises TimingFailed."""
+    """Make an executor adopt its fastest configuration. Raises TimingFailed."""
     if len(documents) > 1:
         times = []
         for each in documents:
@@ -131,7 +131,7 @@ def tune(replays: Replays, documents: Sequence[bytes]) -> None:
 
 
 def copy(sandbox: Sandbox, layout: Layout, opened: contextlib.ExitStack) -> Replays:
-    """The device's own copy, by the executor on a GPU. Raises as `start` does, and TimingFailed."""
+    """The device's own copy, run by the GPU executor. Raises as `start` does, and TimingFailed."""
     replays = start(sandbox, gpu.held_program(sandbox), "", [layout], opened).ungraded(layout)
     source, to = layout.arguments(0)
     replays.adopt(gpu.copy_document(source, to))
@@ -147,7 +147,7 @@ def baseline(
 ) -> Standing:
     """The worker of a baseline, by name: `torch` or `compile`; `copy` without a GPU.
 
-    It will serve `layouts`, one at a time. Raises as `start` does; KeyError for a name.
+    It serves one of `layouts` at a time. Raises as `start` does, and KeyError for another name.
     """
     if name == "copy":
         return start(sandbox, BASELINES, "copy", layouts, opened)
@@ -157,7 +157,7 @@ def baseline(
 
 
 def layout_of(name: str, task: Task, case: Case, moved_bytes: int) -> Layout:
-    """What a buffer set of a baseline holds; `copy` reads half of what it moves, and writes half.
+    """A baseline's buffer layout; `copy` reads half of the bytes that it moves and writes half.
 
     Raises ValueError where an argument can't be timed.
     """
@@ -169,17 +169,17 @@ def layout_of(name: str, task: Task, case: Case, moved_bytes: int) -> Layout:
 def trusted(
     sandbox: Sandbox, path: Path, entry: str, layout: Layout, opened: contextlib.ExitStack
 ) -> Replays:
-    """Python code of our own, whose outputs nobody judges. Raises as `start` does."""
+    """Replays of Python code of our own; outputs aren't judged. Raises as `start` does."""
     return start(sandbox, path, entry, [layout], opened).ungraded(layout)
 
 
 def moved_bytes(variant: Variant, case: Case) -> int:
-    """What a performance case must move, by the spec's formula."""
+    """Bytes that a performance case must move, by the spec's formula."""
     return int(variant.timed.bytes.evaluate(_sizes(case)))
 
 
 def computed_flops(variant: Variant, case: Case) -> float | None:
-    """What it must compute, where the spec has a formula."""
+    """Operations that a case must compute; None where the spec has no formula."""
     flops = variant.timed.flops
     return None if flops is None else float(flops.evaluate(_sizes(case)))
 
@@ -189,23 +189,23 @@ def _sizes(case: Case) -> dict[str, int]:
 
 
 def has_reference(variant: Variant) -> bool:
-    """Whether the staff's solution is here: students have none."""
+    """Whether the staff's solution is available: students have none."""
     return (REFERENCE / variant.file).is_file()
 
 
 class Standing:
-    """A worker that loads its code or has it, and memory that it shares with the grader."""
+    """A worker that has or is loading its code, and the memory that it shares with the grader."""
 
     def __init__(self, worker: Worker, memory: Memory, room: tuple[int, int], loads: bool) -> None:
-        """`room` is the bytes of the two buffers; `loads` where it was asked to load."""
+        """`room` is the bytes of the two buffers; `loads` is whether a load was requested."""
         self.worker, self.memory, self.room = worker, memory, room
         self._loads = loads
 
     def serve(self, layout: Layout, make_sets: Callable[[Memory, int], BufferSets]) -> Replays:
         """Replays over as many buffer sets of a layout as there is room for.
 
-        Those it served before are no longer served. Raises TimingFailed, also where its code
-        doesn't load.
+        The sets served before become invalid. Raises TimingFailed, also where the code doesn't
+        load.
         """
         if self._loads:
             expect_ok(self.worker.wait())
@@ -227,8 +227,8 @@ def start(
 ) -> Standing:
     """A worker that can serve each of these layouts; it ends with `opened`.
 
-    `entry` is a function of the Python file at `path`; with "" that is the executor's program.
-    Serving a layout raises what went wrong in loading. Raises TimingFailed and TooLittleMemory.
+    `entry` is a function of the Python file at `path`; "" makes the executor's program the entry.
+    An error in loading is raised by `serve`. Raises TimingFailed and TooLittleMemory.
     """
     on_gpu = sandbox.device == "cuda"
     free = _room(on_gpu)
@@ -246,7 +246,7 @@ def start(
 
 
 def _count(layout: Layout, free: int) -> int:
-    """How many buffer sets of a layout a worker has. Raises TooLittleMemory."""
+    """The number of buffer sets of a layout. Raises TooLittleMemory."""
     enough = min(MOST_BUFFER_SETS, max(FEWEST_BUFFER_SETS, ENOUGH_BYTES // sum(layout.lengths)))
     wanted = [number for number in (enough, 64, 32, 16, 8, FEWEST_BUFFER_SETS) if number <= enough]
     count = buffer_sets_that_fit(layout, free, wanted)
@@ -260,27 +260,27 @@ def _count(layout: Layout, free: int) -> int:
 
 
 def _room(on_gpu: bool) -> int:
-    """Bytes that the sets of one worker may have."""
+    """Bytes that one worker's buffer sets may take."""
     if on_gpu:
         return int(torch.cuda.mem_get_info()[0] * MEMORY_SHARE)
     return 1 << 30
 
 
 def _copied(half: int) -> Inputs:
-    """So many bytes and as many again: as float32, of which random ones are drawn in their size."""
+    """An input and an output of `half` bytes each, as float32, which is drawn fast."""
     dtype, count = ("float32", half // 4) if half >= 4 else ("uint8", half)
     source = Slot("source", dtype, (count,), (1,))
     return Inputs((source, Slot("destination", dtype, (count,), (1,), role="output")), {}, {})
 
 
 def _torch_source(task: Task) -> str:
-    """A file whose entry takes the variant's arguments and calls torch's own operator."""
+    """The source of a file whose entry calls torch's own operator on the variant's arguments."""
     return _source(task, "own")
 
 
 def _compile_source(task: Task) -> str:
-    """The same, given to torch.compile: for each case anew, whatever sizes came before."""
-    # Beyond this limit torch would give up compiling, and run as without it.
+    """The same operator, compiled by torch.compile for each case anew."""
+    # At its default limit, torch would stop compiling and run uncompiled.
     more = "import torch._dynamo\ntorch._dynamo.config.recompile_limit = 64\n\n"
     return _source(task, "torch.compile(own, dynamic=False)", more)
 
@@ -294,7 +294,7 @@ def _source(task: Task, function: str, more: str = "") -> str:
         if isinstance(argument, Scalar) or (isinstance(argument, Tensor) and argument.is_input)
     )
     own = f"{name}_torch"
-    # With the oracles in it: a sandbox doesn't show the file that they are in.
+    # The source includes the oracles: a sandbox doesn't show their file.
     text = oracle.ORACLES.read_text(encoding="utf-8")
     return (
         f"{text}\n\n{more}"

@@ -1,4 +1,4 @@
-"""Exceptions for a timed call that failed, with the status that follows."""
+"""Exceptions for a timed call that failed, with the status that follows from it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from grader.worker.protocol import Code, Reply
 
 
 class TimingFailed(Exception):
-    """A worker did not get through a request; the message says what came instead."""
+    """A worker failed a request; the message says how."""
 
     def __init__(self, message: str, status: Status) -> None:
         super().__init__(message)
@@ -21,9 +21,9 @@ class TooLittleMemory(Exception):
 
 
 def expect_ok(answer: Reply | Death) -> Reply:
-    """The answer, if it is `ok`. Raises TimingFailed for anything else.
+    """The answer if it is `ok`. Raises TimingFailed for any other.
 
-    With `not_measured` where memory ran out: that is the machine's fault.
+    The status is `not_measured` where memory ran out, since that is the machine's fault.
     """
     if isinstance(answer, Death):
         status = Status.timed_out if answer.cause is Cause.timed_out else Status.crashed

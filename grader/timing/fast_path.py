@@ -1,17 +1,17 @@
-"""A fast path for timed outputs: nearly all are right, and a cheaper comparison shows it.
+"""A fast path for timed outputs: a cheap comparison that confirms nearly all right ones.
 
-A timed run has dozens of outputs of hundreds of MiB, and judging them in float64 takes a hundred
-times as long as computing them did. Two comparisons are cheaper. Each can only show that an output
-is right: where one can't, the next is made, and compare.py in float64 has the last word.
+A timed run has dozens of large outputs, and judging them in float64 takes far longer than computing
+them. Two comparisons are cheaper. Each can only confirm that an output is right; what neither
+confirms is judged by compare.py in float64.
 
-    as torch    with torch's own result, in the kernel's dtype: it costs about what the kernel does;
-                for bfloat16, which has the range of float32
-    in float32  with the definition's result in float32: for outputs of 16 bits that is as good as
-                float64, its own error is far below a unit in their last place
+    as torch    with torch's own result in the kernel's dtype, at about the kernel's cost;
+                for bfloat16 in float32, which has the same range
+    in float32  with the definition's result in float32: its own error is far below a unit in the
+                last place of a 16-bit output
 
-Both allow less than compare.py does, because of their own errors. Whether that is enough isn't
-assumed: the first buffer set is judged in float64, and a comparison is trusted only if, at every
-element of that set, whatever it lets pass would have passed there too.
+Both have errors of their own and so allow less than compare.py does. Whether they allow too much is
+tested: the first buffer set is judged in float64, and a comparison is trusted only if it would
+accept nothing there, at any element, that compare.py rejects.
 """
 
 from __future__ import annotations
@@ -27,10 +27,8 @@ from grader.cases.compare import MAX_OWN_ERROR, allowed_error
 from grader.cases.oracle import Oracle, Truth
 from grader.spec import Tolerance
 
-# Of the error that the first buffer set allows: others differ. Of 48 small ones of each timed
-# kernel (1500 to 5000 elements) the strictest allowed 0.85 of what the laxest did; the more
-# elements there are, the less they differ.
-AS_TORCH_ROOM = 0.6  # torch's own may be off by the rest
+# A share of the error that the first buffer set allows, since other buffer sets may allow less.
+AS_TORCH_ROOM = 0.6  # the rest is for torch's own error
 FLOAT32_ROOM = 0.8
 FLOATS = (torch.float32, torch.float16, torch.bfloat16)
 
@@ -40,18 +38,18 @@ Scalars = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Bound:
-    """What an output has to lie near, and how near, element by element."""
+    """Elementwise expected values and tolerances of an output."""
 
     expected: torch.Tensor
     allowed: torch.Tensor
 
     def holds(self, values: torch.Tensor) -> bool:
-        """Whether every element does; nan is near nothing."""
+        """Whether every element is within the tolerance; nan never is."""
         if self.expected.shape != values.shape:
             return False
         kind = self.allowed.dtype
         if torch.promote_types(values.dtype, self.expected.dtype) is kind:
-            off = values - self.expected  # each pass over the elements takes as long as a kernel
+            off = values - self.expected  # in place from here: each pass costs a kernel's time
         else:
             off = values.to(kind) - self.expected.to(kind)
         return bool((off.abs_() <= self.allowed).all())
@@ -77,9 +75,9 @@ class FastPath:
         return [each.name for each in self._trusted]
 
     def learn(self, inputs: Inputs, scalars: Scalars, truths: Sequence[Truth]) -> None:
-        """Find out, by one buffer set's truths in float64, which comparisons can be trusted.
+        """Decide, from one buffer set's truths in float64, which comparisons can be trusted.
 
-        The first set's answer holds. Raises OracleError where a function of the oracle fails.
+        Only the first call decides. Raises OracleError where a function of the oracle fails.
         """
         candidates, self._candidates = self._candidates, []
         for comparison in candidates:
@@ -92,7 +90,7 @@ class FastPath:
                 self._trusted.append(comparison)
 
     def passes(self, inputs: Inputs, scalars: Scalars, outputs: Sequence[torch.Tensor]) -> bool:
-        """Whether every element of every output is right; False where that isn't decided.
+        """Whether every element of every output is right; False where that is undecided.
 
         Raises OracleError where a function of the oracle fails.
         """
@@ -102,33 +100,33 @@ class FastPath:
                 bound.holds(values) for bound, values in zip(bounds, outputs, strict=True)
             ):
                 return True
-            if comparison is not self._trusted[-1]:  # useless for this kernel's other outputs
+            if comparison is not self._trusted[-1]:  # it confirms none of this kernel's outputs
                 self._trusted.remove(comparison)
         return False
 
     def _is_stricter(self, bound: Bound, truth: Truth, kind: torch.dtype) -> bool:
-        """Whether whatever holds by the bound would pass by the truth in float64."""
+        """Whether float64 judgement accepts every value that the bound accepts."""
         wide = allowed_error(truth, str(kind).removeprefix("torch."), self._tolerance)
         apart = (bound.expected.double() - truth.expected).abs()
         return bool((bound.allowed.double() + apart <= wide).all())
 
 
 class _Comparison(ABC):
-    """What outputs are compared with, and how near they have to be."""
+    """An expected result that is cheap to compute, and its tolerance."""
 
     name: str
 
     def __init__(self, oracle: Oracle, tolerance: Tolerance, kinds: Sequence[torch.dtype]) -> None:
         self._oracle, self._tolerance, self._kinds = oracle, tolerance, kinds
-        self._units: list[float] | None = None  # allowed for each output
+        self._units: list[float] | None = None  # units in the last place allowed for each output
 
     @abstractmethod
     def learn(self, truths: Sequence[Truth]) -> None:
-        """Take torch's error from the truths of a buffer set in float64."""
+        """Set the tolerances from the truths of a buffer set in float64."""
 
     @abstractmethod
     def bounds(self, inputs: Inputs, scalars: Scalars) -> list[Bound] | None:
-        """One for each output; None where the comparison isn't for these outputs."""
+        """A bound for each output; None where the comparison can't judge these outputs."""
 
     def _units_of(self, truths: Sequence[Truth]) -> list[float]:
         return [
@@ -150,7 +148,7 @@ class _AsTorch(_Comparison):
         own = self._oracle.own(inputs, scalars)
         sizes = self._oracle.magnitudes(inputs, inputs, scalars, own, self._tolerance.magnitude)
         return [
-            # In the output's own dtype: float32 for what isn't bfloat16.
+            # Compared in the output's own dtype, except bfloat16.
             Bound(each, _units(AS_TORCH_ROOM * units, size, kind).to(_work(kind)))
             for each, size, kind, units in zip(own, sizes, self._kinds, self._units, strict=True)
         ]
@@ -161,7 +159,7 @@ class _InFloat32(_Comparison):
 
     def learn(self, truths: Sequence[Truth]) -> None:
         units = self._units_of(truths)
-        if max(units) < float("inf"):  # else torch's own result is no measure
+        if max(units) < float("inf"):  # else torch's own error sets no tolerance
             self._units = units
 
     def bounds(self, inputs: Inputs, scalars: Scalars) -> list[Bound] | None:
@@ -175,8 +173,8 @@ class _InFloat32(_Comparison):
 
 
 def _allowed_units(truth: Truth, kind: torch.dtype, tolerance: Tolerance) -> float:
-    """By how many units an element may be off, as in compare.allowed_error; inf where torch's own
-    result is no measure."""
+    """Units in the last place that an element may be off, as in compare.allowed_error; inf where
+    torch's own error sets no tolerance."""
     limits = torch.finfo(kind)
     own = 0.0
     if truth.own is not None:
@@ -189,9 +187,9 @@ def _allowed_units(truth: Truth, kind: torch.dtype, tolerance: Tolerance) -> flo
 
 
 def _units(number: float, magnitude: torch.Tensor, kind: torch.dtype) -> torch.Tensor:
-    """So many units as compare.py's, in the dtype of the magnitude."""
+    """A number of compare.py's units, in the dtype of the magnitude."""
     limits = torch.finfo(kind)
-    unit = number * limits.eps  # of 1; each pass over the elements would take as long as a kernel
+    unit = number * limits.eps  # of 1; few passes, since each costs a kernel's time
     return magnitude.abs().mul_(unit).clamp_(limits.smallest_normal * unit, limits.max * unit)
 
 

@@ -1,8 +1,7 @@
-"""The buffer sets of a submission's worker: everything new for each replay, every output judged.
+"""The buffer sets of a submission's worker, prepared anew for each replay and judged in full.
 
-Each input is drawn anew, whole, and each output holds random poison before, so that what a kernel
-has kept from an earlier call is of no use to it. All outputs are judged, whole, from a copy taken
-once the replay is over.
+Before a replay, each input is drawn anew and each output filled with random poison. So results kept
+from an earlier call are useless. After it, all outputs are judged from one copy.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ class GradedBufferSets(BufferSets):
     # --- before a replay --------------------------------------------------------------------------
 
     def fill(self, order: Sequence[int]) -> None:
-        """New inputs and poison for these sets; it waits until they are there."""
+        """Draw inputs and poison for these sets, and wait until they are ready."""
         self._draw_poison()
         for number in order:
             values = inputs.drawn(self._exercise, self._variant, self._case, self._random).tensors
@@ -61,10 +60,10 @@ class GradedBufferSets(BufferSets):
         synchronise(self._memory.outputs)
 
     def _draw_poison(self) -> None:
-        """Random bits around the outputs, and inside what no kernel computes: see arena.py."""
+        """Draw random bits around the outputs, and into outputs' gaps: see arena.py."""
         words = self._poison.view(torch.int64)
         words.random_(generator=self._random)
-        # random_ leaves the sign of 64-bit words alone.
+        # random_ leaves the sign of 64-bit words unset.
         words.bitwise_xor_(words << 7)
         for slot, offset in self._outputs:
             dtype = getattr(torch, slot.dtype)
@@ -78,8 +77,8 @@ class GradedBufferSets(BufferSets):
     # --- after it ---------------------------------------------------------------------------------
 
     def judge(self, order: Sequence[int]) -> Verdict:
-        """The verdict on every output of the replay: the first one that is wrong."""
-        # The last call's first: it is what is missing where a replay was reported too early.
+        """The verdict on every output of the replay: that of the first wrong one."""
+        # The last call comes first: its outputs are missing if a replay was reported too early.
         copies = {number: self._set_bytes(OUTPUTS, number).clone() for number in reversed(order)}
         for number in order:
             verdict = self._judge_set(self._inputs_of(number), copies[number])
@@ -88,7 +87,7 @@ class GradedBufferSets(BufferSets):
         return Verdict(Status.passed)
 
     def judge_decoys(self, numbers: Sequence[int]) -> Verdict:
-        """Whether the outputs of these sets, for which no call was made, are as they were."""
+        """Whether the outputs of these sets, which no call used, are unchanged."""
         if all(self._set_bytes(OUTPUTS, each).equal(self._poison) for each in numbers):
             return Verdict(Status.passed)
         message = (
@@ -97,7 +96,7 @@ class GradedBufferSets(BufferSets):
         return Verdict(Status.wrote_out_of_bounds, message)
 
     def _judge_set(self, values: dict[str, torch.Tensor], after: torch.Tensor) -> Verdict:
-        """The verdict on one set: its inputs, and the copy of its part of the outputs' buffer."""
+        """The verdict on one set; `after` is the copy of its part of the output buffer."""
         scalars = self._layout.inputs.scalars
         outputs = [strided(after, slot, offset) for slot, offset in self._outputs]
         if self._is_untouched_around(after) and self._fast_path.passes(values, scalars, outputs):
@@ -107,7 +106,7 @@ class GradedBufferSets(BufferSets):
         return judge(list(self._outcomes(after)), truths, self._tolerance)
 
     def _is_untouched_around(self, after: torch.Tensor) -> bool:
-        """Whether what lies around the outputs is as it was; False where that takes longer."""
+        """Whether the bytes around the outputs are unchanged; False where that is undecided."""
         end = 0
         for slot, offset in self._outputs:
             if not _is_dense(slot):
@@ -121,7 +120,7 @@ class GradedBufferSets(BufferSets):
         return {slot.name: view.contiguous() for slot, view in self._views(number, "input")}
 
     def _outcomes(self, after: torch.Tensor) -> Iterator[Outcome]:
-        """The outputs of a set in the copy. What lies around them counts as the last one's."""
+        """The set's outputs in the copy. Damage around them counts for the last one."""
         changed = after != self._poison
         outputs = self._outputs
         around = changed.clone()

@@ -1,6 +1,6 @@
-"""Times the workloads that roofs are measured with, by the clock that candidates are timed by.
+"""Times the workloads that roofs are measured with, by the clock that also times candidates.
 
-Seconds per call are the median of replays (timing/replays.py). Each call of a replay has buffers of
+Seconds per call are the median of replays (graph_replays.py). Each call of a replay has buffers of
 its own, filled with normal random numbers on the device.
 """
 
@@ -22,11 +22,11 @@ from grader.sandbox.confinement import Level
 from grader.timing import contenders
 from grader.timing.buffer_sets import Layout
 from grader.timing.failures import TimingFailed, TooLittleMemory
-from grader.timing.replays import Replays
+from grader.timing.graph_replays import Replays
 from grader.worker.gpu_mapping import GpuMemoryError
 
 REPLAYS = 9
-LETTERS = 200  # of the reason why a workload can't be run
+LETTERS = 200  # of the reason why a workload fails
 
 
 @contextlib.contextmanager
@@ -41,7 +41,7 @@ def timer(device: DeviceName = "cuda") -> Iterator[SecondsOf]:
 
 
 class _WorkloadTimer(contextlib.ExitStack):
-    """Has a worker for one workload at a time, which is kept while the workload stays the same."""
+    """Has a worker for one workload at a time, until another workload is timed."""
 
     def __init__(self, sandbox: Sandbox) -> None:
         super().__init__()
@@ -72,7 +72,7 @@ class _WorkloadTimer(contextlib.ExitStack):
         return self._replays
 
     def _leave(self) -> None:
-        """End the worker, and give back the memory: the next one needs it."""
+        """End the worker and free its memory for the next one."""
         self._replays = None
         self.close()
         if self._sandbox.device == "cuda":

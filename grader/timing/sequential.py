@@ -1,37 +1,34 @@
 """A sequential test: candidate and baselines are timed in turn until the thresholds are decided.
 
-Pure over what it is given: contenders that say how long a call took, and a clock. So its tests have
-made-up contenders, and no time passes.
+It depends only on its arguments: contenders that return the time of a call, and a clock. So tests
+use artificial contenders, and no time passes.
 
-In each round every contender is timed once, the candidate in the middle. The order is turned round
-from one round to the next, so that a drift of the machine cancels. A round with a void time counts
-for nothing, and is counted by its reason.
+Each round times every contender once, the candidate in the middle. The order is reversed from one
+round to the next, so that a drift of the machine cancels. A round with a void time is left out, and
+counted by its reason.
 
-**The same submission gets the same points every time.** Noise stands in the way of that promise.
-What is done about each kind:
+The goal is that **the same submission gets the same points every time**, in spite of noise:
 
-- *Noise within a run* is averaged away. Intervals have CONFIDENCE over all checks of a test
-  together: checking again and again whether an interval is clear of a threshold would find one by
-  chance. So the k-th check may err with 1/(k (k + 1)) of what the test may. These shares add up to
-  1 for any number of checks; by the union bound the test errs no more often than it says.
-- *What differs from run to run* (where buffers lie, which clock the GPU settles on) is the same in
-  all pairs of a test, so that more of them don't show it. So no interval that is reported is
-  narrower than REPEATS to both sides of its median.
-- *The doubt goes to the student*: a threshold holds where the interval's high end reaches it
-  (score.py). With the rule above, a kernel whose true ratio is the threshold, to the digit, holds
-  it unless its median comes out more than 0.4 % too low. In effect the line between holding and
-  missing lies at threshold / (1 + REPEATS), half-way between "at the threshold" and "0.8 % short of
-  it", and both of these get the same points each time.
-- *The line itself*: no rule on noisy numbers can treat two speeds alike that differ by nothing and
-  lie on its two sides. A rule can put the line where no threshold is, and make the zone around it
-  narrow. So the test goes on, to the end of its budget, while the interval (before it is widened)
-  contains that line.
+- *Noise within a run* is averaged. Intervals have CONFIDENCE over all checks of a test together,
+  since repeated checks would find one interval clear of a threshold by chance. The k-th check may
+  err with 1/(k (k + 1)) of the test's error. These shares add up to 1 for any number of checks, so
+  the union bound holds.
+- *Differences between runs* (where buffers lie, which clock the GPU settles on) are the same for
+  all pairs of a test, so more pairs don't average them. So no reported interval is narrower than
+  REPEATS to both sides of its median.
+- *Doubt counts in favour of the student*: a threshold holds where the interval's high end reaches
+  it (score.py). So the decision boundary lies at threshold / (1 + REPEATS), half-way between a
+  ratio at the threshold and one 2 REPEATS below it, and both of these get the same points each
+  time.
+- *The boundary itself* separates speeds that differ by almost nothing, for any rule on noisy
+  numbers. Here it lies where no threshold is, and the zone around it is narrow. So the test
+  continues while the interval, before it is widened, contains the boundary.
 
-A test whose points can't change any more goes on until the intervals of what thresholds name are
-WIDEST or narrower, so that a ratio says the same to a percent whoever reads it.
+Once the points can't change, the test continues until the interval of every ratio that a threshold
+names is WIDEST or narrower.
 
-benchmarks/sequential_tests.py simulates how often a kernel gets the same
-points, by its distance from a threshold.
+benchmarks/sequential_tests.py simulates how often a kernel gets the same points, by its distance
+from a threshold.
 """
 
 from __future__ import annotations
@@ -46,20 +43,20 @@ from typing import Protocol
 from grader.timing.bootstrap import Interval, interval, paired_ratios
 
 CONFIDENCE = 0.999  # of all checks of a test together
-REPEATS = 0.004  # how far the same kernel's ratio may be off from run to run, as a share
-MIN_PAIRS = 12  # before the first check; of fewer, the whole range covers less than is asked for
+REPEATS = 0.004  # how far a kernel's ratio may differ from run to run, as a share
+MIN_PAIRS = 12  # before the first check: the range of fewer values covers less than CONFIDENCE
 MAX_PAIRS = 200
 MAX_SECONDS = 3.0  # after which a test with MIN_PAIRS ends
-PATIENCE = 20.0  # times as long, for a test that hasn't got so many yet
+PATIENCE = 20.0  # times MAX_SECONDS, for a test with fewer pairs
 GROWTH = 1.5  # pairs at a check over those at the one before
 NARROW = 0.004  # half width, as a share: enough where no threshold asks for more
-WIDEST = 0.01  # from end to end, as a share: of a ratio that a threshold names
-FINEST = 0.001  # half width, as a share: more pairs tell nothing that would repeat
-# Of all rounds. A candidate that could void the slower half of its rounds would look better by two
-# thirds of the noise's standard deviation; more than half is no measurement.
+WIDEST = 0.01  # width of the interval of a ratio that a threshold names, as a share
+FINEST = 0.001  # half width, as a share: finer differences don't repeat in another run
+# Of all rounds. A candidate that voids the slower half of its rounds looks better by two thirds of
+# the noise's standard deviation; with more void rounds nothing is measured.
 MOST_VOID = 0.5
-MOST_SLOWED = 0.03  # of a baseline beside the candidate, against its idle time, as a share
-NORMAL = 1.4826  # standard deviation over median absolute deviation, of what is normal
+MOST_SLOWED = 0.03  # of a baseline's time in the test against its idle time, as a share
+NORMAL = 1.4826  # standard deviation over median absolute deviation of a normal distribution
 
 
 @dataclass(frozen=True)
@@ -67,18 +64,18 @@ class IdleBaseline:
     """A baseline's times before the candidate's process exists."""
 
     seconds: float  # median per call
-    spread: float = 0.0  # standard deviation of one replay's
+    spread: float = 0.0  # standard deviation of one replay's time
 
     @classmethod
     def of(cls, times: Sequence[float]) -> IdleBaseline:
-        """From the times of some replays. The spread is robust against an outlier among them."""
+        """From the times of some replays. The spread is robust against outliers."""
         middle = statistics.median(times)
         deviation = statistics.median(abs(each - middle) for each in times)
         return cls(middle, NORMAL * deviation)
 
     @property
     def limit(self) -> float:
-        """The longest time that noise and MOST_SLOWED explain; inf if there was only noise."""
+        """The longest time that noise and MOST_SLOWED explain; inf where the median is not > 0."""
         if self.seconds <= 0:
             return math.inf
         return (1 + MOST_SLOWED) * self.seconds + 2 * self.spread
@@ -86,7 +83,7 @@ class IdleBaseline:
 
 @dataclass(frozen=True)
 class Void:
-    """A time that doesn't count, and why: a short phrase, the same for the same reason."""
+    """A time that doesn't count, and why: a short phrase, equal for equal reasons."""
 
     reason: str
 
@@ -114,7 +111,7 @@ class Constant:
 
 @dataclass(frozen=True)
 class Budget:
-    """What one test may use up."""
+    """Limits of one test."""
 
     seconds: float = MAX_SECONDS
     pairs: int = MAX_PAIRS
@@ -122,16 +119,16 @@ class Budget:
 
 @dataclass(frozen=True)
 class Compared:
-    """A baseline beside the candidate."""
+    """A baseline in the test with the candidate."""
 
     name: str
-    seconds: float  # median per call, beside the candidate
+    seconds: float  # median per call, in the test
     ratio: Interval  # of baseline's time over candidate's, never narrower than REPEATS
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of a test. Where `reason` says why there is none, only counts are set."""
+    """The result of a test. Where `reason` says why there is none, only the counts are set."""
 
     reason: str = ""
     pairs: int = 0
@@ -139,8 +136,8 @@ class Outcome:
     budget_ended: bool = False  # before everything was decided
     seconds: Interval | None = None  # of the candidate, per call, never narrower than REPEATS
     baselines: tuple[Compared, ...] = ()
-    disturbed: str = ""  # which baselines ran slower than idle; evidence for a person
-    is_disturbed: bool = False  # no measurement, for rounds in which baselines were slower
+    disturbed: str = ""  # baselines that ran slower than idle; evidence for a person
+    is_disturbed: bool = False  # no measurement, because rounds had slowed baselines
 
 
 @dataclass
@@ -164,7 +161,7 @@ class _SequentialTest:
         if unknown := set(self.thresholds) - set(names[1:]):
             raise ValueError(f"expected thresholds of {', '.join(names[1:])}, got {min(unknown)}")
         self.times: dict[str, list[float]] = {name: [] for name in names}
-        self.times_of_all: dict[str, list[float]] = {name: [] for name in self.idle}  # void, too
+        self.times_of_all: dict[str, list[float]] = {name: [] for name in self.idle}  # void too
 
     @property
     def pairs(self) -> int:
@@ -172,14 +169,14 @@ class _SequentialTest:
 
     @property
     def is_void(self) -> bool:
-        """Whether more rounds are void than a measurement may have."""
+        """Whether too many rounds are void for a measurement."""
         return self.voids.total() > MOST_VOID * self.rounds
 
     @property
     def is_disturbed(self) -> bool:
-        """Whether there is no measurement because of rounds in which baselines were slower.
+        """Whether slowed baselines are the reason why nothing was measured.
 
-        Most of the void ones are that, or without them few enough would be void.
+        They made most of the void rounds, or without them few enough rounds would be void.
         """
         others = self.voids.total() - self.disturbed_rounds
         of = self.rounds - self.disturbed_rounds
@@ -187,7 +184,7 @@ class _SequentialTest:
 
     @property
     def confidence(self) -> float:
-        """Of the interval at this check, so that all of them together have CONFIDENCE."""
+        """The confidence of the interval at this check; all checks together have CONFIDENCE."""
         return 1 - (1 - CONFIDENCE) / (self.checks * (self.checks + 1))
 
     def run(self) -> Outcome:
@@ -217,7 +214,7 @@ class _SequentialTest:
         return self._measured(budget_ended=not self._is_decided())
 
     def _round(self) -> None:
-        """Time every contender once; all of these times count, or none."""
+        """Time every contender once; all of these times count or none does."""
         self.rounds += 1
         times: dict[str, float] = {}
         for contender in self._order():
@@ -232,7 +229,7 @@ class _SequentialTest:
             self.times[name].append(took)
 
     def _checked(self, name: str, seconds: float) -> float | Void:
-        """The time, if it can count."""
+        """The time, or why it is void."""
         if not (math.isfinite(seconds) and seconds > 0):
             return Void("a time that is not above 0")
         if name in self.idle:
@@ -243,7 +240,7 @@ class _SequentialTest:
         return seconds
 
     def _order(self) -> list[Contender]:
-        """The candidate in the middle, every baseline next to it in turn, before and after."""
+        """Contenders with the candidate in the middle; each baseline gets the place next to it."""
         others = list(self.baselines)
         turn = self.rounds // 2 % len(others) if others else 0
         others = others[turn:] + others[:turn]
@@ -252,7 +249,7 @@ class _SequentialTest:
         return order[::-1] if self.rounds % 2 else order
 
     def _ratio(self, name: str) -> Interval:
-        """The ratio to a baseline, before it is widened."""
+        """The ratio to a baseline, not yet widened."""
         ratios = paired_ratios(self.times[self.candidate.name], self.times[name])
         return interval(ratios, self.confidence)
 
@@ -286,7 +283,7 @@ class _SequentialTest:
         )
 
     def _unmeasured(self, reason: str, budget_ended: bool) -> Outcome:
-        """The counts alone."""
+        """An outcome with the counts alone."""
         times = ((name, each) for name, each in self.times_of_all.items() if each)
         return Outcome(
             reason,
@@ -299,10 +296,10 @@ class _SequentialTest:
 
 
 def is_clear(ratio: Interval, thresholds: Iterable[float]) -> bool:
-    """Whether it is decided which of the thresholds hold, or no more can be found out.
+    """Whether more pairs could not change which thresholds hold.
 
-    `ratio` is as measured. Decided is at which side of threshold / (1 + REPEATS) it lies: there,
-    the widened interval begins to reach the threshold.
+    `ratio` is not yet widened. A threshold is decided where the interval lies on one side of
+    threshold / (1 + REPEATS): from there on, the widened interval reaches it.
     """
     if ratio.half_width <= FINEST:
         return True
@@ -319,25 +316,25 @@ def run(
     budget: Budget | None = None,
     idle: Mapping[str, IdleBaseline] | None = None,
 ) -> Outcome:
-    """Time the candidate beside the baselines until the points are decided and the ratios narrow.
+    """Time the candidate and the baselines in turn until points and ratios are known.
 
     The budget may end it sooner.
 
-    `thresholds` are, by baseline, the ratios (baseline's time over candidate's) at which points
-    change: every rung of linear points too. A limit in seconds is a Constant with the threshold 1.
-    With none at all, the test ends when every ratio's interval is within NARROW. `now` is in
-    seconds. `idle` has the baselines' times before the candidate's process existed: a round is void
-    in which one of them takes longer than its limit.
+    `thresholds` has, for each baseline, the ratios (baseline's time over candidate's) at which
+    points change, including each step of linear points. A limit in seconds is a Constant with the
+    threshold 1. Without thresholds, the test ends when every ratio's interval is within NARROW.
+    `now` returns seconds. `idle` has the baselines' times before the candidate's process existed: a
+    round in which a baseline exceeds its limit is void.
 
-    Raises ValueError where names are not distinct or a threshold names no baseline. What a
-    contender raises is let through.
+    Raises ValueError where names are not distinct or a threshold names no baseline, and what a
+    contender raises.
     """
     test = _SequentialTest(candidate, baselines, thresholds, budget or Budget(), now, idle or {})
     return test.run()
 
 
 def _slowed(observed: Mapping[str, float], idle: Mapping[str, IdleBaseline]) -> str:
-    """Which baselines took longer beside the candidate, by more than MOST_SLOWED; or ""."""
+    """The baselines that took longer than when idle, by more than MOST_SLOWED; or ""."""
     return "; ".join(
         f"{name} took {took / idle[name].seconds - 1:.1%} longer beside the kernel than before it "
         f"({1e6 * took:.4g} us and {1e6 * idle[name].seconds:.4g} us)"

@@ -1,7 +1,7 @@
 """Times the variants of one submission.
 
-The other modules time any kernel. This one has what belongs to a submission: its plans, the
-sandboxes that serve all its variants, the staff's solutions, the roofs of the GPU at hand.
+The other modules time any kernel. This one has what a submission adds: its plans, the sandboxes
+that serve all its variants, the staff's solutions and the measured roofs of this GPU.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from grader.timing import contenders
 from grader.timing.attempt import AS_GRADED, Options
 from grader.timing.contenders import Documents, FromPlans, Planned
 from grader.timing.failures import TimingFailed
-from grader.timing.measure import cases_of, measure, trusted_sandbox
+from grader.timing.timed_variant import cases_of, measure, trusted_sandbox
 
 
 class Stopwatch:
-    """Times the variants of one submission. Close it; runners stay their owner's."""
+    """Times the variants of one submission. Close it; `runners` belong to their owner."""
 
     def __init__(
         self,
@@ -39,9 +39,9 @@ class Stopwatch:
         runners: Runners,
         trusted: Sandbox | None = None,
     ) -> None:
-        """`trusted` is a sandbox for baselines that its owner closes; else there is one of its own.
+        """`trusted` is a sandbox for baselines, which its owner closes; None for a new one.
 
-        Such a one may serve many submissions, one after the other: none of them is in it.
+        One such sandbox may serve many submissions, since no submission's code runs in it.
         """
         self._device, self._seed = device, seed
         self._exercises, self._runners = exercises, runners
@@ -49,7 +49,7 @@ class Stopwatch:
         self._given = trusted
 
     def close(self) -> None:
-        """End the sandboxes of what isn't the submission's."""
+        """End the sandboxes of baselines and of the staff's solutions."""
         if "trusted" in vars(self) and self._given is None:
             self.trusted.close()
         if "_staff" in vars(self):
@@ -60,7 +60,7 @@ class Stopwatch:
     def begin(self, with_solutions: bool = False) -> None:
         """Launch the sandboxes that the first timing needs, without waiting; nothing without a GPU.
 
-        `with_solutions`: that of the staff's solutions, too.
+        `with_solutions` includes the sandbox of the staff's solutions.
         """
         if self._device == "cuda":
             self._runners.begin()
@@ -75,9 +75,9 @@ class Stopwatch:
         turn: Callable[[], AbstractContextManager[None]],
         documents: Documents | None = None,
     ) -> PerformanceEvidence:
-        """Time a variant that is right, on a GPU that `turn` locks.
+        """Time a right variant on a GPU that `turn` locks.
 
-        `documents` are its plans where they were made elsewhere; else they are made here.
+        `documents` are its plans if another machine or process made them; else they are made here.
         """
         try:
             if documents is None:
@@ -102,31 +102,31 @@ class Stopwatch:
             return PerformanceEvidence(Status.grader_error, reason)
 
     def why_not(self, variant: Variant) -> str:
-        """Why this machine can't time a variant's language, with what to do; "" where it can."""
+        """Why this machine can't time a variant's language, and the remedy; "" where it can."""
         in_cuda = variant.language == "cuda" and self._device == "cuda"
         return cuda_build.why_not("gpu") if in_cuda else ""
 
     def planned(self, exercise: Exercise, variant: Variant) -> Planned:
-        """A variant of the submission, as it is timed. Raises as Runners.of does."""
+        """A variant of the submission, ready to be timed. Raises as Runners.of does."""
         key = (exercise.name, variant.name)
         if key not in self._planned:
             self._planned[key] = as_timed(self._runners, Task(exercise, variant))
         return self._planned[key]
 
     def reference(self, exercise: Exercise, variant: Variant) -> Planned:
-        """The staff's solution of it. Raises TimingFailed where it isn't here, and as `planned`."""
+        """The staff's solution. Raises TimingFailed where it isn't here, and as `planned` does."""
         if not contenders.has_reference(variant):
             raise TimingFailed("the staff's solution isn't here", Status.not_measured)
         return as_timed(self._staff[0], Task(exercise, variant))
 
     @cached_property
     def trusted(self) -> Sandbox:
-        """The sandbox of baselines, where no submission runs; its user starts it."""
+        """The sandbox of baselines, where no submission runs; its first user starts it."""
         return self._given or trusted_sandbox(self._device)
 
     @cached_property
     def _staff(self) -> tuple[Runners, Sandbox]:
-        """The staff's solutions' runners, and the sandbox of their plans."""
+        """The runners of the staff's solutions, and the sandbox of their plans."""
         sandbox = Sandbox("interpreter", Level.limits, plans=True)
         folder = contenders.REFERENCE
         runners = Runners(
@@ -141,7 +141,7 @@ class Stopwatch:
 
     @cached_property
     def _options(self) -> Options:
-        """With the roofs that `grader doctor --gpu` measured on this GPU, where it was asked to."""
+        """Options with the roofs that `grader doctor --gpu` measured on this GPU, if it did."""
         gpu = machine.gpu_properties()
         if gpu is None:
             return AS_GRADED
@@ -150,5 +150,5 @@ class Stopwatch:
 
 
 def as_timed(runners: Runners, task: Task) -> Planned:
-    """A variant as it is timed. Raises as Runners.of does."""
+    """A variant, ready to be timed. Raises as Runners.of does."""
     return Planned(runners.sandbox_of("cuda"), task, FromPlans(runners.plans_of(task)))

@@ -1,4 +1,4 @@
-"""What a variant's thresholds ask of a case: baselines, and the ratios at which points change."""
+"""The baselines that a variant's thresholds name, and the ratios at which points change."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ROOFLINE = "roofline"
 
 @dataclass(frozen=True)
 class Targets:
-    """The targets of one case of a variant. `also` names baselines that no threshold asks for."""
+    """The targets of one case. `also` names baselines that no threshold asks for."""
 
     variant: Variant
     case: Case
@@ -27,12 +27,12 @@ class Targets:
 
     @property
     def moved_bytes(self) -> int:
-        """What the case must move."""
+        """Bytes that the case must move."""
         return contenders.moved_bytes(self.variant, self.case)
 
     @property
     def flops(self) -> float | None:
-        """What the case must compute, where the spec has a formula."""
+        """Operations that the case must compute; None where the spec has no formula."""
         return contenders.computed_flops(self.variant, self.case)
 
     @property
@@ -71,7 +71,7 @@ class Targets:
 
     @property
     def _roof_seconds(self) -> float | None:
-        """What the case would take at the measured roofs; None where they aren't known."""
+        """The case's time at the measured roofs; None where they aren't known."""
         if self.roofs is None:
             return None
         seconds = self.moved_bytes / self.roofs.bandwidth

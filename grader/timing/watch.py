@@ -1,4 +1,4 @@
-"""The GPU's state around a timing: is it as fast as usual, and does anybody else use it?"""
+"""The GPU's state before and after a timing: its clocks, and who else uses it."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from grader.gpu.state import GpuState, Observed, at_work, setting_troubles, trou
 
 
 class Watch:
-    """Probes the GPU that one timing runs on; where it runs on none, nothing is observed."""
+    """Probes the GPU that a timing runs on. Without a GPU, nothing is observed."""
 
     def __init__(self, device: str, usual_sm_mhz: float | None) -> None:
         """`usual_sm_mhz` is the clock the GPU had when its roofs were measured."""
         self._on_gpu = device == "cuda"
         self._usual_sm_mhz = usual_sm_mhz
-        self._share: float | None = None  # of the GPU's time that others had when last asked
+        self._share: float | None = None  # of the GPU's time that others had at the last probe
 
     def load_of_others(self) -> str:
-        """That others have too much of the GPU's time just now, or ""; ours must not use it."""
+        """Why others' load on the GPU is too high, or ""; our workers must be idle."""
         self._share = share_of_others() if self._on_gpu else None
         return too_much(self._share)
 
     def as_evidence(self, state: Observed | None) -> dict[str, str | float | int]:
-        """For the evidence: a state, and what others had of the GPU's time when last asked."""
+        """A state and the load of others, as rows of the evidence."""
         row = state.as_dict() if state else {}
         if self._share is not None:
             row["taken_by_others_percent"] = round(100 * self._share, 1)
         return row
 
     def probe(self, since: Observed | None = None) -> Observed | None:
-        """The state of the GPU, best while it is at work; None where there is none."""
+        """The GPU's state, best observed while it is busy; None without a GPU."""
         if not self._on_gpu:
             return None
         gpu = machine.gpu_properties()
@@ -46,13 +46,13 @@ class Watch:
         return list(setting_troubles(state)) if isinstance(state, GpuState) else []
 
     def others_at_work(self, state: Observed | None) -> list[str]:
-        """Who else was at work between the probe before and this one, a sentence, or none."""
+        """Who else used the GPU between the probe before and this one, a sentence; or nothing."""
         return [] if state is None else at_work(state, own_processes())
 
     def troubles(self, before: Observed | None, after: Observed | None) -> list[str]:
-        """Why what was measured between two probes can't be trusted, a sentence each.
+        """Why a measurement between two probes can't be trusted, a sentence each.
 
-        None where the state can't be observed: the control shows a disturbance as well.
+        Empty where the state can't be observed: the control shows a disturbance as well.
         """
         if not isinstance(before, GpuState) or not isinstance(after, GpuState):
             return []
@@ -60,9 +60,9 @@ class Watch:
 
 
 def own_processes() -> set[int]:
-    """The processes of this command: this one, who made it, and all that both have started.
+    """The processes of this command: this one, its parent in a pool, and their descendants.
 
-    In a class, others of the pool hold contexts on this GPU, and have made way.
+    The pool's other processes hold contexts on this GPU and have let this one have it.
     """
     maker = multiprocessing.parent_process()
     pids = {os.getpid()}

@@ -1,6 +1,6 @@
-"""The untrusted side: the program that runs a submission, and the protocol it speaks.
+"""The untrusted side: the programs that run a submission, and their protocol.
 
-Nothing here is imported by the grader but `protocol`, and nothing here imports the grader: the
-files are started by path in a process of their own. What that process knows is one submission
-file, the name of its entry, and buffers.
+The grader imports nothing here but `protocol`, and nothing here imports the grader: the files are
+started by path in processes of their own. Such a process has one submission file, the name of its
+entry, and buffers.
 """

@@ -1,4 +1,4 @@
-"""Baselines of our own: what candidates are timed against, and what roofs are measured with."""
+"""Our own baselines: candidates are timed against them, and roofs are measured with them."""
 
 from __future__ import annotations
 

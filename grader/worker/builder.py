@@ -1,17 +1,16 @@
 """Compiles a CUDA submission inside the sandbox, when asked to (`Operation.build`).
 
-The compiler reads the student's text, so it runs where their code runs. What it makes goes to a
-descriptor of the grader's: the executable (the planner, but for the backend "gpu"), then, at once
-behind it, the emulator's executor or the GPU's cubin, then the site table as JSON. The answer's
-text is JSON too:
+The compiler reads the student's text, so it runs where their code runs. It writes to the grader's
+descriptor: the executable (the planner, except for the backend "gpu"), directly followed by the
+emulator's executor or the GPU's cubin, then the site table as JSON. The answer's text is JSON too:
 
     {"ok": whether there is an executable, "executable_bytes": ..., "executor_bytes": ...,
      "sites_bytes": ...,
      "entries": [names that are present],
-     "conditions": [{"line": ..., "macro": ...}: what nvcc may see otherwise],
+     "conditions": [{"line": ..., "macro": ...}: code that nvcc may see differently],
      "problems": [{"kind": ..., "message": ..., "line": ... or null, "entry": ..., "detail": ...}]}
 
-The spawn message says what is wanted (`Wanted`). Nothing of this is believed: the executable is
+The spawn message has the order (`Wanted`). The grader trusts none of the results: the executable is
 started in a sandbox, and the table only names lines.
 """
 
@@ -46,11 +45,11 @@ class Wanted:
 
     backend: str  # "emulator" or "gpu"
     entries: tuple[dict[str, Any], ...]  # {"name": ..., "arguments": ["pointer:float32", ...]}
-    check_with_nvcc: bool = False  # emulator only: does nvcc agree with g++?
-    cache: str | None = None  # where what is built once lies; None: where this user keeps it
-    toolchain: tuple[str, str, str] | None = None  # as it was prepared: compiler, version, folder
+    check_with_nvcc: bool = False  # emulator only: whether nvcc must agree with g++
+    cache: str | None = None  # of built parts; None: this user's cache folder
+    toolchain: tuple[str, str, str] | None = None  # prepared one: compiler, version, folder
     architecture: str = nvcc.DEFAULT_ARCHITECTURE  # gpu only
-    guarded: bool = True  # emulator only: False for tests of what else holds an attack
+    guarded: bool = True  # emulator only: False in tests of other layers of defence
     gpu_planner: str | None = None  # gpu only: the folder of our part of it
 
 
@@ -63,7 +62,7 @@ class Made:
     sites: dict[str, Any] = field(default_factory=dict)
     entries: Sequence[str] = ()
     executor: Path | None = None
-    conditions: Sequence[dict[str, Any]] = ()  # that nvcc may see otherwise
+    conditions: Sequence[dict[str, Any]] = ()  # code that nvcc may see differently
 
 
 def serve(requests: socket.socket, output: int, path: str, wanted: dict[str, Any]) -> None:
@@ -126,7 +125,7 @@ def _answer(data: bytes, output: int, source: Path, wanted: Wanted) -> Reply:
     try:
         answer = _deliver(build(source, wanted, folder), output)
         return Reply(request.sequence, Code.ok, _fitting(answer))
-    except Exception as error:  # our own trouble, or the machine's: say it, don't die
+    except Exception as error:  # an error of ours or the machine's: report it and go on
         answer = {"type": type(error).__name__, "message": str(error)[:_MAX_MESSAGE]}
         return Reply(request.sequence, Code.bad_request, json.dumps(answer))
     finally:
@@ -134,7 +133,7 @@ def _answer(data: bytes, output: int, source: Path, wanted: Wanted) -> Reply:
 
 
 def _deliver(made: Made, output: int) -> dict[str, Any]:
-    """Write what was made to the grader's descriptor and describe it. Raises ValueError."""
+    """Write the results to the grader's descriptor and describe them. Raises ValueError."""
     program = made.executable.read_bytes() if made.executable else b""
     executor = made.executor.read_bytes() if program and made.executor else b""
     sites = json.dumps(made.sites, separators=(",", ":")).encode() if program else b""
@@ -160,7 +159,7 @@ def _deliver(made: Made, output: int) -> dict[str, Any]:
 
 
 def _fitting(answer: dict[str, Any]) -> str:
-    """An answer as JSON that fits into a reply: first details are dropped, then problems."""
+    """An answer as JSON that fits into a reply: details are dropped first, then problems."""
     for problem in answer["problems"]:
         for key in ("message", "detail"):
             problem[key] = _shortened(problem[key])
@@ -202,7 +201,7 @@ def _cache(wanted: Wanted) -> Path | None:
 
 
 def _toolchain(wanted: Wanted) -> Any:
-    """The one that was prepared, where the grader names it: it is not to be looked for again."""
+    """The toolchain that the grader has prepared, or a new one."""
     from warpgrade_emulator import toolchain
 
     if wanted.toolchain is None:
@@ -212,7 +211,7 @@ def _toolchain(wanted: Wanted) -> Any:
 
 
 def _build_with_both(source: Path, wanted: Wanted, folder: Path) -> Made:
-    """g++ and nvcc at the same time. What nvcc says counts: a GPU runs what it compiles."""
+    """Compile with g++ and nvcc in parallel. nvcc decides, since a GPU runs what it compiles."""
     from warpgrade_emulator import toolchain
 
     program = toolchain.find_nvcc()
@@ -220,12 +219,12 @@ def _build_with_both(source: Path, wanted: Wanted, folder: Path) -> Made:
         return _build_for_emulator(source, wanted, folder)
     own = folder / "nvcc"
     own.mkdir()
-    copy = Path(shutil.copyfile(source, own / source.name))  # without its mode: no chmod here
+    copy = Path(shutil.copyfile(source, own / source.name))  # without its mode: chmod is filtered
     refused: list[nvcc.Refusal] = []
     answered: list[bool] = []
 
     def check() -> None:
-        with contextlib.suppress(OSError, nvcc.NvccError):  # no verdict: nvcc doesn't work here
+        with contextlib.suppress(OSError, nvcc.NvccError):  # nvcc doesn't work here: no verdict
             refused.extend(nvcc.check(program, copy, own))
             answered.append(True)
 
@@ -239,10 +238,10 @@ def _build_with_both(source: Path, wanted: Wanted, folder: Path) -> Made:
 
 
 def reconciled(made: Made, refused: Sequence[nvcc.Refusal]) -> Made:
-    """The emulator's build in the light of what nvcc refuses, where the two disagree.
+    """The emulator's build corrected by nvcc's refusals.
 
-    nvcc's refusals are problems of kind `nvcc`; what only the emulator's compiler refuses is
-    `unsupported`: a limit of ours, and no mistake in the file.
+    nvcc's refusals are problems of kind `nvcc`. An error of the emulator's compiler alone is
+    `unsupported`: a limit of the emulator, not a mistake in the file.
     """
     ours = [problem for problem in made.problems if problem["kind"] == "compile"]
     if refused and not ours:

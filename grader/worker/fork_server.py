@@ -3,15 +3,16 @@
 There are three kinds of fork server:
 
     plans     its workers plan, compile or execute Triton kernels: see plan_processes.py
-    python    its workers are baselines, in Python of ours: see host.py
-    native    its workers compile CUDA C++ (builder.py), or become the program made of it (native/)
+    python    its workers are baselines, in Python of ours: see baseline_host.py
+    native    its workers compile CUDA C++ (builder.py), or become the compiled program (native/)
 
-The first two import torch, the first one triton too, which takes over a second, where a fork takes
-milliseconds; so a dead worker costs the next case nothing but a fork. The last one imports neither.
+The first two import torch, and the first one triton, which takes over a second, whereas a fork
+takes milliseconds. So the case after a dead worker only waits for a fork. The last one imports
+neither.
 
 The server stays single-threaded and never touches a GPU (a process that has can't be forked). It
-runs no submission code itself, but its children run as the same user and could tamper with it, so
-the grader believes nothing it says beyond how a child ended, and survives its death.
+runs no submission code itself, but its children run as the same user and could tamper with it. So
+the grader trusts only its reports of how a child ended, and survives its death.
 
 Control messages are JSON in SOCK_SEQPACKET datagrams. From the grader:
 
@@ -19,8 +20,8 @@ Control messages are JSON in SOCK_SEQPACKET datagrams. From the grader:
      "role": "planner", "memory_bytes": ...,
      "buffers": [[length, writable], ...]}       with descriptors: request socket, log pipe, buffers
 
-where the buffers lie on the GPU if "on_gpu" is true: see gpu_mapping.py; and, in a native server,
-"build": {...} where `path` is a source to compile: see builder.py.
+where "on_gpu": true means that the buffers are on the GPU (gpu_mapping.py); in a native server,
+"build": {...} means that `path` is a source to compile (builder.py).
 
 To the grader: {"ready": true}, {"id": 1, "pid": ...}, {"id": 1, "exit": wait status}.
 """
@@ -51,7 +52,7 @@ PR_SET_CHILD_SUBREAPER = 36
 PR_SET_NO_NEW_PRIVS = 38
 MAX_DESCRIPTORS = 8
 MAX_FILE_BYTES = 256 << 20
-_IDLE_MILLISECONDS = 5  # without a message, before a step of other work is done
+_IDLE_MILLISECONDS = 5  # without a message, before a step of idle work
 MAX_PROCESSES = 256  # and threads, of one submission
 
 Children = dict[int, tuple[int, int]]  # pid -> (id, pidfd)
@@ -65,14 +66,14 @@ def main(control_fd: int, kind: str, plan: dict[str, Any]) -> None:
     control = socket.socket(fileno=control_fd)
     os.set_inheritable(control_fd, False)
     _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    _prctl(PR_SET_CHILD_SUBREAPER, 1)  # a worker's orphans stay where the grader can find them
-    # No setuid program helps a submission; and no descendant can shed this mark (processes.py).
+    _prctl(PR_SET_CHILD_SUBREAPER, 1)  # orphans of workers stay visible to the grader
+    # No setuid program helps a submission; and no descendant can drop this flag (processes.py).
     _prctl(PR_SET_NO_NEW_PRIVS, 1)
-    gc.disable()  # what is imported stays: looking for garbage in it takes long
+    gc.disable()  # imported objects live to the end: collections would only take time
     if kind != "native":
         _import_frameworks(kind)
     lockdown.secure_parent(plan)
-    gc.freeze()  # keeps the collector from touching (and so copying) the server's pages
+    gc.freeze()  # keeps the collector from touching, and so copying, the server's pages
     gc.enable()
     _send(control, {"ready": True})
     children: Children = {}
@@ -92,8 +93,8 @@ def main(control_fd: int, kind: str, plan: dict[str, Any]) -> None:
 
 
 def _idle_work(kind: str) -> Iterator[int] | None:
-    """Work that is done in small steps while no message waits; None where there is none."""
-    if kind != "plans":  # the others fork seldom, or have little to copy
+    """Work in small steps while no message waits; None where there is none."""
+    if kind != "plans":  # the others fork rarely, or have little to copy
         return None
     from . import huge_pages
 
@@ -110,13 +111,13 @@ def _import_frameworks(kind: str) -> None:
 
         plan_processes.prepare()
         return
-    from . import host  # noqa: F401
+    from . import baseline_host  # noqa: F401
 
 
 def _spawn(
     control: socket.socket, children: Children, poller: select.poll, kind: str, plan: dict[str, Any]
 ) -> bool:
-    """Fork the worker that one message asks for; False when the grader has gone."""
+    """Fork a worker for one message; False when the grader has gone."""
     message, descriptors = _receive(control)
     if message is None:
         return False
@@ -128,7 +129,7 @@ def _spawn(
             _become_worker(message, descriptors, kind, plan)
             status = 0
         except BaseException:
-            traceback.print_exc()  # to the log, once that is where stderr goes
+            traceback.print_exc()  # to the log, once stderr leads there
         finally:
             with contextlib.suppress(Exception):
                 sys.stdout.flush()
@@ -146,7 +147,7 @@ def _spawn(
 def _reap(
     control: socket.socket, children: Children, poller: select.poll, ready_pidfd: int
 ) -> None:
-    """Report the child that ended, and reap orphans that ended too."""
+    """Report a child that ended, and reap ended orphans."""
     for pid, (number, pidfd) in list(children.items()):
         if pidfd == ready_pidfd:
             _, status = os.waitpid(pid, 0)
@@ -154,8 +155,8 @@ def _reap(
             os.close(pidfd)
             del children[pid]
             _send(control, {"id": number, "exit": status})
-    # Orphans are ours by PR_SET_CHILD_SUBREAPER. Waiting for any child could take the status of a
-    # worker, which its own descriptor is to report, so this waits until there is none.
+    # Orphans are ours by PR_SET_CHILD_SUBREAPER. Waiting for any child could consume the status of
+    # a worker, which its own descriptor reports, so this waits until none is left.
     with contextlib.suppress(ChildProcessError):
         while not children and os.waitpid(-1, os.WNOHANG)[0]:
             pass
@@ -190,7 +191,7 @@ def _become_worker(
 
 
 def _move_to_own_folder(name: str, plan: dict[str, Any]) -> None:
-    """Work in a folder of the scratch folder that no worker of another role can write to."""
+    """Work in a subfolder of the scratch folder that workers of other roles can't write to."""
     folder = os.path.join(os.environ["HOME"], name)  # noqa: PTH118 (pathlib costs an import here)
     os.makedirs(folder, exist_ok=True)  # noqa: PTH103
     os.chdir(folder)
@@ -200,7 +201,7 @@ def _move_to_own_folder(name: str, plan: dict[str, Any]) -> None:
 
 
 def _become_native(message: dict[str, Any], request_fd: int, buffer_fds: list[int]) -> None:
-    """Compile a source, or become the program that was compiled."""
+    """Compile a source, or become a compiled program."""
     if "build" in message:
         from . import builder
 
@@ -223,7 +224,7 @@ def _become_python(
 ) -> None:
     """Serve requests about a Python file of ours."""
     faulthandler.enable()
-    from . import gpu_mapping, host, memory
+    from . import baseline_host, gpu_mapping, memory
 
     opened: Callable[[int, int, bool], memory.TensorSource]
     opened = gpu_mapping.GpuBuffer if message.get("on_gpu") else memory.map_buffer
@@ -233,7 +234,7 @@ def _become_python(
     ]
     _limit(message.get("memory_bytes"), plan)
     lockdown.secure_worker(plan)
-    host.serve(
+    baseline_host.serve(
         socket.socket(fileno=request_fd),
         buffers,
         path=message["path"],
@@ -243,12 +244,12 @@ def _become_python(
 
 
 def _limit(memory_bytes: int | None, plan: dict[str, Any]) -> None:
-    """Limits that the worker can't raise again.
+    """Set limits that the worker can't raise again.
 
-    `memory_bytes` is None where address space says nothing of memory: CUDA reserves more, and so
-    does the emulator.
+    `memory_bytes` is None where address space doesn't measure memory: CUDA and the emulator reserve
+    more than they use.
     """
-    # Without namespaces it would count the user's other processes, or nothing for root.
+    # Without namespaces the limit counts the user's other processes, or doesn't apply to root.
     if plan and not plan.get("landlock"):
         resource.setrlimit(resource.RLIMIT_NPROC, (MAX_PROCESSES, MAX_PROCESSES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

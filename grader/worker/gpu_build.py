@@ -1,8 +1,7 @@
 """Builds a submission's planner, with nvcc's host code, and its cubin; no GPU is needed.
 
-One run of nvcc makes both: the object, which is linked with a runtime of ours instead of CUDA's
-(../emulator/runtime/nvcc) to a planner, and the cubin that the object has inside of it, a file for
-whoever runs the plans.
+One run of nvcc makes an object and a cubin. The object is linked with a runtime of ours instead of
+CUDA's (../emulator/runtime/nvcc) to a planner. The cubin is a file for the executor.
 """
 
 from __future__ import annotations
@@ -18,17 +17,17 @@ from typing import Any
 
 from . import gpu_entries, nvcc
 
-# Of the host's code. Its calls keep their lines; what is left uninitialised (the gaps of a
-# structure that is a kernel's parameter) is the same in every run.
+# Of the host's code. Calls keep their lines; uninitialised bytes (the gaps of a structure that is a
+# kernel's parameter) are the same in every run.
 _HOST_FLAGS = (
     *("-g1", "-gdwarf-4", "-fPIE", "-fno-optimize-sibling-calls"),
     "-fno-builtin-printf",  # one function to redirect
 )
-_LEVEL = "-O1"  # of all inlining that -O3 does addr2line doesn't know
+_LEVEL = "-O1"  # addr2line doesn't follow all of -O3's inlining
 _ZEROED, _ZEROED_SINCE = "-ftrivial-auto-var-init=zero", 12  # of g++
 _CALLS = re.compile(r"cuda[A-Z]\w*|__cuda\w+")
-_PER_THREAD = re.compile(r"_pt[sd][sz]$")  # the same call, for the other kind of default stream
-_UNUSED = "warpgrade_unused_"  # begins a symbol that only code asks for which never runs
+_PER_THREAD = re.compile(r"_pt[sd][sz]$")  # the same call, for per-thread default streams
+_UNUSED = "warpgrade_unused_"  # prefix of symbols that only dead code needs
 
 
 @dataclass(frozen=True)
@@ -52,10 +51,9 @@ def build(
 ) -> Built:
     """Compile a file for a GPU of the architecture `target`, such as sm_90.
 
-    `tools` is the emulator's toolchain, `runtime` our part of the planner.
-
-    `wanted` are the entries as builder.Wanted has them. Raises NvccError or OSError where the
-    machine fails, never for what is in the source.
+    `tools` is the emulator's toolchain, `runtime` our part of the planner. `wanted` are the entries
+    as in builder.Wanted. Raises NvccError or OSError for a failure of the machine, never for the
+    source.
     """
     from warpgrade_emulator import assembly, cubins, glue, linking, toolchain
     from warpgrade_emulator.elf import Elf
@@ -66,7 +64,7 @@ def build(
     entries = [glue.Entry(each["name"], tuple(each["arguments"])) for each in wanted]
     try:
         refused = _compile(compiler, source, entries, folder, target, _host_flags(tools.version))
-    except nvcc.NvccError as error:  # a limit of the sandbox's, perhaps: no words about a line
+    except nvcc.NvccError as error:  # perhaps a limit of the sandbox, so no line is named
         refused = (nvcc.Refusal(str(error)),)
     if refused:
         return Built(None, [each.as_problem("compile") for each in refused], [], {})
@@ -99,11 +97,11 @@ def _compile(
     target: str,
     host: Sequence[str],
 ) -> tuple[nvcc.Refusal, ...]:
-    """Leaves student.o, and the cubin in the folder `kept`."""
+    """Write student.o, and the cubin in the folder `kept`."""
     own, kept = folder / "submission", folder / "kept"
     own.mkdir()
     kept.mkdir()
-    # Without its mode: no chmod here.
+    # Without its mode: chmod is filtered.
     checked = Path(shutil.copyfile(source, own / source.name))
     text = source.read_text("utf-8", "replace")
     gpu_entries.provide_headers(folder / "include")
@@ -135,7 +133,7 @@ def _check(
     file: str,
     text: str,
 ) -> tuple[list[str], list[dict[str, Any]], list[Any]]:
-    """Symbols that nothing which runs asks for; problems; and the entries that can be called."""
+    """Symbols that only dead code needs; problems; and the entries that can be called."""
     from warpgrade_emulator import objects
 
     unused = objects.unreachable(elf, entries, provided)
@@ -156,7 +154,7 @@ def _check(
 
 
 def _rename(folder: Path, elf: Any, ours: Sequence[str], unused: Sequence[str]) -> None:
-    """The object's calls of some functions go to those of other names: to `ours` of the runtime."""
+    """Redirect the object's calls of some functions: to those named `ours` in the runtime."""
     asked = {each.name for each in elf.symbols if not each.is_defined} - set(unused)
     pairs = [(name, f"warpgrade_{name}") for name in ours]
     pairs += [(name, _PER_THREAD.sub("", name)) for name in asked if _PER_THREAD.search(name)]

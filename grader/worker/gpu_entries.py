@@ -25,8 +25,8 @@ def compile_checked(
 ) -> tuple[nvcc.Refusal, ...]:
     """Compile with a check of the entries' signatures behind the student's text.
 
-    Where only the check fails (an entry that isn't there, or is overloaded), without it: the
-    object's symbols then tell.
+    If only the check fails (an entry is missing or overloaded), compile without it: the object's
+    symbols then show the problem.
     """
     from warpgrade_emulator import glue
 
@@ -42,7 +42,7 @@ def compile_checked(
 
 
 def _signature_check(glue: Any, entries: Sequence[Any]) -> str:
-    """A plainer glue.signature_check: nvcc's front end resolves names there in another way."""
+    """A simpler glue.signature_check, for nvcc's front end, which resolves names differently."""
     types = {kind for entry in entries for kind in entry.types()}
     headers = {"__half*": "cuda_fp16.h", "__nv_bfloat16*": "cuda_bf16.h"}
     included = ["warpgrade/signature.h", *(headers[kind] for kind in sorted(types & set(headers)))]
@@ -60,7 +60,7 @@ def _signature_check(glue: Any, entries: Sequence[Any]) -> str:
 
 
 def provide_headers(include: Path) -> None:
-    """Copy our own headers; those of the emulator beside them have the names of CUDA's."""
+    """Copy our own headers without the emulator's, which have the names of CUDA's."""
     (include / "warpgrade").mkdir(parents=True)
     native = Path(__file__).parent / "native"
     ours = (_INCLUDE / "signature.h", native / "entries.h", native / "cubin_kernels.h")
@@ -69,7 +69,7 @@ def provide_headers(include: Path) -> None:
 
 
 def compile_table(text: str, compiler: str, folder: Path) -> Path:
-    """Our own C++ beside the student's object. Raises RuntimeError where it doesn't compile."""
+    """Compile our C++ that is linked with the object. Raises RuntimeError on failure."""
     source, made = folder / "table.cpp", folder / "table.o"
     source.write_text(text)
     line = [
@@ -89,9 +89,9 @@ def compile_table(text: str, compiler: str, folder: Path) -> Path:
 
 
 def problem_of(fault: Any, text: str) -> dict[str, Any]:
-    """A fault of an object as a problem of the builder's answer.
+    """An object's fault as a problem of the builder's answer.
 
-    Its line is the first that has the name at fault.
+    Its line is the first that contains the name.
     """
     line = None
     if fault.name:

@@ -1,8 +1,8 @@
-"""Mapping an allocation of CUDA's virtual memory into this process, and a tensor over it.
+"""Maps an allocation of CUDA's virtual memory into this process, with a tensor over it.
 
-Used on both sides: the grader allocates (gpu_memory.py), the worker imports a descriptor and
-maps it with the access it is told. The hardware keeps what is for reading only: a store to it is an
-illegal memory access. CUDA Driver API, "Virtual Memory Management".
+Used on both sides: the grader allocates (gpu_memory.py), the worker imports a descriptor and maps
+it with the given access. The hardware enforces read-only access: a store is an illegal memory
+access. Source: CUDA Driver API, "Virtual Memory Management".
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import torch
 
 
 class GpuMemoryError(RuntimeError):
-    """The driver refuses; the message says what, and by which error."""
+    """The driver refuses; the message has the operation and the error."""
 
 
 def map_allocation(driver: Any, handle: Any, length: int, device: int, writable: bool) -> int:
@@ -36,7 +36,7 @@ def map_allocation(driver: Any, handle: Any, length: int, device: int, writable:
 
 
 def tensor_at(address: int, length: int, device: int) -> torch.Tensor:
-    """uint8[length] over device memory that somebody else keeps."""
+    """uint8[length] over device memory that another object owns."""
 
     class Described:
         def __init__(self) -> None:
@@ -51,7 +51,7 @@ def tensor_at(address: int, length: int, device: int) -> torch.Tensor:
 
 
 def checked(answer: tuple[Any, ...], doing: str) -> Any:
-    """The result of a call of the driver, without its error code. Raises GpuMemoryError."""
+    """The result of a driver call without its error code. Raises GpuMemoryError."""
     error, *rest = answer
     if int(error):
         raise GpuMemoryError(f"{doing}: {error.name}")
@@ -59,9 +59,9 @@ def checked(answer: tuple[Any, ...], doing: str) -> Any:
 
 
 class GpuBuffer:
-    """A buffer of the arena that lies on the GPU; imported when it is first used.
+    """A buffer of the arena on the GPU, imported on first use.
 
-    By then the process is confined, and only now may it have a context.
+    The process is confined by then, and may have a context only afterwards.
     """
 
     on_device = True
@@ -73,7 +73,7 @@ class GpuBuffer:
         self._tensor: torch.Tensor | None = None
 
     def expose(self, ranges: Iterable[tuple[int, int]]) -> None:
-        """All of it is accessible, always: pages of 2 MiB are too coarse for more."""
+        """Do nothing: all is accessible, since pages of 2 MiB are too coarse."""
 
     def bytes(self, offset: int, length: int) -> torch.Tensor:
         """uint8[length] on the device, without a copy.
@@ -90,7 +90,7 @@ class GpuBuffer:
     def _imported(self) -> torch.Tensor:
         from cuda.bindings import driver
 
-        torch.zeros(1, device="cuda")  # the context that the calls below belong to
+        torch.zeros(1, device="cuda")  # creates the context of the calls below
         posix = driver.CUmemAllocationHandleType.CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
         handle = checked(
             driver.cuMemImportFromShareableHandle(self._descriptor, posix), "importing"

@@ -1,8 +1,7 @@
-"""Gathering a process's memory into huge pages, so that a fork has less to copy.
+"""Gathers a process's memory into huge pages, so that a fork has less to copy.
 
-A fork copies an entry for each page that its parent has touched, and its end gives each back. Of a
-parent that has imported torch that is a dozen milliseconds of the kernel's time; of huge pages
-there are 512 times fewer. What a child writes to is copied in small pages all the same
+A fork copies an entry for each page that its parent has touched, and its end frees each. Huge pages
+are 512 times fewer. A child's writes still copy small pages
 (https://docs.kernel.org/admin-guide/mm/transhuge.html; MADV_COLLAPSE in madvise(2), Linux 6.1).
 """
 
@@ -17,9 +16,9 @@ SIZE = 2 << 20  # bytes of a huge page
 
 
 def gathering() -> Iterator[int]:
-    """Gather this process's own memory, a huge page at each step: where it lies.
+    """Gather this process's memory, one huge page a step; yields its address.
 
-    A step takes a few milliseconds. What the kernel can't gather stays as it is.
+    A step takes a few milliseconds. Memory that the kernel can't gather stays as it is.
     """
     madvise = ctypes.CDLL(None).madvise
     madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
@@ -32,7 +31,7 @@ def gathering() -> Iterator[int]:
 def _own_memory() -> list[tuple[int, int]]:
     """The ranges of memory without a file: the heap, and anonymous mappings.
 
-    Nothing where a sandbox shows no /proc.
+    Empty where a sandbox hides /proc.
     """
     try:
         lines = Path("/proc/self/maps").read_text().splitlines()

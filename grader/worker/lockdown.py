@@ -1,9 +1,8 @@
 """Confines the fork server and its workers before a submission runs.
 
-The grader says what in a plan (JSON, made by grader/sandbox/confinement.py); every step is
-irreversible and inherited. The fork server takes on the system call filter, so that all workers
-have it; each worker takes on Landlock itself, which puts the server and the other workers out of
-its reach too.
+The grader sends a plan (JSON, from grader/sandbox/confinement.py). Every step is irreversible and
+inherited. The fork server installs the system call filter for itself and all workers. Each worker
+installs Landlock for itself, so that it can't reach the server and the other workers either.
 
     {"filter": base64 of a seccomp program, or "",
      "separate": {"devices": [path, ...]}, the files that a worker with a folder of its own may
@@ -11,7 +10,7 @@ its reach too.
      "landlock": {"read": [path, ...], "execute": [...], "write": [...], "devices": [...],
                   "names_threads": whether it may write to its own entry in /proc} or null}
 
-Any step that fails raises OSError: better no worker than an open one.
+A step that fails raises OSError: no worker is better than an open one.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ _LAST_CAPABILITY = 63
 _SYS_CAPSET = {"x86_64": 126, "aarch64": 91}
 _SYS_SECCOMP = {"x86_64": 317, "aarch64": 277}
 _SECCOMP_SET_MODE_FILTER = 1
-# Every thread there is; and no slower branches, which some kernels add to filtered processes.
+# For every thread, and without slower branches, which some kernels add to filtered processes.
 _SECCOMP_FLAGS = 1 | 4
 _CLONE_NEWUSER = 0x10000000
 
@@ -43,17 +42,17 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def secure_parent(plan: dict[str, Any]) -> None:
-    """Confine the fork server, and with it all it forks; nothing where the plan is empty."""
+    """Confine the fork server and all its forks; nothing where the plan is empty."""
     if not plan:
         return
     _check(_libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
-    # Workers run as the same user: without this they could open its memory in /proc.
+    # Workers run as the same user, and could otherwise open its memory in /proc.
     _check(_libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0))
     _drop_capabilities()
     if plan.get("landlock") or plan.get("separate"):
         import landlockpy
 
-        landlockpy.abi_version()  # now: it looks for libc with a program, later out of reach
+        landlockpy.abi_version()  # it finds libc by a program, which is out of reach later
     if plan.get("filter"):
         _load_filter(base64.b64decode(plan["filter"]))
 
@@ -61,8 +60,8 @@ def secure_parent(plan: dict[str, Any]) -> None:
 def secure_worker(plan: dict[str, Any], traceable: bool = True) -> None:
     """Confine one worker, right after its fork and before it reads any of the submission.
 
-    One that isn't `traceable` keeps its memory and descriptors in /proc from the others, who run
-    as the same user.
+    A worker that isn't `traceable` hides its memory and descriptors in /proc from the others, which
+    run as the same user.
     """
     if not plan:
         return
@@ -72,10 +71,10 @@ def secure_worker(plan: dict[str, Any], traceable: bool = True) -> None:
 
 
 def restrict_writing(plan: dict[str, Any], folder: str) -> None:
-    """Let this process and what it starts write to files in one folder only.
+    """Let this process and its children write to files in one folder only.
 
     Other workers of the same submission have the same user and the same scratch folder. Nothing
-    happens where the kernel can't do it: `grader doctor` says so.
+    happens where the kernel lacks Landlock, which `grader doctor` reports.
     """
     if not plan.get("separate"):
         return
@@ -109,7 +108,7 @@ def _restrict_files(rules: dict[str, list[str]]) -> None:
             for path in rules[kind]:
                 only = access if os.path.isdir(path) else access & of_files  # noqa: PTH112
                 ruleset.allow_path(path, only)
-        # Its own /proc entry. The open descriptor keeps the entry, and so the rule, alive.
+        # Its own /proc entry; the open descriptor keeps the entry, and so the rule, alive.
         own = os.open("/proc/self", os.O_PATH | os.O_CLOEXEC)
         named = read | AccessFS.WRITE_FILE | AccessFS.TRUNCATE
         of_own = named if rules.get("names_threads") else read
@@ -118,7 +117,7 @@ def _restrict_files(rules: dict[str, list[str]]) -> None:
 
 
 def _drop_capabilities() -> None:
-    """Give up what root may beyond owning its files; nothing happens for other users."""
+    """Drop root's capabilities; nothing happens for other users."""
     for capability in range(_LAST_CAPABILITY + 1):
         _libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0)  # fails where there is none to drop
     _libc.prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
@@ -128,7 +127,7 @@ def _drop_capabilities() -> None:
 
 
 def _load_filter(program: bytes) -> None:
-    """Hand a seccomp program to the kernel."""
+    """Install a seccomp program."""
 
     class Program(ctypes.Structure):
         _fields_ = (("length", ctypes.c_ushort), ("filter", ctypes.c_void_p))
@@ -152,13 +151,13 @@ def _check(result: int) -> None:
         raise OSError(code, f"confinement: {os.strerror(code)}")
 
 
-# --- the trial: the grader starts this file to see whether confinement holds on this machine -----
+# --- the trial: the grader starts this file to test confinement on this machine -------------------
 
 
 def _trial(plan: dict[str, Any], scratch: str, secret: str, grader: int, device: str) -> list[str]:
-    """Attempts that succeed under confinement and shouldn't, and those that wrongly fail.
+    """Attempts that succeed under confinement and shouldn't, and those that fail and shouldn't.
 
-    `secret` is a file of the grader's; `grader` its process, or 0 where numbers are our own.
+    `secret` is a file of the grader's; `grader` its process, or 0 with process numbers of its own.
     """
     secure_parent(plan)
     secure_worker(plan)
@@ -197,7 +196,7 @@ def _others(grader: int) -> None:
 
 
 def _connect() -> None:
-    """A datagram's destination needs a route, but nobody there who listens."""
+    """Connect a datagram socket, which needs a route but no listener."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as unconnected:
         unconnected.connect(("192.0.2.1", 9))
 

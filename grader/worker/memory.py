@@ -12,7 +12,7 @@ import torch
 
 from .protocol import Argument, Kind
 
-# A stray pointer within this distance of a buffer faults, instead of hitting whatever is beside it.
+# A stray pointer within this distance of a buffer faults.
 MARGIN = 1 << 30
 
 _PROT_NONE = 0
@@ -70,7 +70,7 @@ class Buffer:
         self._exposed = wanted
 
     def words(self) -> memoryview:
-        """The whole buffer as unsigned words of 8 bytes, each read and written at once."""
+        """The whole buffer as words of 8 bytes, which are read and written atomically."""
         return self._memory.cast("Q")
 
     def bytes(self, offset: int, length: int) -> torch.Tensor:
@@ -116,7 +116,7 @@ def view(argument: Argument, allocated: torch.Tensor) -> torch.Tensor:
     if beyond := allocated.numel() % dtype.itemsize:
         allocated = allocated[:-beyond]
     typed = allocated.view(dtype)
-    # as_strided counts from the start of the storage, of which this may be a part.
+    # as_strided counts from the start of the storage, which may begin before this tensor.
     first = typed.storage_offset() + (argument.offset - argument.allocation[0]) // dtype.itemsize
     return typed.as_strided(argument.shape, argument.strides, first)
 

@@ -1,11 +1,11 @@
-"""NVIDIA's compiler: a submission's .cu to an object and a cubin.
+"""NVIDIA's compiler: compiles a submission's .cu to an object and a cubin.
 
-    check(...)             does nvcc accept the file?
-    compile_object(...)    the same, and keep the object
+    check(...)             whether nvcc accepts the file
+    compile_object(...)    the same, and keeps the object
 
-What it refuses comes back as `Refusal`s in the student's own file and lines. Messages of its parts
-look different, and each is read here: the front end's (`a.cu(3): error: ...`), the preprocessor's
-and assembler's (`a.cu:3: Error: ...`), ptxas's and the linker's, which know no line.
+Errors become `Refusal`s in the student's file and lines. Its parts have messages of different
+forms: the front end (`a.cu(3): error: ...`), the preprocessor and the assembler (`a.cu:3: Error:
+...`), and ptxas and the linker, which have no lines.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import Any
 
 DEFAULT_ARCHITECTURE = "sm_90"  # the course's GPU
-# Without fortified functions: an object then asks for the same names that the emulator's does.
+# Without fortified functions, so that an object needs the same names as the emulator's.
 FLAGS = ("-std=c++17", "-lineinfo", "-Xcompiler", "-U_FORTIFY_SOURCE")
-OPTIMISED = "-O3"  # of the host's code: that of the device is, in any case
+OPTIMISED = "-O3"  # for host code: device code always is
 MAX_REFUSALS = 10
 MAX_DETAIL = 2000
 
@@ -41,7 +41,7 @@ _PATH = re.compile(r"(?<![\w.])/(?:[\w.+-]+/)+([\w.+-]+)")
 
 @dataclass(frozen=True)
 class Refusal:
-    """One error of the compiler: `line` is the student's, None where none is known."""
+    """One error of the compiler; `line` is the student's, or None."""
 
     message: str
     line: int | None = None
@@ -53,18 +53,18 @@ class Refusal:
 
 
 class NvccError(RuntimeError):
-    """nvcc failed, and not over the file: the machine's fault or ours."""
+    """nvcc failed for another reason than the file: the machine's fault or the grader's."""
 
 
 def check(nvcc: str, source: Path, folder: Path) -> tuple[Refusal, ...]:
     """nvcc's errors in the lines of `source`, for the course's GPU. Writes to `folder` only.
 
-    What it says of no line is left out: a compiler that doesn't work here is no verdict.
-    Raises OSError when nvcc can't be started, NvccError when it fails for other reasons.
+    Errors without a line are left out: a broken compiler is no verdict. Raises OSError when nvcc
+    can't be started, NvccError when it fails for other reasons.
     """
     refused = compile_object(nvcc, source, folder / "checked.o", DEFAULT_ARCHITECTURE)
     if any(_NO_SUCH_FILE in each.message for each in refused):
-        # Of a library that this toolkit lacks, perhaps: the emulator has headers of its own.
+        # Perhaps of a library that this toolkit lacks: the emulator has its own headers.
         raise NvccError(refused[0].message)
     return tuple(each for each in refused if each.line is not None)
 
@@ -78,7 +78,7 @@ def compile_object(
 ) -> tuple[Refusal, ...]:
     """Compile one file to an object; empty when it was made. Raises as `check` does.
 
-    `options` are nvcc's, in addition; a level of optimisation among them is the one that counts.
+    `options` are more options of nvcc's; a level of optimisation among them replaces the default.
     """
     level = () if any(each.startswith("-O") for each in options) else (OPTIMISED,)
     line = [nvcc, *FLAGS, *level, *options, f"-arch={target or DEFAULT_ARCHITECTURE}"]
@@ -86,7 +86,7 @@ def compile_object(
 
 
 def read_messages(text: str, file: str) -> list[Refusal]:
-    """The errors in what nvcc printed about `file`, in its order, each once."""
+    """The errors in nvcc's output about `file`, in order, each once."""
     lines = text.splitlines()
     starts = [(number, match) for number, line in enumerate(lines) if (match := _match(line))]
     refusals: list[Refusal] = []
@@ -100,7 +100,7 @@ def read_messages(text: str, file: str) -> list[Refusal]:
 
 
 def _placed(refusal: Refusal, source: Path) -> Refusal:
-    """ptxas knows a function by its mangled name only: say it as written, and where it is."""
+    """A refusal of ptxas's with the function's name and line, instead of its mangled name."""
     mangled = _MANGLED.search(refusal.message)
     if mangled is None:
         return refusal
@@ -125,7 +125,7 @@ def _run(line: Sequence[str], folder: Path) -> subprocess.CompletedProcess[str]:
         encoding="utf-8",
         errors="replace",
         check=False,
-        env={**os.environ, "LC_ALL": "C"},  # quotes and words as read here
+        env={**os.environ, "LC_ALL": "C"},  # the quotes and words that are parsed here
     )
 
 
@@ -152,7 +152,7 @@ def _refusal(match: re.Match[str], context: str, file: str) -> Refusal:
         return Refusal(_clean(known["what"]), None, _clean(context))
     if Path(known["file"]).name == file:
         return Refusal(_clean(known["what"]), int(known["line"]), _clean(context))
-    # In a header, which isn't the student's to mend: the last line of theirs that led there.
+    # In a header that isn't the student's: the last line of theirs that led there.
     mentions = [each for each in _MENTION.finditer(context) if each["file"] == file]
     line = int(mentions[-1]["line"]) if mentions else None
     where = f"{Path(known['file']).name}:{known['line']}"
@@ -169,6 +169,6 @@ def _until_blank(lines: Sequence[str]) -> list[str]:
 
 
 def _clean(text: str) -> str:
-    """Without folders of this machine, and not too long."""
+    """The text without folders of this machine, shortened."""
     text = _PATH.sub(r"\1", text)
     return text if len(text) <= MAX_DETAIL else text[:MAX_DETAIL] + " ..."

@@ -1,13 +1,13 @@
 """The processes that a plan goes through without a GPU, each a fork of one server.
 
-    planner    runs a submission's host code where there is no data, and records the plan
-    compiler   makes TTIR of a kernel's text (frontend), or a cubin of TTIR (backend), or tells how
-               the compiled kernel's warps access memory
-    executor   runs a plan's kernels over the arena; it never sees the submission's Python
+    planner    runs a submission's host code without data and records the plan
+    compiler   compiles a kernel's text to TTIR (frontend) or TTIR to a cubin (backend), or reports
+               how the compiled kernel's warps access memory
+    executor   runs a plan's kernels over the arena, without the submission's Python
 
-The server imports all that they need and warms it up, before any submission is there. A planner
-plans one case after another; a plan that relies on what an earlier one left is refused, and made
-by a planner that has planned nothing yet.
+The server imports and warms up what they need before any submission is there. A planner plans one
+case after another; a plan that depends on an earlier one is refused, and made again by a fresh
+planner.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from . import answers, memory
-from .answers import Handler, Refusal
+from . import memory, serving
 from .protocol import MAX_LONG_TEXT, Code, Operation, Request
+from .serving import Handler, Refusal
 
 
 def prepare() -> None:
@@ -43,10 +43,10 @@ def open_buffers(descriptors: list[int], described: list[list[Any]]) -> list[mem
 
 
 def serve(requests: socket.socket, message: dict[str, Any], buffers: list[memory.Buffer]) -> None:
-    """Become the process that the spawn message's `role` names, until the grader has gone."""
-    faulthandler.enable()  # where a fault happened goes to the log, for the student
+    """Become the process of the spawn message's `role`, until the grader has gone."""
+    faulthandler.enable()  # logs the place of a fault, for the student
     roles = {"planner": _planner, "compiler": _compiler, "executor": _executor}
-    answers.serve(requests, roles[message["role"]](message, buffers))
+    serving.serve(requests, roles[message["role"]](message, buffers))
 
 
 # --- planner --------------------------------------------------------------------------------------
@@ -113,7 +113,7 @@ def _compiler(message: dict[str, Any], _: list[memory.Buffer]) -> dict[Operation
     }
 
 
-# Of what the backend says; the cubin itself where that is asked for.
+# Fields of the backend's answer; the cubin itself only on request.
 _KEPT = (
     *("name", "shared", "num_warps", "registers", "spills", "global_scratch_size"),
     *("descriptors", "layouts", "error"),
@@ -122,7 +122,7 @@ _LAYOUTS_ROOM = MAX_LONG_TEXT // 2  # characters of an answer
 
 
 def _cut_layouts(kernels: list[dict[str, Any]]) -> None:
-    """Leave out the layouts that have no room in an answer; they can be asked for one by one."""
+    """Drop layouts that don't fit into an answer; they can be requested one by one."""
     room = _LAYOUTS_ROOM
     for each in kernels:
         room -= len(json.dumps(each.get("layouts")))
@@ -154,7 +154,7 @@ def _executor(message: dict[str, Any], buffers: list[memory.Buffer]) -> dict[Ope
     return {Operation.execute: execute}
 
 
-# A text that can't be read is our frontend's: nothing is held against the submission then.
+# An unreadable text is our frontend's fault, not the submission's.
 _CODES = {
     "not_modelled": Code.not_modelled,
     "malformed": Code.not_modelled,

@@ -1,12 +1,12 @@
 """The protocol between grader and worker: one fixed little-endian struct per request.
 
-Python's processes speak it (planner, compilers and executor of Triton, baselines) and the native
-host, so it holds no Python and no JSON in the direction of the worker. A request is `REQUEST`
-followed by exactly `MAX_ARGS` times `ARGUMENT` (unused ones zero), in one SOCK_SEQPACKET message. A
-reply is `REPLY` followed by at most `MAX_TEXT` bytes of text, which the grader reads as untrusted
-bytes. A worker's first message is a reply `ok` to request 0, which nobody sent: it has its buffers
-and is ready. File descriptors travel from the grader to the worker only: with the spawn message
-(fork_server.py) and with what takes a document (a sealed memfd).
+Python processes (planner, compilers and executor of Triton, baselines) and the native host both
+speak it, so requests contain no Python and no JSON. A request is `REQUEST` followed by exactly
+`MAX_ARGS` times `ARGUMENT` (unused ones zero), in one SOCK_SEQPACKET message. A reply is `REPLY`
+followed by at most `MAX_TEXT` bytes of text, which the grader reads as untrusted bytes. A worker's
+first message is a reply `ok` to request 0, which nobody sent: it has its buffers and is ready. File
+descriptors are sent from the grader to the worker only: with the spawn message (fork_server.py) and
+with a document (a sealed memfd).
 
 Standard library only: the worker loads this file by path.
 """
@@ -42,15 +42,15 @@ class Operation(IntEnum):
     load = 1  # import the submission and look up the entry
     build = 8  # compile the source of a native program
     place = 9  # keep these arguments as buffer set number `repeat`, to be timed
-    plan = 12  # call the entry twice where there is no data, and answer with the plan
+    plan = 12  # call the entry twice without data, and answer with the plan
     more = 13  # the next part of a long answer, from byte `repeat` of its text
-    execute = 14  # run the plan in the document that comes along, over the arguments
-    translate = 15  # from the text of a kernel to TTIR; what and how is in the document
-    assemble = 16  # from TTIR to a cubin; what and how is in the document
-    lay_out = 17  # from TTIR to how the compiled kernel's warps access memory
-    adopt = 18  # take the plan in the document, to be timed on the buffer sets that were placed
-    arrange = 19  # make calls ready; the document has their count and their buffer sets (uint32)
-    replay = 20  # do what was arranged (with `repeat` 0 without the calls); answers with its time
+    execute = 14  # run the plan in the document, over the arguments
+    translate = 15  # compile a kernel's text to TTIR, as the document says
+    assemble = 16  # compile TTIR to a cubin, as the document says
+    lay_out = 17  # report how the warps of compiled TTIR access memory
+    adopt = 18  # take the plan in the document, to be timed on the placed buffer sets
+    arrange = 19  # prepare calls; the document has their count and their buffer sets (uint32)
+    replay = 20  # run the prepared calls (none if `repeat` is 0); answers with the time
 
 
 class Kind(IntEnum):
@@ -85,18 +85,18 @@ class DType(IntEnum):
 
 
 class Code(IntEnum):
-    """The end of a request, as the worker reports it. 5 is no longer used."""
+    """The result of a request, as the worker reports it. 5 is no longer used."""
 
     ok = 0
     bad_request = 1
     import_failed = 2  # the file could not be executed
-    entry_missing = 3  # there is no such function, or it takes other arguments
+    entry_missing = 3  # the function doesn't exist or takes other arguments
     raised = 4  # the entry raised, outside a kernel
     compile_failed = 6
     out_of_memory = 7
-    not_modelled = 8  # without a GPU this can't be done as a GPU would
-    device_failed = 9  # the device context is lost; the worker is of no further use
-    found = 10  # the run is over; the emulator saw something wrong in it
+    not_modelled = 8  # a GPU would do what isn't possible here
+    device_failed = 9  # the device context is lost, and the worker is useless
+    findings = 10  # the run is over, and the emulator has findings
 
 
 class ProtocolError(ValueError):
@@ -105,7 +105,7 @@ class ProtocolError(ValueError):
 
 @dataclass(frozen=True)
 class Argument:
-    """One argument of the entry: a strided view on an allocation in a buffer, or a scalar.
+    """One argument of the entry: a strided view of an allocation in a buffer, or a scalar.
 
     Offsets and lengths are in bytes from the start of the buffer, strides in elements.
     """
@@ -152,19 +152,19 @@ class Argument:
 
     @classmethod
     def unpack(cls, data: bytes) -> Argument:
-        """Read the struct back. Raises ProtocolError on a size or a field that can't be."""
+        """Read the struct back. Raises ProtocolError for a wrong size or field."""
         if len(data) != ARGUMENT.size:
             raise ProtocolError(f"an argument has {ARGUMENT.size} bytes, got {len(data)}")
         return cls._of_fields(ARGUMENT.unpack(data))
 
     @classmethod
     def _of_fields(cls, fields: tuple[int, ...]) -> Argument:
-        """The argument of an unpacked struct. Raises ProtocolError on a field that can't be."""
+        """The argument of an unpacked struct. Raises ProtocolError for a wrong field."""
         kind, dtype, space, rank, buffer, offset, start, length, bits = fields[:9]
         if rank > MAX_RANK:
             raise ProtocolError(f"rank {rank}")
         try:
-            # Looked up, not called: an enum's call takes longer than unpacking the struct.
+            # Looked up, not called: calling an enum is slower than unpacking the struct.
             known = _KINDS[kind]
             return cls(
                 known,
@@ -191,7 +191,7 @@ class Request:
     repeat: int = 0
 
     def pack(self) -> bytes:
-        """The whole message. Raises ProtocolError with too many arguments or what doesn't fit."""
+        """The whole message. Raises ProtocolError for too many arguments or too large values."""
         if len(self.arguments) > MAX_ARGS:
             raise ProtocolError(f"{len(self.arguments)} arguments, at most {MAX_ARGS} fit")
         try:
@@ -221,7 +221,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Reply:
-    """One answer of the worker. Nothing in it is believed without need."""
+    """One answer of the worker, which is untrusted."""
 
     sequence: int
     code: Code

@@ -1,4 +1,4 @@
-"""Calls that are arranged once and then replayed: on a CUDA device as a graph, else one by one."""
+"""Calls that are prepared once and then replayed: as a graph on a CUDA device, else one by one."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any, Protocol
 
 import torch
 
-FLUSHES = 4  # times the L2 cache's size, that are written before a replay, as the executor does
+FLUSHES = 4  # times the L2 cache's size, written before a replay, as in the GPU executor
 
 Entry = Callable[..., Any]
 
 
 class Replayed(Protocol):
-    """A device, as far as the host needs it."""
+    """A device's interface to the host."""
 
     def arrange(self, entry: Entry, calls: Sequence[Sequence[Any]]) -> None: ...
     def replay(self) -> int: ...  # nanoseconds, by the device's clock
@@ -28,7 +28,7 @@ def on(device: str) -> Replayed:
 
 
 class OnHost:
-    """The CPU: calls are made when they are replayed."""
+    """The CPU: replaying makes the calls."""
 
     def __init__(self) -> None:
         self._work: tuple[Entry, Sequence[Sequence[Any]]] = (print, ())
@@ -47,7 +47,7 @@ class OnHost:
 
 
 class OnCuda:
-    """A CUDA device: the calls become a graph that begins and ends with an event."""
+    """A CUDA device: the calls become a graph between two events."""
 
     def __init__(self) -> None:
         self._graph: torch.cuda.CUDAGraph | None = None
@@ -56,8 +56,8 @@ class OnCuda:
     def arrange(self, entry: Entry, calls: Sequence[Sequence[Any]]) -> None:
         """Capture the calls.
 
-        Those of other shapes than before are made before that, since they may compile. The graph is
-        launched once: the first launch brings it to the device, some microseconds for each call.
+        Calls of new shapes are made once before, since they may compile. The graph is launched
+        once, since the first launch uploads it.
         """
         stream = self._stream
         for values in calls:
@@ -68,7 +68,7 @@ class OnCuda:
                         entry(*values)
                 torch.cuda.synchronize()
                 self._warm.add(shapes)
-        self._graph = None  # what it holds of memory is free for the next one
+        self._graph = None  # frees its memory for the next one
         graph = torch.cuda.CUDAGraph()
         begin, end = self._events
         flushed = self._flushed
@@ -85,13 +85,12 @@ class OnCuda:
     def replay(self) -> int:
         """Launch the graph and wait for it.
 
-        Lines that whoever ran before has kept in the L2 cache on purpose are ordinary again, as
-        they are for an executor.
+        Lines that an earlier process pinned in the L2 cache are reset, as in the GPU executor.
         """
         begin, end = self._events
         torch.cuda.synchronize()
-        self._driver.cuCtxResetPersistingL2Cache()  # of a GPU that keeps nothing there is none
-        assert self._graph is not None  # calls have been arranged
+        self._driver.cuCtxResetPersistingL2Cache()  # nothing on a GPU without pinning
+        assert self._graph is not None  # arranged before
         self._graph.replay()
         torch.cuda.synchronize()
         return int(begin.elapsed_time(end) * 1e6)
@@ -106,12 +105,12 @@ class OnCuda:
 
     @cached_property
     def _flushed(self) -> torch.Tensor:
-        """More than the L2 cache holds: once it's written, nothing else is left there."""
+        """A buffer larger than the L2 cache, written to replace its contents."""
         size = torch.cuda.get_device_properties(0).L2_cache_size * FLUSHES
         return torch.empty(size, dtype=torch.uint8, device="cuda")
 
     @cached_property
     def _events(self) -> tuple[torch.cuda.Event, torch.cuda.Event]:
-        # External ones: they are recorded by the graph, and read outside of it.
+        # External ones: the graph records them, and they are read outside of it.
         made: Callable[..., torch.cuda.Event] = torch.cuda.Event
         return made(enable_timing=True, external=True), made(enable_timing=True, external=True)

@@ -175,7 +175,7 @@ def test_no_stretch_finds_what_the_one_before_it_left_in_the_cache(sets, microse
             return microseconds
 
     contenders = {name: Noted() for name in ("copy", "torch", "expert")}
-    _, calls = rounds.race(contenders, rounds.Effort(rounds=5, fewest=5), 7)
+    _, calls = rounds.time_in_rounds(contenders, rounds.Effort(rounds=5, fewest=5), 7)
     timed = used[-5 * len(contenders) * calls :]
     for at, one in enumerate(timed):
         assert one not in timed[max(0, at - sets + 1) : at]

@@ -1,4 +1,4 @@
-"""Coverage-guided fuzzing of what reads hostile bytes: `make fuzz` (needs the extra `fuzz`).
+"""Coverage-guided fuzzing of what reads untrusted bytes: `make fuzz` (needs the extra `fuzz`).
 
     python -m tests.fuzz TARGET [libFuzzer options, e.g. -max_total_time=60]
 

@@ -10,7 +10,7 @@ from grader import evidence
 from grader.evidence import Baseline, Evidence, EvidenceError, PerformanceEvidence, VariantEvidence
 from grader.status import Status
 
-# As a file was when a baseline was still called a yardstick.
+# A file of an earlier version, which had another word for baselines.
 OLD = """\
 {
  "submission": "ada",

@@ -1,4 +1,4 @@
-"""Running an attack under one layer, or under all of them, and what that showed.
+"""Runs an attack under one layer, or under all of them, and judges the result.
 
 run(attack, layer, level)    with one layer on
 run_all(attack)              with every layer on, as a class is graded
@@ -19,7 +19,7 @@ from grader.cases import Space
 from grader.evidence import Evidence, PartEvidence, VariantEvidence, to_json
 from grader.executors import cuda_build, frontend, kernels, native_processes
 from grader.gpu.devices import DeviceName
-from grader.grading import rules
+from grader.grading import source_rules
 from grader.grading.check import check_case, check_memory, check_part
 from grader.grading.grade import Options, Session
 from grader.grading.search import Effort
@@ -40,8 +40,8 @@ from tests.support.attacks import (
 from tests.support.canaries import Canaries
 
 SEED = 7
-BREACH = "BREACH"  # what an attack says when it got where it must not
-# Enough calls for what is honest at first, little time for what comes after a failure.
+ESCAPED = "ESCAPED"  # the message of an attack that succeeded
+# Enough calls for attacks that begin honestly, and little time after a failure.
 BRIEF = Effort(
     edges=8,
     drawn=3,
@@ -52,18 +52,18 @@ BRIEF = Effort(
     reruns=3,
     enough=2,
 )
-# They close their socket and stay: each failure is a second's wait for them to be gone.
+# They close their socket and stay: each failure waits a second for their end.
 LINGERING = frozenset({"answers_nothing_at_all", "shuts_the_socket_down"})
-# The compiler is to run out of time with them.
+# The compiler exceeds its time with them.
 COMPILING_ON = frozenset({"compiles_for_ever"})
-# They answer for the host and then wait: the rest of their time is not to be waited for.
+# They answer for the host and then wait: the rest of their time is cut.
 WAITING = frozenset({"blames_the_host_cu"})
 FEWEST = replace(BRIEF, shrink_runs=0, reruns=1, enough=1)
-# Limits that an attack is to run into; the others have the exercise's own.
+# Limits that an attack is meant to exceed; the others have the exercise's own.
 SHORT = Limits(seconds=1.0)
 SMALL = Limits(memory_mb=256)
-COMPILE_SECONDS = 2.0  # where an attack is to run out of time
-# The same for CUDA C++: it runs sooner and knows fewer of these ways.
+COMPILE_SECONDS = 2.0  # for an attack that is meant to exceed its time
+# The same for CUDA C++, which starts sooner and has fewer of these ways.
 BRIEF_CUDA = replace(BRIEF, edges=3, drawn=2, shrink_runs=0, probe_seconds=0.0, enough=None)
 SHORT_COMPILE = worker_process.Limits(1.0, 1 << 30)
 
@@ -77,7 +77,7 @@ _last_unconfined: dict[tuple[str, DeviceName, bool], _Seen] = {}
 
 @dataclass(frozen=True)
 class Result:
-    """What came of one attack under one layer."""
+    """The result of one attack under one layer."""
 
     status: Status | None = None
     troubles: tuple[str, ...] = ()  # why the layer did not hold it
@@ -93,7 +93,7 @@ class Result:
 def run(
     attack: Attack, layer: Layer, level: Level | None = None, device: DeviceName = "interpreter"
 ) -> Result:
-    """One attack with one layer on. `level` is that of the sandbox layer, and needed there."""
+    """Run one attack with one layer on. `level` is the sandbox layer's, and needed there."""
     started = time.monotonic()
     if layer is Layer.policy:
         seen = _source_read(attack)
@@ -113,9 +113,9 @@ def run(
 
 
 def run_all(attack: Attack, device: DeviceName = "interpreter") -> Result:
-    """One attack with every layer on, as a class is graded.
+    """Run one attack with every layer on, as a class is graded.
 
-    An attack on the sandbox is skipped where there is none: what it does there proves nothing.
+    An attack on the sandbox is skipped without one: it would prove nothing.
     """
     started = time.monotonic()
     confined = [why_not(level, device) for level in Level if level is not Level.limits]
@@ -131,13 +131,13 @@ def run_all(attack: Attack, device: DeviceName = "interpreter") -> Result:
 
 
 def harm(attack: Attack) -> list[str]:
-    """What an attack on the sandbox does where there is none: nothing would mean that it's lame."""
+    """The effects of an attack on the sandbox without one; none would mean that it is lame."""
     seen = _unconfined(attack, "interpreter")
     return [*seen.touched, *seen.told]
 
 
 def _neighbour(kind: _Kind) -> Session:
-    """An honest submission that is graded in this process all the while (see `end_neighbours`)."""
+    """An honest submission that is graded in this process meanwhile (see `end_neighbours`)."""
     if kind not in _neighbours:
         _neighbours[kind] = Session(
             ROOT / "reference",
@@ -155,7 +155,7 @@ def _neighbour(kind: _Kind) -> Session:
 
 
 def end_neighbours() -> None:
-    """End the honest submissions that were graded beside the attacks."""
+    """End the honest submissions that were graded meanwhile."""
     while _neighbours:
         _neighbours.popitem()[1].__exit__()
     while _sandboxes:
@@ -163,7 +163,7 @@ def end_neighbours() -> None:
 
 
 def _neighbours_status(kind: _Kind) -> Status:
-    """What the next case of the honest submission in the attack's own language gets."""
+    """The status of the next case of the honest submission in the attack's language."""
     exercise = EXERCISES["silu"]
     variant = exercise.variants[kind[1]]
     case = Space(exercise, variant, "float32", "ragged", SEED).edges()[7]
@@ -171,19 +171,19 @@ def _neighbours_status(kind: _Kind) -> Status:
 
 
 def why_not(level: Level, device: DeviceName = "interpreter") -> str:
-    """Why a level isn't to be had on this machine; "" where it is."""
+    """Why a level isn't available on this machine; "" where it is."""
     offer = next(each for each in confinement.probe(device) if each.level is level)
     return "" if offer.works else f"no {level.value} here: {offer.reason}"
 
 
 def _is_elsewhere(device: DeviceName) -> bool:
-    """On a GPU the same failure may come to light at another step, under another name."""
+    """Whether the same failure may show at another step on a GPU, under another name."""
     return device != "interpreter"
 
 
 @dataclass(frozen=True)
 class _Seen:
-    """What a run showed."""
+    """The observations of a run."""
 
     status: Status
     reason: str = ""
@@ -196,7 +196,7 @@ class _Seen:
 
 
 def _troubles(attack: Attack, layer: Layer, seen: _Seen, device: DeviceName) -> Iterator[str]:
-    """Why the layer alone did not hold the attack."""
+    """Why the layer alone did not stop the attack."""
     expected = attack.layers[layer]
     yield from seen.touched
     if layer is Layer.sandbox:
@@ -211,20 +211,20 @@ def _troubles(attack: Attack, layer: Layer, seen: _Seen, device: DeviceName) -> 
 
 def _source_read(attack: Attack) -> _Seen:
     data = attack.source.encode("utf-8", "surrogateescape")
-    found = rules.violations_of(Task(attack.exercise, attack.variant), data)
+    found = source_rules.violations_of(Task(attack.exercise, attack.variant), data)
     return _Seen(Status.policy_violation if found else Status.passed)
 
 
 def _earns(seen: _Seen) -> bool:
     """Whether it would be worth points, or an excuse for another try.
 
-    What can't be judged without a GPU is worth nothing here, and says so.
+    A result that can't be judged without a GPU is worth nothing here.
     """
     return not seen.status.is_failure and seen.status is not Status.not_measured
 
 
 def _unconfined(attack: Attack, device: DeviceName, guarded: bool = False) -> _Seen:
-    """A run with neither policy nor sandbox; the last one is kept, as two layers judge it."""
+    """A run with neither policy nor sandbox; the last one is cached, as two layers judge it."""
     key = (attack.name, device, guarded)
     if key not in _last_unconfined:
         _last_unconfined.clear()
@@ -254,7 +254,7 @@ def _observe(
 
 
 def _limited(attack: Attack) -> Exercise:
-    """The exercise, with limits that an attack on them soon meets."""
+    """The exercise, with limits that an attack on them soon exceeds."""
     statuses = {attack.status, *attack.layers.values()}
     exercise = attack.exercise
     for status, limits in ((Status.timed_out, SHORT), (Status.out_of_memory, SMALL)):
@@ -282,7 +282,7 @@ def _grade(
                 stack.enter_context(mock.patch.object(module, name, brief))
             stack.enter_context(mock.patch.object(kernels, "COMPILE_SECONDS", 2 * COMPILE_SECONDS))
         if watched:
-            stack.enter_context(mock.patch.object(rules, "violations_of", return_value=()))
+            stack.enter_context(mock.patch.object(source_rules, "violations_of", return_value=()))
         session = stack.enter_context(
             Session(
                 root / "submission",
@@ -305,17 +305,17 @@ def _grade(
 
 
 def _is_for_the_compiler(attack: Attack) -> bool:
-    """Whether compiling ahead, half of the time, has a part in what is shown."""
+    """Whether compiling ahead, half of the time, affects the result."""
     statuses = {attack.status, *attack.layers.values()}
     return "compile" in attack.name or Status.compile_error in statuses
 
 
 def _shared(attack: Attack, device: DeviceName, level: Level | None) -> Sandbox | None:
-    """One sandbox of a level for all that reach for nothing outside their worker.
+    """One sandbox of a level, shared by attacks that touch nothing outside their worker.
 
-    To start one takes longer than most of them run. Those that reach for what is outside it share
-    it too; what turns on the sandbox itself, its other processes or its room, has its own, and so
-    has a submission of several files, which would stay there.
+    Starting one takes longer than most of them run. Attacks that reach for things outside share it
+    too. An attack on the sandbox itself, its other processes or its space has its own, and so has a
+    submission of several files, which would stay there.
     """
     if attack.others or not any({*attack.layers} <= kind for kind in (PEACEFUL, OUTWARD)):
         return None
@@ -342,8 +342,8 @@ def _grade_cuda(
             patch = mock.patch.object(cuda_build, "COMPILE_LIMITS", SHORT_COMPILE)
             stack.enter_context(patch)
         if watched:
-            stack.enter_context(mock.patch.object(rules, "violations_of", return_value=()))
-        if level is Level.limits:  # the filter is of the sandbox, though the program puts it on
+            stack.enter_context(mock.patch.object(source_rules, "violations_of", return_value=()))
+        if level is Level.limits:  # the filter is the sandbox's, though the program installs it
             none = mock.patch.object(
                 native_processes, "compile_emulator_filter", side_effect=FilterError
             )
@@ -376,13 +376,13 @@ def _grade_cuda(
 
 
 def _leaks(part: PartEvidence, canaries: Canaries) -> Iterator[str]:
-    """Secrets in the evidence, and successes that the attack boasts of."""
+    """Secrets in the evidence, and the message of a success."""
     variant = VariantEvidence("x", "y", "z", parts=(part,))
     text = to_json(Evidence(submission="x", seed=SEED, variants=(variant,)))
     if canaries.token in text:
         yield "a secret is in the evidence"
-    if BREACH in text:
-        said = text[text.index(BREACH) :].partition("\\n")[0].partition('"')[0]
+    if ESCAPED in text:
+        said = text[text.index(ESCAPED) :].partition("\\n")[0].partition('"')[0]
         yield f"it says {said[:100]}"
 
 

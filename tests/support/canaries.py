@@ -1,8 +1,8 @@
-"""What an attack must not reach, made afresh for each run, and whether it did.
+"""Things that an attack must not reach, made anew for each run, and whether it did.
 
-A folder beside the grader's own with files like the grader's, a process of the same user, servers
-that listen, a secret in files, environment, memory and command line. `known` tells the attack where
-all of it is, so that only confinement is in its way, never ignorance.
+A folder beside the grader's own with files like the grader's, a process of the same user, listening
+servers, a secret in files, environment, memory and command line. `known` tells the attack where
+everything is, so that only confinement is in its way.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from grader.gpu.locks import FOLDER
 
 _IPC_RMID = 0
 _VICTIM_SECONDS = "600"
-_REAPING_SECONDS = 10.0  # for what was killed to be gone, on a busy machine
+_REAPING_SECONDS = 10.0  # for killed processes to be gone, on a busy machine
 
 
 class Canaries:
-    """A context manager: made on entry, gone on exit."""
+    """A context manager: makes them on entry and removes them on exit."""
 
     def __init__(self) -> None:
         self.token = secrets.token_hex(16)
@@ -80,7 +80,7 @@ class Canaries:
             os.environ["WARPGRADE_SECRET"] = self._kept_environment
 
     def touched(self) -> list[str]:
-        """What an attack changed or reached; [] where everything is as it was."""
+        """The changes and accesses of an attack; [] where there are none."""
         found = [f"file {name} was changed" for name in self._changed_files()]
         if self._victim.poll() is not None:
             found.append("another process was killed")
@@ -96,10 +96,10 @@ class Canaries:
         return found
 
     def processes_left(self) -> list[str]:
-        """Processes that came since and stay, but for the victim.
+        """Processes that came since and stay, except the victim.
 
-        In a sandbox that lives on, an orphan that was killed waits to be reaped by the workers'
-        parent, which does it when its next worker ends.
+        In a sandbox that lives on, a killed orphan is reaped by the workers' parent when its next
+        worker ends.
         """
         spare = {*self._before, self._victim.pid}
         deadline = time.monotonic() + _REAPING_SECONDS
@@ -194,7 +194,7 @@ class Canaries:
 
 
 class Machine:
-    """What a run could leave behind, looked at before and after. A context manager.
+    """The machine's state that a run could change, compared before and after. A context manager.
 
     Inside it, temporary folders are made in one of its own, which must be empty at the end.
     """
@@ -217,7 +217,7 @@ class Machine:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _look(self) -> dict[str, str]:
-        """What there is, by what it stays known by: a process may sleep now and run later."""
+        """Its contents, by a stable key: a process may sleep now and run later."""
         # The locks of the GPUs stay, for all commands of a user.
         names = {each.name for each in self._folder.iterdir()} - {f"{FOLDER}-{os.getuid()}"}
         found = {f"file {each}" for each in names}

@@ -1,4 +1,4 @@
-"""Processes that a test forks, and waiting for what they do."""
+"""Processes that a test forks, and waits for their effects."""
 
 from __future__ import annotations
 

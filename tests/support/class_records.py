@@ -1,4 +1,4 @@
-"""Hand-ins, evidence and students built by hand, for tests of what a class comes to."""
+"""Hand-ins, evidence and students made by hand, for tests of gradebooks."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ variants:
   extra: {file: silu.py, entry: silu_extra, dtypes: [float32], bonus: true, points: {ragged: 5}}
 """
 CASE = "n=33554432 dtype=float32 seed=7"
-HOSTILE = (
+UNTRUSTED = (
     "=HYPERLINK(1)\n```\n# <script>alert(1)</script> [link](https://evil.example) | "
     "![x](https://evil.example/x.png) `` ` @everyone www.evil.example \x1b[2J \x00 {{ 7*7 }} ~~~"
 )
@@ -84,7 +84,7 @@ def evidence(
     what: str = "",
     **changes,
 ) -> Evidence:
-    """What was seen of a submission: 100 points unless something else is asked for."""
+    """Evidence of a submission: 100 points by default."""
     triton = VariantEvidence(
         "silu",
         "triton",

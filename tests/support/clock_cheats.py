@@ -1,19 +1,19 @@
-"""The cheats on the clock: files that would look faster than they are, and what becomes of each.
+"""The cheats on the clock: files that would look faster than they are, and their expected results.
 
-They live in tests/submissions/clock/, each a complete file of a submission. The first line has what
-it does | which line of "how kernel graders get cheated" it is | the variant it is handed in for |
-what it gets by plan | and, where that isn't a fault, what comes of it under a GPU's clock:
+They are in tests/submissions/clock/, each a complete file of a submission. The first line has what
+it does | the line of "how kernel graders get cheated" | the variant it is handed in for | its
+status by plan | and, where that isn't a fault, its result under a GPU's clock:
 
     # It keeps results and gives them out again. | 6 | silu/triton | passed | timed
 
-By plan it gets a status: of a small case, without a GPU. The clock is given what its host code
-plans for a large case. There it ends with one of the statuses, or it is
+By plan it gets a status: of a small case, without a GPU. The clock is given the plan of its host
+code for a large case. There it ends with one of the statuses, or it is
 
-    timed    and takes no less time than what is honest
+    timed    and takes no less time than honest code
     slow     timed once, and so slow that no threshold is near
 
-`timed, crashed` says that it's one of the two. Much of what cheated while host code ran beside the
-clock is moot now: it computes with PyTorch, which no plan may. Those files are run all the same.
+`timed, crashed` means one of the two. Cheats by host code that computes with PyTorch are refused by
+the rules on plans. Those files are run all the same.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ FOLDER = Path(__file__).resolve().parents[1] / "submissions" / "clock"
 EXERCISES = load_all()
 SUFFIXES = {".py": "triton", ".cu": "cuda"}
 TIMED, SLOW = "timed", "slow"
-UNDECIDED = frozenset({Status.passed, Status.not_measured})  # by plan: a GPU may have more to say
+UNDECIDED = frozenset({Status.passed, Status.not_measured})  # by plan: a GPU may decide more
 
 
 class CheatError(ValueError):
@@ -45,7 +45,7 @@ class Cheat:
     exercise: Exercise
     variant: Variant
     by_plan: frozenset[Status]
-    on_gpu: frozenset[str]  # statuses, TIMED, SLOW; none where the plan is the end of it
+    on_gpu: frozenset[str]  # statuses, TIMED, SLOW; none where the plan decides
     source: bytes
 
     @property

@@ -1,7 +1,7 @@
-"""What stands by for the clock in tests: made-up workers, and kernels that are torch's functions.
+"""Stand-ins for tests of the clock: artificial workers, and kernels that are torch's functions.
 
-Over memory of this process time passes only where a made-up worker says so. So what is told of it
-is exact, on a busy machine too; and a worker may lie. Kernels in Python have workers over the CPU,
+Over memory of this process, time passes only where an artificial worker says so. So its reports are
+exact, also on a busy machine, and a worker may lie. Kernels in Python have workers on the CPU,
 where no plan can be timed: everything from the request to the evidence is as on a GPU.
 """
 
@@ -24,14 +24,14 @@ from grader.sandbox import Sandbox
 from grader.sandbox.worker_process import Death
 from grader.spec import Exercise, Variant
 from grader.spec.task import Task
-from grader.timing import attempt, contenders, replays, sequential
+from grader.timing import attempt, contenders, graph_replays, sequential
 from grader.timing.buffer_sets import BufferSets, Layout, Memory
 from grader.timing.graded_buffer_sets import GradedBufferSets
-from grader.timing.replays import Replays
+from grader.timing.graph_replays import Replays
 from grader.worker.protocol import Argument, Code, Operation, Reply
 
-Work = Callable[[Sequence[int]], None]  # what is done with the sets of a replay, in their order
-BESIDE = 70e-6  # what a request takes without its calls
+Work = Callable[[Sequence[int]], None]  # on the sets of a replay, in their order
+BESIDE = 70e-6  # seconds of a request without its calls
 RMSNORM = """
 import torch
 
@@ -43,7 +43,7 @@ def rmsnorm(x, weight, out, eps):
 
 
 class Time:
-    """A clock that stands still while nobody lets it go on."""
+    """A clock that only advances when it is told to."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -56,12 +56,12 @@ class Time:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Time:
     """The clock of the grader's side of a replay."""
     made = Time()
-    monkeypatch.setattr(replays, "time", made)
+    monkeypatch.setattr(graph_replays, "time", made)
     return made
 
 
 class MadeUp:
-    """A worker. A call of its takes `seconds`, of which it tells the share `told`."""
+    """A worker. Its call takes `seconds`, of which it reports the share `told`."""
 
     def __init__(self, clock: Time, work: Work, seconds: float = 1e-4, told: float = 1.0) -> None:
         self.asked: list[Operation] = []
@@ -112,7 +112,7 @@ class MadeUp:
 
 
 class MadeUpReplays:
-    """Replays that take as long as given: when idle, and `later`; `apart` is made up too."""
+    """Replays of given times: when idle, and `later`; `apart` is given too."""
 
     calls = 4
 
@@ -135,7 +135,7 @@ class MadeUpReplays:
 
 
 def without_doubts(monkeypatch: pytest.MonkeyPatch, rounds: int) -> None:
-    """Over the CPU, beside other tests, how long something takes is chance."""
+    """Switch off checks that depend on chance on a CPU with other tests."""
     monkeypatch.setattr(contenders, "MOST_BUFFER_SETS", 4)
     monkeypatch.setattr(attempt, "IDLE_PAIRS", 1)
     monkeypatch.setattr(attempt, "MOST_SPREAD", 1e9)
@@ -148,7 +148,7 @@ def without_doubts(monkeypatch: pytest.MonkeyPatch, rounds: int) -> None:
 
 
 def sandbox(device: str = "interpreter") -> Any:
-    """In the place of one in which nothing is started."""
+    """A stand-in for a sandbox, which starts nothing."""
     return SimpleNamespace(device=device, is_started=True)
 
 

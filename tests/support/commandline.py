@@ -1,4 +1,4 @@
-"""Running `grader WORDS` in this process, for tests of what commands say, write and end with."""
+"""Runs `grader WORDS` in this process, for tests of commands' output and exit status."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def one_line(text: str) -> str:
 
 
 def any_sandbox_will_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Batches insist on a sandbox; what else they do holds on machines without one as well."""
+    """Let any sandbox do for batches, which otherwise insist on one that holds."""
     choose = confinement.choose
     monkeypatch.setattr(
         confinement,

@@ -1,6 +1,6 @@
-"""Running a few lines of Python in a confinement, as a worker is run: parent, fork, worker.
+"""Runs a few lines of Python in a confinement, as a worker is run: parent, fork, worker.
 
-`Room` makes the folders; `run` starts the lines and returns what they printed, as JSON values.
+`Room` makes the folders; `run` starts the lines and returns their output, as JSON values.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Runs entries of a .cu in the emulator and says what it reports: host code in a planner, kernels
-in an executor."""
+"""Runs entries of a .cu in the emulator and returns its report: host code in a planner, kernels in
+an executor."""
 
 from __future__ import annotations
 
@@ -55,9 +55,9 @@ class PlanWorker(NativeWorker):
         """The answer to `plan`, and the plan's whole text where there is one."""
         self.post(Operation.plan, arguments)
         reply = self.receive()
-        if reply is None or reply.code not in (Code.ok, Code.found):
+        if reply is None or reply.code not in (Code.ok, Code.findings):
             return reply, ""
-        if reply.code is Code.found and report.parse(reply.text).lost:
+        if reply.code is Code.findings and report.parse(reply.text).lost:
             return reply, ""
         part = reply if reply.code is Code.ok else self.ask(Operation.more, repeat=0)
         length, _, text = part.text.partition("\n")
@@ -84,7 +84,7 @@ class Call:
     printed: str = ""  # by host code, then by kernels
 
     def run(self, measure: bool = False, times: int = 1) -> Outcome:
-        """What the planner and the executor found, the planner's first."""
+        """The findings of the planner and the executor, the planner's first."""
         planned = self._planned()
         if self.plan is None:
             return planned
@@ -98,11 +98,11 @@ class Call:
         self.printed = self.plan.printed + ended[1]
         if reply is None:
             return Outcome(None, None, str(ended))
-        if reply.code not in (Code.ok, Code.found):
+        if reply.code not in (Code.ok, Code.findings):
             return Outcome(reply.code, None, reply.text)
         copies = emulator_plan.copies(self.plan, 0, ())
         seen = emulator_plan.combined(planned.report, report.parse(reply.text), copies)
-        code = Code.found if seen.findings else reply.code
+        code = Code.findings if seen.findings else reply.code
         return Outcome(code, seen, reply.text if measure else report.to_json(seen))
 
     def _planned(self) -> Outcome:
@@ -115,7 +115,7 @@ class Call:
                 return Outcome(None, None, str(worker.ends_with()))
         if text:
             self.plan = plan.read(text, [_bytes_of(each) for each in self.arguments])
-        seen = report.parse(reply.text) if reply.code is Code.found else None
+        seen = report.parse(reply.text) if reply.code is Code.findings else None
         return Outcome(reply.code, seen, reply.text)
 
 

@@ -1,9 +1,9 @@
-"""The executor on a GPU where there is none: over a CUDA driver of the tests (fake_cuda/).
+"""The executor on a GPU without one: over a CUDA driver of the tests (fake_cuda/).
 
 built(folder)          the executor's program with that driver beside it
 built(folder).cubin()  kernels in C++, as the driver loads them
 Executor               a process of the program
-GpuMemory              memfds that stand for memory of a GPU
+GpuMemory              memfds in the place of GPU memory
 
 sandbox(...)           a sandbox whose workers have that GPU, for the clock
 """
@@ -75,7 +75,7 @@ def built(folder: Path) -> FakeGpu:
 
 
 class GpuMemory(Memfds):
-    """Memory of a fake GPU: what a worker is given imports as such."""
+    """Memory of a fake GPU: workers import it as such."""
 
     on_gpu = True
 
@@ -143,7 +143,7 @@ def sandbox(
     """A sandbox of a GPU, whose executors find the fake one: for contenders.py, GpuRunner and all
     above them.
 
-    Their memory of a GPU are memfds then; a timed worker's sets may have so many bytes.
+    Memfds replace GPU memory; a timed worker's sets may have so many bytes.
     """
     monkeypatch.setenv("LD_LIBRARY_PATH", str(gpu.folder))
     for module in (contenders, case_memory):

@@ -1,7 +1,7 @@
-"""A class made by hand: gradebooks of evidence that nobody ran, the same ones every time.
+"""A class made by hand: gradebooks of artificial evidence, the same ones every time.
 
-`make(300)` is a class with everything in it that a class report has to show: shared mistakes,
-timings, groups, late and missing hand-ins, adjustments, and a failure of the grader's own.
+`make(300)` is a class with everything that a class report shows: shared mistakes, timings, groups,
+late and missing hand-ins, adjustments, and an error of the grader's.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Looking for solutions and wrong submissions in what students get.
+"""Finds solutions and wrong submissions in the students' release.
 
-A line leaks where its text stands in a file of the release, whatever the white space in and around
-it. Short lines are too common to tell anything, and what students get anyway, in the stubs and the
-worked examples, is no secret.
+A line leaks where its text is in a file of the release, regardless of white space. Short lines are
+too common to count, and lines that students get anyway, in the stubs and the worked examples, are
+no secret.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Plans of one .cu by both compilers: of host code as g++ makes it for the emulator, and nvcc's."""
+"""Plans of one .cu by both compilers: with host code from g++, for the emulator, and from nvcc."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def planned(
         reply, text = worker.plan(arguments)
         if reply is None:
             return Planned(None, None, str(worker.ends_with()))
-    seen = report.parse(reply.text) if reply.code is Code.found else None
+    seen = report.parse(reply.text) if reply.code is Code.findings else None
     made_plan = plan.read(text, [bytes_of(each) for each in arguments]) if text else None
     return Planned(reply.code, made_plan, reply.text, seen)
 
@@ -114,11 +114,11 @@ class Both:
 
 
 def comparable(planned_as: Plan) -> dict[str, Any]:
-    """All of a plan that both compilers agree about.
+    """The fields of a plan about which both compilers agree.
 
-    They call kernels and variables otherwise, give a call that stands in several lines one of
-    these, and know of a read of managed memory how many bytes it takes, or not. A launch's
-    parameters may hold the address of a variable, which is another in every process.
+    Their names of kernels and variables differ. A call over several lines has one of these lines.
+    Only one of them knows the bytes of a read of managed memory. A launch's parameters may contain
+    the address of a variable, which differs in every process.
     """
     return {
         "buffers": [replace(each, name="", line=0) for each in planned_as.buffers],

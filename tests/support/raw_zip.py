@@ -1,4 +1,4 @@
-"""Zips written byte by byte, so that they can claim what no tool would write."""
+"""Zips written byte by byte, so that they can have wrong fields."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ENCRYPTED = 0x1
 
 @dataclass(frozen=True)
 class Raw:
-    """A member: `name` as bytes, and what it claims of itself where that isn't true."""
+    """A member: `name` as bytes, and its wrong fields."""
 
     name: bytes
     data: bytes = b""

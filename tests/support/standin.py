@@ -1,7 +1,7 @@
-"""A grading that takes milliseconds, for tests of what lies around it, and a class to grade.
+"""A grading that takes milliseconds, for tests of the code around it, and a class to grade.
 
-`quick` stands in for `grade_files` in the real pool, run and store; its evidence follows from the
-files alone, as a grading's does.
+`quick` replaces `grade_files` in the real pool, run and store; its evidence depends on the files
+alone, as a grading's does.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def instant(task: Any) -> Graded:
 
 
 def unchecked(task: Any) -> Graded:
-    """As `instant`, also of a task that isn't this machine's, or whose files were exchanged."""
+    """As `instant`, also for a task of another machine, or with exchanged files."""
     made = (replace(_result(task, wanted), seconds=0.0) for wanted in task.wanted)
     return Graded(tuple(made), ENVIRONMENT)
 
@@ -140,7 +140,7 @@ def grade_class(
     course: Path | None = None,
     roster: Path | None = None,
 ) -> tuple[Outcome, Gradebook]:
-    """What `grader batch` does, in this process; without its words."""
+    """Do what `grader batch` does, in this process and without output."""
     collection = collect(source, exercises, leave_out=[out])
     with run.alone(out), Store(out, create=True) as store:
         course_class = CourseClass.open(store, exercises, course, roster)

@@ -1,15 +1,15 @@
-"""A class that never was: hand-ins made of solutions, stubs and the corpus, in a platform's layout.
+"""A synthetic class: hand-ins made of solutions, stubs and the corpus, in a platform's layout.
 
     python -m tests.support.synthetic_class OUT --n 300 --layout gradescope --seed 1
 
-writes what the platform would export into OUT, beside it `roster.csv`, `course.yaml` and
-`truth.json`, which says of every hand-in what its files are and what collecting must find. The same
-seed makes the same class, byte by byte, and the same students in every layout; what a layout can't
-say (groups, times, an earlier hand-in) it leaves out.
+writes a platform's export into OUT, beside `roster.csv`, `course.yaml` and `truth.json`, which has
+the files of every hand-in and what collecting must find. The same seed makes the same class, byte
+by byte, and the same students in every layout. A layout omits what it can't express (groups, times,
+an earlier hand-in).
 
-Of twenty students one hands in nothing at all, one an empty folder, one an archive that is broken,
-two are a group, and two hand in twice, the second time, for one of them, without some files. Files
-are renamed, wrapped in folders, zipped, in CRLF, UTF-16 or with a byte order mark.
+Of twenty students, one hands in nothing at all, one an empty folder, one a broken archive; two are
+a group; and two hand in twice, one of them with fewer files the second time. Files are renamed,
+wrapped in folders, zipped, in CRLF, UTF-16 or with a byte order mark.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class TrueHandin:
 
 @dataclass(frozen=True)
 class Truth:
-    """A class as it was made. Paths are relative to its folder."""
+    """A class and its origins. Paths are relative to its folder."""
 
     layout: str
     seed: int
@@ -123,7 +123,7 @@ class _Person:
 
 @dataclass(frozen=True)
 class _Work:
-    """One hand-in before it has a layout."""
+    """One hand-in without a layout."""
 
     people: tuple[_Person, ...]
     at: datetime

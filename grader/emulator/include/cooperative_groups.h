@@ -30,7 +30,7 @@ WARPGRADE_INLINE unsigned long long rank_in_grid() {
     return block_in_grid() * threads_of_block() + linear_thread();
 }
 
-// The lane of the rank-th bit of a mask, from 0. No hook sees it, no block of it counts.
+// The lane of the rank-th bit of a mask, from 0. Hooks don't see it, and its blocks don't count.
 WARPGRADE_UNSEEN __attribute__((noinline)) inline unsigned nth_lane(unsigned mask, unsigned rank) {
     for (unsigned lane = 0; lane < 32; lane++)
         if (mask >> lane & 1 && rank-- == 0) return lane;
@@ -56,9 +56,8 @@ WARPGRADE_INLINE T shuffle(int operation, unsigned mask, T value, int argument, 
 
 }  // namespace details
 
-// What every group can be: a block, or lanes of one warp given by a mask. A grid converted to this
-// knows nothing of itself: CUDA's keeps a pointer where a group's kind is, and on a GPU its sync()
-// waits for nobody.
+// The base of every group: a block, or lanes of one warp by a mask. A grid converted to it loses
+// its kind: CUDA's has a pointer in that place, and on a GPU its sync() waits for nobody.
 class thread_group {
  public:
     WARPGRADE_INLINE unsigned long long num_threads() const { return count_; }
@@ -127,7 +126,7 @@ class thread_block : public thread_group {
 };
 WARPGRADE_INLINE thread_block this_thread_block() { return thread_block(); }
 
-// What tiles and coalesced groups share: votes over a mask, results in ranks of the group.
+// The common part of tiles and coalesced groups: votes over a mask, results in ranks of the group.
 template <unsigned N, class Parent = thread_block>
 class thread_block_tile : public thread_group {
     static_assert(N >= 1 && N <= 32 && (N & (N - 1)) == 0,
@@ -190,7 +189,7 @@ WARPGRADE_INLINE thread_block_tile<N, Parent> tiled_partition(const Parent& pare
     return thread_block_tile<N, Parent>(parent.num_threads());
 }
 
-// Threads of a warp that are together right now.
+// Threads of a warp that are converged now.
 class coalesced_group : public thread_group {
  public:
     WARPGRADE_INLINE void sync() const { __syncwarp(mask_); }
@@ -243,7 +242,7 @@ class coalesced_group : public thread_group {
 };
 WARPGRADE_INLINE coalesced_group coalesced_threads() { return coalesced_group(__activemask()); }
 
-// A tile whose size is known at run time only.
+// A tile whose size is only known at run time.
 WARPGRADE_INLINE thread_group tiled_partition(const thread_group& parent, unsigned size) {
     const unsigned first = details::lane() & ~(size - 1);
     (void)parent;

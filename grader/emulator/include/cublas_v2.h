@@ -1,7 +1,7 @@
-// cuBLAS by name only: a file may declare handles and hold functions that nobody calls. What an
-// entry reaches of these functions has no definition, and is refused by its name (../objects.py).
+// cuBLAS by name only: a file may declare handles and contain functions that nobody calls. These
+// functions have no definition, so one that an entry reaches is refused by name (../objects.py).
 //
-// It includes what NVIDIA's does, of what there is here: files rely on that.
+// It includes what NVIDIA's header does, as far as it is here, since files rely on that.
 #ifndef WARPGRADE_CUBLAS_V2_H
 #define WARPGRADE_CUBLAS_V2_H
 #include <stdint.h>

@@ -1,4 +1,4 @@
-// The driver API isn't modelled; the header is, since much code includes it out of habit.
+// The driver API isn't modelled; the header exists because much code includes it without need.
 #ifndef WARPGRADE_CUDA_H
 #define WARPGRADE_CUDA_H
 #include "cuda_runtime.h"

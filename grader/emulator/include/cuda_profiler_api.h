@@ -1,4 +1,4 @@
-// Switching a profiler on and off changes nothing here.
+// Switching a profiler on and off has no effect here.
 #ifndef WARPGRADE_CUDA_PROFILER_API_H
 #define WARPGRADE_CUDA_PROFILER_API_H
 #include "cuda_runtime.h"

@@ -1,5 +1,5 @@
-// What nvcc includes before a .cu file's first line. Nothing more of the C++ library than it does:
-// a submission that forgets an #include must fail here as it does there.
+// nvcc's implicit include. It brings no more of the C++ library than nvcc does, so that a missing
+// #include fails here too.
 #ifndef WARPGRADE_CUDA_RUNTIME_H
 #define WARPGRADE_CUDA_RUNTIME_H
 

@@ -1,4 +1,4 @@
-// The types that CUDA's libraries name data by.
+// Names of data types in CUDA's libraries.
 #ifndef WARPGRADE_LIBRARY_TYPES_H
 #define WARPGRADE_LIBRARY_TYPES_H
 

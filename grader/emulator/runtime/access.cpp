@@ -1,4 +1,4 @@
-// The slow way of an access: reports what is wrong with it, and does what the quick way leaves.
+// The slow path of an access: reports errors, and handles what the fast path leaves.
 #include "access.h"
 
 #include <cstdio>
@@ -15,7 +15,7 @@ Address image_base;
 
 namespace {
 
-constexpr Address null_page = 64 * 1024;  // so far from zero a pointer is still called null
+constexpr Address null_page = 64 * 1024;  // pointers up to this distance from zero count as null
 
 struct Request {
     Thread& thread;
@@ -30,8 +30,8 @@ struct Request {
                kind == AccessKind::atomic;
     }
     bool loads() const { return !stores() || kind == AccessKind::atomic; }
-    // A copy of a whole object moves the padding between its members, too, which nothing writes:
-    // then one byte that was written is enough.
+    // A copy of a whole object includes its padding, which nothing writes: one written byte is
+    // enough.
     bool may_have_padding() const { return !aligned; }
     bool is_volatile() const {
         return kind == AccessKind::volatile_read || kind == AccessKind::volatile_store;
@@ -69,8 +69,8 @@ FindingKind outside(const Request& request) {
     fail(request, FindingKind::out_of_bounds_write, text);
 }
 
-// A load of what lies beside a buffer tells the student enough, and goes on as it would on a GPU:
-// the store of the same thread that follows may be the graver mistake.
+// A load from beside a buffer is reported and goes on as on a GPU: a store of the same thread may
+// follow, which is the graver mistake.
 bool is_read_beside(const Request& request, std::uint32_t offset) {
     if (request.stores()) return false;
     bool outside = false;
@@ -82,7 +82,7 @@ bool is_read_beside(const Request& request, std::uint32_t offset) {
     return outside && is_readable_in_launch(offset, request.size);
 }
 
-// Returns whether what is read was initialised (a store initialises).
+// Returns whether the bytes read were initialised (a store initialises).
 bool check_shadow(const Request& request, std::uint32_t offset) {
     std::size_t initialised = 0;
     for (std::size_t i = 0; i < request.size; ++i) {
@@ -158,7 +158,7 @@ void observe_global(const Request& request, std::uint32_t offset) {
               [&](RaceCell& cell, unsigned first, unsigned count) {
                   check_race(cell, first, count, race, request.kind);
               });
-    bool is_constant = shadow[offset] & shadow_bit::constant;  // by a cache of its own: not counted
+    bool is_constant = shadow[offset] & shadow_bit::constant;  // by its own cache: not counted
     if (!is_constant) {
         trace_access(request.thread, request.relative_pc(), offset,
                      static_cast<unsigned>(request.size), traced_kind(request.kind),
@@ -168,8 +168,7 @@ void observe_global(const Request& request, std::uint32_t offset) {
 
 // ---- Shared memory ------------------------------------------------------------------------------
 
-// Volatile tells the compiler something, and nothing to the hardware's threads: in shared memory
-// such an access is an ordinary one.
+// Volatile matters to the compiler only; in shared memory such an access is an ordinary one.
 AccessKind without_volatile(AccessKind kind) {
     if (kind == AccessKind::volatile_read) return AccessKind::read;
     return kind == AccessKind::volatile_store ? AccessKind::store : kind;

@@ -1,5 +1,5 @@
-// The checks of one access of device code (internal to the observation half): the quick way for
-// what is in order, inlined into the hooks, and the slow way for everything else.
+// The checks of one access of device code (internal to the observation half): the fast path for
+// correct ones, inlined into the hooks, and the slow path for everything else.
 #pragma once
 #include <cstring>
 #include <type_traits>
@@ -13,13 +13,13 @@ namespace warpgrade {
 
 enum class AccessKind : std::uint8_t { read, store, volatile_read, volatile_store, atomic };
 
-// Does it all again with reports: anything not in order ends up here. `aligned`: the access needs
-// an address that is a multiple of its size.
+// Repeats all checks, with reports. `aligned`: the access needs an address that is a multiple of
+// its size.
 void observe_slowly(Address a, std::size_t size, AccessKind kind, bool aligned, Address pc);
 
 extern Address image_base;
 
-// Events that the traces of a block may still hold; none left: the counters will be incomplete.
+// Events that a block's traces may still hold; at 0 the counters will be incomplete.
 extern std::size_t trace_room;
 extern bool trace_overflowed;
 inline bool may_trace() {
@@ -38,7 +38,7 @@ inline void trace_access(Thread& thread, std::uint32_t pc, std::uint32_t offset,
                             static_cast<std::uint8_t>(thread.call_depth), space});
 }
 
-// Do all `size` state bytes at `p` have all of `bits`?
+// Whether all `size` state bytes at `p` have all of `bits`.
 template <unsigned size>
 inline bool have_bits(const std::uint8_t* p, std::uint8_t bits) {
     using Word = std::conditional_t<size == 1, std::uint8_t,

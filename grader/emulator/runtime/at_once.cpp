@@ -1,4 +1,4 @@
-// The device's work where there is data: each step of a plan is done when it is asked for.
+// The device's work on data: each step of a plan runs when it is requested.
 #include <cstdio>
 #include <cstring>
 
@@ -9,7 +9,7 @@
 #include "observe.h"
 #include "scheduler.h"
 
-// The runtime's own view of CUDA's built-in variables: here they may be written.
+// The runtime's own view of CUDA's built-in variables, which is writable.
 __thread warpgrade::Index3 warpgrade_block_index asm("blockIdx");
 __thread warpgrade::Index3 warpgrade_block_size asm("blockDim") = {1, 1, 1};
 __thread warpgrade::Index3 warpgrade_grid_size asm("gridDim") = {1, 1, 1};
@@ -24,7 +24,7 @@ namespace {
 
 uint64_t launches;
 
-// A thread's work, as the scheduler takes it.
+// A thread's work, for the scheduler.
 void run_thread(void* context) {
     const KernelCall& call = *static_cast<const KernelCall*>(context);
     call.thunk(call.function, call.parameters);

@@ -1,5 +1,5 @@
-// The block's barrier, __syncthreads and the variants that count; and the grid's, as a thread sees it
-// (grid.cpp has what blocks make of it).
+// The block's barrier, __syncthreads and its counting variants; and the grid's, for a thread
+// (grid.cpp has the blocks' part).
 #include "../include/warpgrade/device_api.h"
 #include "errors.h"
 #include "observe.h"
@@ -9,7 +9,7 @@ namespace warpgrade {
 
 namespace {
 
-// `pc`: where the barrier was called from. Host code has nobody to wait for.
+// `pc`: the barrier's call. Does nothing in host code.
 int wait_at_barrier(BarrierKind kind, int value, int line, Address pc) {
     Thread* self = current_thread;
     if (!self) return value;

@@ -6,7 +6,7 @@
 namespace warpgrade {
 namespace {
 
-constexpr std::size_t most_kept = 1 << 12;  // more of them tell nothing new
+constexpr std::size_t most_kept = 1 << 12;  // more are redundant
 
 std::vector<UnconfirmedRead> shared_reads, global_reads;
 

@@ -1,9 +1,9 @@
 // Plain reads that collide with another thread's atomic (internal to the observation half).
 //
-// Such a read is a race, unless the reader goes on with an atomic at the same address, which finds
-// out whether the value still holds: so begins the usual loop around atomicCAS (CUDA C++ Programming
-// Guide, "Atomic Functions"). What the reader does is known at the next point where all threads
-// meet; until then the race is kept.
+// Such a read is a race, unless the reader follows it by an atomic at the same address, which
+// checks whether the value still holds. The usual loop around atomicCAS begins so (CUDA C++
+// Programming Guide, "Atomic Functions"). The reader's next accesses are known at the next point
+// where all threads meet; until then the race is kept.
 #pragma once
 #include <cstdint>
 
@@ -12,7 +12,7 @@
 
 namespace warpgrade {
 
-// A race that is told unless each of these lanes of the warp that `reader` names confirms its read.
+// A race that is reported unless each of these lanes of the warp in `reader` confirms its read.
 struct UnconfirmedRead {
     std::uint64_t reader;  // a stamp
     std::uint32_t lanes;

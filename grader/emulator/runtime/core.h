@@ -1,9 +1,9 @@
-// What the two halves of the runtime share: the execution half (fibers, scheduler, warps, launches,
-// the CUDA API) owns this file and everything that it declares; the observation half reads it.
+// Shared by the two halves of the runtime: the execution half (fibers, scheduler, warps, launches,
+// the CUDA API) owns this file and its declarations; the observation half reads it.
 //
-// One CUDA thread is one fiber. All fibers run on the one operating-system thread of the process,
-// one block after another, in a fixed order, so a run is the same every time. A block runs to its
-// end, or to the grid's barrier: then it is put aside until all blocks have come there.
+// One CUDA thread is one fiber. All fibers run on the process's one operating-system thread, block
+// after block, in a fixed order, so every run is the same. A block runs to its end, or to the
+// grid's barrier, where it is put aside until all blocks have arrived.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace warpgrade {
 
 using Address = std::uintptr_t;
 
-// The CUDA errors the runtime gives (the numbers are CUDA's own).
+// The CUDA errors that the runtime sets (the numbers are CUDA's own).
 constexpr int error_illegal_address = 700;
 constexpr int error_assert = 710;
 constexpr int error_misaligned = 716;
@@ -27,29 +27,29 @@ struct Index3 {
 
 enum class ThreadState : uint8_t { ready, at_barrier, at_warp_operation, finished };
 
-// One event of one thread; merged per warp when its threads have come to a barrier.
+// One event of one thread; merged per warp when its threads have reached a barrier.
 struct TraceEntry {
     uint32_t pc;      // return address - image base
     uint32_t offset;  // byte offset in its space
     uint8_t size, kind, depth, space;  // kind, space: see access:: in observe.h; depth: of calls
 };
 
-// What a thread asks of its warp, as device_api.h's warpgrade_warp_operation takes it.
+// A thread's request to its warp, as for warpgrade_warp_operation of device_api.h.
 struct WarpRequest {
     int operation;
     unsigned mask;
-    uint64_t value;  // what the lane gives, then what it gets
+    uint64_t value;  // the lane's input, then its result
     int argument, width;
 };
 
 struct Thread {
-    void* stack_pointer;  // where its fiber goes on
+    void* stack_pointer;  // to resume its fiber
     Address stack_low;    // its stack is [stack_low, stack_low + stack_bytes); 0: not started yet
     Index3 index;
     uint32_t linear, lane, warp;
     ThreadState state;
-    // A Lamport clock: __syncwarp sets it, in all lanes it joins, above the highest of theirs.
-    // Other warp operations leave it alone: they don't order memory.
+    // A Lamport clock: __syncwarp sets it in all its lanes to above their highest. Other warp
+    // operations don't change it: they don't order memory.
     uint32_t warp_epoch;
     int call_depth;
     Address waiting_at;  // pc where it waits (absolute return address)
@@ -59,8 +59,8 @@ struct Thread {
     int barrier_kind;       // BarrierKind (scheduler.h)
     int barrier_value;      // predicate given, then the result
     WarpRequest request;
-    uint32_t spins;         // atomics and volatile reads since it last gave its turn away
-    bool gave_turn;         // ready, but lets others go first
+    uint32_t spins;         // atomics and volatile reads since it last yielded
+    bool gave_turn;         // ready, but has yielded to others
 };
 
 struct Launch {
@@ -71,7 +71,7 @@ struct Launch {
     Address parameters;
     size_t parameter_bytes;
     Address called_at;
-    bool cooperative;  // all blocks are there at once, so that they may wait for each other
+    bool cooperative;  // all blocks are resident, so that they may wait for each other
 };
 
 struct BlockState {
@@ -91,7 +91,7 @@ constexpr size_t guard_bytes = 4096;
 extern Address stacks_low;
 extern size_t stacks_size;
 
-// True where `a` lies in the guard of a thread's stack: its local memory has run out, which the
+// Whether `a` is in the guard of a thread's stack: its local memory is exhausted, which the
 // emulator can't model (a fault there belongs to `unsupported`, not to the student).
 inline bool in_stack_guard(Address a) {
     return a - stacks_low < stacks_size && (a - stacks_low) % stack_bytes < guard_bytes;
@@ -104,17 +104,17 @@ int sticky_error();
 // Sets what cudaGetLastError returns; a sticky one stays until the process ends.
 void set_error(int cuda_error, bool sticky);
 
-// Called at every atomic and every volatile read: lets the block's other threads go on now and
-// then, so that a spin lock or a flag that is polled makes progress. Does nothing in host code.
+// Called at every atomic and every volatile read: sometimes lets the block's other threads run, so
+// that a spin lock or a polled flag makes progress. Does nothing in host code.
 void count_spin();
 
 // ---- The entry (the student's host function) ---------------------------------------------------
 
 enum class EntryEnd : uint8_t { returned, unsupported, abandoned, exception };
 
-// Calls function(context) on a stack of its own and says how it ended. Whatever the entry had
-// on its stack is forgotten, not unwound, unless it returned or threw. Not `fresh`: streams, events
-// and attributes of an earlier call live on.
+// Calls function(context) on a stack of its own and returns how it ended. The entry's stack is
+// dropped, not unwound, unless it returned or threw. If not `fresh`, streams, events and attributes
+// of an earlier call persist.
 EntryEnd run_entry(void (*function)(void*), void* context, bool fresh = true);
 
 // Ends the entry here, from host code or from a kernel; run_entry returns `end`. May be called from
@@ -126,17 +126,17 @@ bool entry_running();
 extern Address entry_stack_low;
 extern size_t entry_stack_size;
 
-// What the entry asked for that the emulator lacks; null if nothing. `pc` is absolute.
+// The unsupported feature that the entry used, or null. `pc` is absolute.
 struct Unsupported {
     char name[160];
     Address pc;
 };
 const Unsupported* unsupported_feature();
-// Ends the entry: it asked for something that the emulator lacks, at this absolute return address.
+// Ends the entry because of an unsupported feature, used at this absolute return address.
 [[noreturn]] void unsupported_at(const char* name, Address pc);
 
-// The first launch error of this entry that the program has not taken (cudaGetLastError; to peek at
-// it leaves it there); null if there is none.
+// The entry's first launch error that the program hasn't taken by cudaGetLastError (peeking leaves
+// it), or null.
 struct LaunchError {
     int cuda_error;
     const char* kernel;
@@ -145,12 +145,12 @@ struct LaunchError {
 };
 const LaunchError* unchecked_launch_error();
 
-// Forgets errors that are not sticky, streams, events and attributes: a new entry begins.
+// Resets errors that are not sticky, streams, events and attributes, for a new entry.
 void reset_execution();
 
 // ---- The executable's image --------------------------------------------------------------------
 
-// Where the executable and its thread-local segment (the static shared memory) lie.
+// The addresses of the executable and of its thread-local segment (the static shared memory).
 struct Image {
     Address base;       // load base: pc - base is what the site table knows
     Address low, high;  // from the first to the last loaded byte

@@ -26,9 +26,9 @@ constexpr std::size_t sites_remembered = 256;
 std::vector<LaunchCounters> launches;
 std::vector<BufferCounters> buffers;
 bool dropped;
-LaunchCounters spare;              // counts what is not kept
+LaunchCounters spare;              // for launches that aren't kept
 LaunchCounters* current = &spare;
-// Where in current->sites a place was found last, by a hash of it: number plus one.
+// The last index in current->sites of a place, by a hash of it: number plus one.
 std::uint32_t site_numbers[sites_remembered];
 
 SiteCounters& site_of(const WarpAccess& access) {
@@ -54,12 +54,12 @@ SiteCounters& site_of(const WarpAccess& access) {
 
 // ---- Global memory ------------------------------------------------------------------------------
 
-// The sectors that a request touches, and which of their bytes.
+// The sectors that a request touches, and their requested bytes.
 struct Sectors {
     int count = 0;
     std::uint32_t number[2 * warp_lanes], bytes[2 * warp_lanes];
 
-    // Lanes mostly ascend: then the sector is the last one, or a new one behind it.
+    // Lanes mostly ascend, so the sector is mostly the last one, or a new one behind it.
     void add(std::uint32_t sector, std::uint32_t mask) {
         int i = count - 1;
         if (count && sector < highest) {
@@ -128,7 +128,7 @@ void count_global(const WarpAccess& access, SiteCounters& site) {
 
 // ---- Shared memory ------------------------------------------------------------------------------
 
-// How many different words the busiest bank has to give: so many wavefronts it takes.
+// The number of different words in the busiest bank, which is the number of wavefronts.
 struct BankLoad {
     std::uint32_t words[banks][warp_lanes];
     std::uint8_t count[banks] = {};
@@ -146,7 +146,7 @@ struct BankLoad {
     }
 };
 
-// An access of more than four bytes is carried out for half or a quarter of the warp at a time.
+// An access of more than four bytes is served for half or a quarter of the warp at a time.
 int lanes_at_once(int bytes) { return bytes <= 4 ? 32 : bytes <= 8 ? 16 : 8; }
 
 void count_shared(const WarpAccess& access, SiteCounters& site) {

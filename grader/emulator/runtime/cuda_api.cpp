@@ -1,5 +1,5 @@
-// The CUDA calls about streams, events, devices and limits. Nothing runs while a plan is made, so a
-// stream is always done, and between two events there is no time.
+// The CUDA calls for streams, events, devices and limits. Nothing runs while a plan is made, so a
+// stream is always done, and no time passes between two events.
 #include <cstring>
 #include <vector>
 
@@ -9,8 +9,8 @@
 #include "errors.h"
 #include "observe.h"
 
-// What a handle points to. A destroyed one is used again as late as possible, so that using its
-// handle is noticed.
+// The target of a handle. A destroyed one is reused as late as possible, so that a use of its
+// handle is detected.
 struct warpgrade_stream {
     bool alive, waits_for_default;
 };
@@ -31,14 +31,14 @@ bool is_event(cudaEvent_t event) {
     return event >= events && event < events + event_count && event->alive;
 }
 
-// Calls that make no sense in device code, or come after the context was lost.
+// Calls that are invalid in device code, or after the context was lost.
 #define WARPGRADE_HOST_CALL()                         \
     do {                                              \
         refuse_in_device_code(WARPGRADE_CALLER);      \
         if (sticky_error()) return fail(cudaSuccess); \
     } while (false)
 
-// A place in the table, or null where all of them are alive.
+// A free place in the table, or null.
 template <class T>
 T* new_handle(T (&table)[most_handles], size_t& count) {
     if (count < most_handles) return &table[count++];
@@ -222,7 +222,7 @@ cudaError_t cudaGetDevice(int* device) {
 cudaError_t cudaSetDevice(int device) {
     return fail(device == 0 ? cudaSuccess : cudaErrorInvalidDevice);
 }
-// Weak: of NVIDIA's headers cudaDeviceProp is another (nvcc/structures.cpp).
+// Weak: cudaDeviceProp differs in NVIDIA's headers (nvcc/structures.cpp).
 __attribute__((weak)) cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
     if (!properties) return fail(cudaErrorInvalidValue);
     if (device != 0) return fail(cudaErrorInvalidDevice);

@@ -1,4 +1,4 @@
-// What device code says: printf, a failed assert, __trap; and the clocks it reads.
+// Output of device code (printf, a failed assert, __trap), and its clocks.
 #include <algorithm>
 #include <cstdarg>
 #include <cstdio>
@@ -13,12 +13,12 @@ namespace warpgrade {
 
 namespace {
 
-// As much as CUDA's buffer holds; what is printed beyond it is lost, as in CUDA.
+// The size of CUDA's buffer; more output is lost, as in CUDA.
 constexpr size_t output_bytes = 1024 * 1024;
 size_t printed;
 uint64_t nanoseconds;
 
-// Host code's own output: also kept with the plan, where there is one.
+// Host code's own output, which is also kept with the plan.
 int print_of_host(const char* format, va_list arguments) {
     char text[1024];
     va_list again;
@@ -80,7 +80,7 @@ void __trap() {
     abandon_launch(error_launch_failure);
 }
 
-// Each reading is later than the last: a kernel that measures itself gets a positive time.
+// Each reading is later than the last, so that a kernel that times itself gets a positive time.
 long long clock64() {
     count_spin();  // waiting for a time is polling, too
     pass_virtual_time(1);

@@ -14,10 +14,10 @@ constexpr unsigned most_threads_per_multiprocessor = 2048, most_blocks_per_multi
 constexpr size_t shared_per_block = 48 * 1024;         // without cudaFuncSetAttribute
 constexpr size_t shared_per_block_optin = 227 * 1024;  // with it
 constexpr size_t shared_per_multiprocessor = 228 * 1024, shared_reserved_per_block = 1024;
-// Shared memory and registers are given out in units: bytes; registers of a warp; warps.
+// Units of allocation: bytes of shared memory; registers of a warp; warps.
 constexpr size_t shared_unit = 128, register_unit = 256, warp_unit = 4;
 constexpr size_t registers_per_multiprocessor = 65536;
-constexpr size_t memory_bytes = size_t{1} << 30;  // what the emulator has, not what an H100 has
+constexpr size_t memory_bytes = size_t{1} << 30;  // the emulator's, not an H100's
 }  // namespace device
 
 }  // namespace warpgrade

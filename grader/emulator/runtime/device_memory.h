@@ -1,7 +1,7 @@
-// Device memory as the observation half sees it: one shadow byte for each byte, and a name for each
-// place (internal to the observation half).
+// Device memory for the observation half: one shadow byte for each byte, and a name for each place
+// (internal to the observation half).
 //
-// A byte of global memory is known by its offset: first the arena (allocations, then mapped
+// A byte of global memory is identified by its offset: first the arena (allocations, then mapped
 // arguments), at a fixed address; behind it the executable's own image, for __device__ variables.
 #pragma once
 #include <cstddef>
@@ -12,8 +12,8 @@
 
 namespace warpgrade {
 
-// Two 32-bit integers of a kernel's parameters, side by side, could be an address: the upper half of
-// this one is a size that hardly any tensor has, and the lower one is too large for a size.
+// Two adjacent 32-bit integers of a kernel's parameters could look like an address: the upper half
+// of this one is a size that hardly any tensor has, and the lower one is too large for a size.
 constexpr Address arena_low = 0x2b5d40000000;
 constexpr std::size_t arena_bytes = std::size_t(2) << 30;
 constexpr std::size_t allocation_limit = std::size_t(1) << 30;  // live bytes of cudaMalloc
@@ -21,7 +21,7 @@ constexpr std::size_t allocation_limit = std::size_t(1) << 30;  // live bytes of
 constexpr std::size_t arguments_offset = std::size_t(1280) << 20;
 constexpr std::size_t page_bytes = 4096;
 
-// What a shadow byte says. Zero: belongs to nothing that a kernel may touch.
+// The bits of a shadow byte. Zero: kernels may not touch the byte.
 namespace shadow_bit {
 constexpr std::uint8_t addressable = 1, initialised = 2, writable = 4, freed = 8, constant = 16;
 }
@@ -30,8 +30,8 @@ extern std::uint8_t* shadow;  // of arena_bytes + the executable's image
 
 inline bool in_arena(Address a) { return a - arena_low < arena_bytes; }
 inline bool in_image(Address a) { return a - image().low < image().high - image().low; }
-// Where __device__ variables of the image are, as an offset of global memory. A sector or a page of
-// the image is one of global memory, too.
+// The __device__ variables of the image, as an offset of global memory. A sector or a page of the
+// image is one of global memory, too.
 inline std::uint32_t image_offset(Address a) {
     return static_cast<std::uint32_t>(arena_bytes + (a - image().low / page_bytes * page_bytes));
 }
@@ -55,10 +55,10 @@ std::vector<Place>& device_variable_places();
 struct Variable;
 void place_variable(const Variable& variable);
 
-// Whether there is memory at all, allocated or not: else a load would end the process.
+// Whether there is memory at all, allocated or not; without it, a load would end the process.
 bool is_readable_in_launch(std::uint32_t offset, std::size_t size);
 
-// The place that holds the byte, or else the nearest; null if there is none at all.
+// The place of the byte, or else the nearest; null if there is none at all.
 const Place* nearest_place(std::uint32_t offset);
 // "4 bytes at offset 4000 of input, which has 4000 bytes".
 struct Description {
@@ -66,7 +66,7 @@ struct Description {
 };
 Description describe_global(std::uint32_t offset, std::size_t size);
 Description describe_shared(Address a, std::size_t size);
-// The argument that holds the byte; -1: none does.
+// The argument that contains the byte, or -1.
 int argument_at(std::uint32_t offset);
 int argument_count();  // one more than the highest index
 

@@ -1,6 +1,6 @@
-// What host code has the device do, once the CUDA API has found that it may (internal to the
-// execution half). Programs that hold data do it at once (at_once.cpp); a planner, which holds
-// none, writes it down (planner/recording.cpp).
+// Requests of host code to the device, after the CUDA API has checked them (internal to the
+// execution half). Programs with data run them at once (at_once.cpp); a planner, which has none,
+// records them (planner/recording.cpp).
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -13,20 +13,20 @@ namespace warpgrade {
 struct KernelCall {
     const void* function;  // null: only the thunk knows it
     warpgrade_thunk thunk;
-    const char* name;  // as the source calls it
+    const char* name;  // as in the source
     Index3 grid, block;
     size_t dynamic_shared;
     const char* parameters;
     size_t parameter_bytes;
     Address pc;
     bool cooperative = false;
-    // Of kernels that nvcc compiled: the name that they have in the cubin; and what only a GPU does.
+    // For kernels that nvcc compiled: the name in the cubin, and features that only a GPU has.
     const char* symbol = nullptr;
-    Index3 cluster{0, 0, 0};  // in blocks; zeros: as the kernel says itself
+    Index3 cluster{0, 0, 0};  // in blocks; zeros: the kernel's own
     bool early_start = false;  // programmatic stream serialization
 };
 
-// `height` rows of `width` bytes; where there is one row, pitches mean nothing.
+// `height` rows of `width` bytes; a single row has no pitch.
 struct RowsCopy {
     char* to;
     size_t to_pitch;
@@ -42,7 +42,7 @@ struct RowsFill {
     size_t width, height;
 };
 
-// Whether CUDA takes a launch (launch.cpp); what it refuses is noted with CUDA's error.
+// Whether CUDA accepts a launch (launch.cpp); a refusal sets CUDA's error.
 bool may_launch(const KernelCall& call, cudaStream_t stream);
 
 namespace work {
@@ -60,9 +60,9 @@ void waited(unsigned event, unsigned stream, Address pc);
 void synchronised(Address pc);
 // Host code reads managed memory.
 void read_managed(Address a, size_t bytes, Address pc);
-// Host code met managed memory that was closed to it: whether it is open now.
+// Host code accessed closed managed memory: whether it is open now.
 bool open_managed(Address a, bool store, Address pc);
-// Of an instruction of host code that is no call: the place that a report names it by.
+// For an instruction of host code that is no call: its place in reports.
 Address place_of(Address instruction);
 // Host code asks for the time between two events, which is 0.
 void asked_for_time();

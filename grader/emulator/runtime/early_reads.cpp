@@ -9,7 +9,7 @@
 namespace warpgrade {
 namespace {
 
-constexpr std::size_t most_kept = 1 << 16;  // more of them tell nothing new
+constexpr std::size_t most_kept = 1 << 16;  // more are redundant
 
 struct EarlyRead {
     std::uint64_t stamp;
@@ -23,7 +23,7 @@ std::uint64_t last_store(const RaceCell& cell, unsigned byte) {
     return cell.split ? split_cells[cell.split][byte].store : cell.store;
 }
 
-// Was the byte stored to by another thread, with no barrier between the read and the store?
+// Whether another thread stored to the byte, with no barrier between the read and the store.
 bool raced(std::uint64_t read, std::uint64_t store, bool global) {
     if (store < (global ? race_now.launch_floor : race_now.block_floor)) return false;
     constexpr int epoch_bits_up = stamp::epoch_shift;

@@ -1,8 +1,8 @@
-// Reads of what nothing has written yet (internal to the observation half).
+// Reads of bytes that nothing has written yet (internal to the observation half).
 //
-// Such a read may be a data race in truth: another thread writes the place, with nothing to say
-// whether before or after, and the emulator happened to run the reader first. So it is kept until
-// the next point where all threads meet, and told only if no such write came.
+// Such a read may be part of a data race: another thread writes the byte, in no defined order, and
+// the emulator happened to run the reader first. So it is kept until the next point where all
+// threads meet, and reported only if no such write came.
 #pragma once
 #include <cstdint>
 

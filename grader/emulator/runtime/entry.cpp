@@ -1,5 +1,5 @@
 // The student's host function runs on a stack of its own, so that it can be left at any moment: its
-// frames are simply never gone on with.
+// frames are simply never resumed.
 #include <cstdio>
 #include <cstdlib>
 
@@ -19,7 +19,7 @@ constexpr size_t entry_stack_bytes = 8 * 1024 * 1024;
 
 void (*entry_function)(void*);
 void* entry_context;
-void* outside;  // where run_entry's caller goes on
+void* outside;  // to resume run_entry's caller
 EntryEnd entry_end;
 bool running;
 Unsupported unsupported;

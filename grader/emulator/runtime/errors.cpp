@@ -1,4 +1,4 @@
-// CUDA's error state: the last error, the sticky one, and launch errors that nobody looked at.
+// CUDA's error state: the last error, the sticky one, and launch errors that nobody checked.
 #include "errors.h"
 
 #include <cstdarg>
@@ -68,7 +68,7 @@ const ErrorText* find_text(int error) {
 int sticky_error() { return sticky; }
 
 void set_error(int cuda_error, bool is_sticky) {
-    if (sticky) return;  // the first one has ended the context
+    if (sticky) return;  // the first one ended the context
     last_error = cuda_error;
     if (is_sticky) sticky = cuda_error;
 }
@@ -111,7 +111,7 @@ cudaError_t cudaPeekAtLastError() { return static_cast<cudaError_t>(last_error);
 
 cudaError_t cudaGetLastError() {
     cudaError_t error = cudaPeekAtLastError();
-    unchecked = {};  // the program takes the error: what it does about it is its own affair
+    unchecked = {};  // the program has taken the error, and may do with it what it likes
     if (!sticky) last_error = 0;
     return error;
 }

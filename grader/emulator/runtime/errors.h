@@ -14,7 +14,7 @@ inline void refuse_in_device_code(Address pc) {
 // Sets the last error and returns it, or the sticky one where there is one already.
 cudaError_t fail(cudaError_t error);
 
-// A launch that CUDA refuses: the error, and what the program should read if it never looks at it.
+// A launch that CUDA refuses: the error, and a sentence for a program that never checks it.
 [[gnu::format(printf, 4, 5)]] void refuse_launch(cudaError_t error, const char* kernel, Address pc,
                                                  const char* format, ...);
 
@@ -23,7 +23,7 @@ unsigned number_of(cudaStream_t stream);
 // Whether a stream, by its number, and the default one wait for each other's work.
 bool waits_for_default(unsigned stream);
 
-// The most dynamic shared memory that this kernel may be launched with.
+// The most dynamic shared memory that a launch of this kernel may have.
 size_t dynamic_shared_limit(const void* function);
 void forget_function_attributes();
 
@@ -31,11 +31,11 @@ void forget_streams_and_events();
 void forget_output();       // device_io.cpp: how much device code has printed, and the clock
 void forget_unsupported();  // entry.cpp
 
-// A clock that only work moves, for events and clock64: the same in every run.
+// A clock that only work advances, for events and clock64: the same in every run.
 uint64_t virtual_nanoseconds();
 void pass_virtual_time(uint64_t nanoseconds);
 
 }  // namespace warpgrade
 
-// Where the caller of the running extern "C" function is, for findings.
+// The caller of the running extern "C" function, for findings.
 #define WARPGRADE_CALLER reinterpret_cast<::warpgrade::Address>(__builtin_return_address(0))

@@ -9,8 +9,8 @@
 #error "the emulator's fibers are written for x86-64"
 #endif
 
-// The System V calling convention: rbx, rbp and r12-r15 survive a call, so they are all there is to
-// keep beside the stack pointer.
+// In the System V calling convention, rbx, rbp and r12-r15 survive a call, so only they and the
+// stack pointer have to be saved.
 asm(R"(
 .text
 .globl warpgrade_switch
@@ -39,7 +39,7 @@ namespace warpgrade {
 void* prepare_fiber(Address top, void (*main)()) {
     constexpr int saved_registers = 6;
     auto* word = reinterpret_cast<uint64_t*>(top & ~Address{15});
-    *--word = 0;  // where main's caller would be: unwinding stops; also aligns the stack for main
+    *--word = 0;  // main's return address: unwinding stops; also aligns the stack for main
     *--word = reinterpret_cast<uint64_t>(main);
     for (int i = 0; i < saved_registers; ++i) *--word = 0;
     return word;

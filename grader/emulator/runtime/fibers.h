@@ -1,15 +1,15 @@
-// A fiber is a stack and the place on it where its code goes on. Nothing here knows of CUDA.
+// A fiber is a stack and the point at which its code resumes. Independent of CUDA.
 #pragma once
 #include "core.h"
 
 namespace warpgrade {
 
-// Leaves the running fiber, storing where it goes on in *save, and goes on at `to`. Only registers
-// that a function must keep are stored, so a switch costs a few nanoseconds. The floating-point
-// control words are shared by all fibers: nothing in a kernel changes them.
+// Suspends the running fiber, saving its point in *save, and resumes `to`. Only callee-saved
+// registers are saved, so a switch costs a few nanoseconds. The floating-point control words are
+// shared by all fibers: kernels don't change them.
 extern "C" void warpgrade_switch(void** save, void* to);
 
-// Where to switch to for `main` to start on the stack that ends at `top`. `main` must not return.
+// The point at which `main` starts on the stack that ends at `top`. `main` must not return.
 void* prepare_fiber(Address top, void (*main)());
 
 // Memory for `count` stacks of `bytes` each, every one with an inaccessible guard at its low end.

@@ -61,7 +61,7 @@ bool found_before(FindingKind kind, Address pc) {
             return true;
         }
     }
-    return found_count == most_findings;  // no room: it is forgotten
+    return found_count == most_findings;  // no room: dropped
 }
 
 bool race_found_before(Address pc, Address other_pc) {

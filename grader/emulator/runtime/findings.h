@@ -1,5 +1,5 @@
-// What was found wrong in this call of the entry, each kind at each place once (internal to the
-// observation half; report_finding is in observe.h).
+// The findings of this call of the entry, each kind once per place (internal to the observation
+// half; report_finding is in observe.h).
 #pragma once
 #include <cstdint>
 
@@ -9,7 +9,7 @@ namespace warpgrade {
 
 constexpr std::size_t most_findings = 16;
 
-// A thread of the launch that runs, or host code.
+// A thread of the running launch, or host code.
 struct Who {
     bool on_device;
     Index3 block, thread;
@@ -28,12 +28,12 @@ const char* name_of(FindingKind kind);
 const Finding& finding(std::size_t index);  // index < finding_count()
 void forget_findings();
 
-// The entry was left by abandon_from_host: nothing of its state can be relied on.
+// The entry was left by abandon_from_host: its state is unreliable.
 bool entry_was_abandoned();
 
-// If this was found there before, counts it and returns true: then no text need be made.
+// Whether it was found there before; counts it then, and no text is needed.
 bool found_before(FindingKind kind, Address pc);
-// The same for a race, of which the accesses may come in either order.
+// The same for a race, whose accesses may come in either order.
 bool race_found_before(Address pc, Address other_pc);
 void add_finding(FindingKind kind, Address pc, const Who& who, Address other_pc, const Who* other,
                  const char* text);

@@ -1,8 +1,8 @@
 // The grid: its blocks one after another, and the barrier where blocks wait for each other.
 //
-// One block's threads have stacks, and one block has shared memory, at any time. A block that comes
-// to the grid's barrier is put aside with what it has there, and the next one runs. So any number of
-// blocks can wait, and a pointer to shared memory means the same in all of them.
+// Only one block at a time has stacks for its threads, and shared memory. A block that reaches the
+// grid's barrier is put aside with their contents, and the next one runs. So any number of blocks
+// can wait, and a pointer to shared memory means the same in all of them.
 #include "grid.h"
 
 #include "block_order.h"
@@ -21,7 +21,7 @@ struct WaitingBlock {
     SharedContent shared;
 };
 
-// Those that wait, in the order of their numbers. It outlives a launch that is abandoned.
+// The waiting blocks, in order of number. It outlives an abandoned launch.
 std::vector<WaitingBlock> waiting;
 size_t kept_bytes;
 
@@ -54,7 +54,7 @@ void bring_back(WaitingBlock& block) {
     bring_shared_back(block.shared);
 }
 
-// The blocks that wait do so for ever: others have ended.
+// The waiting blocks wait for ever, since others have ended.
 void report_absent(uint64_t blocks) {
     const WaitingBlock& first = waiting.front();
     const Thread& thread = one_that_waits(first.threads.threads);
@@ -83,7 +83,7 @@ bool run_first(const Launch& launch, void (*thunk)(void*), void* context, void (
     return true;
 }
 
-// Each block once, from the grid's barrier on. Those that come to it again wait again.
+// Each block once, from the grid's barrier on. Those that reach it again wait again.
 bool run_on(void (*enter)(Index3)) {
     size_t again = 0;
     for (WaitingBlock& block : waiting) {

@@ -8,7 +8,7 @@
 namespace warpgrade {
 namespace {
 
-// In front of each piece of memory that was handed out.
+// The header of each piece of memory.
 struct Header {
     std::uint16_t mark;
     std::uint16_t size_class;

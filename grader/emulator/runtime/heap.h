@@ -1,6 +1,6 @@
-// A heap in a region of its own, so that it is known which memory belongs to it (internal to the
-// observation half). Blocks of a few sizes, each size with its list of free blocks; the free lists
-// are checked before they are believed, for student code can overwrite those of its heap.
+// A heap in a region of its own, so that its memory is recognised (internal to the observation
+// half). Blocks have a few sizes, each with a free list. Free lists are validated before use, since
+// student code can overwrite those of its heap.
 #pragma once
 #include <cstddef>
 #include <cstdint>

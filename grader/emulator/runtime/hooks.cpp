@@ -1,6 +1,6 @@
-// What the compiler's instrumentation calls: ThreadSanitizer's hooks for loads and stores (we link
-// none of its library), the coverage hook at the start of every basic block, and the check of array
-// bounds of UndefinedBehaviorSanitizer.
+// The functions that the compiler's instrumentation calls: ThreadSanitizer's hooks for loads and
+// stores (without its library), the coverage hook at the start of every basic block, and
+// UndefinedBehaviorSanitizer's check of array bounds.
 #include "hooks.h"
 
 #include <algorithm>
@@ -23,7 +23,7 @@ bool counting;
 
 namespace {
 
-// An index out of range whose access has not been seen yet: that tells whether it is a store.
+// An index out of range whose access has not come yet, which shows whether it is a store.
 bool index_pending;
 struct {
     Address pc;
@@ -51,7 +51,7 @@ void observe_volatile(void* p, unsigned size, AccessKind kind, Address pc) {
     bool store = kind == AccessKind::volatile_store;
     if (!current_thread) return check_host_access(a, size, store, pc);
     observe_slowly(a, size, kind, true, pc);
-    if (!store) count_spin();  // a thread that polls must let the others go on
+    if (!store) count_spin();  // a polling thread must let the others run
 }
 
 // The hardware moves a large object in pieces of at most 16 bytes, each aligned to its size.
@@ -75,7 +75,7 @@ void conclude_index(bool store) {
     abandon_launch(error_illegal_address);
 }
 
-// What the compiler hands to __ubsan_handle_out_of_bounds.
+// The argument of __ubsan_handle_out_of_bounds.
 struct TypeDescriptor {
     std::uint16_t kind, info;  // of an integer: bit 0 signed, above it the binary logarithm of bits
     char name[1];              // 'float [32]', quotes included
@@ -92,8 +92,8 @@ long long index_value(const TypeDescriptor& type, std::uint64_t value) {
     return static_cast<long long>(value << unused) >> unused;
 }
 
-// The bytes from the array's start to the element, at most; `array` is like "float [32][33]", of
-// which the index is the first.
+// The bytes from the array's start to the element, at most; `array` is like "float [32][33]", and
+// the index is the first one.
 long long most_distance(long long index, const char* array) {
     constexpr long long largest_element = 64, too_far = 1ll << 40;
     unsigned long long magnitude = index < 0 ? 0ull - static_cast<unsigned long long>(index)
@@ -107,8 +107,8 @@ long long most_distance(long long index, const char* array) {
     return bytes < too_far ? bytes * largest_element : too_far;
 }
 
-// Whether the access may be let through until the next hook tells what it is. An array that hooks
-// do not see is a local one: then a store damages no more than stacks, and no thread goes on.
+// Whether the access may pass until the next hook identifies it. An array that hooks don't see is
+// local: a store can then only damage stacks, and no thread resumes.
 bool stays_on_stacks(long long index, const char* array) {
     Address own = current_thread->stack_low;
     Address room = index < 0 ? own - stacks_low : stacks_low + stacks_size - (own + stack_bytes);
@@ -137,7 +137,7 @@ void index_out_of_range(const BoundsCheck& check, std::uint64_t value, Address p
 
 void settle(NextEvent next, bool of_pointer) {
     if (race_pending && next != NextEvent::load) settle_race();
-    // What is loaded through a pointer on the way to `array[i] = pointer[j]` is not the array's.
+    // A load through a pointer on the way to `array[i] = pointer[j]` is not the array's.
     bool on_the_way = of_pointer && next == NextEvent::load;
     if (index_pending && !on_the_way) conclude_index(next == NextEvent::store);
     attention = race_pending || index_pending;
@@ -210,13 +210,13 @@ void __ubsan_handle_out_of_bounds_abort(const BoundsCheck* check, std::uint64_t 
     index_out_of_range(*check, index, CALLER);
 }
 
-// What __threadfence and its variants call.
+// Called by __threadfence and its variants.
 void warpgrade_fence() { observe_fence(); }
 
-// What an object that isn't watched calls instead of hooks (grader/emulator/assembly.py).
+// Called instead of hooks by an object that isn't observed (grader/emulator/assembly.py).
 void warpgrade_ignored() {}
 
-// What the student's object calls instead of the C library's functions.
+// Called by the student's object instead of the C library's functions.
 void* warpgrade_memcpy(void* to, const void* from, std::size_t bytes) {
     observe_range(const_cast<void*>(from), bytes, false, CALLER);
     observe_range(to, bytes, true, CALLER);

@@ -1,6 +1,6 @@
-// What host code of the submission may touch. Its loads and stores are instrumented, so a stray
-// store is found before it happens; what the C library does on its behalf meets the inaccessible
-// pages of device memory, and the handler below says so.
+// Checks memory accesses of the submission's host code. Its loads and stores are instrumented, so a
+// stray store is detected before it happens. The C library's accesses on its behalf hit the
+// inaccessible pages of device memory, and the handler below reports them.
 #include "host_guard.h"
 
 #include <errno.h>
@@ -23,7 +23,7 @@
 namespace warpgrade {
 namespace {
 
-constexpr std::size_t margin = 1 << 20;  // so near to an argument an access is said to miss it
+constexpr std::size_t margin = 1 << 20;  // an access this near to an argument is said to miss it
 
 struct HostArgument {
     char name[120];
@@ -55,7 +55,7 @@ const HostArgument* argument_near(Address a) {
     return nullptr;
 }
 
-// From the running function's own frame up: the student's frames lie there. Outside the entry
+// From the running function's own frame up: these are the student's frames. Outside the entry
 // (constructors of static objects) it is the process's stack.
 bool on_stack(Address a, std::size_t bytes) {
     Address low = reinterpret_cast<Address>(__builtin_frame_address(0));
@@ -116,7 +116,7 @@ Address stack_pointer(const ucontext_t& context) {
 }
 
 #if defined(__x86_64__)
-// Whether an instruction that writes memory is a plain move, and no `add` that reads there first.
+// Whether an instruction that writes memory is a plain move, unlike `add`, which reads first.
 bool is_move(const unsigned char* code) {
     constexpr unsigned char prefixes[] = {0x66, 0xf2, 0xf3};
     while (std::memchr(prefixes, *code, sizeof prefixes) || (*code & 0xf0) == 0x40) ++code;
@@ -127,10 +127,10 @@ bool is_move(const unsigned char* code) {
 }
 #endif
 
-// Whether an instruction of host code stores where it faulted, and reads nothing there.
+// Whether an instruction of host code stores where it faulted without reading there.
 bool is_store(const ucontext_t& context) {
 #if defined(__x86_64__)
-    constexpr greg_t wrote = 2;  // of the processor's error code
+    constexpr greg_t wrote = 2;  // in the processor's error code
     return (context.uc_mcontext.gregs[REG_ERR] & wrote) &&
            is_move(reinterpret_cast<const unsigned char*>(program_counter(context)));
 #else
@@ -138,8 +138,8 @@ bool is_store(const ucontext_t& context) {
 #endif
 }
 
-// Where the student's code called the library function that faulted: the first word on the stack
-// that lies in the executable. 0 if there is none near.
+// The student's call of the library function that faulted: the first word on the stack that points
+// into the executable, or 0.
 Address caller_of(const ucontext_t& context) {
     Address pc = program_counter(context);
     if (in_image(pc)) return work::place_of(pc);
@@ -172,7 +172,7 @@ void on_fault(int signal_number, siginfo_t* info, void* context) {
         if (work::open_managed(a, is_store(there), caller_of(there))) return;
         on_device_fault(a, there);
     }
-    signal(signal_number, SIG_DFL);  // it happens again, and ends the process
+    signal(signal_number, SIG_DFL);  // it recurs, and ends the process
 }
 
 void install_handler() {
@@ -183,7 +183,8 @@ void install_handler() {
     sigaltstack(&alternative, nullptr);
     struct sigaction action {};
     action.sa_sigaction = on_fault;
-    // Without SA_NODEFER the signal would stay blocked: the handler may leave by switching stacks.
+    // Without SA_NODEFER the signal would stay blocked, since the handler may leave by switching
+    // stacks.
     action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
     sigaction(SIGSEGV, &action, nullptr);
     sigaction(SIGBUS, &action, nullptr);

@@ -1,4 +1,4 @@
-// Where the executable lies in memory.
+// The executable's place in memory.
 #include <link.h>
 
 #include <algorithm>
@@ -7,7 +7,7 @@
 
 namespace warpgrade {
 
-// The loader names the executable first; the libraries after it are none of our business.
+// The loader lists the executable first; the libraries after it don't matter.
 static int read_executable(dl_phdr_info* info, size_t, void* result) {
     Image& image = *static_cast<Image*>(result);
     image.base = info->dlpi_addr;

@@ -1,5 +1,5 @@
-// What is known of kernels that nvcc has compiled, from their cubin (internal to the execution
-// half). Of those that the emulator's compiler made nothing is.
+// Facts about kernels that nvcc has compiled, from their cubin (internal to the execution half).
+// There are none for kernels from the emulator's compiler.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -15,7 +15,7 @@ struct KernelFacts {
     std::size_t static_shared, local_bytes;
 };
 
-// By the address that host code names the kernel by; null: nothing is known.
+// By the address that host code names the kernel by; null: unknown.
 const KernelFacts* facts_of(const void* function);
 
 inline std::size_t warps_by_registers(const KernelFacts& facts) {

@@ -1,4 +1,4 @@
-// Kernel launches as host code asks for them: what CUDA refuses is refused with CUDA's error.
+// Kernel launches by host code, with CUDA's checks and errors.
 #include <algorithm>
 #include <vector>
 
@@ -27,7 +27,7 @@ struct FunctionLimit {
 };
 std::vector<FunctionLimit> function_limits;
 
-// The largest limit of any kernel, for one whose address the launch doesn't know.
+// The largest limit of any kernel, for a launch without the kernel's address.
 size_t largest_limit() {
     size_t most = device::shared_per_block;
     for (const FunctionLimit& limit : function_limits) {
@@ -36,8 +36,8 @@ size_t largest_limit() {
     return most;
 }
 
-// What a kernel may have of static and dynamic shared memory together: 48 KiB, or what was asked for.
-// Of one whose address the launch doesn't know: the most that any kernel may.
+// A kernel's limit for static and dynamic shared memory together: 48 KiB, or the requested one. For
+// a launch without the kernel's address, the most that any kernel may have.
 size_t whole_limit(const void* function, size_t fixed) {
     size_t most = device::shared_per_block;
     for (const FunctionLimit& limit : function_limits) {
@@ -89,7 +89,7 @@ bool refuse_shared(const void* function, const char* kernel, size_t dynamic_shar
 
 size_t round_up(size_t n, size_t unit) { return (n + unit - 1) / unit * unit; }
 
-// How many blocks of a kernel a multiprocessor holds, as far as it is known what a kernel uses.
+// The number of a kernel's blocks that fit on a multiprocessor, as far as its resources are known.
 size_t blocks_at_once(const void* function, size_t threads, size_t dynamic_shared) {
     size_t shared = dynamic_shared + fixed_shared(function) + device::shared_reserved_per_block;
     size_t warps = (threads + warp_lanes - 1) / warp_lanes;

@@ -1,7 +1,7 @@
-// Device memory: the arena, what is allocated and mapped in it, and what its shadow says.
+// Device memory: the arena, its allocations and mappings, and their shadow.
 //
-// Host code that no hook sees (the C library's) must not reach it either, so outside launches and
-// copies the pages are inaccessible, and host_guard.cpp turns the fault into a finding.
+// The C library's host code, which no hook sees, must not reach it either. So outside launches and
+// copies the pages are inaccessible, and host_guard.cpp turns a fault into a finding.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -56,7 +56,7 @@ void set_shadow(std::uint32_t offset, std::size_t bytes, std::uint8_t bits) {
     std::memset(shadow + offset, bits, bytes);
 }
 
-// The place of a freed allocation that is large enough: used only when nothing else is left.
+// The place of a freed allocation that is large enough; used only when nothing else is left.
 Place* freed_place(std::size_t bytes) {
     for (Place& each : allocations) {
         if (each.freed && each.bytes >= bytes) return &each;
@@ -64,7 +64,7 @@ Place* freed_place(std::size_t bytes) {
     return nullptr;
 }
 
-// A copy may not touch a byte of this state; `kind` says why.
+// A copy may not touch a byte in this state; `kind` says why.
 bool forbids_copy(std::uint8_t state, bool write, FindingKind& kind) {
     if (state & shadow_bit::freed) {
         kind = write ? FindingKind::use_after_free_write : FindingKind::use_after_free_read;
@@ -296,7 +296,7 @@ void register_argument(int index, const char* name, void* p, std::size_t bytes, 
 // ---- The entry's beginning and end --------------------------------------------------------------
 
 void forget_device_memory() {
-    opened = opened ? 1 : 0;  // an entry that was abandoned may have left it open
+    opened = opened ? 1 : 0;  // an abandoned entry may have left it open
     device_close();
     forget_arguments();
     forget_allocations();

@@ -34,7 +34,7 @@ const char* kind_name(cudaMemcpyKind kind) {
     }
 }
 
-// False, with a finding, where the kind contradicts where the pointers lead.
+// False, with a finding, where the kind contradicts the pointers.
 bool right_direction(const Copy& copy, bool to_device, bool from_device) {
     if (copy.kind == cudaMemcpyDefault) return true;
     bool says_to = copy.kind == cudaMemcpyHostToDevice || copy.kind == cudaMemcpyDeviceToDevice;
@@ -47,8 +47,8 @@ bool right_direction(const Copy& copy, bool to_device, bool from_device) {
     return false;
 }
 
-// Host memory: a range must not leave what it starts in (an argument, the heap, the stack), and
-// what is written must be the program's. Memory that nothing is known of (constants) may be read.
+// Host memory: a range must not leave the object it starts in (an argument, the heap, the stack),
+// and must belong to the program if it is written. Unknown memory (constants) may be read.
 bool host_ok(const char* p, size_t bytes, bool write, const Copy& copy) {
     const char* known = describe_host(reinterpret_cast<Address>(p));
     std::string place = known ? known : "host memory that isn't the program's";
@@ -235,7 +235,7 @@ cudaError_t cudaFreeHost(void* p) {
     return fail(static_cast<cudaError_t>(host_free(p, WARPGRADE_CALLER)));
 }
 
-// Memory of the program's own is as good for copies as it is.
+// Pageable memory works for copies as well.
 cudaError_t warpgrade_host_register(void* p, size_t bytes) {
     if (sticky_error()) return fail(cudaSuccess);
     return fail(p && bytes && is_student_memory(p, bytes) ? cudaSuccess : cudaErrorInvalidValue);

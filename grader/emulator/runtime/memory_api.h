@@ -1,4 +1,4 @@
-// The calls that allocate memory, for those who know their caller (internal to the execution half).
+// The calls that allocate memory, with an explicit caller (internal to the execution half).
 #pragma once
 #include <cstddef>
 

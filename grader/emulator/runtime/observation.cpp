@@ -1,4 +1,4 @@
-// Where execution and the host tell what happens, and who of the observation half must know.
+// Dispatches events of execution and the host within the observation half.
 #include "observe.h"
 
 #include "block_order.h"
@@ -74,7 +74,7 @@ void end_entry(std::size_t first_allocation) {
         report_finding(FindingKind::launch_error, error->pc, nullptr, 0, nullptr, "%s: %s",
                        error->kernel, error->reason);
     }
-    bool cut_short = sticky_error() != 0 || finding_count() != 0;  // then leaks are no wonder
+    bool cut_short = sticky_error() != 0 || finding_count() != 0;  // leaks are to be expected then
     if (!cut_short) report_leaks(first_allocation);
 }
 

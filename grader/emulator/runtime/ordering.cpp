@@ -1,10 +1,10 @@
-// Time as the race detector counts it: barriers, warp synchronisation, and fences with atomics.
+// Time for the race detector: barriers, warp synchronisation, and fences with atomics.
 //
-// Fences and atomics: a thread that has executed a fence releases, with its next atomic, what it
-// did before the fence and what its block did before the last barrier. A thread whose atomic comes
-// later on the same address acquires that. Releases are numbered over the launch, and who acquires
-// one is taken to know all releases with lower numbers: more than strictly follows, but it is
-// transitive at no cost, and it never orders threads that use no fence.
+// Fences and atomics: the first atomic of a thread after a fence releases what the thread did
+// before the fence and what its block did before the last barrier. A thread with a later atomic on
+// the same address acquires that. Releases are numbered over the launch, and acquiring one includes
+// all releases with lower numbers. That is more than strictly follows, but it is transitive at no
+// cost, and it never orders threads without fences.
 #include "ordering.h"
 
 #include <algorithm>
@@ -24,10 +24,10 @@ constexpr std::uint32_t most_epochs = (1u << stamp::epoch_bits) - 1;
 
 std::uint32_t blocks_run, first_of_launch;  // or the first behind the grid's barrier
 
-// Up to which warp clock (exclusive) a lane knows of what the others of its warp did.
+// The warp clock (exclusive) up to which a lane knows the work of the others of its warp.
 struct WarpOrder {
     std::uint16_t all;  // by a __syncwarp of the whole warp
-    bool partial;       // by others too: `seen` counts
+    bool partial;       // also by masks of some lanes: `seen` counts
     std::uint16_t seen[warp_lanes][warp_lanes];
 };
 WarpOrder warp_orders[32];
@@ -44,7 +44,7 @@ std::uint32_t release_count;
 std::unordered_map<std::uint64_t, Releases> thread_releases;  // key: block run and thread
 std::unordered_map<std::uint64_t, Releases> block_releases;   // key: block run
 std::unordered_map<Address, std::uint32_t> last_release;      // of an atomic's address
-std::unordered_map<Address, std::uint64_t> last_atomic;       // who made it: thread_key
+std::unordered_map<Address, std::uint64_t> last_atomic;       // its thread: thread_key
 std::uint32_t acquired[1024];    // by the threads of the running block
 std::uint64_t last_fence[1024];  // stamps; 0: none
 
@@ -68,7 +68,7 @@ bool released_before(std::uint64_t stamp, const Thread& thread) {
            released(block_releases, stamp >> stamp::block_shift, stamp, known);
 }
 
-// Of the lanes of this thread's own warp, those that nothing puts before it.
+// Of the lanes of this thread's own warp, those that aren't ordered before it.
 std::uint32_t unordered_lanes(std::uint64_t stamp, std::uint32_t lanes, const Thread& thread) {
     std::uint32_t clock = stamp >> stamp::clock_shift & stamp::most_clocks;
     const WarpOrder& order = warp_orders[thread.warp];
@@ -135,8 +135,8 @@ void join_lanes(WarpOrder& order, unsigned mask, std::uint16_t clock) {
     }
 }
 
-// The threads [first, last) that `mask` names (bit i: thread first + i) know what any of them
-// knows.
+// Joins the knowledge of those threads in [first, last) that `mask` names (bit i: thread first +
+// i).
 void share_acquired(std::size_t first, std::size_t last, std::uint64_t mask, bool all) {
     std::uint32_t most = 0;
     for (std::size_t i = first; i < last; ++i) {
@@ -153,7 +153,7 @@ bool happens_before(std::uint64_t stamp, std::uint32_t lanes, const RaceAccess& 
     if (access.global ? settled_before<true>(stamp) : settled_before<false>(stamp)) return true;
     const Thread& thread = *access.thread;
     if (stamp >= race_now.block_floor) {
-        if (current_block.barrier_epoch > most_epochs) return true;  // lost count: accuse nobody
+        if (current_block.barrier_epoch > most_epochs) return true;  // out of epochs: accuse nobody
         bool own_warp = ((stamp ^ access.stamp) & stamp::thread_mask & ~stamp::lane_mask) == 0;
         if (own_warp) lanes = unordered_lanes(stamp, lanes, thread);
     }
@@ -195,7 +195,7 @@ void races_launch_begin() {
 void races_grid_barrier() { races_launch_begin(); }
 
 void races_block_begin() {
-    if (blocks_run == stamp::most_blocks - 1) {  // a launch of millions of blocks: start afresh
+    if (blocks_run == stamp::most_blocks - 1) {  // a launch of millions of blocks: start again
         clear_cells();
         blocks_run = first_of_launch - 1;
     }

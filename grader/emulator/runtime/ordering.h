@@ -1,4 +1,4 @@
-// What puts accesses of different threads in order (internal to the observation half).
+// The order between accesses of different threads (internal to the observation half).
 #pragma once
 #include <cstdint>
 
@@ -7,19 +7,19 @@
 
 namespace warpgrade {
 
-// Did the accesses with this stamp (its lane bits zero) by all of these lanes happen before?
+// Whether the accesses with this stamp (its lane bits zero) by all of these lanes happened before.
 bool happens_before(std::uint64_t stamp, std::uint32_t lanes, const RaceAccess& access);
 
-// Did this thread itself make the last atomic at this address? Atomics at one address follow one
-// another, so what it does there now comes after them all. (The block that draws the last ticket
+// Whether this thread itself made the last atomic at this address. Atomics at one address are
+// ordered, so its access there now comes after them all. (The block that draws the last ticket
 // resets the counter of tickets.) Known only where the launch uses fences.
 bool made_last_atomic(const RaceAccess& access);
 
-// The thread that a stamp of the running launch names.
+// The thread of a stamp of the running launch.
 Who who_of(std::uint64_t stamp);
 
-// Of the cells (race_cells.cpp). Forgets all accesses, for when the stamps' numbers are used up;
-// gives memory back where much was used; gives each byte of a cell a cell of its own.
+// Operations on the cells (race_cells.cpp): forget all accesses, when the stamps' numbers are used
+// up; free memory where much was used; split a cell into one per byte.
 void clear_cells();
 void give_back_cells();
 void split_cell(RaceCell& cell);

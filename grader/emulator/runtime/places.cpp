@@ -1,4 +1,4 @@
-// What lies where in global memory, and the words for it.
+// The places in global memory, and their descriptions.
 #include <algorithm>
 #include <cstdio>
 
@@ -8,7 +8,7 @@ namespace warpgrade {
 
 std::vector<Place> allocations, arguments;
 
-// Filled before this file's own constructors have run, perhaps.
+// It may be filled before this file's own constructors have run.
 std::vector<Place>& device_variable_places() {
     static auto& all = *new std::vector<Place>;
     return all;

@@ -16,7 +16,7 @@ RaceCell (*split_cells)[4];
 namespace {
 
 constexpr std::size_t pages_at_once = 64;
-constexpr std::size_t kept_cell_bytes = std::size_t{256} << 20;  // more is given back
+constexpr std::size_t kept_cell_bytes = std::size_t{256} << 20;  // more is freed
 
 struct Chunk {
     RaceCell* cells;

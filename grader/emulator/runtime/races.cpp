@@ -1,4 +1,4 @@
-// Which accesses conflict. How they are put in order is in ordering.cpp.
+// Conflicts of accesses; ordering.cpp orders them.
 #include "races.h"
 
 #include <algorithm>
@@ -25,7 +25,7 @@ struct PendingStore {
     unsigned char old_bytes[16];
 } pending;
 
-// ---- Telling ------------------------------------------------------------------------------------
+// ---- Reporting ----------------------------------------------------------------------------------
 
 void tell(const char* what, const RaceAccess& access, std::uint64_t other, std::uint32_t other_pc) {
     if (race_found_before(access.pc, image().base + other_pc)) return;
@@ -37,7 +37,7 @@ void tell(const char* what, const RaceAccess& access, std::uint64_t other, std::
     add_finding(FindingKind::race, access.pc, who, image().base + other_pc, &second, text);
 }
 
-// As `tell`, unless the lanes of `reader` that read go on with an atomic of their own there.
+// As `tell`, unless the reading lanes of `reader` follow with an atomic of their own there.
 void tell_unless_confirmed(const char* what, const RaceAccess& access, std::uint64_t other,
                            std::uint32_t other_pc, std::uint64_t reader, std::uint32_t lanes) {
     Address other_place = image().base + other_pc;
@@ -56,7 +56,7 @@ std::uint64_t a_member(const AccessGroup& group, const RaceAccess& access) {
     return group.stamp | static_cast<std::uint64_t>(__builtin_ctz(lanes));
 }
 
-// Two stores race unless they store the same value: that shows when this one is done.
+// Two stores race unless they store the same value, which is known when this one is done.
 void wait_for_value(const RaceAccess& access, std::uint64_t other, std::uint32_t other_pc) {
     if (race_pending || access.size > sizeof pending.old_bytes) return;
     race_pending = attention = true;
@@ -70,7 +70,7 @@ void wait_for_value(const RaceAccess& access, std::uint64_t other, std::uint32_t
     std::memcpy(pending.old_bytes, reinterpret_cast<void*>(access.address), access.size);
 }
 
-// ---- Remembering --------------------------------------------------------------------------------
+// ---- Recording ----------------------------------------------------------------------------------
 
 bool before(const AccessGroup& group, const RaceAccess& access) {
     return !group.stamp || happens_before(group.stamp, group.lanes, access);
@@ -82,7 +82,7 @@ bool follows(const AccessGroup& group, const RaceAccess& access) {
     return before(group, access) || (!plain && made_last_atomic(access));
 }
 
-// Forgetting an access is safe where the new one conflicts with all that it conflicts with.
+// An access may be forgotten if the new one conflicts with everything that it conflicts with.
 bool replaces(GroupKind kind, const AccessGroup& old, const RaceAccess& access) {
     if (old.stamp < race_now.launch_floor) return true;
     bool conflicts_alike = old.kind == static_cast<std::uint32_t>(kind) ||
@@ -113,7 +113,7 @@ void remember(RaceCell& cell, const RaceAccess& access, GroupKind kind) {
     } else if (replaces(kind, second, access)) {
         fill(second, access, kind);
     } else if (of_one_warp(first.stamp, second.stamp) && !of_one_warp(first.stamp, access.stamp)) {
-        fill(second, access, kind);  // two different warps tell more than one
+        fill(second, access, kind);  // two different warps say more than one
     }
 }
 

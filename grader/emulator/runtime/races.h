@@ -1,22 +1,21 @@
-// Data races: two accesses of one byte by different threads, at least one of them a store, that
-// nothing puts in order (internal to the observation half).
+// Data races: two unordered accesses of one byte by different threads, at least one of them a store
+// (internal to the observation half).
 //
-// What puts accesses in order: the program order of one thread; __syncthreads for a block;
-// __syncwarp for the lanes of its mask; the barrier of a grid; the end of a kernel; and a fence with an atomic after it
-// that another thread's atomic on the same address follows. Of all but the last, nothing depends on
-// the order in which the emulator happens to run the threads.
+// Accesses are ordered by the program order of one thread; by __syncthreads for a block; by
+// __syncwarp for the lanes of its mask; by the barrier of a grid; by the end of a kernel; and by a
+// fence followed by an atomic, followed by another thread's atomic on the same address. All but the
+// last are independent of the order in which the emulator happens to run the threads.
 //
-// A stamp says when an access was made, 64 bits, of which the high ones grow with time:
+// A stamp is the time of an access, in 64 bits, of which the high ones grow with time:
 //     22 block run (counted over the process) | 16 barrier epoch | 16 warp clock | 10 thread
 // so that "before this launch", "before this block" and "before the last barrier" are comparisons.
-// Behind the grid's barrier all begins anew, as in another launch: each block is another block run.
-// The warp clock grows at each __syncwarp and fence of the warp and starts again at each barrier.
+// Behind the grid's barrier each block is another block run, as in another launch. The warp clock
+// grows at each __syncwarp and fence of the warp and starts again at each barrier.
 //
 // A cell keeps, for four bytes, the last store and up to two groups of accesses since: a group is
 // the lanes of one warp that made the same kind of access at the same warp clock. Two suffice to
 // find a conflict with a third warp. Four bytes that are accessed in parts are split into cells of
-// a byte each. (The idea of keeping the last accesses only is FastTrack's, Flanagan and Freund
-// 2009.)
+// a byte each. (Keeping only the last accesses follows FastTrack, Flanagan and Freund 2009.)
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -50,7 +49,7 @@ struct RaceCell {
     AccessGroup groups[2];
 };
 
-// What the running block and launch have come to, as stamps.
+// The current state of the running block and launch, as stamps.
 struct RaceNow {
     std::uint64_t launch_floor;  // below: an earlier launch, or before the grid's barrier
     std::uint64_t block_floor;   // below: an earlier block
@@ -64,7 +63,7 @@ inline std::uint64_t stamp_of(const Thread& thread) {
            (std::uint64_t{warp_clocks[thread.warp]} << stamp::clock_shift) | thread.linear;
 }
 
-// One access as the detector's slow paths see it.
+// One access, for the detector's slow paths.
 struct RaceAccess {
     const Thread* thread;
     std::uint64_t stamp;
@@ -74,7 +73,7 @@ struct RaceAccess {
     std::uint32_t relative_pc() const { return static_cast<std::uint32_t>(pc - image().base); }
 };
 
-// Cells of global memory, made a page at a time when it is first accessed; and of shared memory.
+// Cells of global memory, made a page at a time on first access; and of shared memory.
 extern RaceCell** global_cell_pages;
 extern RaceCell* shared_cells;
 RaceCell* make_cell_page(std::uint32_t page);
@@ -90,12 +89,12 @@ inline RaceCell* global_cell(std::uint32_t offset) {
     return cells + offset / 4 % cells_per_page;
 }
 
-// What the fast paths below leave: a cell that is split, or accesses that no barrier orders.
+// For cases that the fast paths below leave: a split cell, or accesses that no barrier orders.
 void slow_read(RaceCell& cell, const RaceAccess& access, GroupKind kind);
 void slow_store(RaceCell& cell, const RaceAccess& access);
 void atomic_store(RaceCell& cell, const RaceAccess& access);
 
-// Is the stamp before what this thread does now, as far as barriers and launches say?
+// Whether barriers and launches order the stamp before this thread's next access.
 template <bool is_global>
 inline bool settled_before(std::uint64_t stamp) {
     if (!is_global) return stamp < race_now.epoch_floor;
@@ -109,7 +108,7 @@ inline bool own_or_before(std::uint64_t stamp, std::uint64_t mine) {
     return stamp >= race_now.block_floor && !((stamp ^ mine) & stamp::thread_mask);
 }
 
-// A whole cell is read; false: slow_read must see to it.
+// A whole cell is read; false: slow_read is needed.
 template <bool is_global>
 inline bool read_quickly(RaceCell& cell, std::uint64_t mine, std::uint32_t pc) {
     if (cell.split || !own_or_before<is_global>(cell.store, mine)) return false;
@@ -128,13 +127,13 @@ inline bool read_quickly(RaceCell& cell, std::uint64_t mine, std::uint32_t pc) {
         first.pc = pc;
         return true;
     }
-    // Reads of two warps are known: a store that races with this one races with one of them.
+    // Two warps' reads are recorded: a store that races with this one races with one of them.
     constexpr std::uint64_t clock = std::uint64_t{stamp::most_clocks} << stamp::clock_shift;
     return !first_settled && !second_settled && second.kind == 0 &&
            ((first.stamp ^ second.stamp) & ~clock) != 0;
 }
 
-// A whole cell is stored to; false: slow_store must see to it.
+// A whole cell is stored to; false: slow_store is needed.
 template <bool is_global>
 inline bool store_quickly(RaceCell& cell, std::uint64_t mine, std::uint32_t pc) {
     if (cell.split || !own_or_before<is_global>(cell.store, mine)) return false;
@@ -171,14 +170,14 @@ inline bool store_part_quickly(RaceCell& cell, unsigned first, unsigned count, s
     return true;
 }
 
-// Has the block that runs stored to all these bytes of the (shared) cell? To any of them?
+// Whether the running block has stored to all, or any, of these bytes of the (shared) cell.
 bool stored_in_block(const RaceCell& cell, unsigned first, unsigned count);
 bool any_stored_in_block(const RaceCell& cell, unsigned first, unsigned count);
 // From now on it counts as if it had (a read of it has been reported).
 void take_as_stored(RaceCell& cell, unsigned first, unsigned count);
 
-// A store whose value is not known yet collides with another store: if it turns out to store the
-// same value, no harm is done. Settled at the next hook.
+// A store of unknown value collides with another store; storing the same value is harmless. Settled
+// at the next hook.
 void settle_race();
 extern bool race_pending;
 

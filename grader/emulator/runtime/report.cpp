@@ -1,5 +1,5 @@
-// The report as JSON. The trusted side reads it with grader/emulator/report.py, which names and
-// bounds every field. What finds no room is left out, and "cut" says so.
+// The report as JSON. The trusted side reads it with grader/emulator/report.py, which bounds every
+// field. Parts that don't fit are left out, with "cut" set.
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
@@ -12,7 +12,7 @@
 namespace warpgrade {
 namespace {
 
-// Text that never grows beyond its buffer. What does not fit whole is taken back.
+// Text that never grows beyond its buffer. A part that doesn't fit whole is removed.
 class Text {
 public:
     Text(char* out, std::size_t capacity) : out_(out), capacity_(capacity) {}
@@ -111,7 +111,7 @@ void add_launch_head(Text& text, const LaunchCounters& launch) {
              Number{launch.count}, efficiency);
 }
 
-// Each element of `list` with a comma between; false where not all of them fit.
+// The elements of `list`, separated by commas; false where not all of them fit.
 template <class List, class Add>
 bool add_list(Text& text, const List& list, Add add) {
     bool first = true;
@@ -159,7 +159,7 @@ void add_buffers(Text& text) {
 }  // namespace
 
 std::size_t write_report(char* out, std::size_t capacity, bool with_counters) {
-    constexpr std::size_t tail_room = 64;  // for what closes the report
+    constexpr std::size_t tail_room = 64;  // for the report's end
     if (capacity < 2 * tail_room) return 0;
     Text text(out, capacity - tail_room);
     bool lost = sticky_error() != 0 || entry_was_abandoned();

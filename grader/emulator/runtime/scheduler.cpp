@@ -1,9 +1,9 @@
-// The scheduler: which thread of the block runs next.
+// The scheduler: chooses the next thread of the block.
 //
 // A warp runs until each of its threads waits or has finished, then the next warp does. The order
-// is fixed, so every run is the same. A thread that reaches a wait switches straight to the next
-// ready thread of its warp; a thread that finishes goes on as the next one, on the same stack, so
-// that kernels that never wait need one stack and hardly a switch.
+// is fixed, so every run is the same. A thread that has to wait switches directly to the next ready
+// thread of its warp. A thread that finishes continues as the next one on the same stack, so
+// kernels that never wait need one stack and hardly a switch.
 #include "scheduler.h"
 
 #include <cstring>
@@ -14,7 +14,7 @@
 #include "fibers.h"
 #include "observe.h"
 
-// The runtime's own view of CUDA's built-in variables: here they may be written.
+// The runtime's own view of CUDA's built-in variables, which is writable.
 __thread warpgrade::Index3 warpgrade_thread_index asm("threadIdx");
 
 namespace warpgrade {
@@ -28,19 +28,19 @@ size_t stacks_size;
 
 namespace {
 
-// A thread that spins gives its turn away after so many atomics or volatile reads.
+// A spinning thread yields after so many atomics or volatile reads.
 constexpr uint32_t spins_per_turn = 64;
-// In another order of blocks one that spins through so many rounds waits for another block.
+// In another order of blocks, a block that spins for so many rounds waits for another block.
 constexpr uint32_t most_spinning_rounds = 1000;
-// Stacks start at different cache sets: their tops would all fall into the same one otherwise.
+// Stacks start at different cache sets, or their tops would share one set.
 constexpr size_t stack_colours = 32, colour_bytes = 128;
 
 void (*thunk_of_launch)(void*);
 void* context_of_launch;
 void* scheduler_fiber;
 bool abandoned;
-std::vector<Address> free_stacks;  // the last one given back is the first taken: it is in the cache
-// Buffers of traces that were merged: a long trace's memory serves warp after warp.
+std::vector<Address> free_stacks;  // last in, first out: the last one is in the cache
+// Buffers of merged traces, reused by later warps.
 std::vector<std::vector<TraceEntry>> free_traces;
 
 void fiber_main();
@@ -78,7 +78,7 @@ void start_on_new_stack(Thread& thread) {
     thread.stack_pointer = prepare_fiber(stack_top(thread.stack_low), fiber_main);
 }
 
-// The next thread of the warp, from threads[from] on, that can run; null if there is none.
+// The next ready thread of the warp, from threads[from] on; null if there is none.
 Thread* next_ready(uint32_t from, uint32_t end) {
     for (uint32_t i = from; i < end; ++i) {
         Thread& thread = threads[i];
@@ -91,7 +91,7 @@ Thread* next_after(const Thread& thread) {
     return next_ready(thread.linear + 1, warp_range(thread.warp).last);
 }
 
-// Leaves the running fiber for `next`, or for the scheduler where there is no next thread.
+// Suspends the running fiber for `next`, or for the scheduler if there is no next thread.
 void leave_for(Thread* next, void** save) {
     if (!next) {
         current_thread = nullptr;
@@ -123,7 +123,7 @@ void fiber_main() {
             continue;
         }
         free_stacks.push_back(done.stack_low);
-        leave_for(next, &done.stack_pointer);  // does not come back
+        leave_for(next, &done.stack_pointer);  // does not return
     }
 }
 
@@ -199,7 +199,7 @@ void merge_traces(uint32_t warp) {
 }
 
 // One round: every warp runs as far as it can. A warp's traces are merged while they are in the
-// cache, as soon as all its threads have come to the barrier or to the end.
+// cache, as soon as all its threads have reached the barrier or the end.
 bool run_warps() {
     uint32_t warps = static_cast<uint32_t>((threads.size() + warp_lanes - 1) / warp_lanes);
     for (uint32_t warp = 0; warp < warps; ++warp) {
@@ -212,7 +212,7 @@ bool run_warps() {
 
 // Runs the block's threads to their end, or to the grid's barrier.
 BlockEnd run_threads() {
-    uint32_t spinning = 0;  // rounds, since something else happened
+    uint32_t spinning = 0;  // consecutive rounds without other progress
     while (run_warps()) {
         Standing standing = look_around();
         if (standing.spinning) {
@@ -228,7 +228,7 @@ BlockEnd run_threads() {
         if (!standing.at_barrier) return BlockEnd::finished;
         check_barrier(standing);
         if (standing.at_grid_barrier == standing.at_barrier) return BlockEnd::at_grid_barrier;
-        if (standing.at_grid_barrier) {  // some wait for threads that wait for the other blocks
+        if (standing.at_grid_barrier) {  // others wait for threads at the grid's barrier
             set_error(error_launch_failure, true);
             return BlockEnd::abandoned;
         }
@@ -246,7 +246,7 @@ void number_threads(Index3 block) {
     }
 }
 
-// Bytes of the stack of a thread that waits.
+// Bytes of a waiting thread's stack.
 size_t used_stack(const Thread& thread) {
     if (thread.state == ThreadState::finished) return 0;
     return stack_top(thread.stack_low) - reinterpret_cast<Address>(thread.stack_pointer);
@@ -297,7 +297,7 @@ WaitingThreads put_threads_aside() {
     for (Thread& thread : threads) {
         auto* low = static_cast<const char*>(thread.stack_pointer);
         waiting.stacks.insert(waiting.stacks.end(), low, low + used_stack(thread));
-        give_trace_back(thread);  // it is empty: all traces of the block have been merged
+        give_trace_back(thread);  // empty: all traces of the block have been merged
     }
     const size_t count = threads.size();
     waiting.threads.swap(threads);

@@ -4,50 +4,50 @@
 
 namespace warpgrade {
 
-// Makes the table of threads, and stacks for them, for blocks of this shape.
+// Makes the table of threads, and their stacks, for blocks of this shape.
 void prepare_threads(Index3 block);
 
 enum class BlockEnd { finished, abandoned, at_grid_barrier };
 
 // Runs current_block; every thread calls thunk(context). `abandoned`: the launch was.
 BlockEnd run_block(void (*thunk)(void*), void* context);
-// Lets a block that has come to the grid's barrier go on.
+// Resumes a block at the grid's barrier.
 BlockEnd resume_block();
 
-// The threads of a block that waits at the grid's barrier. All blocks use the same stacks, so what
-// is on them is kept here, and goes back to the same addresses.
+// The threads of a block that waits at the grid's barrier. All blocks use the same stacks, so their
+// contents are saved here, and restored to the same addresses.
 struct WaitingThreads {
     std::vector<Thread> threads;
-    std::vector<char> stacks;  // what is in use of each thread's, one after the other
+    std::vector<char> stacks;  // the used part of each thread's, one after the other
 
     size_t bytes() const { return threads.size() * sizeof(Thread) + stacks.size(); }
 };
 WaitingThreads put_threads_aside();
 void bring_threads_back(WaitingThreads& waiting);
 
-// The running thread leaves the processor in this state; returns when it is ready again.
+// Suspends the running thread in this state; returns when it is ready again.
 void wait_as(ThreadState state, Address pc);
 
-// Carries out the operations of a warp that all their lanes have come to (warps.cpp). True where
-// some thread became ready.
+// Runs the operations of a warp that all their lanes have reached (warps.cpp). True where some
+// thread became ready.
 bool resolve_warp_operations(uint32_t warp);
 
-// `stuck` waits in a warp operation that can never be carried out: says why (warps.cpp).
+// `stuck` waits in a warp operation that can never run: reports why (warps.cpp).
 void report_stuck_warp_operation(const Thread& stuck);
 
 enum BarrierKind : int { barrier_plain, barrier_count, barrier_and, barrier_or, barrier_grid };
 
-// What a round over the warps left behind.
+// The state after a round over the warps.
 struct Standing {
     uint32_t at_barrier, at_grid_barrier, finished;  // those at the grid's are at a barrier, too
-    Thread* spinning;  // ready, but gave its turn away
+    Thread* spinning;  // ready, but has yielded
     Thread* stuck;     // in a warp operation
-    Thread *first, *other;  // at a barrier; `other` at another one than `first`
+    Thread *first, *other;  // at a barrier; `other` at a different one
     Thread* gone;           // finished
 };
 
-// All that can still move wait at a barrier, or at several: says what is wrong with that, then lets
-// them go on with the results (barriers.cpp). No block passes where some threads wait for the grid.
+// All live threads wait at one or several barriers: reports errors, then resumes them with the
+// results (barriers.cpp). No block passes where some threads wait for the grid.
 void check_barrier(const Standing& standing);
 void pass_barrier(const Standing& standing);
 

@@ -1,4 +1,4 @@
-// Shared memory of blocks that take turns: all of them have it at the same addresses.
+// Shared memory of blocks that take turns: all of them use the same addresses.
 #include <cstring>
 
 #include "ordering.h"
@@ -9,7 +9,7 @@
 namespace warpgrade {
 namespace {
 
-// Calls step(low, bytes) for all that a block of the running launch may have in shared memory.
+// Calls step(low, bytes) for all of a block's shared memory in the running launch.
 template <class Step>
 void each_range(Step step) {
     for (const Variable& each : shared_variables()) step(each.low, each.bytes);
@@ -18,7 +18,7 @@ void each_range(Step step) {
     if (current_launch->dynamic_shared) step(dynamic, current_launch->dynamic_shared);
 }
 
-// The cells that hold some of the bytes. Two ranges may have one in common.
+// The cells that contain some of the bytes. Two ranges may share one.
 template <class Step>
 void each_cell(Address low, std::size_t bytes, Step step) {
     std::size_t first = (low - shared_low) / 4, last = (low + bytes - 1 - shared_low) / 4;

@@ -4,12 +4,12 @@
 // library (its operator new calls malloc) use the student's heap, whose bounds host_guard.cpp
 // knows.
 //
-// The runtime and the host use a private heap, which no pointer of the student's leads to: operator
-// new below. The toolchain joins our objects into one and makes C++ symbols local to it
+// The runtime and the host use a private heap, to which the student has no pointers: operator new
+// below. The toolchain joins our objects into one and makes C++ symbols local to it
 // (objcopy --keep-global-symbols), so these operators are for our own objects only.
 //
-// Freeing looks which heap the memory is from, for what one allocates the other may free (the C++
-// library's strings, abi::__cxa_demangle).
+// Freeing checks which heap the memory is from, since one may free what the other allocates (the
+// C++ library's strings, abi::__cxa_demangle).
 #include <errno.h>
 
 #include <cstdlib>

@@ -32,7 +32,7 @@ struct Function {
 };
 
 // Not plain globals: a constructor of the student's static objects may run, and be observed, before
-// the constructors of this file.
+// this file's constructors.
 struct Table {
     std::vector<Variable> shared, guards, device;
     std::vector<Function> functions;
@@ -43,11 +43,11 @@ Table& table() {
 }
 
 Range data, zeroed, device_section, constant_section;
-// The toolchain renames the data sections of our own objects: then it also puts __device__
-// variables into sections of theirs.
+// The toolchain renames our own objects' data sections, and puts __device__ variables into sections
+// of their own.
 bool sections_are_told_apart;
 
-// The executable's file, mapped for good: names point into it.
+// The executable's file, mapped permanently: names point into it.
 struct ElfFile {
     const char* bytes = nullptr;
     std::size_t size = 0;
@@ -85,7 +85,7 @@ void keep_section(const char* name, const Elf64_Shdr& section) {
     }
 }
 
-// CUDA's own thread-local names, and whatever the runtime's namespace holds.
+// CUDA's own thread-local names, and all of the runtime's namespace.
 bool is_ours(const char* symbol) {
     static const char* const built_in[] = {"threadIdx", "blockIdx", "blockDim", "gridDim"};
     for (const char* name : built_in) {
@@ -155,7 +155,7 @@ const char* function_name(char (&text)[120], const char* symbol) {
     char* readable = abi::__cxa_demangle(symbol, nullptr, nullptr, &status);
     std::string name = readable ? readable : symbol;
     std::free(readable);
-    if (name.rfind("void ", 0) == 0) name.erase(0, 5);  // of a template's instance
+    if (name.rfind("void ", 0) == 0) name.erase(0, 5);  // from a template's instance
     std::size_t end = name.size();
     for (int depth = 0; end > 0;) {  // the parameters' parentheses are the last ones
         const char letter = name[--end];

@@ -1,6 +1,6 @@
-// What the executable's own symbol table says of its variables: which bytes of the thread-local
-// segment are which __shared__ array, and where __device__ and __constant__ variables lie
-// (internal to the observation half).
+// The variables in the executable's own symbol table: the bytes of each __shared__ array in the
+// thread-local segment, and the addresses of __device__ and __constant__ variables (internal to the
+// observation half).
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -16,13 +16,12 @@ struct Variable {
     bool constant;       // __constant__
 };
 
-// Sorted by address. Variables of the runtime itself are left out.
+// Sorted by address, without the runtime's own variables.
 const std::vector<Variable>& shared_variables();
-// What the compiler adds to a __shared__ variable of a class with a constructor: a flag that it
-// ran.
+// The flag that the compiler adds to a __shared__ variable with a constructor, for having run.
 const std::vector<Variable>& shared_guards();
 const std::vector<Variable>& device_variables();
-// One more, that the symbol table doesn't tell: of a program that nvcc made the host code of.
+// One more that isn't in the symbol table, for host code from nvcc.
 void add_device_variable(const Variable& variable);
 
 // The symbol of the function at this address, or ""; the address of the function of this symbol, or
@@ -36,10 +35,10 @@ const char* plain_name(char (&text)[120], const char* symbol);
 // "transpose<32>" of "void transpose<32>(float*)".
 const char* function_name(char (&text)[120], const char* symbol);
 
-// The student's own writable data, and nothing of the runtime's.
+// The student's own writable data, without the runtime's.
 bool in_student_data(Address a, std::size_t bytes);
 
-// False: the build does not tell __device__ variables from those of the host.
+// False: the build doesn't distinguish __device__ variables from the host's.
 bool device_variables_are_known();
 
 void read_symbols();

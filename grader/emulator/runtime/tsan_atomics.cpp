@@ -1,5 +1,5 @@
 // ThreadSanitizer replaces the atomic operations of C and C++ (std::atomic, __atomic_*, the guards
-// of static variables) by calls: here they are observed, then done.
+// of static variables) by calls, which are observed and done here.
 #include <cstdint>
 
 #include "hooks.h"

@@ -1,8 +1,8 @@
-// Lanes of a warp were run one after another, each leaving a trace of what it did; the hardware
-// runs them together. Merging the traces says which accesses were one request: of the lanes' next
-// events the one in the deepest call goes first, then the one at the lowest address, together with
-// every lane that is at the same place. Code is laid out so that where branches meet again lies
-// behind them, so lanes that went apart come together there, as on the hardware.
+// Lanes of a warp ran one after another, each leaving a trace; the hardware runs them together.
+// Merging the traces finds accesses that are one request. Of the lanes' next events, the one in the
+// deepest call comes first, then the one at the lowest address, together with every lane at the
+// same place. Code is laid out with the point where branches meet behind them, so diverged lanes
+// reconverge there, as in hardware.
 #include "access.h"
 #include "counters.h"
 #include "observe.h"
@@ -13,7 +13,7 @@ namespace {
 
 struct Cursor {
     const TraceEntry *next, *end;
-    std::uint64_t key;  // what goes first has the lowest
+    std::uint64_t key;  // the lowest comes first
     std::uint8_t lane;
 
     void find_key() { key = std::uint64_t{255u - next->depth} << 32 | next->pc; }
@@ -41,7 +41,7 @@ std::uint64_t lowest_key(const Cursor* cursors, int count) {
     return lowest;
 }
 
-// Lanes at one place may still differ: through one pointer one reads shared, another global memory.
+// Lanes at one place may still differ: one pointer may be to shared memory, another to global.
 bool joins(const WarpAccess& access, const TraceEntry& entry) {
     return access.kind == entry.kind && access.space == entry.space && access.bytes == entry.size;
 }
@@ -59,7 +59,7 @@ void finish(const WarpAccess& access) {
     if (access.space != access::no_space) count_request(access);
 }
 
-// Takes the events at the place `key`, of all lanes that are there.
+// Takes the events at the place `key` of all lanes that are there.
 void step(Cursor* cursors, int count, std::uint64_t key) {
     WarpAccess access;
     access.lanes = 0;

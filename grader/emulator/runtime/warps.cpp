@@ -1,5 +1,5 @@
-// Operations that the lanes of a warp carry out together: shuffles, votes, matches, reductions,
-// __syncwarp. A lane waits until all lanes that its mask names (but those that have returned, as in
+// Operations that the lanes of a warp perform together: shuffles, votes, matches, reductions,
+// __syncwarp. A lane waits until all lanes in its mask (except those that have returned, as in
 // CUDA) wait for the same operation with the same mask; then all get their results at once.
 #include <algorithm>
 
@@ -12,13 +12,13 @@ namespace warpgrade {
 
 namespace {
 
-// What a lane gets from one that isn't there: a value that does not pass for a right one (as a
-// float it is NaN), the same in every run.
+// The value that a lane gets from an absent one: not mistaken for a right one (as a float it is
+// NaN), and the same in every run.
 constexpr uint64_t undefined_value = 0x7ff7'dead'7fc7'dead;
 
 struct Warp {
     Thread* lanes;
-    uint32_t count;  // lanes that exist
+    uint32_t count;  // existing lanes
 };
 
 Warp warp_of(uint32_t number) {
@@ -32,7 +32,7 @@ bool same_operation(const WarpRequest& a, const WarpRequest& b) {
 
 bool waits_here(const Thread& thread) { return thread.state == ThreadState::at_warp_operation; }
 
-// The lanes of the mask that have come; 0 while some that could still come haven't.
+// The lanes of the mask that have arrived; 0 while others may still arrive.
 unsigned participants(const Warp& warp, const WarpRequest& request) {
     unsigned come = 0;
     for (uint32_t lane = 0; lane < warp.count; ++lane) {
@@ -44,7 +44,7 @@ unsigned participants(const Warp& warp, const WarpRequest& request) {
     return come;
 }
 
-// __activemask's answer can't be named beforehand: it joins those who wait for it at the same call.
+// The mask of __activemask isn't known beforehand: it joins lanes that wait at the same call.
 unsigned converged(const Warp& warp, const Thread& asking) {
     unsigned come = 0;
     for (uint32_t lane = 0; lane < warp.count; ++lane) {
@@ -57,7 +57,7 @@ unsigned converged(const Warp& warp, const Thread& asking) {
     return come;
 }
 
-// The lane that `lane` reads from in a shuffle: itself where the source lies outside its segment.
+// The source lane of `lane` in a shuffle: itself where the source is outside its segment.
 uint32_t shuffle_source(uint32_t lane, const WarpRequest& request) {
     int width = request.width, argument = request.argument, own = static_cast<int>(lane);
     int low = own & ~(width - 1), high = low + width, source = own;
@@ -160,7 +160,7 @@ void carry_out(const Warp& warp, uint32_t number, unsigned come) {
     }
 }
 
-// A mask or a width that no hardware would make sense of ends the launch.
+// A mask or a width that hardware can't execute ends the launch.
 void check_request(const Thread& self, const WarpRequest& request, Address pc) {
     bool in_mask = request.mask >> self.lane & 1;
     int width = request.width;
@@ -191,7 +191,7 @@ uint64_t ask_warp(const WarpRequest& request, Address pc) {
     return self->request.value;
 }
 
-// The lane that `stuck` waits for in vain: named by its mask, alive, not at the same operation.
+// The lane that `stuck` waits for in vain: in its mask, alive, at another operation.
 const Thread* missing_partner(const Warp& warp, const Thread& stuck) {
     for (uint32_t lane = 0; lane < warp.count; ++lane) {
         const Thread& other = warp.lanes[lane];
@@ -214,7 +214,7 @@ bool resolve_warp_operations(uint32_t number) {
             any = true;
         }
     }
-    if (any) return true;  // those lanes may yet come to an __activemask that others wait at
+    if (any) return true;  // those lanes may yet reach an __activemask that others wait at
     for (uint32_t lane = 0; lane < warp.count; ++lane) {
         const Thread& thread = warp.lanes[lane];
         if (!waits_here(thread) || thread.request.operation != warpgrade_activemask) continue;

@@ -13,7 +13,7 @@ _NAMESPACES = frozenset({"gnu", "__gnu__", "nv", "clang", "using"})
 
 
 def check_attributes(tokens: Sequence[Token], report: Report) -> None:
-    """Every attribute that isn't one of those that kernels need."""
+    """Report every attribute that kernels don't need."""
     index = 0
     while index < len(tokens):
         token = tokens[index]
@@ -29,9 +29,9 @@ def check_attributes(tokens: Sequence[Token], report: Report) -> None:
 
 
 def _check_list(tokens: Sequence[Token], start: int, report: Report) -> int:
-    """Check the names in two pairs of brackets from `start` on; gives the place behind them.
+    """Check the names in two pairs of brackets from `start` on; returns the place behind them.
 
-    Parentheses further in hold an attribute's own arguments: `aligned(16)`, `format(printf, 1, 2)`.
+    Inner parentheses hold an attribute's own arguments: `aligned(16)`, `format(printf, 1, 2)`.
     """
     depth, index = 0, start
     names_at = 2 if start < len(tokens) and _opens_two(tokens, start) else 1

@@ -32,7 +32,7 @@ from grader.policy.findings import Rules, Violation
 
 _LARGEST = 256 * 1024  # characters
 _MEMBER = (".", "->")
-# Words that stand in front of a value, not of a name that is being declared.
+# Words before a value, not before a declared name.
 _WORDS_BEFORE_VALUES = (
     "return else do throw goto case delete new sizeof using co_return and or not typename"
 )
@@ -40,12 +40,11 @@ _NO_TYPE = frozenset(_WORDS_BEFORE_VALUES.split())
 
 
 def check(source: str, rules: Rules | None = None) -> list[Violation]:
-    """The violations of the CUDA C++ text `source`, in the order of the source.
+    """The violations of the CUDA C++ text `source`, in the order of the source. Never raises.
 
-    Its host code runs where there is no data: names of libraries that host code calls count only
-    where an entry reaches them, which its object tells.
-    The whole file counts, however much of it an entry uses: all of it is one program. Comments,
-    texts and what stands behind `#if 0` don't. Never raises.
+    The whole file counts, since it is one program, except comments, strings and code behind
+    `#if 0`. Names of libraries that host code calls count only where an entry reaches them, which
+    the object file shows.
     """
     lifted = (rules or Rules()).lifted
     if len(source) > _LARGEST:
@@ -82,7 +81,7 @@ class _Checker:
         return list(self.violations.values())
 
     def report(self, rule: str, at: Token, message: str) -> None:
-        """Note a violation of `rule`; one of each rule and place is enough."""
+        """Add a violation of `rule`, unless there is one at that place."""
         violation = Violation(rule, at.line, at.column, message, instead_of(rule))
         self.violations.setdefault((at.line, at.column, rule), violation)
 
@@ -108,14 +107,14 @@ class _Checker:
                 self._word(tokens, index)
 
     def _asked(self) -> None:
-        """Reserved names in conditions: code that is another where it is graded."""
+        """Reserved names in conditions, which would make the graded code differ."""
         conditions = (each for each in self.lexed.directives if each.name.startswith(("if", "el")))
         for token in (token for each in conditions for token in each.tokens):
             if token.text in RESERVED or token.text.startswith(RESERVED_PREFIXES):
                 self.report("reserved", token, f"{token.text} tells who compiles the file")
 
     def _word(self, tokens: Sequence[Token], index: int) -> None:
-        """A word of the system's that may as well be a variable or another's function."""
+        """A system function's name that may be a variable or the file's own function."""
         if _is_call(tokens, index):
             name = tokens[index].text
             self.report("system", tokens[index], f"{name}() is a service of the system")
@@ -132,7 +131,7 @@ def _is_seen_in_object(library: str | None) -> bool:
 
 
 def _is_variable(tokens: Sequence[Token], index: int) -> bool:
-    """Whether the name at `index` is being declared as a variable: `int link = 3`, `int pipe)`."""
+    """Whether the name at `index` is declared as a variable: `int link = 3`, `int pipe)`."""
     if not index or index + 1 == len(tokens):
         return False
     before, after = tokens[index - 1], tokens[index + 1]
@@ -141,7 +140,7 @@ def _is_variable(tokens: Sequence[Token], index: int) -> bool:
 
 
 def _is_call(tokens: Sequence[Token], index: int) -> bool:
-    """Whether the name at `index`, with a parenthesis behind it, is the system's function."""
+    """Whether the name at `index`, before a parenthesis, is the system's function."""
     before = tokens[index - 1] if index else None
     if before is None:
         return True
@@ -150,16 +149,16 @@ def _is_call(tokens: Sequence[Token], index: int) -> bool:
         if space is None or space.kind != "name" or space.text in _NO_TYPE:
             return True
         return space.text == "std" and tokens[index].text in STD_WORDS
-    # A type in front declares something: `dim3 link(2);`, `int read(const float*);`
+    # A type before it makes it a declaration: `dim3 link(2);`, `int read(const float*);`
     is_type = before.kind == "name" and before.text not in _NO_TYPE
     return not is_type and before.text not in ("~", "&&")
 
 
 def _defined(lexed: Lexed) -> frozenset[str]:
-    """Names that the file gives a meaning of its own: functions with a body, lambdas, macros."""
+    """Names that the file defines: functions with a body, lambdas, macros."""
     names = {each.macro for each in lexed.directives}
     tokens = lexed.tokens
-    opened: list[int] = []  # places of open parentheses
+    opened: list[int] = []  # indices of open parentheses
     for index, (token, after) in enumerate(pairwise(tokens)):
         if token.kind == "string":
             continue

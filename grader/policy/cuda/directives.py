@@ -1,4 +1,4 @@
-"""Rules on preprocessor lines: what is included, defined, pasted together and asked for."""
+"""Rules on preprocessor lines: includes, definitions, pragmas, and names built by ##."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from grader.policy.cuda.names import (
     UNUSED,
 )
 
-_LONGEST_NAME = 40  # characters; no name that is refused has more
+_LONGEST_NAME = 40  # characters; refused names aren't longer
 
 Report = Callable[[str, Token, str], None]  # rule, place, message
 
@@ -40,7 +40,7 @@ def check_directives(lexed: Lexed, report: Report) -> None:
 
 
 def check_operators(tokens: Sequence[Token], report: Report) -> None:
-    """_Pragma("..."), in the code or in a macro: the same as #pragma."""
+    """_Pragma("..."), in the code or in a macro, under the rules of #pragma."""
     for index, token in enumerate(tokens):
         if token.kind == "name" and token.text == "_Pragma":
             following = tokens[index + 1 : index + 4]
@@ -52,8 +52,8 @@ def check_operators(tokens: Sequence[Token], report: Report) -> None:
 
 
 def _with_editors(directives: Iterable[Directive]) -> Iterator[tuple[Directive, bool]]:
-    """Each directive, and whether it is only for an editor: `#ifdef __INTELLISENSE__`."""
-    depth, editors = 0, 0  # conditionals open; the depth at which an editor's began
+    """Each directive, and whether only editors read it: `#ifdef __INTELLISENSE__`."""
+    depth, editors = 0, 0  # open conditionals; the depth at which an editor's began
     for each in directives:
         if each.name in ("if", "ifdef", "ifndef"):
             depth += 1
@@ -92,10 +92,7 @@ def _include(each: Directive, lexed: Lexed, report: Report) -> None:
 
 
 def _is_in_use(library: str, lexed: Lexed) -> bool:
-    """Whether the file may use a library that it includes: one of its names occurs in it.
-
-    Where ## puts names together, any may.
-    """
+    """Whether one of the included library's names occurs in the file, or may be built by ##."""
     beginnings = UNUSED.get(library)
     defined = [each.tokens for each in lexed.directives if each.name == "define"]
     tokens = [*lexed.tokens, *(token for tokens in defined for token in tokens)]
@@ -106,7 +103,7 @@ def _is_in_use(library: str, lexed: Lexed) -> bool:
 
 
 def _probes(each: Directive, report: Report) -> None:
-    """__has_include asks which files the machine has: allowed for what may be included."""
+    """__has_include probes the machine's files: allowed for headers that may be included."""
     for index, token in enumerate(each.tokens):
         if not token.text.startswith(("__has_include", "__has_embed")):
             continue
@@ -142,10 +139,10 @@ def _spelled(tokens: Sequence[Token]) -> Iterator[str]:
 
 
 def pasted_pieces(lexed: Lexed) -> list[Token]:
-    """Names and numbers of which the file's macros may build others with ##.
+    """Names and numbers from which the file's macros may build others with ##.
 
-    Those are the operands of ## in a macro's body, and, where these are parameters, whatever is
-    handed to the macro, or to one that hands it on.
+    They are the operands of ## in a macro's body and, where these are parameters, all arguments of
+    the macro, or of one that passes them on.
     """
     macros = {each.macro: each for each in lexed.directives if each.macro}
     bodies = {name: list(each.body) for name, each in macros.items()}
@@ -172,7 +169,7 @@ def pasted_pieces(lexed: Lexed) -> list[Token]:
 def joined(
     pieces: Iterable[Token], names: Iterable[str], prefixes: Iterable[str]
 ) -> Iterator[tuple[str, Token]]:
-    """Each of the names, and beginnings of names, that pieces in a row make up, with a piece."""
+    """Each of the names, and beginnings of names, that joined pieces make, with a piece."""
     by_text = {piece.text: piece for piece in pieces}
     beginnings: dict[str, Token] = {}
     for text, piece in by_text.items():
@@ -187,8 +184,8 @@ def joined(
 
 
 def _joined(name: str, pieces: dict[str, Token], last: dict[str, Token]) -> Token | None:
-    """The last of the two or more pieces that make up a name, or None."""
-    reached = [0]  # places in the name that pieces lead to
+    """The last of the two or more pieces that make a name, or None."""
+    reached = [0]  # positions in the name that pieces lead to
     for start in range(len(name)):
         if start not in reached:
             continue
@@ -199,7 +196,7 @@ def _joined(name: str, pieces: dict[str, Token], last: dict[str, Token]) -> Toke
 
 
 def _operands(body: Sequence[Token]) -> Iterator[Token]:
-    """The operands of each ##, but for `, ##__VA_ARGS__`, which builds no name."""
+    """The operands of each ##, except `, ##__VA_ARGS__`, which builds no name."""
     for index, token in enumerate(body):
         if token.text != "##":
             continue
@@ -237,7 +234,7 @@ def _closure(starts: set[str], following: dict[str, set[str]]) -> set[str]:
 
 
 def _handed_over(tokens: Sequence[Token], macros: set[str], without: set[str]) -> list[Token]:
-    """Tokens in the parentheses behind a macro of `macros`; all of them where none follow."""
+    """Tokens in the parentheses behind a macro of `macros`; all tokens where none follow."""
     handed: list[Token] = []
     depth = 0  # of parentheses inside such a macro's
     for index, token in enumerate(tokens):
@@ -247,6 +244,6 @@ def _handed_over(tokens: Sequence[Token], macros: set[str], without: set[str]) -
         elif token.text in macros and [each.text for each in tokens[index + 1 : index + 2]] != [
             "("
         ]:
-            handed = list(tokens)  # called in some roundabout way: it may get anything
+            handed = list(tokens)  # called indirectly: it may get any token
             break
     return [token for token in handed if token.text not in without]

@@ -1,4 +1,4 @@
-"""What the rules on CUDA source are called, and what to do in place of a violation."""
+"""The names of the rules on CUDA source, and advice for each violation."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def functions(tokens: Sequence[Token]) -> list[Function]:
     brace = 0
     for each in walk(tokens):
         if isinstance(each, Place):
-            brace = each.index  # a function's head is told behind the place of its brace
+            brace = each.index  # the function follows after the place of its brace
         elif each.opens is not None and each.scope.kind == "namespace":
             body = tokens[brace + 1 : _closing(tokens, brace)]
             defined.append(Function(each.opens.name, each.head, tuple(body)))
@@ -37,7 +37,7 @@ def functions(tokens: Sequence[Token]) -> list[Function]:
 
 
 def _closing(tokens: Sequence[Token], brace: int) -> int:
-    """The index of the brace that closes the one at a place; the end of the file for none."""
+    """The index of the brace that closes the one at a place, or the end of the file."""
     depth = 0
     for index in range(brace, len(tokens)):
         if tokens[index].kind == "punctuation":

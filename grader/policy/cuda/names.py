@@ -1,4 +1,4 @@
-"""Tables of the headers and names that CUDA source may use, and of those that it may not."""
+"""Tables of the headers and names that CUDA source may use and may not use."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _CUDA = (
     "sm_30_intrinsics sm_32_intrinsics sm_35_intrinsics sm_60_atomic_functions sm_61_intrinsics "
     "surface_types texture_types vector_functions vector_types"
 )
-# What they declare is a matter of names: kernels' files often include them and use nothing of it.
+# Files with kernels often include these and use nothing of them; names decide.
 _SYSTEMS = "fcntl unistd sys/mman sys/stat sys/time sys/types"
 HEADERS = frozenset(
     {f"{name}.h" for name in f"{_C} {_CUDA} {_SYSTEMS}".split()}
@@ -39,15 +39,14 @@ CUDA_STANDARD = re.compile(
     r"cuda/(std/[a-z_]{1,30}|annotated_ptr|atomic|barrier|bit|cmath|functional|latch|numeric"
     r"|pipeline|ptx|semaphore|type_traits|utility|warp)"
 )
-# Libraries that do an exercise's work: of a header's name, and of names in the code.
+# Libraries that do an exercise's work: by header, and by names in the code.
 LIBRARY_HEADER = re.compile(
     r"(cublas|cublaslt|cudnn|cufft|curand|cusolver|cusparse|cutensor|cudss|nccl|npp|nvjpeg|cblas"
     r"|lapacke|mkl|openblas)\w*\.h(pp)?|(thrust|cub|cutlass|cute|torch|aten|c10|eigen|matx|raft"
     r"|rmm|kokkos|oneapi|tbb|moderngpu)(/.*|\.h|\.cuh)",
     re.IGNORECASE,
 )
-# Of those, the ones that a file may include and use nothing of, by what every name of theirs begins
-# with in lower case.
+# Of those, libraries that a file may include without use, by the lower-case prefix of their names.
 UNUSED = {
     "cublas": ("cublas",),
     "cublaslt": ("cublas",),
@@ -62,7 +61,7 @@ UNUSED = {
     "cutlass": ("cutlass", "cute"),
     "cute": ("cute",),
 }
-# Those that the emulator has the names of, and nothing behind them.
+# Those whose names the emulator declares without an implementation.
 SEEN_IN_OBJECT = frozenset({"cublas", "cublaslt"})
 LIBRARY_NAME = re.compile(
     r"(cublas|cublasLt|cudnn|cufft|cusolver|cusparse|cutensor|nccl|nvrtc|nvJitLink|nppi|npps)"
@@ -72,7 +71,7 @@ LIBRARY_NAMESPACES = frozenset({"thrust", "cub", "cutlass", "cute", "torch", "at
 
 # --- the system -----------------------------------------------------------------------------------
 
-# No kernel has a use for these in any place.
+# No kernel needs these anywhere.
 _SYSTEM = (
     "system popen pclose fork vfork execl execlp execle execv execve execvp execvpe execveat "
     "fexecve posix_spawn posix_spawnp dlopen dlmopen dlsym dlvsym dladdr dladdr1 dlclose dlinfo "
@@ -105,15 +104,15 @@ SYSTEM_PREFIXES = (
     "cuMemExport",
     "cudaLibraryLoad",
 )
-# Words that a kernel may use for something of its own: violations only where they are called and
-# the file doesn't define them.
+# Words that a kernel may use otherwise: violations only where they are called and the file doesn't
+# define them.
 _SYSTEM_WORDS = (
     "open close read write send recv connect kill link bind accept listen pipe dup select poll "
     "signal raise wait waitpid remove rename clone access stat chdir daemon pause alarm sleep "
     "usleep nanosleep"
 )
 SYSTEM_WORDS = frozenset(_SYSTEM_WORDS.split())
-STD_WORDS = frozenset({"remove", "rename", "signal", "raise"})  # of those, what std:: has too
+STD_WORDS = frozenset({"remove", "rename", "signal", "raise"})  # of those, names that std:: has too
 
 # --- the compiler's and the grader's --------------------------------------------------------------
 
@@ -154,7 +153,7 @@ RESERVED_PREFIXES = (
     "__stop_",
     "_GLOBAL_",
 )
-# Functions that others in the process call too: a definition would take their place everywhere.
+# Functions that other code in the process calls: a definition would replace them everywhere.
 _NOT_TO_DEFINE = (
     "malloc calloc realloc free aligned_alloc posix_memalign memcpy memmove memset memcmp strlen "
     "printf fprintf vprintf vfprintf puts fputs fwrite fflush exit abort write read close "

@@ -1,4 +1,4 @@
-"""Rules that depend on where something stands: assembly, definitions, what runs on its own."""
+"""Rules on places: assembly, replaced functions, code that runs outside of the entry."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _FILE_READING = (".incbin", ".include")
 
 
 def check_placement(lexed: Lexed, report: Report) -> None:
-    """Assembly outside of device functions, replaced functions, and what starts by itself.
+    """Assembly outside of device functions, replaced functions, and code outside of calls.
 
     Raises TooInvolved where the file nests too deeply.
     """
@@ -46,7 +46,7 @@ def check_placement(lexed: Lexed, report: Report) -> None:
 
 
 def _macros_with_assembly(lexed: Lexed, report: Report) -> frozenset[str]:
-    """Names of macros that stand for assembly: their uses count as if it were written there."""
+    """Names of macros that expand to assembly: their uses count as assembly."""
     bodies = {each.macro: each.tokens[1:] for each in lexed.directives if each.macro}
     uses: dict[str, list[str]] = {}
     for name, body in bodies.items():
@@ -80,7 +80,7 @@ def _check_assembly(place: Place, sure: bool, report: Report) -> None:
 
 
 def _check_text(tokens: Sequence[Token], index: int, report: Report) -> None:
-    """Assembly that reads a file while it is assembled."""
+    """Assembly that reads a file."""
     for token in tokens[index + 1 : index + 60]:
         if token.text == ";" and token.kind == "punctuation":
             return
@@ -92,7 +92,7 @@ def _check_text(tokens: Sequence[Token], index: int, report: Report) -> None:
 
 
 def _check_definition(each: Statement, opened: Scope, report: Report) -> None:
-    """A function of the file that takes the place of one that others call."""
+    """A function of the file that replaces one that other code calls."""
     words = {token.text for token in each.head}
     is_own = "static" in words or each.in_function or opened.on_device
     if each.scope.kind == "namespace" and opened.name in NOT_TO_DEFINE and not is_own:
@@ -109,15 +109,15 @@ def _check_definition(each: Statement, opened: Scope, report: Report) -> None:
 
 
 class _Startup:
-    """Finds variables whose making or whose end runs code of the file outside of any call."""
+    """Finds variables whose construction or destruction runs code of the file."""
 
     def __init__(self, report: Report) -> None:
         self.report = report
-        self.active: set[str] = set()  # classes with a constructor or destructor of their own
+        self.active: set[str] = set()  # classes with a constructor or destructor
         self.functions: set[str] = set()  # of the host, not constexpr
 
     def read(self, each: Statement) -> None:
-        """Take note of a statement, and tell what is wrong with it."""
+        """Record a statement and report its violation."""
         words = {token.text for token in each.head}
         if each.opens is not None:
             self._function(each, each.opens, words)
@@ -163,13 +163,13 @@ class _Startup:
             self._tell(each, "a variable outside of functions is filled by code of the file")
 
     def _makes_active(self, head: Sequence[Token]) -> str:
-        """The class of `active` of which a statement makes an object, or ""."""
+        """The class of `active` that a statement instantiates, or ""."""
         texts = [token.text for token in head]
         keys = [at for at, text in enumerate(texts) if text in ("class", "struct", "union")]
-        if keys and "}" in texts:  # a class is defined: `struct S : Base { ... } s;`
+        if keys and "}" in texts:  # a class definition: `struct S : Base { ... } s;`
             name = _defined_class(head, keys[-1])
             if self.active & set(texts[keys[-1] : texts.index("}")]):
-                self.active.add(name)  # by itself, or by what it derives from
+                self.active.add(name)  # by its members or a base class
             behind = head[len(texts) - texts[::-1].index("}") :]
             makes = any(token.kind == "name" for token in behind) and behind[0].text != "*"
             return name if makes and name in self.active else ""
@@ -185,7 +185,7 @@ class _Startup:
         return ""
 
     def _calls(self, head: Sequence[Token]) -> bool:
-        """Whether an initialiser calls a function of the file, or a lambda on the spot."""
+        """Whether an initialiser calls a function of the file, or a lambda."""
         starts = [at for at, token in enumerate(head) if token.text == "=" and at]
         if not starts:
             return False
@@ -200,13 +200,13 @@ class _Startup:
 
 
 def _defined_class(head: Sequence[Token], key: int) -> str:
-    """The name of the class whose keyword stands at `key`."""
+    """The name of the class whose keyword is at `key`."""
     names = [token.text for token in head[key + 1 :] if token.kind == "name"]
     return next((name for name in names if name not in DECORATIONS), "")
 
 
 def _is_prototype(rest: Sequence[Token]) -> bool:
-    """Whether what follows a type is a function's declaration: `Buffer make(int n)`."""
+    """Whether a function's declaration follows a type: `Buffer make(int n)`."""
     texts = [token.text for token in rest]
     if "(" not in texts:
         return False

@@ -1,7 +1,7 @@
-"""Tells in which function and class a token stands, and whether that runs on the device.
+"""Finds the function and class around a token, and whether they run on the device.
 
-Braces, parentheses and semicolons are enough to tell; no expression is understood. A file whose
-braces differ between the branches of an #if, or hide in a macro, can't be told: `is_sure` is False.
+Braces, parentheses and semicolons suffice; expressions aren't parsed. If braces differ between the
+branches of an #if or are in a macro, the scopes are unknown: `is_sure` is False.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from grader.emulator.lexer import Directive, Token
 from grader.policy.cuda.names import DEVICE, GLOBAL, HOST
 
 MAX_NESTED = 100  # braces
-MAX_WORK = 1_000_000  # tokens read again where braces open; an honest file needs hundreds
+MAX_WORK = 1_000_000  # tokens read again at opening braces; an honest file needs hundreds
 
 _CLASS_KEYS = frozenset({"class", "struct", "union", "enum"})
-# What has parentheses of its own and says nothing about whether a function follows.
+# These have parentheses of their own and don't show whether a function follows.
 DECORATIONS = frozenset(
     {"alignas", "__align__", "__launch_bounds__", "__attribute__", "__attribute", "__declspec"}
     | {"noexcept", "decltype", "requires", "explicit"}
@@ -25,32 +25,32 @@ _LOOPS = frozenset({"if", "for", "while", "switch", "else", "do", "case", "defau
 
 
 class TooInvolved(Exception):
-    """The braces of the file nest too deeply, or their heads are too long, to be read."""
+    """Braces nest too deeply, or their heads are too long, to be read."""
 
 
 @dataclass
 class Scope:
-    """One pair of braces being read.
+    """One pair of braces during reading.
 
-    `head` is the statement so far; of braces in it only the closing one is there.
+    `head` is the current statement; of braces inside it only the closing one is kept.
     """
 
     kind: str  # namespace | class | function | block | value
     name: str = ""  # of a class or function
-    on_device: bool = False  # whether it runs on the device alone
-    opened_by: tuple[Token, ...] = ()  # the head in front of the brace
+    on_device: bool = False  # runs on the device alone
+    opened_by: tuple[Token, ...] = ()  # the head before the brace
     head: list[Token] = field(default_factory=list)
     depth: int = 0  # open parentheses and square brackets in the head
-    holds_lambda: bool = False  # whether the head calls, or hands on, a lambda
+    holds_lambda: bool = False  # the head calls or passes a lambda
 
 
 @dataclass(frozen=True)
 class Place:
-    """A token with the scope it stands in."""
+    """A token with its scopes."""
 
     token: Token
     index: int  # in the file's tokens
-    scopes: tuple[Scope, ...]  # outermost first; the last one is still being read
+    scopes: tuple[Scope, ...]  # outermost first; the last one is incomplete
 
     @property
     def scope(self) -> Scope:
@@ -78,7 +78,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Statement:
-    """A statement that has ended, or the head of a function: `scope` is where it stands."""
+    """A complete statement, or the head of a function, in its `scope`."""
 
     head: tuple[Token, ...]
     scope: Scope
@@ -90,14 +90,14 @@ class Statement:
 def walk(
     tokens: Sequence[Token], macros: Mapping[str, frozenset[str]] | None = None
 ) -> Iterator[Place | Statement]:
-    """Every token with its place, and every statement as it ends, in the order of the file.
+    """Every token with its place, and every statement at its end, in the order of the file.
 
-    `macros` says which of __global__, __device__ and __host__ a macro stands for (`specifiers`).
-    A scope changes as reading goes on: look at a place before asking for the next. Raises
+    `macros` maps a macro to those of __global__, __device__ and __host__ that it contains
+    (`specifiers`). Scopes change during reading: use a place before asking for the next. Raises
     TooInvolved.
     """
     stack = [Scope("namespace")]
-    outer: tuple[Scope, ...] = (stack[0],)  # the stack as a tuple, made anew only when it changes
+    outer: tuple[Scope, ...] = (stack[0],)  # the stack as a tuple, renewed only when it changes
     work = 0
     for index, token in enumerate(tokens):
         scope = stack[-1]
@@ -141,7 +141,7 @@ def _restart(scope: Scope) -> None:
 
 
 def _close(scope: Scope, closed: Scope, token: Token) -> None:
-    """Go on in `scope` behind a closing brace."""
+    """Continue in `scope` behind a closing brace."""
     ends = closed.kind == "block" and not scope.depth and not _is_value(scope.head)
     if ends or closed.kind in ("function", "namespace"):
         _restart(scope)
@@ -181,7 +181,7 @@ def _opened(scope: Scope, stack: Sequence[Scope], macros: Mapping[str, frozenset
 
 
 def _is_value(head: Sequence[Token]) -> bool:
-    """Whether the head has come to an initialiser: `int a[] =`, `auto f = []`."""
+    """Whether the head ends before an initialiser: `int a[] =`, `auto f = []`."""
     previous = ""
     for token, depth in _with_depth(head):
         if token.text == "=" and not depth and previous != "operator":
@@ -191,7 +191,7 @@ def _is_value(head: Sequence[Token]) -> bool:
 
 
 def _with_depth(head: Sequence[Token]) -> Iterator[tuple[Token, int]]:
-    """Tokens with the depth of parentheses, template lists and decorations they stand in.
+    """Tokens with their depth of parentheses, template lists and decorations.
 
     An opening parenthesis of a parameter list counts as outside, its content doesn't.
     """
@@ -230,7 +230,7 @@ def _class_name(outside: Sequence[Token]) -> str:
 
 
 def _function_name(outside: Sequence[Token]) -> str:
-    """The name in front of the first parameter list; "~S" of a destructor."""
+    """The name before the first parameter list; "~S" for a destructor."""
     for place, token in enumerate(outside):
         if token.text == "(" and place:
             tilde = place > 1 and outside[place - 2].text == "~"
@@ -239,9 +239,9 @@ def _function_name(outside: Sequence[Token]) -> str:
 
 
 def specifiers(directives: Sequence[Directive]) -> dict[str, frozenset[str]]:
-    """Macros that stand for __device__ and the like: `#define INLINE __device__ inline`.
+    """Macros that contain __device__ and the like: `#define INLINE __device__ inline`.
 
-    Of a macro that is defined twice, what every definition says; __host__ if one of them does.
+    For a macro with several definitions, those in all of them; __host__ if any has it.
     """
     by_macro: dict[str, frozenset[str]] = {}
     for each in directives:
@@ -258,11 +258,11 @@ def specifiers(directives: Sequence[Directive]) -> dict[str, frozenset[str]]:
 
 
 def is_sure(tokens: Sequence[Token], directives: Sequence[Directive]) -> bool:
-    """Whether braces can be counted: each macro, and each branch of an #if, has them in pairs."""
+    """Whether braces can be counted: they are paired in each macro and each branch of an #if."""
     bodies = (each.tokens for each in directives if each.name == "define")
     if any(_fall_and_rise(body) != (0, 0) for body in bodies):
         return False
-    open_branches: list[tuple[int, int]] = []  # of each #if that is open: lowest and last depth
+    open_branches: list[tuple[int, int]] = []  # of each open #if: lowest and last depth
     lowest = depth = begin = 0
     for each in directives:
         fall, rise = _fall_and_rise(tokens[begin : each.before])
@@ -281,7 +281,7 @@ def is_sure(tokens: Sequence[Token], directives: Sequence[Directive]) -> bool:
 
 
 def _fall_and_rise(tokens: Sequence[Token]) -> tuple[int, int]:
-    """The lowest depth of a text's braces, from its start (0 or less), and the depth at its end."""
+    """The lowest depth of a text's braces, relative to its start, and the depth at its end."""
     lowest = depth = 0
     for token in tokens:
         if token.kind == "punctuation":

@@ -48,7 +48,7 @@ class Proposal:
 
 
 def name_of(threshold: Threshold) -> str:
-    """The name that a threshold's baseline has in a timing (timing/measure.py)."""
+    """The name that a threshold's baseline has in a timing (timing/timed_variant.py)."""
     return threshold.speed_vs or f"{threshold.limit:g} ms"
 
 

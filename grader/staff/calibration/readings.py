@@ -1,6 +1,6 @@
 """The timings of a calibration: of solutions, of slow submissions and of the rungs of ladders.
 
-The clock is handed in: timing/measure.py on a GPU, figures made up in tests.
+The clock is handed in: timing/timed_variant.py on a GPU, figures made up in tests.
 """
 
 from __future__ import annotations

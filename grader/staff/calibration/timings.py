@@ -27,8 +27,8 @@ from grader.staff.calibration.readings import CalibrationError, Measure, Reading
 from grader.staff.calibration.spec_edit import Path, changed
 from grader.timing.attempt import Options
 from grader.timing.failures import TimingFailed
-from grader.timing.measure import measure, trusted_sandbox
 from grader.timing.submission import as_timed
+from grader.timing.timed_variant import measure, trusted_sandbox
 
 
 def lint_lines(

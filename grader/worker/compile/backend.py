@@ -1,10 +1,10 @@
 """The backend process: TTIR text to TTGIR and a cubin for the course's GPU, without a GPU.
 
-The text of a Gluon kernel is TTGIR, which says so by attributes of its module: it is compiled from
+A Gluon kernel's text is TTGIR, which is recognised by its module's attributes and compiled from
 there on.
 
-It is given text, options and nothing else of a submission. Each answer says what the kernel needs
-of the GPU, or how its warps access memory, or why it can't be had.
+The process gets text and options, and nothing else of a submission. An answer has the kernel's
+resources, or its warps' accesses to memory, or the reason for a failure.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from triton.backends.compiler import Language
 from triton.compiler import make_backend
 from triton.runtime.errors import OutOfResources
 
-from . import layouts, messages, options
+from . import access_layouts, messages, options
 from .cubin import resources
 from .failures import CompileFailure
 
@@ -38,8 +38,8 @@ def compile_backend(
     """Compile a kernel for a GPU; {"error": ...} with CompileFailure's fields where it fails.
 
     "name", "shared" (bytes for each block), "registers" and "spills" (of each thread), "num_warps",
-    "layouts" (see layouts.py, or None), "descriptors" (how it reads each tensor descriptor among
-    its parameters), "ttgir" and "ptx" as text, "cubin" as base64.
+    "layouts" (see access_layouts.py, or None), "descriptors" (how it reads each parameter that is
+    a tensor descriptor), "ttgir" and "ptx" as text, "cubin" as base64.
     """
     with warnings.catch_warnings(), messages.captured_stderr() as diagnostics:
         warnings.simplefilter("ignore")
@@ -53,8 +53,8 @@ def compile_backend(
             return {"error": failure.to_json()}
     assembly = built.pop("asm")
     try:
-        accesses = layouts.read_layouts(assembly["ttgir"], assembly["llir"])
-    except Exception:  # the kernel has been compiled, which is what was asked
+        accesses = access_layouts.read_layouts(assembly["ttgir"], assembly["llir"])
+    except Exception:  # the kernel itself has been compiled
         accesses = None
     return {
         **built,
@@ -66,19 +66,19 @@ def compile_backend(
 
 
 def compile_layouts(ttir: str, chosen: dict[str, Any]) -> dict[str, Any]:
-    """The layouts of a kernel's accesses to memory (see layouts.py), or {"error": ...}.
+    """The layouts of a kernel's accesses to memory (see access_layouts.py), or {"error": ...}.
 
-    It is compiled as far as LLVM IR, which takes less than half of the time to a cubin.
+    It is compiled only as far as LLVM IR, which is faster.
     """
     with warnings.catch_warnings(), messages.captured_stderr() as diagnostics:
         warnings.simplefilter("ignore")
         try:
             made: dict[str, str] = {}
             for stage, module in _stages(_read(ttir), options.parsed(chosen), {}):
-                made[stage] = str(module)  # now: the next stage changes it in place
+                made[stage] = str(module)  # the next stage changes it in place
                 if stage == "llir":
                     break
-            return layouts.read_layouts(made["ttgir"], made["llir"])
+            return access_layouts.read_layouts(made["ttgir"], made["llir"])
         except Exception as error:
             return {"error": messages.failure(error, (), diagnostics()).to_json()}
 
@@ -87,7 +87,7 @@ def _read(ttir: str) -> Any:
     """The module of a text. Raises CompileFailure."""
     if len(ttir) > MAX_TTIR:
         raise CompileFailure(f"{len(ttir):,} characters of TTIR", kind="forged")
-    if not _KERNEL.search(ttir):  # the stages would end the process
+    if not _KERNEL.search(ttir):  # without a kernel, the stages would end the process
         raise CompileFailure("TTIR without a kernel", kind="forged")
     context = ir.context()
     ir.load_dialects(context)
@@ -111,7 +111,7 @@ def build(module: Any, chosen: Any, capability: int = options.CAPABILITY) -> dic
     Raises what Triton raises, OutOfResources too.
     """
     metadata: dict[str, Any] = {}
-    # As text now: the next stage changes the module in place.
+    # As text, since the next stage changes the module in place.
     assembly: dict[str, Any] = {
         stage: made if isinstance(made, str | bytes) else str(made)
         for stage, made in _stages(module, chosen, metadata, capability)
@@ -132,10 +132,10 @@ def build(module: Any, chosen: Any, capability: int = options.CAPABILITY) -> dic
 def _stages(
     module: Any, chosen: Any, metadata: dict[str, Any], capability: int = options.CAPABILITY
 ) -> Iterator[tuple[str, Any]]:
-    """The backend's stages, one after another: name and what it made. `metadata` is filled in.
+    """The backend's stages in order: name and result. `metadata` is filled in.
 
-    It stops before it writes PTX for what can't be launched: a kernel with far too large blocks
-    would keep the assembler busy for half a minute.
+    Kernels that can't be launched stop before PTX is written, since far too large blocks would keep
+    the assembler busy for long.
     """
     _check_threads(chosen.num_warps)
     target = options.target(capability)
@@ -145,7 +145,7 @@ def _stages(
     metadata |= {"target": target, **vars(chosen)}
     for stage, compile_stage in stages.items():
         if stage == "ptx":
-            _check_threads(metadata.get("num_warps", 0))  # with those of warp specialisation
+            _check_threads(metadata.get("num_warps", 0))  # including warp specialisation's
             size, most = metadata["shared"], options.most_shared_bytes(capability)
             if size > most:
                 raise OutOfResources(size, most, "shared memory")
@@ -156,8 +156,7 @@ def _stages(
 def _language(module: Any, chosen: Any) -> Language:
     """The language of a module, by its attributes. Raises CompileFailure.
 
-    Nothing that Triton's frontend makes says how many warps there are; Gluon's does, and the
-    layouts in it are for so many.
+    Triton's frontend doesn't set the number of warps; Gluon's does, since its layouts depend on it.
     """
     if module.get_int_attr("ttg.num-warps") is None:
         return Language.TRITON

@@ -1,7 +1,7 @@
-"""Reads from a cubin what its kernel uses: registers, spills to local memory, global variables.
+"""Reads a kernel's resources from a cubin: registers, local memory, global variables.
 
-A cubin is a 64-bit ELF file. Its sections `.nv.info*` list attributes: a format, a number and, for
-those wanted here, a symbol and a value.
+A cubin is a 64-bit ELF file. Its sections `.nv.info*` are lists of attributes: a format, a number
+and, for those read here, a symbol and a value.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 _REGISTERS, _FRAME = 0x2F, 0x11  # EIATTR_REGCOUNT, EIATTR_FRAME_SIZE
-_SIZED = 4  # the format whose size is written out
+_SIZED = 4  # the format with an explicit size
 _MAX_SECTIONS = 4096
 _MAX_NAME = 4096  # bytes
 _MAX_VARIABLES = 4096
@@ -34,7 +34,7 @@ class Resources:
 
 
 def resources(cubin: bytes) -> Resources:
-    """The registers and spills of a cubin's kernel; zeros where they can't be read."""
+    """The registers and spills of a cubin's kernel; zeros where it can't be read."""
     registers = local = 0
     try:
         for section in _info_sections(cubin):
@@ -49,9 +49,9 @@ def resources(cubin: bytes) -> Resources:
 
 
 def variables(cubin: bytes) -> list[tuple[str, int]]:
-    """Names and bytes of the variables in a cubin that outlive a launch; none where it is unread.
+    """Names and bytes of the variables that outlive a launch; none where a cubin can't be read.
 
-    Of `__constant__` memory too, in which the compiler's own constants lie under no name.
+    Includes `__constant__` memory, but not the compiler's own constants, which have no name.
     """
     numbers: list[tuple[str, int]] = []
     try:
@@ -87,7 +87,7 @@ def _sections(cubin: bytes) -> Iterator[tuple[str, tuple[int, ...], bytes]]:
     headers = [struct.unpack_from("<IIQQQQI", cubin, table + size * i) for i in range(count)]
     start, length = headers[names][4:6]
     texts = cubin[start : start + length]
-    left = len(cubin)  # sections lie beside each other: those that overlap would take a day to read
+    left = len(cubin)  # of distinct sections, so that overlapping ones can't make this slow
     for header in headers:
         name = _name(texts, header[0]).decode("ascii", "replace")
         body = cubin[header[4] : header[4] + header[5]] if header[1] != _NO_BITS else b""
@@ -98,7 +98,7 @@ def _sections(cubin: bytes) -> Iterator[tuple[str, tuple[int, ...], bytes]]:
 
 
 def _name(names: bytes, at: int) -> bytes:
-    """A name in a table of them, without its end. Raises ValueError where it has none."""
+    """A name in a string table. Raises ValueError where it isn't terminated."""
     return names[at : names.index(b"\0", at, at + _MAX_NAME)]
 
 
@@ -108,7 +108,7 @@ def _attributes(section: bytes) -> Iterator[tuple[int, int]]:
         form, attribute, size = struct.unpack_from("<BBH", section, at)
         at += 4
         if form != _SIZED:
-            continue  # the value is in the place of the size
+            continue  # the format has the value in the place of the size
         if attribute in (_REGISTERS, _FRAME) and size == 8:
             yield attribute, struct.unpack_from("<II", section, at)[1]
         at += size

@@ -1,4 +1,4 @@
-"""A compiler process's answer where it makes no IR: a place in the submission and a reason."""
+"""A compiler process's failure: a place in the submission and a reason."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ class CompileFailure(Exception):
     """A kernel that doesn't compile.
 
     `kind` is "compile_error" (the compiler refuses the kernel), "not_modelled" (this grader can't
-    compile it; nobody's mistake), "forged" (a plan and the text disagree) or "machine" (a tool or
-    memory is missing). An autotuner passes over a configuration with `autotuner_skips`.
+    compile it; nobody's mistake), "forged" (a plan contradicts the text) or "machine" (a tool or
+    memory is missing). An autotuner skips a configuration with `autotuner_skips`.
     """
 
     message: str

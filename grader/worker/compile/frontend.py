@@ -1,10 +1,10 @@
-"""The frontend process: a kernel's text and a specialisation of it to TTIR text.
+"""The frontend process: compiles a kernel's text, for a specialisation, to TTIR text.
 
-Of a kernel in Gluon it makes the text of TTGIR, with the layouts that the kernel names.
+For a Gluon kernel it makes the text of TTGIR, with the layouts that the kernel names.
 
-It believes nothing that the specialisation says before it has checked it: the planner that wrote
-it has run the submission's Python. What it compiles is the text in the submission's files, and the
-specialisation adds literals, types and names of the language (textual.py, guard.py).
+The specialisation is untrusted, since its planner has run the submission's Python. The compiled
+text is that of the submission's files; the specialisation adds only checked literals, types and
+names of the language (textual.py, guard.py).
 """
 
 from __future__ import annotations
@@ -23,16 +23,15 @@ from .signatures import type_of
 from .source import SourceFolder
 from .textual import Namespace, TextFunction
 
-_DIVISIBILITY = 16  # the one that Triton specialises on
+_DIVISIBILITY = 16  # on which Triton specialises
 MAX_TTIR = 8 << 20  # characters
 
 
 def compile_frontend(folder: str, specialisation: dict[str, Any]) -> dict[str, Any]:
     """{"ttir": text, "name": of the kernel}, or {"error": ...} with CompileFailure's fields.
 
-    The text is that of TTGIR where the specialisation's language is "gluon".
-
-    `folder` holds the submission's files; `specialisation` is a plan's, not yet checked.
+    The text is TTGIR where the specialisation's language is "gluon". `folder` has the submission's
+    files; `specialisation` is a plan's, not yet checked.
     """
     _install()
     in_gluon = isinstance(specialisation, dict) and specialisation.get("language") == "gluon"
@@ -51,7 +50,7 @@ def compile_frontend(folder: str, specialisation: dict[str, Any]) -> dict[str, A
 
 @functools.lru_cache(maxsize=1)
 def _read(folder: str) -> SourceFolder:
-    """The files of a submission, which nobody can change while a process compiles them."""
+    """The files of a submission, which can't change while a process compiles them."""
     return SourceFolder(folder)
 
 
@@ -74,7 +73,7 @@ def _compile(namespace: Namespace, specialisation: Any) -> dict[str, Any]:
 
 
 def lower(source: ASTSource, chosen: Any) -> Any:
-    """Triton's frontend and the few passes after which every call is inlined."""
+    """Triton's frontend and the passes up to the inlining of all calls."""
     backend = make_backend(options.TARGET)
     context = ir.context()
     ir.load_dialects(context)
@@ -87,7 +86,7 @@ def lower(source: ASTSource, chosen: Any) -> Any:
         context,
     )
     manager = ir.pass_manager(context)
-    if source.language is Language.GLUON:  # the backend does the rest, in an order of its own
+    if source.language is Language.GLUON:  # the backend inlines, in an order of its own
         passes.gluon.add_inliner(manager)
         passes.common.add_symbol_dce(manager)
         manager.run(module, "frontend")

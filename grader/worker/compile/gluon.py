@@ -15,7 +15,7 @@ from typing import Any
 from triton.language.core import constexpr
 
 FOLDER = "triton.experimental.gluon.language"
-# Modules of the language for the course's GPU: what is for other makers' and newer ones isn't here.
+# Modules of the language for the course's GPU, without other makers' and newer GPUs'.
 _SUBMODULES = (
     "nvidia",
     "nvidia.ampere",
@@ -39,7 +39,7 @@ class NotALayout(ValueError):
 
 
 def is_of(path: Any) -> bool:
-    """Whether a dotted name is one of Gluon's, which Triton's kernels can't use."""
+    """Whether a dotted name is Gluon's, which kernels in Triton can't use."""
     return isinstance(path, str) and (path == FOLDER or path.startswith(f"{FOLDER}."))
 
 
@@ -69,7 +69,7 @@ def is_layout(value: Any) -> bool:
 
 
 def is_of_language(value: type) -> bool:
-    """Whether a class is one that Gluon's kernels name to make a value of the language."""
+    """Whether a class is one that Gluon's kernels instantiate."""
     is_gluons = is_of(value.__module__)
     known = _layouts().get(value.__name__) is value
     return is_gluons and (known or value.__name__ in _CLASSES)
@@ -107,7 +107,7 @@ def _field(value: Any, depth: int = 0) -> Any:
 
 
 def from_json(literal: dict[str, Any], depth: int = 0) -> Any:
-    """The layout of a literal. Raises NotALayout for what is none."""
+    """The layout of a literal. Raises NotALayout."""
     kind = _layouts().get(str(literal.get("layout")))
     if kind is None or depth > _MAX_DEPTH:
         raise NotALayout("a layout that isn't Gluon's")

@@ -1,8 +1,8 @@
-"""Limits what expressions in a kernel's text may call while Triton's frontend compiles it.
+"""Limits the functions that a kernel's text may call while Triton's frontend compiles it.
 
-The frontend takes attributes of any object and calls any function it gets that way. In functions
-of the submission, only values of the language may come of an expression with a dot; in Triton's own
-functions everything goes on as it was.
+The frontend evaluates attributes of any object and calls the functions that it finds. In functions
+of the submission, an expression with a dot may only give a value of the language; Triton's own
+functions are unchanged.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from .textual import RecordedFunction, TextFunction, Unusable, made_modules
 
 _PLAIN = (bool, int, float, str, type(None), tl.dtype, base_value, base_type, enum.Enum)
 _CLASSES = (bool, int, float, str)
-_FORMATTING = ("format", "format_map")  # their fields take attributes of any object
+_FORMATTING = ("format", "format_map")  # their fields evaluate attributes of any object
 
 
 def install() -> None:
-    """Make the frontend of this process check attributes. It can't be undone."""
+    """Make this process's frontend check attributes. Irreversible."""
     generator = code_generator.CodeGenerator
     visit_attribute, visit_name = generator.visit_Attribute, generator.visit_Name
 
@@ -54,7 +54,7 @@ def install() -> None:
 
 
 def is_allowed(value: Any) -> bool:
-    """Whether a value is one of the language: no Python object that leads elsewhere."""
+    """Whether a value is one of the language, and no Python object that leads elsewhere."""
     if isinstance(value, (TextFunction, RecordedFunction, *_PLAIN)):
         return True
     if gluon.is_layout(value):

@@ -1,9 +1,9 @@
 """Values that a plan may name for a kernel, as JSON and back.
 
-JSON has one word for each: null, true, 1, 0.5 and "text" are themselves; {"float": "inf"} is a
-number that JSON can't write, {"dtype": "fp32"} a type of Triton's (of pointers too: "*fp32"),
-{"tuple": [...]} a tuple (a named one with "fields"), {"kernel": {...}} another kernel and
-{"layout": "BlockedLayout", ...} a layout of Gluon's (gluon.py).
+Each has one form: null, true, 1, 0.5 and "text" are themselves; {"float": "inf"} is a number that
+JSON lacks, {"dtype": "fp32"} a Triton type (also of pointers: "*fp32"), {"tuple": [...]} a tuple
+(a named one with "fields"), {"kernel": {...}} another kernel and {"layout": "BlockedLayout", ...} a
+layout of Gluon's (gluon.py).
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ _DTYPES = {
 
 
 class NotALiteral(ValueError):
-    """A value that no literal names; the message says what it is."""
+    """A value without a literal; the message describes it."""
 
 
 def to_json(value: Any, kernel: Callable[[Any], Any] | None = None, depth: int = 0) -> Any:
-    """The literal of a value. `kernel` makes one of a jit function. Raises NotALiteral."""
+    """The literal of a value; `kernel` converts jit functions. Raises NotALiteral."""
     if depth > MAX_DEPTH:
         raise NotALiteral("tuples nested too deeply")
     if isinstance(value, tl.constexpr):
@@ -78,7 +78,7 @@ def _tuple_to_json(value: Any, kernel: Callable[[Any], Any] | None, depth: int) 
 
 
 def from_json(literal: Any, kernel: Callable[[Any], Any] | None = None, depth: int = 0) -> Any:
-    """The value of a literal. Raises NotALiteral for what is none."""
+    """The value of a literal. Raises NotALiteral."""
     if literal is None or isinstance(literal, bool | int | float):
         return literal
     if isinstance(literal, str) and len(literal) <= MAX_LETTERS:

@@ -1,4 +1,4 @@
-"""Turns a compiler's exception into a message for a student: the line in their file, the reason."""
+"""Turns a compiler's exception into a message for a student: a line in their file and a reason."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ _ADVICE = (
 
 
 class Place(NamedTuple):
-    """The place in the submission of a source that Triton compiles."""
+    """The place in the submission of a function that Triton compiles."""
 
-    source: str  # as a jit function's `src` has it
+    source: str  # as in a jit function's `src`
     file: str
     line: int
 
@@ -53,9 +53,9 @@ class Place(NamedTuple):
 def failure(
     error: BaseException, functions: Sequence[Place] = (), diagnostics: str = ""
 ) -> CompileFailure:
-    """The failure that an exception of the compiler is; `diagnostics` is what its C++ side said.
+    """The failure for an exception of the compiler; `diagnostics` is the output of its C++ side.
 
-    `functions` are those that were compiled, the kernel first.
+    `functions` are the compiled functions, the kernel first.
     """
     if isinstance(error, CompileFailure):
         return error
@@ -91,7 +91,7 @@ def _chain(error: BaseException) -> list[BaseException]:
 
 
 def _place(errors: Sequence[BaseException], functions: Sequence[Place]) -> tuple[str, int, str]:
-    """File, line and source line of the innermost place in the student's own text."""
+    """File, line and source line of the innermost place in the student's text."""
     for error in reversed(errors):
         node: Any = getattr(error, "node", None)
         if not isinstance(error, CompilationError) or not hasattr(node, "lineno"):
@@ -108,7 +108,7 @@ def _place(errors: Sequence[BaseException], functions: Sequence[Place]) -> tuple
 
 
 def _message(error: CompilationError) -> str | None:
-    """The frontend's message; about names it stands in the place of the source."""
+    """The frontend's message; for unknown names it contains the source instead."""
     message: str | None = error.src if isinstance(error.node, str) else error.error_message
     return message
 
@@ -141,9 +141,9 @@ def _without_paths(text: str) -> str:
 
 @contextlib.contextmanager
 def captured_stderr() -> Iterator[Callable[[], str]]:
-    """Collect what the compiler's C++ side prints, which no exception carries.
+    """Collect the output of the compiler's C++ side, which exceptions don't contain.
 
-    What its Python side prints (the whole PTX, when the assembler fails) is dropped.
+    The output of its Python side (the whole PTX, when the assembler fails) is dropped.
     """
     sys.stderr.flush()
     with tempfile.TemporaryFile() as file, contextlib.redirect_stdout(io.StringIO()):

@@ -1,7 +1,7 @@
 """Launch options that a kernel may be compiled with: listed, typed and bounded.
 
-What isn't listed would bring in something else than the kernel's own text (`ir_override`,
-`extern_libs`) or instructions for the assembler (`ptx_options`).
+Other options would add code that isn't in the kernel's text (`ir_override`, `extern_libs`) or
+instructions for the assembler (`ptx_options`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .failures import CompileFailure
 
 CAPABILITY = 90  # of the course's GPU, an H100
 TARGET = GPUTarget("cuda", CAPABILITY, 32)
-MAX_SHARED_BYTES = 232_448  # that one block may have there
+MAX_SHARED_BYTES = 232_448  # of one block on that GPU
 # On others; CUDA C++ Programming Guide, "Technical Specifications per Compute Capability".
 _SHARED_BYTES = {75: 65_536, 80: 166_912, 86: 101_376, 87: 166_912, 89: 101_376, 120: 101_376}
 MAX_THREADS = 1024  # of one block
@@ -67,10 +67,9 @@ _OPTIONS: dict[str, Callable[[Any], bool]] = {
 
 
 def chosen(options: Any) -> dict[str, Any]:
-    """The listed options of a launch, as JSON, without those that have their default.
+    """The listed options of a launch that differ from their defaults, as JSON.
 
-    `options` is the backend's own object. Raises CompileFailure for an option that isn't listed
-    and was set.
+    `options` is the backend's own object. Raises CompileFailure for an unlisted option that is set.
     """
     defaults = vars(make_backend(TARGET).parse_options({}))
     result = {}
@@ -83,7 +82,7 @@ def chosen(options: Any) -> dict[str, Any]:
 
 
 def parsed(options: Any, capability: int = CAPABILITY) -> Any:
-    """The backend's options of a plan's. Raises CompileFailure for what no plan may ask for."""
+    """The backend's options for a plan's. Raises CompileFailure for options that aren't allowed."""
     if not isinstance(options, Mapping):
         raise CompileFailure("options: expected names and values", kind="forged")
     for name, value in options.items():

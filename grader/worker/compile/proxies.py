@@ -1,10 +1,10 @@
-"""The names of triton.language that a kernel of a submission can reach: its public ones.
+"""The names of triton.language that a submission's kernel can reach: its public ones.
 
-A Gluon kernel reaches those of Gluon's language, too (gluon.py).
+A Gluon kernel also reaches those of Gluon's language (gluon.py).
 
-Triton's frontend calls whatever Python a name leads to. `tl.core.builtins.exec(...)` in a kernel
-would run. So kernels get modules of the same names that hold nothing but functions of the language,
-types and constants.
+Triton's frontend calls any Python function that a name leads to, such as `tl.core.builtins.exec`.
+So kernels get modules of the same names that hold only functions of the language, types and
+constants.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ LIBDEVICE = "triton.language.extra.libdevice"
 _OF_TRITON = ("cdiv", "next_power_of_2")
 _FOLDER = "triton.language"
 
-# Module name -> proxy; by these names a plan's bindings name modules and what is in them.
+# Module name -> proxy; a plan's bindings name modules and their members by these names.
 MODULES = (
     "triton",
     "triton.language",
@@ -36,22 +36,22 @@ MODULES = (
     LIBDEVICE,
     *_EXTRA.values(),
     "math",
-    *gluon.MODULES,  # last: what both languages have is named by Triton's name
+    *gluon.MODULES,  # last, so that names of both languages are Triton's
 )
 
 
 @functools.cache
 def proxy(name: str) -> ModuleType:
-    """The module of a name in MODULES, without what a kernel has no use for. Raises KeyError."""
+    """The proxy of a module in MODULES. Raises KeyError."""
     if name not in MODULES:
         raise KeyError(name)
-    if name == LIBDEVICE:  # whose functions are stubs; the backend's are those of the GPU
+    if name == LIBDEVICE:  # its functions are stubs of the GPU's functions
         return proxy(_EXTRA["libdevice"])
     return module(name, _members(name))
 
 
 def module(name: str, members: dict[str, Any]) -> ModuleType:
-    """A module of just these members: what modules have by themselves leads into Python."""
+    """A module of just these members, without a module's attributes, which lead into Python."""
     result = ModuleType(name)
     for attribute in ("__loader__", "__spec__", "__package__", "__doc__"):
         vars(result).pop(attribute, None)
@@ -116,16 +116,16 @@ def is_of_triton(value: Any) -> bool:
 
 
 def path_of(value: Any) -> str | None:
-    """The dotted name by which `resolve` finds a value, None for what isn't of the language."""
+    """The dotted name by which `resolve` finds a value; None for other values."""
     path = _paths().get(id(value))
     return path[0] if path is not None and path[1] is value else None
 
 
 def named(value: Any) -> str | None:
-    """The dotted name by which `resolve` finds what a function says it is, None for any other.
+    """The dotted name by which `resolve` finds the function that this one claims to be, or None.
 
-    A module of Triton's that a submission executes once more has functions of its own. The frontend
-    takes the language's in their place, so that nothing hangs on what they say.
+    A Triton module that a submission executes again has functions of its own. The frontend replaces
+    them by the language's, so the claim needn't be true.
     """
     if not callable(value) or isinstance(value, type):
         return None
@@ -142,7 +142,7 @@ def _paths() -> dict[int, tuple[str, Any]]:
         for key, value in vars(proxy(name)).items():
             if not key.startswith("__") and not isinstance(value, bool | int | float | str):
                 paths.setdefault(id(value), (f"{name}.{key}", value))
-    # The stubs of libdevice stand for the GPU's functions of the same names.
+    # libdevice's stubs stand for the GPU's functions of the same names.
     for key, value in vars(importlib.import_module(LIBDEVICE)).items():
         if callable(value) and hasattr(proxy(LIBDEVICE), key):
             paths.setdefault(id(value), (f"{LIBDEVICE}.{key}", value))
@@ -150,7 +150,7 @@ def _paths() -> dict[int, tuple[str, Any]]:
 
 
 def resolve(path: Any) -> Any:
-    """The value that a dotted name leads to, through proxies only. Raises KeyError."""
+    """The value of a dotted name, through proxies only. Raises KeyError."""
     module, _, name = str(path).rpartition(".")
     members = vars(proxy(module))
     if name.startswith("__") or name not in members:

@@ -1,7 +1,7 @@
-"""The types of a kernel's parameters as a plan writes them, checked before Triton reads them.
+"""The types of a kernel's parameters in a plan, checked before Triton reads them.
 
-Triton evaluates the layout in a descriptor's type as a Python expression. A plan is written by a
-process that has run the submission's Python, so nothing but numbers may stand there.
+Triton evaluates the layout in a descriptor's type as a Python expression. A plan is untrusted, so
+the layout may contain only numbers.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _TYPE = re.compile(f"{_PLAIN}|{_DESCRIPTOR}")
 
 
 def type_of(described: Any, depth: int = 0) -> Any:
-    """The type of a parameter as Triton's signatures have it: text, or a tuple of them.
+    """The type of a parameter as in Triton's signatures: text, or a tuple of them.
 
     Raises CompileFailure.
     """

@@ -1,6 +1,6 @@
 """The text of kernels: files of a submission, the functions in them and their hashes.
 
-Planner and frontend both read functions through this file, so that both hash the same lines.
+Planner and frontend both read functions by this module, so that both hash the same lines.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from typing import Any
 from .failures import CompileFailure
 
 MAX_FILE_BYTES = 2 << 20
-# The compilers write a file's name into their texts: nothing in it may end a text.
+# The compilers write a file's name into their texts, so it may not contain a text's terminator.
 _PLAIN_NAME = re.compile(r"[\w./ +-]{1,200}")
 
 
 @dataclass(frozen=True)
 class FunctionText:
-    """One `def` in a file: `line` is that of the word `def`, counted from 1."""
+    """One `def` in a file; `line` is that of the word `def`, counted from 1."""
 
     file: str
     line: int
@@ -45,7 +45,7 @@ class FunctionText:
 
     @cached_property
     def names(self) -> dict[str, set[str]]:
-        """The names that the body uses, each with the attributes that are taken of it."""
+        """The names in the body, each with the attributes that are taken of it."""
         used: dict[str, set[str]] = {}
         for node in (each for statement in self.node.body for each in ast.walk(statement)):
             if isinstance(node, ast.Name):
@@ -81,7 +81,7 @@ class SourceFolder:
         self._relative: dict[str, str | None] = {}
 
     def relative(self, path: str) -> str | None:
-        """The name of a file inside the folder, None for any other file."""
+        """The name of a file inside the folder; None for other files."""
         if path not in self._relative:
             try:
                 self._relative[path] = str(Path(path).resolve().relative_to(self.root))
@@ -94,7 +94,7 @@ class SourceFolder:
         return self._read(file)[0]
 
     def function(self, file: str, line: int) -> FunctionText:
-        """The function whose `def` stands at a line. Raises CompileFailure."""
+        """The function whose `def` is at a line. Raises CompileFailure."""
         if (known := self._functions.get((file, line))) is not None:
             return known
         lines, functions = self._read(file)
@@ -135,13 +135,13 @@ class SourceFolder:
 
 
 def decoded(data: bytes) -> str:
-    """Text of a Python file in the encoding that it declares, with line ends as Python sees them.
+    """The text of a Python file in its declared encoding, with line ends as Python sees them.
 
     Raises SyntaxError, UnicodeDecodeError or LookupError.
     """
     encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
     text = io.TextIOWrapper(io.BytesIO(data), encoding, newline=None).read()
-    # str.splitlines ends lines at characters that Python's own tokenizer takes for blanks.
+    # str.splitlines also splits at characters that Python's tokenizer takes for blanks.
     return text.translate(_BLANKS)
 
 

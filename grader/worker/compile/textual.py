@@ -1,9 +1,9 @@
 """Jit functions made from a submission's text, for Triton's own frontend to compile.
 
-A kernel reference names a function by file, line and hash, and says what its free names lead to.
-From it comes a JITFunction whose Python function is a stub (nothing of the text is executed), whose
-syntax tree is that of the text, and whose names are literals, types, proxies of triton.language and
-other such functions.
+A kernel reference names a function by file, line and hash, and has the values of its free names.
+It becomes a JITFunction whose Python function is a stub, so nothing of the text is executed. Its
+syntax tree is the text's, and its names are literals, types, proxies of triton.language and other
+such functions.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _NOT_GLUON = (
     "under @gluon.jit Gluon's too"
 )
 
-made_modules: list[types.ModuleType] = []  # that stand for sibling modules of the submission
+made_modules: list[types.ModuleType] = []  # in the place of sibling modules of the submission
 
 
 class TextFunction(JITFunction):  # type: ignore[misc]  # Triton has no types
@@ -52,12 +52,12 @@ class TextFunction(JITFunction):  # type: ignore[misc]  # Triton has no types
         self._in_gluon = in_gluon
 
     def is_gluon(self) -> bool:
-        """Whether the frontend takes it for Gluon, as all that a kernel of Gluon calls."""
+        """Whether the frontend treats it as Gluon, like all functions that a Gluon kernel calls."""
         return self._in_gluon
 
     @property
     def cache_key(self) -> str:
-        """A key for dictionaries. Triton's own is a hash over all that the names lead to."""
+        """A key for dictionaries. Triton's own is a hash over the values of all names."""
         return f"{self.function.digest}:{id(self)}"
 
     def parse(self) -> ast.Module:
@@ -69,7 +69,7 @@ class TextFunction(JITFunction):  # type: ignore[misc]  # Triton has no types
 
 
 class RecordedFunction(ConstexprFunction):  # type: ignore[misc]  # Triton has no types
-    """A constexpr_function of the text: a table of the results that the planner saw it give."""
+    """A constexpr_function of the text: a table of the results that the planner recorded."""
 
     def __init__(self, name: str, calls: list[tuple[list[Any], dict[str, Any], Any]]) -> None:
         self.__name__ = name
@@ -95,25 +95,25 @@ class RecordedFunction(ConstexprFunction):  # type: ignore[misc]  # Triton has n
 
 
 class Unusable:
-    """A global value that kernels can't use; the frontend says why where it is used."""
+    """A global value that kernels can't use; the frontend reports its use."""
 
     def __init__(self, reason: str) -> None:
         self.reason = reason
 
     def __getattr__(self, name: str) -> Any:
-        # The frontend asks anything that a global name leads to for marks of the language.
+        # The frontend reads marks of the language from any global value.
         raise NameError(self.reason)
 
 
 def call_key(args: Any, kwargs: Mapping[str, Any]) -> str:
-    """The arguments of a call as text to compare. Raises NotALiteral."""
+    """The arguments of a call as comparable text. Raises NotALiteral."""
     positional = [literals.to_json(each) for each in args]
     named = {name: literals.to_json(each) for name, each in kwargs.items()}
     return json.dumps([positional, named], sort_keys=True)
 
 
 class Namespace:
-    """Makes the functions that one specialisation names, of a kernel in Triton or in Gluon."""
+    """Makes the functions of one specialisation, of a kernel in Triton or in Gluon."""
 
     def __init__(self, folder: SourceFolder, in_gluon: bool = False) -> None:
         self.folder = folder
@@ -132,7 +132,7 @@ class Namespace:
         suffix = "" if entry else f"_{len(self.functions)}"
         tree = ast.Module(body=[ast.parse(function.text).body[0]], type_ignores=[])
         stub = self._stub(function, tree.body[0], reference)
-        # Triton tells functions apart by this name; two of one name may have other bindings.
+        # Triton distinguishes functions by this name; two of one name may have other bindings.
         stub.__qualname__ = stub.__name__ = function.name + suffix
         made = TextFunction(stub, function, tree, self.in_gluon)
         self.functions.append(made)
@@ -160,13 +160,13 @@ class Namespace:
     ) -> types.FunctionType:
         """A Python function with the text's parameters and place, and an empty body.
 
-        Nothing that the text says is evaluated: annotations become strings, and defaults are those
-        that the plan names. Both, and decorators, go from `node`, where the frontend would run what
-        they say.
+        Nothing of the text is evaluated: annotations become strings, and defaults are the plan's.
+        Annotations, defaults and decorators are removed from `node`, where the frontend would
+        evaluate them.
         """
-        path = f"/{MODULE}/{function.file}"  # TTIR names it, and is the same wherever the files lie
+        path = f"/{MODULE}/{function.file}"  # in TTIR; independent of where the files are
         lines = self.folder.lines(function.file)
-        # inspect reads the file's lines from here, instead of the disk once more.
+        # inspect reads the file's lines from here instead of the disk.
         linecache.cache[path] = (sum(map(len, lines)), None, lines, path)
         stub = copy.copy(node)
         stub.args = copy.deepcopy(node.args)
@@ -209,7 +209,7 @@ class Namespace:
 
     def _default(self, literal: Any) -> Any:
         value = self._literal(literal)
-        # What else a plan can name, each Triton takes for a constant by itself; 3.6 no layouts.
+        # Triton takes other values of a plan for constants by itself; 3.6 doesn't take layouts.
         return constexpr(value) if gluon.is_layout(value) else value
 
     def _bound(self, name: str, binding: Any, function: FunctionText) -> Any:
@@ -282,7 +282,7 @@ class Namespace:
 
 
 class _NoDefault:
-    """Stands for a default that the plan doesn't name: the frontend refuses it where it's used."""
+    """In place of a default that the plan lacks: the frontend refuses its use."""
 
 
 def _parameters(node: ast.FunctionDef) -> list[ast.arg]:

@@ -9,10 +9,10 @@ from typing import Any
 
 
 def key_of(described: Mapping[str, Any]) -> str:
-    """A digest of all that a specialisation says.
+    """A digest of a whole specialisation.
 
-    That is of its attributes too: whether loads can be made ahead of time, and so how much shared
-    memory they take, depends on how arguments are aligned.
+    It includes attributes: the alignment of arguments decides whether loads can be made ahead of
+    time, and so how much shared memory they take.
     """
     text = json.dumps(described, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:24]

@@ -22,8 +22,8 @@ std::size_t bytes_of(std::uint8_t dtype) {
     throw BadRequest("dtype " + std::to_string(dtype));
 }
 
-// Bytes from the first element to the last, both included. Sizes come from outside, so every step
-// is checked against overflow; 2^48 elements are more than any address space holds.
+// Bytes from the first element to the last, inclusive. Sizes are untrusted, so every step is
+// checked for overflow; 2^48 elements exceed any address space.
 std::size_t extent_of(const Argument& argument) {
     constexpr __int128 limit = __int128(1) << 48;
     __int128 elements = 1;
@@ -70,13 +70,13 @@ Tensor read_tensor(const Argument& argument, const std::vector<Buffer>& buffers,
     tensor.allocation_offset = argument.allocation_offset;
     tensor.allocation_length = argument.allocation_length;
     tensor.host_space = space == Space::host;
-    // A tensor in host memory is memory even for a planner, where there is a buffer for it.
+    // A tensor in host memory is real even for a planner, if it has a buffer.
     const bool has_memory = tensor.host_space && tensor.buffer < buffers.size();
     if (placed || has_memory) check_place(tensor, buffers);
     return tensor;
 }
 
-// Appends the tensor that is argument number `index`, with what is known of it.
+// Appends the tensor of argument number `index`, with its description.
 void add_tensor(Call& call, std::size_t index, const Argument& argument,
                 const std::vector<Buffer>& buffers, const std::vector<Description>& descriptions,
                 bool placed) {

@@ -17,15 +17,15 @@ public:
     using std::runtime_error::runtime_error;
 };
 
-// The call of an entry that a request asks for, for a planner: its kinds agree with the entry's.
-// Tensors need no memory: they lie where they would, whatever the buffers are, and only the offset's
-// alignment matters. `descriptions` may hold fewer than there are arguments; the rest get a number
-// for a name, and are what their buffer suggests. Throws BadRequest.
+// The call of an entry in a request, for a planner; its kinds agree with the entry's. Tensors need
+// no memory: they have the addresses they would have, of which only the alignment matters.
+// `descriptions` may have fewer than the arguments; the rest are named by number and described by
+// their buffer. Throws BadRequest.
 Call read_call(const Request& request, const warpgrade_entry& entry,
                const std::vector<Buffer>& buffers,
                const std::vector<Description>& descriptions);
 
-// The tensors alone, for a plan, which holds the scalars: each lies inside its allocation, and that
+// The tensors alone, for a plan, which has the scalars: each is inside its allocation, and that
 // inside its buffer. Throws BadRequest.
 Call read_tensors(const Request& request, const std::vector<Buffer>& buffers,
                   const std::vector<Description>& descriptions);

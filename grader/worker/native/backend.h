@@ -1,5 +1,5 @@
-// What a program does: plan, execute plans in the emulator, or run on a GPU. host.cpp drives each
-// without knowing which; the one that is linked in defines these functions.
+// The work of a program: plan, execute plans in the emulator, or run on a GPU. host.cpp is the same
+// for all; the linked backend defines these functions.
 
 #ifndef WARPGRADE_BACKEND_H
 #define WARPGRADE_BACKEND_H
@@ -15,7 +15,7 @@
 namespace warpgrade::host {
 
 // A buffer of the grader's arena: a memfd, or, `on_gpu`, an allocation of CUDA's virtual memory.
-// Whoever maps it closes it.
+// Mapping it closes the descriptor.
 struct Buffer {
     int descriptor;
     std::size_t length;  // bytes
@@ -23,14 +23,15 @@ struct Buffer {
     bool on_gpu = false;
 };
 
-// What the spec says of an argument: its name, and whether a kernel reads it, writes it or both.
+// The spec's description of an argument: its name, and whether a kernel reads it, writes it or
+// both.
 struct Description {
     std::string name;
     bool initialised, writable;
 };
 
-// A tensor argument. The allocation is the view with the guard zones around it; both lie inside
-// the buffer (arguments.cpp has checked that). Offsets and lengths are in bytes.
+// A tensor argument. The allocation is the view with the guard zones around it; both are inside the
+// buffer (arguments.cpp has checked that). Offsets and lengths are in bytes.
 struct Tensor {
     int argument;
     Description description;
@@ -42,42 +43,43 @@ struct Tensor {
     bool host_space;
 };
 
-// One call of an entry. `values` holds the scalars; the backend fills in the pointers. For an
-// executor there is no entry, and no scalar.
+// One call of an entry. `values` has the scalars; the backend adds the pointers. An executor has no
+// entry and no scalars.
 struct Call {
     const warpgrade_entry* entry = nullptr;
     std::vector<warpgrade_value> values;
     std::vector<Tensor> tensors;
 };
 
-// How a request ended. After `lost` the process is of no further use and ends.
+// The result of a request. After `lost` the process is useless and ends.
 struct Answer {
     Code code = Code::ok;
     std::string text;
     bool lost = false;
 };
 
-// Called once, before the grader hears that the worker is ready. Throws std::system_error.
+// Called once, before the worker reports that it is ready. Throws std::system_error.
 void map_buffers(const std::vector<Buffer>& buffers);
 
-// Called when the entry has been found: starts what the first case shouldn't pay for.
+// Called when the entry has been found: starts work that the first case shouldn't pay for.
 Answer load();
 
-// What follows not every program has: host.cpp refuses what is asked of one that hasn't.
+// The following are optional: host.cpp refuses requests that the program doesn't support.
 
-// Planners only: calls the entry twice where there is no data, and answers with the plan
-// (../../plan/model.py) behind a line that holds its length in 16 hexadecimal digits. A plan that a
-// reply can't hold goes on from byte `from` of its text.
+// Planners only: calls the entry twice without data, and answers with the plan
+// (../../plan/model.py) behind a line with its length in 16 hexadecimal digits. A plan that exceeds
+// a reply continues from byte `from` of its text.
 Answer make_plan(Call& call);
 Answer more_of_plan(std::size_t from);
 
-// Executors only: carries out the steps of a document on the tensors (grader/executors/emulator_plan.py, or for a
-// GPU grader/executors/gpu_document.py).
+// Executors only: runs the steps of a document on the tensors (grader/executors/emulator_plan.py,
+// or for a GPU grader/executors/gpu_document.py).
 Answer execute(Call& call, const std::string& document);
 
-// For the clock, of an executor on a GPU: keep a call's tensors as set number `number` (one of those
-// there are, or the next); take the plan of a document; arrange one call of it for each of some sets, in this order; and do that, or all of it but the calls. `nanoseconds` is what
-// it took by the device's own clock.
+// For timing, by an executor on a GPU: `place` keeps a call's tensors as set number `number` (an
+// existing one, or the next); `adopt` takes the plan of a document; `arrange` prepares one call for
+// each of some sets, in this order; `replay` runs that, or all of it except the calls.
+// `nanoseconds` is the time by the device's own clock.
 Answer place_set(const Call& call, unsigned number);
 Answer adopt(const std::string& document);
 Answer arrange(const std::vector<unsigned>& order);

@@ -1,5 +1,5 @@
-// The executor's backend: carries out plans on the arena, which is mapped into the emulated device's
-// address range. The program holds what kernels reach and no host code of the submission.
+// The executor's backend: runs plans on the arena, which is mapped into the emulated device's
+// address range. The program has what kernels reach, and no host code of the submission.
 
 #include <memory>
 #include <stdexcept>
@@ -17,7 +17,7 @@ extern "C" {
 // There is no entry here.
 const warpgrade_entry warpgrade_entries[] = {{nullptr, nullptr, nullptr}};
 const unsigned warpgrade_entry_count = 0;
-// What the rewriter's dynamic shared memory at file scope refers to.
+// The target of dynamic shared memory at file scope, from the rewriter.
 void* warpgrade_dynamic_shared_reference;
 }
 
@@ -29,13 +29,13 @@ constexpr std::size_t margin = std::size_t(1) << 26;
 struct MappedBuffer {
     Buffer buffer;
     char* device;                   // in the emulated device's address range
-    std::unique_ptr<Mapping> host;  // once a tensor in host memory needs it
+    std::unique_ptr<Mapping> host;  // for a tensor in host memory
 };
 std::vector<MappedBuffer> mapped;
 
 struct Work {
     executor::Steps& steps;
-    std::string wrong;  // with the document
+    std::string wrong;  // the document's error
     bool out_of_memory;
 };
 
@@ -100,7 +100,7 @@ Answer execute(Call& call, const std::string& document) {
         }
         Work work{steps, "", false};
         const EntryEnd end = run_entry(run_steps, &work);
-        end_entry(allocation_count());  // leaks are host code's, and the planner's to report
+        end_entry(allocation_count());  // leaks are host code's, which the planner reports
         if (end == EntryEnd::unsupported) return unsupported_answer();
         if (!work.wrong.empty()) return answer(Code::bad_request, work.wrong);
         if (work.out_of_memory) return answer(Code::out_of_memory, "device", "no memory left");
@@ -108,7 +108,7 @@ Answer execute(Call& call, const std::string& document) {
         const bool counted = steps.wants_counters();
         const std::size_t length = write_report(report, sizeof report, counted);
         const bool lost = sticky_error() != 0 || end == EntryEnd::abandoned;
-        return {finding_count() ? Code::found : Code::ok, std::string(report, length), lost};
+        return {finding_count() ? Code::findings : Code::ok, std::string(report, length), lost};
     } catch (const BadDocument& error) {
         return answer(Code::bad_request, error.what());
     }

@@ -1,9 +1,9 @@
-// The backend of the executor on a GPU: carries out plans on the grader's buffers, by the CUDA
-// driver. The program has no host code of a submission in it.
+// The backend of the executor on a GPU: runs plans on the grader's buffers, by the CUDA driver. The
+// program has no host code of a submission.
 //
-// It maps the buffers of the plan and nothing else: no expected value, no baseline, no seed. What
-// device code can reach is reached in this process, so nothing that it says is believed: outputs
-// are judged from the shared buffers, and times count where the grader's own clock agrees.
+// It maps the buffers of the plan and nothing else: no expected value, no baseline, no seed. Device
+// code can reach this process, so its reports are untrusted: outputs are judged from the shared
+// buffers, and times count only if the grader's own clock agrees.
 
 #include <unistd.h>
 
@@ -29,8 +29,8 @@ namespace {
 
 using Places = std::map<int, Place>;
 
-constexpr std::size_t margin = 0;  // no device code reaches what is mapped on the host
-constexpr unsigned flushes = 4;  // times the L2 cache's size, that are written before a replay
+constexpr std::size_t margin = 0;  // device code can't reach host mappings
+constexpr unsigned flushes = 4;  // times the L2 cache's size, written before a replay
 
 struct SharedBuffer {
     Buffer described;
@@ -43,13 +43,13 @@ CUstream work = nullptr;
 CUdevice device = 0;
 bool started = false;
 
-// Memory on the GPU for a tensor that the grader put into host memory, and the way back.
+// GPU memory for a tensor that the grader put into host memory, and the way back.
 class DeviceCopy {
 public:
     DeviceCopy(char* host, std::size_t bytes, bool writable)
         : host_(host), bytes_(bytes), writable_(writable) {
         CHECKED(cuMemAlloc, &memory_, bytes);
-        // In the stream of the work, which waits for no other: cuMemcpyHtoD may end after it began.
+        // In the work's stream, which waits for no other: cuMemcpyHtoD may end after it began.
         CHECKED(cuMemcpyHtoDAsync, memory_, host, bytes, work);
     }
     DeviceCopy(const DeviceCopy&) = delete;
@@ -96,9 +96,9 @@ void import(SharedBuffer& buffer) {
     buffer.address = address;
 }
 
-// The context, with the buffers in it; where that failed, the next request begins with what is
-// missing. Who waits keeps the processor busy: to be woken takes longer
-// than the grader's clock and the device's may differ.
+// The context, with the buffers in it; after a failure, the next request retries what is missing.
+// Waiting keeps the processor busy, since a wake-up takes longer than the grader's clock and the
+// device's may differ.
 void start() {
     if (started) return;
     CHECKED(cuInit, 0);
@@ -157,7 +157,7 @@ void expose(const std::vector<Tensor>& tensors) {
     }
 }
 
-// An error that stays when asked again has broken the context.
+// A persistent error has broken the context.
 bool is_lost() {
     try {
         return DRIVER(cuCtxSynchronize)() != CUDA_SUCCESS;
@@ -168,7 +168,7 @@ bool is_lost() {
 
 Answer failure(const DriverError& error) {
     const bool lost = is_lost();
-    // Without memory for a context there is none, which no kernel has to answer for.
+    // Too little memory for a context is not a kernel's fault.
     const bool full = error.result == CUDA_ERROR_OUT_OF_MEMORY && (!lost || !started);
     const Code refused = lost ? Code::device_failed : Code::raised;
     const std::string doing = lost && started ? "" : " (" + std::string(error.what()) + ")";
@@ -194,8 +194,8 @@ void forget_graph() {
     if (timed) timed->forget_uploads();
 }
 
-// What is written before a replay begins is more than the L2 cache holds: nothing of the sets is left
-// there.
+// The buffer written before a replay is larger than the L2 cache, so that nothing of the sets stays
+// in it.
 void prepare_clock() {
     if (begin) return;
     int cache = 0;
@@ -206,7 +206,7 @@ void prepare_clock() {
     CHECKED(cuEventCreate, &end, CU_EVENT_DEFAULT);
 }
 
-// The events lie in the graph, so that what the processor does meanwhile is not in their times.
+// The events are in the graph, so that their times exclude the processor's work.
 CUgraph captured(const std::vector<unsigned>& order) {
     CHECKED(cuStreamBeginCapture, work, CU_STREAM_CAPTURE_MODE_RELAXED);
     CUgraph graph = nullptr;
@@ -226,7 +226,7 @@ CUgraph captured(const std::vector<unsigned>& order) {
     return graph;
 }
 
-// The calls of some sets as a graph that is on the device. Throws what `captured` throws.
+// The calls of some sets as a graph on the device. Throws what `captured` throws.
 CUgraphExec made_of(const std::vector<unsigned>& order) {
     const CUgraph graph = captured(order);
     CUgraphExec made = nullptr;
@@ -276,7 +276,7 @@ Answer place_set(const Call& call, unsigned number) {
     });
 }
 
-// Where there are two calls, the first one sets up what the second one finds.
+// Of two calls, the first one makes the set-up for the second.
 Answer adopt(const std::string& document) {
     return guarded([&]() -> Answer {
         forget_graph();
@@ -307,7 +307,7 @@ Answer replay(bool with_calls, std::uint64_t& nanoseconds) {
     return guarded([&]() -> Answer {
         if (!arranged) return answer(Code::bad_request, "nothing is arranged");
         timed->restore_state(work);
-        DRIVER(cuCtxResetPersistingL2Cache)();  // of a GPU that keeps none there is none
+        DRIVER(cuCtxResetPersistingL2Cache)();  // nothing on a GPU without persisting lines
         CHECKED(cuStreamSynchronize, work);
         CHECKED(cuGraphLaunch, with_calls ? arranged : without_calls, work);
         CHECKED(cuCtxSynchronize);

@@ -1,7 +1,6 @@
-// The planner's backend: the entry is called where there is no data, and what it asks of the device
-// becomes a plan (../../emulator/runtime/planner/). Device arguments are addresses that nobody can
-// follow. Arguments in host memory are memory: the grader's where it has given a buffer for them,
-// zeros elsewhere.
+// The planner's backend: the entry is called without data, and its requests to the device become a
+// plan (../../emulator/runtime/planner/). Device arguments are addresses that can't be accessed.
+// Arguments in host memory are real: the grader's buffer if there is one, else zeros.
 
 #include <sys/mman.h>
 
@@ -17,8 +16,8 @@
 #include "mapping.h"
 #include "text.h"
 
-// The linker's names for where sections begin and end. Our own objects have theirs renamed to
-// warpgrade_data and warpgrade_bss (emulator/runtime/observe.h), which stand behind host code's.
+// The linker's names for the start and end of sections. Our own objects' sections are renamed to
+// warpgrade_data and warpgrade_bss (emulator/runtime/observe.h), behind host code's.
 extern "C" {
 extern char __data_start __attribute__((weak)), __start_warpgrade_data __attribute__((weak));
 extern char __bss_start __attribute__((weak)), __start_warpgrade_bss __attribute__((weak));
@@ -33,10 +32,10 @@ constexpr std::size_t calls = 2;
 std::vector<Buffer> given;
 std::map<std::size_t, std::unique_ptr<Mapping>> mapped;  // by the buffer's index
 std::string long_text;  // of the last plan, for `more`
-std::string variables_at_first;  // of host code, once it is loaded
+std::string variables_at_first;  // of host code, after loading
 
-// Zeros between inaccessible margins, for as long as the process lives: host code may keep the
-// pointer for its second call.
+// Zeros between inaccessible margins, for the life of the process: host code may keep the pointer
+// for its second call.
 void* zeros(std::size_t bytes) {
     char* p = static_cast<char*>(mmap(nullptr, bytes + 2 * margin, PROT_NONE,
                                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
@@ -46,7 +45,7 @@ void* zeros(std::size_t bytes) {
     return p + margin;
 }
 
-// Host code's variables, as bytes; empty where they can't be told from ours.
+// Host code's variables, as bytes; empty where they can't be distinguished from ours.
 std::string variables() {
     const char *data = &__data_start, *data_end = &__start_warpgrade_data;
     const char *zeroed = &__bss_start, *zeroed_end = &__start_warpgrade_bss;
@@ -68,7 +67,7 @@ void* host_memory(const Tensor& tensor) {
 
 // False where the arguments don't fit.
 bool place(Call& call) {
-    constexpr std::size_t alignment = 256;  // of arguments: below it, they keep their offsets
+    constexpr std::size_t alignment = 256;  // of arguments, which keep their offsets below it
     for (const Tensor& tensor : call.tensors) {
         void* first = tensor.host_space
                           ? host_memory(tensor)
@@ -104,9 +103,9 @@ Answer load() {
     return {};
 }
 
-// Findings about host code are the answer where there are any; the plan is then there for `more`.
+// Findings about host code are the answer, if there are any; `more` then gives the plan.
 Answer make_plan(Call& call) {
-    // What an earlier plan has left may make this one differ from the first of a fresh process.
+    // State of an earlier plan may make this one differ from the first of a fresh process.
     if (variables_at_first.empty() ? !long_text.empty() : variables() != variables_at_first) {
         return answer(Code::raised, "KeptState", "an earlier plan has changed variables");
     }
@@ -124,7 +123,7 @@ Answer make_plan(Call& call) {
         plan::begin_call();
         end = run_entry(call_entry, &call, each == 0);
     }
-    end_entry(before);  // what the first call allocates may be kept for later ones
+    end_entry(before);  // the first call's allocations may be kept for later ones
     if (end == EntryEnd::returned && !finding_count()) plan::report_left_behind();
     if (end == EntryEnd::unsupported) return unsupported_answer();
     if (end == EntryEnd::exception) return answer(Code::raised, "C++", "an exception");
@@ -136,7 +135,7 @@ Answer make_plan(Call& call) {
     if (finding_count()) {
         static char report[max_text];
         const std::size_t size = write_report(report, sizeof report, false);
-        return {Code::found, std::string(report, size), end == EntryEnd::abandoned};
+        return {Code::findings, std::string(report, size), end == EntryEnd::abandoned};
     }
     return more_of_plan(0);
 }

@@ -1,5 +1,5 @@
-// The table of a cubin's kernels, which grader/worker/gpu_plan_build.py generates for each file: how
-// their parameters are laid out, and what they use.
+// The table of a cubin's kernels, which grader/worker/gpu_build.py generates for each file: the
+// layout of their parameters, and their resources.
 
 #ifndef WARPGRADE_CUBIN_KERNELS_H
 #define WARPGRADE_CUBIN_KERNELS_H

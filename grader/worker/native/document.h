@@ -1,5 +1,5 @@
-// Reads the little-endian fields of a document, one after the other: of a plan, as the executors
-// take it, on a GPU or without one.
+// Reads the little-endian fields of a document in order: of a plan, as for the executors with and
+// without a GPU.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -12,7 +12,7 @@
 
 namespace warpgrade {
 
-// A document that can't be carried out; what() says why.
+// A document that can't be run; what() says why.
 class BadDocument : public std::runtime_error {
 public:
     using std::runtime_error::runtime_error;
@@ -36,7 +36,7 @@ public:
         return std::string(take(length), length);
     }
 
-    // How many things follow, each of which takes at least a byte.
+    // The number of the following items, each of which takes at least a byte.
     std::size_t count() {
         const std::size_t found = number();
         if (found > text_.size() - at_) throw BadDocument("more parts than bytes");
@@ -47,7 +47,7 @@ public:
     auto list(Read read) {
         std::size_t left = count();
         std::vector<decltype(read(*this))> found;
-        found.reserve(std::min<std::size_t>(left, 1024));  // a number alone takes no memory
+        found.reserve(std::min<std::size_t>(left, 1024));  // a wrong number takes no memory
         for (; left; --left) found.push_back(read(*this));
         return found;
     }

@@ -1,7 +1,7 @@
 // The table of a submission's entries, which grader/emulator/build.py generates for each file.
 //
-// The generated source holds, for every entry that is present, a function that unpacks the values
-// and calls the student's function, and the two symbols below. For
+// The generated source has, for every entry that is present, a function that unpacks the values and
+// calls the student's function, and the two symbols below. For
 //
 //     extern "C" void transpose(const float* input, float* output, int rows, int columns);
 //
@@ -17,7 +17,7 @@
 #ifndef WARPGRADE_ENTRIES_H
 #define WARPGRADE_ENTRIES_H
 
-// One argument of an entry; its letter in `arguments` says which member holds it.
+// One argument of an entry; its letter in `arguments` selects the member.
 union warpgrade_value {
     void* pointer;            // p
     int integer;              // i

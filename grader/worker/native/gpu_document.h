@@ -1,4 +1,4 @@
-// A plan as the executor on a GPU takes it: cubins, buffers, kernels, and the steps of its calls.
+// A plan for the executor on a GPU: cubins, buffers, kernels, and the steps of its calls.
 // grader/executors/gpu_document.py writes it.
 
 #ifndef WARPGRADE_GPU_DOCUMENT_H
@@ -13,13 +13,13 @@
 
 namespace warpgrade::host {
 
-constexpr std::uint32_t no_stream = ~std::uint32_t{0};  // waits for all before it, as all do for it
+constexpr std::uint32_t no_stream = ~std::uint32_t{0};  // ordered with all steps before and after
 
 enum class BufferKind : std::uint32_t { allocation, view, device, symbol };
 enum class Do : std::uint32_t { fill = 1, copy, upload, launch, record, wait };
 
-// `argument` is the place of a tensor among the request's: of kind `allocation` all of what was
-// placed for it, of kind `view` from its first element to its last. A symbol is a variable of a
+// `argument` is the place of a tensor among the request's: of kind `allocation` its whole
+// allocation, of kind `view` from its first element to its last. A symbol is a variable of a
 // module.
 struct PlanBuffer {
     std::int32_t argument;
@@ -58,7 +58,7 @@ struct Relocation {
     std::int64_t offset;
 };
 
-// A tensor descriptor among the parameters of a launch, as cuTensorMapEncodeTiled takes it.
+// A tensor descriptor among a launch's parameters, for cuTensorMapEncodeTiled.
 struct TensorMap {
     std::uint32_t at, buffer;
     std::int64_t offset;
@@ -88,7 +88,7 @@ struct PlanDocument {
     std::vector<std::vector<PlanStep>> calls;  // one, or the first and the one that is timed
 };
 
-// Throws BadDocument for what none of ours would have written.
+// Throws BadDocument for a document that our code wouldn't write.
 PlanDocument read_plan(const std::string& text);
 
 }  // namespace warpgrade::host

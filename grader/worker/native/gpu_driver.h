@@ -1,5 +1,5 @@
-// The CUDA driver's functions, looked up when they are first called: where the program is built
-// there may be no driver. A failed call throws DriverError.
+// The CUDA driver's functions, looked up on first call, since there may be no driver where the
+// program is built. A failed call throws DriverError.
 
 #ifndef WARPGRADE_GPU_DRIVER_H
 #define WARPGRADE_GPU_DRIVER_H
@@ -11,7 +11,7 @@
 
 namespace warpgrade::host {
 
-// What the driver answered in place of success; what() says during what.
+// The driver's error; what() says during what.
 class DriverError : public std::runtime_error {
 public:
     DriverError(CUresult result, const std::string& doing);

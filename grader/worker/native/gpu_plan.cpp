@@ -9,10 +9,10 @@ namespace warpgrade::host {
 namespace {
 
 constexpr unsigned char unwritten = 0xFF;  // NaN in every floating-point format
-constexpr unsigned plain_shared = 48 * 1024;  // what a kernel may have without asking for more
+constexpr unsigned plain_shared = 48 * 1024;  // a kernel's limit unless it is raised
 constexpr unsigned most_portable_cluster = 8;
-// Streams of ours, by numbers that no plan's have. In turn: in a graph that is being made, a stream
-// without work of its own waits for all that it ever waited for.
+// Our own streams, by numbers that no plan uses. In turn: in a captured graph, a stream without
+// work of its own waits for everything it ever waited for.
 constexpr std::uint32_t beside = no_stream - 1, turns = 64;
 
 CUfunction function_of(CUmodule module, const PlanKernel& kernel) {
@@ -25,7 +25,7 @@ CUfunction function_of(CUmodule module, const PlanKernel& kernel) {
     return function;
 }
 
-// Pointers to the parameters among their bytes, laid out as the kernel has them.
+// Pointers to the parameters among their bytes, in the kernel's layout.
 std::vector<void*> parameters_of(CUfunction function, std::string& data) {
     std::vector<void*> found;
     std::size_t offset = 0, size = 0;
@@ -41,7 +41,7 @@ std::vector<void*> parameters_of(CUfunction function, std::string& data) {
 
 LoadedPlan::LoadedPlan(PlanDocument document, Empty) : plan_(std::move(document)) {}
 
-// Of one that fails halfway, the destructor gives back what there is: it has been constructed.
+// If it fails halfway, the destructor frees the rest: construction has completed.
 LoadedPlan::LoadedPlan(PlanDocument document) : LoadedPlan(std::move(document), Empty{}) { load(); }
 
 void LoadedPlan::load() {
@@ -69,7 +69,7 @@ void LoadedPlan::load() {
 
 LoadedPlan::~LoadedPlan() {
     try {
-        DRIVER(cuCtxSynchronize)();  // of a call that was refused halfway, the first steps may run
+        DRIVER(cuCtxSynchronize)();  // the first steps of a refused call may be running
         for (std::size_t number = 0; number < memory_.size(); ++number) {
             const bool own = plan_.buffers[number].kind == BufferKind::device;
             if (own) DRIVER(cuMemFree)(memory_[number]);
@@ -77,7 +77,7 @@ LoadedPlan::~LoadedPlan() {
         for (CUevent each : events_) DRIVER(cuEventDestroy)(each);
         for (const auto& [number, stream] : streams_) DRIVER(cuStreamDestroy)(stream);
         for (CUmodule each : modules_) DRIVER(cuModuleUnload)(each);
-    } catch (const DriverError&) {  // the context is gone, and all that was in it
+    } catch (const DriverError&) {  // the context and everything in it is gone
     }
 }
 
@@ -86,7 +86,7 @@ CUmodule LoadedPlan::module_at(std::uint32_t number) const {
     return modules_[number];
 }
 
-// ---- What lives on between calls -----------------------------------------------------------------
+// ---- State between calls ------------------------------------------------------------------------
 
 void LoadedPlan::keep_state() {
     kept_.clear();
@@ -96,7 +96,7 @@ void LoadedPlan::keep_state() {
             std::size_t bytes = 0;
             const CUresult found = DRIVER(cuModuleGetGlobal)(&where, &bytes, modules_[number],
                                                              each.name.c_str());
-            if (found != CUDA_SUCCESS || !bytes) continue;  // the driver has none by that name
+            if (found != CUDA_SUCCESS || !bytes) continue;  // not in the module
             kept_.push_back({where, std::string(bytes, '\0')});
         }
     }
@@ -155,7 +155,7 @@ LoadedPlan::Location LoadedPlan::place(const Rows& rows,
     return found;
 }
 
-// A store of the host's to what it can only read would end the process.
+// A host store to read-only memory would end the process.
 LoadedPlan::Location LoadedPlan::writable_place(const Rows& rows,
                                                 const std::map<int, Place>& places) const {
     const Location found = place(rows, places);
@@ -174,7 +174,7 @@ void LoadedPlan::relocate(std::string& data, const std::vector<Relocation>& poin
 
 // ---- Steps ---------------------------------------------------------------------------------------
 
-// The plan's streams, all of which begin after the one that was given and end before it goes on.
+// The plan's streams, which all begin after the given one and end before it continues.
 struct LoadedPlan::Streams {
     Streams(LoadedPlan& plan, const std::vector<PlanStep>& steps, CUstream outer)
         : plan(plan), outer(outer) {
@@ -213,8 +213,8 @@ struct LoadedPlan::Streams {
         overlapped = nullptr;
     }
 
-    // The next launch on a stream may begin, and end, before what is there already has ended: then
-    // the end of the stream isn't the end of that. So a stream of ours waits for it.
+    // An overlapped launch may begin, and end, before earlier work on its stream has ended. So the
+    // stream's end isn't enough, and a stream of ours waits for that work.
     void overlap(CUstream stream) {
         if (!overlapped) overlapped = plan.stream(beside - plan.turn_++ % turns);
         CHECKED(cuStreamWaitEvent, overlapped, recorded(stream), 0);
@@ -224,7 +224,7 @@ struct LoadedPlan::Streams {
 
     LoadedPlan& plan;
     CUstream outer;
-    std::map<std::uint32_t, CUstream> own;  // none where one does for all steps
+    std::map<std::uint32_t, CUstream> own;  // empty if one stream does for all steps
     std::map<std::uint32_t, CUevent> events;
     CUstream overlapped = nullptr;  // where launches have been overlapped since the last join
     std::size_t next = 0;
@@ -248,7 +248,7 @@ void LoadedPlan::enqueue(std::size_t call, const std::map<int, Place>& places, C
             streams.events[step.number] = streams.recorded(streams.of(step.stream));
         } else if (step.what == Do::wait) {
             const auto found = streams.events.find(step.number);
-            if (found == streams.events.end()) continue;  // as CUDA: never recorded, no wait
+            if (found == streams.events.end()) continue;  // never recorded: no wait, as in CUDA
             CHECKED(cuStreamWaitEvent, streams.of(step.stream), found->second, 0);
         } else {
             const CUstream stream = streams.of(step.stream);

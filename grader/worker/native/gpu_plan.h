@@ -13,9 +13,9 @@
 
 namespace warpgrade::host {
 
-// Where an argument's tensor is: in memory of the GPU, or, `host`, in memory of this process.
+// An argument's tensor: in GPU memory, or, `host`, in memory of this process.
 struct Place {
-    CUdeviceptr allocation = 0, view = 0;  // of its first byte, guard zones included or not
+    CUdeviceptr allocation = 0, view = 0;  // first byte, with and without guard zones
     std::size_t bytes = 0;  // of the allocation
     bool host = false;
     bool writable = false;  // for the host
@@ -31,17 +31,17 @@ public:
 
     std::size_t calls() const { return plan_.calls.size(); }
 
-    // Have all that lives on between calls hold what it holds now whenever it is restored: variables
-    // of modules, and where there are two calls the memory that host code allocated.
+    // Saves all state between calls: variables of modules and, if there are two calls, the memory
+    // that host code allocated.
     void keep_state();
-    // Put that back, and fill the rest of the allocated memory with bytes that no call left there.
+    // Restores it, and fills the rest of the allocated memory with fixed bytes.
     void restore_state(CUstream stream);
 
-    // Enqueue the steps of a call on tensors at these places, by the arguments' numbers. All of it
-    // comes after what `stream` was given before, and before what it is given next.
+    // Enqueues the steps of a call on these tensors, by the arguments' numbers. They run after the
+    // earlier work of `stream` and before its later work.
     void enqueue(std::size_t call, const std::map<int, Place>& places, CUstream stream);
 
-    // Of uploads, the bytes are read when the work is done: whoever waited for that forgets them.
+    // Uploads' bytes are read when the work runs: call this after waiting for it.
     void forget_uploads() { uploads_.clear(); }
 
 private:
@@ -79,7 +79,7 @@ private:
     std::deque<std::string> uploads_;
     std::map<std::uint32_t, CUstream> streams_;
     std::vector<CUevent> events_;
-    std::uint32_t turn_ = 0;  // of the streams beside the plan's
+    std::uint32_t turn_ = 0;  // of our own streams
 };
 
 }  // namespace warpgrade::host

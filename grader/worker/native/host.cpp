@@ -1,14 +1,14 @@
-// The native host: loads nothing, knows one entry, answers requests of the grader about it.
+// The native host: has one entry, and answers the grader's requests about it.
 //
 //     exe [--filter=HEX] [--arguments=NAME:ROLE,...] [--on-gpu]
 //         SOCKET_FD ENTRY FD:LENGTH:WRITABLE...
 //
 // --filter     see lockdown.cpp; must come first
-// --arguments  their names in the spec, for messages; and whether each is input, output or inout
+// --arguments  their names in the spec, for messages, and whether each is input, output or inout
 // --on-gpu     the buffers are allocations on the GPU
 //
-// It holds no expected values, no seeds, no thresholds and no verdict. The student's code shares
-// this process, so nothing it answers is believed without need; the grader judges by the buffers.
+// It has no expected values, no seeds, no thresholds and no verdict. The student's code shares this
+// process, so its answers are untrusted; the grader judges by the buffers.
 
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -119,9 +119,9 @@ CommandLine read_command_line(int count, char** arguments) {
     return line;
 }
 
-// --- what is asked ------------------------------------------------------------------------------
+// --- requests -----------------------------------------------------------------------------------
 
-// Find the entry and check the number of its arguments; the compiler has checked their types.
+// Finds the entry and checks the number of its arguments; the compiler has checked their types.
 Answer load_entry(Session& session, const Request& request) {
     std::string present;
     for (unsigned index = 0; index < warpgrade_entry_count; ++index) {
@@ -142,7 +142,7 @@ Answer load_entry(Session& session, const Request& request) {
     return load();
 }
 
-// A document of the grader's, whole. Throws BadRequest.
+// A whole document of the grader's. Throws BadRequest.
 std::string read_document(int descriptor) {
     struct stat status;
     if (descriptor < 0 || fstat(descriptor, &status) || status.st_size < 0 ||
@@ -160,7 +160,7 @@ std::string read_document(int descriptor) {
     return text;
 }
 
-// Numbers of sets, behind how many there are. Throws BadRequest.
+// Numbers of sets, after their count. Throws BadRequest.
 std::vector<unsigned> read_order(const std::string& document) {
     std::vector<unsigned> order(document.size() / sizeof(unsigned));
     std::memcpy(order.data(), document.data(), order.size() * sizeof(unsigned));
@@ -169,7 +169,7 @@ std::vector<unsigned> read_order(const std::string& document) {
     return order;
 }
 
-// The device's word for how long it took is {"nanoseconds": ...}.
+// The device's time, as {"nanoseconds": ...}.
 Answer replayed(bool with_calls) {
     std::uint64_t nanoseconds = 0;
     Answer done = replay(with_calls, nanoseconds);
@@ -205,7 +205,7 @@ Answer serve_request(Session& session, const Request& request, int document) {
     }
 }
 
-// What the entry throws ends up here too: C++ lets it.
+// Also catches exceptions of the entry, which C++ allows.
 Answer answer_request(Session& session, const Request& request, int document) {
     try {
         return serve_request(session, request, document);
@@ -222,7 +222,7 @@ Answer answer_request(Session& session, const Request& request, int document) {
 
 // --- the socket ---------------------------------------------------------------------------------
 
-// A descriptor that came with a message, closed at its end.
+// A descriptor from a message, closed at the end.
 struct Descriptor {
     int number = -1;
     ~Descriptor() {
@@ -230,8 +230,8 @@ struct Descriptor {
     }
 };
 
-// One message, cut to `room` bytes; its full length, or 0 where the grader has gone. One descriptor
-// may come with it; there is no room for more, so the kernel drops them.
+// One message, cut to `room` bytes; its full length, or 0 where the grader has gone. At most one
+// descriptor is received: there is no room for more, so the kernel drops them.
 std::size_t receive(int socket, void* data, std::size_t room, Descriptor& document) {
     alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))];
     iovec part{data, room};
@@ -285,14 +285,14 @@ void serve(Session& session) {
             continue;
         }
         const Answer result = answer_request(session, request, document.number);
-        std::fflush(nullptr);  // what the student printed belongs to this request
+        std::fflush(nullptr);  // the student's output belongs to this request
         serving = send_reply(session.socket, request.sequence, result) && !result.lost;
     }
 }
 
 }  // namespace
 
-// What not every program does.
+// Defaults of the optional functions.
 __attribute__((weak)) Answer place_set(const Call&, unsigned) {
     throw BadRequest("there is no clock here");
 }
@@ -323,5 +323,5 @@ int main(int count, char** arguments) {
     }
     serve(session);
     std::fflush(nullptr);
-    std::_Exit(0);  // the student's destructors have nothing to say
+    std::_Exit(0);  // without the student's destructors
 }

@@ -1,16 +1,17 @@
-// The last lock: a seccomp filter that leaves only what a running kernel needs.
+// The last filter: seccomp rules that allow only what a running kernel needs.
 //
-// It can't be put on before exec, which needs more than it allows (opening and mapping libc), and
-// main() is too late: constructors of the student's file run before it. A function in
-// .preinit_array runs when libraries are mapped and relocated, but before any constructor of any
-// object (System V ABI, "Initialization and Termination Functions"). Two things run earlier still
-// or as early: resolvers of ifunc symbols, and .preinit_array entries of the student's own object;
-// the check of the object (grader/emulator/objects.py) has to refuse both. Until here the filter
-// that the worker inherited from its parent holds.
+// It can't be installed before exec, which needs more (opening and mapping libc), and main() is too
+// late, since constructors of the student's file run before it. A function in .preinit_array runs
+// when libraries are mapped and relocated, but before any object's constructors (System V ABI,
+// "Initialization and Termination Functions"). Two things run earlier or at the same time:
+// resolvers of ifunc symbols, and .preinit_array entries of the student's own object. The check of
+// the object (grader/emulator/objects.py) refuses both. Until then the filter inherited from the
+// parent holds.
 //
 // The filter is an array of struct sock_filter in hexadecimal, in the argument `--filter=...`;
-// without it nothing is installed. It is compiled by the grader. What the emulated process calls
-// from here on, and the filter must allow:
+// without it nothing is installed. The grader compiles it. It must allow the emulated process's
+// calls from here on:
+//
 //
 //     read recvfrom recvmsg write writev sendto sendmsg close fstat newfstatat   socket, log, stdio
 //     mmap munmap mprotect mremap madvise brk                                    memory
@@ -21,9 +22,9 @@
 //
 // openat only for reading (flags without O_WRONLY, O_RDWR and O_CREAT): the emulator reads the
 // symbols of its own program, and the C library the map of its own memory to find the stack.
-// (lseek and ioctl may be refused with an error: stdio asks whether the log is a terminal, and
-// goes on.) A process on a GPU needs what the driver needs, which no short list holds: there the
-// inherited filter is all.
+// (lseek and ioctl may fail with an error: stdio tests whether the log is a terminal, and goes on.)
+// A process on a GPU needs what the driver needs, for which no short list suffices: it only has the
+// inherited filter.
 
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -42,7 +43,7 @@ constexpr std::size_t max_instructions = 4096;  // BPF_MAXINSNS
 unsigned char program[max_instructions * sizeof(sock_filter)];
 
 [[noreturn]] void refuse(const char* why) {
-    // Better no worker than an open one.
+    // No worker is better than an open one.
     [[maybe_unused]] ssize_t written = write(STDERR_FILENO, why, std::strlen(why));
     _exit(70);
 }
@@ -53,7 +54,7 @@ int digit(char letter) {
     return -1;
 }
 
-// Number of instructions read into `program`.
+// The number of instructions that were read into `program`.
 std::size_t read_program(const char* text) {
     const std::size_t bytes = std::strlen(text) / 2;
     if (std::strlen(text) % 2 || bytes % sizeof(sock_filter) || bytes > sizeof program || !bytes) {

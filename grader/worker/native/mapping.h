@@ -9,8 +9,8 @@
 
 namespace warpgrade::host {
 
-// Mapped between two inaccessible margins, so that a stray pointer faults instead of meeting
-// whatever lies beside it. Lives as long as the process.
+// Mapped between two inaccessible margins, so that a stray pointer faults. Lives as long as the
+// process.
 class Mapping {
 public:
     // Throws std::system_error when the kernel refuses. The descriptor stays open.

@@ -1,7 +1,7 @@
-// What grader and worker say to each other: the structs of ../protocol.py, which explains them.
+// The structs of grader and worker, as in ../protocol.py, which explains them.
 //
 // A request is one SOCK_SEQPACKET message of exactly sizeof(Request) bytes, a reply one of
-// sizeof(ReplyHeader) bytes and at most max_text bytes of text. Everything is little-endian, as is
+// sizeof(ReplyHeader) bytes and at most max_text bytes of text. Everything is little-endian, like
 // every machine that CUDA runs on.
 
 #ifndef WARPGRADE_PROTOCOL_H
@@ -60,7 +60,7 @@ enum class Code : std::uint32_t {
     out_of_memory = 7,
     not_modelled = 8,
     device_failed = 9,
-    found = 10,
+    findings = 10,
 };
 
 struct Argument {

@@ -15,7 +15,7 @@ from .recording import Recorder
 def make(arguments: Sequence[Argument], recorder: Recorder, mode: FakeTensorMode) -> list[Any]:
     """The entry's arguments; each tensor's allocation becomes a buffer of the plan.
 
-    The tensors are of `mode`, which is not to be active here.
+    The tensors are of `mode`, which must not be active here.
     """
     recorder.memory.begin_arguments()
     values = [
@@ -29,7 +29,7 @@ def make(arguments: Sequence[Argument], recorder: Recorder, mode: FakeTensorMode
 
 
 def _tensor(argument: Argument, place: int, recorder: Recorder, mode: FakeTensorMode) -> FakeTensor:
-    """A view on an allocation, guard zones included, as it lies in the grader's memory."""
+    """A view of an allocation, including guard zones, as in the grader's memory."""
     dtype = getattr(torch, argument.dtype_name)
     start, length = argument.allocation
     device = "cuda:0" if argument.space is Space.device else "cpu"

@@ -1,7 +1,7 @@
-"""Autotuning without times: each configuration is noted as a trial, and the first one wins.
+"""Autotuning without times: each configuration is noted as a trial, and the first one is chosen.
 
-Triton's Autotuner is real; what it times configurations with is replaced. It is told which ones
-don't compile for a GPU: those are noted too, and not taken.
+Triton's Autotuner is real; only its benchmark function is replaced. Configurations that don't
+compile for a GPU are noted too, and not chosen.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from . import fake_tensors
 from .notes import note
 
 _ticks = itertools.count(1)
-_tuners: list[Any] = []  # that are choosing, the innermost last
+_tuners: list[Any] = []  # currently choosing, the innermost last
 _passed_over: set[str] = set()  # configurations that don't compile, by tuned.key_of
-_tuned: tuple[Any, set[int]] = (None, set())  # a plan's recorder, and who has chosen in that plan
+_tuned: tuple[Any, set[int]] = (None, set())  # a plan's recorder, and the tuners that have chosen
 
 
 def pass_over(keys: Iterable[str]) -> None:
-    """Keep tuners from these configurations (by tuned.key_of): a GPU has no room for them.
+    """Exclude configurations (by tuned.key_of) that don't fit the GPU.
 
-    The grader asks the compilers, which takes seconds, and no planner does.
+    The grader finds them with the compilers, which takes seconds; planners don't.
     """
     _passed_over.update(keys)
 
 
 def check(described: dict[str, Any]) -> None:
-    """Raises what Triton raises for a kernel that a tuner tries and is to pass over."""
+    """Raise what Triton raises for a configuration that a tuner excludes."""
     is_trial = bool(_tuners) and fake_tensors.active_recorder().trial >= 0
     if is_trial and _passed_over and tuned.key_of(described) in _passed_over:
         raise OutOfResources(0, 0, "what the compilers have found missing")
@@ -54,7 +54,7 @@ def benchmark(call: Callable[[], Any], *_: Any, quantiles: Any = None, **__: Any
 
 
 def benchmark_by_hand(call: Callable[[], Any], *args: Any, **kwargs: Any) -> Any:
-    """triton.testing.do_bench: what it calls is noted as a trial, and no time comes of it."""
+    """triton.testing.do_bench: its calls are noted as a trial, without times."""
     recorder = fake_tensors.active_recorder()
     if recorder.trial < 0 and not _tuners:
         note("triton.testing.do_bench")
@@ -63,7 +63,7 @@ def benchmark_by_hand(call: Callable[[], Any], *args: Any, **kwargs: Any) -> Any
 
 
 def install() -> None:
-    """Put these in the place of Triton's, for the rest of the process."""
+    """Replace Triton's functions by these, for the rest of the process."""
     triton.testing.do_bench = triton.testing.do_bench_cudagraph = benchmark_by_hand
     original = autotuner.Autotuner.run
 
@@ -77,13 +77,13 @@ def install() -> None:
             _tuners.pop()
 
     autotuner.Autotuner.run = run
-    # A cache on the disk would outlive the process.
+    # A cache on disk would outlive the process.
     if hasattr(autotuner.Autotuner, "check_disk_cache"):
         autotuner.Autotuner.check_disk_cache = lambda self, key, configs, tune: tune()
 
 
 def _forget_other_plans(tuner: Any) -> None:
-    """Make a tuner choose anew in each plan: only its trials show its configurations."""
+    """Make a tuner choose anew in each plan, so that its trials show its configurations."""
     global _tuned
     if _tuned[0] is not fake_tensors.recorder:
         _tuned = (fake_tensors.recorder, set())

@@ -1,4 +1,4 @@
-"""A buffer of a plan that is being made, and the address that host code sees of it."""
+"""A buffer of an unfinished plan, and its address for host code."""
 
 from __future__ import annotations
 
@@ -7,33 +7,33 @@ from typing import Any
 
 from torch.multiprocessing.reductions import StorageWeakRef
 
-# Buffer n begins at ADDRESS_BASE + ((n + 1) << ADDRESS_BITS). No size and no flag is such a number:
-# an integer argument that is one is taken for a pointer. While kernels run, buffers lie elsewhere.
+# Buffer n begins at ADDRESS_BASE + ((n + 1) << ADDRESS_BITS). No size and no flag is such a number,
+# so an integer argument that is one counts as a pointer. While kernels run, buffers lie elsewhere.
 ADDRESS_BITS = 40
 ADDRESS_BASE = 0x15B << 54
 
 
 @dataclass(eq=False)
 class Buffer:
-    """Memory of the device (or a host argument's) that a plan names."""
+    """Memory of the device, or a host argument's, in a plan."""
 
     bytes: int
-    slot: int  # tells its address
+    slot: int  # determines its address
     storage: StorageWeakRef
     kind: str = "device"
     argument: int | None = None
     line: int = 0
     number: int = -1  # in the plan, once it is written
-    is_live: bool = True  # whether the plan hasn't released it yet
+    is_live: bool = True  # the plan hasn't released it yet
 
     @property
     def is_expired(self) -> bool:
-        """Whether nothing of the submission's leads to its memory any more."""
+        """Whether the submission has no reference to its memory any more."""
         return bool(self.storage.expired())  # type: ignore[no-untyped-call]
 
     @property
     def address(self) -> int:
-        """The address of its first byte, aligned as on a GPU and as far from other buffers."""
+        """The address of its first byte, aligned as on a GPU and far from other buffers."""
         return ADDRESS_BASE + ((self.slot + 1) << ADDRESS_BITS)
 
     def to_json(self) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """Runs a submission's constexpr_functions and records their results as literals of the plan.
 
-A constexpr_function is any Python, which the frontend process must not run. So Triton's frontend is
-run once in the planner, where the submission's Python runs anyway, and each call is noted. A plan
-that lies about one changes a constant of the submission's own, no more.
+A constexpr_function is arbitrary Python, which the frontend process must not run. So Triton's
+frontend runs once in the planner, where the submission's Python runs anyway, and each call is
+recorded. A false record only changes a constant of the submission's own.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ MAX_CALLS = 256  # with different arguments, of one function
 
 
 def record(source: Any, chosen: Any, functions: Sequence[ConstexprFunction]) -> None:
-    """Give each function what it answered as `recorded_calls`. Raises KernelError.
+    """Give each function its recorded results as `recorded_calls`. Raises KernelError.
 
-    An error of the compiler is left to the frontend process, which says it with its place.
+    An error of the compiler is left to the frontend process, which reports it with its place.
     """
     calls: dict[int, dict[str, Any]] = {id(function): {} for function in functions}
     with _noting(calls), contextlib.suppress(Exception):

@@ -1,7 +1,7 @@
-"""The one device of a planner, by whatever name a launcher gives it.
+"""The one device of a planner, under all names that a launcher may use.
 
-torch's C++ asks CUDA which device "cuda" or 0 is; there is no CUDA here to answer. So a device is
-given its index before torch's C++ sees it, and what only the GPU itself knows is refused by name.
+torch's C++ asks CUDA for the device of "cuda" or 0, and CUDA is absent here. So a device gets its
+index before torch's C++ sees it, and questions that only a GPU can answer are refused by name.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 _FIRST = torch.device("cuda", 0)
-# What torch says of a GPU that isn't there, when its C++ is asked for what isn't modelled here.
+# torch's messages about a missing GPU, from C++ that isn't modelled here.
 _SAID_OF_NONE = (
     "Cannot access accelerator device when none is available",
     "PyTorch is not linked with support for cuda devices",
@@ -21,11 +21,11 @@ _SAID_OF_NONE = (
     "No CUDA GPUs are available",
     "Found no NVIDIA driver",
 )
-MOST_WORDS = 200  # of what torch says
+MOST_WORDS = 200  # of torch's message
 
 
 class OneDevice(TorchFunctionMode):
-    """Has "cuda", torch.device("cuda") and 0 mean cuda:0 wherever a device may be named."""
+    """Makes "cuda", torch.device("cuda") and 0 mean cuda:0 wherever a device may be named."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -39,7 +39,7 @@ class OneDevice(TorchFunctionMode):
 
 
 def indexed(device: Any) -> Any:
-    """A device with its index where it is CUDA's; anything else as it is."""
+    """A CUDA device with its index; other values as they are."""
     if type(device) is int:
         return torch.device("cuda", device)
     if (type(device) is str and device == "cuda") or (

@@ -8,9 +8,9 @@ from ..protocol import Code
 
 
 class PlannerError(RuntimeError):
-    """Raised at the line of the submission that asked for it.
+    """An error that is raised at a line of the submission.
 
-    The message is told as it stands; `instead` says what to do.
+    The message is shown as it is; `instead` says what to do.
     """
 
     def __init__(self, message: str, instead: str = "") -> None:
@@ -19,11 +19,11 @@ class PlannerError(RuntimeError):
 
 
 class NeedsData(PlannerError):
-    """An operation that needs the values of a tensor, of which a planner has none."""
+    """An operation that needs a tensor's values, which a planner doesn't have."""
 
 
 class PlanLimit(PlannerError):
-    """More of something than a plan may have."""
+    """A plan exceeds a limit."""
 
 
 class TooManyLaunches(PlanLimit):
@@ -35,11 +35,11 @@ class TooMuchMemory(PlanLimit):
 
 
 class ForeignKernel(PlannerError):
-    """A kernel whose text doesn't stand in the submission's own files."""
+    """A kernel whose text isn't in the submission's own files."""
 
 
 class KernelError(PlannerError):
-    """A kernel that can't be compiled; `line` and `excerpt` are those that the compiler names."""
+    """A kernel that can't be compiled; `line` and `excerpt` are from the compiler."""
 
     def __init__(self, message: str, line: int = 0, excerpt: str = "") -> None:
         super().__init__(message)
@@ -48,11 +48,11 @@ class KernelError(PlannerError):
 
 
 class LaunchError(PlannerError):
-    """A kernel that is called in a way that Triton refuses, with its name in place of Triton's."""
+    """A kernel call that Triton refuses, with the kernel's name in place of Triton's."""
 
 
 class SourceError(PlannerError):
-    """A file of the submission that Python can't read; `line` is where, 0 where none is known."""
+    """A file of the submission that Python can't read; `line` is the place, or 0."""
 
     def __init__(self, message: str, instead: str = "", line: int = 0) -> None:
         super().__init__(message, instead)
@@ -60,14 +60,14 @@ class SourceError(PlannerError):
 
 
 class Unsupported(PlannerError):
-    """Part of torch or Triton that has no counterpart in a plan: `part` can't be judged."""
+    """A part of torch or Triton without a counterpart in a plan: `part` can't be judged."""
 
     def __init__(self, part: str, instead: str = "launch the kernels directly") -> None:
         super().__init__(f"without a GPU, {part} can't be judged: {instead}")
 
 
 class Refusal(Exception):
-    """A request that ends in something other than `ok`; `text` describes it for the reply."""
+    """A request with another result than `ok`; `text` is the reply."""
 
     def __init__(self, code: Code, **text: Any) -> None:
         super().__init__(code.name)

@@ -1,7 +1,7 @@
-"""Tensors without storage that say they are on cuda:0, and a mode that notes what is done to them.
+"""Tensors without storage that say they are on cuda:0, and a mode that notes operations on them.
 
-Device tensors, and host arguments, are torch's FakeTensors: shapes, strides, dtypes and aliasing
-are torch's own. Tensors that a launcher makes on the host by itself are real ones, with values.
+Device tensors and host arguments are torch's FakeTensors: shapes, strides, dtypes and aliasing are
+torch's own. Tensors that a launcher makes on the host itself are real ones, with values.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _DEVICE_TYPES = 24
 _NO_DATA = ("DataDependentOutputException", "DynamicOutputShapeException")
 _LIBRARIES = ("aten", "prims", "prim", "profiler", "_")
 
-# What the process's one planner notes into; None outside of a planner.
+# The recorder of the process's one planner; None outside of a planner.
 recorder: Recorder | None = None
 
 
 def active_recorder() -> Recorder:
-    """The recorder of the plan that is being made; there is one while a submission's code runs."""
+    """The recorder of the current plan, which exists while a submission's code runs."""
     assert recorder is not None
     return recorder
 
@@ -43,14 +43,14 @@ class HostOnly(FakeTensorMode):  # type: ignore[no-untyped-call]
 
 @functools.cache
 def fake_mode() -> FakeTensorMode:
-    """The process's one mode: tensors of two of them can't be used together."""
+    """The process's one mode: tensors of two modes can't be used together."""
     return HostOnly(allow_non_fake_inputs=True)
 
 
 def install_device_guard() -> None:
     """Let torch switch to CUDA devices that aren't there, as it does for its `meta` device.
 
-    A guard sets the current device around each operation. Torch without CUDA has none for CUDA's
+    A guard sets the current device around each operation. Torch without CUDA has no guard for CUDA
     devices, and with CUDA it would start the driver; that of `meta` does nothing.
     """
     library = ctypes.CDLL(str(Path(torch.__file__).parent / "lib" / "libc10.so"))
@@ -60,9 +60,9 @@ def install_device_guard() -> None:
 
 
 def install() -> None:
-    """Give FakeTensors addresses, and have them say so where values are asked for."""
+    """Give FakeTensors addresses, and make them report requests for values."""
     install_device_guard()
-    # Torch with CUDA would start the driver for the first tensor; some releases ask no mode first.
+    # Torch with CUDA would start the driver for the first tensor; some releases ask no mode before.
     module: Any = fake_tensor
     module.init_gpu_context = lambda device: None
     library: Any = torch
@@ -87,7 +87,7 @@ def _described(tensor: FakeTensor, **_: Any) -> str:
 
 
 def _formatted(tensor: FakeTensor, _: str) -> str:
-    """A tensor's description, whatever the format: it has no values yet."""
+    """A tensor's description, in any format: it has no values."""
     return _described(tensor)
 
 
@@ -99,7 +99,7 @@ def _refusal(name: str) -> Any:
 
 
 class PlanMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Sees each operation of torch: lets torch work out its shapes, and notes it in the plan."""
+    """Notes each torch operation in the plan, and lets torch compute its shapes."""
 
     def __init__(self, recorder: Recorder) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -108,7 +108,7 @@ class PlanMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = dict(kwargs or {})
         if kwargs.pop("pin_memory", False):
-            kwargs["pin_memory"] = False  # a CUDA context would be needed, and nothing copies
+            kwargs["pin_memory"] = False  # pinning would need a CUDA context
         if func.namespace not in _LIBRARIES:
             implementation = _own_operator(func)
             if implementation is not None:
@@ -130,7 +130,7 @@ class PlanMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def _own_operator(func: Any) -> Callable[..., Any] | None:
-    """The submission's Python function of an operator that it registered itself."""
+    """The Python function of an operator that the submission registered itself."""
     from torch._library import custom_ops
 
     name = func._schema.name

@@ -5,8 +5,8 @@
     planner.load(argument_count)                executes the submission's module
     plan = planner.plan(arguments)              calls the entry twice
 
-torch and triton are real; what they would do on a GPU is noted. Nothing here is believed by the
-grader: the submission's Python shares the process.
+torch and triton are real; their requests to the GPU are recorded. The grader trusts none of the
+results, since the submission's Python shares the process.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ from .specialisation import Describer
 MODULE_NAME = "submission"
 KEPT_STATE = "KeptState"
 _LONGEST = 2000  # characters of a message
-_NO_MEMORY = "DefaultCPUAllocator: can't allocate memory"  # what torch says of the host's
+_NO_MEMORY = "DefaultCPUAllocator: can't allocate memory"  # torch's message about host memory
 
 
 def install() -> None:
-    """Make torch and triton of this process those of a planner. Not to be undone."""
+    """Make torch and triton of this process those of a planner. Irreversible."""
     triton.knobs.runtime.interpret = False
     fake_tensors.install()
     torch_cuda.install()
@@ -72,7 +72,7 @@ def install() -> None:
 
 
 def _uncompiled(model: Any = None, **_: Any) -> Any:
-    """torch.compile: what it is given, as it is; its operations are noted one by one."""
+    """torch.compile: returns its argument, whose operations are noted one by one."""
     return model if model is not None else lambda function: function
 
 
@@ -114,7 +114,7 @@ class Planner:
         _check_signature(self.entry, argument_count)
 
     def _compiled(self) -> types.CodeType:
-        """The module's code. Raises SourceError, or what Python says of the text."""
+        """The module's code. Raises SourceError, or Python's errors."""
         source = Path(self.path).read_bytes()
         name = Path(self.path).name
         source_errors.check_encoding(name, source)
@@ -126,10 +126,10 @@ class Planner:
     def plan(self, arguments: Sequence[Argument]) -> dict[str, Any]:
         """The plan of two calls of the entry with the same arguments.
 
-        It begins with what the import did. Raises Refusal; of the type KEPT_STATE where the plan
-        relies on what the submission has kept of an earlier one.
+        It begins with the import's steps. Raises Refusal, with the type KEPT_STATE where the plan
+        depends on state that the submission kept from an earlier plan.
         """
-        gc.freeze()  # or the collector would look through what is left of earlier plans, each time
+        gc.freeze()  # keeps the collector off objects of earlier plans
         recorder = self.recorder.next_plan()
         printed = _Bounded()
         printed.write(self._printed.getvalue())
@@ -163,8 +163,8 @@ class Planner:
             try:
                 yield
             except Exception as error:
-                if what := devices.missing(error):
-                    raise Unsupported(what) from error
+                if reason := devices.missing(error):
+                    raise Unsupported(reason) from error
                 if said := triton_errors.in_words(error):
                     raise said from error
                 source_errors.check_encodings(error, self.folder)
@@ -175,7 +175,7 @@ class Planner:
     def _describe(self, error: BaseException) -> dict[str, Any]:
         """An exception for a reply: type, message, line in the submission, its own frames.
 
-        `told`: the message is a planner's, and no words of Python's, torch's or Triton's.
+        `told`: the message is a planner's, not Python's, torch's or Triton's.
         """
         instead = error.instead if isinstance(error, PlannerError) else ""
         excerpt = error.excerpt if isinstance(error, KernelError) else ""
@@ -214,7 +214,7 @@ class Planner:
 
 
 class _Bounded(io.StringIO):
-    """Printed text, up to a number of characters; the rest is dropped."""
+    """Printed text up to a number of characters; the rest is dropped."""
 
     def write(self, text: str) -> int:
         room = MAX_PRINTED - self.tell()
@@ -224,7 +224,7 @@ class _Bounded(io.StringIO):
 
 @contextlib.contextmanager
 def _self_tests_pass() -> Iterator[None]:
-    """While a module is imported, comparing tensors says they are equal: there is no data yet."""
+    """Make comparisons of tensors return True during an import: there is no data yet."""
     instead = {
         (torch, "allclose"): _equal,
         (torch, "equal"): _equal,
@@ -248,7 +248,7 @@ def _equal(*_: Any, **__: Any) -> bool:
 def _backward(tensors: Any, *_: Any, **__: Any) -> None:
     """Give the leaves that tensors were computed from a gradient of their shape.
 
-    Autograd itself would look for the GPU. What it computes is PyTorch's work, without values.
+    Autograd itself would look for the GPU. A gradient is PyTorch's work, and without values here.
     """
     given = tensors if isinstance(tensors, list | tuple) else [tensors]
     pending = [each.grad_fn for each in given if each.grad_fn is not None]
@@ -283,7 +283,7 @@ def _described(returned: Any, arguments: Sequence[Any]) -> str:
     if returned is None or any(returned is each for each in arguments):
         return ""
     if inspect.iscoroutine(returned) or inspect.isgenerator(returned):
-        returned.close()  # or Python would warn that nobody awaited it
+        returned.close()  # against Python's warning about a coroutine that wasn't awaited
     if isinstance(returned, torch.Tensor):
         dtype = str(returned.dtype).removeprefix("torch.")
         return f"a tensor of shape {list(returned.shape)}, {dtype}"[:MAX_RETURNED]
@@ -294,7 +294,7 @@ def _check_signature(entry: Any, count: int) -> None:
     try:
         signature = inspect.signature(entry)
     except (TypeError, ValueError):
-        return  # a callable that doesn't tell; calling it will
+        return  # a callable without a signature; calling it will show
     try:
         signature.bind(*[None] * count)
     except TypeError:
@@ -314,7 +314,7 @@ def _code(error: BaseException) -> Code:
 
 
 def _causes(error: BaseException) -> list[BaseException]:
-    """The error and what it was raised from, outermost first."""
+    """The error and its causes, outermost first."""
     errors = [error]
     while errors[-1].__cause__ is not None and len(errors) < 50:
         errors.append(errors[-1].__cause__)
@@ -324,6 +324,6 @@ def _causes(error: BaseException) -> list[BaseException]:
 def _words(error: BaseException) -> str:
     try:
         text = str(error)
-    except Exception:  # a __str__ of the submission's own
+    except Exception:  # from a __str__ of the submission's
         text = ""
     return text if len(text) <= _LONGEST else text[:_LONGEST] + " …"

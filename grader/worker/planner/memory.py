@@ -1,4 +1,4 @@
-"""The device memory of a plan: its buffers, and which of torch's storages is which buffer."""
+"""The device memory of a plan: its buffers, and their torch storages."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from .buffers import ADDRESS_BASE, ADDRESS_BITS, Buffer
 from .errors import PlanLimit, TooMuchMemory
 from .steps import Steps
 
-# The same numbers bound what the grader reads (grader/plan/): beyond them it would refuse the plan.
+# The grader's reader has the same limits (grader/plan/) and would refuse larger plans.
 MAX_BUFFERS = 4096
-MAX_DEVICE_BYTES = 2 << 30  # allocated at a time, beside the arguments
+MAX_DEVICE_BYTES = 2 << 30  # allocated at a time, without the arguments
 
 
 @dataclass(eq=False)
@@ -23,14 +23,14 @@ class DeviceMemory:
 
     steps: Steps
     buffers: list[Buffer] = field(default_factory=list)
-    imported: tuple[Buffer, ...] = ()  # those that the submission's import has made
+    imported: tuple[Buffer, ...] = ()  # made by the submission's import
     _arguments_known: bool = False
     _of_storage: dict[int, Buffer] = field(default_factory=dict)
-    _early: list[Buffer] = field(default_factory=list)  # made before the arguments were there
+    _early: list[Buffer] = field(default_factory=list)  # made before the arguments
     _device_bytes: int = 0
 
     def for_plan(self, steps: Steps) -> DeviceMemory:
-        """The memory that a plan begins with, where this is the import's."""
+        """A plan's initial memory, from the import's."""
         return replace(
             self,
             steps=steps,
@@ -41,13 +41,13 @@ class DeviceMemory:
         )
 
     def register(self, storage: Any, **fields: Any) -> Buffer:
-        """A buffer for a storage that has none yet. Raises PlanLimit."""
+        """A buffer for a new storage. Raises PlanLimit."""
         if len(self.buffers) >= MAX_BUFFERS:
             raise PlanLimit(
                 f"the launcher allocates more than {MAX_BUFFERS:,} tensors",
                 "Allocate one tensor and take views of it.",
             )
-        early = 0 if self._arguments_known else MAX_BUFFERS  # what numbers they get isn't known
+        early = 0 if self._arguments_known else MAX_BUFFERS  # their numbers aren't known yet
         slot = early + len(self.buffers)
         values = {"bytes": storage.nbytes(), "slot": slot, "line": self.steps.caller()} | fields
         reference = StorageWeakRef(storage)  # type: ignore[no-untyped-call]
@@ -57,11 +57,11 @@ class DeviceMemory:
         return buffer
 
     def find(self, tensor: torch.Tensor) -> Buffer | None:
-        """The buffer that a tensor lies in; None where it isn't known to the plan yet."""
+        """The buffer of a tensor; None where the plan doesn't know it yet."""
         return self._of_storage.get(tensor.untyped_storage()._cdata)
 
     def allocate(self, tensor: torch.Tensor) -> Buffer:
-        """A buffer for a device tensor that has none yet. Raises PlanLimit."""
+        """A buffer for a new device tensor. Raises PlanLimit."""
         self.release_dead()
         buffer = self.register(tensor.untyped_storage())
         self._device_bytes += buffer.bytes
@@ -78,7 +78,7 @@ class DeviceMemory:
         for buffer in self.buffers:
             if buffer.is_live and buffer.kind == "device" and buffer.is_expired:
                 buffer.is_live = False
-                # Its address may be used for another storage once the weak reference is gone.
+                # Once the weak reference is dead, another storage may get the address.
                 self._of_storage.pop(buffer.storage.cdata, None)
                 self._device_bytes -= buffer.bytes
                 self.steps.add("free", buffer=buffer)
@@ -92,7 +92,7 @@ class DeviceMemory:
         }
 
     def at(self, address: int) -> tuple[Buffer, int] | None:
-        """The buffer that an address lies in and the byte in it."""
+        """The buffer at an address and the byte in it."""
         slot = ((address - ADDRESS_BASE) >> ADDRESS_BITS) - 1
         offset = address & ((1 << ADDRESS_BITS) - 1)
         for buffer in self.buffers:
@@ -106,5 +106,5 @@ class DeviceMemory:
         self._early, self.buffers = self.buffers, []
 
     def begin_calls(self) -> None:
-        """End the arguments; the buffers that the import made follow them."""
+        """End the arguments; the import's buffers follow them."""
         self.buffers += self._early

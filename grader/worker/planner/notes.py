@@ -6,12 +6,12 @@ _said: set[str] = set()
 
 
 def forget() -> None:
-    """Let each be said again: another plan begins."""
+    """Allow each note again, for another plan."""
     _said.clear()
 
 
 def note(operation: str) -> None:
-    """Say that an operation gives no times here."""
+    """Note that an operation gives no times here."""
     if operation not in _said:
         _said.add(operation)
         print(

@@ -1,7 +1,7 @@
-"""Notes operations of torch on tensors without data as steps of the plan.
+"""Notes torch operations on tensors without data as steps of the plan.
 
-Views are none. Allocations, fills and copies are steps that an executor runs. Everything else is
-noted as `foreign`, an operation that computes: the rules on plans judge what comes of it.
+Views make no step. Allocations, fills and copies are steps that an executor runs. Other operations
+compute, and are noted as `foreign`: the rules on plans judge their results.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _ZEROS = {"zeros", "zeros_like", "new_zeros", "zero_", "zero"}
 _ONES = {"ones", "ones_like", "new_ones"}
 _FILLED = {"full", "full_like", "new_full", "fill_", "fill"}
 _COPIED = {"clone", "_to_copy", "contiguous", "lift_fresh_copy", "alias_copy", "view_copy"}
-# Made of numbers alone, the same wherever they are computed: so on the host, and sent.
+# Their results depend on numbers alone, so they are computed on the host and uploaded.
 _MADE = {"arange", "linspace", "logspace", "eye", "scalar_tensor", "tril_indices", "triu_indices"}
 _NOTHING = {
     "detach", "alias", "lift", "lift_fresh", "_unsafe_view", "sym_size", "sym_stride", "resize_",
@@ -47,7 +47,7 @@ _WORDS = {
 
 
 def needs_data(operation: str) -> NeedsData:
-    """The error that says what to do instead."""
+    """The error for it, with advice."""
     return NeedsData(
         f"{_WORDS.get(operation, operation)} needs the values of a tensor on the GPU. The launcher "
         "is run before there are any: it only says what to launch. Compute it in a kernel, and let "
@@ -67,7 +67,7 @@ def tensors(values: Any) -> Iterator[torch.Tensor]:
 
 
 def is_on_device(func: Any, args: Any, kwargs: dict[str, Any]) -> bool:
-    """Whether an operation has a part on the device, or takes a host argument without values."""
+    """Whether an operation involves the device, or a host argument without values."""
     device = kwargs.get("device")
     if device is not None and torch.device(device).type != "cpu":
         return True
@@ -83,9 +83,9 @@ class Operations:
         self.recorder = recorder
 
     def of_host_values(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-        """The result of an operation whose values the host has: computed there, and sent.
+        """The result of an operation on values of the host, which is computed there and uploaded.
 
-        None for any other operation. Raises NeedsData for one that asks for a device's values.
+        None for any other operation. Raises NeedsData for one that needs a device's values.
         """
         name = _name(func)
         if name == "_local_scalar_dense":
@@ -108,7 +108,7 @@ class Operations:
         return result
 
     def note(self, func: Any, args: Any, kwargs: dict[str, Any], result: Any) -> None:
-        """Add the steps of an operation that has gone through. Raises NeedsData or PlanLimit."""
+        """Add the steps of a completed operation. Raises NeedsData or PlanLimit."""
         name = _name(func)
         if func.is_view or name in _NOTHING or not isinstance(result, torch.Tensor | tuple | list):
             return
@@ -162,10 +162,10 @@ class Operations:
         return self.recorder.memory.find(tensor) is not None
 
     def _send(self, to: torch.Tensor, values: torch.Tensor) -> None:
-        """Note that values of the host go to a device tensor."""
+        """Note an upload of host values to a device tensor."""
         if not to.numel():
             return
-        if (value := _repeated(values)) is not None:  # however it was made: a fill
+        if (value := _repeated(values)) is not None:  # equal values count as a fill
             self._fill_with(to, value)
             return
         size = to.numel() * to.element_size()
@@ -203,7 +203,7 @@ class Operations:
 
 
 def _repeated(values: torch.Tensor) -> bool | int | float | None:
-    """The value of all of a host tensor's elements, where there are several and they are alike."""
+    """The value of all elements of a host tensor with several equal elements, or None."""
     with unset_fake_temporarily():
         if values.numel() < 2 or values.is_complex() or values.is_sparse:
             return None
@@ -221,7 +221,7 @@ def _only_written(func: Any) -> set[str]:
 
 
 def _written(func: Any, args: Any, kwargs: dict[str, Any]) -> Iterator[torch.Tensor]:
-    """The arguments that an operation writes to, as its schema says."""
+    """The arguments that an operation writes to, by its schema."""
     for index, argument in enumerate(func._schema.arguments):
         if argument.alias_info is not None and argument.alias_info.is_write:
             value = args[index] if index < len(args) else kwargs.get(argument.name)

@@ -3,9 +3,9 @@
     postpone()         before the first operation on a FakeTensor
     forget_dtensor()   after it
 
-Together they take longer to import than anything in the fork server but torch itself. Each stands
-in `sys.modules` as an empty module with the few names that torch asks for on the way. Whoever asks
-for another name, a submission's own import among them, gets the whole module, under its own name.
+Together they take longer to import than anything in the fork server except torch itself. Each is an
+empty module in `sys.modules` with the few names that torch reads meanwhile. Asking for another name
+executes the whole module, under its own name; a submission's import may do so.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _DTENSOR = "torch.distributed.tensor"
 
 
 class _Postponed(types.ModuleType):
-    """A module, executed when something is asked of it that isn't there yet.
+    """A module that is executed when a missing name is read.
 
-    To import one of its submodules Python asks for `__path__`.
+    To import one of its submodules Python reads `__path__`.
     """
 
     __spec__: ModuleSpec
@@ -43,7 +43,7 @@ class _Postponed(types.ModuleType):
         return getattr(self, name)
 
     def execute(self) -> None:
-        """Become the whole module."""
+        """Execute the whole module."""
         spec = self.__spec__
         assert spec.loader is not None
         if spec.submodule_search_locations is not None:
@@ -53,24 +53,24 @@ class _Postponed(types.ModuleType):
 
 
 def postpone() -> None:
-    """Put the stand-ins in place, for what isn't imported yet."""
-    # torch's own functions ask it for nothing but to be left alone.
+    """Install the empty modules, for those that aren't imported yet."""
+    # torch's own functions only use it to be left uncompiled.
     _stand_in(_DYNAMO, {"disable": lambda function=None, *args, **kwargs: function})
     dynamo = sys.modules[_DYNAMO]
-    if isinstance(dynamo, _Postponed):  # of which FakeTensorMode reads the settings
+    if isinstance(dynamo, _Postponed):  # FakeTensorMode reads its settings
         dynamo.__path__ = dynamo.__spec__.submodule_search_locations or []
         importlib.import_module(f"{_DYNAMO}.config")
         del dynamo.__path__
     _stand_in(_SHAPES, _of_numbers())
-    # In which symbols are written: until there is one, nothing is an instance of these.
+    # Symbols are written in it: without any, nothing is an instance of these.
     _stand_in("sympy", {"Basic": type("Basic", (), {})})
     _stand_in("torch.utils._sympy.functions", {"Max": type("Max", (), {})})
-    # torch's C++ asks of each argument of an operation whether it is a DTensor.
+    # torch's C++ tests each argument of an operation for DTensor.
     _stand_in(_DTENSOR, {"DTensor": type("DTensor", (), {})})
 
 
 def forget_dtensor() -> None:
-    """Take DTensor off its stand-in: torch's C++ has kept that class, others get the real one."""
+    """Remove DTensor from its module: torch's C++ keeps the class, others get the real one."""
     module = sys.modules[_DTENSOR]
     if isinstance(module, _Postponed):
         del module.DTensor
@@ -89,7 +89,7 @@ def _stand_in(name: str, names: Mapping[str, Any]) -> None:
 
 
 def _of_numbers() -> dict[str, Any]:
-    """The functions by which torch asks about sizes. In a plan each size is a number."""
+    """torch's functions on sizes, which in a plan are always numbers."""
     same = (
         *("guard_or_false", "guard_or_true", "guard_size_oblivious"),
         *("statically_known_true", "expect_true", "guard_int"),
@@ -114,7 +114,7 @@ def _of_numbers() -> dict[str, Any]:
 
 
 def _same(name: str) -> Callable[..., Any]:
-    """A function that gives back a truth value or a number, and asks torch about a symbol."""
+    """A function that returns a bool or a number, and asks torch about a symbol."""
 
     def answer(value: Any, *args: Any, **kwargs: Any) -> Any:
         if isinstance(value, (bool, int)):
@@ -140,7 +140,7 @@ def _listed(value: Any) -> list[Any]:
 
 
 def _nothing_for_no_shapes(shapes: Any, *args: Any, **kwargs: Any) -> Any:
-    """The sizes that an operation's data decides: there are none without symbols for them."""
+    """The sizes that depend on an operation's data: there are none without symbols."""
     if shapes is None:
         return None
     return _whole(_SHAPES).compute_unbacked_bindings(shapes, *args, **kwargs)
@@ -151,7 +151,7 @@ def _no_symbols(_: Any) -> Iterator[Any]:
 
 
 def _whole(name: str) -> types.ModuleType:
-    """The module of this name, executed if it wasn't yet."""
+    """The module of this name, executed."""
     module = sys.modules[name]
     if isinstance(module, _Postponed):
         module.execute()

@@ -1,7 +1,7 @@
-"""Leaves out of a plan what only the submission's import did.
+"""Removes from a plan the work of the submission's import alone.
 
-A file may test its kernels while it is imported, on tensors that no call uses. That is no part of
-what the entry asks for: it isn't judged, compiled or run.
+A file may test its kernels during the import, on tensors that no call uses. The entry doesn't ask
+for that, so it isn't judged, compiled or run.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .steps import Step
 
 @dataclass(frozen=True)
 class Pruned:
-    """A plan's parts without what only the import used."""
+    """A plan's parts without those that only the import used."""
 
     buffers: list[Buffer]
     specialisations: list[dict[str, Any]]
@@ -30,7 +30,7 @@ def prune(
     calls: Sequence[Sequence[Step]],
     at_import: int,
 ) -> Pruned:
-    """Leave out what the import did to buffers that no call leads to.
+    """Remove the import's steps on buffers that no call leads to.
 
     `imported` are the buffers that the import made; the first `at_import` steps of the first call
     are the import's.
@@ -58,7 +58,7 @@ def prune(
 
 
 def _reached(early: Sequence[Step], own: Sequence[Step]) -> set[int]:
-    """The buffers that calls use, and those that the import used together with one of them."""
+    """The buffers that calls use, and those that the import used together with them."""
     needed = {id(each) for step in own if step["do"] != "free" for each in _buffers(step)}
     groups = [{id(each) for each in _buffers(step)} for step in early]
     size = -1

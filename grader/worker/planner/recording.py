@@ -1,4 +1,4 @@
-"""The plan as it is being made: its memory, steps and specialisations, with their limits."""
+"""An unfinished plan: its memory, steps and specialisations, with their limits."""
 
 from __future__ import annotations
 
@@ -18,33 +18,32 @@ from .memory import DeviceMemory
 from .pruning import prune
 from .steps import Step, Steps
 
-# The same numbers bound what the grader reads (grader/plan/): beyond them it would refuse the plan.
+# The grader's reader has the same limits (grader/plan/) and would refuse larger plans.
 MAX_SPECIALISATIONS = 256
 MAX_PRINTED = 16_384  # characters
-MAX_RETURNED = 80  # characters of what says what the entry gave back
+MAX_RETURNED = 80  # characters of the returned value's description
 
 
 @dataclass(eq=False)
 class Recorder:
-    """A plan in the making. Steps hold Buffers until the plan is written.
+    """An unfinished plan. Steps hold Buffers until the plan is written.
 
-    A planner has one for the import of the submission, and of that one (`next_plan`) another for
-    each plan.
+    A planner has one for the submission's import, from which `next_plan` makes one for each plan.
     """
 
     steps: Steps
     memory: DeviceMemory
-    imported: Recorder | None = None  # what the import noted, of a plan's
-    keeps_state: bool = False  # whether the plan relies on what an earlier one left
+    imported: Recorder | None = None  # the import's, for a plan
+    keeps_state: bool = False  # the plan depends on an earlier one
     specialisations: list[dict[str, Any]] = field(default_factory=list)
-    trial: int = -1  # the tuning that launches belong to
+    trial: int = -1  # number of the tuning that launches belong to
     trials: int = 0
     streams: int = 1
     events: int = 0
     recorded: set[int] = field(default_factory=set)  # events
     _keys: dict[str, int] = field(default_factory=dict)
     _kept: list[Buffer] = field(default_factory=list)  # by the import
-    _plans: list[Recorder] = field(default_factory=list)  # those whose buffers are still there
+    _plans: list[Recorder] = field(default_factory=list)  # whose buffers still exist
 
     @classmethod
     def of_import(cls, path: str) -> Recorder:
@@ -53,9 +52,9 @@ class Recorder:
         return cls(steps, DeviceMemory(steps))
 
     def next_plan(self) -> Recorder:
-        """A Recorder that knows what the import noted, and nothing of other plans but what is left.
+        """A Recorder with the import's work and without other plans'.
 
-        What an earlier plan allocated and the submission has kept belongs to no later plan; one
+        An earlier plan's allocation that the submission has kept belongs to no later plan; a plan
         that uses it `keeps_state`.
         """
         self._plans = [plan for plan in self._plans if plan.memory.survivors()]
@@ -84,7 +83,7 @@ class Recorder:
     # --- memory and what goes to it ---------------------------------------------------------------
 
     def buffer(self, tensor: torch.Tensor) -> Buffer:
-        """The buffer that a device tensor lies in; one that is new to the plan is allocated."""
+        """The buffer of a device tensor; one that is new to the plan is allocated."""
         known = self.memory.find(tensor)
         if known is not None:
             return known
@@ -106,14 +105,14 @@ class Recorder:
         }
 
     def upload(self, to: torch.Tensor, data: bytes) -> None:
-        """Note that bytes of the launcher's own go to a tensor. Raises PlanLimit."""
+        """Note an upload of the launcher's bytes to a tensor. Raises PlanLimit."""
         self.steps.count_upload(len(data))
         encoded = base64.b64encode(data).decode()
         view = self.view(to)
         self.steps.add("upload", to=view, data=encoded, pointers=list(self._addresses(data)))
 
     def _addresses(self, data: bytes) -> Iterable[list[Any]]:
-        """Addresses of buffers among bytes: (place in them, buffer, byte in it)."""
+        """Addresses of buffers among bytes: (offset in them, buffer, offset in it)."""
         for index, (word,) in enumerate(struct.iter_unpack("<Q", data[: len(data) // 8 * 8])):
             target = self.memory.at(word) if word >= ADDRESS_BASE else None
             if target is not None:
@@ -136,21 +135,21 @@ class Recorder:
         return self._keys[key]
 
     def end_import(self) -> None:
-        """End the import: what the submission has allocated and kept belongs to each plan."""
+        """End the import: its remaining allocations belong to each plan."""
         gc.collect()
         self.memory.release_dead()
         self._kept = [buffer for buffer in self.memory.buffers if buffer.is_live]
 
     def end_call(self) -> list[Step]:
-        """End a call, and give its steps."""
-        gc.collect()  # so that what is released doesn't depend on when the collector runs
+        """End a call and return its steps."""
+        gc.collect()  # so that releases don't depend on when the collector runs
         self.memory.release_dead()
         return self.steps.end_call()
 
     def to_json(
         self, calls: Sequence[list[Step]], printed: str, returned: str = ""
     ) -> dict[str, Any]:
-        """The whole plan, of a Recorder that `next_plan` made."""
+        """The whole plan; only for a Recorder from `next_plan`."""
         assert self.imported is not None
         plan = prune(
             self.memory.buffers,

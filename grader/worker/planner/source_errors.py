@@ -13,10 +13,10 @@ _UTF_8 = ("utf-8", "utf-8-sig")
 
 
 def check_encoding(name: str, data: bytes) -> None:
-    """Raise SourceError for a file that isn't text in the encoding that it declares, or in UTF-8.
+    """Raise SourceError for a file that isn't text in its declared encoding, or in UTF-8.
 
-    Python itself passes over such a byte in a comment, where Triton then can't read the kernels.
-    What else is wrong with a declaration is left to Python.
+    Python ignores such a byte in a comment, but Triton then can't read the kernels. Other errors in
+    a declaration are left to Python.
     """
     if _is_utf_16(data):
         raise SourceError(f"{name} is saved as UTF-16: save it as UTF-8")
@@ -41,19 +41,19 @@ def check_encoding(name: str, data: bytes) -> None:
 
 
 def _is_utf_16(data: bytes) -> bool:
-    """Whether it begins as text in UTF-16 does: with its mark, or with every other byte zero."""
+    """Whether it begins as UTF-16: with its mark, or with every other byte zero."""
     even, odd = data[0:8:2].strip(b"\0"), data[1:8:2].strip(b"\0")
     has_mark = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     return has_mark or (len(data) > 1 and bool(even) != bool(odd))
 
 
 def _declares(data: bytes) -> bool:
-    """Whether one of the first two lines names an encoding (PEP 263)."""
+    """Whether one of the first two lines declares an encoding (PEP 263)."""
     return any(tokenize.cookie_re.match(line.decode("latin-1")) for line in data.split(b"\n")[:2])
 
 
 def check_encodings(error: BaseException, folder: str) -> None:
-    """Raise SourceError for a file of the submission that an error went through and isn't text."""
+    """Raise SourceError for a file in an error's traceback that isn't text."""
     traceback = error.__traceback__
     while traceback is not None:
         file = Path(traceback.tb_frame.f_code.co_filename)
@@ -63,9 +63,9 @@ def check_encodings(error: BaseException, folder: str) -> None:
 
 
 def too_deep(name: str, data: bytes) -> SourceError:
-    """The error for a file whose expressions are nested deeper than Python compiles.
+    """The error for a file with deeper expressions than Python compiles.
 
-    Python doesn't say where: the statement with the most symbols is it.
+    Python doesn't report the place, so the statement with the most symbols is named.
     """
     most, line, start, count = 0, 0, 0, 0
     try:

@@ -22,13 +22,13 @@ from ..compile.source import FunctionText, SourceFolder, place
 from .errors import ForeignKernel, KernelError, PlanLimit
 
 MAX_REFERENCES = 500  # to functions, from one kernel
-# What Triton's frontend knows by itself, where no global hides it.
+# Names that Triton's frontend knows, unless a global hides them.
 _BUILTIN = {"len", "list", "range", "float", "int", "isinstance", "getattr", "hasattr", "print"}
 _BUILTIN |= {"min", "max"}
 
 
 class Describer:
-    """Makes specialisations of what Triton's launcher is about to compile."""
+    """Makes specialisations for kernels that Triton's launcher is about to compile."""
 
     def __init__(self, folder: SourceFolder) -> None:
         self.folder = folder
@@ -38,7 +38,7 @@ class Describer:
         """Describe an ASTSource with the backend's options, as plans do. Raises a PlannerError."""
         self._references = 0
         names = source.fn.arg_names
-        # The launch gives each parameter: defaults are of use to functions called by kernels.
+        # A launch sets every parameter; defaults are for functions that kernels call.
         return self._guarded(
             source.fn,
             lambda: {
@@ -76,7 +76,7 @@ class Describer:
     # --- functions --------------------------------------------------------------------------------
 
     def reference(self, function: JITFunction) -> dict[str, Any]:
-        """The place of a jit function and the values of its names. Raises a PlannerError."""
+        """A jit function's place and the values of its names. Raises a PlannerError."""
         self._references += 1
         if self._references > MAX_REFERENCES:
             name = function.__name__
@@ -123,7 +123,7 @@ class Describer:
                 try:
                     values[parameter.name] = self._literal(parameter.default, function)
                 except literals.NotALiteral:
-                    continue  # the frontend says so, where it is used
+                    continue  # the frontend reports it where it is used
         return values
 
     # --- names ------------------------------------------------------------------------------------
@@ -140,8 +140,8 @@ class Describer:
     def _binding(self, name: str, value: Any, members: set[str]) -> Any:
         """The value of a free name, as JSON.
 
-        What kernels can't use is named with the reason, and refused where the frontend meets it: a
-        name may be the kernel's own variable too, or stand in a branch that isn't compiled.
+        A value that kernels can't use is described with the reason, and the frontend refuses its
+        use: the name may be the kernel's own variable, or in a branch that isn't compiled.
         """
         path = proxies.path_of(value) or proxies.named(value)
         if path is not None:
@@ -161,7 +161,7 @@ class Describer:
             literal = literals.to_json(value, self._kernel)
         except literals.NotALiteral as error:
             return {
-                "unusable": f"{name} leads to {_what(value, error)}; a kernel may use "
+                "unusable": f"{name} leads to {_description(value, error)}; a kernel may use "
                 "triton.language, other @triton.jit functions, and constants (tl.constexpr)"
             }
         return {"constexpr": literal} if is_constexpr else literal
@@ -184,7 +184,7 @@ class Describer:
         }
 
     def _table(self, function: ConstexprFunction) -> dict[str, Any]:
-        """The results that a constexpr_function has given (see constexpr_calls.py)."""
+        """The recorded results of a constexpr_function (see constexpr_calls.py)."""
         return {"name": function.__name__, "calls": function.__dict__.get("recorded_calls", [])}
 
     def _kernel(self, value: Any) -> Any:
@@ -196,7 +196,7 @@ class Describer:
         return literals.to_json(value, self._kernel)
 
     def constexpr_functions(self, function: JITFunction) -> list[ConstexprFunction]:
-        """The submission's own constexpr_functions that a kernel leads to, directly or not."""
+        """The submission's own constexpr_functions that a kernel uses, directly or not."""
         result, waiting = [], [function]
         visited: set[int] = set()
         while waiting and len(visited) < MAX_REFERENCES:
@@ -215,14 +215,14 @@ class Describer:
 
 
 def _from_elsewhere(name: str, path: str, module: str) -> ForeignKernel:
-    """The error for a kernel of a library's, or of a file that the launcher wrote."""
+    """The error for a kernel of a library, or of a file that the launcher wrote."""
     file = Path(path).resolve()
     if any(file.is_relative_to(folder) for folder in _INSTALLED):
         return ForeignKernel(
             f"`{name}` comes from {module}, not from this submission: only kernels whose source "
             "stands in its own files count"
         )
-    shown = _TEMPORARY.sub("tmp…", file.name)  # or each case would have a message of its own
+    shown = _TEMPORARY.sub("tmp…", file.name)  # so that all cases have the same message
     return ForeignKernel(f"`{name}` was generated while the launcher ran ({shown}): {_IN_A_FILE}")
 
 
@@ -260,7 +260,7 @@ def _is_builtin(name: str, value: Any) -> bool:
     return name in _BUILTIN and value is getattr(builtins, name)
 
 
-def _what(value: Any, error: Exception) -> str:
+def _description(value: Any, error: Exception) -> str:
     if isinstance(value, torch.Tensor):
         return "a tensor: pass it as an argument"
     if isinstance(value, FunctionType):

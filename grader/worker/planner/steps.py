@@ -9,19 +9,19 @@ from typing import Any
 
 from .errors import PlanLimit, TooManyLaunches
 
-# The same numbers bound what the grader reads (grader/plan/): beyond them it would refuse the plan.
+# The grader's reader has the same limits (grader/plan/) and would refuse larger plans.
 MAX_STEPS = 20_000  # of one call
 MAX_LAUNCHES = 4096  # of one call
 MAX_UPLOAD_BYTES = 64 << 10  # of one call
 
 _A_GRID = "Give the kernel a grid instead of looping over launches."
 
-Step = dict[str, Any]  # as plans write it, with Buffers in place of their numbers
+Step = dict[str, Any]  # as in plans, with Buffers in place of their numbers
 
 
 @dataclass(eq=False)
 class Steps:
-    """Notes steps, and counts what one call may have only so much of."""
+    """Collects steps, and counts what one call may have a limited amount of."""
 
     path: str  # of the submission's file
     stream: int = 0  # the current one
@@ -49,7 +49,7 @@ class Steps:
         return step
 
     def check_upload(self, size: int) -> None:
-        """Raises PlanLimit where so many bytes more are too many for one call."""
+        """Raises PlanLimit where so many more bytes are too many for one call."""
         if self._uploaded + size > MAX_UPLOAD_BYTES:
             raise PlanLimit(
                 f"{self._uploaded + size:,} bytes go from the launcher to the device in one call; "
@@ -58,18 +58,18 @@ class Steps:
             )
 
     def count_upload(self, size: int) -> None:
-        """Count bytes that go to the device. Raises PlanLimit."""
+        """Count bytes that are uploaded. Raises PlanLimit."""
         self.check_upload(size)
         self._uploaded += size
 
     def end_call(self) -> list[Step]:
-        """End a call, and give its steps; the next call begins with none."""
+        """End a call and return its steps; the next call begins with none."""
         steps, self.noted = self.noted, []
         self._launches = self._uploaded = 0
         return steps
 
     def caller(self) -> int:
-        """The line of the submission's file that is being executed, 0 where it isn't."""
+        """The current line of the submission's file, or 0."""
         frame: FrameType | None = sys._getframe(1)
         while frame is not None:
             if frame.f_code.co_filename == self.path:

@@ -1,6 +1,6 @@
-"""torch.cuda as a launcher sees it on the course's GPU, without one.
+"""torch.cuda of the course's GPU for launchers, without the GPU.
 
-Streams and events are noted in the plan; everything that waits has waited; times are none.
+Streams and events are noted in the plan; waits return at once; there are no times.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ def _add(do: str, **fields: Any) -> None:
 
 
 class Event:
-    """An event: recorded and waited for in the plan."""
+    """An event: recordings and waits are noted in the plan."""
 
     def __init__(self, *_: Any, **__: Any) -> None:
-        self.number, self._owner = 0, fake_tensors.recorder  # which has numbered it
+        self.number, self._owner = 0, fake_tensors.recorder  # the recorder of the number
         if self._owner is not None:
             self.number = self._owner.events
             self._owner.events += 1
@@ -59,7 +59,7 @@ class Event:
         self.device = torch.device("cuda", 0)
 
     def record(self, stream: Stream | None = None) -> None:
-        """Note that the event follows what a stream has been given so far."""
+        """Note that the event follows the current work of a stream."""
         recorder = fake_tensors.recorder
         if recorder is None:
             return
@@ -68,7 +68,7 @@ class Event:
         _add("record", event=self.number, stream=_number(stream))
 
     def wait(self, stream: Stream | None = None) -> None:
-        """Note that a stream goes on after the event; after none, where it wasn't recorded."""
+        """Note that a stream waits for the event, unless it wasn't recorded."""
         recorder = fake_tensors.recorder
         if recorder is not None and self.number in recorder.recorded:
             recorder.note_owner(self._owner)
@@ -79,11 +79,11 @@ class Event:
         _add("synchronise")
 
     def query(self) -> bool:
-        """It has happened: there is nothing to wait for in a plan."""
+        """True: plans have nothing to wait for."""
         return True
 
     def elapsed_time(self, other: Event) -> float:
-        """No time passes in a plan: one millisecond, so that a quotient can be printed."""
+        """One millisecond, so that a quotient can be printed: plans have no times."""
         note("torch.cuda.Event.elapsed_time")
         return 1.0
 
@@ -93,7 +93,7 @@ class Stream:
 
     def __init__(self, *_: Any, number: int | None = None, **__: Any) -> None:
         recorder = fake_tensors.recorder
-        self._owner = None  # the Recorder that has numbered it
+        self._owner = None  # the Recorder of its number
         if number is None:
             number = 0 if recorder is None else recorder.streams
             if recorder is not None:
@@ -127,17 +127,17 @@ class Stream:
         return hash(self.number)
 
     def record_event(self, event: Event | None = None) -> Event:
-        """An event that follows what this stream has been given so far."""
+        """An event that follows this stream's current work."""
         event = event or Event()
         event.record(self)
         return event
 
     def wait_event(self, event: Event) -> None:
-        """Go on after an event."""
+        """Note that this stream waits for an event."""
         event.wait(self)
 
     def wait_stream(self, stream: Stream) -> None:
-        """Go on after what another stream has been given so far."""
+        """Note that this stream waits for another stream's current work."""
         self.wait_event(stream.record_event())
 
     def synchronize(self) -> None:
@@ -145,7 +145,7 @@ class Stream:
         _add("synchronise")
 
     def query(self) -> bool:
-        """It is done: there is nothing to wait for in a plan."""
+        """True: plans have nothing to wait for."""
         return True
 
 
@@ -158,7 +158,7 @@ def _number(stream: Stream | None) -> int:
 
 
 def current_stream(device: Any = None) -> Stream:
-    """The stream that launches go to."""
+    """The stream of launches."""
     recorder = fake_tensors.recorder
     return Stream(number=0 if recorder is None else recorder.steps.stream)
 
@@ -188,7 +188,7 @@ class device_of(_Context):
 
 
 def stream(chosen: Stream | None) -> Any:
-    """torch.cuda.stream: launches in its block go to a stream."""
+    """torch.cuda.stream: launches in its block are on a stream."""
     return _Context() if chosen is None else chosen
 
 
@@ -204,7 +204,7 @@ def synchronize(device: Any = None) -> None:
 
 
 def nvidia_smi(attributes: Sequence[str]) -> list[int]:
-    """triton.testing.nvsmi: what a launcher that estimates times asks for."""
+    """triton.testing.nvsmi, for launchers that estimate times."""
     missing = [each for each in attributes if each not in _NVIDIA_SMI]
     if missing:
         part = f"what nvidia-smi says of {missing[0][:60]}"
@@ -235,7 +235,7 @@ _ANSWERS = {
     "max_memory_allocated": 0, "memory_allocated": 0, "memory_reserved": 0,
     "max_memory_reserved": 0, "utilization": 0, "clock_rate": 1980, "_is_in_bad_fork": False,
 }  # fmt: skip
-# What `nvidia-smi --query-gpu` says, in its units; clocks are the highest.
+# The output of `nvidia-smi --query-gpu`, in its units; clocks are the highest.
 _NVIDIA_SMI = {
     f"clocks.{when}{unit}": clock // 1000
     for when in ("", "current.", "max.")
@@ -257,7 +257,7 @@ _OF_ANY_DEVICE = {  # torch.accelerator
 
 
 def install() -> None:
-    """Put these in the place of torch.cuda's functions, for the rest of the process."""
+    """Replace torch.cuda's functions by these, for the rest of the process."""
     cuda: Any = torch.cuda
     for name, value in _ANSWERS.items():
         answer = _answer(value)
@@ -275,7 +275,7 @@ def install() -> None:
         accelerator.set_stream = set_stream
     for replacement in (Event, Stream, device, device_of, stream, set_stream, synchronize):
         setattr(cuda, replacement.__name__, replacement)
-    # As of a generator with the seed 0 that nothing was drawn from: seed and offset.
+    # Of a generator with the seed 0 and no draws: seed and offset.
     cuda.get_rng_state = lambda device=None: torch.zeros(16, dtype=torch.uint8, device="cpu")
     cuda.set_rng_state = _answer(None)
     cuda.current_stream = current_stream

@@ -1,7 +1,7 @@
-"""Triton's host side on a GPU that isn't there: a driver, and kernels that note their launches.
+"""Triton's host side without a GPU: a driver, and kernels that note their launches.
 
 Binder, specialisation, hooks, heuristics and autotuner are Triton's own, unpatched. Where Triton
-would compile, the kernel is described for the plan instead; where it would launch, a step is noted.
+would compile, the kernel is described for the plan; where it would launch, a step is noted.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from . import autotuning, fake_tensors, torch_cuda
 from .errors import KernelError, Unsupported
 from .specialisation import Describer
 
-# What an autotuner passes over.
+# Errors for which an autotuner skips a configuration.
 _SKIPPED = (OutOfResources, CompileTimeAssertionFailure, PTXASError)
 _MAX_GRID = (2**31 - 1, 65_535, 65_535)
 _FORMATS = {
@@ -36,7 +36,7 @@ describer: Describer | None = None
 
 
 class Utilities:
-    """The `utils` of a driver, as far as Triton uses them."""
+    """A driver's `utils`, as far as Triton uses them."""
 
     @staticmethod
     def get_device_properties(device: int = 0) -> dict[str, Any]:
@@ -88,14 +88,14 @@ class PlanDriver:
         return torch.cuda
 
     def get_empty_cache_for_benchmark(self) -> torch.Tensor:
-        """A benchmark clears it between runs; here it is small."""
+        """The buffer that a benchmark clears between runs; small here."""
         return torch.empty(1, dtype=torch.int32, device="cuda")
 
     def clear_cache(self, cache: torch.Tensor) -> None:
         """Do nothing: there is no cache to clear."""
 
     def map_python_to_cpp_type(self, ty: str) -> str:
-        """The type as it is: no launcher is built of it."""
+        """The type unchanged: no launcher is built of it."""
         return ty
 
     def get_benchmarker(self) -> Callable[..., Any]:
@@ -107,7 +107,7 @@ class PlanDriver:
 
 
 class PlannedKernel:
-    """Stands for a compiled kernel: Triton's launcher calls `run` with the bound arguments."""
+    """In place of a compiled kernel: Triton's launcher calls `run` with the bound arguments."""
 
     function, packed_metadata, module = 0, None, 0
 
@@ -117,18 +117,18 @@ class PlannedKernel:
         self.hash = self.described["hash"]
         self._compiled: dict[str, Any] | None = None
 
-    # What a launcher asks of a kernel that has been compiled.
+    # Attributes of a compiled kernel that launchers read.
 
     @property
     def compiled(self) -> dict[str, Any]:
-        """The backend's answer. Raises what Triton raises for a kernel that doesn't compile."""
+        """The backend's answer. Raises Triton's error for a kernel that doesn't compile."""
         if self._compiled is None:
             self._compiled = _compiled(self.src, self.options, self.described)
         return self._compiled
 
     @property
     def metadata(self) -> Any:
-        """Launch options, and what the cubin needs."""
+        """Launch options and the cubin's resources."""
         return _Metadata(self)
 
     n_regs = property(lambda self: self.compiled["registers"])
@@ -138,7 +138,7 @@ class PlannedKernel:
 
     @property
     def n_max_threads(self) -> int:
-        """The threads that a block may have with so many registers."""
+        """The threads that a block may have with this number of registers."""
         registers = max(int(self.compiled["registers"]), 1)
         return min(options.MAX_THREADS, 65_536 // registers // 32 * 32)
 
@@ -146,14 +146,14 @@ class PlannedKernel:
         _ = self.compiled
 
     def launch_metadata(self, grid: Any, stream: Any, *args: Any) -> None:
-        """Nothing: there are no profilers."""
+        """None: there are no profilers."""
 
     def __getitem__(self, grid: Any) -> Callable[..., None]:
         grid = [*grid, 1, 1][:3]
         return lambda *args, stream=None: self.run(*grid, stream, *[None] * 5, *args)
 
     def run(self, x: Any, y: Any, z: Any, stream: Any, *rest: Any) -> None:
-        """Note a launch: Triton's launcher gives five things of its own before the arguments."""
+        """Note a launch; the first five parameters are Triton's own."""
         recorder = fake_tensors.active_recorder()
         grid = [int(each) for each in (x, y, z)]
         _check_grid(self.name, grid)
@@ -163,7 +163,7 @@ class PlannedKernel:
         ):
             arguments += _arguments(f"{self.name}: {name}", kind, value)
         if 0 in grid:
-            return  # CUDA isn't asked to launch nothing
+            return  # CUDA isn't called for an empty grid
         clusters = getattr(self.options, "num_ctas", 1)
         recorder.steps.add(
             "launch",
@@ -185,7 +185,7 @@ class PlannedKernel:
 
 
 class _Metadata:
-    """A kernel's options and what its cubin needs; compiled where that is asked for."""
+    """A kernel's options and its cubin's resources; compiled on demand."""
 
     def __init__(self, kernel: PlannedKernel) -> None:
         self._kernel = kernel
@@ -226,7 +226,7 @@ def _check_grid(name: str, grid: list[int]) -> None:
 
 
 def _arguments(name: str, kind: Any, value: Any) -> list[dict[str, Any]]:
-    """The arguments of a launch that one parameter stands for: none of a constexpr."""
+    """A launch's arguments for one parameter: none for a constexpr."""
     if isinstance(kind, tuple):
         pairs = zip(kind, value, strict=True)
         return [each for pair in pairs for each in _arguments(name, *pair)]

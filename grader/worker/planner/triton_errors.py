@@ -1,4 +1,4 @@
-"""Rewords what Triton says of a kernel that is launched wrongly, so that it names the kernel."""
+"""Rewords Triton's errors about a wrong launch, so that they name the kernel."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _MISSING = re.compile(
     r"dynamic_func\(\) missing \d+ required (?:positional|keyword-only) arguments?: "
 )
 _UNKNOWN = re.compile(r"Keyword argument (\w+) was specified but unrecognised")
-_BINDER = "dynamic_func()"  # what Triton calls the function that binds any kernel's arguments
+_BINDER = "dynamic_func()"  # Triton's name of the function that binds a kernel's arguments
 
 
 def in_words(error: BaseException) -> LaunchError | None:
-    """The error to raise in place of one of Triton's launcher; None for any other error."""
+    """The error that replaces one of Triton's launcher; None for other errors."""
     if not isinstance(error, RuntimeError | TypeError | KeyError) or not error.args:
         return None
     message = str(error.args[0])
@@ -38,7 +38,7 @@ def in_words(error: BaseException) -> LaunchError | None:
 
 
 def _kernel(error: BaseException) -> str:
-    """The kernel whose launch an error ended; "" where it was none."""
+    """The kernel whose launch raised an error; "" where it was none."""
     name, traceback = "", error.__traceback__
     while traceback is not None:
         frame = traceback.tb_frame

@@ -1,7 +1,7 @@
-"""Does in the fork server, before any submission, what torch and Triton do once in a process.
+"""Runs one-time work of torch and Triton in the fork server, before any submission.
 
 The first operation on a FakeTensor imports half of torch, which each fork would repeat. The plan
-that is made here is thrown away.
+made here is discarded.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def _copy(source, target, n, BLOCK: tl.constexpr):  # type: ignore[no-untyped-de
 
 
 def run() -> None:
-    """Plan a few operations and a launch, into nothing."""
+    """Plan a few operations and a launch, and discard the plan."""
     postponed.postpone()
     _plan()
     postponed.forget_dtensor()

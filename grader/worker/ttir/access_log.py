@@ -1,7 +1,7 @@
-"""A log of what the programs of one launch access, as runs of neighbouring addresses.
+"""A log of one launch's accesses, as runs of neighbouring addresses.
 
-A run is a row of elements, one behind the other, that one program accesses by one operation. Most
-blocks are a few long runs, so that a log of them stays small.
+A run is a row of consecutive elements that one program accesses by one operation. Most blocks are a
+few long runs, so the log stays small.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 
 from .accesses import Lanes
 
-READ, WRITE, ATOMIC = 0, 1, 2  # an access's way
+READ, WRITE, ATOMIC = 0, 1, 2  # kinds of access
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Log:
         self._numbers: dict[Site, int] = {}
 
     def add(self, lanes: Lanes, site: Site, stamps: np.ndarray, synchronises: bool) -> None:
-        """Programs access a block each; row i's program is at stamp `stamps[i]`."""
+        """Add an access of programs to a block each; row i's program has stamp `stamps[i]`."""
         number = self._numbers.setdefault(site, len(self.sites))
         if number == len(self.sites):
             self.sites.append(site)

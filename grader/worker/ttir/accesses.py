@@ -1,9 +1,9 @@
-"""The addresses that programs access, in the order in which warps ask for them.
+"""The addresses that programs access, in the order in which warps request them.
 
-Triton's coalescing pass spreads a block over warps by a blocked layout whose fastest dimension is
-the one along which pointers are neighbours (the last where there is none), and neighbours go to
-neighbouring lanes. `lanes_of` puts the addresses of an access into that order, for each program by
-itself; `requests_of` cuts them into requests of 32 lanes and says which sectors each one moves.
+Triton's coalescing pass spreads a block over warps by a blocked layout. The fastest dimension is
+the one with neighbouring pointers (the last where there is none), and neighbours go to neighbouring
+lanes. `lanes_of` sorts the addresses of an access into that order, for each program by itself;
+`requests_of` cuts them into requests of 32 lanes and finds the sectors that each one moves.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ NOBODY = np.iinfo(np.int64).max  # the address of a lane that accesses nothing
 
 @dataclass(frozen=True)
 class Lanes:
-    """One access of a chunk: row i holds what program `programs[i]` accesses, in lane order.
+    """One access of a chunk: row i is the access of program `programs[i]`, in lane order.
 
     `active` is None where every lane accesses memory. `stored` are the bits that stores write, in
     the same order, or None.
@@ -42,8 +42,8 @@ class Lanes:
 class Requests:
     """The requests of one access; row r of `addresses` is one request, sorted.
 
-    A program has `per_program` rows one after another. `fresh` marks the lanes whose address no
-    lane before has, `moved` those that are the first of their sector. None: all of them.
+    A program has `per_program` consecutive rows. `fresh` marks the lanes with a new address,
+    `moved` those that are the first of their sector. None: all of them.
     """
 
     programs: np.ndarray  # int64, one for each `per_program` rows
@@ -57,7 +57,7 @@ class Requests:
 
     @property
     def sectors(self) -> int:
-        """How many sectors the requests move, a sector as often as requests ask for it."""
+        """The number of sectors that the requests move, counted once per request."""
         return int(np.count_nonzero(self.moved))
 
     def distinct(self) -> np.ndarray:
@@ -74,12 +74,12 @@ class Requests:
         return np.repeat(self._program_of_row(), per_row)
 
     def span(self) -> tuple[int, int]:
-        """The lowest address, and the one behind the highest byte. There must be an active lane."""
+        """The lowest address, and the one behind the highest byte. Needs an active lane."""
         distinct = self.addresses[:, [0, -1]] if self.fresh is None else self.distinct()
         return int(distinct.min()), int(distinct.max()) + self.width
 
     def misaligned(self) -> np.ndarray:
-        """Indices of those of the `distinct` addresses that are no multiple of the width."""
+        """Indices of the `distinct` addresses that aren't multiples of the width."""
         if self.fresh is None and not (self.addresses[:, 0] & (self.width - 1)).any():
             return np.empty(0, dtype=np.int64)
         return np.flatnonzero(self.distinct() & (self.width - 1))
@@ -94,7 +94,7 @@ class Requests:
 
 
 class LaneReader:
-    """Puts accesses into lane order, once for each access that several observers look at."""
+    """Puts accesses into lane order, once for all observers of an access."""
 
     def __init__(self) -> None:
         self._access: Access | None = None
@@ -115,7 +115,7 @@ class LaneReader:
         return self._requests
 
     def forget(self) -> None:
-        """Let go of the last access and of its arrays."""
+        """Drop the last access and its arrays."""
         self._access = self._lanes = self._requests = None
 
 
@@ -134,7 +134,7 @@ def lanes_of(access: Access) -> Lanes:
 
 
 def requests_of(lanes: Lanes, warp: int = WARP_LANES) -> Requests:
-    """The requests that warps make of lanes: `warp` lanes, one after another, are one."""
+    """The requests of lanes: `warp` consecutive lanes are one."""
     table, per_program = _rows_of_warps(lanes, warp)
     if lanes.active is None and _are_runs(table, lanes.width):
         moved = np.ones(table.shape, dtype=bool)

@@ -1,7 +1,7 @@
 """Draws the addresses of a plan's buffers, as on a GPU and anew for each case.
 
-A kernel that looks at its pointers' bits learns nothing that it could recognise the executor by.
-What host code gets to see as addresses in a planner is something else.
+So the bits of a kernel's pointers don't identify the executor. The addresses that host code sees in
+a planner are different ones.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 LOWEST, HIGHEST = 0x7000_0000_0000, 0x8000_0000_0000  # where CUDA places allocations
 PAGE = 2 << 20  # of device memory
 ALIGNMENT = 512  # of an allocation within its page
-# So far from the others that an index which has gone wrong rarely ends up in one of them.
+# So far from the others that a wrong index rarely reaches another buffer.
 MOST_GAP = 64 << 30
 
 

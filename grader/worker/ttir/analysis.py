@@ -10,16 +10,16 @@ from .scanning import called_name
 
 @dataclass(frozen=True)
 class Facts:
-    """The sizes of a kernel's blocks, and the way in which its programs have to run."""
+    """The sizes of a kernel's blocks, and how its programs have to run."""
 
     widest: int  # elements of the largest block
     average: int
-    waits: bool  # a loop may go on until another program changes memory
-    tiles: list[tuple[Op, int]]  # operations that make blocks, and their sizes
+    waits: bool  # a loop may run until another program changes memory
+    tiles: list[tuple[Op, int]]  # operations that make blocks, and the blocks' sizes
 
 
 def facts_of(module: Module) -> Facts:
-    """The facts of a module, which keeps them. Raises MalformedIR."""
+    """The facts of a module, which caches them. Raises MalformedIR."""
     if isinstance(module.facts, Facts):
         return module.facts
     widest, waits = 1, False

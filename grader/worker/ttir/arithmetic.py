@@ -35,7 +35,7 @@ def _on_unsigned(function: Function) -> Function:
 
 
 def divide(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Integers divided, rounded towards zero. By zero: all bits set, as on the GPU."""
+    """Integers divided, rounded towards zero. Division by zero sets all bits, as on the GPU."""
     zero = b == 0
     safe = np.where(zero, np.asarray(1, b.dtype), b) if zero.any() else b
     quotient = a // safe
@@ -48,7 +48,7 @@ def divide(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def remainder(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """The remainder of `divide`; of a division by zero the dividend."""
+    """The remainder of `divide`; the dividend for a division by zero."""
     zero = b == 0
     safe = np.where(zero, np.asarray(1, b.dtype), b) if zero.any() else b
     rest = np.fmod(a, safe)

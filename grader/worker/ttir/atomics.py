@@ -1,7 +1,6 @@
-"""Atomic operations: read, change and write as one, and one program after another.
+"""Atomic operations: read, change and write as one, for one program after another.
 
-Lanes that meet in an element take turns in the order of their programs. That order is one that a
-GPU allows, too.
+Updates of one element are made in the order of their programs, which is an order that a GPU allows.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import numpy as np
 from .errors import NotModelled
 from .floats import computed, from_bits, is_float, round_to, stored, to_bits, width_of
 from .ir import Op, Type
-from .places import Places, lanes_mask, places, tell
+from .places import Places, elements_mask, places, tell
 from .poison import Poison, check, report
 from .registry import Run, operation
 from .state import Frame, State
@@ -39,13 +38,13 @@ def _kind_of(op: Op) -> str:
     return op.operand_types[0].pointee
 
 
-def _lanes(value: np.ndarray, shape: tuple[int, ...], chosen: np.ndarray | None) -> np.ndarray:
+def _updates(value: np.ndarray, shape: tuple[int, ...], chosen: np.ndarray | None) -> np.ndarray:
     value = np.broadcast_to(value, shape)
     return value.reshape(-1) if chosen is None else value[chosen]
 
 
 def _occurrence(index: np.ndarray) -> np.ndarray:
-    """For each element how often its index has come before."""
+    """For each element, how often its index occurs before it."""
     order = np.argsort(index, kind="stable")
     ordered = index[order]
     starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
@@ -58,7 +57,7 @@ def _occurrence(index: np.ndarray) -> np.ndarray:
 def _in_turns(
     memory: np.ndarray, index: np.ndarray, change: Callable[[np.ndarray, np.ndarray], np.ndarray]
 ) -> np.ndarray:
-    """The old value for each lane. `change(lanes, old)` gives the values that they leave behind."""
+    """The old value of each update. `change(updates, old)` gives the values after some of them."""
     if not index.size:
         return np.empty(0, memory.dtype)
     turn = _occurrence(index)
@@ -72,11 +71,11 @@ def _in_turns(
     ends = np.cumsum(np.bincount(turn, minlength=turns))
     start = 0
     for end in ends.tolist():
-        lanes = by_turn[start:end]
+        updates = by_turn[start:end]
         start = end
-        old = memory[index[lanes]]
-        old_values[lanes] = old
-        memory[index[lanes]] = change(lanes, old)
+        old = memory[index[updates]]
+        old_values[updates] = old
+        memory[index[updates]] = change(updates, old)
     return old_values
 
 
@@ -92,9 +91,9 @@ class _Atomic:
     def located(
         self, state: State, frame: Frame, addresses: np.ndarray, mask: np.ndarray | None
     ) -> tuple[tuple[int, ...], np.ndarray | None, list[Places]]:
-        """(shape of all lanes, which are active, where they go)."""
+        """(shape of all updates, which are active, where they go)."""
         shape = (state.programs, *self.block.shape)
-        mask = lanes_mask(state, mask, len(self.block.shape))
+        mask = elements_mask(state, mask, len(self.block.shape))
         if mask is not None:
             mask = np.broadcast_to(mask, shape)
         return shape, mask, places(state, self.op, "atomic", addresses, mask, self.width)
@@ -105,7 +104,7 @@ class _Atomic:
         shape: tuple[int, ...],
         parts: list[tuple[np.ndarray | None, np.ndarray]],
     ) -> None:
-        """Make the old values of the lanes the operation's result."""
+        """Make the old values the operation's result."""
         if not self.op.results:
             return
         result: np.ndarray = np.zeros(shape, computed(self.kind))
@@ -139,8 +138,8 @@ def _read_modify_write(op: Op) -> Run:
     slots = op.operands
 
     def update(place: Places, value: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-        index = _lanes(place.index, shape, place.chosen)
-        value = _lanes(value, shape, place.chosen)
+        index = _updates(place.index, shape, place.chosen)
+        value = _updates(value, shape, place.chosen)
         dtype = np.dtype(stored(kind))
         memory = place.buffer.view(stored(kind))
         if not op.used and how in ("add", "fadd") and (dtype in _ADDABLE or not is_float(kind)):
@@ -150,12 +149,12 @@ def _read_modify_write(op: Op) -> Run:
             memory = memory.view(dtype.str.replace("i", "u"))
             value = value.view(memory.dtype)
         if not is_float(kind) or dtype in _ADDABLE:
-            return _in_turns(memory, index, lambda lanes, old: change(old, value[lanes])).view(
+            return _in_turns(memory, index, lambda updates, old: change(old, value[updates])).view(
                 dtype
             )
 
-        def narrow(lanes: np.ndarray, old: np.ndarray) -> np.ndarray:
-            return to_bits(round_to(change(from_bits(old, kind), value[lanes]), kind), kind)
+        def narrow(updates: np.ndarray, old: np.ndarray) -> np.ndarray:
+            return to_bits(round_to(change(from_bits(old, kind), value[updates]), kind), kind)
 
         return _in_turns(memory, index, narrow)
 
@@ -186,16 +185,16 @@ def _compare_and_swap(op: Op) -> Run:
     def update(
         place: Places, wanted: np.ndarray, value: np.ndarray, shape: tuple[int, ...]
     ) -> tuple[np.ndarray, int]:
-        index = _lanes(place.index, shape, place.chosen)
-        wanted = _lanes(wanted, shape, place.chosen)
-        value = _lanes(value, shape, place.chosen)
+        index = _updates(place.index, shape, place.chosen)
+        wanted = _updates(wanted, shape, place.chosen)
+        value = _updates(value, shape, place.chosen)
         swapped = 0
 
-        def swap(lanes: np.ndarray, old: np.ndarray) -> np.ndarray:
+        def swap(updates: np.ndarray, old: np.ndarray) -> np.ndarray:
             nonlocal swapped
-            same = old == wanted[lanes]
-            swapped += int(np.count_nonzero(same & (old != value[lanes])))
-            return np.where(same, value[lanes], old)
+            same = old == wanted[updates]
+            swapped += int(np.count_nonzero(same & (old != value[updates])))
+            return np.where(same, value[updates], old)
 
         return _in_turns(place.buffer.view(dtype), index, swap), swapped
 

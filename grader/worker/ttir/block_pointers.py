@@ -9,14 +9,14 @@ import numpy as np
 
 from .floats import computed, from_bits, stored, to_bits, width_of
 from .ir import Op
-from .places import lanes_mask, places, tell, write
+from .places import elements_mask, places, tell, write
 from .poison import Poison, report, some
 from .rectangles import Tensor, rectangle, span
 from .registry import Run, operation
 from .state import Frame, State
 
 _CHECKED = re.compile(r"boundaryCheck = array<i32: ([\d, ]+)>")
-_PADDINGS = {1: 0.0, 2: np.nan}  # what is read outside of a tensor, by `padding`; else undefined
+_PADDINGS = {1: 0.0, 2: np.nan}  # values outside of a tensor, by `padding`; else undefined
 
 
 @operation("tt.make_tensor_ptr")
@@ -54,14 +54,14 @@ def _block(op: Op, pointer: Tensor, width: int) -> tuple[np.ndarray, np.ndarray 
 
 
 def load(op: Op) -> Run:
-    """A load through a block pointer: what is outside has the padding, or is undefined."""
+    """A load through a block pointer: elements outside have the padding, or are undefined."""
     kind, shape, out = op.types[0].kind, op.types[0].shape, op.results[0]
     dtype, width = stored(kind), width_of(kind)
     padding = _PADDINGS.get(op.attributes.get("padding", 0))
 
     def run(state: State, frame: Frame) -> None:
         addresses, inside = _block(op, frame.values[op.operands[0]], width)
-        mask = lanes_mask(state, inside, len(shape))
+        mask = elements_mask(state, inside, len(shape))
         parts = places(state, op, "load", addresses, mask, width)
         if state.execution.observers:
             tell(state, op, "load", width, addresses, mask, shape)
@@ -79,14 +79,14 @@ def load(op: Op) -> Run:
 
 
 def store(op: Op) -> Run:
-    """A store through a block pointer: what is outside isn't written."""
+    """A store through a block pointer: elements outside aren't written."""
     kind, shape = op.operand_types[0].pointee, op.operand_types[0].shape
     width = width_of(kind)
 
     def run(state: State, frame: Frame) -> None:
         pointer, value = (frame.values[slot] for slot in op.operands[:2])
         addresses, inside = _block(op, pointer, width)
-        mask = lanes_mask(state, inside, len(shape))
+        mask = elements_mask(state, inside, len(shape))
         poison = frame.poison.get(op.operands[1])
         if poison is not None:
             report(state, poison, op, mask, addresses, width)

@@ -1,9 +1,8 @@
 """Observes whether kernels stay inside the elements of their arguments, without counting.
 
-Executing a launch checks that accesses stay inside buffers. What lies between padded rows of an
-argument is in its buffer and still nobody's to access: `Bounds` finds that, and addresses that are
-no multiple of the element's size. Use `Counters` alone where accesses are counted: it finds the
-same.
+Execution itself checks that accesses stay inside buffers. The gaps between an argument's padded
+rows are in its buffer but not in the argument: `Bounds` reports accesses to them, and misaligned
+addresses. `Counters` reports the same where accesses are counted.
 """
 
 from __future__ import annotations
@@ -31,13 +30,13 @@ class Bounds(Observer):
         self._grid = (1, 1, 1)
 
     def begin(self, launch: Launch) -> None:
-        """A launch begins."""
+        """Begin a launch."""
         self._kernel = launch.module.entry.name
         self._grid = launch.grid
 
     def access(self, access: Access) -> None:
-        """Programs of a chunk access a block each."""
-        compact, width = access.addresses, access.width  # equal elements may stand there once
+        """Check an access of a chunk's programs to a block each."""
+        compact, width = access.addresses, access.width  # axes of equal elements may have length 1
         if not compact.size:
             return
         low, high = int(compact.min()), int(compact.max()) + width

@@ -1,7 +1,7 @@
-"""Functions, branches and loops, for programs that may part ways.
+"""Functions, branches and loops, for programs that may diverge.
 
-What runs a region is a generator. It yields where a program that waits for others lets them go on;
-where programs run in step (see executor.py) it never does.
+A region runs as a generator. It yields where a waiting program lets others go on; where programs
+run in step (see executor.py) it never does.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ def run_block(state: State, frame: Frame, block: Block) -> Steps:
 
 
 def run_region(state: State, frame: Frame, block: Block) -> Generator[None, None, list[Pair]]:
-    """Execute a region's block; the values that its last operation yields.
+    """Execute a region's block; returns the values that its last operation yields.
 
-    A yield of nothing isn't written down.
+    An empty yield isn't written down.
     """
     yield from run_block(state, frame, block)
     if not block.ops or block.ops[-1].name not in ("scf.yield", "scf.condition"):
@@ -75,7 +75,7 @@ def _all_merged(chosen: np.ndarray, new: Sequence[Pair], old: Sequence[Pair]) ->
 def run_function(
     state: State, function: Function, arguments: Sequence[Pair]
 ) -> Generator[None, None, list[Pair]]:
-    """Call a function: the values that it returns."""
+    """Call a function; returns its values."""
     if state.depth > state.execution.limits.depth:
         raise TooDeeplyNested(state.execution.limits.depth)
     frame = Frame(function)
@@ -95,7 +95,7 @@ def _last(block: Block) -> Op:
 def run_blocks(
     state: State, frame: Frame, blocks: Sequence[Block]
 ) -> Generator[None, None, list[Pair]]:
-    """Blocks in their order, each for the programs that reach it: what they return.
+    """Run blocks in order, each for the programs that reach it; returns the function's values.
 
     Branches lead forwards only.
     """
@@ -131,7 +131,7 @@ def run_blocks(
 def _arrive(
     frame: Frame, slots: Sequence[int], given: Sequence[int], chosen: np.ndarray, again: bool
 ) -> None:
-    """Hand a block the values that a branch to it gives, for the programs that take it."""
+    """Pass a branch's values to a block, for the programs that take the branch."""
     new = frame.take(given)
     frame.put(slots, _all_merged(chosen, new, frame.take(slots)) if again else new)
 
@@ -172,7 +172,7 @@ def _call(op: Op) -> Run:
     "tt.map_elementwise.return",
 )
 def _end_of_block(op: Op) -> Run:
-    """Whoever runs the block looks at its last operation."""
+    """Nothing: the block's caller evaluates its last operation."""
     return lambda state, frame: None
 
 
@@ -219,7 +219,7 @@ def _if(op: Op) -> Run:
 
 
 def _trips(low: np.ndarray, high: np.ndarray, step: np.ndarray, unsigned: bool) -> np.ndarray:
-    """How many turns a loop makes, as int64."""
+    """The number of a loop's iterations, as int64."""
     if unsigned:
         low, high, step = (
             each.view(each.dtype.str.replace("i", "u")) for each in (low, high, step)

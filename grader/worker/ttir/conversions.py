@@ -49,7 +49,7 @@ def _integer_to_float(op: Op) -> Run:
 
 @operation("arith.fptosi", "arith.fptoui")
 def _float_to_integer(op: Op) -> Run:
-    """Cut off; what doesn't fit becomes the nearest number, NaN becomes 0, as on the GPU."""
+    """Truncate; values out of range become the nearest number, NaN becomes 0, as on the GPU."""
     dtype = np.dtype(computed(op.types[0].kind))
     if dtype == np.bool_:
         return elementwise(op, lambda a: np.trunc(a) != 0)

@@ -1,13 +1,13 @@
-"""Counts what kernels do to memory, by line and by argument.
+"""Counts kernels' accesses to memory, by line and by argument.
 
-A request moves the distinct 32-byte sectors that its active lanes touch, and the distinct bytes
-that they ask for are the useful ones. Two rules make requests of an access:
+A request moves the distinct 32-byte sectors that its active lanes touch; the distinct bytes that
+they ask for are the useful ones. Two rules make requests of an access:
 
     by elements   32 elements of a block, in the order of accesses.py, are one; a scalar is one.
-                  Metrics follow this rule, so that points depend on where a block lies in memory
-                  and not on what one version of the compiler makes of it.
-    as compiled   an instruction of a warp is one, as ncu counts on a GPU: see layouts.py. The
-                  counters of lines are these, where the launch knows the compiled kernel.
+                  Metrics use this rule, so that points depend on a block's place in memory, and
+                  not on the compiler's version.
+    as compiled   an instruction of a warp is one, as ncu counts on a GPU: see warp_requests.py. The
+                  counters of lines use it where the compiled kernel is known.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ import numpy as np
 
 from .accesses import LaneReader, Requests
 from .findings import MAX_KERNEL, Findings, coordinates
-from .layouts import Layouts, WarpRequests
 from .observer import Observer
 from .regions import Regions
+from .warp_requests import Layouts, WarpRequests
 from .waves import Waves
 
 if TYPE_CHECKING:
@@ -34,9 +34,9 @@ MAX_WAVES = 32  # launches of a report
 
 @dataclass
 class Site:
-    """The accesses of one kind and width that one line of a kernel made.
+    """The accesses of one kind and width by one line of a kernel.
 
-    `compiled` are the requests of the compiled kernel; None where its layout isn't known.
+    `compiled` are the requests of the compiled kernel; None where its layout is unknown.
     """
 
     requests: int = 0
@@ -50,8 +50,8 @@ class Site:
 class Counters(Observer):
     """The counters of one call of the entry.
 
-    `wave` is how many consecutive programs run at once, 0 where waves aren't asked for. What lies
-    outside every region is added to `findings`.
+    `wave` is the number of consecutive programs that run at once, 0 without waves. Accesses outside
+    of every region are added to `findings`.
     """
 
     def __init__(
@@ -71,13 +71,13 @@ class Counters(Observer):
         self._reader = reader or LaneReader()
         self._sites: dict[tuple[str, int, str, int, bool], Site] = {}
         self._kernel = ""
-        self._layouts: Layouts | None = None  # of the kernel at hand
+        self._layouts: Layouts | None = None  # of the current kernel
         self._grid = (1, 1, 1)
         self._waves: Waves | None = None
         self._wave_counts: list[dict[str, int]] = []
 
     def begin(self, launch: Launch) -> None:
-        """A launch begins."""
+        """Begin a launch."""
         self._kernel = launch.module.entry.name
         self._layouts = launch.layouts
         self._grid = launch.grid
@@ -85,19 +85,19 @@ class Counters(Observer):
             self._waves = Waves(self._wave, int(np.prod(launch.grid, dtype=np.int64)))
 
     def end(self) -> None:
-        """The launch ended."""
+        """End the launch."""
         if self._waves is not None:
             self._wave_counts.append(self._waves.counted())
             self.cut = self.cut or self._waves.cut
             self._waves = None
 
     def value(self, op: Any, size: int) -> None:
-        """A block of `size` elements came to be."""
+        """Note a block of `size` elements."""
         if size > self.largest_tile:
             self.largest_tile, self.tile_line = size, op.line[1]
 
     def access(self, access: Access) -> None:
-        """Programs of a chunk access a block each."""
+        """Count an access of a chunk's programs to a block each."""
         line, kind = access.op.line[1], access.kind
         requests = self._reader.requests(access)
         compiled = None if self._layouts is None else self._layouts.counted(access)
@@ -119,7 +119,7 @@ class Counters(Observer):
         self._attribute(kind, line, requests)
 
     def report(self) -> dict[str, Any]:
-        """The counters as JSON can hold them: fields of executors/triton_report.py's Report."""
+        """The counters as JSON: fields of executors/triton_report.py's Report."""
         sites = [
             {"kernel": kernel, "line": line, "kind": kind, "bytes": width, **asdict(site)}
             for (kernel, line, kind, width, _), site in self._sites.items()
@@ -135,7 +135,7 @@ class Counters(Observer):
         }
 
     def _attribute(self, kind: str, line: int, requests: Requests) -> None:
-        """Count by region; what lies in none is a finding."""
+        """Count by region; an access outside of all is a finding."""
         whole = self._regions.whole(*requests.span())
         if whole is not None:
             whole.add(kind, requests.distinct(), requests.width)

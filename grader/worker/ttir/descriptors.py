@@ -7,7 +7,7 @@ import numpy as np
 from .errors import NotModelled
 from .floats import computed, from_bits, is_float, round_to, stored, to_bits, width_of
 from .ir import Op, Type
-from .places import lanes_mask, places, tell, write
+from .places import elements_mask, places, tell, write
 from .poison import check, report
 from .rectangles import Tensor, rectangle, span
 from .registry import Run, operation
@@ -49,10 +49,10 @@ def _read(
     indices: list[np.ndarray],
     kind: str,
 ) -> np.ndarray:
-    """The elements of a block; what is outside of the tensor is zero or NaN."""
+    """The elements of a block; those outside of the tensor are zero or NaN."""
     width, block = width_of(kind), tuple(each.shape[1] for each in indices)
     addresses, inside = rectangle(tensor, indices, width)
-    mask = lanes_mask(state, inside, len(block))
+    mask = elements_mask(state, inside, len(block))
     parts = places(state, op, "load", addresses, mask, width)
     if state.execution.observers:
         tell(state, op, "load", width, addresses, mask, block)
@@ -114,7 +114,7 @@ def _written(
     if value.ndim != len(block) + 1:
         value = value.reshape(-1, *block)
     addresses, inside = rectangle(tensor, indices, width_of(kind))
-    mask = lanes_mask(state, inside, len(block))
+    mask = elements_mask(state, inside, len(block))
     poison = frame.poison.get(source)
     if poison is not None and poison.where.ndim == len(block) + 1:
         report(state, poison, op, mask, addresses, width_of(kind))
@@ -173,7 +173,7 @@ def _reduce(op: Op) -> Run:
         indices = [span(start, n) for start, n in zip(starts, described.shape, strict=True)]
         addresses, inside = rectangle(tensor, indices, width)
         shape = (state.programs, *described.shape)
-        mask = lanes_mask(state, inside, len(described.shape))
+        mask = elements_mask(state, inside, len(described.shape))
         parts = places(state, op, "atomic", addresses, mask, width)
         if state.execution.observers:
             tell(state, op, "atomic", width, addresses, mask, described.shape)

@@ -112,5 +112,5 @@ def _print(op: Op) -> Run:
     "tt.grid_dependency_launch_dependents",
 )
 def _nothing(op: Op) -> Run:
-    """Promises to the compiler, and waiting for what has happened already."""
+    """Nothing, for promises to the compiler and for waits that are over already."""
     return lambda state, frame: None

@@ -1,12 +1,12 @@
-"""The reasons why TTIR can't be executed, or isn't executed further."""
+"""The reasons why TTIR can't be executed, or not to its end."""
 
 from __future__ import annotations
 
 
 class NotModelled(Exception):
-    """The text is fine, but this executor has no meaning for something in it.
+    """The text is valid, but this executor doesn't implement something in it.
 
-    `feature` names that; `line` is the (file, line) of the source, None where unknown.
+    `feature` names it; `line` is the (file, line) of the source, None where unknown.
     """
 
     def __init__(self, feature: str, line: tuple[str, int] | None = None) -> None:
@@ -76,6 +76,6 @@ class TooMuchWork(LimitExceeded):
 
 
 class WaitsForever(LimitExceeded):
-    """All programs wait for something that none of them will do."""
+    """All programs wait, and none can go on."""
 
     limited = "turns of waiting loops while no program changes memory"

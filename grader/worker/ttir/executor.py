@@ -33,14 +33,14 @@ from .control import run_function
 from .errors import MalformedIR, TooDeeplyNested, TooManyPrograms, WaitsForever, WrongArguments
 from .floats import computed, round_to
 from .ir import Module, Type
-from .layouts import Layouts
 from .memory import Buffer, Memory
 from .observer import Access, Observer
 from .orders import WINDOW, Order
 from .rectangles import Tensor
 from .state import Execution, Finding, Limits, Result, State
+from .warp_requests import Layouts
 
-# What these modules register when they are imported is all that can be executed.
+# The operations that these modules register on import are those that can be executed.
 OPERATIONS = (
     arithmetic,
     atomics,
@@ -57,12 +57,12 @@ OPERATIONS = (
     structure,
 )
 
-# Elements of the programs that run together: of their average block, and of their largest.
+# Elements of all programs that run together, of their average block and of their largest.
 CHUNK_ELEMENTS = 1 << 16
 CHUNK_LARGEST = 1 << 20
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of mallopt(3)
-MAX_WAITING = 1024  # programs that have begun and wait for others
-PATIENCE = 8  # rounds without an end after which more are started, in an order of its own
+MAX_WAITING = 1024  # programs that have begun and wait
+PATIENCE = 8  # rounds in which no program ends, before more start, in a shuffled order
 
 __all__ = [
     "Access",
@@ -82,7 +82,7 @@ __all__ = [
 class Descriptor:
     """A tensor descriptor that host code made. Strides are in elements.
 
-    `nan_padding`: what is outside reads as NaN instead of zero.
+    `nan_padding`: elements outside read as NaN instead of zero.
     """
 
     address: int
@@ -95,8 +95,8 @@ class Descriptor:
 class Launch:
     """A kernel on a grid. Arguments are numbers, addresses and descriptors.
 
-    They follow the entry's parameters, but for those that the text adds to a descriptor. `layouts`
-    are of the compiled kernel, for observers that count; None where they aren't known.
+    They follow the entry's parameters, without those that the text adds for a descriptor. `layouts`
+    are of the compiled kernel, for counting observers; None where they are unknown.
     """
 
     module: Module
@@ -161,19 +161,19 @@ def _keep_freed_memory() -> None:
 
 
 def _chunk(facts: Facts) -> int:
-    """How many programs run together: so many that their values fit into a cache."""
+    """The number of programs that run together, so that their values fit into a cache."""
     return max(1, min(CHUNK_ELEMENTS // facts.average, CHUNK_LARGEST // facts.widest))
 
 
 def _numbers(order: Order | None, count: int, waits: bool = False) -> np.ndarray:
-    """The numbers of the grid's programs as they are to run."""
+    """The numbers of the grid's programs in their order."""
     if order is None:
         return np.arange(count, dtype=np.int64)
     return order.waiting_programs(count) if waits else order.programs(count)
 
 
 def _in_step(execution: Execution, arguments: list[Any], numbers: np.ndarray, chunk: int) -> None:
-    """Chunk after chunk of programs, each operation for all of a chunk."""
+    """Run chunks of programs in order, each operation for a whole chunk."""
     for first in range(0, len(numbers), chunk):
         for _ in _program(execution, arguments, numbers[first : first + chunk]):
             raise MalformedIR("a program that waits")
@@ -190,10 +190,10 @@ def _program(
 def _take_turns(
     execution: Execution, arguments: list[Any], numbers: np.ndarray, order: Order | None
 ) -> None:
-    """One program at a time. One that waits in a loop lets the others go on.
+    """Run one program at a time; one that waits in a loop lets the others go on.
 
-    A program starts when those before it have ended or wait; in an order of its own, a window of
-    them starts when of the others none has ended for some rounds.
+    A program starts when those before it have ended or wait. In a shuffled order, a window of
+    programs starts when none of the others has ended for some rounds.
     """
     waiting: list[Generator[None, None, Any]] = []
     started, idle, changes, quiet = 0, 0, -1, 0
@@ -222,7 +222,7 @@ def _take_turns(
 
 
 _ENDED = object()
-# What numpy and Python raise where shapes, types or numbers of operands don't fit together.
+# Exceptions of numpy and Python for unsuitable shapes, types or numbers of operands.
 _OF_MALFORMED_TEXT = (
     ArithmeticError,
     AssertionError,
@@ -252,7 +252,7 @@ def _arguments(launch: Launch) -> list[Any]:
 
 
 def _descriptor(given: Descriptor) -> list[Any]:
-    """A descriptor, and its shape and strides, which the text has as parameters of their own."""
+    """A descriptor, and its shape and strides, which are further parameters in the text."""
     shape = tuple(np.array([each], np.int32) for each in given.shape)
     strides = tuple(np.array([each], np.int64) for each in given.strides)
     base = np.array([given.address], np.int64)

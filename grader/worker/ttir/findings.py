@@ -1,7 +1,7 @@
-"""Findings about a launch, as the report of a run names them.
+"""Findings about a launch, as in the report of a run.
 
-The fields are those of executors/triton_report.py's Finding. Each kind is kept once for each line,
-with the first element it was observed at and how many elements there were.
+The fields are those of executors/triton_report.py's Finding. Each kind is kept once per line, with
+the first element and the number of elements.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ class Findings:
     ) -> None:
         """Add `count` elements of one line, the first of them at `address` by `program`.
 
-        `other` are the fields about the second access of a pair. The place is told by the nearest
-        argument, or by the nearest memory that the entry allocated.
+        `other` has fields about the second access of a pair. The place is described by the nearest
+        argument, or the nearest memory that the entry allocated.
         """
         key = (kind, line, (other or {}).get("other_line", 0))
         if key in self._kept:
@@ -70,12 +70,12 @@ class Findings:
         }
 
     def report(self) -> list[dict[str, Any]]:
-        """All findings, as JSON can hold them."""
+        """All findings, as JSON."""
         return list(self._kept.values())
 
 
 def _allocated(near: Region | None) -> dict[str, Any]:
-    """The field about memory that the entry allocated, where that is the nearest."""
+    """The field about the entry's allocation, where that is the nearest."""
     if near is None or near.argument is not None:
         return {}
     return {"allocated": [near.end - near.start, near.line]}

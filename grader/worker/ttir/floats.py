@@ -35,7 +35,7 @@ NARROW = ("f16", "bf16")  # floating-point kinds of two bytes
 
 @dataclass(frozen=True)
 class Float8:
-    """An 8-bit format: `exponent` bits with a bias, and what its largest codes mean.
+    """An 8-bit format: `exponent` bits with a bias, and the meaning of its largest codes.
 
     `family` is "ieee" (with infinities), "fn" (finite, one NaN per sign) or "fnuz" (no negative
     zero: its code is the only NaN).
@@ -58,7 +58,7 @@ for _name in FLOAT8:
 
 
 def computed(kind: str) -> type:
-    """The numpy type that values of a kind have."""
+    """The numpy type of a kind's values."""
     if kind.startswith("ptr<"):
         return np.int64
     if kind not in COMPUTED:
@@ -67,7 +67,7 @@ def computed(kind: str) -> type:
 
 
 def stored(kind: str) -> type:
-    """The numpy type that memory of a kind has; bits for what numpy doesn't know."""
+    """The numpy type of a kind in memory; bits for kinds that numpy lacks."""
     if kind.startswith("ptr<"):
         return np.int64
     if kind not in STORED:
@@ -124,7 +124,7 @@ def _float8_finite(kind: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def from_bits(bits: np.ndarray, kind: str) -> np.ndarray:
-    """Values of what memory holds; `bits` are of the type that `stored` names."""
+    """The values of bits in memory; `bits` are of the type `stored`."""
     if kind == "bf16":
         return (bits.astype(np.uint32) << np.uint32(16)).view(np.float32)
     if kind == "f16":
@@ -137,7 +137,7 @@ def from_bits(bits: np.ndarray, kind: str) -> np.ndarray:
 
 
 def to_bits(values: np.ndarray, kind: str) -> np.ndarray:
-    """The bits in memory of values, which are rounded to the kind already."""
+    """The bits in memory of values that are rounded to the kind already."""
     if kind == "bf16":
         return (np.ascontiguousarray(values).view(np.uint32) >> np.uint32(16)).astype(np.uint16)
     if kind == "f16":
@@ -148,7 +148,7 @@ def to_bits(values: np.ndarray, kind: str) -> np.ndarray:
 
 
 def _float8_codes(values: np.ndarray, kind: str) -> np.ndarray:
-    """The codes nearest to values, ties to the even code; beyond the largest: the largest."""
+    """The codes nearest to values, ties to the even code; the largest code for larger values."""
     form = FLOAT8[kind]
     magnitude = np.abs(values).astype(np.float64)
     positive, between = _float8_finite(kind)
@@ -167,7 +167,7 @@ def _float8_codes(values: np.ndarray, kind: str) -> np.ndarray:
 
 
 def round_to(values: np.ndarray, kind: str) -> np.ndarray:
-    """Values rounded to a kind's precision, to nearest even, in the type that `computed` names."""
+    """Values rounded to a kind's precision, to nearest even, in the type `computed`."""
     if kind == "f32":
         return values if values.dtype == np.float32 else values.astype(np.float32)
     if kind == "bf16":
@@ -181,9 +181,9 @@ def round_to(values: np.ndarray, kind: str) -> np.ndarray:
 
 
 def round_float8(values: np.ndarray, kind: str) -> np.ndarray:
-    """Values rounded to an 8-bit format; what is beyond its largest value saturates.
+    """Values rounded to an 8-bit format; values beyond its largest saturate.
 
-    That is what the GPU's conversions do (`cvt.rn.satfinite`).
+    The GPU's conversions do the same (`cvt.rn.satfinite`).
     """
     limit = _float8_finite(kind)[0][-1]
     limited = np.clip(values, -limit, limit)  # NaN stays
@@ -205,7 +205,7 @@ def _to_bf16(values: np.ndarray) -> np.ndarray:
 def _off_the_tie(
     values: np.ndarray, single: np.ndarray, bits: np.ndarray, below: int
 ) -> np.ndarray:
-    """The correction of a float32's bits that only look like a tie, being rounded from float64."""
+    """The correction of float32 bits that look like a tie after rounding from float64."""
     tie = (bits & np.uint32(below)) == np.uint32((below + 1) // 2)
     farther = np.abs(values) > np.abs(single.astype(np.float64))
     nearer = np.abs(values) < np.abs(single.astype(np.float64))
@@ -225,8 +225,7 @@ def round_towards_zero(values: np.ndarray, kind: str) -> np.ndarray:
 def truncate_to_tf32(values: np.ndarray) -> np.ndarray:
     """float32 with 10 bits of mantissa, cut off; NaN and infinity stay.
 
-    Triton hands float32 to the tensor cores as it is, and those ignore the low 13 bits (measured
-    on an H100).
+    Triton passes float32 to the tensor cores unchanged, and those ignore the low 13 bits.
     """
     bits = np.ascontiguousarray(values, np.float32).view(np.uint32) & np.uint32(0xFFFFE000)
     cut = bits.view(np.float32)

@@ -1,4 +1,4 @@
-"""TTIR as it is after reading: modules of functions of blocks of operations.
+"""Parsed TTIR: modules of functions of blocks of operations.
 
 Values have numbers ("slots") that are unique in their function, instead of names.
 """
@@ -45,7 +45,7 @@ class Type:
 
 @dataclass(slots=True)
 class Op:
-    """One operation. `text` is what stands between its name and its types."""
+    """One operation. `text` is the part between its name and its types."""
 
     name: str
     operands: list[int]
@@ -58,9 +58,9 @@ class Op:
     regions: list[list[Block]] = field(default_factory=list)
     successors: list[tuple[int, list[int]]] = field(default_factory=list)  # block, values given
     used: bool = True  # whether anything uses a result
-    run: Callable[..., Any] | None = None  # decided at the first execution
+    run: Callable[..., Any] | None = None  # set at the first execution
     runs_programs_apart: bool = False  # control flow: `run` makes a generator
-    dead: list[int] = field(default_factory=list)  # what nothing needs afterwards
+    dead: list[int] = field(default_factory=list)  # slots that nothing needs afterwards
 
 
 @dataclass(slots=True)
@@ -92,7 +92,7 @@ class Module:
 
     functions: dict[str, Function]
     entry: Function
-    facts: Any = None  # what the executor works out about it once
+    facts: Any = None  # cached by the executor
 
 
 def walk(blocks: list[Block]) -> list[Op]:

@@ -1,8 +1,8 @@
 """NVIDIA's libdevice functions of floating-point numbers, by name.
 
-A name is `__nv_`, the function, how it rounds (`_rn`, `_rz`, `_ru`, `_rd`) and `f` for float32:
-`__nv_expf`, `__nv_fadd_rz`. Results are correctly rounded or nearly so; NVIDIA's own differ from
-that by some ulps. The functions `fast_...` are computed as exactly as the others.
+A name is `__nv_`, the function, its rounding (`_rn`, `_rz`, `_ru`, `_rd`) and `f` for float32:
+`__nv_expf`, `__nv_fadd_rz`. Results are correctly rounded or nearly so; NVIDIA's differ from that
+by some ulps. The functions `fast_...` are as exact as the others.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ _FUNCTIONS: dict[str, Function] = {
     "rcp": lambda x: 1 / x,
     "fast_fdivide": np.divide,
 }
-# Fast and right in float32, too.
+# Fast and right in float32.
 _IN_FLOAT32 = {
     "exp",
     "exp2",
@@ -162,7 +162,7 @@ _PREDICATES: dict[str, Function] = {
 
 
 def _towards(exact: np.ndarray, kind: str, direction: str) -> np.ndarray:
-    """A number of more precision, rounded to a kind in a direction."""
+    """A number of higher precision, rounded to a kind in a direction."""
     nearest = round_to(exact, kind)
     wide = nearest.astype(exact.dtype)
     zero, up = nearest.dtype.type(0), nearest.dtype.type(np.inf)

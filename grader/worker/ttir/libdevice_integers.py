@@ -58,7 +58,7 @@ def _byte_perm(x: np.ndarray, y: np.ndarray, selector: np.ndarray) -> np.ndarray
 
 
 def _high(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """The upper half of a product; Python's integers where 64 bits don't hold it."""
+    """The upper half of a product; with Python's integers where 64 bits are too few."""
     width = a.dtype.itemsize * 8
     wide = np.int64 if a.dtype.kind == "i" else np.uint64
     if width <= 32:
@@ -176,7 +176,7 @@ _FUNCTIONS: dict[str, Function] = {
 
 
 def function(name: str) -> Function | None:
-    """The function that has a name, which is given without `__nv_`."""
+    """The function by its name without `__nv_`."""
     known = _FUNCTIONS.get(name)
     if known is not None:
         return known
@@ -185,7 +185,7 @@ def function(name: str) -> Function | None:
 
 
 def _to_integer(whole: np.ndarray, dtype: type) -> np.ndarray:
-    """Whole numbers in float64 as integers; what doesn't fit becomes the nearest, NaN 0."""
+    """Whole numbers in float64 as integers; out of range becomes the nearest, NaN 0."""
     limits = np.iinfo(dtype)
     high, low = whole >= float(limits.max), whole <= float(limits.min)
     inside: np.ndarray = np.where(high | low | np.isnan(whole), 0.0, whole).astype(dtype)

@@ -1,6 +1,6 @@
 """Finds the values that nothing needs any more after an operation.
 
-Their memory is the next result's then: it is still in the cache.
+The next result reuses their memory, which is still in the cache.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from .ir import Block, Op
 
 
 def mark(blocks: list[Block]) -> None:
-    """Set the `dead` slots of all operations of a function, those in regions too."""
+    """Set the `dead` slots of all operations of a function, including those in regions."""
     pending = [blocks]
     while pending:
         region = pending.pop()
@@ -21,9 +21,9 @@ def mark(blocks: list[Block]) -> None:
 
 
 def _mark(block: Block) -> None:
-    """The values of a block that has no branches beside it die at their last use in it.
+    """In a block of straight-line code, values die at their last use.
 
-    Those of its last operation are still needed by whoever runs the block.
+    Those of its last operation are still needed by the block's caller.
     """
     last: dict[int, Op] = {}
     for op in block.ops:

@@ -7,7 +7,7 @@ import numpy as np
 from . import block_pointers
 from .floats import computed, from_bits, stored, to_bits, width_of
 from .ir import Op
-from .places import lanes_mask, places, tell, write
+from .places import elements_mask, places, tell, write
 from .poison import Poison, check, report, some
 from .registry import Run, operation
 from .state import Frame, State
@@ -34,11 +34,11 @@ def _load(op: Op) -> Run:
 
 def _check_address(state: State, frame: Frame, op: Op, mask: int | None) -> None:
     """Undefined addresses and masks are findings."""
-    lanes = None
+    active = None
     if mask is not None:
         check(state, frame, mask, op)
-        lanes = frame.values[mask]
-    check(state, frame, op.operands[0], op, lanes)
+        active = frame.values[mask]
+    check(state, frame, op.operands[0], op, active)
 
 
 def load(
@@ -53,7 +53,7 @@ def load(
     declared = op.types[0]
     kind, rank = declared.kind, len(declared.shape)
     dtype, width = stored(kind), width_of(kind)
-    mask = lanes_mask(state, mask, rank)
+    mask = elements_mask(state, mask, rank)
     parts = places(state, op, "load", addresses, mask, width)
     if state.execution.observers:
         tell(state, op, way, width, addresses, mask, declared.shape)
@@ -83,7 +83,7 @@ def _undefined(
 ) -> Poison | None:
     """The undefined elements of a load: no memory was read, and there is no `other`.
 
-    What an access outside of memory would have read has its own finding, and isn't told twice.
+    An access outside of memory has a finding of its own and isn't reported twice.
     """
     missing = ~covered
     active = state.active_as(rank)
@@ -130,7 +130,7 @@ def store(
     declared = op.operand_types[0]
     kind, block = declared.pointee, declared.shape
     width = width_of(kind)
-    mask = lanes_mask(state, mask, len(block))
+    mask = elements_mask(state, mask, len(block))
     if poison is not None:
         report(state, poison, op, mask, addresses, width)
     bits = to_bits(value, kind)

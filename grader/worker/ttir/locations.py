@@ -13,14 +13,14 @@ _NAMED = re.compile(r'"(?:[^"\\]|\\.)*"\(')
 
 
 class Locations:
-    """The aliases (#loc7) of a text, and what they stand for."""
+    """The aliases (#loc7) of a text and their locations."""
 
     def __init__(self, aliases: dict[str, str]) -> None:
         self._aliases = aliases
         self._known: dict[str, tuple[str, int]] = {}
 
     def place(self, location: str) -> tuple[str, int]:
-        """The innermost (file, line) of a location that lies outside Triton's own library."""
+        """The innermost (file, line) of a location outside of Triton's own library."""
         known = self._known.get(location)
         if known is None:
             known = self._known[location] = self._place(location, 0)
@@ -59,7 +59,7 @@ class Locations:
 
 
 def _split(text: str) -> tuple[str, str]:
-    """The two sides of a call site: at the ` at ` that no parentheses enclose."""
+    """The two sides of a call site, split at the ` at ` outside of parentheses."""
     depth, position, quoted = 0, 0, False
     while position < len(text):
         letter = text[position]

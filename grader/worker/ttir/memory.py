@@ -1,6 +1,6 @@
 """The buffers that kernels access, by address.
 
-They lie farther from each other than on a GPU, so an address outside of all is known to be so.
+They are farther from each other than on a GPU, so that an address outside of all is recognised.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Memory:
         self._ends = np.array([each.end for each in self.buffers], np.int64)
 
     def holding(self, low: int, high: int) -> Buffer | None:
-        """The buffer that has all bytes from `low` up to `high`."""
+        """The buffer that contains all bytes from `low` up to `high`."""
         place = bisect.bisect_right(self._starts, low) - 1
         if place < 0:
             return None
@@ -60,7 +60,7 @@ class Memory:
         return buffer if high <= buffer.end else None
 
     def numbers(self, addresses: np.ndarray, width: int) -> np.ndarray:
-        """For each address the number of the buffer that has `width` bytes there, or -1."""
+        """For each address, the number of the buffer with `width` bytes there, or -1."""
         if not self.buffers:
             return np.full(addresses.shape, -1)
         places = np.searchsorted(self._start_array, addresses, side="right") - 1

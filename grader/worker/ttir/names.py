@@ -1,4 +1,4 @@
-"""Names of values in one function of TTIR's text, and the slots that they stand for."""
+"""Names of values in one function of TTIR's text, and their slots."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _RESULT = re.compile(r"(%[\w$.\-]+)(?::(\d{1,3}))?")
 
 
 class Names:
-    """The names that are known at a place of the text; each definition gets a slot of its own."""
+    """The names known at a place of the text; each definition gets a slot of its own."""
 
     def __init__(self) -> None:
         self.count = 0  # slots
@@ -20,7 +20,7 @@ class Names:
         self._undo: list[tuple[str, int | None]] = []
 
     def define(self, name: str) -> int:
-        """The slot of a new value. Raises MalformedIR where that is no name."""
+        """The slot of a new value. Raises MalformedIR for an invalid name."""
         if not NAME.fullmatch(name):
             raise MalformedIR(f"the name {name[:40]!r}")
         self._undo.append((name, self._slots.get(name)))
@@ -61,7 +61,7 @@ class Names:
         return self.use(NAME.findall(text))
 
     def mark(self) -> int:
-        """A place to which `leave` can go back."""
+        """The current place, for `leave`."""
         return len(self._undo)
 
     def leave(self, mark: int) -> None:

@@ -1,4 +1,4 @@
-"""The interface of observers: what they are told of launches, accesses and sizes of blocks."""
+"""The interface of observers of launches, accesses and sizes of blocks."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ if TYPE_CHECKING:
 class Access:
     """One operation's access to memory by the programs of a chunk.
 
-    `addresses`, `active` and `stored` may have axes of length 1 that stand for equal elements;
-    `full` spreads the addresses to (programs, *block). Row i belongs to program `programs[i]`.
+    `addresses`, `active` and `stored` may have axes of length 1 for equal elements; `full` expands
+    the addresses to (programs, *block). Row i belongs to program `programs[i]`.
     """
 
     op: Op
     kind: str  # "load", "store" or "atomic"
     width: int  # bytes of an element
     addresses: np.ndarray  # int64
-    active: np.ndarray | None  # bool of shape (programs, *block); None: every lane
+    active: np.ndarray | None  # bool of shape (programs, *block); None: every element
     programs: np.ndarray  # int64, linear program numbers
     stored: np.ndarray | None = None  # the bits that a store writes, unsigned, (programs, *block)
     block: tuple[int, ...] = ()
 
     def full(self) -> np.ndarray:
-        """The addresses of all lanes of all programs, as a view that mustn't be written to."""
+        """The addresses of all elements of all programs, as a read-only view."""
         return np.broadcast_to(self.addresses, (len(self.programs), *self.block))
 
 
 class Observer:
-    """Receives what a launch does. Methods that aren't overridden do nothing."""
+    """Receives the events of a launch. Methods that aren't overridden do nothing."""
 
     def begin(self, launch: Launch) -> None:
         """A launch begins."""
@@ -44,7 +44,7 @@ class Observer:
         """The programs of a chunk access memory."""
 
     def value(self, op: Op, size: int) -> None:
-        """A block of `size` elements comes to be."""
+        """A block of `size` elements is made."""
 
     def end(self) -> None:
         """The launch has ended."""

@@ -1,12 +1,12 @@
-"""Happens-before: which accesses of two programs an atomic orders, as the PTX memory model has it.
+"""Happens-before: the accesses of two programs that atomics order, by the PTX memory model.
 
-An atomic that releases publishes what its program did before. A later atomic on the same address
-that acquires, and whose result its program uses, comes after all of that. Chains of such pairs
-order accesses (a lock, a counter that says which program is the last). An atomic whose result
-nobody uses can't tell its program anything, so it acquires nothing.
+A releasing atomic publishes what its program did before. A later acquiring atomic on the same
+address, whose result its program uses, comes after all of that. Chains of such pairs order accesses
+(a lock, a counter that finds the last program). An atomic whose result isn't used acquires nothing,
+since it can't inform its program.
 
-A program's time is its stamp: how many ordering atomics it has executed. Nothing is computed until
-`Ordering.ordered` asks about pairs of accesses that would race otherwise.
+A program's time is its stamp: the number of ordering atomics it has executed. Nothing is computed
+until `Ordering.ordered` asks about pairs of accesses that would otherwise race.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from dataclasses import dataclass
 import numpy as np
 
 MAX_EVENTS = 1 << 18  # of one launch: an address and a program that orders by it
-MAX_CELLS = 1 << 26  # of all vector clocks that are alive together
+MAX_CELLS = 1 << 26  # of all vector clocks in memory
 
 
 class Undecidable(Exception):
-    """A launch has more ordering atomics than are followed."""
+    """A launch has too many ordering atomics."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class _Events:
 
 
 class Ordering:
-    """The ordering atomics of one launch, in the order they were executed."""
+    """The ordering atomics of one launch, in the order of execution."""
 
     def __init__(self, programs: int) -> None:
         self.stamps = np.zeros(programs, dtype=np.int32)
@@ -55,7 +55,7 @@ class Ordering:
         programs: np.ndarray,
         kind: Synchronisation,
     ) -> None:
-        """Programs execute an atomic: address i belongs to program `programs[rows[i]]`."""
+        """Add an atomic of programs: address i belongs to program `programs[rows[i]]`."""
         owners = programs[rows]
         self._events.append(_Events(addresses, owners, self.stamps[owners], kind))
         self.stamps[programs] += 1
@@ -65,7 +65,7 @@ class Ordering:
         sources: tuple[np.ndarray, np.ndarray],
         targets: tuple[np.ndarray, np.ndarray],
     ) -> np.ndarray:
-        """bool, for each pair: whether what the source's program did at its stamp comes first.
+        """bool, for each pair: whether the source's work at its stamp comes first.
 
         `sources` and `targets` are (programs, stamps). Raises Undecidable.
         """
@@ -77,7 +77,7 @@ class Ordering:
         return _Clocks(events, distinct).answers()[back.reshape(-1)]
 
     def _relevant(self) -> dict[str, np.ndarray] | None:
-        """The events at addresses that some program acquires from, as columns; None without."""
+        """The events at addresses that some program acquires from, as columns, or None."""
         acquired = [each.addresses for each in self._events if each.kind.acquires]
         if not acquired:
             return None
@@ -105,7 +105,7 @@ class _Clocks:
     """Vector clocks along the events of a launch, for distinct pairs (p, stamp, q, stamp).
 
     A clock has a column for each program that is the source of a pair: 0, or one more than the
-    stamp up to which the clock's owner knows what that program did.
+    stamp up to which the clock's owner knows that program's work.
     """
 
     def __init__(self, events: dict[str, np.ndarray], pairs: np.ndarray) -> None:

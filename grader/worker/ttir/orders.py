@@ -1,9 +1,9 @@
 """Orders in which programs run, and launches whose result may depend on the order.
 
-A GPU runs programs in any order. Executed first to last they may come by a right result that hangs
-on that: a program that uses what the one before it left by an atomic, or the last exchange that
-wins. To a search for races these are ordered. So such launches are run again, in a drawn order and
-in its reverse: of two programs either is then the first in one of them.
+A GPU runs programs in any order. In order from first to last, a kernel may be right by chance, for
+example if each program uses an atomic's result of the one before it, or if the last exchange wins.
+The search for races accepts this, since atomics order the accesses. So such launches are run again
+in a drawn order and in its reverse, so that each of two programs comes first once.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from .observer import Access
     from .state import Result
 
-# Programs that a GPU surely has at work at the same time. Of those that wait for others a shuffled
-# order goes no further: a program may wait for all that a GPU has started before it.
+# Programs that a GPU certainly runs at the same time. A shuffled order looks no further among
+# waiting programs: a program may wait for all that a GPU has started before it.
 WINDOW = 32
-# With these, and a result that nobody uses, each order leaves the same in memory.
+# With these, and an unused result, each order leaves the same memory.
 _COMMUTING = ("add", "fadd", "and", "or", "xor", "max", "min", "umax", "umin", "fmax", "fmin")
 
 
@@ -32,8 +32,7 @@ _COMMUTING = ("add", "fadd", "and", "or", "xor", "max", "min", "umax", "umin", "
 class Order:
     """A shuffled order of programs, or its reverse.
 
-    Programs go together in `groups`, as many as that: those of one group go in step. `steps` bounds
-    the operations executed.
+    Programs run in `groups` groups, each in step. `steps` bounds the executed operations.
     """
 
     seed: int
@@ -43,7 +42,7 @@ class Order:
 
     @classmethod
     def of_json(cls, document: Mapping[str, Any]) -> Order:
-        """The order that the grader wrote as JSON."""
+        """The order from the grader's JSON."""
         return cls(document["seed"], document["backwards"], document["groups"], document["steps"])
 
     def programs(self, count: int) -> np.ndarray:
@@ -59,14 +58,14 @@ class Order:
         )
 
     def chunk(self, count: int) -> int:
-        """The size of a group of so many programs."""
+        """The size of a group."""
         return max(1, -(-count // self.groups))
 
 
 class Atomics(Observer):
     """Finds launches in which several programs use atomics whose order may matter.
 
-    It doesn't where all of them are of one kind that commutes and nobody uses what they return.
+    It doesn't matter where all of them are of one kind that commutes and their results are unused.
     """
 
     def __init__(self) -> None:
@@ -74,17 +73,17 @@ class Atomics(Observer):
         self._forget()
 
     def _forget(self) -> None:
-        self._line = 0  # of the first atomic that tells an order
+        self._line = 0  # of the first atomic whose order may matter
         self._commuting: dict[str, int] = {}  # lines, by kind
         self._first = -1  # program
         self._several = False
 
     def begin(self, launch: Launch) -> None:
-        """A launch begins."""
+        """Begin a launch."""
         self._forget()
 
     def access(self, access: Access) -> None:
-        """Programs of a chunk access a block each."""
+        """Check an access of a chunk's programs to a block each."""
         if access.kind != "atomic":
             return
         programs = access.programs
@@ -102,7 +101,7 @@ class Atomics(Observer):
             self._line = access.op.line[1]
 
     def launched(self, kernel: int, programs: int, result: Result) -> None:
-        """A launch of a kernel, by its number, has ended."""
+        """End a launch of a kernel, given by its number."""
         line = self._line or (min(self._commuting.values()) if len(self._commuting) > 1 else 0)
         if not line or not self._several:
             return
@@ -114,7 +113,7 @@ class Atomics(Observer):
         noted["group_steps"] += -(-result.steps // max(1, result.groups))
 
     def report(self) -> list[dict[str, int]]:
-        """The kernels in question, as JSON can hold them: fields of executors/orders.py's Seen.
+        """The kernels in question, as JSON: fields of executors/orders.py's Seen.
 
         `steps` are the operations of all launches, `group_steps` those of a group of programs.
         """

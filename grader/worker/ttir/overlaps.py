@@ -1,10 +1,9 @@
 """Elements that runs of several programs share: the pairs of accesses that conflict.
 
-`conflicts` first drops every run of a log that no other program's run overlaps (sorted by address,
-one pass), which leaves nothing for most kernels. What is left is expanded to elements, in windows
-of bounded size. Each element's accesses are compared in the order of execution: with the last write
-before and with the next write behind. If two programs conflict on an element at all, one of these
-pairs does.
+`conflicts` first drops each run that no other program's run overlaps (sorted by address, one pass),
+which leaves nothing for most kernels. The rest is expanded to elements, in windows of bounded size.
+Each access of an element is compared with the last write before it and the next write after it, in
+the order of execution. If two programs conflict on an element at all, one of these pairs does.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ import numpy as np
 
 from .access_log import ATOMIC, READ, WRITE, Batch, Log, Site
 
-WINDOW = 1 << 21  # elements that are compared at once
+WINDOW = 1 << 21  # elements compared at once
 
 
 @dataclass(frozen=True)
@@ -79,7 +78,7 @@ def _near_writes(batches: list[Batch]) -> list[Batch]:
 
 
 class _Runs:
-    """The runs of several batches as columns; `batch` says where each one comes from."""
+    """The runs of several batches as columns; `batch` is the batch of each."""
 
     def __init__(self, batches: list[Batch]) -> None:
         self.batches = batches
@@ -110,7 +109,7 @@ class _Runs:
         return chosen
 
     def windows(self, chosen: np.ndarray) -> Iterator[_Window]:
-        """Ranges of addresses with at most about WINDOW elements of the chosen runs each."""
+        """Address ranges with about WINDOW elements of the chosen runs at most."""
         width = np.array([each.width for each in self.batches])[self.batch[chosen]]
         unit = int(width.min())
         if ((self.starts[chosen] | self.ends[chosen]) & (unit - 1)).any():
@@ -139,7 +138,7 @@ class _Window:
 
 
 def _edges(starts: np.ndarray, ends: np.ndarray, pieces: int) -> np.ndarray:
-    """Unit addresses that cut runs into `pieces` ranges of about as many elements."""
+    """Addresses that cut runs into `pieces` ranges of about equal numbers of elements."""
     points = np.concatenate([starts, ends])
     steps = np.concatenate([np.ones(starts.size), -np.ones(ends.size)])
     order = np.argsort(points, kind="stable")
@@ -183,7 +182,7 @@ class _Elements:
         yield Pairs(
             self._address[first] * self._unit,
             (programs[first], programs[second]),
-            # An atomic has acquired before it accesses, and releases behind.
+            # An atomic acquires before its access, and releases after it.
             (stamps[first], (stamps + late)[second]),
             (site[first], site[second]),
             known,
@@ -212,8 +211,8 @@ class _Elements:
     def _neighbours(self) -> tuple[np.ndarray, np.ndarray]:
         """Indices of (earlier, later) access of one element: the last and the next write of each.
 
-        Atomics don't conflict with each other, so a plain store and an atomic are looked for
-        apart, the latter only for plain accesses.
+        Atomics don't conflict with each other. So for plain accesses, plain stores and atomics are
+        searched separately.
         """
         way = self._runs.way[self._run]
         places = np.arange(way.size)

@@ -18,7 +18,7 @@ from .state import State
 class Places:
     """Elements of one buffer. `index` has the shape of the addresses, or axes of length 1.
 
-    `chosen` says which lanes access memory, None: all. Lanes that don't have any valid index.
+    `chosen` says which elements access memory, None: all. Others don't have any valid index.
     """
 
     buffer: Buffer
@@ -30,7 +30,7 @@ class Places:
         return np.take(self.buffer.view(dtype), self.index)
 
 
-def lanes_mask(state: State, mask: np.ndarray | None, rank: int) -> np.ndarray | None:
+def elements_mask(state: State, mask: np.ndarray | None, rank: int) -> np.ndarray | None:
     """The mask of an access, without programs that aren't active; None where it is all set."""
     active = state.active_as(rank)
     if mask is None:
@@ -45,7 +45,7 @@ def lanes_mask(state: State, mask: np.ndarray | None, rank: int) -> np.ndarray |
 def places(
     state: State, op: Op, kind: str, addresses: np.ndarray, mask: np.ndarray | None, width: int
 ) -> list[Places]:
-    """The places of an access. What lies outside every buffer, or askew, is a finding and left out.
+    """The places of an access; addresses outside of buffers or misaligned are findings.
 
     `kind` is "load", "store" or "atomic".
     """
@@ -60,7 +60,7 @@ def places(
 def _in_one_buffer(
     state: State, kind: str, addresses: np.ndarray, mask: np.ndarray | None, width: int
 ) -> Places | None:
-    """The places of an access that is right and goes to one buffer; None for any other."""
+    """The places of a correct access to one buffer; None for any other."""
     buffer = _holding(state, addresses, width)
     if buffer is None:
         if mask is None:
@@ -91,7 +91,7 @@ def _holding(state: State, addresses: np.ndarray, width: int) -> Buffer | None:
 def _checked(
     state: State, op: Op, kind: str, addresses: np.ndarray, mask: np.ndarray | None, width: int
 ) -> Iterator[Places]:
-    """Address by address: those of each buffer, and findings for the others."""
+    """Check address by address: yields the places in each buffer; others are findings."""
     shape = np.broadcast_shapes(addresses.shape, () if mask is None else mask.shape)
     addresses = np.broadcast_to(addresses, shape)
     chosen = np.ones(shape, bool) if mask is None else np.broadcast_to(mask, shape)
@@ -139,7 +139,7 @@ def tell(
     block: tuple[int, ...],
     stored: np.ndarray | None = None,
 ) -> None:
-    """Let observers know of an access."""
+    """Report an access to the observers."""
     shape = (state.programs, *block)
     active = None if mask is None else np.broadcast_to(mask, shape)
     bits = None if stored is None else np.broadcast_to(stored, shape)
@@ -158,7 +158,7 @@ def write(
     mask: np.ndarray | None,
     block: tuple[int, ...],
 ) -> None:
-    """Write bits to memory at addresses. Of two lanes that write one element the later one does."""
+    """Write bits to memory at addresses. Of two writes to one address, the later one stays."""
     width = width_of(kind)
     parts = places(state, op, "store", addresses, mask, width)
     if state.execution.observers:

@@ -1,8 +1,8 @@
-"""Runs a plan on data, step after step, over the arena's buffers and what host code allocated.
+"""Runs a plan's steps on data, over the arena's buffers and those that host code allocated.
 
-Kernels are TTIR, executed by executor.py; copies, fills and the torch operations that a spec allows
-are done by torch. The order in which host code asked for the steps is one that streams allow.
-Memory that nothing has written holds bytes of 0xFF: NaN in every floating-point format.
+Kernels are TTIR, run by executor.py; copies, fills and allowed torch operations are run by torch.
+The steps run in host code's order, which streams allow. Unwritten memory holds bytes of 0xFF, NaN
+in every floating-point format.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import torch
 
 from .. import memory as arena
 from ..protocol import Argument, Kind
-from . import addresses, layouts, text
+from . import addresses, text, warp_requests
 from .accesses import LaneReader
 from .bounds import Bounds
 from .counters import Counters
@@ -34,13 +34,13 @@ from .races import Races
 from .regions import Region, Regions, of_argument, of_scratch
 from .state import Finding, Limits
 
-MAX_PRINTED = 4000  # characters of what kernels print
+MAX_PRINTED = 4000  # characters of kernels' output
 UNINITIALISED = 0xFF
 _FLOATS = {"fp16": "<e", "fp32": "<f", "fp64": "<d"}
 
 
 class Refused(Exception):
-    """A plan that this executor can't run to its end; `kind` names one of the reasons below."""
+    """A plan that can't be run to its end here; `kind` names the reason."""
 
     def __init__(self, kind: str, message: str, line: int = 0) -> None:
         super().__init__(message)
@@ -49,24 +49,23 @@ class Refused(Exception):
 
 
 class PlanExecutor:
-    """Executes the plans of one variant; it keeps the kernels it was given."""
+    """Executes the plans of one variant; it keeps their kernels."""
 
     def __init__(self, buffers: Sequence[arena.Buffer]) -> None:
         """`buffers` are the arena's."""
         self._buffers = buffers
         self._modules: dict[str, Module] = {}
-        self._kept: list[_Placed] = []  # the last plan's buffers, as its first call left them
+        self._kept: list[_Placed] = []  # the last plan's buffers, after its first call
 
     def execute(self, arguments: Sequence[Argument], document: Mapping[str, Any]) -> dict[str, Any]:
-        """Run the steps of a call over the arguments: what was observed, as JSON can hold it.
+        """Run the steps of a call over the arguments; returns the observations as JSON.
 
-        `document` has the plan's `buffers`, the `steps`, the names of its `kernels` by the numbers
-        that the launches have for them, and the `ttir` of those that are new. With `again` the
-        memory is as the execution before this one has left it, and where it was; else `seed` draws
-        where buffers lie. With `count` accesses are counted, `wave` programs at a time, by the
-        compiled kernels' `layouts`, which have the same numbers; with `races` races between
-        programs are looked for. By `order` the programs of some kernels run in another order;
-        without one, atomics whose order may matter are told. Raises Refused.
+        `document` has the plan's `buffers`, the `steps`, the names of its `kernels` by number, and
+        the `ttir` of new ones. With `again` memory continues from the last execution; else `seed`
+        draws the buffers' addresses. With `count` accesses are counted, for waves of `wave`
+        programs, by the compiled kernels' `layouts` (by number); with `races` data races between
+        programs are found. By `order` the programs of some kernels run in another order; without
+        it, atomics whose order may matter are reported. Raises Refused.
         """
         try:
             for name, given in document["ttir"].items():
@@ -75,7 +74,7 @@ class PlanExecutor:
             modules = {int(number): self._modules[name] for number, name in kernels}
             kept, self._kept = self._kept if document["again"] else [], []
             sizes = [each["bytes"] for each in document["buffers"]]
-            # What was left behind may have pointers in it.
+            # Memory from the last execution may contain pointers.
             where = [each.address for each in kept] or addresses.drawn(sizes, document["seed"])
             placed = self._placed(document["buffers"], arguments, where)
             for each, before in zip(placed, kept, strict=False):
@@ -100,7 +99,7 @@ class PlanExecutor:
         arguments: Sequence[Argument],
         where: Sequence[int],
     ) -> list[_Placed]:
-        """The buffers of a plan: those of arguments lie in the arena."""
+        """The buffers of a plan; those of arguments are in the arena."""
         tensors = {place: each for place, each in enumerate(arguments) if each.kind is Kind.tensor}
         return [
             self._of_argument(address, described, tensors[described["argument"]])
@@ -112,7 +111,7 @@ class PlanExecutor:
     def _of_argument(
         self, address: int, described: Mapping[str, Any], argument: Argument
     ) -> _Placed:
-        """An argument: all of its allocation for copies, the view's extent for kernels."""
+        """An argument's buffer: the whole allocation for copies, the view's extent for kernels."""
         shared = self._buffers[argument.buffer]
         start, length = argument.allocation
         dtype = getattr(torch, argument.dtype_name)
@@ -141,12 +140,12 @@ class _Placed:
     buffer: Buffer | None = field(default=None, repr=False)
 
     def allocate(self) -> None:
-        """Give it memory that nothing has written."""
+        """Give it unwritten memory."""
         self.bytes = torch.from_numpy(np.full(self.size, UNINITIALISED, np.uint8))
         self.buffer = None
 
     def release(self) -> None:
-        """Take its memory away."""
+        """Release its memory."""
         self.bytes = self.buffer = None
 
     def for_kernels(self) -> Buffer | None:
@@ -171,7 +170,7 @@ class _Run:
         self._document = document
         self._modules = modules
         self._layouts = {
-            int(number): layouts.of_json(each) for number, each in document["layouts"].items()
+            int(number): warp_requests.of_json(each) for number, each in document["layouts"].items()
         }
         self._placed = placed
         self._printed: list[str] = []
@@ -216,7 +215,7 @@ class _Run:
             self._step(step)
 
     def _step(self, step: Mapping[str, Any]) -> None:
-        """Do one step. Raises Refused for one that no planner of ours writes."""
+        """Run one step. Raises Refused for one that our planners don't write."""
         if step["do"] == "launch":
             self._launch(step)
         try:
@@ -227,7 +226,7 @@ class _Run:
             raise Refused("impossible", message, step["line"]) from None
 
     def report(self) -> dict[str, Any]:
-        """The report of the execution, as JSON can hold it."""
+        """The report of the execution, as JSON."""
         report: dict[str, Any] = {}
         findings = self._findings.report()
         if findings:
@@ -246,7 +245,7 @@ class _Run:
     # --- memory -----------------------------------------------------------------------------------
 
     def _tensor(self, view: Mapping[str, Any], line: int, writing: bool) -> torch.Tensor | None:
-        """A view of a buffer; None where it may not be written, which is a finding then."""
+        """A view of a buffer; None where writing it is not allowed, which is a finding."""
         placed = self._placed[view["buffer"]]
         if placed.bytes is None:
             raise Refused("malformed", f"buffer {view['buffer']} isn't allocated", line)
@@ -285,10 +284,10 @@ class _Run:
             to.copy_(given.reshape(to.shape))
 
     def _host_op(self, step: Mapping[str, Any]) -> None:
-        """A torch operation that the spec allows, on its tensors alone.
+        """Run a torch operation that the spec allows, on its tensors alone.
 
-        One that takes more than tensors can't be done; then what it should have written stays as
-        it is, which matters where that is an argument.
+        One with other operands can't be run, and leaves its results unchanged, which matters where
+        they are arguments.
         """
         line = step["line"]
         writable = (self._tensor(each, line, writing=True) for each in step["outputs"])
@@ -328,8 +327,8 @@ class _Run:
         )
         if self._atomics is not None:
             self._atomics.launched(number, math.prod(launch.grid), result)
-        for found in result.findings:
-            self._add(found)
+        for finding in result.findings:
+            self._add(finding)
 
     def _argument(self, given: Mapping[str, Any]) -> Any:
         if "pointer" in given:
@@ -352,7 +351,7 @@ class _Run:
             self._room -= len(text)
 
     def _add(self, finding: Finding) -> None:
-        """One of the executor's findings, unless an observer has it already."""
+        """Add one of the executor's findings, unless an observer has it already."""
         kind = finding.kind
         buffer = finding.buffer
         if kind == "out_of_bounds_write" and buffer is not None and not buffer.writable:

@@ -1,8 +1,7 @@
 """Tracks undefined values: elements of a load that are masked off without `other`.
 
-A value that has such elements carries a `Poison`: which ones, and whence each. Operations hand it
-on.
-Nothing is computed for values without any, which are nearly all.
+A value with such elements has a `Poison`: which elements, and the loads they come from. Operations
+pass it on. Values without any, which are nearly all, cost nothing.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ class Poison:
 
     `where` is bool and has the value's shape, or axes of length 1 in it. `origin` is the first
     load. Where there are several, `parts` has the elements of each, in arrays of `where`'s shape;
-    of more than MAX_ORIGINS the rest is in `where` alone.
+    beyond MAX_ORIGINS the rest is in `where` alone.
     """
 
     where: np.ndarray
@@ -41,16 +40,16 @@ class Poison:
         return Poison(function(self.where), self.origin, parts)
 
     def any_along(self, axis: int, keepdims: bool = False) -> Poison:
-        """The poison of values that take in all elements along an axis."""
+        """The poison of values that depend on all elements along an axis."""
         return self.moved(lambda where: np.asarray(where.any(axis=axis, keepdims=keepdims)))
 
     def under(self, mask: np.ndarray) -> Poison | None:
-        """The part of it under a mask; None where that is nothing."""
+        """Its part under a mask, or None."""
         kept = self.moved(lambda where: where & mask)
         return kept if kept.where.any() else None
 
     def origin_at(self, element: int, shape: tuple[int, ...]) -> Op:
-        """The load that an element came from, by its place in a flat array of `shape`."""
+        """The load of an element, by its index in a flat array of `shape`."""
         place = np.unravel_index(element, shape)
         for where, origin in self.parts:
             if np.broadcast_to(where, shape)[place]:
@@ -77,18 +76,18 @@ def union(poisons: Sequence[Poison | None]) -> Poison | None:
                 parts[id(load)] = (known[0] | some_where, load)
             elif len(parts) < MAX_ORIGINS:
                 parts[id(load)] = (some_where, load)
-    # Of one shape, so that what moves the elements of one moves those of the others.
+    # Of one shape, so that moving the elements of one moves those of the others.
     shaped = ((np.broadcast_to(part, where.shape), load) for part, load in parts.values())
     return Poison(where, origin, tuple(shaped))
 
 
 def some(where: np.ndarray, origin: Op) -> Poison | None:
-    """A poison, unless nothing is undefined."""
+    """A poison, or None where nothing is undefined."""
     return Poison(where, origin) if where.any() else None
 
 
 def spread(frame: Frame, operands: Sequence[int], out: int) -> None:
-    """The result of an elementwise operation is undefined where an operand is."""
+    """Mark a result of an elementwise operation as undefined where an operand is."""
     poison = frame.poison
     present = [poison[slot] for slot in operands if slot in poison]
     if not present:
@@ -100,7 +99,7 @@ def spread(frame: Frame, operands: Sequence[int], out: int) -> None:
 def reshaped(
     frame: Frame, source: int, out: int, function: Callable[[np.ndarray], np.ndarray]
 ) -> None:
-    """The result of an operation that only moves elements: its poison moves likewise."""
+    """Move the poison of a value whose elements an operation moves."""
     of_source = frame.poison.get(source)
     if of_source is None:
         frame.poison.pop(out, None)
@@ -110,14 +109,14 @@ def reshaped(
 
 
 def shape_of(poison: Poison, value: np.ndarray) -> tuple[int, ...]:
-    """The shape that a value and its poison have together."""
+    """The joint shape of a value and its poison."""
     return np.broadcast_shapes(poison.where.shape, value.shape)
 
 
 def check(state: State, frame: Frame, slot: int, op: Op, mask: np.ndarray | None = None) -> None:
-    """A finding where an undefined element of a value decides what active programs do.
+    """Add a finding where an undefined element of a value affects active programs.
 
-    `mask` says which elements matter, None: all.
+    `mask` selects the elements that matter, None: all.
     """
     poison = frame.poison.get(slot)
     if poison is not None:
@@ -134,7 +133,7 @@ def report(
 ) -> bool:
     """Add a finding for the undefined elements under `mask` in active programs, if there are any.
 
-    `op` uses them; for stores `addresses` are where they go.
+    `op` uses them; for stores `addresses` are their targets.
     """
     where = poison.where
     rank = max(where.ndim, 0 if mask is None else mask.ndim) - 1

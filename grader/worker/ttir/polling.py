@@ -1,4 +1,4 @@
-"""Atomic loads and stores, and waiting for a value (tl.atomic_poll), which Triton has since 3.9."""
+"""Atomic loads and stores, and waiting for a value (tl.atomic_poll), as of Triton 3.9."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from .errors import MalformedIR
 from .floats import from_bits, stored, to_bits, width_of
 from .ir import Op
 from .loading import load
-from .places import lanes_mask, places, tell, write
+from .places import elements_mask, places, tell, write
 from .poison import check, report
 from .registry import Run, control_flow, operation
 from .state import Frame, State
 
-TURNS_OF_A_TIMEOUT = 100  # in which all waiting programs go on; there is no clock here
+TURNS_OF_A_TIMEOUT = 100  # in which all waiting programs go on, instead of time
 
 
 @operation("tt.atomic_load")
@@ -39,7 +39,7 @@ def _store(op: Op) -> Run:
 
     def run(state: State, frame: Frame) -> None:
         addresses, value = frame.values[pointer], frame.values[source]
-        mask = lanes_mask(state, frame.values[rest[0]] if rest else None, len(block))
+        mask = elements_mask(state, frame.values[rest[0]] if rest else None, len(block))
         poison = frame.poison.get(source)
         if poison is not None:
             report(state, poison, op, mask, addresses, width_of(kind))
@@ -50,7 +50,7 @@ def _store(op: Op) -> Run:
 
 @control_flow("tt.atomic_poll")
 def _poll(op: Op) -> Run:
-    """Programs take turns in kernels that have this, so that others can bring the value about."""
+    """Wait for a value; programs of kernels with this operation take turns."""
     pointer, expected = op.operands[:2]
     times_out, out = len(op.operands) > 2, op.results[0]
     block = op.operand_types[0]
@@ -58,7 +58,7 @@ def _poll(op: Op) -> Run:
 
     def matches(state: State, frame: Frame) -> np.ndarray:
         addresses = frame.values[pointer]
-        mask = lanes_mask(state, None, len(block.shape))
+        mask = elements_mask(state, None, len(block.shape))
         parts = places(state, op, "load", addresses, mask, width)
         wanted = frame.values[expected]
         shape = (state.programs, *block.shape)
@@ -82,7 +82,7 @@ def _poll(op: Op) -> Run:
                 raise MalformedIR("a program that waits")
             yield
         if state.execution.observers:
-            addresses, mask = frame.values[pointer], lanes_mask(state, None, len(block.shape))
+            addresses, mask = frame.values[pointer], elements_mask(state, None, len(block.shape))
             tell(state, op, "atomic", width, addresses, mask, block.shape)
         frame.put([out], [(same, None)])
 

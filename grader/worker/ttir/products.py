@@ -41,7 +41,7 @@ def _tf32x3(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def _bf16_product(terms: int) -> Product:
-    """A product of the parts of float32 in bfloat16: its `terms` largest terms."""
+    """A product of float32 split into bfloat16 parts: its `terms` largest terms."""
     count = 3 if terms > 1 else 1
     if terms == 3:
         count = 2
@@ -68,7 +68,7 @@ _PRECISIONS: dict[str, Product] = {
 
 
 def _product_of(op: Op) -> tuple[Product, type]:
-    """The function that multiplies two blocks, and the type that it works in."""
+    """The function that multiplies two blocks, and its type."""
     kinds = {each.kind for each in op.operand_types[:2]}
     result = op.types[0].kind
     if result == "i32":
@@ -111,7 +111,7 @@ def _dot(op: Op) -> Run:
 
 
 def _poison(frame: Frame, operands: list[int], out: int) -> None:
-    """A row or column with an undefined element has an undefined product with all of the others."""
+    """Mark all products of a row or column with an undefined element as undefined."""
     of_a, of_b, of_c = (frame.poison.get(slot) for slot in operands)
     rows = of_a and of_a.any_along(-1, keepdims=True)
     columns = of_b and of_b.any_along(-2, keepdims=True)
@@ -134,7 +134,7 @@ def _e2m1() -> np.ndarray:
 
 
 def _decoded(bits: np.ndarray, form: str, along: int, packed: bool) -> np.ndarray:
-    """Numbers of a microscaling format. Of e2m1 a byte has two, the lower half first."""
+    """Numbers of a microscaling format. A byte of e2m1 has two, the lower half first."""
     if form == "e2m1":
         code = bits.view(np.uint8)
         low, high = _e2m1()[code & 15], _e2m1()[code >> 4]

@@ -1,10 +1,10 @@
 """Data races between the programs of one launch.
 
-Two programs race where they touch one byte, at least one of them writes it, not both do so by an
-atomic, and no atomic orders them (see ordering.py). Two stores of the same value are no finding:
-kernels set flags that way. The log keeps runs of neighbouring addresses, not elements, and nothing
-is compared before the launch ends: which programs ran earlier makes no difference. Where runs of
-two programs overlap, overlaps.py looks at the elements.
+Two programs race where they touch one byte, at least one of them writes it, not both by an atomic,
+and no atomic orders them (see ordering.py). Two stores of the same value are no finding, since
+kernels set flags that way. The log keeps runs of neighbouring addresses, not elements, and is
+evaluated at the end of the launch, so the order in which programs ran doesn't matter. Where runs of
+two programs overlap, overlaps.py compares the elements.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MAX_RUNS = 1 << 24  # of neighbouring addresses, in one launch
 class Races(Observer):
     """Finds data races between the programs of a launch.
 
-    `cut` says that a launch was too large to be judged as a whole.
+    `cut`: a launch was too large to be checked as a whole.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class Races(Observer):
         self._ordering = Ordering(1)
 
     def begin(self, launch: Launch) -> None:
-        """A launch begins."""
+        """Begin a launch."""
         self._kernel = launch.module.entry.name
         self._grid = launch.grid
         self._programs = int(np.prod(launch.grid, dtype=np.int64))
@@ -57,7 +57,7 @@ class Races(Observer):
         self._ordering = Ordering(self._programs)
 
     def access(self, access: Access) -> None:
-        """Programs of a chunk access a block each."""
+        """Log an access of a chunk's programs to a block each."""
         if self._programs == 1:
             return
         sync = synchronisation(access.op, access.kind)
@@ -73,7 +73,7 @@ class Races(Observer):
             self._synchronise(lanes, sync)
 
     def end(self) -> None:
-        """The launch ended: compare what its programs accessed."""
+        """Compare the accesses of the launch's programs."""
         log, self._log = self._log, Log()
         self._reader.forget()
         for pairs in conflicts(log):
@@ -87,7 +87,7 @@ class Races(Observer):
             self._report(pairs, np.flatnonzero(~ordered))
 
     def _only_read(self, access: Access) -> bool:
-        """Whether the addresses lie in an argument that the launch can't write."""
+        """Whether the addresses are in an argument that the launch can't write."""
         addresses = np.asarray(access.full())
         if not addresses.size:
             return True

@@ -11,10 +11,10 @@ Arrays = tuple[np.ndarray, ...]  # one for each dimension
 
 @dataclass(frozen=True)
 class Tensor:
-    """A tensor in memory: for each program its address, its shape and its strides in elements.
+    """A tensor in memory: its address, shape and strides in elements, for each program.
 
-    All arrays have the shape (programs,) or (1,). `zeros` says that what is outside of it reads
-    as zero, not as NaN. `offsets` are a block pointer's place in it.
+    All arrays have the shape (programs,) or (1,). `zeros`: elements outside read as zero instead of
+    NaN. `offsets` are a block pointer's place in it.
     """
 
     base: np.ndarray
@@ -24,7 +24,7 @@ class Tensor:
     zeros: bool = True
 
     def merged(self, chosen: np.ndarray, other: Tensor) -> Tensor:
-        """This one for chosen programs, the other for the others."""
+        """This tensor for chosen programs, the other for the rest."""
 
         def choose(ours: Arrays, theirs: Arrays) -> Arrays:
             return tuple(np.where(chosen, a, b) for a, b in zip(ours, theirs, strict=True))
@@ -53,7 +53,7 @@ def rectangle(
 ) -> tuple[np.ndarray, np.ndarray]:
     """(addresses, inside) of a block whose elements have `indices` (programs, n) along each axis.
 
-    `inside` says which of them lie in the tensor along the `checked` dimensions, None: all.
+    `inside` is whether they are in the tensor along the `checked` dimensions, None: all.
     """
     rank = len(indices)
     addresses = tensor.base.reshape(-1, *(1,) * rank)

@@ -56,7 +56,7 @@ def _region(op: Op) -> list[Block]:
 
 
 def _single(blocks: list[Block]) -> str | None:
-    """The name of the only operation of a region that combines two elements, if there is one."""
+    """The name of the only operation in a combining region, or None."""
     block, ops = blocks[0], blocks[0].ops
     alone = len(ops) == 2 and len(block.arguments) == 2 and len(ops[0].results) == 1
     if alone and sorted(ops[0].operands) == sorted(block.arguments):
@@ -79,7 +79,7 @@ def _combined(
 def _by_element(
     state: State, frame: Frame, blocks: list[Block], operands: list[Pair], shape: tuple[int, ...]
 ) -> list[Pair]:
-    """The region with every element as a program of its own, since they may part ways."""
+    """The region with every element as a program of its own, since they may diverge."""
     count = math.prod(shape)
     linear = np.repeat(state.linear[: shape[0]], count // shape[0])
     apart = State(state.execution, linear)
@@ -118,7 +118,7 @@ def _reshaped(pair: Pair, shape: tuple[int, ...]) -> Pair:
 
 
 def _inputs(op: Op, frame: Frame, axis: int) -> list[Pair]:
-    """The operands at their whole length along the axis, which becomes the last one."""
+    """The operands with the axis at full length and moved to the end."""
     pairs: list[Pair] = []
     rows = (1,) * (len(op.operand_types[0].shape) + 1)
     arrays = []
@@ -145,7 +145,7 @@ def _cut(pairs: list[Pair], part: slice) -> list[Pair]:
 
 
 def _joined(first: list[Pair], second: list[Pair]) -> list[Pair]:
-    """Two parts along the last axis, one behind the other."""
+    """Two parts joined along the last axis."""
     return [_one_behind(*pairs) for pairs in zip(first, second, strict=True)]
 
 

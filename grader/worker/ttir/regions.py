@@ -1,7 +1,7 @@
-"""Memory that a kernel may touch: the arguments, element by element, and the entry's scratch.
+"""Memory that a kernel may touch: the arguments' elements, and the entry's scratch.
 
-Addresses are those of the plan's buffers (see memory.py). What lies between padded rows of an
-argument belongs to its buffer but not to the argument, so `Region.holds` says no to it.
+Addresses are those of the plan's buffers (see memory.py). The gap between padded rows of an
+argument is in its buffer but not in its region.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ SECTOR_BYTES = 1 << SECTOR_BITS
 
 @dataclass
 class Region:
-    """A strided argument or a scratch buffer, and what was loaded from and stored to it.
+    """A strided argument or a scratch buffer, and its loads and stores.
 
-    `elements` marks those that belong to it; None where there are no gaps. `loads` and `stores`
-    count bytes, each time they are asked for. `loaded` and `stored` mark the elements that were
-    touched at all. `writable` is False for arguments that programs only read.
+    `elements` marks its elements; None where there are no gaps. `loads` and `stores` count bytes
+    per request. `loaded` and `stored` mark the touched elements. `writable` is False for arguments
+    that programs only read.
     """
 
     start: int  # address of the first byte
@@ -42,15 +42,15 @@ class Region:
         return self.elements is None
 
     def covers(self, low: int, high: int) -> bool:
-        """Whether all from `low` up to `high` lies between its start and its end."""
+        """Whether all from `low` up to `high` is between its start and its end."""
         return self.start <= low and high <= self.end
 
     def overlaps(self, low: int, high: int) -> bool:
-        """Whether any byte from `low` up to `high` lies between its start and its end."""
+        """Whether any byte from `low` up to `high` is between its start and its end."""
         return low < self.end and self.start < high
 
     def distance(self, address: int) -> int:
-        """How many bytes lie between it and an address outside."""
+        """The number of bytes between it and an address outside."""
         return max(self.start - address, address - self.end, 0)
 
     def holds(self, addresses: np.ndarray, width: int) -> np.ndarray:
@@ -79,7 +79,7 @@ class Region:
                 self.stored[first + element] = True
 
     def counted(self) -> dict[str, int | None]:
-        """The loaded and stored bytes: every access, and each element once."""
+        """The loaded and stored bytes: per request, and each element once."""
         return {
             "argument": self.argument,
             "load_bytes": self.loads,
@@ -106,7 +106,7 @@ class Regions:
 
     @property
     def scratch_bytes(self) -> int:
-        """The bytes of all regions that the entry brought."""
+        """The bytes of all regions that the entry allocated."""
         return sum(each.end - each.start for each in self._regions if each.argument is None)
 
     def nearest(self, address: int) -> Region | None:
@@ -114,7 +114,7 @@ class Regions:
         return min(self._regions, key=lambda region: region.distance(address), default=None)
 
     def whole(self, low: int, high: int) -> Region | None:
-        """The region without gaps that holds everything from `low` up to `high`."""
+        """The region without gaps that contains everything from `low` up to `high`, or None."""
         for region in self._regions:
             if region.dense and region.covers(low, high):
                 return region

@@ -1,7 +1,7 @@
 """The table from names of operations to the functions that execute them.
 
-Such a function is called once for each operation of a text. It returns what is called at each
-execution: `run(state, frame)`, or for control flow a generator function of the same arguments.
+A function is called once for each operation of a text. It returns `run(state, frame)`, which is
+called at each execution, or for control flow a generator function of the same arguments.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _CONTROL: set[str] = set()
 
 
 def operation(*names: str) -> Callable[[Meaning], Meaning]:
-    """The decorated function gives the named operations their meaning."""
+    """Register the decorated function for the named operations."""
 
     def register(meaning: Meaning) -> Meaning:
         _MEANINGS.update(dict.fromkeys(names, meaning))
@@ -33,7 +33,7 @@ def operation(*names: str) -> Callable[[Meaning], Meaning]:
 
 
 def control_flow(*names: str) -> Callable[[Meaning], Meaning]:
-    """Register as `operation` does, for operations with regions that hold any other operations."""
+    """Register as `operation` does, for operations with regions that may hold any operations."""
 
     def register(meaning: Meaning) -> Meaning:
         _MEANINGS.update(dict.fromkeys(names, meaning))
@@ -44,7 +44,7 @@ def control_flow(*names: str) -> Callable[[Meaning], Meaning]:
 
 
 def supported() -> list[str]:
-    """The names of all operations that have a meaning."""
+    """The names of all registered operations."""
     return sorted(_MEANINGS)
 
 

@@ -56,7 +56,7 @@ def split_arrow(text: str) -> tuple[str, str, str]:
 
 
 def atomic_attributes(op: Op) -> None:
-    """`fadd, acq_rel, gpu, %0, ...`: what to do, its order and its scope."""
+    """`fadd, acq_rel, gpu, %0, ...`: the operation, its order and its scope."""
     words = [word.strip() for word in op.text.split("%", 1)[0].split(",") if word.strip()]
     if op.name == "tt.atomic_rmw":
         op.attributes["rmw"] = words.pop(0)
@@ -65,7 +65,7 @@ def atomic_attributes(op: Op) -> None:
 
 
 def attributes(body: str) -> dict[str, Any]:
-    """The attributes that an operation's text names, strings and numbers as such."""
+    """The attributes in an operation's text, with strings and numbers converted."""
     attributes: dict[str, Any] = {}
     if " = " not in body:
         return attributes

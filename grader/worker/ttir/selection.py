@@ -1,6 +1,6 @@
-"""Operations that need not know every operand: a choice between two values, `and` and `or`.
+"""Operations that don't depend on every operand: a choice between two values, `and` and `or`.
 
-Undefined elements that they don't take don't make their result undefined.
+Undefined elements that they ignore leave their result defined.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def _select(op: Op) -> Run:
 
 @operation("arith.andi", "arith.ori")
 def _and_or(op: Op) -> Run:
-    """`and` and `or`, which need not know one operand where the other decides."""
+    """`and` and `or`, which ignore one operand where the other decides."""
     function = np.bitwise_or if op.name == "arith.ori" else np.bitwise_and
     plain = elementwise(op, function)
     if op.types[0].kind != "i1":

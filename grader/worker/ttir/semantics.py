@@ -29,7 +29,7 @@ def synchronisation(op: Op, kind: str) -> Synchronisation | None:
         return _ORDERS["acquire"] if _is_true(op.attributes.get("isVolatile")) else None
     if kind != "atomic":
         return None
-    # `tt.atomic_rmw fadd, acq_rel, gpu, %pointer, ...`: the order stands before the operands.
+    # `tt.atomic_rmw fadd, acq_rel, gpu, %pointer, ...`: the order is before the operands.
     name = _NAME.search(op.text.partition("%")[0])
     order = _ORDERS[name[0] if name else "acq_rel"]
     if not op.used:

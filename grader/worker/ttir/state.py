@@ -1,8 +1,8 @@
 """The state of an execution: of a launch, of programs that run together, of one function call.
 
-A value of type tensor<AxBxf32> is an array of shape (programs, A, B) in which any axis may have
-length 1 instead, where all along it is equal. A scalar has the shape (programs,) or (1,). Where
-programs part ways (an `if`, a loop with another trip count), `active` says which go on.
+A value of type tensor<AxBxf32> is an array of shape (programs, A, B). An axis along which all is
+equal may have length 1 instead. A scalar has the shape (programs,) or (1,). Where programs diverge
+(an `if`, a loop with another trip count), `active` marks those that go on.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ class Limits:
     steps: int = 20_000_000  # operations executed
     elements: int = 1 << 42  # computed, in all programs and operations
     depth: int = 32  # of calls
-    idle_turns: int = 2000  # rounds of waiting programs while memory stays as it is
+    idle_turns: int = 2000  # rounds of waiting programs without a change of memory
     printed: int = 100_000  # characters
 
 
 @dataclass
 class Finding:
-    """Something wrong that programs did: `count` elements at one place, told for the first.
+    """An error of programs: `count` elements at one place, described by the first.
 
     `kind` is "out_of_bounds_read", "out_of_bounds_write", "misaligned", "uninitialised_read" or
     "device_assert". `offset` is the number of bytes from the first byte of `buffer`, the nearest
-    one. An uninitialised read at `line` reaches `other_line`.
+    one. An uninitialised read at `line` is used at `other_line`.
     """
 
     kind: str
@@ -65,7 +65,7 @@ class Result:
     printed: str = ""
     steps: int = 0
     elements: int = 0
-    groups: int = 1  # of programs, one after another
+    groups: int = 1  # of programs, run one after another
     findings_cut: bool = False
 
 
@@ -80,9 +80,9 @@ class Execution:
     limits: Limits
     print: Callable[[str], None] | None = None
     result: Result = field(default_factory=Result)
-    changes: int = 0  # how often memory was changed
+    changes: int = 0  # of memory
     interleaved: bool = False  # one program at a time, which may wait for others
-    _found: dict[tuple[str, tuple[str, int], int], Finding] = field(default_factory=dict)
+    _findings: dict[tuple[str, tuple[str, int], int], Finding] = field(default_factory=dict)
 
     def count(self, block: Block, programs: int) -> None:
         """Count the operations of a block. Raises LimitExceeded."""
@@ -97,7 +97,7 @@ class Execution:
             raise TooMuchWork(self.limits.elements)
 
     def tell(self, text: str) -> bool:
-        """Take what a kernel prints. False: no more fits."""
+        """Add to the kernels' output. False when no more fits."""
         room = self.limits.printed - len(self.result.printed)
         if room <= 0:
             return False
@@ -120,11 +120,11 @@ class Execution:
     ) -> None:
         """Add `count` elements to the findings, the first of them of linear program `program`."""
         key = (kind, op.line, other.line[1] if other else 0)
-        known = self._found.get(key)
+        known = self._findings.get(key)
         if known is not None:
             known.count += count
             return
-        if len(self._found) >= MAX_FINDINGS:
+        if len(self._findings) >= MAX_FINDINGS:
             self.result.findings_cut = True
             return
         buffer = self.memory.nearest(address) if width else None
@@ -142,12 +142,12 @@ class Execution:
             key[2],
             message,
         )
-        self._found[key] = finding
+        self._findings[key] = finding
         self.result.findings.append(finding)
 
 
 class Frame:
-    """The values of one call of a function, by slot. `poison` has those that aren't all defined."""
+    """The values of one call of a function, by slot. `poison` has the partly undefined ones."""
 
     __slots__ = ("poison", "values")
 
@@ -156,11 +156,11 @@ class Frame:
         self.poison: dict[int, Poison] = {}
 
     def take(self, slots: Sequence[int]) -> list[tuple[Any, Poison | None]]:
-        """Values and their poison."""
+        """The values of slots and their poison."""
         return [(self.values[slot], self.poison.get(slot)) for slot in slots]
 
     def put(self, slots: Sequence[int], pairs: Sequence[tuple[Any, Poison | None]]) -> None:
-        """Give slots values and their poison."""
+        """Set the values of slots and their poison."""
         for slot, (value, poison) in zip(slots, pairs, strict=True):
             self.values[slot] = value
             if poison is not None:

@@ -22,7 +22,7 @@ _SIGNIFICANT = re.compile(r"[^\s,\[\]]+")
 
 
 def full(value: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """A value with all axes but the programs' at their length."""
+    """A value expanded along all axes but the programs'."""
     return np.broadcast_to(value, (value.shape[0], *shape))
 
 
@@ -105,7 +105,7 @@ def _constant(op: Op) -> Run:
 
 @operation("ub.poison")
 def _poison(op: Op) -> Run:
-    """A value that nothing may depend on. Loops start with it where a variable is set inside."""
+    """A value that nothing may depend on: the initial value of variables set inside a loop."""
     declared, out = op.types[0], op.results[0]
     value: np.ndarray = np.zeros((1,) * (len(declared.shape) + 1), computed(declared.kind))
     poison = Poison(np.ones(value.shape, bool), op)
@@ -178,7 +178,7 @@ def _reshape(op: Op) -> Run:
     ones = (1,) * len(after)
 
     def reshape(value: np.ndarray) -> np.ndarray:
-        if value.size == value.shape[0]:  # equal all over
+        if value.size == value.shape[0]:  # all elements are equal
             return value.reshape(-1, *ones)
         return full(value, before).reshape(-1, *after)
 
@@ -272,7 +272,7 @@ def _gather(op: Op) -> Run:
 
 @operation("tt.histogram")
 def _histogram(op: Op) -> Run:
-    """Counts of 0 to the number of bins, the last excluded; other values aren't counted."""
+    """Counts of the values from 0 to the number of bins, exclusive; others aren't counted."""
     source, out = op.operands[0], op.results[0]
     mask = op.operands[1] if len(op.operands) > 1 else None
     bins, length = op.types[0].size, op.operand_types[0].size

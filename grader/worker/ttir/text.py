@@ -1,8 +1,7 @@
-"""Reads TTIR's text as operations, in Python: no C++ of MLIR reads what a submission wrote.
+"""Reads TTIR's text as operations, in Python: MLIR's C++ doesn't read untrusted text.
 
-One operation stands on a line, but for those with regions. Whatever doesn't look like text that
-Triton's frontend writes is MalformedIR, and what it writes but can't be executed is NotModelled
-when it is reached.
+Each operation is a line, except those with regions. Text that Triton's frontend doesn't write is
+MalformedIR; an operation that can't be executed is NotModelled when it is reached.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ _BRANCH = re.compile(r"\^(\w{1,40})")
 
 
 def read(text: str) -> Module:
-    """The module that a text is. Raises MalformedIR, NotModelled, LimitExceeded."""
+    """The module of a text. Raises MalformedIR, NotModelled, LimitExceeded."""
     if len(text) > MAX_TEXT:
         raise TooMuchText(MAX_TEXT)
     try:
@@ -47,7 +46,7 @@ def read(text: str) -> Module:
 
 
 class _Reader:
-    """Reads one text, line by line. The line at `at` is the next one."""
+    """Reads one text line by line; `at` is the next line."""
 
     def __init__(self, text: str) -> None:
         aliases: dict[str, str] = {}
@@ -116,7 +115,7 @@ class _Reader:
     # --- regions and operations ---
 
     def _region(self, depth: int, first: Block) -> list[Block]:
-        """Blocks up to the line that closes them, which stays the next one."""
+        """Blocks up to the line that closes them, which is not consumed."""
         if depth > MAX_NESTING:
             raise TooDeeplyNested(MAX_NESTING)
         blocks = [first]

@@ -7,14 +7,14 @@ import re
 from .errors import BlockTooLarge, MalformedIR
 from .ir import Type
 
-MAX_ELEMENTS = 1 << 20  # of a block, as Triton has it
+MAX_ELEMENTS = 1 << 20  # of a block, as in Triton
 _TENSOR = re.compile(r"((?:\d{1,9}x)*)(.+)", re.DOTALL)
 _SCALAR = re.compile(r"[a-z]\w{0,20}")
 _ELEMENT_NAMES = {"index": "i64"}
 
 
 def parse_type(text: str) -> Type:
-    """The type that `text` is. Raises MalformedIR."""
+    """The type of a text. Raises MalformedIR."""
     text = text.strip()
     if text.startswith("tensor<") and text.endswith(">"):
         shape, element = _shaped(text[7:-1])
@@ -23,14 +23,14 @@ def parse_type(text: str) -> Type:
 
 
 class TypeReader:
-    """Reads types; each text that has been read before is the same object again."""
+    """Reads types; equal texts give the same object."""
 
     def __init__(self) -> None:
         self._types: dict[str, Type] = {}
         self._lists: dict[str, list[Type]] = {}
 
     def read(self, text: str) -> Type:
-        """The type that `text` is. Raises MalformedIR."""
+        """The type of a text. Raises MalformedIR."""
         known = self._types.get(text)
         if known is None:
             known = self._types[text] = parse_type(text)
@@ -48,7 +48,7 @@ class TypeReader:
 
 
 def pointer_to(text: str) -> Type:
-    """A pointer's type from what it points to: "f32" or "tensor<16x16xf16>"."""
+    """A pointer's type from its pointee: "f32" or "tensor<16x16xf16>"."""
     return _of_triton(f"!tt.ptr<{text}>")
 
 
@@ -58,7 +58,7 @@ def descriptor_of(text: str) -> Type:
 
 
 def split_list(text: str, separator: str = ",") -> list[str]:
-    """The parts between separators that no brackets and no quotes enclose."""
+    """The parts between separators outside of brackets and quotes."""
     if "<" not in text and "(" not in text and '"' not in text and "[" not in text:
         return [part for part in text.split(separator) if part.strip()]
     parts, depth, start, position, quoted = [], 0, 0, 0, False

@@ -1,9 +1,9 @@
-"""Counts the distinct bytes that programs running at the same time load.
+"""Counts the distinct bytes loaded by programs that run at the same time.
 
 A GPU starts programs in the order of their linear index, the first axis of the grid fastest, and
-runs so many of them at once (a wave). What they load in common comes from DRAM once, so an order
-that gives neighbours the same inputs moves less. The same programs are counted in a second order:
-by the first element each stores, which for a row-major output is row-major order of its tiles.
+runs a number of them at once (a wave). Their common loads come from DRAM once, so an order with the
+same inputs for neighbours moves less. The programs are also counted in a second order, by the first
+element that each stores: for a row-major output, the row-major order of its tiles.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from .accesses import Requests
 from .regions import SECTOR_BITS, SECTOR_BYTES, Region
 
 MAX_PAIRS = 1 << 25  # of a program and a sector that it loads, in one launch
-COMPACT_AT = 1 << 22  # pairs that are kept before those that occur twice are dropped
+COMPACT_AT = 1 << 22  # pairs, beyond which duplicates are dropped
 _NO_STORE = np.iinfo(np.int64).max  # sorts behind every store
-_OFFSET_BITS = 40  # of a key that has the argument above them
+_OFFSET_BITS = 40  # of a key; the argument is above them
 
 
 class Waves:
     """The sectors that each program of one launch loads.
 
-    `size` is how many programs run at once, `programs` how many the grid has. `cut` says that not
-    every load found room.
+    `size` is the number of programs that run at once, `programs` the grid's. `cut`: some loads were
+    not kept.
     """
 
     def __init__(self, size: int, programs: int) -> None:
@@ -37,7 +37,7 @@ class Waves:
         self._next_number = 0
 
     def add(self, kind: str, region: Region, requests: Requests) -> None:
-        """Programs make requests that lie in one region as a whole."""
+        """Add requests of programs that are all in one region."""
         if kind != "store":
             programs, sectors = requests.moved_sectors()
             self._load(region, programs, sectors)
@@ -45,7 +45,7 @@ class Waves:
             self._store(region, requests.programs_of_distinct(), requests.distinct())
 
     def add_some(self, kind: str, region: Region, requests: Requests, chosen: np.ndarray) -> None:
-        """Programs make requests of which only the `chosen` distinct addresses lie in a region."""
+        """Add programs' requests whose `chosen` distinct addresses are in a region."""
         programs = requests.programs_of_distinct()[chosen]
         addresses = requests.distinct()[chosen]
         if kind != "store":
@@ -92,7 +92,7 @@ class Waves:
         return pairs
 
     def _bytes(self, order: np.ndarray, waves: int) -> int:
-        """The distinct bytes of each wave's loads, where programs start in an order."""
+        """The distinct bytes of each wave's loads, with programs in an order."""
         wave_of = np.empty(self._programs, dtype=np.int64)
         wave_of[order] = np.arange(self._programs) // self.size
         pairs = self._compact()

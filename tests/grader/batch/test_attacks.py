@@ -19,7 +19,7 @@ from grader.sandbox import confinement
 from grader.sandbox.confinement import Level
 from grader.status import Status
 from tests.support import attacks
-from tests.support.attacking import BREACH
+from tests.support.attacking import ESCAPED
 from tests.support.attacks import Layer
 from tests.support.canaries import Canaries
 from tests.support.small_exercise import BRIEF, RIGHT, submission, write_spec
@@ -88,7 +88,7 @@ def test_an_attack_is_a_row_like_any_other_and_gains_nothing(graded: Graded, nam
         assert entry.score == 0
     text = "".join(part.failures[0].detail + part.failures[0].what for part in seen.parts
                    if part.failures)  # fmt: skip
-    assert BREACH not in text
+    assert ESCAPED not in text
 
 
 @pytest.mark.parametrize("name", HONEST)

@@ -63,7 +63,7 @@ from tests.support.standin import (
 
 @pytest.fixture(autouse=True)
 def surroundings(monkeypatch) -> None:
-    """Whatever the machine has to confine strangers with."""
+    """Any sandbox that this machine offers will do."""
     any_sandbox_will_do(monkeypatch)
 
 

@@ -46,7 +46,7 @@ from tests.support.gradebooks import (
 
 RMSNORM, SILU = EXERCISES["rmsnorm"], EXERCISES["silu"]
 TRITON = RMSNORM.variants["triton"]
-HOSTILE = [
+UNTRUSTED = [
     "<script>alert(1)</script>",
     "</script><img src=x onerror=alert(1)>",
     '"><svg onload=alert(1)>',
@@ -142,7 +142,7 @@ def test_only_the_pages_own_script_may_run(text):
 
 
 def page_naming(name: str) -> str:
-    """A page in which `name` stands wherever a stranger's text can."""
+    """A page with `name` in the place of every untrusted text."""
     by = Adjustment("x", AdjustmentKind.points, name, only=name, points=1.0, by=name)
     broken = variant_evidence(SILU, SILU.variants["triton"], {("*", "*"): Status.grader_error})
     broken = replace(broken, parts=tuple(replace(part, reason=name) for part in broken.parts))
@@ -164,8 +164,8 @@ def page_naming(name: str) -> str:
     )
 
 
-@pytest.mark.parametrize("name", HOSTILE)
-def test_a_hostile_name_is_text_wherever_it_stands(name):
+@pytest.mark.parametrize("name", UNTRUSTED)
+def test_an_untrusted_name_is_text_wherever_it_stands(name):
     text = page_naming(name)
     read, harmless = Read(text), Read(page_naming("Ada"))
     assert [tag for tag, _ in read.elements] == [tag for tag, _ in harmless.elements]

@@ -363,7 +363,7 @@ def test_names_that_are_not_in_utf8_become_text(tmp_path):
     (handin.id + handin.members[0].id + "".join(handin.notes)).encode("utf-8")
 
 
-# --- hostile folders -----------------------------------------------------------------------------
+# --- untrusted folders ---------------------------------------------------------------------------
 
 
 @pytest.fixture

@@ -30,8 +30,8 @@ from grader.status import Status
 from tests.support.class_records import (
     DUE,
     H100,
-    HOSTILE,
     SEED,
+    UNTRUSTED,
     attempt,
     book,
     evidence,
@@ -367,15 +367,18 @@ def test_a_score_that_may_still_change_is_an_empty_cell():
 
 
 @pytest.mark.parametrize("export", TABLES)
-def test_no_strangers_text_becomes_a_formula_or_leaves_its_cell(export):
-    people = Member(HOSTILE, HOSTILE, HOSTILE, HOSTILE), Member("-1+1", "@SUM(A1)", "+x@y.org")
-    made = attempt(100, HOSTILE, *people, notes=(HOSTILE,))
-    hostile = book(
-        COURSE.model_copy(update={"title": HOSTILE}),
-        made,
-        adjustments=[Adjustment(HOSTILE, AdjustmentKind.points, HOSTILE, points=1)],
+def test_no_untrusted_text_becomes_a_formula_or_leaves_its_cell(export):
+    people = (
+        Member(UNTRUSTED, UNTRUSTED, UNTRUSTED, UNTRUSTED),
+        Member("-1+1", "@SUM(A1)", "+x@y.org"),
     )
-    for row in cells(export(hostile)):
+    made = attempt(100, UNTRUSTED, *people, notes=(UNTRUSTED,))
+    untrusted = book(
+        COURSE.model_copy(update={"title": UNTRUSTED}),
+        made,
+        adjustments=[Adjustment(UNTRUSTED, AdjustmentKind.points, UNTRUSTED, points=1)],
+    )
+    for row in cells(export(untrusted)):
         for cell in row:
             assert "\n" not in cell
             assert "\x1b" not in cell
@@ -383,11 +386,11 @@ def test_no_strangers_text_becomes_a_formula_or_leaves_its_cell(export):
                 assert re.fullmatch(r"[\w.@+-]+", cell), cell
 
 
-def test_hostile_text_leaves_the_json_whole():
-    made = attempt(100, HOSTILE, Member(HOSTILE, HOSTILE, "\ud800"), notes=(HOSTILE,))
+def test_untrusted_text_leaves_the_json_whole():
+    made = attempt(100, UNTRUSTED, Member(UNTRUSTED, UNTRUSTED, "\ud800"), notes=(UNTRUSTED,))
     text = exports.to_json(book(COURSE, made))
     assert text.isascii()
-    assert json.loads(text)["entries"][0]["id"] == HOSTILE
+    assert json.loads(text)["entries"][0]["id"] == UNTRUSTED
 
 
 @pytest.mark.parametrize("cell", ["=1", " =1", "+1", "-1", "@A1", "\t=1", "\n=1", "＝1", "-2+3"])

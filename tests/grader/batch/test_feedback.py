@@ -31,7 +31,7 @@ from grader.status import Status
 from tests.grader.report.test_report import _Page, assert_harmless, unwrapped
 from tests.support.class_records import (
     DUE,
-    HOSTILE,
+    UNTRUSTED,
     attempt,
     book,
     evidence,
@@ -144,8 +144,8 @@ def test_the_page_of_a_students_own_run_is_as_it_was():
     assert "hand-in" not in text.lower()
 
 
-def hostile(text: str) -> Gradebook:
-    """A class in which everything that strangers can write is `text`."""
+def untrusted(text: str) -> Gradebook:
+    """A class with `text` in the place of every untrusted text."""
     seen = replace(
         evidence(ragged=Status.wrong_values, what=text, performance=timed()), submission=text
     )
@@ -174,8 +174,8 @@ def hostile(text: str) -> Gradebook:
     return book(course, made, adjustments=[Adjustment("1", KIND.points, text, points=-1)])
 
 
-def test_hostile_text_is_escaped_on_the_page():
-    text = in_html(hostile(HOSTILE))
+def test_untrusted_text_is_escaped_on_the_page():
+    text = in_html(untrusted(UNTRUSTED))
     _Page(text)
     assert "<script" not in text
     assert "<img" not in text
@@ -200,8 +200,8 @@ def assert_no_markup(markdown: str) -> None:
     assert_harmless(markdown)
 
 
-def test_hostile_text_stays_in_code_in_markdown():
-    markdown = in_markdown(hostile(HOSTILE))
+def test_untrusted_text_stays_in_code_in_markdown():
+    markdown = in_markdown(untrusted(UNTRUSTED))
     assert_no_markup(markdown)
     found = tokens(markdown)
     assert sum(token.type == "heading_open" for token in found) == 4
@@ -231,7 +231,7 @@ def test_no_text_breaks_out_of_code(text):
 @example("²")  # a digit, and no number
 @given(st.text(st.characters(), max_size=30))
 def test_no_name_or_reason_breaks_the_feedback(text):
-    made = hostile(text)
+    made = untrusted(text)
     _Page(in_html(made))
     assert_harmless(in_html(made))
     assert_harmless(in_markdown(made))
@@ -397,8 +397,8 @@ def test_a_flood_of_output_is_cut():
     assert len(report.to_gradescope(seen, score(seen, exercises()))) < 60_000
 
 
-def test_hostile_text_leaves_results_whole():
-    results = checked(feedback.to_results(hostile(HOSTILE), ada(hostile(HOSTILE))))
+def test_untrusted_text_leaves_results_whole():
+    results = checked(feedback.to_results(untrusted(UNTRUSTED), ada(untrusted(UNTRUSTED))))
     assert_harmless(results.output)
     for test in results.tests:
         assert_harmless(test.output)

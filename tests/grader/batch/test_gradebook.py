@@ -23,7 +23,7 @@ from grader.status import Status
 from tests.support import documents
 from tests.support.class_records import (
     DUE,
-    HOSTILE,
+    UNTRUSTED,
     attempt,
     book,
     earning,
@@ -422,12 +422,12 @@ def test_a_person_decides_on_a_time_that_scoring_found_too_short(kind, expected)
     assert (found.score, found.waiting) == (expected, ())
 
 
-BREACH = evidence(Status.policy_violation, Status.policy_violation)
+VIOLATION = evidence(Status.policy_violation, Status.policy_violation)
 
 
 def test_lifted_rules_take_nothing_and_wait_for_the_run_without_them():
-    assert only(COURSE, attempt(seen=BREACH)).score == 0
-    lifted = book(COURSE, attempt(seen=BREACH), adjustments=[decision(KIND.lift)])
+    assert only(COURSE, attempt(seen=VIOLATION)).score == 0
+    lifted = book(COURSE, attempt(seen=VIOLATION), adjustments=[decision(KIND.lift)])
     assert entry(lifted).waiting == (f"silu/triton: {TO_RUN}",)
     assert entry(lifted).counted.grade.gradable == 0
     again = evidence(rules_lifted=True)
@@ -501,9 +501,9 @@ def test_a_bonus_is_in_the_score_and_not_in_the_maximum():
     assert (entry(found).score, found.max_score) == (105, 100)
 
 
-def test_hostile_words_stay_on_their_line():
-    broken = Attempt(handin(HOSTILE, member("ada", name=HOSTILE), problem=HOSTILE))
-    for note in only(COURSE, broken, attempt(None, HOSTILE, notes=(HOSTILE,))).notes:
+def test_untrusted_words_stay_on_their_line():
+    broken = Attempt(handin(UNTRUSTED, member("ada", name=UNTRUSTED), problem=UNTRUSTED))
+    for note in only(COURSE, broken, attempt(None, UNTRUSTED, notes=(UNTRUSTED,))).notes:
         assert "\n" not in note
         assert "\x1b" not in note
 

@@ -182,7 +182,7 @@ def test_a_roster_that_is_not_there_is_told(tmp_path):
         rosters.load(tmp_path)
 
 
-def test_a_hostile_cell_reaches_no_terminal(tmp_path):
+def test_an_untrusted_cell_reaches_no_terminal(tmp_path):
     line = refused(tmp_path, "id\n\x1b[2Ja\n\x1b[2Ja\n")
     assert "\x1b" not in line
 

@@ -186,11 +186,11 @@ def test_of_each_student_the_hand_in_that_counts_is_compared(tmp_path):
     ada = [at(10, "ada", RMSNORM)]
     bob = [at(11, "bob", renamed(RMSNORM)), at(12, "bob", TWO_PASSES)]  # thought better of it
     cyd = [at(12, "cyd", TWO_PASSES), at(13, "cyd", renamed(RMSNORM))]
-    stranger = [at(12, "eve", TWO_PASSES), at(14, "eve", renamed(RMSNORM))]
+    unlisted = [at(12, "eve", TWO_PASSES), at(14, "eve", renamed(RMSNORM))]
     roster = tmp_path / "roster.csv"
     roster.write_text("id\nada\nbob\ncyd\n")
     with Store(tmp_path / "results", create=True) as store:
-        every = [*ada, *bob, *cyd, *stranger]
+        every = [*ada, *bob, *cyd, *unlisted]
         store.handins.keep(every, "here", store.begin_run("batch", "1", {}))
         CourseClass.open(store, EXERCISES, roster=roster)
     ran = CliRunner().invoke(app.app, ["similarity", str(tmp_path / "results")])

@@ -21,7 +21,7 @@ from grader.gpu.state import GpuState, Process, Unobserved
 GPU = GpuProperties(
     "NVIDIA H100 80GB HBM3", "GPU-1234", 132, (9, 0), 80 << 30, 1.98e9, 2.619e9, 5120
 )
-CALM = GpuState(
+USUAL = GpuState(
     GPU.name,
     GPU.uuid,
     "580.159.04",
@@ -58,9 +58,11 @@ class Clock:
         return workload.flops / RATES[workload.dtype]
 
 
-def examined(tmp_path, clock, again=False, gpu=GPU, states=(CALM, CALM), taken=(0.0, None)) -> str:
+def examined(
+    tmp_path, clock, again=False, gpu=GPU, states=(USUAL, USUAL), taken=(0.0, None)
+) -> str:
     text = io.StringIO()
-    looks, glances = iter(states), iter(taken)
+    looks, probes = iter(states), iter(taken)
     console = Console(file=text, width=100, color_system=None)
     examine_gpu(
         console,
@@ -69,7 +71,7 @@ def examined(tmp_path, clock, again=False, gpu=GPU, states=(CALM, CALM), taken=(
         lambda: gpu,
         lambda uuid, since: next(looks),
         clock,
-        lambda: next(glances),
+        lambda: next(probes),
     )
     return text.getvalue()
 
@@ -101,8 +103,8 @@ def test_what_is_kept_is_not_measured_again_but_on_demand(tmp_path):
 
 
 def test_what_was_measured_amid_noise_is_shown_and_not_kept(tmp_path):
-    shared = replace(CALM, processes=(Process(4123, "python3", 60),))
-    told = examined(tmp_path, Clock(), states=(CALM, shared))
+    shared = replace(USUAL, processes=(Process(4123, "python3", 60),))
+    told = examined(tmp_path, Clock(), states=(USUAL, shared))
     assert "2957 GB/s" in told
     assert "shared with other processes: python3, pid 4123" in told
     assert "Not kept" in told
@@ -138,7 +140,7 @@ def test_a_gpu_of_no_data_sheet_is_held_against_its_properties(tmp_path):
     assert "worked out from 132 SMs at 1980 MHz" in told
     bare = replace(gpu, clock_hz=0.0, memory_clock_hz=0.0, bus_bits=0)
     assert measured_roofs.peaks_of(bare) is None
-    assert measured_roofs.peaks_of(bare, CALM).flops["float32"] == 132 * 256 * 1.98e9
+    assert measured_roofs.peaks_of(bare, USUAL).flops["float32"] == 132 * 256 * 1.98e9
     blind = Unobserved(MISSING)
     told = examined(tmp_path, Clock(), again=True, gpu=bare, states=(blind, blind))
     assert "No data sheet is known" in told

@@ -263,7 +263,7 @@ def test_emulated_program_computes_in_the_arena(source: Path, tmp_path: Path, ca
         path.chmod(0o700)
     values = torch.arange(1000.0)
     with Placement([vector("x", values), vector("y", 1000)]) as placement:
-        for size, code in ((1000, Code.ok), (1001, Code.found)):
+        for size, code in ((1000, Code.ok), (1001, Code.findings)):
             arguments = [*placement.arguments, Argument(Kind.int64, scalar=size)]
             options = [only_needed_calls("kill"), NAMED]
             built = Build(planner, (), executor=executor)

@@ -133,7 +133,7 @@ def entries(source: str) -> list[str]:
 
 def first_finding(program: Program, entry: str) -> Finding:
     outcome = program.run(entry)
-    assert outcome.code is Code.found, outcome
+    assert outcome.code is Code.findings, outcome
     assert outcome.report is not None
     return outcome.report.findings[0]
 

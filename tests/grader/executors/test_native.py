@@ -1,4 +1,4 @@
-"""CUDA C++ files on the trusted side: no compiler, hostile answers, what a problem comes to."""
+"""CUDA C++ files on the trusted side: no compiler, untrusted answers, what a problem comes to."""
 
 from __future__ import annotations
 

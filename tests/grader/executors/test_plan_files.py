@@ -35,8 +35,8 @@ from grader.status import Status
 from grader.timing.buffer_sets import Layout
 from grader.timing.contenders import FromPlans
 from grader.timing.failures import TimingFailed
-from grader.timing.measure import cases_of
 from grader.timing.submission import Stopwatch
+from grader.timing.timed_variant import cases_of
 from grader.worker.protocol import Argument, Code, Reply
 from tests.support.small_exercise import ROOT
 

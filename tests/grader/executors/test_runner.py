@@ -361,9 +361,9 @@ def test_an_exception_that_speaks_of_a_fault_is_not_one(runner) -> None:
         assert result.verdict.what.endswith(f"SIGSEGV {call}")  # not run again to explain it
 
 
-# --- what a hostile reply can do ---------------------------------------------------------------
+# --- what an untrusted reply can do ---------------------------------------------------------------
 
-HOSTILE = {
+UNTRUSTED = {
     "numbers for text": {"type": 1, "message": ["x"], "detail": {}, "line": "4", "functions": 5},
     "no fields": [],
     "text for an object": "just text",
@@ -376,9 +376,9 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("code", [code for code in Code if code is not Code.ok])
-@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.parametrize("name", UNTRUSTED)
 def test_no_reply_makes_the_grader_fail(name: str, code: Code) -> None:
-    result = ANSWERS.from_refusal(CASE, Reply(1, code, json.dumps(HOSTILE[name])))
+    result = ANSWERS.from_refusal(CASE, Reply(1, code, json.dumps(UNTRUSTED[name])))
     assert isinstance(result.status, Status)
     assert result.status is not Status.passed
     assert result.line is None

@@ -121,10 +121,10 @@ def test_what_is_kept_is_found_again(tmp_path):
 @pytest.mark.parametrize("other", [{"uuid": "GPU-5"}, {"driver": "590.1"}])
 def test_another_gpu_or_driver_is_another_file(tmp_path, other):
     store(KEPT, tmp_path)
-    stranger = replace(H100, **other)
-    assert load(stranger, tmp_path) is None
-    path_of(H100, tmp_path).rename(path_of(stranger, tmp_path))  # and the contents are asked too
-    assert load(stranger, tmp_path) is None
+    another = replace(H100, **other)
+    assert load(another, tmp_path) is None
+    path_of(H100, tmp_path).rename(path_of(another, tmp_path))  # and the contents are asked too
+    assert load(another, tmp_path) is None
 
 
 @pytest.mark.parametrize(
@@ -167,9 +167,9 @@ def test_a_write_that_fails_leaves_what_was_there(tmp_path, monkeypatch):
 
 
 def test_a_files_name_is_plain_whatever_the_driver_says(tmp_path):
-    hostile = Identity("GPU-../../x", "5 8/0", "")
-    assert path_of(hostile, tmp_path).parent == tmp_path
-    assert "/" not in path_of(hostile, tmp_path).name
+    untrusted = Identity("GPU-../../x", "5 8/0", "")
+    assert path_of(untrusted, tmp_path).parent == tmp_path
+    assert "/" not in path_of(untrusted, tmp_path).name
 
 
 def test_the_folder_is_the_users_cache(monkeypatch, tmp_path):

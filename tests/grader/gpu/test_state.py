@@ -13,7 +13,7 @@ from grader.gpu.state import GpuState, Process, Unobserved, at_work, remarks, tr
 from tests.support import fake_nvml
 from tests.support.fake_nvml import NVMLError, NVMLError_NotFound, process, sample
 
-CALM = GpuState(
+USUAL = GpuState(
     "NVIDIA H100 80GB HBM3",
     "GPU-1234",
     "580.159.04",
@@ -105,7 +105,7 @@ def test_without_a_driver_there_is_a_reason():
 
 
 def test_the_evidence_of_a_state_is_flat_json():
-    state = replace(CALM, held_back_by=("power cap", "idle"), watts=None)
+    state = replace(USUAL, held_back_by=("power cap", "idle"), watts=None)
     row = state.as_dict()
     assert json.loads(json.dumps(row)) == row
     assert row["held_back_by"] == "power cap, idle"
@@ -119,9 +119,9 @@ def test_the_evidence_of_a_state_is_flat_json():
 # --- what voids ------------------------------------------------------------------------------
 
 
-def test_a_calm_gpu_gives_no_trouble():
-    assert troubles(CALM, CALM, OURS) == []
-    assert remarks(CALM, OURS) == []
+def test_a_usual_gpu_gives_no_trouble():
+    assert troubles(USUAL, USUAL, OURS) == []
+    assert remarks(USUAL, OURS) == []
 
 
 @pytest.mark.parametrize(
@@ -141,26 +141,26 @@ def test_a_calm_gpu_gives_no_trouble():
     ],
 )
 def test_each_trouble_is_one_sentence(after, said):
-    (sentence,) = troubles(CALM, replace(CALM, **after), OURS)
+    (sentence,) = troubles(USUAL, replace(USUAL, **after), OURS)
     assert said in sentence
     assert sentence.endswith(".")
     assert "\n" not in sentence
 
 
 def test_heat_before_the_measurement_counts_too():
-    hot = replace(CALM, held_back_by=("hardware thermal slowdown",))
-    assert len(troubles(hot, CALM, OURS)) == 1
+    hot = replace(USUAL, held_back_by=("hardware thermal slowdown",))
+    assert len(troubles(hot, USUAL, OURS)) == 1
 
 
 def test_a_power_cap_holds_back_everyone_alike_and_is_only_remarked():
-    capped = replace(CALM, sm_mhz=1300, held_back_by=("power cap",))
-    assert troubles(CALM, capped, OURS) == []
-    assert troubles(capped, CALM, OURS) == []
+    capped = replace(USUAL, sm_mhz=1300, held_back_by=("power cap",))
+    assert troubles(USUAL, capped, OURS) == []
+    assert troubles(capped, USUAL, OURS) == []
     assert remarks(capped, OURS) == ["Its power limit of 700 W holds its clock back."]
 
 
 def test_a_clock_below_the_usual_one_voids_unless_the_power_cap_explains_it():
-    slow = replace(CALM, sm_mhz=1410)
+    slow = replace(USUAL, sm_mhz=1410)
     (sentence,) = troubles(slow, slow, OURS, usual_sm_mhz=1980)
     assert "1410 MHz, below its usual 1980 MHz" in sentence
     assert troubles(slow, slow, OURS, usual_sm_mhz=1500) == []
@@ -171,12 +171,12 @@ def test_a_clock_below_the_usual_one_voids_unless_the_power_cap_explains_it():
 
 
 def test_the_clocks_of_an_idle_gpu_mean_nothing():
-    idle = replace(CALM, sm_mhz=345, memory_mhz=405, held_back_by=("idle",))
+    idle = replace(USUAL, sm_mhz=345, memory_mhz=405, held_back_by=("idle",))
     assert troubles(idle, idle, OURS, usual_sm_mhz=1980) == []
 
 
 def with_other(busy: int | None) -> GpuState:
-    return replace(CALM, processes=(*CALM.processes, Process(4123, "python3", busy)))
+    return replace(USUAL, processes=(*USUAL.processes, Process(4123, "python3", busy)))
 
 
 @pytest.mark.parametrize("busy", [60, None])
@@ -193,7 +193,7 @@ def test_a_process_that_only_holds_memory_is_remarked():
 
 def test_idleness_is_believed_only_where_our_own_work_is_seen():
     silent = tuple(replace(each, busy_percent=0) for each in with_other(0).processes)
-    assert len(troubles(with_other(0), replace(CALM, processes=silent), OURS)) == 1
+    assert len(troubles(with_other(0), replace(USUAL, processes=silent), OURS)) == 1
 
 
 @pytest.mark.parametrize(
@@ -212,21 +212,21 @@ def test_who_else_is_at_work_is_told_before_anything_is_timed():
     assert at_work(Unobserved(MISSING), OURS) == []
 
 
-@pytest.mark.parametrize(("before", "after"), [(CALM, with_other(0)), (with_other(0), CALM)])
+@pytest.mark.parametrize(("before", "after"), [(USUAL, with_other(0)), (with_other(0), USUAL)])
 def test_a_process_that_comes_or_goes_voids(before, after):
     assert len(troubles(before, after, OURS)) == 1
 
 
 def test_where_ids_are_counted_differently_the_number_decides():
-    assert troubles(CALM, CALM, {5, 6}) == []  # a container: the driver's ids are the host's
+    assert troubles(USUAL, USUAL, {5, 6}) == []  # a container: the driver's ids are the host's
     (sentence,) = troubles(with_other(0), with_other(0), {5, 6})
     assert "shared with other processes" in sentence
-    assert len(troubles(CALM, replace(CALM, processes=CALM.processes[:1]), {5, 6})) == 1
-    assert len(troubles(CALM, CALM, ())) == 1
+    assert len(troubles(USUAL, replace(USUAL, processes=USUAL.processes[:1]), {5, 6})) == 1
+    assert len(troubles(USUAL, USUAL, ())) == 1
 
 
 def test_what_cannot_be_seen_is_not_trusted():
-    (sentence,) = troubles(CALM, Unobserved(MISSING), OURS)
+    (sentence,) = troubles(USUAL, Unobserved(MISSING), OURS)
     assert MISSING in sentence
     assert remarks(Unobserved(MISSING)) == []
 

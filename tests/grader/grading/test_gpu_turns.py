@@ -27,7 +27,7 @@ from grader.sandbox.sandbox import environment_of
 from grader.spec import load_all
 from grader.spec.task import Task
 from grader.status import Status
-from grader.timing import measure as clock
+from grader.timing import timed_variant as clock
 from grader.timing.contenders import Planned
 from tests.support.children import child, wait_until
 from tests.support.commandline import call, one_line

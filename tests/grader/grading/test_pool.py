@@ -26,7 +26,7 @@ from grader.grading.session import Options, Session, Step, selected
 from grader.spec import load_all
 from grader.spec.task import Task
 from grader.status import Status
-from grader.timing.measure import cases_of
+from grader.timing.timed_variant import cases_of
 
 ROOT = Path(__file__).resolve().parents[3]
 EXERCISES = load_all()

@@ -9,7 +9,7 @@ import time
 import psutil
 import pytest
 
-from grader.grading import rules, source_reading, submitted
+from grader.grading import source_reading, source_rules, submitted
 from grader.spec import exercise
 from grader.spec.task import Task
 
@@ -30,7 +30,7 @@ def test_an_involved_text_gets_an_answer(text, variant, language) -> None:
     """The bound is of the reading process; a test that is late by a busy machine fails nothing."""
     started = time.monotonic()
     assert isinstance(source_reading.is_untouched(text.encode(), "silu", language), str)
-    found = rules.violations_of(Task(SILU, SILU.variants[variant]), text.encode())
+    found = source_rules.violations_of(Task(SILU, SILU.variants[variant]), text.encode())
     assert not found or language == "cuda"
     assert all(failure.what for failure in found)
     assert time.monotonic() - started < 20 * source_reading.SECONDS

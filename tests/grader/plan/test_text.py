@@ -32,20 +32,20 @@ def test_a_summary_is_one_sentence() -> None:
 def test_a_launch_names_arguments_constants_and_the_line() -> None:
     [line] = lines(read(plan(launch(0, 1)), ARGUMENTS), NAMES, "silu.py")
     assert (line.verb, line.place) == ("launch", "silu.py:22")
-    assert line.what == "silu_kernel on 1 program: x, out, 1024; BLOCK=1024, 4 warps"
+    assert line.target == "silu_kernel on 1 program: x, out, 1024; BLOCK=1024, 4 warps"
 
 
 def test_a_copy_says_what_it_does_to_the_elements() -> None:
     copy = {"do": "copy", "to": view(1, 16, 4), "from": view(0, 16, 4, strides=[1, 16])}
     [line] = lines(read(plan(copy), ARGUMENTS), NAMES, "silu.py")
-    assert line.what == "x (16 x 4, float32) to out (16 x 4, float32): it permutes elements"
+    assert line.target == "x (16 x 4, float32) to out (16 x 4, float32): it permutes elements"
 
 
 def test_a_second_call_is_shown_where_it_differs() -> None:
     made = read(plan(calls=[[launch(0, 1)], [launch(0, 1)]]), ARGUMENTS)
     assert len(lines(made, NAMES, "silu.py")) == 1
     made = read(plan(calls=[[launch(0, 1)], []]), ARGUMENTS)
-    assert [line.what for line in lines(made, NAMES, "silu.py")][-1] == "nothing at all"
+    assert [line.target for line in lines(made, NAMES, "silu.py")][-1] == "nothing at all"
 
 
 def test_a_second_call_on_memory_of_its_own_is_no_other() -> None:
@@ -69,10 +69,10 @@ def test_a_second_call_on_memory_of_its_own_is_no_other() -> None:
 def test_a_constant_is_shown_by_its_value(value, shown) -> None:
     kernel = KERNEL | {"constants": {"T": value}}
     [line] = lines(read(plan(launch(0, 1), specialisations=[kernel]), ARGUMENTS), NAMES, "silu.py")
-    assert line.what.endswith(f"; T={shown}, 4 warps")
+    assert line.target.endswith(f"; T={shown}, 4 warps")
 
 
 def test_a_long_plan_is_cut_and_says_so() -> None:
     shown = lines(read(plan(*[launch(0, 1)] * 100), ARGUMENTS), NAMES, "silu.py")
     assert len(shown) == 61
-    assert shown[-1].what == "and 40 more steps"
+    assert shown[-1].target == "and 40 more steps"

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from grader import spec
 from grader.emulator.lexer import lex
-from grader.grading import rules
+from grader.grading.source_rules import violations_of
 from grader.policy import Rules
 from grader.policy.cuda import CUDA_RULES, check
 from grader.spec.task import Task
@@ -432,28 +432,26 @@ def test_a_rule_can_be_lifted() -> None:
 def test_a_file_in_any_encoding_is_read() -> None:
     exercise = spec.load_all()["silu"]
     variant = exercise.variants["cuda"]
-    assert (
-        rules.violations_of(Task(exercise, variant), KERNEL.encode() + b"// caf\xe9 \xff\n") == ()
-    )
-    assert rules.violations_of(Task(exercise, variant), "\ufeff".encode() + KERNEL.encode()) == ()
-    [failure] = rules.violations_of(
+    assert violations_of(Task(exercise, variant), KERNEL.encode() + b"// caf\xe9 \xff\n") == ()
+    assert violations_of(Task(exercise, variant), "\ufeff".encode() + KERNEL.encode()) == ()
+    [failure] = violations_of(
         Task(exercise, variant), KERNEL.encode() + b'void f() { system("\xff"); }'
     )
     assert failure.status is Status.policy_violation
     assert failure.where == "silu.cu:11"
     assert failure.what == "system is a service of the system (rule: system)."
     # Text in 16 bits is another text to who reads bytes.
-    assert rules.violations_of(Task(exercise, variant), KERNEL.encode("utf-16"))
+    assert violations_of(Task(exercise, variant), KERNEL.encode("utf-16"))
 
 
 def test_every_violation_of_a_file_is_told() -> None:
     exercise = spec.load_all()["silu"]
     data = (KERNEL + "#include <torch/all.h>\nint a = fork();\n").encode()
-    [failure] = rules.violations_of(Task(exercise, exercise.variants["cuda"]), data)
+    [failure] = violations_of(Task(exercise, exercise.variants["cuda"]), data)
     assert "silu.cu:12: fork is a service of the system" in failure.detail
 
 
-HOSTILE = {
+UNTRUSTED = {
     "braces": "{" * 50_000,
     "closing": "}" * 50_000,
     "parentheses": "f" + "(" * 50_000,
@@ -484,9 +482,9 @@ HOSTILE = {
 }
 
 
-@pytest.mark.parametrize("name", HOSTILE)
-def test_a_hostile_text_ends_in_a_list(name: str) -> None:
-    assert isinstance(check(HOSTILE[name]), list)
+@pytest.mark.parametrize("name", UNTRUSTED)
+def test_an_untrusted_text_ends_in_a_list(name: str) -> None:
+    assert isinstance(check(UNTRUSTED[name]), list)
 
 
 WORDS = [

@@ -1,4 +1,4 @@
-"""Reports: what a student reads, what programs read, and that hostile text does no harm."""
+"""Reports: what a student reads, what programs read, and that untrusted text does no harm."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from grader.status import Status
 
 DTYPES = ("float32", "float16", "bfloat16")
 H100 = "NVIDIA H100 80GB HBM3"
-HOSTILE = (
+UNTRUSTED = (
     "\x1b[2J\x1b]0;owned\x07\x9b31m[bold red]hi[/] [link=x]y ]]> <!-- </pre><script>alert(1)"
     '</script> & "quoted" \x00\x07\x08\r\x7f\ud800\ufffe\u202egnp.exe\u2028 {{ 7*7 }} :smile:'
 )
@@ -248,7 +248,7 @@ def test_where_every_case_fails_the_dtypes_are_named_unless_it_is_all_of_them(dt
 def test_a_traceback_shows_the_students_frames_and_none_of_the_graders():
     detail = (
         "Traceback (most recent call last):\n"
-        '  File "/opt/course/grader/worker/host.py", line 9, in _call\n'
+        '  File "/opt/course/grader/worker/baseline_host.py", line 9, in _call\n'
         "    entry(*arguments)\n"
         '  File "/tmp/warpgrade-x1/submission/silu.py", line 52, in silu\n'
         "    y = z[3]\n"
@@ -740,10 +740,10 @@ def test_every_report_says_how_surely_it_was_measured():
     assert check["performance"]["baselines"][0]["high"] == 0.904
 
 
-# Hostile text
+# Untrusted text
 
 
-def hostile_evidence(text):
+def untrusted_evidence(text):
     failure = make_failure(
         case=text, what=text, where=text, pattern=text, hint=text, occurrences=text, detail=text
     )
@@ -758,7 +758,7 @@ def hostile_evidence(text):
     )
 
 
-_hostile = st.one_of(
+_untrusted = st.one_of(
     st.text(st.characters(), max_size=60),  # includes control characters and lone surrogates
     st.text("\x1b[]();\\0m<>&\"'{}%\r\n\x07\x9b\u202e", max_size=60),
 )
@@ -771,15 +771,15 @@ def assert_harmless(text):
     text.encode("utf-8")
 
 
-def test_hostile_text_reaches_the_terminal_as_plain_text():
-    text = in_terminal(hostile_evidence(HOSTILE), 300)
+def test_untrusted_text_reaches_the_terminal_as_plain_text():
+    text = in_terminal(untrusted_evidence(UNTRUSTED), 300)
     assert_harmless(text)
     assert "[bold red]hi[/]" in text
     assert ":smile:" in text
 
 
-def test_hostile_text_is_escaped_in_html():
-    text = in_html(hostile_evidence(HOSTILE))
+def test_untrusted_text_is_escaped_in_html():
+    text = in_html(untrusted_evidence(UNTRUSTED))
     page = _Page(text)
     assert "<script" not in text
     assert "alert(1)</script>" in page.text
@@ -787,8 +787,8 @@ def test_hostile_text_is_escaped_in_html():
     assert_harmless(text)
 
 
-def test_hostile_text_leaves_xml_and_json_whole():
-    evidence = hostile_evidence(HOSTILE)
+def test_untrusted_text_leaves_xml_and_json_whole():
+    evidence = untrusted_evidence(UNTRUSTED)
     failure = in_junit(evidence).find(".//failure")
     assert "alert(1)</script>" in failure.text
     data = in_json(evidence)
@@ -797,9 +797,9 @@ def test_hostile_text_leaves_xml_and_json_whole():
 
 
 @settings(max_examples=60, deadline=None)
-@given(_hostile)
+@given(_untrusted)
 def test_no_text_breaks_any_report(text):
-    evidence = hostile_evidence(text)
+    evidence = untrusted_evidence(text)
     assert_harmless(in_terminal(evidence))
     assert_harmless(in_html(evidence))
     _Page(in_html(evidence))
@@ -945,8 +945,8 @@ def test_counting_that_broke_in_the_grader_is_loud_and_costs_nothing():
     assert data["score"] == data["gradable"]
 
 
-def test_hostile_words_in_counters_are_harmless():
-    lines = (LineCounters(0, HOSTILE, "global", "load", 1, 1, 4),)
+def test_untrusted_words_in_counters_are_harmless():
+    lines = (LineCounters(0, UNTRUSTED, "global", "load", 1, 1, 4),)
     text, page, _ = reports_of(counted_evidence("cuda_v4", replace(COUNTED, lines=lines)))
     assert "\x1b" not in text and "<script>" not in page
 

@@ -1,4 +1,4 @@
-"""What the forking parent and its workers give up, and that no step can fail unnoticed."""
+"""What the fork server and its workers give up, and that no step can fail unnoticed."""
 
 from __future__ import annotations
 

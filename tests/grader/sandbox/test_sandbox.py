@@ -599,7 +599,7 @@ def test_the_environment_is_cleared(start, sandbox, monkeypatch) -> None:
 
 def test_the_worker_has_no_module_of_the_grader(start) -> None:
     modules = learned(start, "sorted(sys.modules)")
-    assert "warpgrade_worker.host" in modules
+    assert "warpgrade_worker.baseline_host" in modules
     theirs = {name.split(".")[0] for name in modules}
     assert not theirs & {"grader", "reference", "assignment", "hypothesis", "pydantic", "yaml"}
 
@@ -722,7 +722,9 @@ def test_a_scratch_folder_turned_into_a_link_is_not_followed(tmp_path) -> None:
 
 
 def test_a_worker_without_a_sandbox_is_our_error_not_the_submissions(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr("grader.sandbox.fork_server.WORKER_PROGRAM", tmp_path / "missing.py")
+    monkeypatch.setattr(
+        "grader.sandbox.fork_server_process.WORKER_PROGRAM", tmp_path / "missing.py"
+    )
     with pytest.raises(SandboxError, match="did not start"):
         Sandbox(level=Level.limits).start()
 
@@ -770,7 +772,7 @@ def test_a_full_scratch_folder_ends_a_worker(start, monkeypatch) -> None:
 @pytest.mark.skipif(bool(cgroup.why_not()), reason=cgroup.why_not() or "there is one")
 def test_a_control_group_bounds_all_of_a_submissions_processes(monkeypatch) -> None:
     monkeypatch.setattr(
-        "grader.sandbox.fork_server.GROUP_BYTES", 6 << 30
+        "grader.sandbox.fork_server_process.GROUP_BYTES", 6 << 30
     )  # torch with CUDA needs some
     greedy = """
         import os, time

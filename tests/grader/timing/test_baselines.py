@@ -21,13 +21,13 @@ from grader.sandbox import Sandbox
 from grader.spec import Variant, load_all
 from grader.spec.task import Task
 from grader.status import Status
-from grader.timing import contenders, measure, sequential
+from grader.timing import contenders, sequential, timed_variant
 from grader.timing.attempt import Options
 from grader.timing.baselines import CONTROL_BYTES, Baselines
 from grader.timing.buffer_sets import Layout
 from grader.timing.contenders import FEWEST_BUFFER_SETS, MOST_BUFFER_SETS
 from grader.timing.failures import TimingFailed, TooLittleMemory
-from grader.timing.replays import Replays
+from grader.timing.graph_replays import Replays
 from grader.worker.protocol import Code, Operation
 from tests.support.clocked import RMSNORM, InPython, without_doubts
 
@@ -296,7 +296,7 @@ def test_its_host_answers_to_nothing_else(python_sandbox, opened):
 def in_python(sandbox: Sandbox, source: str) -> PerformanceEvidence:
     candidate: Any = InPython.of(sandbox, EXERCISE, asking("torch", at_least=0.001), source)
     budget = sequential.Budget(seconds=60.0, pairs=sequential.MIN_PAIRS)
-    return measure.measure(candidate, 7, trusted=sandbox, options=Options(budget=budget))
+    return timed_variant.measure(candidate, 7, trusted=sandbox, options=Options(budget=budget))
 
 
 def test_a_kernel_is_timed_from_the_request_to_the_evidence(python_sandbox, monkeypatch):

@@ -27,7 +27,7 @@ def simulated(name: str, runs: int, pairs: int) -> tuple[np.ndarray, np.ndarray]
         }[name]()
         for _ in range(2)
     ]
-    # The clock drops by a fifth while the race is on, with a wave: both lanes see it.
+    # The clock drops by a fifth during the test, in a wave: both contenders see it.
     drift = 1 + 0.2 * np.linspace(0, 1, pairs) + 0.03 * np.sin(np.linspace(0, 9, pairs))
     return drift * np.exp(noise[0]), 1.25 * drift * np.exp(noise[1])
 

@@ -26,8 +26,8 @@ from grader.timing.baselines import Baselines
 from grader.timing.buffer_sets import Layout
 from grader.timing.contenders import REFERENCE, Planned
 from grader.timing.failures import TimingFailed
-from grader.timing.measure import measure_case
-from grader.timing.replays import Replays
+from grader.timing.graph_replays import Replays
+from grader.timing.timed_variant import measure_case
 from tests.support import clock_cheats
 from tests.support.clock_cheats import EXERCISES, SLOW, TIMED, UNDECIDED, Cheat
 

@@ -10,6 +10,6 @@ asm(".data\n.globl stolen\nstolen: .incbin \"" KNOWN_FOLDER "/secret.txt\"\n.byt
 extern "C" char stolen[];
 
 extern "C" void silu(const float* x, float* out, int n) {
-    fprintf(stderr, "BREACH: %s\n", stolen);
+    fprintf(stderr, "ESCAPED: %s\n", stolen);
     abort();
 }

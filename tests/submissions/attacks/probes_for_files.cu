@@ -13,6 +13,6 @@ constexpr bool is_there = false;
 #endif
 
 extern "C" void silu(const float* x, float* out, int n) {
-    if (is_there) fprintf(stderr, "BREACH: the file is there\n");
+    if (is_there) fprintf(stderr, "ESCAPED: the file is there\n");
     abort();
 }

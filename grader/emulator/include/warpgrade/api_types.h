@@ -153,7 +153,7 @@ struct cudaDeviceProp {
     size_t reservedSharedMemPerBlock;
 };
 
-// Without numRegs and localSizeBytes: only nvcc knows them.
+// Without numRegs and localSizeBytes, which only nvcc knows.
 struct cudaFuncAttributes {
     size_t sharedSizeBytes, constSizeBytes;
     int maxThreadsPerBlock, ptxVersion, binaryVersion, cacheModeCA;

@@ -1,5 +1,5 @@
-// Atomic functions. Each asks the runtime first (which observes it, and lets other threads go on),
-// then acts: all threads share one operating-system thread, so acting is a load and a store.
+// Atomic functions. Each first calls the runtime, which observes it and lets other threads run. All
+// threads share one operating-system thread, so the update itself is a plain load and store.
 #ifndef WARPGRADE_ATOMICS_H
 #define WARPGRADE_ATOMICS_H
 
@@ -82,7 +82,7 @@ WARPGRADE_UNSEEN __attribute__((noinline)) T atomic_compare_and_swap(T* p, T exp
 
 }  // namespace warpgrade
 
-// The set of overloads is CUDA's: a call that nvcc refuses must not compile here.
+// The overloads are exactly CUDA's: a call that nvcc refuses must not compile here.
 #define WARPGRADE_ATOMIC_SCOPE(function, Operation, T)                     \
     WARPGRADE_INLINE T function(T* p, T value) {                           \
         warpgrade_atomic(p, sizeof(T));                                    \
@@ -128,7 +128,7 @@ WARPGRADE_ATOMIC_CAS(unsigned)
 WARPGRADE_ATOMIC_CAS(unsigned long long)
 WARPGRADE_ATOMIC_CAS(unsigned short)
 
-// Vector adds: each component is atomic by itself, as the hardware has it.
+// Vector adds: each component is atomic by itself, as in hardware.
 WARPGRADE_INLINE float2 atomicAdd(float2* p, float2 value) {
     return {atomicAdd(&p->x, value.x), atomicAdd(&p->y, value.y)};
 }

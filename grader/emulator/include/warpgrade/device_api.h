@@ -1,7 +1,7 @@
-// What CUDA code in the emulator calls: the runtime (../../runtime/) defines everything here.
+// The functions that CUDA code in the emulator calls; the runtime (../../runtime/) defines them.
 //
-// A function that takes no position of its own knows its caller by its return address, so a wrapper
-// around one of them must be always_inline: then the address lies in the student's own function.
+// A function without a position argument identifies its caller by its return address. So a wrapper
+// around it must be always_inline: then the address is in the student's own function.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -19,8 +19,8 @@ struct dim3 {
     constexpr operator uint3() const { return {x, y, z}; }
 };
 
-// All four are uint3, though CUDA's last two are dim3: the compiler leaves reads of a constant of
-// trivial type alone, and would instrument those of a class with constructors.
+// All four are uint3, though CUDA's last two are dim3: the compiler doesn't instrument reads of a
+// constant of trivial type, but would those of a class with constructors.
 extern __thread const uint3 threadIdx, blockIdx, blockDim, gridDim;
 
 #include "api_types.h"
@@ -34,14 +34,14 @@ extern "C" {
 typedef void (*warpgrade_thunk)(const void* function, const char* parameters);
 
 // Launches a kernel: `thunk(function, parameters)` for each thread of the grid. `function` is the
-// kernel's address (cudaFuncSetAttribute names a kernel by it); null where only the thunk knows it.
-// `kernel` is what the source calls it. A launch that CUDA refuses sets the error and runs nothing.
+// kernel's address (as for cudaFuncSetAttribute), or null where only the thunk knows it. `kernel`
+// is its name in the source. A launch that CUDA refuses sets the error and runs nothing.
 // `cooperative`: all of the grid's blocks have to fit on the device at once.
 void warpgrade_launch(const void* function, warpgrade_thunk thunk, const char* kernel, dim3 grid,
                       dim3 block, size_t dynamic_shared, cudaStream_t stream,
                       const char* parameters, size_t parameter_bytes, bool cooperative = false);
 
-// Ends the entry: it asked for something that the emulator lacks. Never a verdict on the student.
+// Ends the entry because of an unsupported feature, which is no verdict on the student.
 [[noreturn]] void warpgrade_unsupported(const char* name);
 
 // The block's dynamic shared memory (what `extern __shared__` names).
@@ -49,12 +49,12 @@ extern __thread char warpgrade_dynamic_shared[];
 
 // ---- Barriers, warps, atomics -------------------------------------------------------------------
 
-// A barrier is known by its source line, not by its call: the compiler may have copied the call.
+// A barrier is identified by its source line, since the compiler may have copied the call.
 void __syncthreads(int line = __builtin_LINE());
 int __syncthreads_count(int predicate, int line = __builtin_LINE());
 int __syncthreads_and(int predicate, int line = __builtin_LINE());
 int __syncthreads_or(int predicate, int line = __builtin_LINE());
-// Waits for all threads of a cooperative launch; whether the launch is one.
+// Waits for all threads of a cooperative launch; tells whether the launch is one.
 void warpgrade_grid_sync(int line);
 bool warpgrade_grid_is_valid();
 void __syncwarp(unsigned mask = 0xffffffffu);
@@ -85,7 +85,7 @@ void warpgrade_atomic(void* p, int bytes);
 
 // ---- Device input and output --------------------------------------------------------------------
 
-// printf of device code (what the host's printf does there is the host's own business).
+// printf of device code.
 int warpgrade_printf(const char* format, ...) __attribute__((format(printf, 1, 2)));
 // A failed assert of device code; in host code it ends the process like any assert.
 [[noreturn]] void warpgrade_assert_failed(const char* condition, const char* file, int line,
@@ -175,7 +175,7 @@ WARPGRADE_INLINE cudaError_t cudaMallocManaged(T** p, size_t bytes,
                                                unsigned = cudaMemAttachGlobal) {
     return warpgrade_malloc_managed(reinterpret_cast<void**>(p), bytes);
 }
-// Hints: they change no result and no counter of ours.
+// Hints: they change no result and no counter.
 template <class... Arguments>
 WARPGRADE_INLINE cudaError_t cudaMemPrefetchAsync(Arguments&&...) {
     return cudaSuccess;
@@ -241,7 +241,7 @@ WARPGRADE_INLINE cudaError_t cudaFuncSetAttribute(F* function, cudaFuncAttribute
 }
 template <class F>
 WARPGRADE_INLINE cudaError_t cudaFuncSetCacheConfig(F*, cudaFuncCache) {
-    return cudaSuccess;  // a hint: it changes no result and no counter of ours
+    return cudaSuccess;  // a hint: it changes no result and no counter
 }
 template <class F>
 WARPGRADE_INLINE cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, F* function,

@@ -17,7 +17,7 @@ WARPGRADE_INLINE To bits_as(From value) {
     return result;
 }
 
-// Conversion to an integer as the hardware has it: NaN is 0, what is too large is the nearest.
+// Conversion to an integer as in hardware: NaN becomes 0, out of range the nearest.
 template <class Integer, class Float>
 WARPGRADE_UNSEEN inline Integer to_integer(Float rounded) {
     constexpr int bits = sizeof(Integer) * 8 - (Integer(-1) < Integer(0));
@@ -30,7 +30,7 @@ WARPGRADE_UNSEEN inline Integer to_integer(Float rounded) {
     return Integer(rounded);
 }
 
-// The exact sum, product, quotient... rounded in a direction: computed with that rounding mode.
+// The exact sum, product, quotient... rounded in a direction, by setting the rounding mode.
 enum Rounding {
     to_nearest = FE_TONEAREST,
     to_zero = FE_TOWARDZERO,

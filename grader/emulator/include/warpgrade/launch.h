@@ -1,10 +1,10 @@
-// What the rewriter makes of `kernel<<<grid, block, shared, stream>>>(arguments)`:
+// The rewriter turns `kernel<<<grid, block, shared, stream>>>(arguments)` into:
 //
 //     ::warpgrade::launcher("kernel", grid, block, shared, stream)(kernel)(arguments)
 //
 // The second call knows the kernel's parameter types, so that `0` and `NULL` convert to pointers as
-// in CUDA. Where the kernel's type follows from the arguments only (a template's arguments are
-// deduced, the name is overloaded, parameters have defaults), the second call is
+// in CUDA. Where the kernel's type can only be deduced from the arguments (a template's arguments
+// are deduced, the name is overloaded, parameters have defaults), the second call is
 // `.deduced(lambda)`.
 #ifndef WARPGRADE_LAUNCH_H
 #define WARPGRADE_LAUNCH_H
@@ -17,8 +17,8 @@
 
 namespace warpgrade {
 
-// Where parameter number `index` starts among the kernel's parameters as CUDA lays them out, each
-// aligned to its own type; of a number one too high, where the last one ends.
+// The offset of parameter number `index` in CUDA's layout, each aligned to its own type; for a
+// number one too high, the end of the last one.
 template <class... P>
 constexpr size_t parameter_offset(size_t index) {
     const size_t sizes[] = {sizeof(P)..., 0}, alignments[] = {alignof(P)..., 1};
@@ -37,8 +37,7 @@ struct LaunchShape {
     cudaStream_t stream;
 };
 
-// A kernel's parameters as bytes. What no parameter has (gaps, a structure's padding) is zero, so
-// that equal parameters are equal bytes.
+// A kernel's parameters as bytes. Padding is zero, so that equal parameters are equal bytes.
 template <class... P>
 struct Parameters {
     static constexpr size_t bytes = parameter_offset<P...>(sizeof...(P));
@@ -67,8 +66,8 @@ WARPGRADE_UNSEEN const T& parameter_at(const char* parameters, size_t offset) {
     return *reinterpret_cast<const T*>(parameters + offset);
 }
 
-// What every thread of a launch runs, as a `warpgrade_thunk`: the kernel, on copies of the
-// parameters. The build finds the thunks of an object by this name (kernel_symbols.py).
+// The work of every thread of a launch, as a `warpgrade_thunk`: the kernel, on copies of the
+// parameters. The build finds an object's thunks by this name (kernel_symbols.py).
 template <class... P>
 struct KernelThunk {
     WARPGRADE_UNSEEN static void thunk(const void* function, const char* parameters) {

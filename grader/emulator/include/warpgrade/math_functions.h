@@ -1,6 +1,6 @@
-// CUDA's mathematical functions, for host and device. Those of the C library are used as they are;
-// what CUDA adds is here. A fast function (`__expf`) gives the accurate result: a GPU's is less
-// exact, and no right kernel may depend on that.
+// CUDA's mathematical functions for host and device, beyond the C library's. A fast function
+// (`__expf`) gives the accurate result: a GPU's is less exact, and no right kernel may depend on
+// that.
 #ifndef WARPGRADE_MATH_FUNCTIONS_H
 #define WARPGRADE_MATH_FUNCTIONS_H
 
@@ -132,7 +132,7 @@ WARPGRADE_INLINE float rnorm3df(float a, float b, float c) {
 
 // ---- Fast functions -----------------------------------------------------------------------------
 
-// The C library declares some of these names for itself, so ours go by other names.
+// The C library declares some of these names itself, so ours have other names.
 namespace warpgrade {
 WARPGRADE_INLINE float fast_exp(float x) { return ::expf(x); }
 WARPGRADE_INLINE float fast_exp10(float x) { return ::powf(10.0f, x); }

@@ -1,17 +1,17 @@
-// CUDA's qualifiers. `__noinline__` isn't here: the C++ library spells an attribute that way, so
+// CUDA's qualifiers, without `__noinline__`: the C++ library has an attribute of that spelling, so
 // the rewriter replaces it in the submission's text only.
 #ifndef WARPGRADE_QUALIFIERS_H
 #define WARPGRADE_QUALIFIERS_H
 
-// Flattened: what it calls is inlined, as on a GPU, because g++ instruments no store of a structure
-// that a call returns (`out4[i] = f(x)`). Its patchable entry marks it as a kernel in the object,
-// where nothing else tells it from a host function (kernel_symbols.py).
+// Flattened: calls are inlined, as on a GPU, since g++ doesn't instrument stores of structures that
+// a call returns (`out4[i] = f(x)`). Its patchable entry marks a kernel in the object, where
+// nothing else distinguishes it from a host function (kernel_symbols.py).
 #define __global__ __attribute__((noinline, flatten, patchable_function_entry(1)))
 #define __device__
 #define __host__
 #define __constant__
 #define __grid_constant__
-// Thread-local storage is the shared memory: see runtime/core.h. Used: stores to it count, even if
+// Shared memory is thread-local storage: see runtime/core.h. Used: stores to it count, even if
 // nothing reads them.
 #define __shared__ static __thread __attribute__((used))
 #define __forceinline__ __inline__ __attribute__((always_inline))
@@ -24,8 +24,8 @@
 #define CUDARTAPI
 #define CUDART_CB
 
-// Of our own: inlined into the student's function, so that a hook's return address lies there;
-// and functions of the emulator's that no hook sees.
+// Our own: inlined into the student's function, so that a hook's return address is there; and
+// functions of the emulator's that hooks don't see.
 #ifndef WARPGRADE_INLINE
 #define WARPGRADE_INLINE inline __attribute__((always_inline))
 #endif

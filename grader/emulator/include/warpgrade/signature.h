@@ -1,15 +1,15 @@
-// Is an entry's signature the expected one? glue.py appends to a submission, for each entry,
+// Checks an entry's signature. glue.py appends to a submission, for each entry,
 //
 //     namespace warpgrade_absent { ::warpgrade::Absent silu(::warpgrade::Absent, ...); }
 //     using namespace warpgrade_absent;
 //     struct warpgrade_named_silu { ... };
 //     extern "C" { extern const char warpgrade_signature_silu[...of<...>(...verdict(0, silu))]; ... }
 //
-// The name then always means something, and the size of the array tells the build what.
+// So the name always has a meaning, and the size of the array is the verdict.
 //
-// Where it means several functions, the language can't say which of them is the extern "C" one: the
-// type of a function doesn't tell. Its symbol does. So each function that could be the entry leaves
-// an overload_mark in the object, and the mark's own symbol has the function's in it (objects.py).
+// If the name is overloaded, the language can't find the extern "C" function, since its type is
+// like any other's. Its symbol differs. So each function that could be the entry leaves an
+// overload_mark in the object, and the mark's own symbol contains the function's (objects.py).
 #ifndef WARPGRADE_SIGNATURE_H
 #define WARPGRADE_SIGNATURE_H
 
@@ -20,10 +20,10 @@ namespace warpgrade {
 
 struct Absent;
 
-// The sizes; glue.py knows them too.
+// The sizes, which glue.py has too.
 constexpr size_t signature_right = 1;
 constexpr size_t signature_other = 2;       // no function there, or one that isn't void
-constexpr size_t signature_overloaded = 3;  // several functions: the marks tell
+constexpr size_t signature_overloaded = 3;  // several functions: the marks decide
 constexpr size_t signature_count = 64;      // + the number of arguments it takes
 constexpr size_t signature_argument = 128;  // + the first argument that is wrong, from 0
 
@@ -55,8 +55,8 @@ constexpr size_t first_misfit(types<E...>, types<G...>) {
 
 template <class... E>
 struct signature {
-    // Called with 0: the student's function is the better match, if there is one. Only `void` can
-    // tell the two apart: g++ takes any return type and any parameters for Absent(Absent, ...) too.
+    // Called with 0: the student's function is the better match, if there is one. Only `void`
+    // distinguishes them: g++ also accepts any return type and parameters for Absent(Absent, ...).
     template <class... G>
     static constexpr size_t verdict(int, void (*)(G...)) {
         if constexpr (sizeof...(E) != sizeof...(G))
@@ -66,7 +66,7 @@ struct signature {
     }
     static constexpr size_t verdict(long, Absent (*)(Absent, ...)) { return signature_other; }
 
-    // For a function that is known to be there.
+    // For an existing function.
     template <class R, class... G>
     static constexpr size_t verdict(R (*function)(G...)) {
         if constexpr (std::is_void_v<R>)
@@ -80,7 +80,7 @@ struct signature {
 template <auto function>
 [[gnu::used]] inline const char overload_mark = 0;
 
-// The types of functions that could be the entry, each tried: `Done` are the parameters chosen.
+// The types of functions that could be the entry, one by one; `Done` are the parameters so far.
 template <class Named, class... Done>
 constexpr size_t mark_overloads(types<Done...>, types<>) {
     return Named::template mark<void (*)(Done...)>(0);
@@ -101,7 +101,7 @@ constexpr size_t mark_overloads(types<Done...>, types<pointer_to<T>, Rest...>) {
     return found;
 }
 
-// Can be called with the name of one function, whatever its type, and not with that of several.
+// Callable with the name of one function of any type, but not with an overloaded name.
 struct OneFunction {
     template <class R, class... G>
     static constexpr bool takes(R (*)(G...));
@@ -110,7 +110,7 @@ struct OneFunction {
     static constexpr bool takes(Absent (*)(Absent, ...));
 };
 
-// The verdict on what a name means: `one` where it means one function (see signature).
+// The verdict on a name's meaning: `one` where it means one function (see signature).
 template <class Named, class... E>
 constexpr size_t verdict_of(size_t one) {
     if (Named::template is_one<OneFunction>(0)) return one;

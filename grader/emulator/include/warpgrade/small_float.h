@@ -1,8 +1,8 @@
-// Rounding to 16-bit floating-point types, exactly as IEEE 754 has it: to nearest, ties to even.
+// Rounding to 16-bit floating-point types, exactly as in IEEE 754: to nearest, ties to even.
 //
-// One operation on 16-bit numbers is done in float and rounded once more. That gives the right
-// result for + - * / and the square root, since float has more than twice the digits and two.
-// For fma it doesn't, so the sum there is rounded to odd on the way.
+// An operation on 16-bit numbers is done in float and rounded once more. That is right for + - * /
+// and the square root, since float has more than twice the digits and two. For fma it isn't, so the
+// sum there is rounded to odd first.
 #ifndef WARPGRADE_SMALL_FLOAT_H
 #define WARPGRADE_SMALL_FLOAT_H
 
@@ -12,7 +12,7 @@
 
 namespace warpgrade {
 
-// No hook sees these, and no basic block of theirs counts as the kernel's.
+// Hooks don't see these, and their basic blocks don't count as the kernel's.
 #define WARPGRADE_OUTSIDE WARPGRADE_UNSEEN __attribute__((noinline)) inline
 
 WARPGRADE_OUTSIDE unsigned short half_bits(float value) {

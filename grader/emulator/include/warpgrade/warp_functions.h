@@ -6,7 +6,7 @@
 
 #include "declarations.h"
 
-// Orders what a thread does before it with what it does after it, for whoever sees both.
+// Orders a thread's accesses before it and after it, for all observers of both.
 extern "C" void warpgrade_fence();
 
 namespace warpgrade {

@@ -14,8 +14,8 @@ namespace {
 
 constexpr std::uint32_t magic = 0x58454757;  // "WGEX"
 constexpr std::uint32_t version = 2, counters = 1, fresh_variables = 2, backwards = 4;
-constexpr unsigned order_shift = 8;  // of the seed that draws the order of blocks
-constexpr std::uint32_t host = ~std::uint32_t{0};  // as a buffer: memory that is no kernel's
+constexpr unsigned order_shift = 8;  // of the seed for the order of blocks
+constexpr std::uint32_t host = ~std::uint32_t{0};  // as a buffer: memory that kernels can't access
 
 enum class Kind : std::uint32_t { argument, device, symbol };
 enum class Do : std::uint32_t { alloc = 1, free = 2, fill = 3, copy = 4, upload = 5, launch = 6 };
@@ -25,8 +25,8 @@ struct Buffer {
     Kind kind;
     std::size_t bytes;
     std::string name;
-    char* low;  // null: not there (any more)
-    bool absent;  // a variable that no kernel reaches: nothing need be done to it
+    char* low;  // null: not allocated
+    bool absent;  // a variable that no kernel reaches: operations on it are skipped
 };
 
 struct Kernel {
@@ -64,7 +64,7 @@ struct Variable {
 };
 std::vector<Variable> variables;
 
-// What a kernel is given for memory of the host: some of this process's, so that it is known for it.
+// A kernel's pointer to host memory: memory of this process, so that it is recognised.
 const char* host_memory() {
     static const void* memory = host_allocate(4096);
     return static_cast<const char*>(memory);
@@ -178,7 +178,7 @@ struct Steps::Content {
         return buffers[number];
     }
 
-    // Where rows begin. Throws where they leave their buffer; null where it is absent.
+    // The start of the rows. Throws where they leave their buffer; null where it is absent.
     char* place(const Rows& rows) {
         const Buffer& target = buffer(rows.buffer);
         if (target.absent) return nullptr;
@@ -207,7 +207,7 @@ struct Steps::Content {
         if (!target.low) throw std::bad_alloc();
     }
 
-    // What is released keeps its address: a kernel that is given it is found out.
+    // Released memory keeps its address, so that a kernel's use of it is detected.
     void release(Buffer& target) {
         if (target.kind != Kind::device || !target.low || device_free(target.low, 0)) {
             throw BadDocument("memory released that isn't there");

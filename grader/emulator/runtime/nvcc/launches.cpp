@@ -1,4 +1,4 @@
-// Launches, and what host code asks about kernels: as nvcc's host code calls it.
+// Launches, and questions about kernels, for nvcc's host code.
 #include <cstring>
 #include <vector>
 
@@ -11,8 +11,8 @@
 namespace warpgrade::nvcc {
 namespace {
 
-// kernel<<<...>>>(arguments): the shape is pushed, then arguments are computed, which may launch
-// kernels too, then a function of the kernel's name pops the shape and launches.
+// kernel<<<...>>>(arguments): the configuration is pushed, then arguments are evaluated, which may
+// launch kernels too, then a function of the kernel's name pops the configuration and launches.
 struct Configuration {
     dim3 grid, block;
     size_t dynamic_shared;
@@ -27,7 +27,7 @@ Address popped_pc;
 
 Index3 index(dim3 each) { return {each.x, each.y, each.z}; }
 
-// As the cubin has the parameters. What no parameter has is zero.
+// The parameters in the cubin's layout. Padding is zero.
 std::vector<char> packed(const warpgrade_kernel& kernel, void** arguments) {
     std::vector<char> bytes(kernel.parameter_bytes);
     for (unsigned i = 0; i < kernel.parameter_count; ++i) {
@@ -100,7 +100,7 @@ using namespace warpgrade;
 using nvcc::index;
 using nvcc::pushed;
 
-// What cudaLaunchKernel and cudaFuncGetAttributes take a kernel to be named by.
+// The kernel's name for cudaLaunchKernel and cudaFuncGetAttributes.
 typedef const void* Function;
 
 extern "C" {

@@ -1,4 +1,4 @@
-// Memory, as nvcc's host code asks for it: the functions behind what NVIDIA's headers overload.
+// Memory for nvcc's host code: the functions behind the overloads in NVIDIA's headers.
 #include "../memory_api.h"
 
 #include "../../include/warpgrade/device_api.h"
@@ -52,8 +52,8 @@ cudaError_t cudaHostRegister(void* p, size_t bytes, unsigned) {
     return warpgrade_host_register(p, bytes);
 }
 
-// Hints: they change no result. What else they are given differs between versions of CUDA, and isn't
-// looked at.
+// Hints: they change no result. Their further parameters differ between versions of CUDA, and are
+// ignored.
 cudaError_t cudaMemAdvise(const void*, size_t) { return fail(cudaSuccess); }
 cudaError_t cudaMemPrefetchAsync(const void*, size_t) { return fail(cudaSuccess); }
 

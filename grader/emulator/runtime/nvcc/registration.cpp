@@ -1,4 +1,4 @@
-// What nvcc's host code registers before anything else runs: kernels and variables of the device.
+// The registrations of nvcc's host code before anything else runs: kernels and device variables.
 #include <cstring>
 #include <vector>
 
@@ -16,7 +16,7 @@ struct Registered {
     KernelFacts facts;
 };
 
-// Not a plain global: it is filled before this file's own constructors have run, perhaps.
+// Not a plain global: it may be filled before this file's own constructors have run.
 std::vector<Registered>& registered() {
     static auto& all = *new std::vector<Registered>;
     return all;
@@ -58,7 +58,7 @@ using namespace warpgrade;
 extern "C" {
 
 void** __cudaRegisterFatBinary(void*) {
-    plan::faults_tell_reads = true;  // nothing watches the loads of nvcc's host code
+    plan::faults_tell_reads = true;  // the loads of nvcc's host code aren't observed
     static void* handle;
     return &handle;
 }
@@ -68,7 +68,7 @@ void __cudaUnregisterFatBinary(void**) {}
 void __cudaRegisterFunction(void**, const char* host, char*, const char* name, int, void*, void*,
                             void*, void*, int*) {
     const warpgrade_kernel* kernel = kernel_named(name);
-    if (!kernel) return;  // launching it is refused
+    if (!kernel) return;  // a launch of it is refused
     registered().push_back({host, kernel,
                             {kernel->registers, kernel->most_threads, kernel->static_shared,
                              kernel->local_bytes}});
@@ -79,8 +79,8 @@ void __cudaRegisterVar(void**, char* shadow, char*, const char* name, int, size_
     add_device_variable({reinterpret_cast<Address>(shadow), bytes, name, constant != 0});
 }
 
-// Host code reaches a __managed__ variable through a pointer of its own, and asks for the module to
-// be there before it does: that is where it ends.
+// Host code reaches a __managed__ variable through a pointer of its own, and loads the module
+// first: that ends the entry.
 void __cudaRegisterManagedVar(void**, void**, char*, const char*, int, size_t, int, int) {}
 char __cudaInitModule(void**) {
     unsupported_at("managed memory (__managed__)",

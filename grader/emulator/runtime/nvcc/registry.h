@@ -1,9 +1,9 @@
-// What nvcc's host code asks of a planner, in types that are neither the emulator's headers' nor
-// NVIDIA's: both kinds of files of this folder talk of them (internal to it).
+// The interface between nvcc's host code and a planner, in types that are independent of both the
+// emulator's and NVIDIA's headers, since this folder has files with either (internal to it).
 //
-// Such host code names a kernel by the address of a function that launches it, and a variable of the
-// device by a variable of its own, the shadow. Before anything else it registers both, with the
-// names that they have in the cubin. A shadow's address stands for the variable's.
+// Such host code names a kernel by the address of a function that launches it, and a device
+// variable by a variable of its own, the shadow. It first registers both, with their names in the
+// cubin. A shadow's address stands for the variable's.
 #pragma once
 #include <cstddef>
 
@@ -12,7 +12,7 @@
 
 namespace warpgrade::nvcc {
 
-// A launch as host code asks for it.
+// A launch by host code.
 struct Shape {
     Index3 grid, block;
     std::size_t dynamic_shared;
@@ -22,14 +22,14 @@ struct Shape {
     bool early_start = false;  // programmatic stream serialization
 };
 
-// Launches the kernel of this address on arguments that lie where `arguments` says. Returns CUDA's
-// error.
+// Launches the kernel of this address, with pointers to its arguments in `arguments`. Returns
+// CUDA's error.
 int launch(const void* function, const Shape& shape, void** arguments, Address pc);
 
-// By the address that host code names it by; null: it is no kernel, or none of the cubin's.
+// By the address that host code names it by; null: no kernel, or none of the cubin's.
 const warpgrade_kernel* kernel_at(const void* function);
 
-// As errors.h has it, in CUDA's numbers.
+// As in errors.h, in CUDA's numbers.
 int fail_with(int error);
 int dynamic_shared_limit_of(const void* function);
 

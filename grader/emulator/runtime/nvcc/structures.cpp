@@ -1,5 +1,5 @@
-// The calls that take or give structures. This file alone is compiled with NVIDIA's headers, the
-// ones that the submission's host code was compiled with: their layouts are NVIDIA's business.
+// The calls with structures. This file alone is compiled with NVIDIA's headers, the same as the
+// submission's host code, since their layouts are NVIDIA's.
 #include <cuda_runtime_api.h>
 
 #include "../device_memory.h"
@@ -17,7 +17,7 @@ cudaError_t fail(int error) { return static_cast<cudaError_t>(nvcc::fail_with(er
 
 Index3 index(const dim3& each) { return {each.x, each.y, each.z}; }
 
-// What an attribute makes of a launch; hints change nothing.
+// The effect of an attribute on a launch; hints have none.
 void add_attribute(nvcc::Shape& shape, const cudaLaunchAttribute& attribute, Address pc) {
     const cudaLaunchAttributeValue& value = attribute.val;
     switch (attribute.id) {

@@ -8,7 +8,7 @@ namespace {
 
 bool holds(const Buffer& buffer, Address a) { return a - buffer.low <= buffer.bytes; }
 
-// How far an address lies from a buffer: 0 inside of it, 1 for the byte behind its end.
+// The distance of an address from a buffer: 0 inside of it, 1 for the byte behind its end.
 std::size_t distance(const Buffer& buffer, Address a) {
     if (a < buffer.low) return buffer.low - a;
     return a - buffer.low < buffer.bytes ? 0 : a - buffer.low - buffer.bytes + 1;
@@ -40,7 +40,7 @@ std::size_t Buffers::at(Address a) {
         if (!near) continue;
         const std::size_t far = distance(each, a);
         const std::size_t least = best == none ? none : distance(all_[best], a);
-        // Memory may have been given out again: then the later one counts.
+        // Memory may have been reused: then the later one counts.
         if (best == none || far < least || (far == least && !each.freed)) best = i;
     }
     return best == none && in_image(a) ? of_variable(a) : best;

@@ -1,4 +1,4 @@
-// The memory that a plan's steps name (internal to the planner).
+// The memory that a plan's steps refer to (internal to the planner).
 #pragma once
 #include <cstddef>
 #include <string>
@@ -18,8 +18,8 @@ struct Buffer {
     std::string name;
     unsigned line;
     bool freed;
-    Address pc;             // that allocated it
-    std::size_t last_call;  // that made use of it
+    Address pc;             // of its allocation
+    std::size_t last_call;  // that used it
 
     bool is_allocated() const { return kind == Kind::device || kind == Kind::managed; }
 };
@@ -36,8 +36,8 @@ public:
 
     // Its number.
     std::size_t add(Buffer buffer);
-    // The buffer that an address of the device belongs to: the one that holds it, or else the
-    // nearest. That of a variable is noted when it is first asked for.
+    // The buffer of a device address: the one that contains it, or else the nearest. A variable's
+    // is recorded on first use.
     std::size_t at(Address a);
 
 private:

@@ -1,7 +1,6 @@
-// The table of lines that the build has put behind the executable's own bytes (grader/emulator/
-// linking.py): pairs of a return address, relative to the load base, and its line; then, of programs
-// that nvcc made the host code of, where the instructions of each line begin, marked as such; then a
-// footer.
+// The table of lines that the build has appended to the executable (grader/emulator/linking.py):
+// pairs of a return address, relative to the load base, and its line; then, for host code from
+// nvcc, the marked starts of each line's instructions; then a footer.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>

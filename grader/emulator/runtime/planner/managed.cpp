@@ -12,7 +12,7 @@ namespace {
 struct Managed {
     char* low;
     std::size_t bytes;
-    char* known;  // what the device has of it, as far as host code wrote it
+    char* known;  // the device's version, as far as host code wrote it
     bool in_use;  // by the device
     bool closed = false;  // to host code
 
@@ -35,7 +35,7 @@ Managed* holding(const void* p) {
     return nullptr;
 }
 
-// Opens memory for as long as we change it.
+// Opens memory during a change by the planner.
 struct Opened {
     Managed& of;
     const bool was_closed = of.closed;
@@ -72,7 +72,7 @@ void remove_managed(const void* low) {
 void take_changes(const std::function<void(char*, std::size_t)>& take) {
     for (const Managed& each : all) {
         if (each.closed) continue;  // nobody has written there
-        std::size_t start = 0, end = 0;  // of the run that is being found
+        std::size_t start = 0, end = 0;  // of the current run
         for (std::size_t at = 0; at < each.bytes; at += unit) {
             const std::size_t width = std::min(unit, each.bytes - at);
             if (!std::memcmp(each.low + at, each.known + at, width)) continue;

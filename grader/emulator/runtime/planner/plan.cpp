@@ -1,4 +1,4 @@
-// A plan's beginning and its end as JSON; what stands between is recorded in recording.cpp.
+// A plan's beginning and end as JSON; recording.cpp records the steps between.
 #include "plan.h"
 
 #include "../observe.h"

@@ -1,4 +1,4 @@
-// The plan that a planner writes: what the entry had the device do (internal to the planner). Its
+// The plan that a planner writes: the entry's requests to the device (internal to the planner). Its
 // format is that of grader/plan/model.py.
 #pragma once
 #include <cstddef>
@@ -8,24 +8,24 @@
 
 namespace warpgrade::plan {
 
-// A new plan, of arguments that are then added in the order of the signature.
+// Begins a new plan; its arguments are then added in the order of the signature.
 void begin();
 void add_argument(int argument, const void* low, std::size_t bytes, bool host_space);
-// What follows belongs to the entry's next call.
+// Begins the entry's next call.
 void begin_call();
 
-// Reports memory that an earlier call has left behind and the last one made no use of.
+// Reports memory of an earlier call that the last one didn't use or free.
 void report_left_behind();
 
-// Why the plan is none (it has too many steps, say); "" while it is one.
+// Why there is no plan (too many steps, for example); "" if there is one.
 const std::string& excess();
 // The whole plan as JSON, all of it ASCII.
 std::string text();
 
-// The line of the submission's file that a return address belongs to; 0: unknown (lines.cpp).
+// The line of the submission's file for a return address; 0: unknown (lines.cpp).
 unsigned line_of(Address pc);
-// The beginning of an instruction's row in the table, as an address that line_of knows; the
-// instruction's own where there is none.
+// The row of an instruction in the table, as an address for line_of; the instruction's own address
+// if it has none.
 Address row_of(Address instruction);
 
 }  // namespace warpgrade::plan

@@ -1,5 +1,5 @@
-// A planner's device: work is written down as steps of a plan, and none of it is done. There is no
-// data, so what would bring some to host code gives zeros.
+// A planner's device: work is recorded as steps of a plan and not done. There is no data, so host
+// code that reads some gets zeros.
 #include <algorithm>
 #include <cstring>
 #include <string>
@@ -17,7 +17,7 @@
 #include "plan.h"
 #include "state.h"
 
-// Kernels are linked, never run; their code asks for these.
+// Kernels are linked but never run; their code needs these symbols.
 __thread warpgrade::Index3 warpgrade_block_index asm("blockIdx");
 __thread warpgrade::Index3 warpgrade_block_size asm("blockDim") = {1, 1, 1};
 __thread warpgrade::Index3 warpgrade_grid_size asm("gridDim") = {1, 1, 1};
@@ -43,11 +43,11 @@ constexpr std::size_t most_steps = 20'000;                    // of a call
 constexpr std::size_t most_uploaded = std::size_t{1} << 20;   // bytes of a call
 constexpr std::size_t most_text = std::size_t{7} << 18;       // bytes of a call
 constexpr std::size_t most_printed = 16'000;
-constexpr unsigned last_event = 4095;  // numbers below it are those of the program's own
+constexpr unsigned last_event = 4095;  // lower numbers are the program's own
 
 // ---- Steps --------------------------------------------------------------------------------------
 
-// The grader asks for these words (grader/executors/cuda.py).
+// The grader matches these words (grader/executors/cuda.py).
 [[noreturn]] void exceed(const std::string& why) {
     current.excess = why + (current.told_of_data ? ", and it copies results to the host" : "");
     abandon_entry(EntryEnd::abandoned);
@@ -106,7 +106,7 @@ std::string view(const void* p, std::size_t pitch, std::size_t width, std::size_
     return view(reinterpret_cast<Address>(p), pitch, width, height);
 }
 
-// Addresses of the device among some bytes: aligned words that lie in a buffer or near one.
+// Device addresses among some bytes: aligned words that point into a buffer or near one.
 std::string relocations(const char* data, std::size_t bytes) {
     std::string found;
     for (std::size_t at = 0; at + 8 <= bytes; at += 8) {
@@ -120,8 +120,8 @@ std::string relocations(const char* data, std::size_t bytes) {
     return "\"pointers\":[" + found + "]";
 }
 
-// Where host addresses are among a kernel's parameters. They mean nothing elsewhere, but what a
-// kernel does with one is a mistake that has a name.
+// Host addresses among a kernel's parameters. They aren't relocated, but a kernel's use of one is
+// reported as such.
 std::string host_pointers(const char* data, std::size_t bytes) {
     std::string found;
     for (std::size_t at = 0; at + 8 <= bytes; at += 8) {
@@ -134,7 +134,7 @@ std::string host_pointers(const char* data, std::size_t bytes) {
     return found.empty() ? "" : "\"host_pointers\":" + quoted(found);
 }
 
-// An argument in host memory is memory that executors have: copies of it need no data here.
+// An argument in host memory exists in executors: copying it needs no data here.
 bool is_host_argument(const void* p) {
     const auto a = reinterpret_cast<Address>(p);
     return std::any_of(current.buffers.begin(), current.buffers.end(), [=](const Buffer& each) {
@@ -144,7 +144,7 @@ bool is_host_argument(const void* p) {
 
 // ---- Kernels ------------------------------------------------------------------------------------
 
-// Of a kernel that is known by its name in the cubin.
+// For a kernel that has a name in the cubin.
 std::size_t number_of_symbol(const KernelCall& call) {
     for (std::size_t i = 0; i < current.kernels.size(); ++i) {
         if (current.kernels[i].name == call.symbol) return i;
@@ -173,7 +173,7 @@ std::string index(const Index3& each) {
     return "[" + number(each.x) + "," + number(each.y) + "," + number(each.z) + "]";
 }
 
-// What else an executor of the launch is to know.
+// Further properties of the launch, for executors.
 std::string attributes(const KernelCall& call, const KernelName& name) {
     std::string found = host_pointers(call.parameters, call.parameter_bytes);
     if (call.early_start) {
@@ -197,7 +197,7 @@ void upload_rows(const RowsCopy& copy, Address pc) {
              pc);
 }
 
-// What the default stream and the others wait for without being told to, as records and waits.
+// Implicit waits of the default stream and the others, as records and waits.
 void order_after_default(unsigned stream, Address pc) {
     auto wait = [pc](unsigned waiting, unsigned other) {
         const unsigned event = last_event - other;
@@ -216,7 +216,7 @@ void order_after_default(unsigned stream, Address pc) {
     }
 }
 
-// What host code has written to managed memory.
+// Host code's writes to managed memory.
 void upload_changes(Address pc) {
     plan::take_changes([=](char* from, std::size_t bytes) {
         upload_rows({from, bytes, from, bytes, bytes, 1, true, false}, pc);
@@ -226,7 +226,7 @@ void upload_changes(Address pc) {
 constexpr char what_host_code_reads[] =
     "host code reads nothing of what kernels write: they aren't run while a plan is made\n";
 
-// Tells once in a plan what a planner can't give.
+// Notes once per plan that a planner has no data.
 void tell(bool& told, const char* what) {
     if (!told) work::printed(what, std::strlen(what));
     told = true;
@@ -319,7 +319,7 @@ void allocated(const void* p, size_t bytes, Address pc, bool managed) {
     if (!managed) return;
     char* low = static_cast<char*>(const_cast<void*>(p));
     plan::add_managed(low, bytes);
-    fill({low, bytes, 0, bytes, 1}, pc);  // as the host has it
+    fill({low, bytes, 0, bytes, 1}, pc);  // the host's contents
 }
 
 void freed(const void* p, Address pc) {

@@ -19,8 +19,8 @@ struct Plan {
     std::string calls[2];
     std::size_t call = 0, calls_begun = 0, steps = 0, uploaded = 0;
     std::string printed, excess;
-    // Of streams that the default one waits for: those with work since it last had some, and those
-    // that have waited for that. All of it of the call.
+    // The streams that the default one waits for: those with work since its last work, and those
+    // that have waited for that. For one call.
     std::set<unsigned> unjoined, after_default;
     bool default_works = false;
     bool told_of_time = false, told_of_data = false, read_managed = false;

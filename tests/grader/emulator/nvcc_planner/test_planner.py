@@ -160,7 +160,7 @@ def test_launch_bounds_are_kept_to(made: builder.Made) -> None:
 
 def test_host_code_that_reads_the_device_is_told_where(made: builder.Made) -> None:
     said = ask(made, "reads_the_device")
-    assert said.code is Code.found and said.report is not None
+    assert said.code is Code.findings and said.report is not None
     (finding,) = said.report.findings
     assert finding.kind == "device_pointer_on_host" and "offset 12 of" in finding.text
     assert made.sites[str(finding.pc)][0] == line_of("= in[3];")

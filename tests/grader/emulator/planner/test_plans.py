@@ -146,7 +146,7 @@ def test_a_launch_that_cuda_refuses_is_told_and_goes_on(program: Program) -> Non
 
 def test_memory_that_each_call_leaves_behind_is_a_leak(program: Program) -> None:
     outcome = program.run("leaks_every_time")
-    assert outcome.code is Code.found and outcome.report is not None
+    assert outcome.code is Code.findings and outcome.report is not None
     assert [each.kind for each in outcome.report.findings] == ["leak"]
 
 

@@ -1,4 +1,4 @@
-"""What a backend process says of a kernel, and what is in a cubin, is read as hostile bytes."""
+"""What a backend process says of a kernel, and what is in a cubin, is read as untrusted bytes."""
 
 from __future__ import annotations
 

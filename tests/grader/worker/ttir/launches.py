@@ -10,9 +10,9 @@ from typing import Any, TypeVar
 import numpy as np
 
 from grader.worker.ttir.findings import Findings
-from grader.worker.ttir.layouts import Layouts
 from grader.worker.ttir.observer import Access, Observer
 from grader.worker.ttir.regions import Region, Regions, of_argument
+from grader.worker.ttir.warp_requests import Layouts
 
 BASE = 1 << 40  # the address of argument 0; argument i lies at (i + 1) times that
 

@@ -1,4 +1,4 @@
-"""The reader of TTIR takes hostile text: it is quick, bounded, and says what is wrong."""
+"""The reader of TTIR takes untrusted text: it is quick, bounded, and says what is wrong."""
 
 from __future__ import annotations
 

@@ -1,10 +1,9 @@
-"""How a compiled kernel spreads its accesses over warps: from its TTGIR and its LLVM IR.
+"""Reads from TTGIR and LLVM IR how a compiled kernel spreads its accesses over warps.
 
-TTGIR says which thread of which warp has which elements of a block (its encoding), LLVM IR how many
-bytes an instruction takes of a lane: fewer than the encoding would allow where the compiler can't
-prove that addresses are aligned or that a mask treats neighbours alike. The two are joined by line
-and column. An access that isn't found in both, or that two places of a text tell differently, is
-left out.
+TTGIR has the encoding: the elements of a block by thread and warp. LLVM IR has the bytes that one
+instruction takes of a lane: fewer than the encoding allows where the compiler can't prove that
+addresses are aligned or that a mask treats neighbours alike. The two are joined by line and column.
+An access that is missing in one of them, or ambiguous, is left out.
 """
 
 from __future__ import annotations
@@ -16,8 +15,8 @@ from typing import Any
 
 MAX_TEXT = 16 << 20  # characters
 MAX_ACCESSES = 512
-_MAX_DEPTH = 64  # locations that are followed from one
-# In the path of a function that the kernel's author didn't write.
+_MAX_DEPTH = 64  # locations followed from one
+# In the path of functions that aren't the kernel's author's.
 _LIBRARY = ("/triton/language/", "/triton/tools/", "/triton/experimental/")
 
 Place = tuple[int, int]  # line and column
@@ -125,8 +124,8 @@ def _encoding(
 ) -> Fields | None:
     """The fields of an encoding, for blocks of a shape; of a slice, without the dropped dimension.
 
-    Threads that would have copies of elements have them loaded too, and store nothing: of those in
-    other warps a load makes requests again.
+    Threads with copies of elements load them too, and store nothing. Copies in other warps make
+    further requests.
     """
     size, threads, warps, order = numbers
     in_all = math.prod(warps)
@@ -152,7 +151,7 @@ def _encoding(
 
 
 def _place_of(name: str, locations: Mapping[str, str]) -> Place:
-    """The line and column of a location; of an inlined call, in the author's innermost function."""
+    """A location's line and column; of an inlined call, in the author's innermost function."""
     pending = [name]
     for _ in range(_MAX_DEPTH):
         if not pending:
@@ -160,7 +159,7 @@ def _place_of(name: str, locations: Mapping[str, str]) -> Place:
         body = locations.get(pending.pop(), "")
         match = _POSITION.search(body)
         if match is None:
-            pending.extend(reversed(_REFERENCE.findall(body)))  # what was called, then the caller
+            pending.extend(reversed(_REFERENCE.findall(body)))  # the callee, then the caller
         elif not any(part in match[1] for part in _LIBRARY):
             return int(match[2]), int(match[3])
     return 0, 0
@@ -177,7 +176,7 @@ def _lane_bytes(text: str) -> dict[tuple[int, int, str], set[int]]:
     for line in lines:
         if " asm " not in line or (debug := _DEBUG.search(line)) is None:
             continue
-        kind, width = _instruction(line.replace("\\09", " "))  # a tab in front of it
+        kind, width = _instruction(line.replace("\\09", " "))  # tabs
         if width:
             place = _place_in(debug[1], metadata)
             by_place.setdefault((*place, kind), set()).add(width)
@@ -195,7 +194,7 @@ def _instruction(line: str) -> tuple[str, int]:
 
 
 def _place_in(name: str, metadata: Mapping[str, re.Match[str]]) -> Place:
-    """Line and column of a debug location, in the author's innermost function."""
+    """A debug location's line and column, in the author's innermost function."""
     for _ in range(_MAX_DEPTH):
         location = metadata.get(name)
         if location is None or location[2] != "Location":
@@ -218,6 +217,6 @@ def _is_of_library(scope: str, metadata: Mapping[str, re.Match[str]]) -> bool:
 
 
 def _field(fields: str, name: str) -> str:
-    """A field of a node of metadata: a number, a reference, or a text without its quotes."""
+    """A field of a metadata node: a number, a reference, or a text without its quotes."""
     match = re.search(rf'\b{name}: (?:"((?:[^"\\]|\\.)*)"|(!?\d+))', fields)
     return "" if match is None else match[1] if match[1] is not None else match[2]

@@ -1,14 +1,14 @@
 """One variant timed against its baselines, until its points are decided.
 
-The baselines are timed first, before the candidate's process exists: a baseline that is slower
-afterwards was disturbed. They take turns then as they do later: what ran before a kernel, and at
-which clock, is part of its time. Noise may have kept an attempt from a result. Then it all begins
-anew, in fresh workers: noise may have passed, and if it was the candidate's doing, it comes again.
+The baselines are timed first, before the candidate's process exists. A baseline that is slower
+later was disturbed. They take turns from the start, since the kernel that ran before, and the clock
+it left the GPU at, affect a time. If noise spoiled an attempt, it is repeated in fresh workers:
+noise may pass, and noise that the candidate caused returns.
 
-A load that is there all the time makes no baseline slower than before. So before the idle times,
-and after the last replay, a kernel probes whether somebody else has the GPU (gpu/contention.py). It
-can't run everywhere, so the idle times are checked by themselves as well: under a load the times of
-a copy differ, and are longer than this GPU is known to need.
+A constant load slows the idle times as much as later ones. So a kernel probes whether somebody else
+uses the GPU, before the idle times and after the last replay (gpu/contention.py). That probe can't
+run everywhere, so the idle times are also checked by themselves: under a load, a copy's times vary
+and exceed what this GPU is known to need.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ def measure(
 ) -> PerformanceEvidence:
     """Time a variant on each of its performance cases, against what its thresholds name.
 
-    Where the spec has it so, a case beside the first one is timed as well: see beside.py.
+    Where the spec asks for it, a drawn case near the first one is timed as well.
 
-    The baselines run in `trusted`, where no submission may run: its owner closes it; `reference`
-    gives the staff's solution. The first case that can't be timed ends it. On a GPU it waits for an
-    exclusive lock: nobody checks or times anything else there meanwhile.
+    `trusted` runs the baselines and no submission; its owner closes it. `reference` makes the
+    staff's solution. The first case that can't be timed ends the measurement. Waits for an
+    exclusive lock on the GPU.
     """
     task = candidate.task
     timed: list[PerformanceEvidence] = []
@@ -74,7 +74,7 @@ def measure(
 
 
 def cases_of(task: Task, seed: int) -> list[Case]:
-    """The cases that a variant is timed on: the spec's, and one beside them where it has it so."""
+    """The spec's performance cases, and a drawn one near the first where the spec asks for it."""
     block = task.variant.timed
     cases = [fixed_case(task.exercise, task.variant, given, seed) for given in block.every_case]
     if block.beside and (other := case_beside(task, cases[0])):
@@ -83,7 +83,7 @@ def cases_of(task: Task, seed: int) -> list[Case]:
 
 
 def trusted_sandbox(device: DeviceName) -> Sandbox:
-    """One for the baselines of what runs on `device`. They are Python; not yet started."""
+    """A sandbox for the baselines of what runs on `device`, not yet started."""
     return Sandbox("cuda" if device == "cuda" else "interpreter", Level.limits)
 
 
@@ -92,7 +92,7 @@ def measure_case(
 ) -> PerformanceEvidence:
     """Time a variant on one case, of any sizes, against what its thresholds name.
 
-    `baselines` serve several cases of the variant, this one among them; their owner closes them.
+    The caller closes `baselines`, which serve several cases of the variant.
     """
     variant = candidate.task.variant
     targets = Targets(variant, case, baselines, options.roofs, options.also)
@@ -105,7 +105,7 @@ def measure_case(
         flops=targets.flops,
     )
     state = watch.probe()
-    if troubles := watch.setting(state):  # workers could not even start
+    if troubles := watch.setting(state):  # workers can't start
         reason = " ".join(troubles)
         machine_state = watch.as_evidence(state)
         return replace(base, status=Status.not_measured, reason=reason, machine=machine_state)
@@ -130,7 +130,7 @@ def _attempted(
     base: PerformanceEvidence,
     state: Observed | None,
 ) -> Result:
-    """One measurement from the start; the candidate's worker is a new one."""
+    """One attempt, with a new worker for the candidate."""
     try:
         with contextlib.ExitStack() as opened:
             return Attempt(candidate, targets, options, watch, opened).run(base, state)
@@ -145,5 +145,5 @@ def _attempted(
         reason = f"the GPU's memory can't be shared with a worker: {error}"
     finally:
         if candidate.sandbox.device == "cuda":
-            torch.cuda.empty_cache()  # or the next case's buffers would find less
+            torch.cuda.empty_cache()  # for the next case's buffers
     return Result(replace(base, status=status, reason=reason))

@@ -1,4 +1,4 @@
-"""The rules of the assignment: what of a task's file breaks them, before anything of it runs."""
+"""The rules of the assignment, enforced on a task's file before any of it runs."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from grader.policy.cuda.findings import instead_of
 from grader.spec.task import Task
 from grader.status import Status
 
-MOST = 12  # violations told in one message
+MOST = 12  # violations in one message
 
 
 class Enforcement:
-    """Which rules a submission is held to, and what of it breaks them."""
+    """The rules that a submission is held to, and its violations."""
 
     def __init__(self, files: Files, lifted: Iterable[str] = (), is_on: bool = True) -> None:
-        """`lifted` names exercises and variants that may break the rules; not `is_on`, all may."""
+        """`lifted` names exercises and variants that may break rules; unless `is_on`, all may."""
         self._files = files
         self._lifted = frozenset(lifted)
         self._is_on = is_on
@@ -32,11 +32,11 @@ class Enforcement:
         return bool({task.exercise.name, str(task)} & self._lifted)
 
     def apply_to(self, task: Task) -> bool:
-        """Whether a task's plans are held to the rules, too."""
+        """Whether a task's plans must also keep the rules."""
         return self._is_on and not self.are_lifted(task)
 
     def violations(self, task: Task) -> tuple[Failure, ...]:
-        """What breaks the rules in a task's file: nothing of it is run then."""
+        """The violations in a task's file, which is then not run."""
         data = self._files.read(task.variant.file)
         if not self.apply_to(task) or isinstance(data, str):
             return ()
@@ -46,15 +46,15 @@ class Enforcement:
 
 
 def violations_of(task: Task, data: bytes) -> tuple[Failure, ...]:
-    """What of a task's file breaks the rules, as the one failure of all its parts; () for nothing.
+    """A file's violations as one failure of all the task's parts; () for none.
 
-    `data` is the file. Of Python no file breaks any: what host code may do is judged by its plan.
-    A CUDA file is one program, so every variant in it answers for all of it.
+    A Python file has none: host code is judged by its plan. A CUDA file is one program, so each
+    variant in it answers for the whole file.
     """
     file = task.variant.file
     if task.variant.language != "cuda":
         return ()
-    # Compilers take any bytes in comments and texts; the rules are about what is ASCII.
+    # Compilers accept any bytes in comments and strings; the rules concern ASCII.
     text = data.decode("utf-8-sig", "replace")
     violations = _checked(policy.cuda.check, text, task.rules)
     if not violations:
@@ -77,7 +77,7 @@ def violations_of(task: Task, data: bytes) -> tuple[Failure, ...]:
 
 
 def _checked(check: Callable[..., list[policy.Violation]], *given: Any) -> list[policy.Violation]:
-    """A check's violations, from a process with limits; where it doesn't end, that is the one."""
+    """A check's violations, from a process with limits; exceeding them is the one violation."""
     try:
         violations = source_reading.limited(lambda: [asdict(each) for each in check(*given)])
     except source_reading.TooInvolved as error:

@@ -1,8 +1,7 @@
-"""A fork server seen from outside: launched, asked for workers, ended with all that it started.
+"""A fork server as the grader sees it: launched, asked for workers, ended with its descendants.
 
-worker/fork_server.py is what runs there. A submission can reach that process, and may stop or end
-it. So nothing that it says is believed but how a worker ended, and which child a worker is once
-that is checked.
+It runs worker/fork_server.py. A submission can reach that process and may stop or end it. So the
+grader believes only how a worker ended, and which child a worker is once that is checked.
 """
 
 from __future__ import annotations
@@ -34,16 +33,16 @@ from grader.sandbox.worker_process import (
 )
 
 WORKER_PROGRAM = Path(__file__).parents[1] / "worker" / "start.py"
-# Of all of a submission's processes together: a backstop behind the limits of each request.
+# For all of a submission's processes together, behind the limits of each request.
 GROUP_BYTES = 16 << 30
-GROUP_PROCESSES = 512  # threads too, of which CUDA and the compilers have many
-START_SECONDS = 120.0  # importing torch on a cold, slow disk
+GROUP_PROCESSES = 512  # including threads, of which CUDA and the compilers have many
+START_SECONDS = 120.0  # for importing torch from a cold, slow disk
 
-_in_use: set[int] = set()  # the fork servers of this process
+_in_use: set[int] = set()  # fork servers of this process
 
 
 class ForkServer:
-    """One process, from its launch to its end."""
+    """One fork server."""
 
     def __init__(
         self,
@@ -53,18 +52,18 @@ class ForkServer:
         submission: Path,
         environment: Mapping[str, str],
     ) -> None:
-        """Launch it, and don't wait. It is tied to the calling thread, and ends with it.
+        """Launch it without waiting. It ends with the calling thread.
 
         For `kind` see worker/fork_server.py. Raises SandboxError where it can't be started.
         """
-        self.pid = 0  # here; what was launched may be what starts it
+        self.pid = 0  # of the fork server itself, which another process may have started
         self.is_ready = False
         self._confinement, self._scratch = confined, scratch
         self._kills_known = 0
         self._exits: dict[int, int] = {}
         self._last_number = 0
         self._workers: list[Worker] = []
-        processes.adopt_orphans()  # of a worker whose fork server was killed
+        processes.adopt_orphans()  # of workers whose fork server was killed
         self._control, theirs = socket_pair()
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the rest)
         self._group = ProcessGroup.create(GROUP_BYTES, GROUP_PROCESSES)
@@ -77,7 +76,7 @@ class ForkServer:
             environment=environment,
         )
         try:
-            with theirs:  # closed here, so that its end is the fork server's end
+            with theirs:  # closed here, so that the socket ends with the fork server
                 self._process = subprocess.Popen(
                     self._group.command(line) if self._group else line,
                     pass_fds=[theirs.fileno()],
@@ -94,10 +93,7 @@ class ForkServer:
         _in_use.add(self._process.pid)
 
     def wait_until_ready(self) -> None:
-        """Wait until it has imported torch and triton. Raises SandboxError if it doesn't get there.
-
-        It has to be stopped then.
-        """
+        """Wait until it has imported torch and triton. Raises SandboxError; stop it then."""
         if self.is_ready:
             return
         message = self._received(START_SECONDS)
@@ -119,9 +115,9 @@ class ForkServer:
         buffers: Sequence[tuple[int, int, bool]],
         limits: Limits,
     ) -> Worker:
-        """A worker as the request says, over the buffers: descriptor, length, whether it may write.
+        """A worker for a request, with buffers of (descriptor, length, whether it may write).
 
-        Raises SandboxError and OSError where there is none.
+        Raises SandboxError and OSError where none starts.
         """
         self._last_number += 1
         message = {
@@ -149,7 +145,7 @@ class ForkServer:
         return worker
 
     def processes_of(self, worker: Worker) -> list[psutil.Process]:
-        """What a worker started, and orphans, which can't be told apart; without the worker."""
+        """Processes that a worker started, and orphans, which may be its; without the worker."""
         others = [other.pid for other in self._workers if other is not worker]
         started = processes.without(processes.below(self.pid), others)
         return [each for each in started if each.pid != worker.pid]
@@ -164,28 +160,28 @@ class ForkServer:
         return self._exits.pop(number)
 
     def forget(self, worker: Worker) -> None:
-        """Take a worker that has ended off the list. Raises ValueError when it isn't there."""
+        """Take an ended worker off the list. Raises ValueError when it isn't there."""
         self._workers.remove(worker)
 
     def was_out_of_memory(self) -> bool:
-        """Whether the kernel has ended a process here for want of memory since the last time."""
+        """Whether the kernel killed a process here for lack of memory since the last call."""
         before = self._kills_known
         self._kills_known = self._group.times_out_of_memory() if self._group else 0
         return self._kills_known > before
 
     def overflows(self) -> bool:
-        """Whether the scratch folder holds too much, where nothing else bounds it."""
+        """Whether the scratch folder is too full, where nothing else limits it."""
         if self._confinement.level is Level.bubblewrap:
-            return False  # it is in memory, of a fixed size
+            return False  # a file system in memory, of a fixed size
         return is_larger_than(self._scratch, confinement.SCRATCH_BYTES)
 
     def stop(self) -> None:
-        """End it and all that comes from it, adopted orphans too. Workers are for `close`."""
+        """End it and its descendants, including adopted orphans; `close` ends workers first."""
         self._end_processes()
         self._close_files()
 
     def close(self) -> None:
-        """End its workers, then as `stop`."""
+        """End its workers, then `stop`."""
         for worker in list(self._workers):
             worker.close()
         self.stop()
@@ -205,7 +201,7 @@ class ForkServer:
         self._log.close()
 
     def _pid_of_last(self) -> int:
-        """Which process the fork just asked for is. Raises SandboxError when nobody says."""
+        """The process of the last fork. Raises SandboxError without an answer."""
         deadline = time.monotonic() + FORK_SECONDS
         while True:
             answer = self._received(deadline - time.monotonic())
@@ -216,13 +212,13 @@ class ForkServer:
             pid = answer["pid"]
             if isinstance(pid, int) and self._confinement.has_own_pids:
                 pid = confinement.outer_pid(pid, self.pid)
-            # A worker could have tampered with its fork server: no number is believed unchecked.
+            # A worker may have tampered with its fork server, so the number is checked.
             if not isinstance(pid, int) or not processes.is_child(pid, self.pid):
                 raise SandboxError("the fork server names a process that isn't its child")
             return pid
 
     def _received(self, seconds: float) -> dict[str, Any] | None:
-        """The next control message; None when there is none in time, or nobody to send one."""
+        """The next control message; None where none arrives in time."""
         try:
             if not is_readable(self._control, seconds):
                 return None

@@ -1,8 +1,8 @@
 """The serving loop of a process that takes documents and gives long answers.
 
-A document is a sealed memfd that comes with a request. An answer of the code `ok` is the length of
-its text as 16 hexadecimal digits, a line feed and the text; what doesn't fit into one reply is
-fetched by `Operation.more`, whose `repeat` is the byte to go on from.
+A document is a sealed memfd that is sent with a request. An answer of the code `ok` is the length
+of its text as 16 hexadecimal digits, a line feed and the text. The rest of a long one is fetched by
+`Operation.more`, whose `repeat` is the byte to continue from.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from .protocol import (
 )
 
 _HEAD_BYTES = 17
-_PART_BYTES = MAX_TEXT - _HEAD_BYTES - 3  # a character is not cut in two
+_PART_BYTES = MAX_TEXT - _HEAD_BYTES - 3  # characters stay whole
 
 
 class Refusal(Exception):
-    """A request that ends in something other than `ok`; `text` is what its answer says."""
+    """A request with another result than `ok`; `text` is the answer."""
 
     def __init__(self, code: Code, **text: Any) -> None:
         super().__init__(code.name)
@@ -45,8 +45,8 @@ Handler = Callable[[Request, bytes], Any]  # the answer, as JSON can hold it
 def serve(requests: socket.socket, handlers: Mapping[Operation, Handler]) -> None:
     """Answer requests until the grader closes the socket.
 
-    A handler gets the request and its document. What it returns is the answer's JSON; a Refusal
-    gives another code; any other exception is this process's own trouble and says `bad_request`.
+    A handler gets the request and its document. Its result is the answer, as JSON; a Refusal gives
+    another code; any other exception is this process's own error and gives `bad_request`.
     """
     requests.send(Reply(0, Code.ok).pack())  # ready
     text = b""
@@ -92,7 +92,7 @@ def _answer(
         return refusal.code, _cut(refusal.text)
     except MemoryError:
         return Code.out_of_memory, b'{"type": "MemoryError"}'
-    except BaseException as error:  # this process's own trouble with a request: say it, don't die
+    except BaseException as error:  # this process's own error: report it and go on
         described = {"type": type(error).__name__, "message": _words(error)}
         return Code.bad_request, _cut(described)
 
@@ -113,7 +113,7 @@ def _words(error: BaseException, limit: int = 2000) -> str:
 
 
 def _part(text: bytes, start: int) -> bytes:
-    """The text from a byte on, as much as fits and no half of a character."""
+    """The text from a byte on, as much as fits, in whole characters."""
     end = min(len(text), start + _PART_BYTES)
     while end < len(text) and text[end] & 0xC0 == 0x80:
         end -= 1

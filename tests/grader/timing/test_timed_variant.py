@@ -21,12 +21,12 @@ from grader.scoring import speed
 from grader.spec import Exercise, Variant, load_all
 from grader.spec.task import Task
 from grader.status import Status
-from grader.timing import attempt, measure, sequential, watch
+from grader.timing import attempt, sequential, timed_variant, watch
 from grader.timing.attempt import Options
 from grader.timing.baselines import CONTROL_BYTES, Baselines
 from grader.timing.buffer_sets import BufferSets
 from grader.timing.failures import TimingFailed, TooLittleMemory
-from grader.timing.replays import Replays
+from grader.timing.graph_replays import Replays
 from tests.grader.timing.test_buffer_sets import Bench
 from tests.support import clocked
 from tests.support.clocked import MadeUp, MadeUpReplays, Time, sandbox
@@ -92,7 +92,7 @@ def measured(begin_by) -> Callable[..., PerformanceEvidence]:
         made: Any = Made(candidate, variant, exercise)
         # A worker of its own in each attempt.
         begin_by(lambda name, case: copy.copy(baselines[name]))
-        return measure.measure(made, 7, trusted=sandbox(), options=Options(**options))
+        return timed_variant.measure(made, 7, trusted=sandbox(), options=Options(**options))
 
     return measure_
 
@@ -108,7 +108,7 @@ def of_case(
     made: Any = Made(candidate, variant, device=device)
     case = fixed_case(ROWS, variant, given, 7)
     with Baselines(sandbox(device), made.sandbox, made.task, [case], reference) as baselines:
-        return measure.measure_case(made, baselines, case, Options(**options))
+        return timed_variant.measure_case(made, baselines, case, Options(**options))
 
 
 COPY = {"speed_vs": "copy", "at_least": 0.9, "points": 2}
@@ -419,7 +419,7 @@ def test_a_load_that_nobody_can_see_is_noise_for_the_gpu_is_elsewhere(
         lambda: Told(order, "candidate"), asking(COPY), "cuda", held_to_idle=held_to_idle
     )
     assert seen.status is Status.not_measured and seen.microseconds is None
-    assert "GPU too noisy: " in seen.reason and len(seen.earlier) == measure.TRIES - 1
+    assert "GPU too noisy: " in seen.reason and len(seen.earlier) == timed_variant.TRIES - 1
     assert "somebody else had 48% of the GPU's time" in seen.reason
     assert ("before the kernel was there, somebody" in seen.reason) == bool(idle)
     assert ("after the last pair somebody" in seen.reason) == bool(beside)
@@ -499,7 +499,7 @@ def test_after_noise_baselines_are_renewed(monkeypatch, begin_by):
     monkeypatch.setattr(Baselines, "renew", lambda it: renewed.append(it) or real(it))
     begin_by(lambda *_: MadeUpReplays(95.0, later=99.0))
     of_case(MadeUpReplays(100.0), asking(COPY))
-    assert len(renewed) == measure.TRIES - 1 + 1  # the last one is their end
+    assert len(renewed) == timed_variant.TRIES - 1 + 1  # the last one is their end
 
 
 def test_what_is_found_beside_noise_ends_it_all_the_same(measured):
@@ -578,7 +578,7 @@ def test_a_worker_that_tells_other_times_in_each_test_is_not_believed(lying):
     rounds = sequential.MIN_PAIRS
     seen = lying(lambda done: (0.9, 0.7, 0.5, 0.3)[min(3, max(0, done - 2) // rounds)])
     assert seen.status is Status.not_measured and seen.microseconds is None
-    assert "how much longer the kernel took than is told differs" in seen.reason
+    assert "the device's clock and the grader's differ" in seen.reason
 
 
 def test_a_worker_that_tells_of_a_little_less_gains_a_little(lying):

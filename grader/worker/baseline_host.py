@@ -1,7 +1,7 @@
 """The host of a baseline: runs the grader's own Python, which is timed beside a submission.
 
-It loads a file, keeps the arguments of buffer sets, and replays calls for them. The text of a reply
-is a JSON object: `nanoseconds` of a replay, or `type` and `message` of an exception.
+It loads a file, keeps the arguments of buffer sets, and replays calls on them. A reply's text is a
+JSON object: `nanoseconds` of a replay, or `type` and `message` of an exception.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from typing import Any
 
 import torch
 
-from . import answers, memory
-from .answers import Refusal
+from . import memory, serving
 from .protocol import Code, Kind, Operation, Request
 from .replays import Replayed, on
+from .serving import Refusal
 
 MODULE_NAME = "baseline"
 
@@ -32,7 +32,7 @@ def serve(
 ) -> None:
     """Answer requests until the grader closes the socket."""
     host = _Host(Path(path), entry, on(device), buffers)
-    answers.serve(requests, host.operations)
+    serving.serve(requests, host.operations)
 
 
 class _Host:
@@ -48,8 +48,8 @@ class _Host:
         self._buffer_sets: list[list[Any]] = []  # of arguments
 
     @property
-    def operations(self) -> Mapping[Operation, answers.Handler]:
-        """The handlers of the operations that it serves."""
+    def operations(self) -> Mapping[Operation, serving.Handler]:
+        """The handlers of its operations."""
         asked = {
             Operation.load: self._load,
             Operation.place: self._place,
@@ -79,7 +79,7 @@ class _Host:
     def _arrange(self, request: Request, document: bytes) -> dict[str, Any]:
         count, *order = struct.unpack(f"<{len(document) // 4}I", document)
         calls = [self._buffer_sets[number] for number in order[:count]]
-        assert self._entry is not None  # it has been loaded
+        assert self._entry is not None  # loaded before
         self._replayed.arrange(self._entry, calls)
         return {}
 
@@ -87,8 +87,8 @@ class _Host:
         return {"nanoseconds": self._replayed.replay() if request.repeat else 0}
 
 
-def _with_refusals(handler: answers.Handler) -> answers.Handler:
-    """The handler, whose exceptions become refusals with the code that a timing expects."""
+def _with_refusals(handler: serving.Handler) -> serving.Handler:
+    """The handler, with exceptions turned into refusals that a timing expects."""
 
     def serve(request: Request, document: bytes) -> Any:
         try:

@@ -14,9 +14,9 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
 from grader.executors.layouts import parse
+from grader.worker.compile.access_layouts import MAX_ACCESSES, MAX_TEXT, read_layouts
 from grader.worker.compile.backend import compile_layouts
-from grader.worker.compile.layouts import MAX_ACCESSES, MAX_TEXT, read_layouts
-from grader.worker.ttir.layouts import of_json
+from grader.worker.ttir.warp_requests import of_json
 from tests.grader.worker.ttir.launches import BASE, access
 
 BY_16 = [["tt.divisibility", 16]]

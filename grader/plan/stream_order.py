@@ -1,9 +1,9 @@
 """The orders in which a plan's kernels may run on a GPU.
 
-Kernels of one stream run one after another, those of two at once, unless an event makes one wait.
-The planner also writes an event for each wait of the default stream that no event asks for. A step
-on no stream, such as an upload, waits for all steps before it. Memory of PyTorch's is an exception:
-it comes from a pool, and nothing waits when it is allocated or freed.
+Kernels of one stream run in order, kernels of two streams at the same time, unless an event makes
+one wait. The planner also writes an event for each implicit wait of the default stream. A step on
+no stream, such as an upload, waits for all steps before it. PyTorch's memory is an exception: it
+comes from a pool, so allocating and freeing wait for nothing.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from grader.plan.model import Alloc, Free, Record, Step, Wait
 
 
 def streams(steps: Iterable[Step]) -> set[int]:
-    """The streams that work is given to."""
+    """The streams that have work."""
     given = (_stream_of(step) for step in steps if not isinstance(step, Record | Wait))
     return {stream for stream in given if stream is not None}
 
 
 def _stream_of(step: Step) -> int | None:
-    """The stream that a step is on; None where it is on none."""
+    """A step's stream, or None."""
     stream = getattr(step, "stream", None)
     return stream if isinstance(stream, int) else None
 
@@ -29,8 +29,8 @@ def _stream_of(step: Step) -> int | None:
 def reorder(steps: Sequence[Step], memory_waits: bool = True) -> tuple[Step, ...]:
     """The steps of a call with each launch as late as streams and events allow.
 
-    A launch that nothing makes wait for an earlier one comes before it. `memory_waits`: what
-    allocates memory or gives it back waits for all before it, as the CUDA runtime's functions do.
+    So a launch comes before an earlier one that it needn't wait for. With `memory_waits`,
+    allocating and freeing wait for all steps before them, as the CUDA runtime's functions do.
     """
     if not memory_waits:
         steps = _without_waits_for_memory(steps)
@@ -47,9 +47,9 @@ def reorder(steps: Sequence[Step], memory_waits: bool = True) -> tuple[Step, ...
 
 
 def _without_waits_for_memory(steps: Sequence[Step]) -> list[Step]:
-    """The steps with memory allocated at the start and given back at the end.
+    """The steps with allocations at the start and releases at the end.
 
-    But for what is allocated again once it was given back.
+    Except for memory that is allocated again after its release.
     """
     story: dict[int, str] = {}
     for step in steps:
@@ -64,7 +64,7 @@ def _without_waits_for_memory(steps: Sequence[Step]) -> list[Step]:
 
 
 def _last_first(steps: Sequence[Step]) -> Iterable[Step]:
-    """The steps in the order that always goes on with the last one that may run."""
+    """The steps in an order that always takes the last step that may run."""
     before = _before(steps)
     after: list[list[int]] = [[] for _ in steps]
     for number, needed in enumerate(before):
@@ -83,9 +83,9 @@ def _last_first(steps: Sequence[Step]) -> Iterable[Step]:
 
 
 def _before(steps: Sequence[Step]) -> list[set[int]]:
-    """Of each step the steps that have to be done when it begins; those before them are, too."""
-    last: dict[int | None, int] = {}  # step of each stream
-    recorded: dict[int, int] = {}  # step of each event
+    """For each step, the steps that must end before it begins, not listed transitively."""
+    last: dict[int | None, int] = {}  # last step by stream
+    recorded: dict[int, int] = {}  # step by event
     before: list[set[int]] = []
     for number, step in enumerate(steps):
         stream = _stream_of(step)

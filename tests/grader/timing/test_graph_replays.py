@@ -10,9 +10,9 @@ import pytest
 
 from grader.sandbox.worker_process import Cause, Death
 from grader.status import Status
-from grader.timing import contenders, replays
+from grader.timing import contenders, graph_replays
 from grader.timing.failures import TimingFailed
-from grader.timing.replays import DECOYS, FEWEST_CALLS, SLACK_SECONDS, TARGET_SECONDS, Replays
+from grader.timing.graph_replays import DECOYS, FEWEST_CALLS, SLACK_SECONDS, TARGET_SECONDS, Replays
 from grader.worker.protocol import Code, Operation, Reply
 from tests.grader.timing.test_buffer_sets import Bench
 from tests.support import clocked
@@ -251,7 +251,7 @@ def test_a_new_plan_is_timed_anew(of):
     ["", "{}", "[]", '{"nanoseconds": true}', '{"nanoseconds": 1.5}', '{"nanoseconds": -1}',
      '{"nanoseconds": "9"}', f'{{"nanoseconds": {1 << 62}}}', '{"nanoseconds": NaN}', "\x00"],
 )  # fmt: skip
-def test_a_time_that_makes_no_sense_is_a_strangers_word(of, text):
+def test_an_impossible_time_is_an_error_of_the_worker(of, text):
     worker, timed = of()
     worker.answers[Operation.replay] = Reply(9, Code.ok, text)
     with pytest.raises(TimingFailed, match="tells of no time") as caught:
@@ -354,4 +354,4 @@ def test_requests_without_calls_bring_the_worker_back_before_each_replay(of, clo
     before = clock.now
     timed.seconds()
     assert clock.now - before == pytest.approx(2 * BESIDE + 1e-4)
-    assert replays.SLACK_SECONDS < BESIDE
+    assert graph_replays.SLACK_SECONDS < BESIDE

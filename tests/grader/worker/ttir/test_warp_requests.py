@@ -15,7 +15,7 @@ import pytest
 
 from grader.executors import triton_report
 from grader.worker.ttir.counters import Counters
-from grader.worker.ttir.layouts import AccessLayout, Blocked, Layouts
+from grader.worker.ttir.warp_requests import AccessLayout, Blocked, Layouts
 
 from .launches import BASE, access, argument, observe
 

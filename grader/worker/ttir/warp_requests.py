@@ -1,7 +1,7 @@
 """The requests that the warps of a compiled kernel make of an access to a block.
 
-The backend tells the layout of each access (worker/compile/layouts.py): which thread has which
-elements of the block, and how many bytes one instruction takes of a lane. `Layouts.counted` gives
+The backend reports each access's layout (worker/compile/access_layouts.py): each thread's elements
+of the block, and the bytes of a lane that one instruction takes. `Layouts.counted` gives
 what ncu counts of such an access. A request is one instruction of one warp with a lane that isn't
 masked off, whatever a lane takes: on an H100 loads of 16 bytes by 32 lanes are one request of 16
 sectors (`transpose_vectors` in tests/grader/emulator/ncu_solutions.csv).
@@ -61,15 +61,15 @@ class Blocked:
             raise ValueError("a blocked encoding whose sizes are no powers of two")
 
     def lanes(self, shape: tuple[int, ...]) -> int:
-        """How many lanes of a warp have elements of a block; the others would have copies."""
+        """The number of a warp's lanes that have elements of a block; others would have copies."""
         sizes = zip(shape, self.size_per_thread, self.threads_per_warp, strict=True)
         return math.prod(min(threads, max(1, extent // size)) for extent, size, threads in sizes)
 
     def arranged(self, shape: tuple[int, ...]) -> np.ndarray:
-        """The flat indices of a block's elements: those that are accessed together come together.
+        """The flat indices of a block's elements, with those accessed together next to each other.
 
-        The elements that a lane has along the fastest dimension come first, then those of the
-        warp's next lane, then the lanes' next registers, then the next warp.
+        A lane's elements along the fastest dimension come first, then those of the warp's next
+        lane, then the lanes' next registers, then the next warp.
         """
         index = np.indices(shape, dtype=np.int64).reshape(len(shape), -1)
         lane = np.zeros(index.shape[1], dtype=np.int64)
@@ -148,7 +148,7 @@ class Layouts:
         return None if layout is None else layout.counted(access)
 
     def _of_scalar(self, access: Access) -> WarpRequests:
-        """Every warp loads a scalar; one lane of the first warp stores it or updates it."""
+        """A scalar is loaded by every warp, and stored or updated by one lane of the first."""
         programs = len(access.programs)
         active = programs
         if access.active is not None:
@@ -171,7 +171,7 @@ def of_json(document: Mapping[str, Any]) -> Layouts:
 
 @functools.lru_cache(maxsize=16)
 def _arranged(encoding: Blocked, shape: tuple[int, ...]) -> np.ndarray | None:
-    """The order of a block's elements; None for that in which they are."""
+    """The order of a block's elements; None for their own order."""
     order = encoding.arranged(shape)
     return None if (order[1:] > order[:-1]).all() else order
 

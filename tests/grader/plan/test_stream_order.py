@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from grader.plan.model import Alloc, Copy, Free, Launch, Record, Step, Synchronise, View, Wait
-from grader.plan.order import reorder
+from grader.plan.stream_order import reorder
 
 
 def launch(number: int, stream: int) -> Launch:

@@ -1,19 +1,17 @@
-"""Replays of one worker: a call for each of some buffer sets, timed together.
+"""Replays of one worker: one call for each of several buffer sets, timed together.
 
-The worker makes a CUDA graph of the calls beforehand: the L2 cache is overwritten, an event is
-recorded, the calls run one after another, a second event is recorded. Then every input is drawn
-anew, whole, and every output poisoned; the graph is launched; and every output is judged. So no
-call computes what another one has computed, none finds its inputs in the cache, and the time
-between the events holds the calls and nothing else, whatever the processor does meanwhile.
+The worker first makes a CUDA graph: the L2 cache is overwritten, an event is recorded, the calls
+run one after another, a second event is recorded. For each replay, every input is drawn anew, every
+output is poisoned, the graph is launched, and every output is judged. So no call repeats another
+one's work or finds its inputs in the cache, and the time between the events holds the calls alone.
 
-Device code can reach the other buffer sets, too: a call might do the work of later ones in one
-launch, as no honest kernel can. So some are decoys: they are made ready like the others, and no
-call uses them. They are drawn anew for each replay. A kernel that works ahead writes to their
-outputs, which is detected.
+Device code can reach all buffer sets, so a call could do the work of later ones in one launch. So
+some sets are decoys, drawn anew for each replay: they are prepared like the others, and no call
+uses them. A kernel that works ahead writes to their outputs, which is detected.
 
-The worker reports the events' times, and device code may share memory with it. So the grader's own
-clock runs as well, from the request to the answer. By that clock, a replay's time beyond that of
-the same request without calls has to agree with the reported one (`apart`).
+The worker reports the events' times, and device code may share memory with it. So the grader also
+times each request by its own clock and subtracts the time of a request without calls. The rest has
+to agree with the reported time (`apart`).
 """
 
 from __future__ import annotations
@@ -34,19 +32,19 @@ from grader.timing.failures import TimingFailed, expect_ok
 from grader.worker.protocol import Operation, Reply
 
 TARGET_SECONDS = 0.002  # of a replay: long against SLACK_SECONDS
-SLACK_SECONDS = 20e-6  # by which a request's way there and back differs from another's
+SLACK_SECONDS = 20e-6  # that requests differ by, apart from their calls
 FEWEST_CALLS = 4
-DECOYS = 2  # sets that are made ready as well, and that no call is made for
-FIRST_LIMITS = Limits(cpu_seconds=20.0, memory_bytes=16 << 30)  # of a first call: 60 s by the clock
+DECOYS = 2  # sets that are prepared and used by no call
+FIRST_LIMITS = Limits(cpu_seconds=20.0, memory_bytes=16 << 30)  # of a first call: 60 s of wall time
 LIMITS = Limits(cpu_seconds=10.0, memory_bytes=16 << 30)
-TIMES_EXPECTED = 50.0  # a replay that takes so many times as long as it should has hung
+TIMES_EXPECTED = 50.0  # a replay that takes so many times its expected duration has hung
 
 
 class Replays:
     """One worker and its buffer sets. A context manager, which ends the worker."""
 
     def __init__(self, worker: Worker, sets: BufferSets) -> None:
-        """The worker has its code; every set's arguments are handed to it now.
+        """The worker has its code; every set's arguments are sent to it now.
 
         Raises TimingFailed.
         """
@@ -55,9 +53,9 @@ class Replays:
         self._random = random.SystemRandom()
         self._limits = FIRST_LIMITS
         self._seconds: list[float] = []  # of whole replays, by the device's clock
-        self._own: list[float] = []  # the same by ours
-        self._order: Sequence[int] = ()  # of the sets in the last replay
-        self._decoys: Sequence[int] = ()  # those that were ready besides
+        self._own: list[float] = []  # of the same, by the grader's clock
+        self._order: Sequence[int] = ()  # the sets of the last replay
+        self._decoys: Sequence[int] = ()  # its decoys
         self.calls = 1
         for number in range(sets.count):
             expect_ok(worker.ask(Operation.place, sets.arguments(number), repeat=number))
@@ -73,18 +71,18 @@ class Replays:
         self._worker.close()
 
     def adopt(self, document: bytes) -> None:
-        """Have an executor take a plan; nothing is known of its speed then. Raises TimingFailed."""
+        """Make an executor adopt a plan, whose speed is unknown then. Raises TimingFailed."""
         expect_ok(self._worker.ask(Operation.adopt, document=document, limits=FIRST_LIMITS))
         self.forget()
         self.calls, self._limits = 1, FIRST_LIMITS
 
     def settle(self) -> float:
-        """Warm up, and choose how many calls a replay has; seconds of one of them.
+        """Warm up, choose the number of calls in a replay, and return the seconds of one call.
 
         Raises TimingFailed.
         """
         self.calls = 1
-        self.seconds()  # which may compile
+        self.seconds()  # a warm-up, which may compile
         took = self.seconds()
         wanted = math.ceil(TARGET_SECONDS / took)
         self.calls = max(1, min(max(wanted, FEWEST_CALLS), self._sets.count - DECOYS))
@@ -103,7 +101,7 @@ class Replays:
         return took / self.calls
 
     def prepare(self) -> None:
-        """Make a replay ready: its calls, in a random order of random sets, and their inputs.
+        """Prepare a replay: random sets in random order, with new inputs.
 
         Raises TimingFailed.
         """
@@ -114,10 +112,10 @@ class Replays:
         self._sets.fill(chosen)
 
     def replay(self) -> float:
-        """Replay what is ready; seconds by the device's clock. Raises TimingFailed.
+        """Run the prepared replay; seconds by the device's clock. Raises TimingFailed.
 
-        Before it, a replay without calls brings the worker back to the GPU, which this process has
-        just worked on. Its time is that of a request beside the calls.
+        A replay without calls runs first: it returns the GPU from this process to the worker, and
+        its time is that of a bare request.
         """
         beside, _ = self._timed(0)
         own, seconds = self._timed(1)
@@ -130,8 +128,8 @@ class Replays:
     def finish(self) -> None:
         """Judge every output of the last replay. Raises TimingFailed where one is wrong.
 
-        An output of a decoy that was written is wrong, too: a call that does others' work ahead of
-        them can't know which of them there will be.
+        A decoy's output that was written is wrong, too. A call that works ahead can't tell decoys
+        from other sets.
         """
         verdict = self._sets.judge(self._order)
         if verdict.passed:
@@ -141,17 +139,17 @@ class Replays:
 
     @property
     def apart(self) -> float:
-        """By how much replays took longer by the grader's clock than by the device's, as a share.
+        """By which share replays took longer by the grader's clock than by the device's.
 
-        What requests differ by is taken off. Negative where they took less. Raises StatisticsError
-        before there is a replay.
+        SLACK_SECONDS are subtracted. Negative where they took less. Raises StatisticsError before
+        the first replay.
         """
         off = statistics.median(self._own) - statistics.median(self._seconds)
         off = math.copysign(max(abs(off) - SLACK_SECONDS, 0.0), off)
         return off / statistics.median(self._seconds)
 
     def forget(self) -> None:
-        """Leave what was timed until now out of `apart`."""
+        """Exclude earlier replays from `apart`."""
         self._seconds, self._own = [], []
 
     def _arrange(self, order: Sequence[int]) -> None:
@@ -160,7 +158,7 @@ class Replays:
         expect_ok(answer)
 
     def _timed(self, calls: int) -> tuple[float, float]:
-        """A replay with or without its calls: seconds by the grader's clock, and the device's."""
+        """Run a replay of `calls` calls; seconds by the grader's clock, and by the device's."""
         started = time.perf_counter()
         answer = self._worker.ask(Operation.replay, repeat=calls, limits=self._limits)
         own = time.perf_counter() - started
@@ -171,5 +169,5 @@ class Replays:
 
 
 def _without_head(answer: Reply) -> Reply:
-    """An answer without its length, which stands on a line of its own where Python answers."""
+    """An answer without the length prefix that workers in Python write on a line of its own."""
     return replace(answer, text=answer.text.rpartition("\n")[2])
