@@ -80,9 +80,9 @@ def _observed(
     try:
         if jobs > 1 and len(tasks) > 1:
             session.stopwatch.begin()
-            for index, seen in checked_side_by_side(session, tasks, jobs, on_step):
-                plans = plan_files.documents_of(seen.plans) if seen.plans else None
-                done[index] = measure(session, tasks[index], seen.evidence, on_step, plans)
+            for index, checked in checked_side_by_side(session, tasks, jobs, on_step):
+                plans = plan_files.documents_of(checked.plans) if checked.plans else None
+                done[index] = measure(session, tasks[index], checked.evidence, on_step, plans)
         else:
             for index, task in enumerate(tasks):
                 done[index] = grade_task(session, task, on_step)

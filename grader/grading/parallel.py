@@ -114,10 +114,10 @@ def checked_by(
     for ended in schedule.run([queue]):
         share = ended.job
         if ended.is_lost:
-            seen = [Checked(_lost(session, tasks[share.indices[0]], share))]
+            results = [Checked(_lost(session, tasks[share.indices[0]], share))]
         else:
-            seen = ended.future.result()
-        for index, each in zip(share.indices, seen, strict=True):
+            results = ended.future.result()
+        for index, each in zip(share.indices, results, strict=True):
             left[index] -= 1
             observed[index].append(each)
             if not left[index]:

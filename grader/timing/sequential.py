@@ -262,7 +262,7 @@ class _SequentialTest:
         return all(is_clear(ratio, self.thresholds.get(name, ())) for name, ratio in ratios.items())
 
     def _is_narrow(self) -> bool:
-        """Whether each ratio that a threshold names will be told as narrowly as WIDEST."""
+        """Whether each ratio that a threshold names is reported as narrowly as WIDEST."""
         asked = (self._ratio(name) for name, steps in self.thresholds.items() if steps)
         return all(each.at_least_as_wide(REPEATS).half_width <= WIDEST / 2 for each in asked)
 
