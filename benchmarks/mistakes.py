@@ -27,7 +27,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -126,6 +126,9 @@ def collect(
     `shown` are the halves whose messages are written.
     """
     rows = read_rows(out)
+    for half, case in chosen:  # a case that came later may have moved this one
+        if case.name in rows:
+            rows[case.name] = replace(rows[case.name], half=half)
     missing = [
         (half, case)
         for half, case in chosen
