@@ -6,7 +6,7 @@ Each file there, EXERCISE.yaml or EXERCISE_cuda.yaml, is a list of entries such 
       exercise: silu
       variant: triton
       kind: launches
-      cause: |                          # as a teacher would put it: what is wrong, where, what to do
+      cause: |                          # in a teacher's words: what is wrong, where, what to do
         The grid is rounded down in `silu`, so the last block has no program: use triton.cdiv.
       edit:
         old: triton.cdiv(n_elements, BLOCK)
