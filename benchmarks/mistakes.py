@@ -19,13 +19,14 @@ import argparse
 import hashlib
 import json
 import os
+import re
 import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -194,22 +195,39 @@ def graded(file: str, text: str, task: str) -> Graded:
         seconds = time.monotonic() - started
         if not grade.exists():
             return Graded(None, f"{ended.stdout}{ended.stderr}", seconds)
-        return Graded(lost(json.loads(grade.read_text())), messages_of(ended.stdout), seconds)
+        variant = variant_of(json.loads(grade.read_text(encoding="utf-8")))
+        missed = {
+            check["name"] for check in variant["checks"] if check["status"] == "target_missed"
+        }
+        return Graded(lost(variant), messages_of(ended.stdout, missed), seconds)
 
 
-def lost(grade: dict[str, Any]) -> bool:
-    """Whether a variant lost points, or failed where it is worth none (gelu)."""
+def variant_of(grade: dict[str, Any]) -> dict[str, Any]:
+    """The one variant that was graded."""
     [exercise] = grade["exercises"]
-    [variant] = [each for each in exercise["variants"] if each["checks"]]
-    if variant["status"] != "passed":
-        return True
-    return bool(variant["score"] < variant["gradable"])
+    [variant] = exercise["variants"]
+    return cast(dict[str, Any], variant)
 
 
-def messages_of(output: str) -> str:
-    """The messages in what `grade` prints: without its head, the table of points and the sum."""
-    blocks = output.strip().split("\n\n")
-    return "\n\n".join(block for block in blocks[2:] if not block.startswith("Earned")) + "\n"
+def lost(variant: dict[str, Any]) -> bool:
+    """Whether a variant lost points, or failed where it is worth none (gelu)."""
+    return variant["status"] != "passed" or bool(variant["score"] < variant["gradable"])
+
+
+def messages_of(output: str, missed: Set[str] = frozenset()) -> str:
+    """The messages in what `grade` prints: without its head, the table of points and the sum.
+
+    Of the table the rows of the checks `missed` are kept, in which a missed target is explained.
+    """
+    _, table, *blocks = output.strip().split("\n\n")
+    rows: list[list[str]] = []
+    for line in table.splitlines()[2:]:
+        if re.match(r"  \S", line) or not rows:
+            rows.append([])
+        rows[-1].append(line.rstrip())
+    explained = ["\n".join(row) for row in rows if row[0].split()[0] in missed]
+    told = [block for block in blocks if not block.startswith("Earned")]
+    return "\n\n".join([*explained, *told]) + "\n"
 
 
 def keep(folder: Path, case: mistakes.Case, result: Graded) -> None:
