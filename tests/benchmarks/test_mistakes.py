@@ -19,7 +19,7 @@ from tests.support import mistakes
 ROOT = Path(__file__).resolve().parents[2]
 CASES = mistakes.load()
 EXERCISES = spec.load_all()
-HELD = "b1ea6ce068353992759702f205c4e0e590562319821616162753b9893a2111cc"  # SHA-256 of its names
+HELD = "341555cb96ac9afcb1ee94c55c4e8ba8fd84b08be735a38f5f241e1b96e959a4"  # SHA-256 of its names
 # What does not parse hides the line that is meant, so every Triton case does.
 PARSED = [case for case in CASES if case.file.endswith(".py")]
 
