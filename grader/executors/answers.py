@@ -15,6 +15,7 @@ from typing import Any
 from grader.cases import Case
 from grader.cases.compare import RAISED, Verdict
 from grader.executors.runner import MAX_DETAIL, CaseResult
+from grader.plan import Violation
 from grader.sandbox import untrusted
 from grader.sandbox.worker_process import MOST_PROCESSES, Cause, Death, Limits
 from grader.spec.task import Task
@@ -170,6 +171,12 @@ def nonsense(case: Case) -> CaseResult:
     """What it means that a worker's report can't be read."""
     what = "its process gave the grader a report that makes no sense."
     return CaseResult(case, Verdict(Status.crashed, what))
+
+
+def from_violation(case: Case, broken: Violation) -> CaseResult:
+    """Which rule a plan breaks, and what to do instead."""
+    verdict = Verdict(Status.policy_violation, f"{broken.what} (rule: {broken.rule}).", "computed")
+    return CaseResult(case, verdict, broken.line or None, "", "worker", broken.instead)
 
 
 def hint_of_compiler(message: str) -> str:

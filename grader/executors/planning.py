@@ -12,7 +12,7 @@ from grader.cases import inputs
 from grader.cases.compare import Verdict
 from grader.executors.answers import Answers
 from grader.executors.runner import CaseResult, Times
-from grader.plan import ITEM_BYTES, Layout, Plan
+from grader.plan import ITEM_BYTES, Launch, Layout, Plan, Step
 from grader.plan.model import DType
 from grader.sandbox import untrusted
 from grader.sandbox.worker_process import Death, Worker
@@ -47,6 +47,12 @@ def first_of(argument: Argument) -> int:
     """The element of its allocation at which a tensor begins."""
     itemsize = ITEM_BYTES.get(dtype_of(argument), 1)
     return (argument.offset - argument.allocation[0]) // itemsize
+
+
+def launched(steps: tuple[Step, ...]) -> list[int]:
+    """The numbers of the specialisations that some steps launch, each once."""
+    numbers = (each.specialisation for each in steps if isinstance(each, Launch))
+    return list(dict.fromkeys(numbers))
 
 
 def load(worker: Worker, count: int, answers: Answers, times: Times) -> CaseResult | None:

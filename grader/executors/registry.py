@@ -13,18 +13,19 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from grader.emulator.toolchain import cache_root
-from grader.executors import cuda_build, gpu_program
-from grader.executors.cubins import NoCubin
-from grader.executors.cuda import PlannedNativeRunner
-from grader.executors.cuda_build import Backend
-from grader.executors.gpu import GpuRunner
-from grader.executors.gpu_document import DeviceKernel
-from grader.executors.kept import KeptBuilds
-from grader.executors.native_plans import NativePlans
-from grader.executors.programs import Programs
+from grader.executors.compile.cubins import NoCubin
+from grader.executors.compile.kept_builds import KeptBuilds
+from grader.executors.cuda import cuda_build
+from grader.executors.cuda.cuda_build import Backend
+from grader.executors.cuda.native_planner import NativePlans
+from grader.executors.cuda.native_runner import PlannedNativeRunner
+from grader.executors.cuda.programs import Programs
+from grader.executors.gpu import executor_program
+from grader.executors.gpu.gpu_encoding import DeviceKernel
+from grader.executors.gpu.gpu_runner import GpuRunner
 from grader.executors.runner import Runner, Times
-from grader.executors.triton import PlannedTritonRunner
-from grader.executors.triton_plans import TritonPlans
+from grader.executors.triton.triton_plans import TritonPlans
+from grader.executors.triton.triton_runner import PlannedTritonRunner
 from grader.gpu.devices import DeviceName
 from grader.sandbox import Sandbox
 from grader.sandbox.confinement import Level
@@ -130,7 +131,7 @@ class Runners:
         if self._has_gpu:
             self._sandbox.begin()
             self.sandbox_of("cuda")
-            gpu_program.begin()
+            executor_program.begin()
 
     def begin_building(self, file: str) -> None:
         """Have a file of CUDA C++ compiled for the emulator while something else is done."""

@@ -1,6 +1,6 @@
 """Metrics of memory held against the bounds of a spec, and said in words.
 
-What the metrics are and what they are made of, executors/cuda_metrics.py says.
+What the metrics are and what they are made of, executors/memory_metrics.py says.
 """
 
 from __future__ import annotations

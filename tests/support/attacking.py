@@ -17,7 +17,8 @@ from unittest import mock
 
 from grader.cases import Space
 from grader.evidence import Evidence, PartEvidence, VariantEvidence, to_json
-from grader.executors import cuda_build, frontend, kernels, native_processes
+from grader.executors.compile import frontend, kernels
+from grader.executors.cuda import cuda_build, native_processes
 from grader.gpu.devices import DeviceName
 from grader.grading import rules
 from grader.grading.check import check_case, check_memory, check_part

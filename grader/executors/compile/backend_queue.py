@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from grader.executors.frontend import Kernel, described, digest
+from grader.executors.compile.frontend import Kernel, described, digest
 from grader.plan import Specialisation
 
 Waiting = tuple[Specialisation, Kernel]

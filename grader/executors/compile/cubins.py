@@ -12,10 +12,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from grader.executors import views
-from grader.executors.compiler_process import CompilerProcess
-from grader.executors.gpu_document import DeviceKernel
-from grader.executors.kept import KeptBuilds
+from grader.executors.compile.compiler_process import CompilerProcess
+from grader.executors.compile.kept_builds import KeptBuilds
+from grader.executors.encoding import NotExecutable
+from grader.executors.gpu import strided_copies
+from grader.executors.gpu.gpu_encoding import DeviceKernel
 from grader.gpu import machine
 from grader.sandbox import untrusted
 from grader.sandbox.worker_process import Death, Limits, Worker
@@ -61,10 +62,10 @@ class Cubins:
         return self.made[key]
 
     def of_ours(self, ttir: str) -> DeviceKernel:
-        """The kernel of a text of views.py. Raises NotExecutable where it can't be had."""
-        made = self.of(f"ours {hash(ttir)}", ttir, views.OPTIONS)
+        """The kernel of a text of strided_copies.py. Raises NotExecutable where it can't be had."""
+        made = self.of(f"ours {hash(ttir)}", ttir, strided_copies.OPTIONS)
         if isinstance(made, NoCubin):
-            raise views.NotExecutable(f"a copy of a strided view ({made.message})")
+            raise NotExecutable(f"a copy of a strided view ({made.message})")
         return made
 
     def close(self) -> None:

@@ -15,12 +15,13 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from grader.executors import kept
-from grader.executors.compiler_process import CompilerProcess
-from grader.executors.kept import KeptBuilds
+from grader.executors.compile import kept_builds
+from grader.executors.compile.compiler_process import CompilerProcess
+from grader.executors.compile.kept_builds import KeptBuilds
 from grader.plan import Specialisation
 from grader.sandbox import untrusted
 from grader.sandbox.worker_process import Death, Limits, Worker
+from grader.worker.compile import tuned
 from grader.worker.protocol import Code, Operation, Reply
 
 LIMITS = Limits(cpu_seconds=60.0, memory_bytes=2 << 30)
@@ -135,7 +136,7 @@ class Frontend:
     def _kept_or_asked(self, key: str, wanted: Specialisation) -> Kernel | Failure:
         if self._kept is None or (files := self._files_of(wanted)) is None:
             return self._ask(key, wanted)
-        name = digest(["ttir", kept.compilers(), files, described(wanted)])
+        name = digest(["ttir", kept_builds.compilers(), files, described(wanted)])
         if ttir := self._kept.get(name):
             return Kernel(key, ttir)
         made = self._ask(key, wanted)
@@ -192,6 +193,11 @@ def _named_files(value: Any) -> Iterator[str]:
 def described(wanted: Specialisation) -> dict[str, Any]:
     """The fields of a specialisation by their names."""
     return {each.name: getattr(wanted, each.name) for each in fields(wanted)}
+
+
+def key_of(kernel: Specialisation) -> str:
+    """A kernel's name among those that are passed over."""
+    return tuned.key_of(vars(kernel))
 
 
 def digest(value: Any) -> str:

@@ -27,7 +27,7 @@ _PRUNED_TO = 15_000
 _MOST_BYTES = 2 << 20  # of one text
 _WAIT_SECONDS = 2.0  # for another process that writes
 T = TypeVar("T")
-_COMPILERS = Path(__file__).resolve().parent.parent / "worker" / "compile"
+_COMPILERS = Path(__file__).resolve().parents[2] / "worker" / "compile"
 
 
 class KeptBuilds:

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from grader.executors import configurations, frontend, kept
-from grader.executors.backend_queue import BackendQueue, Waiting, of_all
-from grader.executors.cubins import Cubins, NoCubin
-from grader.executors.frontend import Budget, Failure, Frontend, Kernel
-from grader.executors.gpu_document import DeviceKernel
-from grader.executors.kept import KeptBuilds
-from grader.executors.layouts import LayoutCompiler, Layouts
+from grader.executors.compile import frontend, kept_builds
+from grader.executors.compile.backend_queue import BackendQueue, Waiting, of_all
+from grader.executors.compile.cubins import Cubins, NoCubin
+from grader.executors.compile.frontend import Budget, Failure, Frontend, Kernel
+from grader.executors.compile.kept_builds import KeptBuilds
+from grader.executors.compile.warp_layouts import LayoutCompiler, Layouts
+from grader.executors.gpu.gpu_encoding import DeviceKernel
 from grader.plan import Specialisation
 from grader.sandbox import untrusted
 from grader.sandbox.worker_process import Death, Limits, Worker
@@ -184,7 +184,7 @@ class Kernels:
         They are asked now, about this kernel with its arguments' alignment. Integers that are 1
         take nothing from the GPU: of kernels that differ in them, one that compiles is enough.
         """
-        key = configurations.key_of(wanted)
+        key = frontend.key_of(wanted)
         alike = frontend.digest([of_all(wanted), wanted.attributes])
         if key in self.passed_over or alike in self._fitting or self.budget.seconds <= 0:
             return key in self.passed_over
@@ -198,7 +198,7 @@ class Kernels:
 
     def _note_refusal(self, wanted: Specialisation, failure: Failure) -> None:
         if failure.fields.get("autotuner_skips") is True:
-            self.passed_over.setdefault(configurations.key_of(wanted), failure)
+            self.passed_over.setdefault(frontend.key_of(wanted), failure)
 
     def again(self, pending: PendingAssembly) -> None:
         """Put kernels that got no answer in line once more."""
@@ -214,4 +214,4 @@ class Kernels:
 
 def _of_backend(ttir: str, options: Mapping[str, Any]) -> str:
     """A digest of all that the backend's work follows from."""
-    return frontend.digest(["cubin", kept.compilers(), ttir, options])
+    return frontend.digest(["cubin", kept_builds.compilers(), ttir, options])

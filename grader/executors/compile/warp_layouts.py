@@ -18,8 +18,8 @@ import pydantic
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grader.executors.compiler_process import CompilerProcess
-from grader.executors.kept import KeptBuilds
+from grader.executors.compile.compiler_process import CompilerProcess
+from grader.executors.compile.kept_builds import KeptBuilds
 from grader.sandbox.worker_process import Death, Limits, Worker
 from grader.worker.protocol import Code, Operation
 

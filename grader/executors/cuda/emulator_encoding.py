@@ -19,6 +19,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
 from grader.emulator.report import Copies, Report
+from grader.executors.encoding import NotExecutable, listed, relocations, sized, sized_text
 from grader.plan import Launch, Plan
 from grader.plan.model import (
     MAX_BUFFERS,
@@ -41,10 +42,6 @@ _KINDS = {"argument": 0, "device": 1, "managed": 1, "symbol": 2}
 HOST = 0xFFFFFFFF  # as a buffer's number
 _POISON = 0xA5
 _ALLOC, _FREE, _FILL, _COPY, _UPLOAD, _LAUNCH = range(1, 7)
-
-
-class NotExecutable(ValueError):
-    """A plan that asks for what the emulator's executor doesn't do; the message says what."""
 
 
 def document(
@@ -253,9 +250,7 @@ class _Encoder:
         return struct.pack("<IqQQQ", buffer, view.offset, pitch, view.shape[-1], height)
 
     def _relocations(self, pointers: Sequence[tuple[int, int, int]]) -> bytes:
-        return listed(
-            [struct.pack("<IIq", at, self._buffer(n), offset) for at, n, offset in pointers]
-        )
+        return relocations([(at, self._buffer(n), offset) for at, n, offset in pointers])
 
     def _buffer(self, number: int) -> int:
         return self.renamed.get(number, number)
@@ -265,18 +260,3 @@ def _kind(kind: str) -> int:
     if kind not in _KINDS:
         raise NotExecutable(f"{kind} memory")
     return _KINDS[kind]
-
-
-def sized_text(text: str) -> bytes:
-    """As `sized`, in UTF-8."""
-    return sized(text.encode())
-
-
-def sized(data: bytes) -> bytes:
-    """Bytes behind their number."""
-    return struct.pack("<I", len(data)) + data
-
-
-def listed(parts: Sequence[bytes]) -> bytes:
-    """Parts behind their number."""
-    return struct.pack("<I", len(parts)) + b"".join(parts)

@@ -13,12 +13,14 @@ from typing import Any
 from grader.cases import Case
 from grader.cases.compare import Verdict
 from grader.emulator import report
-from grader.executors import emulator_plan, orders
+from grader.executors import program_orders
 from grader.executors.answers import nonsense
+from grader.executors.cuda import emulator_encoding
+from grader.executors.cuda.native_answers import UNSUPPORTED, read_report
+from grader.executors.cuda.native_planner import NativePlans, is_on_host
+from grader.executors.encoding import NotExecutable
 from grader.executors.executor import Executor
-from grader.executors.native_answers import UNSUPPORTED, read_report
-from grader.executors.native_plans import NativePlans, is_on_host
-from grader.executors.planners import REORDERED, SECOND_CALL, dtype_of
+from grader.executors.planning import REORDERED, SECOND_CALL, dtype_of
 from grader.executors.runner import CaseResult
 from grader.plan import Plan
 from grader.plan.model import Launch, Readback
@@ -48,7 +50,7 @@ class NativeManner:
     reordered: bool = False
     counts: bool = False
     without: frozenset[int] = frozenset()
-    order: orders.Order | None = None
+    order: program_orders.Order | None = None
 
 
 @dataclass(frozen=True)
@@ -76,7 +78,7 @@ class NativeExecutor(Executor):
         self.plan: Plan | None = None  # of the last run
         self.report: report.Report | None = None  # of the last run that ended well
         self.other_ways: Sequence[OtherWay] = ()  # in which that plan must be right, too
-        self.atomics: Sequence[orders.Atomics] = ()  # of the last run
+        self.atomics: Sequence[program_orders.Atomics] = ()  # of the last run
 
     def run_in(self, manner: NativeManner, case: Case) -> CaseResult:
         """Plan a case and run it in a manner. Raises as Runner.run does."""
@@ -114,7 +116,7 @@ class NativeExecutor(Executor):
         self._readback = next((s for s in made.calls[0] if isinstance(s, Readback)), None)
         try:
             document = self._document(made, arguments)
-        except emulator_plan.NotExecutable as error:
+        except NotExecutable as error:
             what = f"the emulator doesn't support {error}; {UNSUPPORTED}"
             return CaseResult(case, Verdict(Status.not_measured, what), observed_by="worker")
         answer = worker.ask(Operation.execute, arguments, document=document)
@@ -133,7 +135,7 @@ class NativeExecutor(Executor):
         if not manner.reordered and len(manner.calls) == 1:
             inout = any(each.role == "inout" for each in tensors.values())
             self.other_ways = list(_ways(made, inout))
-        document = emulator_plan.document(
+        document = emulator_encoding.document(
             made,
             calls=manner.calls,
             counters=manner.counts,
@@ -150,7 +152,7 @@ class NativeExecutor(Executor):
         )
         if manner.order is None:
             return document
-        return emulator_plan.in_block_order(document, manner.order.seed, manner.order.backwards)
+        return emulator_encoding.in_block_order(document, manner.order.seed, manner.order.backwards)
 
     def _answered(self, case: Case, answer: Reply) -> CaseResult | None:
         if answer.code is Code.bad_request:
@@ -188,10 +190,10 @@ class NativeExecutor(Executor):
             return answer
         if executed.atomic_pc:
             line = self._plans.program.line_of(executed.atomic_pc) or 0
-            self.atomics = [orders.Atomics(line=line, programs=executed.atomic_blocks)]
+            self.atomics = [program_orders.Atomics(line=line, programs=executed.atomic_blocks)]
         on_host = {i for i, each in enumerate(arguments) if is_on_host(each)}
-        whole = emulator_plan.combined(
-            self._plans.planned_report, executed, emulator_plan.copies(made, 0, on_host)
+        whole = emulator_encoding.combined(
+            self._plans.planned_report, executed, emulator_encoding.copies(made, 0, on_host)
         )
         code = Code.found if whole.findings else Code.ok
         return Reply(answer.sequence, code, report.to_json(whole))
@@ -202,10 +204,10 @@ def _ways(made: Plan, inout: bool) -> Iterator[OtherWay]:
 
     `inout`: a call changes what it is given, so that a second one can't be given the same.
     """
-    if not inout and not emulator_plan.repeats(made):
+    if not inout and not emulator_encoding.repeats(made):
         yield OtherWay(Status.nondeterministic, SECOND_CALL, NativeManner(calls=(0, 1)))
     streams = {step.stream for step in made.calls[0] if isinstance(step, Launch)}
-    if len(streams) > 1 and emulator_plan.document(made) != emulator_plan.document(
+    if len(streams) > 1 and emulator_encoding.document(made) != emulator_encoding.document(
         made, reordered=True
     ):
         yield OtherWay(Status.data_race, REORDERED, NativeManner(reordered=True))

@@ -13,9 +13,9 @@ from typing import Any
 from grader.cases import Case
 from grader.cases.compare import Verdict
 from grader.emulator import report
-from grader.executors import cuda_metrics
 from grader.executors.answers import Answers, nonsense
-from grader.executors.cuda_build import Problem, Program, timed_out
+from grader.executors.cuda.cuda_build import Problem, Program, timed_out
+from grader.executors.memory_metrics import tensors_of
 from grader.executors.runner import MAX_DETAIL, CaseResult
 from grader.policy.cuda.findings import instead_of
 from grader.sandbox import untrusted
@@ -61,7 +61,7 @@ class NativeAnswers(Answers):
 
     def computed_by_library(self, case: Case, fields: dict[str, Any]) -> CaseResult | None:
         """Whether the host had the inputs and gave the result: then no kernel did the work."""
-        tensors = list(cuda_metrics.tensors_of(self.task, case))
+        tensors = list(tensors_of(self.task, case))
         total = sum(size for _, _, size in tensors)
         on_device = all(tensor.space == "device" for _, tensor, _ in tensors)
         # Where a size is 1, one partial result for each row is as large as the row.

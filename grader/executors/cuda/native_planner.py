@@ -18,15 +18,14 @@ from grader.cases import Case
 from grader.cases.arena import INPUTS, Buffers
 from grader.cases.compare import Verdict
 from grader.emulator import report
-from grader.executors.cuda_build import Program
-from grader.executors.execution import launched
+from grader.executors.cuda.cuda_build import Program
+from grader.executors.cuda.native_answers import NativeAnswers, read_report
+from grader.executors.cuda.native_processes import NativeProcesses
+from grader.executors.encoding import NotExecutable
 from grader.executors.executor import limits_of
-from grader.executors.gpu_document import DeviceKernel
-from grader.executors.native_answers import NativeAnswers, read_report
-from grader.executors.native_processes import NativeProcesses
-from grader.executors.planners import dtype_of, load, relies_on_others
+from grader.executors.gpu.gpu_encoding import DeviceKernel
+from grader.executors.planning import dtype_of, launched, load, relies_on_others
 from grader.executors.runner import CaseResult, Times
-from grader.executors.views import NotExecutable
 from grader.plan import KernelName, Plan, Step
 from grader.sandbox import Sandbox, untrusted
 from grader.sandbox.worker_process import Death, SandboxError, Worker

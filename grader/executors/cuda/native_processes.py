@@ -10,8 +10,8 @@ from pathlib import Path
 
 from grader.cases.arena import Buffers
 from grader.emulator.glue import Entry
-from grader.executors import cuda_build
-from grader.executors.cuda_build import Backend, Program
+from grader.executors.cuda import cuda_build
+from grader.executors.cuda.cuda_build import Backend, Program
 from grader.sandbox import Sandbox
 from grader.sandbox.seccomp import FilterError, compile_emulator_filter
 from grader.sandbox.worker_process import Death, Limits, SandboxError, Worker

@@ -14,10 +14,11 @@ from grader import plan
 from grader.cases import Case
 from grader.cases.compare import Verdict
 from grader.emulator import report
-from grader.executors import orders, refusals
-from grader.executors.cuda_build import Program
-from grader.executors.native_executor import NativeExecutor, NativeManner
-from grader.executors.native_plans import NativePlans
+from grader.executors import program_orders
+from grader.executors.answers import from_violation
+from grader.executors.cuda.cuda_build import Program
+from grader.executors.cuda.emulator_executor import NativeExecutor, NativeManner
+from grader.executors.cuda.native_planner import NativePlans
 from grader.executors.runner import CaseResult, Runner
 from grader.plan import KernelName, Plan
 from grader.plan.model import Launch
@@ -38,7 +39,7 @@ class PlannedNativeRunner(Runner):
         self.plans = NativePlans(sandbox, task, path, program, watched)
         self.times = self.plans.times
         self._executor = NativeExecutor(self.plans)
-        self._reordered = orders.Reordered()
+        self._reordered = program_orders.Reordered()
 
     @property
     def plan(self) -> Plan | None:
@@ -70,7 +71,7 @@ class PlannedNativeRunner(Runner):
         if self.plans.judges_copies and plan.copies_to_arguments(asked):
             launches = [n for n, step in enumerate(asked.calls[0]) if isinstance(step, Launch)]
             if self.is_right_without(case, launches):
-                return refusals.from_violation(case, plan.copies_alone(asked))
+                return from_violation(case, plan.copies_alone(asked))
         if not (
             ordered := self._in_other_orders(case, first, atomics, NativeManner())
         ).verdict.passed:
@@ -139,7 +140,7 @@ class PlannedNativeRunner(Runner):
         self,
         case: Case,
         result: CaseResult,
-        atomics: Sequence[orders.Atomics],
+        atomics: Sequence[program_orders.Atomics],
         manner: NativeManner,
     ) -> CaseResult:
         """A case that passed, run with blocks in other orders where atomics may tell the order.
@@ -151,16 +152,18 @@ class PlannedNativeRunner(Runner):
             return result
         names = {0: f"{case.dtype} {_kernels_of(self._plan)}"}
         tried = self._reordered.wanted(atomics, names)
-        for order in orders.others(case, tried):
+        for order in program_orders.others(case, tried):
             self.fresh_worker()
             try:
                 other = self._executor.run_in(replace(manner, order=order), case)
             finally:
                 self._executor.fresh_worker()
-            if not other.verdict.passed and not orders.shows_nothing(other):
+            if not other.verdict.passed and not program_orders.shows_nothing(other):
                 self._reordered.note(tried, names, was_right=False)
                 line = tried[0].line
-                return orders.as_nondeterministic(other, self.task.variant.file, line, "block")
+                return program_orders.as_nondeterministic(
+                    other, self.task.variant.file, line, "block"
+                )
         self._reordered.note(tried, names, was_right=True)
         return result
 

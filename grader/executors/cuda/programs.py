@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Mapping
 
-from grader.executors import cuda_build
-from grader.executors.cuda_build import Backend, Building, Program
+from grader.executors.cuda import cuda_build
+from grader.executors.cuda.cuda_build import Backend, Building, Program
 from grader.sandbox import Sandbox
 from grader.sandbox.worker_process import SandboxError
 from grader.spec import Exercise

@@ -24,7 +24,7 @@ from pydantic.dataclasses import dataclass
 from grader import __version__
 from grader.cases import Case
 from grader.cases.compare import Verdict
-from grader.executors.gpu import GpuRunner
+from grader.executors.gpu.gpu_runner import GpuRunner
 from grader.executors.runner import CaseResult
 from grader.mistakes import Mistake
 from grader.sandbox import Sandbox, untrusted

@@ -8,7 +8,7 @@
 
 All numbers are little-endian; counts stand before lists, lengths before bytes. What the driver
 can't do by itself (copies of strided views, conversions) becomes a launch of a kernel of ours, see
-views.py. worker/native/gpu_document.cpp reads it.
+strided_copies.py. worker/native/gpu_document.cpp reads it.
 """
 
 from __future__ import annotations
@@ -19,9 +19,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from grader.executors import views
-from grader.executors.emulator_plan import listed, sized, sized_text
-from grader.executors.views import NotExecutable
+from grader.executors.encoding import NotExecutable, listed, relocations, sized, sized_text
+from grader.executors.gpu import strided_copies
 from grader.plan import Launch, Plan
 from grader.plan.model import (
     Alloc,
@@ -181,7 +180,7 @@ class _Encoder:
         if isinstance(step, Upload):
             to = _contiguous(step.to)
             data = sized(base64.b64decode(step.data))
-            return [_head(_UPLOAD, None) + to + data + _relocations(step.pointers)]
+            return [_head(_UPLOAD, None) + to + data + relocations(step.pointers)]
         if isinstance(step, Launch):
             return [self._launch(step)]
         if isinstance(step, Record | Wait):
@@ -212,8 +211,8 @@ class _Encoder:
     def _fill(self, step: Fill) -> list[bytes]:
         if step.to.elements == 0:
             return []
-        value = views.element(step.to, step.value)
-        rows = views.rows(step.to, step.to)
+        value = strided_copies.element(step.to, step.value)
+        rows = strided_copies.rows(step.to, step.to)
         unit = next((n for n in (1, 2, 4) if value == value[:n] * (len(value) // n)), 0)
         if rows is None or not unit:  # an element of ours, copied to all
             one = self._own_buffer(len(value))
@@ -227,23 +226,23 @@ class _Encoder:
     def _copy(self, to: View, source: View, stream: int | None) -> list[bytes]:
         if to.elements == 0:
             return []
-        if rows := views.rows(to, source):
+        if rows := strided_copies.rows(to, source):
             ends = [
                 _packed_rows(view.buffer, *place, rows.width, rows.height)
                 for view, place in ((to, rows.to), (source, rows.source))
             ]
             return [_head(_COPY, stream) + ends[0] + ends[1]]
-        dimensions = views.dimensions(to, source)
+        dimensions = strided_copies.dimensions(to, source)
         if self._compile_view is None:
             raise NotExecutable("a copy of a strided view")
-        made = self._compile_view(views.kernel(to.dtype, source.dtype, len(dimensions)))
+        made = self._compile_view(strided_copies.kernel(to.dtype, source.dtype, len(dimensions)))
         parameters = _Parameters()
         for view in (to, source):
             parameters.pointer(view.buffer, view.offset * view.itemsize)
-        numbers = views.arguments(dimensions)
+        numbers = strided_copies.arguments(dimensions)
         for each in numbers:
             parameters.add(struct.pack("<q", each))
-        grid = (-(-numbers[0] // views.BLOCK), 1, 1)
+        grid = (-(-numbers[0] // strided_copies.BLOCK), 1, 1)
         block = (made.warps * _WARP, 1, 1)
         return [self._launched(made, stream, grid, block, made.shared, parameters)]
 
@@ -279,7 +278,7 @@ class _Encoder:
     ) -> bytes:
         number = self._kernel(made, shared)
         shape = struct.pack("<9III", *grid, *block, *cluster, shared, flags)
-        data = sized(bytes(parameters.data)) + _relocations(parameters.pointers)
+        data = sized(bytes(parameters.data)) + relocations(parameters.pointers)
         return _head(_LAUNCH, stream) + _number(number) + shape + data + listed(parameters.maps)
 
     def _of_triton(self, step: Launch, made: DeviceKernel) -> _Parameters:
@@ -369,7 +368,7 @@ def _five(numbers: Sequence[int]) -> list[int]:
 
 def _contiguous(view: View) -> bytes:
     """A view as one stretch of bytes, or rows of them. Raises NotExecutable where it is neither."""
-    rows = views.rows(view, view)
+    rows = strided_copies.rows(view, view)
     if rows is None:
         raise NotExecutable("an upload to a strided view")
     return _packed_rows(view.buffer, *rows.to, rows.width, rows.height)
@@ -381,10 +380,6 @@ def _packed_rows(buffer: int, offset: int, pitch: int, width: int, height: int) 
 
 def _head(kind: int, stream: int | None) -> bytes:
     return struct.pack("<II", kind, _NO_STREAM if stream is None else stream)
-
-
-def _relocations(pointers: Sequence[tuple[int, int, int]]) -> bytes:
-    return listed([struct.pack("<IIq", *each) for each in pointers])
 
 
 def _number(value: int) -> bytes:

@@ -19,11 +19,12 @@ from grader.cases import Case
 from grader.cases.arena import Buffers
 from grader.cases.compare import Verdict
 from grader.cases.inputs import Inputs
-from grader.executors import gpu_document, gpu_program, views
 from grader.executors.answers import Answers
+from grader.executors.encoding import NotExecutable
 from grader.executors.executor import Executor, limits_of
-from grader.executors.gpu_document import DeviceKernel
-from grader.executors.planners import dtype_of, first_of, notes_of
+from grader.executors.gpu import executor_program, gpu_encoding
+from grader.executors.gpu.gpu_encoding import DeviceKernel
+from grader.executors.planning import dtype_of, first_of, notes_of
 from grader.executors.runner import CaseResult, Times
 from grader.gpu import locks
 from grader.plan import Buffer, Plan, Step
@@ -56,8 +57,8 @@ class Plans(Protocol):
 
 
 def held_program(sandbox: Sandbox) -> Path:
-    """The executor's program, where the sandbox can start it. Raises as gpu_program.program."""
-    return sandbox.hold("gpu-executor", gpu_program.program(), program=True)
+    """The executor's program, held where the sandbox can start it. Raises as `program` does."""
+    return sandbox.hold("gpu-executor", executor_program.program(), program=True)
 
 
 def document(
@@ -77,8 +78,8 @@ def document(
         steps.append(made[0])
         kernels.update(made[1])
     try:
-        return gpu_document.encode(planned, steps, kernels, plans.compile_view, variables)
-    except views.NotExecutable as error:
+        return gpu_encoding.encode(planned, steps, kernels, plans.compile_view, variables)
+    except NotExecutable as error:
         what = f"its plan was executed without a GPU only: {error} isn't run on one."
         return CaseResult(case, Verdict(Status.not_measured, what))
 
@@ -93,7 +94,7 @@ def copy_document(source: Argument, to: Argument) -> bytes:
         Buffer(each.allocation[1], "argument", number) for number, each in enumerate((source, to))
     ]
     steps = (Copy("copy", views[1], views[0]),)
-    return gpu_document.encode(Plan(1, "triton", tuple(buffers), (), (steps,)), [steps], {})
+    return gpu_encoding.encode(Plan(1, "triton", tuple(buffers), (), (steps,)), [steps], {})
 
 
 class GpuRunner(Executor):

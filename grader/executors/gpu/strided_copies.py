@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 import torch
 
+from grader.executors.encoding import NotExecutable
 from grader.plan.model import View
 
 BLOCK = 1024  # elements of one program
@@ -22,10 +23,6 @@ OPTIONS = {"num_warps": 4}
 NAME = "copy_view"
 _FLOATS = {"float16": "f16", "bfloat16": "bf16", "float32": "f32", "float64": "f64"}
 _WIDTHS = {"f16": 16, "bf16": 16, "f32": 32, "f64": 64}
-
-
-class NotExecutable(ValueError):
-    """A step that no executor on a GPU does; the message says what."""
 
 
 @dataclass(frozen=True)

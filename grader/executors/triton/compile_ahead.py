@@ -6,13 +6,13 @@ import time
 from collections.abc import Sequence
 
 from grader.cases import Case
-from grader.executors import refusals
 from grader.executors.answers import Answers
-from grader.executors.backend_queue import facts
-from grader.executors.frontend import Failure, Kernel
-from grader.executors.kernels import Kernels, PendingAssembly
+from grader.executors.compile.backend_queue import facts
+from grader.executors.compile.frontend import Failure, Kernel
+from grader.executors.compile.kernels import Kernels, PendingAssembly
 from grader.executors.runner import CaseResult, Compiled, Times
-from grader.executors.tuning import Tuning
+from grader.executors.triton import refusals
+from grader.executors.triton.tuning import Tuning
 from grader.plan import Specialisation
 
 

@@ -5,7 +5,7 @@ number, and takes the place of the one that the planner chose. In a tuning with 
 the numbers begin again at the first.
 
 Triton's tuner passes over a configuration that doesn't compile for the GPU. Such kernels are given
-as `passed_over`, by key_of; the configuration after one of them takes its place.
+as `passed_over`, by frontend.key_of; the configuration after one of them takes its place.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import hashlib
 from collections.abc import Collection, Sequence
 
 from grader.cases import Case
+from grader.executors.compile.frontend import key_of
 from grader.plan import Launch, Plan, Specialisation, Step
 from grader.sandbox import untrusted
-from grader.worker.compile import tuned
 
 MAX_TRIED = 64  # configurations that one case is run with
 _MAX_WORDS = 120  # characters of a configuration's name
@@ -116,11 +116,6 @@ def label(number: int, names: Sequence[str]) -> str:
     """'configuration 2 of 5 (BLOCK=64)'."""
     name = f" ({names[number]})" if names[number] else ""
     return f"configuration {number + 1} of {len(names)}{name}"
-
-
-def key_of(kernel: Specialisation) -> str:
-    """A kernel's name among those that are passed over."""
-    return tuned.key_of(vars(kernel))
 
 
 def _is_any(plan: Plan, launch: Launch, keys: Collection[str]) -> bool:

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 import pydantic
 
-from grader.executors import configurations
-from grader.executors.layouts import Layouts
-from grader.executors.orders import Order
-from grader.plan import Buffer, Launch, Plan, Step, reorder
+from grader.executors.compile.warp_layouts import Layouts
+from grader.executors.program_orders import Order
+from grader.executors.triton import configurations
+from grader.plan import Buffer, Plan, Step, reorder
 
 
 @dataclass(frozen=True)
@@ -65,9 +65,3 @@ class Execution:
 
 
 _EXECUTION = pydantic.TypeAdapter(Execution)
-
-
-def launched(steps: tuple[Step, ...]) -> list[int]:
-    """The numbers of the specialisations that some steps launch, each once."""
-    numbers = (each.specialisation for each in steps if isinstance(each, Launch))
-    return list(dict.fromkeys(numbers))

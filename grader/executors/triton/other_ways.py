@@ -7,12 +7,14 @@ from dataclasses import replace
 from grader import plan
 from grader.cases import Case
 from grader.cases.compare import Verdict
-from grader.executors import configurations, orders, refusals
-from grader.executors.execution import Manner
-from grader.executors.planners import REORDERED, SECOND_CALL
+from grader.executors import program_orders
+from grader.executors.answers import from_violation
+from grader.executors.planning import REORDERED, SECOND_CALL
 from grader.executors.runner import CaseResult
-from grader.executors.triton_executor import TritonExecutor
-from grader.executors.tuning import Tuning
+from grader.executors.triton import configurations
+from grader.executors.triton.execution import Manner
+from grader.executors.triton.ttir_executor import TritonExecutor
+from grader.executors.triton.tuning import Tuning
 from grader.plan import Plan
 from grader.status import Status
 
@@ -31,7 +33,7 @@ class OtherWays:
         self._executor = executor
         self._tuning = tuning
         self._judges_copies = judges_copies
-        self._reordered = orders.Reordered()
+        self._reordered = program_orders.Reordered()
         self.tuned: set[str] = set()  # dtypes of which a case ran with every configuration
 
     def result_of(self, case: Case, first: CaseResult, with_every: bool) -> CaseResult:
@@ -51,7 +53,7 @@ class OtherWays:
             launches = [n for n, step in enumerate(asked.calls[0]) if step.do == "launch"]
             manner = Manner(races=False, without=frozenset(launches))
             if self._executor.repeat_in(manner, case).verdict.passed:
-                return refusals.from_violation(case, plan.copies_alone(asked))
+                return from_violation(case, plan.copies_alone(asked))
         return result
 
     @property
@@ -112,16 +114,16 @@ class OtherWays:
         names = executor.kernels
         tried = self._reordered.wanted(executor.atomics, names)
         plain = Manner(races=False, configuration=None if call else self._tuning.chosen)
-        for order in orders.others(case, tried):
+        for order in program_orders.others(case, tried):
             if before is not None:
                 executor.repeat_in(plain, before)
             other = executor.repeat_in(replace(plain, call=call, order=order), case)
-            if orders.shows_nothing(other):
+            if program_orders.shows_nothing(other):
                 executor.repeat_in(plain, before or case)  # an ended process has left nothing
                 break
             if not other.verdict.passed:
                 self._reordered.note(tried, names, was_right=False)
                 file = executor.task.variant.file
-                return orders.as_nondeterministic(other, file, tried[0].line)
+                return program_orders.as_nondeterministic(other, file, tried[0].line)
         self._reordered.note(tried, names, was_right=True)
         return result

@@ -9,9 +9,9 @@ from typing import Any
 from grader.cases import Case
 from grader.cases.compare import Verdict
 from grader.executors.answers import Answers, hint_of_compiler
-from grader.executors.frontend import Failure
+from grader.executors.compile.frontend import Failure
 from grader.executors.runner import MAX_DETAIL, CaseResult
-from grader.plan import Specialisation, Violation
+from grader.plan import Specialisation
 from grader.sandbox import untrusted
 from grader.sandbox.worker_process import Death
 from grader.status import Status
@@ -28,12 +28,6 @@ def from_executor(case: Case, fields: dict[str, Any]) -> CaseResult:
     else:
         status, what = Status.crashed, f"its plan can't be executed: {message}."
     return CaseResult(case, Verdict(status, what), untrusted.line(fields), "", "worker")
-
-
-def from_violation(case: Case, broken: Violation) -> CaseResult:
-    """Which rule a plan breaks, and what to do instead."""
-    verdict = Verdict(Status.policy_violation, f"{broken.what} (rule: {broken.rule}).", "computed")
-    return CaseResult(case, verdict, broken.line or None, "", "worker", broken.instead)
 
 
 def of_configurations(case: Case | None, refused: Mapping[str, Failure]) -> CaseResult:

@@ -1,38 +1,24 @@
-"""How Triton kernels use memory: metrics from what the executor saw of one call.
-
-The metrics are named in cuda_metrics.py, and scoring/memory_bounds.py holds them against the bounds
-of a spec. A second call at four times the sizes shows what grows. The counters are the word of an
-untrusted process, so `implausible` holds them against what the case's bytes require.
-"""
+"""Metrics of Triton kernels, from the executor's report of one call (see memory_metrics.py)."""
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from typing import Literal
 
 from grader.cases import Case
 from grader.evidence import LineCounters, MemoryEvidence, Metric
-from grader.executors.cuda_metrics import (
-    MAX_LINES,
+from grader.executors.memory_metrics import (
+    CUT,
     Traffic,
+    by_line,
+    judged,
     left_out,
     reads,
     tensors_of,
-    unearned,
     useful_bytes,
 )
-from grader.executors.triton_report import (
-    CompiledCounters,
-    Finding,
-    Report,
-    SiteCounters,
-    message_of,
-)
+from grader.executors.triton.triton_report import Finding, Report, SiteCounters, message_of
 from grader.spec.task import Task
 from grader.status import Status
-
-_Kind = Literal["load", "store", "atomic"]
 
 _STATUS_OF = {
     "out_of_bounds_read": Status.invalid_read,
@@ -73,17 +59,12 @@ def measure(
             worst = worst_of(counted.findings)
             what, _ = message_of(worst, arguments(task, each), task.variant.file, source)
             return MemoryEvidence(status_of(worst), f"the counted run: {what}", str(each))
-        if counted.cut:
-            reason = "the run has more counters than fit into one answer"
-            return MemoryEvidence(Status.not_measured, reason, name)
-        if reason := implausible(counted, task, each):
+        if reason := CUT if counted.cut else implausible(counted, task, each):
             return MemoryEvidence(Status.not_measured, reason, name)
     metrics = [*_metrics(report, task, case)]
     if grown is not None:
         metrics += _growth(report, grown[1])
-    reason = unearned(_traffic(report), task, case)
-    status = Status.target_missed if reason else Status.passed
-    return MemoryEvidence(status, reason, name, tuple(metrics), lines_of(report))
+    return judged(metrics, _traffic(report), _rows(report), task, case)
 
 
 def _traffic(report: Report) -> Traffic:
@@ -128,29 +109,29 @@ def lines_of(report: Report) -> tuple[LineCounters, ...]:
 
     They are the compiled kernel's where all of a line's are known.
     """
-    rows: dict[tuple[int, str, _Kind], list[SiteCounters]] = defaultdict(list)
+    return by_line(_rows(report))
+
+
+def _rows(report: Report) -> Iterator[LineCounters]:
+    by_elements = {_key(site) for site in report.sites if site.compiled is None}
     for site in report.sites:
-        rows[site.line, site.kernel, site.kind].append(site)
-    summed = [_line(*key, sites) for key, sites in rows.items()]
-    heaviest = sorted(summed, key=lambda row: (-row.sectors, row.line))
-    return tuple(sorted(heaviest[:MAX_LINES], key=lambda row: (row.line, row.access)))
+        is_compiled = _key(site) not in by_elements
+        counted = site.compiled if is_compiled and site.compiled is not None else site
+        yield LineCounters(
+            site.line,
+            site.kernel,
+            "global",
+            site.kind,
+            counted.requests,
+            counted.sectors,
+            counted.useful_bytes,
+            masked=site.masked,
+            rule="compiled" if is_compiled else "elements",
+        )
 
 
-def _line(line: int, kernel: str, kind: _Kind, sites: Sequence[SiteCounters]) -> LineCounters:
-    compiled = [site.compiled for site in sites if site.compiled is not None]
-    is_compiled = len(compiled) == len(sites)
-    counted: Sequence[SiteCounters | CompiledCounters] = compiled if is_compiled else sites
-    return LineCounters(
-        line,
-        kernel,
-        "global",
-        kind,
-        requests=sum(each.requests for each in counted),
-        sectors=sum(each.sectors for each in counted),
-        useful_bytes=sum(each.useful_bytes for each in counted),
-        masked=sum(site.masked for site in sites),
-        rule="compiled" if is_compiled else "elements",
-    )
+def _key(site: SiteCounters) -> tuple[int, str, str]:
+    return site.line, site.kernel, site.kind
 
 
 def implausible(report: Report, task: Task, case: Case) -> str:

@@ -18,9 +18,8 @@ from grader import plan
 from grader.cases import Case, inputs
 from grader.cases.arena import described
 from grader.cases.compare import Verdict
-from grader.executors import refusals
-from grader.executors.answers import Answers
-from grader.executors.planners import layouts_of, load, relies_on_others
+from grader.executors.answers import Answers, from_violation
+from grader.executors.planning import layouts_of, load, relies_on_others
 from grader.executors.runner import CaseResult, Times
 from grader.plan import Allowed, Plan, PlanError
 from grader.sandbox import untrusted
@@ -108,7 +107,7 @@ class TritonPlanner:
                 return differs
         made = plan.allow(made, self._allowed)
         if broken := plan.violations(made, self._allowed, layouts_of(arguments)):
-            return refusals.from_violation(case, broken[0])
+            return from_violation(case, broken[0])
         return made
 
     def plan_of(self, case: Case, arguments: Sequence[Argument]) -> Plan | CaseResult:

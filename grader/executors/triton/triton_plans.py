@@ -7,15 +7,15 @@ from pathlib import Path
 
 from grader.cases import Case
 from grader.cases.arena import Buffers
-from grader.executors import configurations, refusals
 from grader.executors.answers import Answers
-from grader.executors.execution import launched
-from grader.executors.frontend import Failure
-from grader.executors.gpu_document import DeviceKernel
-from grader.executors.kernels import Kernels
+from grader.executors.compile.frontend import Failure
+from grader.executors.compile.kernels import Kernels
+from grader.executors.gpu.gpu_encoding import DeviceKernel
+from grader.executors.planning import launched
 from grader.executors.runner import CaseResult
-from grader.executors.triton_planner import TritonPlanner
-from grader.executors.tuning import Tuning
+from grader.executors.triton import configurations, refusals
+from grader.executors.triton.triton_planner import TritonPlanner
+from grader.executors.triton.tuning import Tuning
 from grader.plan import Plan, Step
 from grader.worker.protocol import Argument
 

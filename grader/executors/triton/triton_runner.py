@@ -11,22 +11,22 @@ from pathlib import Path
 
 from grader import plan
 from grader.cases import Case
-from grader.executors import triton_report
 from grader.executors.answers import Answers
-from grader.executors.compile_ahead import CompileAhead
-from grader.executors.cubins import NoCubin
-from grader.executors.execution import Manner
+from grader.executors.compile.cubins import NoCubin
+from grader.executors.compile.kept_builds import KeptBuilds
+from grader.executors.compile.kernels import Kernels, PendingAssembly
 from grader.executors.executor import limits_of
-from grader.executors.gpu_document import DeviceKernel
-from grader.executors.kept import KeptBuilds
-from grader.executors.kernels import Kernels, PendingAssembly
+from grader.executors.gpu.gpu_encoding import DeviceKernel
 from grader.executors.runner import CaseResult, Compiled, Runner, Times
-from grader.executors.triton_executor import TritonExecutor
-from grader.executors.triton_planner import TritonPlanner
-from grader.executors.triton_plans import TritonPlans
-from grader.executors.triton_processes import TritonProcesses
-from grader.executors.triton_ways import OtherWays
-from grader.executors.tuning import Tuning
+from grader.executors.triton import triton_report
+from grader.executors.triton.compile_ahead import CompileAhead
+from grader.executors.triton.execution import Manner
+from grader.executors.triton.other_ways import OtherWays
+from grader.executors.triton.triton_planner import TritonPlanner
+from grader.executors.triton.triton_plans import TritonPlans
+from grader.executors.triton.triton_processes import TritonProcesses
+from grader.executors.triton.ttir_executor import TritonExecutor
+from grader.executors.triton.tuning import Tuning
 from grader.plan import Plan
 from grader.sandbox import Sandbox
 from grader.spec.task import Task

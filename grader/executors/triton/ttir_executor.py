@@ -15,18 +15,19 @@ from grader.cases import Case
 from grader.cases.arena import Placed
 from grader.cases.compare import Verdict
 from grader.emulator.report import ReportError
-from grader.executors import configurations, orders, refusals, triton_metrics, triton_report
+from grader.executors import program_orders
 from grader.executors.answers import Answers, nonsense
-from grader.executors.compile_ahead import CompileAhead
-from grader.executors.execution import Execution, Manner, launched
+from grader.executors.compile.frontend import Failure, Kernel
+from grader.executors.compile.kernels import Kernels
 from grader.executors.executor import Executor
-from grader.executors.frontend import Failure, Kernel
-from grader.executors.kernels import Kernels
-from grader.executors.planners import notes_of
+from grader.executors.planning import launched, notes_of
 from grader.executors.runner import CaseResult, Times
-from grader.executors.triton_planner import TritonPlanner
-from grader.executors.triton_processes import TritonProcesses
-from grader.executors.tuning import Tuning
+from grader.executors.triton import configurations, refusals, triton_metrics, triton_report
+from grader.executors.triton.compile_ahead import CompileAhead
+from grader.executors.triton.execution import Execution, Manner
+from grader.executors.triton.triton_planner import TritonPlanner
+from grader.executors.triton.triton_processes import TritonProcesses
+from grader.executors.triton.tuning import Tuning
 from grader.plan import Plan
 from grader.sandbox import untrusted
 from grader.sandbox.worker_process import Death, Worker
@@ -60,7 +61,7 @@ class TritonExecutor(Executor):
         self.plan: Plan | None = None  # of the last run
         self.report: triton_report.Report | None = None  # of the last run that counted accesses
         self.kernels: dict[int, str] = {}  # those of the last run, by number
-        self.atomics: Sequence[orders.Atomics] = ()  # that it used
+        self.atomics: Sequence[program_orders.Atomics] = ()  # that it used
         self.rounds_to_tf32 = False  # whether a kernel rounds float32 inputs of tl.dot
         self._known: set[str] = set()  # kernels that the executor at hand has
         self._manner: Manner | None = None  # of the run; None for a case's own
@@ -121,7 +122,7 @@ class TritonExecutor(Executor):
             kernels={number: each.name for number, each in kernels.items()},
             ttir=new,
             layouts=layouts,
-            seed=orders.seed_of(case),
+            seed=program_orders.seed_of(case),
             again=manner.call > 0,
             count=manner.counts,
             wave=manner.wave,
@@ -163,7 +164,7 @@ class TritonExecutor(Executor):
             return result
         fields = untrusted.fields(answer)
         try:
-            self.atomics = orders.read(fields)
+            self.atomics = program_orders.read(fields)
             if self._manner is not None and self._manner.counts:
                 self.report = triton_report.parse(fields.get("accesses"))
         except ValueError:

@@ -12,10 +12,11 @@ from dataclasses import replace
 from typing import TypeVar
 
 from grader.cases import Case
-from grader.executors import configurations, refusals
-from grader.executors.execution import Manner
-from grader.executors.kernels import Kernels
+from grader.executors.compile.frontend import key_of
+from grader.executors.compile.kernels import Kernels
 from grader.executors.runner import CaseResult
+from grader.executors.triton import configurations, refusals
+from grader.executors.triton.execution import Manner
 from grader.plan import Plan, Specialisation, Step
 
 _Shown = TypeVar("_Shown")
@@ -75,9 +76,9 @@ class Tuning:
         where it wasn't known when that was planned.
         """
         self._launched.append(kernel)
-        key = configurations.key_of(kernel)
+        key = key_of(kernel)
         if key not in self._among:
-            self._among.update((configurations.key_of(each), among) for each in among)
+            self._among.update((key_of(each), among) for each in among)
         if key not in self._kernels.passed_over:
             return None
         for each in self._among[key]:  # each would be tried
@@ -87,7 +88,7 @@ class Tuning:
 
     def refused(self, case: Case | None, kernel: Specialisation) -> tuple[bool, CaseResult | None]:
         """Whether a kernel that the backend refuses is passed over; the result where all are."""
-        key = configurations.key_of(kernel)
+        key = key_of(kernel)
         among = self._among.get(key)
         if key not in self._kernels.passed_over or among is None:
             return False, None
@@ -97,7 +98,7 @@ class Tuning:
 
     def _none_left(self, case: Case | None, among: Sequence[Specialisation]) -> CaseResult:
         names = configurations.words_of(among)
-        keys = [configurations.key_of(each) for each in among]
+        keys = [key_of(each) for each in among]
         refused = {
             configurations.label(number, names): self._kernels.passed_over[key]
             for number, key in enumerate(keys)

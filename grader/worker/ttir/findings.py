@@ -1,7 +1,7 @@
 """Findings about a launch, as the report of a run names them.
 
-The fields are those of executors/triton_report.py's Finding. Each kind is kept once for each line,
-with the first element it was observed at and how many elements there were.
+The fields are those of Finding in executors/triton/triton_report.py. Each kind is kept once for
+each line, with the first element it was observed at and how many elements there were.
 """
 
 from __future__ import annotations

@@ -114,7 +114,7 @@ class Atomics(Observer):
         noted["group_steps"] += -(-result.steps // max(1, result.groups))
 
     def report(self) -> list[dict[str, int]]:
-        """The kernels in question, as JSON can hold them: fields of executors/orders.py's Seen.
+        """The kernels in question, as JSON can hold them: Atomics in executors/program_orders.py.
 
         `steps` are the operations of all launches, `group_steps` those of a group of programs.
         """

@@ -20,8 +20,10 @@ from grader.cases import Case, gpu_memory
 from grader.cases import inputs as inputs_of_case
 from grader.cases.arena import GAP_BYTES, INPUTS, OUTPUTS, Arena, Slot, required_bytes
 from grader.cases.gpu_memory import GpuMemory
-from grader.executors import case_memory, cuda_build, gpu
-from grader.executors.gpu import GpuRunner
+from grader.executors import case_memory
+from grader.executors.cuda import cuda_build
+from grader.executors.gpu import gpu_runner
+from grader.executors.gpu.gpu_runner import GpuRunner
 from grader.executors.registry import Runners
 from grader.grading import grade
 from grader.plan import Plan
@@ -32,7 +34,7 @@ from grader.spec.task import Task
 from grader.status import Status
 from grader.worker.gpu_mapping import GpuMemoryError
 from grader.worker.protocol import Argument, Code, Operation, Reply
-from tests.grader.executors.test_runner import KERNEL
+from tests.grader.executors.triton.test_runner import KERNEL
 
 REFERENCE = Path(__file__).resolve().parents[3] / "reference"
 SILU = load(EXERCISES / "silu.yaml")
@@ -143,8 +145,8 @@ def silu(x: torch.Tensor, out: torch.Tensor, writable: bool) -> None:
 @pytest.fixture
 def stand_in(monkeypatch: pytest.MonkeyPatch) -> StandInSandbox:
     monkeypatch.setattr(case_memory, "GpuMemory", StandIn)
-    monkeypatch.setattr(gpu, "held_program", lambda sandbox: Path("executor"))
-    monkeypatch.setattr(gpu, "document", lambda *_: b"")
+    monkeypatch.setattr(gpu_runner, "held_program", lambda sandbox: Path("executor"))
+    monkeypatch.setattr(gpu_runner, "document", lambda *_: b"")
     return StandInSandbox()
 
 

@@ -12,9 +12,10 @@ import torch
 from grader.cases import Case
 from grader.emulator import toolchain
 from grader.emulator.build import Entry, build
-from grader.executors import NativePlans, cuda_build
-from grader.executors import gpu as gpu_runner
-from grader.executors.gpu import held_program
+from grader.executors import NativePlans
+from grader.executors.cuda import cuda_build
+from grader.executors.gpu import gpu_runner
+from grader.executors.gpu.gpu_runner import held_program
 from grader.plan import Plan
 from grader.sandbox import Sandbox, worker_process
 from grader.spec import load_all

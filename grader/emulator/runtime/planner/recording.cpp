@@ -47,7 +47,7 @@ constexpr unsigned last_event = 4095;  // numbers below it are those of the prog
 
 // ---- Steps --------------------------------------------------------------------------------------
 
-// The grader asks for these words (grader/executors/cuda.py).
+// The grader asks for these words (grader/executors/cuda/native_answers.py).
 [[noreturn]] void exceed(const std::string& why) {
     current.excess = why + (current.told_of_data ? ", and it copies results to the host" : "");
     abandon_entry(EntryEnd::abandoned);

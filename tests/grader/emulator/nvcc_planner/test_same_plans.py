@@ -10,7 +10,8 @@ import pytest
 
 from grader import spec
 from grader.cases import Space, arena, inputs
-from grader.executors import NativePlans, cuda_build
+from grader.executors import NativePlans
+from grader.executors.cuda import cuda_build
 from grader.plan import Plan
 from grader.sandbox import Sandbox
 from grader.spec import Exercise, Variant

@@ -7,10 +7,11 @@ from unittest import mock
 
 import pytest
 
-from grader.executors import PlannedTritonRunner, kept, kernels
-from grader.executors.frontend import Budget, Frontend
-from grader.executors.kept import KeptBuilds
-from grader.executors.triton_processes import TritonProcesses
+from grader.executors import PlannedTritonRunner
+from grader.executors.compile import kept_builds, kernels
+from grader.executors.compile.frontend import Budget, Frontend
+from grader.executors.compile.kept_builds import KeptBuilds
+from grader.executors.triton.triton_processes import TritonProcesses
 from grader.grading.session import Options, Session
 from grader.plan import Specialisation
 from grader.sandbox import Sandbox
@@ -71,7 +72,7 @@ def test_a_changed_text_is_compiled_and_judged_anew(shared_sandbox, builds) -> N
 def test_another_compiler_takes_nothing_of_the_old_one(shared_sandbox, builds) -> None:
     source = KERNEL.replace("WRONG", "0.0")
     _status(shared_sandbox, source, builds)
-    with mock.patch.object(kept, "compilers", lambda: "another"):
+    with mock.patch.object(kept_builds, "compilers", lambda: "another"):
         assert _status(shared_sandbox, source, builds) == (Status.passed, 2)
 
 
@@ -95,8 +96,8 @@ def test_a_folder_that_can_t_be_written_keeps_nothing(tmp_path: Path) -> None:
 
 
 def test_of_too_many_the_oldest_go(builds, monkeypatch) -> None:
-    monkeypatch.setattr(kept, "MAX_ENTRIES", 10)
-    monkeypatch.setattr(kept, "_PRUNED_TO", 5)
+    monkeypatch.setattr(kept_builds, "MAX_ENTRIES", 10)
+    monkeypatch.setattr(kept_builds, "_PRUNED_TO", 5)
     for number in range(11):
         builds.put(str(number), "text")
     assert [n for n in range(11) if builds.get(str(n))] == [6, 7, 8, 9, 10]

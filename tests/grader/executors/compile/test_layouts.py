@@ -14,11 +14,13 @@ import pytest
 
 from grader.cases import Case
 from grader.evidence import LineCounters
-from grader.executors import PlannedTritonRunner, layouts, triton_metrics
-from grader.executors.kept import KeptBuilds
-from grader.executors.layouts import LayoutCompiler, parse
-from grader.executors.triton_processes import TritonProcesses
-from grader.executors.triton_report import Report
+from grader.executors import PlannedTritonRunner
+from grader.executors.compile import warp_layouts
+from grader.executors.compile.kept_builds import KeptBuilds
+from grader.executors.compile.warp_layouts import LayoutCompiler, parse
+from grader.executors.triton import triton_metrics
+from grader.executors.triton.triton_processes import TritonProcesses
+from grader.executors.triton.triton_report import Report
 from grader.sandbox import Sandbox
 from grader.spec.task import Task
 from grader.worker import plan_processes
@@ -157,15 +159,15 @@ def fails(monkeypatch, how: str) -> None:
 
         def killed(self, limits):
             worker = spawn(self, limits)
-            if limits == layouts.LIMITS:
+            if limits == warp_layouts.LIMITS:
                 os.kill(worker.pid, signal.SIGKILL)
             return worker
 
         monkeypatch.setattr(TritonProcesses, "compiler", killed)
     elif how == "tells nonsense":
-        monkeypatch.setattr(layouts, "parse", lambda text: parse(text.replace("1024", "1000")))
+        monkeypatch.setattr(warp_layouts, "parse", lambda text: parse(text.replace("1024", "1000")))
     else:
-        monkeypatch.setattr(layouts, "SECONDS", 0.0)
+        monkeypatch.setattr(warp_layouts, "SECONDS", 0.0)
 
 
 @pytest.mark.parametrize("how", ["dies", "tells nonsense", "takes too long"])
@@ -248,5 +250,5 @@ def test_what_is_no_answer_is_refused(text) -> None:
 
 
 def test_an_answer_is_bounded() -> None:
-    assert parse(answer([ACCESS] * layouts.MAX_ACCESSES)) is not None
-    assert parse(answer([ACCESS] * (layouts.MAX_ACCESSES + 1))) is None
+    assert parse(answer([ACCESS] * warp_layouts.MAX_ACCESSES)) is not None
+    assert parse(answer([ACCESS] * (warp_layouts.MAX_ACCESSES + 1))) is None

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from grader.executors import orders
+from grader.executors import program_orders
 from grader.grading.check import check_part
 from grader.grading.session import Options, Session
 from grader.spec import exercise
@@ -163,7 +163,7 @@ def test_what_is_right_in_every_order_of_blocks_passes(graded, source) -> None:
 def test_what_hangs_on_the_order_of_blocks_is_nondeterministic(graded, source) -> None:
     part = graded(source)
     assert part.status is Status.nondeterministic, part
-    told = orders.DEPENDS.format(unit="block")
+    told = program_orders.DEPENDS.format(unit="block")
     assert any(told[1:] in each.what for each in part.failures), part.failures
     places = [
         f"silu.cu:{at}:"

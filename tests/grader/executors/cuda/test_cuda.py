@@ -20,7 +20,7 @@ from tests.support.emulated import NEEDS_COMPILER
 pytestmark = NEEDS_COMPILER
 SPECS = spec.load_all()
 SILU = SPECS["silu"]
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[4]
 LITTLE = Effort(edges=3, drawn=2, shrink_runs=3, shrink_seconds=2, probe_seconds=1, reruns=2)
 ON_THE_HOST = """
 #include <cuda_runtime.h>

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from grader.executors import cuda_build
-from grader.executors.cuda_build import BuildError, Problem, Program
-from grader.executors.native_answers import _STATUS_OF_PROBLEM
+from grader.executors.cuda import cuda_build
+from grader.executors.cuda.cuda_build import BuildError, Problem, Program
+from grader.executors.cuda.native_answers import _STATUS_OF_PROBLEM
 from grader.grading.check import check_memory, check_part
 from grader.grading.grade import Options, Session, grade
 from grader.scoring.score import score
@@ -18,7 +18,7 @@ from grader.spec import load_all
 from grader.spec.task import Task
 from grader.status import Status
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[4]
 EXERCISES = load_all()
 TRANSPOSE = EXERCISES["transpose"]
 REASON = "the CUDA emulator needs g++; install it: apt install g++"

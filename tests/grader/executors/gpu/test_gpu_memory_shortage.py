@@ -11,10 +11,10 @@ import pytest
 
 from grader.cases import Case
 from grader.cases.compare import Verdict
-from grader.executors import gpu
 from grader.executors.answers import Answers
 from grader.executors.executor import Executor, limits_of
-from grader.executors.gpu import GpuRunner
+from grader.executors.gpu import gpu_runner
+from grader.executors.gpu.gpu_runner import GpuRunner
 from grader.executors.runner import CaseResult, Runner, Times
 from grader.gpu import locks
 from grader.grading.session import Options, Session
@@ -55,7 +55,7 @@ def scripted(monkeypatch) -> Scripted:
             return next(left)
 
         monkeypatch.setattr(made, "_run", run)
-        monkeypatch.setattr(gpu, "_free_gpu_bytes", lambda: free)
+        monkeypatch.setattr(gpu_runner, "_free_gpu_bytes", lambda: free)
         return made, alone
 
     return make

@@ -22,9 +22,10 @@ from grader.batch import tasks
 from grader.cases import Space, arena, fixed_case, inputs
 from grader.cli import app
 from grader.evidence import PartEvidence, PerformanceEvidence
-from grader.executors import bundle as bundles
-from grader.executors import cuda_build, gpu
-from grader.executors.bundle import Bundle, BundleError, BundleRunner, PlannedCase
+from grader.executors import gpu
+from grader.executors.cuda import cuda_build
+from grader.executors.gpu import bundle as bundles
+from grader.executors.gpu.bundle import Bundle, BundleError, BundleRunner, PlannedCase
 from grader.executors.runner import CaseResult
 from grader.gpu import locks, machine
 from grader.grading import plan_files

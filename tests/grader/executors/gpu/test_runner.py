@@ -10,11 +10,11 @@ import pytest
 
 from grader.cases import Case, oracle
 from grader.cases.compare import Verdict
-from grader.executors.gpu import GpuRunner
-from grader.executors.gpu_document import DeviceKernel
-from grader.executors.native_plans import NativePlans
+from grader.executors.cuda.native_planner import NativePlans
+from grader.executors.encoding import NotExecutable
+from grader.executors.gpu.gpu_encoding import DeviceKernel
+from grader.executors.gpu.gpu_runner import GpuRunner
 from grader.executors.runner import CaseResult
-from grader.executors.views import NotExecutable
 from grader.grading.session import Session
 from grader.plan import Buffer, Plan
 from grader.plan.model import Copy, HostOp, Launch, PointerArgument, ScalarArgument, Step, View

@@ -9,8 +9,10 @@ from dataclasses import dataclass
 import pytest
 
 from grader.cases import Case
-from grader.executors import PlannedTritonRunner, configurations, frontend
+from grader.executors import PlannedTritonRunner
+from grader.executors.compile import frontend
 from grader.executors.runner import CaseResult
+from grader.executors.triton import configurations
 from grader.plan import Plan, Specialisation
 from grader.sandbox import Sandbox
 from grader.sandbox.worker_process import Worker

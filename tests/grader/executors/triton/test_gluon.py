@@ -25,7 +25,7 @@ from grader.status import Status
 from tests.support.planned import case, results
 
 SPECS = spec.load_all()
-EXPERT = Path(__file__).resolve().parents[3] / "reference" / "expert"
+EXPERT = Path(__file__).resolve().parents[4] / "reference" / "expert"
 LITTLE = Effort(edges=2, drawn=1, shrink_runs=1, shrink_seconds=1, probe_seconds=1, reruns=2)
 SILU = """
 import triton

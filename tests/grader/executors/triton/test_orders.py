@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from grader.executors import orders
+from grader.executors import program_orders
 from grader.sandbox import Sandbox
 from grader.status import Status
 from tests.support.planned import case, results
@@ -213,19 +213,19 @@ def test_what_hangs_on_the_order_of_programs_is_nondeterministic(sandbox, text) 
     line = 1 + next(at for at, each in enumerate(text.splitlines()) if "# HERE" in each)
     first, again = results(sandbox, "silu", text, [case("float32", n=1000)] * 2)
     assert first.status is again.status is Status.nondeterministic, first
-    assert orders.DEPENDS.format(unit="program") in first.verdict.what
+    assert program_orders.DEPENDS.format(unit="program") in first.verdict.what
     assert first.line == line
     assert f"silu.py:{line}" in first.hint
 
 
 def test_a_kernel_is_tried_again_on_a_much_larger_grid_only() -> None:
-    seen = [orders.Atomics(kernel=0, line=3, programs=10, steps=50, group_steps=5)]
-    tried = orders.Reordered()
+    seen = [program_orders.Atomics(kernel=0, line=3, programs=10, steps=50, group_steps=5)]
+    tried = program_orders.Reordered()
     assert tried.wanted(seen, {0: "a"}) == seen
     tried.note(seen, {0: "a"}, was_right=True)
     assert tried.wanted(seen, {0: "a"}) == []
     assert tried.wanted(seen, {0: "b"}) == seen
-    larger = [orders.Atomics(kernel=0, line=3, programs=40, steps=50, group_steps=5)]
+    larger = [program_orders.Atomics(kernel=0, line=3, programs=40, steps=50, group_steps=5)]
     assert tried.wanted(larger, {0: "a"}) == larger
     tried.note(larger, {0: "a"}, was_right=False)
     assert tried.wanted(seen, {0: "a"}) == seen
@@ -234,7 +234,7 @@ def test_a_kernel_is_tried_again_on_a_much_larger_grid_only() -> None:
 @pytest.mark.parametrize("told", [3, [3], [{}], [{"kernel": -1}], {"a": 1}, ["x"]])
 def test_nonsense_about_atomics_is_told(told) -> None:
     with pytest.raises(ValueError, match="validation error"):
-        orders.read({"atomics": told})
+        program_orders.read({"atomics": told})
 
 
 def test_an_executor_that_was_ended_by_the_clock_shows_nothing() -> None:
@@ -242,6 +242,6 @@ def test_an_executor_that_was_ended_by_the_clock_shows_nothing() -> None:
     from grader.executors.runner import CaseResult
 
     late = Verdict(Status.timed_out, "no answer")
-    assert orders.shows_nothing(CaseResult(None, late))
-    assert not orders.shows_nothing(CaseResult(None, late, observed_by="worker"))
-    assert not orders.shows_nothing(CaseResult(None, Verdict(Status.wrong_values, "")))
+    assert program_orders.shows_nothing(CaseResult(None, late))
+    assert not program_orders.shows_nothing(CaseResult(None, late, observed_by="worker"))
+    assert not program_orders.shows_nothing(CaseResult(None, Verdict(Status.wrong_values, "")))

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from grader import report
 from grader.evidence import Evidence, PartEvidence, Printed, VariantEvidence
-from grader.executors.triton_executor import MAX_PRINTED
+from grader.executors.triton.ttir_executor import MAX_PRINTED
 from grader.grading.check import check_case, check_part
 from grader.grading.search import Effort
 from grader.grading.session import Options, Session

@@ -14,7 +14,7 @@ import pytest
 
 from grader.evidence import PartEvidence
 from grader.executors import PlannedTritonRunner
-from grader.executors.triton_processes import TritonProcesses
+from grader.executors.triton.triton_processes import TritonProcesses
 from grader.grading.check import check_part
 from grader.grading.search import Effort
 from grader.grading.session import Options, Session

@@ -11,8 +11,8 @@ import pytest
 from grader.cases import Case
 from grader.emulator.report import ReportError
 from grader.evidence import MemoryEvidence
-from grader.executors import triton_metrics
-from grader.executors.triton_report import message_of, parse, parse_findings
+from grader.executors.triton import triton_metrics
+from grader.executors.triton.triton_report import message_of, parse, parse_findings
 from grader.grading.check import check_memory, check_part
 from grader.grading.grade import Options, Session
 from grader.scoring import memory_bounds
