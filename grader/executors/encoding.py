@@ -1,9 +1,27 @@
-"""Plans written as bytes for a C++ executor: what the encodings for emulator and GPU share."""
+"""Plans written as bytes for executors in C++: the parts that emulator and GPU share."""
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class DeviceKernel:
+    """A compiled kernel as a GPU takes it, and what a launch of Triton's doesn't say itself.
+
+    `shared` and `scratch` are bytes, of a block and of a program; `descriptors` say of each tensor
+    descriptor among the parameters how the kernel reads it.
+    """
+
+    cubin: bytes
+    name: str
+    warps: int = 0
+    shared: int = 0
+    scratch: int = 0
+    descriptors: Sequence[Mapping[str, Any]] = ()
 
 
 class NotExecutable(ValueError):

@@ -1,16 +1,25 @@
-"""What the planners of Triton and of CUDA C++ have in common."""
+"""Plans of a variant's cases, made by a process that runs host code and has no data.
+
+The planners of Triton and of CUDA C++ are subclasses of `Plans`. A GPU needs what they make: plans,
+and the compiled kernels of their launches.
+"""
 
 from __future__ import annotations
 
 import re
 import time
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import cast
+from pathlib import Path
+from typing import TypeVar, cast
 
-from grader.cases import inputs
+from grader import plan
+from grader.cases import Case, inputs
+from grader.cases.arena import Buffers
 from grader.cases.compare import Verdict
-from grader.executors.answers import Answers
+from grader.executors.answers import Answers, from_violation
+from grader.executors.encoding import DeviceKernel, NotExecutable
 from grader.executors.runner import CaseResult, Times
 from grader.plan import ITEM_BYTES, Launch, Layout, Plan, Step
 from grader.plan.model import DType
@@ -25,16 +34,98 @@ REORDERED = (
     "kernels on different streams wait for each other by luck alone: in another order that streams "
     "and events allow, "
 )
-_KEPT_STATE = "KeptState"
+MOST_NOTES = 4  # of one plan
+_NO_TIMES = re.compile(r"^\[grader\] ([\w.]{1,80}) gives no times here", re.ASCII | re.MULTILINE)
+_P = TypeVar("_P", bound="Plans")
+
+
+class Plans(ABC):
+    """Plans and compiled kernels of one variant. A context manager; the sandbox stays open."""
+
+    def __init__(self, answers: Answers, times: Times) -> None:
+        """`answers` explains the planner's answers; the time of its starts is added to `times`."""
+        self.answers = answers
+        self.times = times
+        self.planner: Worker | None = None
+        self.failure: CaseResult | None = None  # of loading the file, once it is known
+
+    def __enter__(self: _P) -> _P:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def path(self) -> Path:
+        """The submission's file."""
+        return self.answers.path
+
+    def close(self) -> None:
+        """End the planner."""
+        self.fresh_worker()
+
+    def fresh_worker(self) -> None:
+        """Let the next plan be made by a process that has run nothing."""
+        if self.planner is not None:
+            self.planner.close()
+            self.planner = None
+
+    @abstractmethod
+    def plan_of(self, case: Case, arguments: Sequence[Argument]) -> Plan | CaseResult:
+        """The plan of a case before the rules are applied, or why there is none."""
+
+    @abstractmethod
+    def planned(
+        self, case: Case, arguments: Sequence[Argument], buffers: Buffers = ()
+    ) -> Plan | CaseResult:
+        """The plan of a case, held to the rules, or why there is none.
+
+        `buffers` hold the arguments, where host code may read those in host memory.
+        """
+
+    @abstractmethod
+    def compiled_steps(
+        self, case: Case, planned: Plan, call: int = 0, configuration: int | None = None
+    ) -> tuple[Sequence[Step], Mapping[int, DeviceKernel]] | CaseResult:
+        """The steps of a call and the compiled kernels that they launch, or why there are none."""
+
+    def compile_view(self, ttir: str) -> DeviceKernel:
+        """The grader's kernel that copies a strided view. Raises NotExecutable."""
+        raise NotExecutable("a copy of a strided view")  # CUDA's copies are of rows
+
+    def configurations_of(self, planned: Plan) -> list[int]:
+        """The configurations that a GPU has a choice of, by number; [] where nothing is tuned."""
+        return []
+
+    def _load(self, planner: Worker, count: int) -> CaseResult | None:
+        """Take a planner that loads the submission; else end it and return why it doesn't.
+
+        `count` is how many arguments the entry is to take.
+        """
+        started = time.perf_counter()
+        self.times.workers += 1
+        answer = planner.ask(Operation.load, [inputs.blank_argument()] * count)
+        self.times.starts += time.perf_counter() - started
+        if isinstance(answer, Death):
+            self.failure = self.answers.from_death(None, answer)
+            if self.failure.status is Status.crashed:
+                what = f"loading the file ended the process ({answer.description})."
+                self.failure = replace(self.failure, verdict=Verdict(Status.import_error, what))
+        elif answer.code is not Code.ok:
+            planner.close()
+            self.failure = self.answers.from_refusal(None, answer)
+        else:
+            self.planner = planner
+        return self.failure
 
 
 def layouts_of(arguments: Sequence[Argument]) -> dict[int, Layout]:
     """How the tensors among the entry's arguments lie in their buffers, by their places."""
-    layouts = {}
-    for place, each in enumerate(arguments):
-        if each.kind is Kind.tensor:
-            layouts[place] = Layout(each.shape, each.strides, first_of(each))
-    return layouts
+    return {
+        place: Layout(each.shape, each.strides, first_of(each))
+        for place, each in enumerate(arguments)
+        if each.kind is Kind.tensor
+    }
 
 
 def dtype_of(argument: Argument) -> DType:
@@ -49,37 +140,27 @@ def first_of(argument: Argument) -> int:
     return (argument.offset - argument.allocation[0]) // itemsize
 
 
-def launched(steps: tuple[Step, ...]) -> list[int]:
+def launched(steps: Sequence[Step]) -> list[int]:
     """The numbers of the specialisations that some steps launch, each once."""
     numbers = (each.specialisation for each in steps if isinstance(each, Launch))
     return list(dict.fromkeys(numbers))
 
 
-def load(worker: Worker, count: int, answers: Answers, times: Times) -> CaseResult | None:
-    """Have a worker load the submission: None where it has, else why it hasn't, and its end.
-
-    `count` arguments are what its entry is to take.
-    """
-    started = time.perf_counter()
-    times.workers += 1
-    answer = worker.ask(Operation.load, [inputs.blank_argument()] * count)
-    times.starts += time.perf_counter() - started
-    if isinstance(answer, Death):
-        result = answers.from_death(None, answer)
-        if result.status is Status.crashed:
-            what = f"loading the file ended the process ({answer.description})."
-            result = replace(result, verdict=Verdict(Status.import_error, what))
-        return result
-    if answer.code is not Code.ok:
-        worker.close()
-        return answers.from_refusal(None, answer)
-    return None
+def copied_alone(
+    case: Case, asked: Plan, is_right_without: Callable[[Case, Collection[int]], bool]
+) -> CaseResult | None:
+    """The violation of a plan whose copies give the right result without its kernels."""
+    if not plan.copies_to_arguments(asked):
+        return None
+    launches = [place for place, step in enumerate(asked.calls[0]) if isinstance(step, Launch)]
+    is_right = is_right_without(case, launches)
+    return from_violation(case, plan.copies_alone(asked)) if is_right else None
 
 
 def notes_of(planned: Plan) -> tuple[str, ...]:
-    """What the grader says of a plan's launcher: of what it asked that means nothing in a plan.
+    """Notes on what a launcher asked that means nothing in a plan.
 
-    The planner has printed it among what the launcher did (worker/planner/notes.py): only the
+    The planner has printed it among what the launcher did (worker/planner/notes.py). Only the
     operation's name is taken from there, for a launcher may print what it likes.
     """
     asked = dict.fromkeys(_NO_TIMES.findall(planned.printed))
@@ -90,12 +171,8 @@ def notes_of(planned: Plan) -> tuple[str, ...]:
     )
 
 
-_NO_TIMES = re.compile(r"^\[grader\] ([\w.]{1,80}) gives no times here", re.ASCII | re.MULTILINE)
-MOST_NOTES = 4  # of one plan
-
-
 def relies_on_others(answer: Reply | Death) -> bool:
     """Whether a plan depends on what an earlier one left in the planner's process."""
     if isinstance(answer, Death) or answer.code is not Code.raised:
         return False
-    return untrusted.text(untrusted.fields(answer), "type") == _KEPT_STATE
+    return untrusted.text(untrusted.fields(answer), "type") == "KeptState"

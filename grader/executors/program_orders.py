@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any
 
@@ -61,9 +61,8 @@ _ATOMICS = pydantic.TypeAdapter(tuple[Atomics, ...])
 
 def read(fields: Mapping[str, Any]) -> Sequence[Atomics]:
     """The atomics that an executor's answer names. Raises ValueError for what can't be true."""
-    return _ATOMICS.validate_json(
-        json.dumps(fields.get("atomics", []))
-    )  # strict: a list is a tuple
+    text = json.dumps(fields.get("atomics", []))
+    return _ATOMICS.validate_json(text)  # of JSON, strict reading takes a list for a tuple
 
 
 @dataclass(frozen=True)
@@ -82,7 +81,7 @@ def seed_of(case: Case) -> int:
     return zlib.crc32(str(case).encode()) % MOST_SEEDS + 1
 
 
-def others(case: Case, atomics: Sequence[Atomics]) -> list[Order]:
+def _others(case: Case, atomics: Sequence[Atomics]) -> list[Order]:
     """A drawn order of a case's programs and its reverse; none where there are no atomics."""
     if not atomics:
         return []
@@ -98,20 +97,10 @@ def others(case: Case, atomics: Sequence[Atomics]) -> list[Order]:
 
 
 def shows_nothing(other: CaseResult) -> bool:
-    """Whether a run in another order has no say: what it took, the first one need not take."""
+    """Whether a run in another order has no say: the first one need not take what it took."""
     if other.status is Status.timed_out:
         return other.observed_by == "grader"  # the executor's own limits are another thing
     return other.status in (Status.not_measured, Status.grader_error, Status.out_of_memory)
-
-
-def as_nondeterministic(
-    other: CaseResult, file: str, line: int, unit: str = "program"
-) -> CaseResult:
-    """What a run in another order shows against a case that passed; an atomic is at `line`."""
-    what = DEPENDS.format(unit=unit) + other.verdict.what
-    verdict = Verdict(Status.nondeterministic, what, "order")
-    hint = HINT.format(place=f"{file}:{line}", unit=unit)
-    return replace(other, verdict=verdict, line=line or None, hint=hint)
 
 
 @dataclass
@@ -121,22 +110,42 @@ class Reordered:
     Those that once were wrong are tried in every case, so that all cases show the same.
     """
 
+    file: str  # the submission's
+    unit: str = "program"
     right: dict[str, int] = field(default_factory=dict)
     wrong: set[str] = field(default_factory=set)
 
-    def wanted(self, atomics: Sequence[Atomics], names: Mapping[int, str]) -> list[Atomics]:
-        """Those kernels that are to be tried: new ones, and those of a much larger grid."""
-        return [
+    def failure(
+        self,
+        case: Case,
+        atomics: Sequence[Atomics],
+        names: Mapping[int, str],
+        run: Callable[[Order], CaseResult | None],
+    ) -> CaseResult | None:
+        """How a case that passed fails in another order of its programs; None where it doesn't.
+
+        Tried are new kernels with atomics, and those of a much larger grid; `names` has kernels by
+        number. `run` runs the case in an order; it returns None where no other order has a say.
+        """
+        tried = [
             each
             for each in atomics
             if (name := names.get(each.kernel)) in self.wrong
             or (name is not None and each.programs >= LARGER * self.right.get(name, 0))
         ]
+        for order in _others(case, tried):
+            other = run(order)
+            if other is None:
+                break
+            if not other.verdict.passed and not shows_nothing(other):
+                self.wrong.update(names[each.kernel] for each in tried)
+                return self._nondeterministic(other, tried[0].line)
+        self.right.update((names[each.kernel], max(1, each.programs)) for each in tried)
+        return None
 
-    def note(self, atomics: Sequence[Atomics], names: Mapping[int, str], was_right: bool) -> None:
-        """Remember what came of them."""
-        for each in atomics:
-            if was_right:
-                self.right[names[each.kernel]] = max(1, each.programs)
-            else:
-                self.wrong.add(names[each.kernel])
+    def _nondeterministic(self, other: CaseResult, line: int) -> CaseResult:
+        """The result of a case that `other` shows in another order; an atomic is at `line`."""
+        what = DEPENDS.format(unit=self.unit) + other.verdict.what
+        verdict = Verdict(Status.nondeterministic, what, "order")
+        hint = HINT.format(place=f"{self.file}:{line}", unit=self.unit)
+        return replace(other, verdict=verdict, line=line or None, hint=hint)

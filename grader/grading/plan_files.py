@@ -29,7 +29,7 @@ from grader.evidence import (
     VariantEvidence,
 )
 from grader.executors import gpu
-from grader.executors.compile.backend_queue import facts
+from grader.executors.compile.kernels import facts
 from grader.executors.gpu import bundle as bundles
 from grader.executors.gpu.bundle import (
     MAX_DETAIL,

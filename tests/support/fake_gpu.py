@@ -22,7 +22,7 @@ from typing import cast
 
 import pytest
 
-from grader.executors import case_memory
+from grader.executors import executor
 from grader.executors.gpu import executor_program
 from grader.gpu import locks
 from grader.plan.model import DType, View
@@ -147,7 +147,7 @@ def sandbox(
     Their memory of a GPU are memfds then; a timed worker's sets may have so many bytes.
     """
     monkeypatch.setenv("LD_LIBRARY_PATH", str(gpu.folder))
-    for module in (contenders, case_memory):
+    for module in (contenders, executor):
         monkeypatch.setattr(module, "GpuMemory", GpuMemory)
     monkeypatch.setattr(contenders, "_room", lambda on_gpu: room)
     monkeypatch.setattr(locks, "is_exclusive_on", lambda device: True)

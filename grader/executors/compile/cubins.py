@@ -9,14 +9,13 @@ import base64
 import binascii
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
-from grader.executors.compile.compiler_process import CompilerProcess
+from grader.executors.compile.compiler import Compiler
+from grader.executors.compile.frontend import Failure
 from grader.executors.compile.kept_builds import KeptBuilds
-from grader.executors.encoding import NotExecutable
+from grader.executors.encoding import DeviceKernel, NotExecutable
 from grader.executors.gpu import strided_copies
-from grader.executors.gpu.gpu_encoding import DeviceKernel
 from grader.gpu import machine
 from grader.sandbox import untrusted
 from grader.sandbox.worker_process import Death, Limits, Worker
@@ -28,33 +27,26 @@ _MOST_SCRATCH_BYTES = 1 << 30
 _MOST_DESCRIPTORS = 64
 
 
-@dataclass(frozen=True)
-class NoCubin:
-    """Why there is none: the backend's refusal (`fields`, untrusted), or how its process ended."""
+class Cubins(Compiler):
+    """The cubins of one variant."""
 
-    message: str
-    fields: Mapping[str, Any] = field(default_factory=dict)
-    answer: Reply | Death | None = None
+    def __init__(
+        self,
+        spawn: Callable[[Limits], Worker],
+        kept: KeptBuilds | None = None,
+        made: dict[str, DeviceKernel | Failure] | None = None,
+    ) -> None:
+        """`spawn` starts a compiler process.
 
-
-@dataclass
-class Cubins:
-    """The cubins of one variant. `spawn` starts a compiler process.
-
-    What earlier runs have made is taken from `kept`, what others of this submission have from
-    `made`: by a `key` of all that a cubin follows from.
-    """
-
-    spawn: Callable[[Limits], Worker]
-    kept: KeptBuilds | None = None
-    made: dict[str, DeviceKernel | NoCubin] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self._process = CompilerProcess(self.spawn, LIMITS)
+        Earlier runs have left cubins in `kept`, other runners of this submission in `made`: by a
+        `key` of all that a cubin follows from.
+        """
+        super().__init__(spawn, LIMITS, kept)
+        self.made = {} if made is None else made
 
     def of(
         self, key: str, ttir: str, options: Mapping[str, Any], limits: Limits = LIMITS
-    ) -> DeviceKernel | NoCubin:
+    ) -> DeviceKernel | Failure:
         """The kernel that the backend makes of a text."""
         if key not in self.made:
             name = f"{key}-cubin-{machine.capability()}"
@@ -64,43 +56,39 @@ class Cubins:
     def of_ours(self, ttir: str) -> DeviceKernel:
         """The kernel of a text of strided_copies.py. Raises NotExecutable where it can't be had."""
         made = self.of(f"ours {hash(ttir)}", ttir, strided_copies.OPTIONS)
-        if isinstance(made, NoCubin):
+        if isinstance(made, Failure):
             raise NotExecutable(f"a copy of a strided view ({made.message})")
         return made
 
-    def close(self) -> None:
-        """End the compiler's process."""
-        self._process.close()
-
     def _kept_or_asked(
         self, key: str, ttir: str, options: Mapping[str, Any], limits: Limits
-    ) -> DeviceKernel | NoCubin:
-        text = self.kept.get(key) if self.kept is not None else None
+    ) -> DeviceKernel | Failure:
+        text = self._kept.get(key) if self._kept is not None else None
         if text and (known := read(untrusted.fields(Reply(0, Code.ok, text)))) is not None:
             return known
         answer = self._asked(ttir, options, limits)
-        if isinstance(answer, NoCubin):
+        if isinstance(answer, Failure):
             return answer
         made = read(answer)
         if made is None:
-            return NoCubin("the compiler's backend gave no code that can be used.")
-        if self.kept is not None and not key.startswith("ours"):
-            self.kept.put(key, json.dumps(answer))
+            return Failure(None, "the compiler's backend gave no code that can be used.")
+        if self._kept is not None and not key.startswith("ours"):
+            self._kept.put(key, json.dumps(answer))
         return made
 
     def _asked(
         self, ttir: str, options: Mapping[str, Any], limits: Limits
-    ) -> dict[str, Any] | NoCubin:
+    ) -> dict[str, Any] | Failure:
         kernel = {"ttir": ttir, "options": dict(options), "cubin": True}
         kernel["capability"] = machine.capability()
-        answer = self._process.ask(Operation.assemble, {"kernels": [kernel]}, limits)
+        answer = self._ask_process(Operation.assemble, {"kernels": [kernel]}, limits)
         if isinstance(answer, Death):
-            return NoCubin("the compiler's process ended.", answer=answer)
+            return Failure(answer, "the compiler's process ended.")
         if answer.code is not Code.ok:
-            return NoCubin("the compiler could not serve a request.", answer=answer)
+            return Failure(answer, "the compiler could not serve a request.")
         fields = next(iter(untrusted.dicts(untrusted.fields(answer).get("kernels"))), {})
         if isinstance(error := fields.get("error"), dict):
-            return NoCubin(untrusted.brief(untrusted.text(error, "message")), error)
+            return Failure(None, untrusted.brief(untrusted.text(error, "message")), error)
         return {name: fields.get(name) for name in _FIELDS}
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from grader.executors.compile import kept_builds
-from grader.executors.compile.compiler_process import CompilerProcess
+from grader.executors.compile.compiler import Compiler
 from grader.executors.compile.kept_builds import KeptBuilds
 from grader.plan import Specialisation
 from grader.sandbox import untrusted
@@ -81,7 +81,7 @@ class Budget:
         return replace(limits, cpu_seconds=max(1.0, min(limits.cpu_seconds, self.seconds)))
 
 
-class Frontend:
+class Frontend(Compiler):
     """Translates the kernels of one variant, each once, within a budget.
 
     What earlier runs have made of the same texts is taken from `kept`. Of kernels that use up the
@@ -92,13 +92,12 @@ class Frontend:
         self,
         spawn: Callable[[Limits], Worker],
         folder: Path,
-        kept_builds: KeptBuilds | None,
+        kept: KeptBuilds | None,
         budget: Budget,
     ) -> None:
         """`spawn` starts a compiler process, in the `folder` of the submission's files."""
-        self._process = CompilerProcess(spawn, LIMITS)
+        super().__init__(spawn, LIMITS, kept)
         self._folder = folder
-        self._kept = kept_builds
         self._budget = budget
         self._translated: dict[str, Kernel | Failure] = {}
         self._digests: dict[str, str] = {}  # of files, by name
@@ -124,7 +123,7 @@ class Frontend:
 
     def close(self) -> None:
         """End the process."""
-        self._process.close()
+        super().close()
         if self._kept is not None and self._budget.seconds <= 0:
             self._kept.forget(self._put)
 
@@ -166,7 +165,7 @@ class Frontend:
             return Failure(None, TOO_LONG)
         with self._budget.spending():
             limits = self._budget.within(LIMITS)
-            answer = self._process.ask(Operation.translate, described(wanted), limits)
+            answer = self._ask_process(Operation.translate, described(wanted), limits)
         if isinstance(answer, Death) or answer.code is not Code.ok:
             return Failure(answer)
         fields = untrusted.fields(answer)

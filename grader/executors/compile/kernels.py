@@ -14,12 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from grader.executors.compile import frontend, kept_builds
-from grader.executors.compile.backend_queue import BackendQueue, Waiting, of_all
-from grader.executors.compile.cubins import Cubins, NoCubin
-from grader.executors.compile.frontend import Budget, Failure, Frontend, Kernel
+from grader.executors.compile.cubins import Cubins
+from grader.executors.compile.frontend import Budget, Failure, Frontend, Kernel, described, digest
 from grader.executors.compile.kept_builds import KeptBuilds
 from grader.executors.compile.warp_layouts import LayoutCompiler, Layouts
-from grader.executors.gpu.gpu_encoding import DeviceKernel
+from grader.executors.encoding import DeviceKernel
 from grader.plan import Specialisation
 from grader.sandbox import untrusted
 from grader.sandbox.worker_process import Death, Limits, Worker
@@ -28,6 +27,7 @@ from grader.worker.protocol import Operation, Reply
 BACKEND_LIMITS = Limits(cpu_seconds=120.0, memory_bytes=4 << 30)
 COMPILE_SECONDS = 600.0  # by the clock, that are waited for the compilers of one variant
 MOST_BACKENDS = 2  # at a time: with two jobs in a grade they share the cores as it is
+Waiting = tuple[Specialisation, Kernel]
 
 
 @dataclass
@@ -50,6 +50,56 @@ class PendingAssembly:
         return answer
 
 
+class BackendQueue:
+    """The kernels of one variant that are still to be made cubins.
+
+    Each set of constants, dtypes and options is compiled; and of integers that are 1 in some
+    launches, which Triton makes constants too, each once and not in every combination.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, Waiting] = {}
+        self._taken: set[str] = set()  # kernels that are in line no more
+        self._covered: set[str] = set()  # what of them the backend has met
+
+    def add(self, wanted: Specialisation, made: Kernel) -> None:
+        """Put a kernel in line, with the most that is known of its alignment."""
+        if made.name in self._taken:
+            return
+        before = self._waiting.get(made.name)
+        if before is None or len(before[0].attributes) < len(wanted.attributes):
+            self._waiting[made.name] = (wanted, made)
+
+    def add_again(self, wanted: Specialisation, made: Kernel) -> None:
+        """Put a kernel in line once more that got no answer."""
+        self._taken.discard(made.name)
+        self._covered -= facts(wanted)
+        self._waiting[made.name] = (wanted, made)
+
+    def take(self) -> list[Waiting]:
+        """Empty the line: those that tell the backend something new.
+
+        Of each set of constants the one with the fewest ones comes first, as the plain case; then
+        those with the most ones, which are few.
+        """
+        fewest = sorted(self._waiting.items(), key=lambda each: len(_ones(each[1][0])))
+        plain: set[str] = set()
+        chosen = []
+        for name, (wanted, _) in fewest:
+            if (constants := _of_all(wanted)) not in plain | self._covered:
+                plain.add(constants)
+                chosen.append(name)
+        self._covered.update(*(facts(self._waiting[name][0]) for name in chosen))
+        for name, (wanted, _) in reversed(fewest):
+            if not (new := facts(wanted)) <= self._covered:
+                self._covered |= new
+                chosen.append(name)
+        self._taken.update(self._waiting)
+        taken = [self._waiting[name] for name in chosen]
+        self._waiting.clear()
+        return taken
+
+
 class Kernels:
     """The kernels of one variant, as TTIR and as cubins, within a budget of time."""
 
@@ -57,24 +107,23 @@ class Kernels:
         self,
         spawn: Callable[[Limits], Worker],
         folder: Path,
-        kept_builds: KeptBuilds | None = None,
-        cubins: dict[str, DeviceKernel | NoCubin] | None = None,
+        kept: KeptBuilds | None = None,
+        cubins: dict[str, DeviceKernel | Failure] | None = None,
     ) -> None:
         """`spawn` starts a compiler process, in the `folder` of the submission's files.
 
-        What earlier runs have made of the same texts is taken from `kept_builds`, `cubins` are
+        What earlier runs have made of the same texts is taken from `kept`, `cubins` are
         those that other runners of the submission have made.
         """
         self._spawn = spawn
-        self._kept = kept_builds
-        self._made: dict[str, DeviceKernel | NoCubin] = {} if cubins is None else cubins
+        self._kept = kept
         self.budget = Budget(COMPILE_SECONDS)
         # Refusals over which Triton's autotuner passes, by tuned.key_of, in the order in which they
         # were met.
         self.passed_over: dict[str, Failure] = {}
-        self._frontend = Frontend(spawn, folder, kept_builds, self.budget)
-        self._layouts = LayoutCompiler(spawn, kept_builds)
-        self._device_code = Cubins(spawn, kept_builds, self._made)
+        self._frontend = Frontend(spawn, folder, kept, self.budget)
+        self._layouts = LayoutCompiler(spawn, kept)
+        self._device_code = Cubins(spawn, kept, cubins)
         self._queue = BackendQueue()
         self._assembled: set[str] = set()  # keys of what has become a cubin in this run
         self._fitting: set[str] = set()  # tuned kernels, whatever is 1 in them
@@ -116,11 +165,9 @@ class Kernels:
         with self.budget.spending():
             limits = self.budget.within(BACKEND_LIMITS)
             made = self._device_code.of(key, text.ttir, wanted.options, limits)
-        if not isinstance(made, NoCubin):
-            return made
-        failure = Failure(made.answer, made.message, dict(made.fields))
-        self._note_refusal(wanted, failure)
-        return failure
+        if isinstance(made, Failure):
+            self._note_refusal(wanted, made)
+        return made
 
     def cubin_of_ours(self, ttir: str) -> DeviceKernel:
         """The compiled kernel of a text that isn't the submission's. Raises NotExecutable."""
@@ -141,7 +188,9 @@ class Kernels:
         for each, kernel, text in texts:
             ttir = (text if isinstance(text, Kernel) else kernel).ttir
             key = _of_backend(ttir, each.options)
-            is_made = key in self._assembled or isinstance(self._made.get(key), DeviceKernel)
+            is_made = key in self._assembled or isinstance(
+                self._device_code.made.get(key), DeviceKernel
+            )
             if not is_made and (self._kept is None or self._kept.get(key) is None):
                 asked.append(({"ttir": ttir, "options": each.options}, (each, kernel), key))
         shares = min(len(os.sched_getaffinity(0)), MOST_BACKENDS, len(asked))
@@ -185,7 +234,7 @@ class Kernels:
         take nothing from the GPU: of kernels that differ in them, one that compiles is enough.
         """
         key = frontend.key_of(wanted)
-        alike = frontend.digest([of_all(wanted), wanted.attributes])
+        alike = digest([_of_all(wanted), wanted.attributes])
         if key in self.passed_over or alike in self._fitting or self.budget.seconds <= 0:
             return key in self.passed_over
         made = self.translate(wanted)
@@ -214,4 +263,30 @@ class Kernels:
 
 def _of_backend(ttir: str, options: Mapping[str, Any]) -> str:
     """A digest of all that the backend's work follows from."""
-    return frontend.digest(["cubin", kept_builds.compilers(), ttir, options])
+    return digest(["cubin", kept_builds.compilers(), ttir, options])
+
+
+def _ones(wanted: Specialisation) -> list[str]:
+    """The parameters that are constants of the value 1: by themselves, or for being 1."""
+    return [name for name, value in wanted.constants.items() if type(value) is int and value == 1]
+
+
+def facts(wanted: Specialisation) -> set[str]:
+    """What compiling a kernel shows: its set of constants, and each parameter that is 1 in it.
+
+    The type of an integer parameter is no part of the set, since it is none where that is 1.
+    """
+    single = (f"{wanted.line} {wanted.hash} {name} is 1" for name in _ones(wanted))
+    return {_of_all(wanted), *single}
+
+
+def _of_all(wanted: Specialisation) -> str:
+    """A digest of a kernel with its set of constants, dtypes and options."""
+    ones = _ones(wanted)
+    parts = described(wanted)
+    constants = {k: v for k, v in parts["constants"].items() if k not in ones}
+    signature = {
+        name: kind for name, kind in parts["signature"].items() if kind not in ("i32", "constexpr")
+    }
+    kernel = {name: parts[name] for name in ("file", "line", "hash", "bindings", "options")}
+    return digest({**kernel, "constants": constants, "signature": signature})

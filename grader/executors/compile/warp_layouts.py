@@ -18,7 +18,7 @@ import pydantic
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grader.executors.compile.compiler_process import CompilerProcess
+from grader.executors.compile.compiler import Compiler
 from grader.executors.compile.kept_builds import KeptBuilds
 from grader.sandbox.worker_process import Death, Limits, Worker
 from grader.worker.protocol import Code, Operation
@@ -99,15 +99,14 @@ def parse(text: str) -> Layouts | None:
         return None
 
 
-class LayoutCompiler:
+class LayoutCompiler(Compiler):
     """Asks a backend's process for kernels' layouts, each once; what earlier runs got is `kept`.
 
     Most kernels have been assembled before they are measured, and that answer has their layouts.
     """
 
     def __init__(self, spawn: Callable[[Limits], Worker], kept: KeptBuilds | None) -> None:
-        self._process = CompilerProcess(spawn, LIMITS)
-        self._kept = kept
+        super().__init__(spawn, LIMITS, kept)
         self._known: dict[str, Layouts | None] = {}
         self._seconds = SECONDS
 
@@ -130,10 +129,6 @@ class LayoutCompiler:
                 self._keep(key, self._ask(ttir, options))
         return self._known[key]
 
-    def close(self) -> None:
-        """End the process."""
-        self._process.close()
-
     def _keep(self, key: str, layouts: Layouts | None) -> None:
         self._known[key] = layouts
         if layouts is not None and self._kept is not None:
@@ -143,7 +138,7 @@ class LayoutCompiler:
         if self._seconds <= 0:
             return None
         started = time.monotonic()
-        answer = self._process.ask(Operation.lay_out, {"ttir": ttir, "options": options})
+        answer = self._ask_process(Operation.lay_out, {"ttir": ttir, "options": options})
         self._seconds -= time.monotonic() - started
         if isinstance(answer, Death):
             return None

@@ -7,10 +7,11 @@ that the emulator may report. Both are the submission's word: they explain, and 
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -21,7 +22,7 @@ import pydantic
 from grader.emulator import nvcc_runtime, toolchain
 from grader.gpu import machine
 from grader.sandbox import Sandbox
-from grader.sandbox.worker_process import Cause, Death, Limits, Worker
+from grader.sandbox.worker_process import Death, Limits, SandboxError, Worker
 from grader.spec import Exercise, Scalar, Tensor, Variant
 from grader.worker.protocol import Code, Operation
 
@@ -34,25 +35,22 @@ MAX_PROBLEMS = 32
 COMPILE_LIMITS = Limits(cpu_seconds=60.0, memory_bytes=3 << 30)
 
 Kind = Literal[
-    "compile",
-    "signature",
-    "entry_missing",
-    "no_extern_c",
-    "main",
-    "symbol",
-    "unsupported",
-    "nvcc",
+    "compile", "signature", "entry_missing", "no_extern_c", "main", "symbol", "unsupported", "nvcc"
 ]
 _Line = Annotated[int, pydantic.Field(ge=1, le=10_000_000)]
 
 
-class Problem(pydantic.BaseModel):
+class _Answered(pydantic.BaseModel):
+    """A part of the builder's answer: untrusted until it is read as this."""
+
+    model_config = pydantic.ConfigDict(extra="forbid", frozen=True)
+
+
+class Problem(_Answered):
     """Something about the file that is wrong, or that the emulator can't do.
 
     `line` is one of the file; `entry` names the one entry it is about, "" means all of them.
     """
-
-    model_config = pydantic.ConfigDict(extra="forbid", frozen=True)
 
     kind: Kind
     message: Annotated[str, pydantic.Field(max_length=4000)]
@@ -61,19 +59,15 @@ class Problem(pydantic.BaseModel):
     detail: Annotated[str, pydantic.Field(max_length=20_000)] = ""
 
 
-class Site(pydantic.BaseModel):
+class Site(_Answered):
     """Where in the file an instruction comes from."""
-
-    model_config = pydantic.ConfigDict(extra="forbid", frozen=True)
 
     line: _Line
     function: Annotated[str, pydantic.Field(max_length=1000)] = ""
 
 
-class Condition(pydantic.BaseModel):
+class Condition(_Answered):
     """A macro that the file tests, and that nvcc may define otherwise than the emulator does."""
-
-    model_config = pydantic.ConfigDict(extra="forbid", frozen=True)
 
     line: _Line
     macro: Annotated[str, pydantic.Field(max_length=1000)]
@@ -81,7 +75,7 @@ class Condition(pydantic.BaseModel):
 
 @dataclass(frozen=True)
 class Program:
-    """What came of a file. `path` is None where there is nothing to run.
+    """The result of compiling a file. `path` is None where there is nothing to run.
 
     For the emulator `path` is the planner, and `executor` is there too; `sites` are of both. For
     "gpu" `path` is a planner, too, and `executor` the cubin of its kernels.
@@ -108,11 +102,7 @@ class Program:
         return site.line if site else None
 
 
-class _Answer(pydantic.BaseModel):
-    """What the builder says: untrusted until it is read as this."""
-
-    model_config = pydantic.ConfigDict(extra="forbid")
-
+class _Answer(_Answered):
     ok: bool
     executable_bytes: Annotated[int, pydantic.Field(ge=0, le=MAX_PROGRAM_BYTES)] = 0
     executor_bytes: Annotated[int, pydantic.Field(ge=0, le=MAX_PROGRAM_BYTES)] = 0
@@ -130,7 +120,7 @@ class BuildError(RuntimeError):
 
 
 def signature(exercise: Exercise, variant: Variant) -> list[str]:
-    """What the entry takes, as the builder reads it: `pointer:float32`, `int`, `float`, `bool`."""
+    """The types of an entry's arguments: `pointer:float32`, `int`, `float`, `bool`."""
     kinds = []
     for each in exercise.signature(variant):
         if isinstance(each, Tensor):
@@ -143,12 +133,9 @@ def signature(exercise: Exercise, variant: Variant) -> list[str]:
     return kinds
 
 
-def build(*what: Any, **options: Any) -> Program:
-    """Compile a file and wait for what becomes of it. Takes and raises what `begin` does.
-
-    Raises BuildError, too, where the compiler's answer makes no sense.
-    """
-    return begin(*what, **options).finish()
+def build(*given: Any, **options: Any) -> Program:
+    """Compile a file and wait for it. Takes what `begin` does; raises what that and `finish` do."""
+    return begin(*given, **options).finish()
 
 
 def begin(
@@ -208,7 +195,7 @@ class Building:
         os.close(self.output)
 
     def finish(self) -> Program:
-        """Wait for what becomes of it. Raises BuildError."""
+        """Wait for the compiler. Raises BuildError where its answer makes no sense."""
         try:
             reply = self.died or self.worker.wait()
             if isinstance(reply, Death):
@@ -226,30 +213,85 @@ class Building:
         end = answer.executable_bytes + answer.executor_bytes
         sites = _read_sites(os.pread(self.output, answer.sites_bytes, end))
         stem = f"{Path(self.name).stem}-{self.backend}"
-        held = [
-            _held(self.sandbox, f"{stem}{kind}", data, runs) if answer.ok else None
-            for kind, data, runs in (
-                ("", program, True),
-                ("-executor", executor, self.backend == "emulator"),
-            )
-        ]
+        is_emulated = self.backend == "emulator"
         return Program(
-            held[0],
+            self._held(stem, program, True) if answer.ok else None,
             self.backend,
             frozenset(answer.entries),
             answer.problems,
             sites,
-            executor=held[1],
+            executor=self._held(f"{stem}-executor", executor, is_emulated) if answer.ok else None,
             conditions=answer.conditions,
         )
 
+    def _held(self, name: str, program: bytes, runs: bool) -> Path | None:
+        """Where the sandbox can read a file, and start it where it `runs`; None without bytes."""
+        if not program:
+            return None
+        digest = hashlib.sha256(program).hexdigest()[:16]
+        return self.sandbox.hold(f"{name}-{digest}", program, program=runs)
 
-def _held(sandbox: Sandbox, name: str, program: bytes, runs: bool) -> Path | None:
-    """Where the sandbox can read a file, and start it where it `runs`; None without bytes."""
-    if not program:
-        return None
-    digest = hashlib.sha256(program).hexdigest()[:16]
-    return sandbox.hold(f"{name}-{digest}", program, program=runs)
+
+class Programs:
+    """The files of a submission, each compiled once for each backend, with all its entries."""
+
+    def __init__(
+        self,
+        exercises: Mapping[str, Exercise],
+        file: Callable[[str], bytes],
+        sandbox: Callable[[], Sandbox],
+        check_with_nvcc: bool,
+        guarded: bool,
+    ) -> None:
+        """`file` reads a file of the submission, `sandbox` is where it is compiled and held; for
+        the others see `begin`."""
+        self._exercises = exercises
+        self._file = file
+        self._sandbox = sandbox
+        self._check_with_nvcc = check_with_nvcc
+        self._guarded = guarded
+        self._made: dict[tuple[str, Backend], Program] = {}
+        self._building: dict[tuple[str, Backend], Building] = {}
+
+    def begin(self, file: str) -> None:
+        """Have a file compiled for the emulator while something else is done.
+
+        Whatever is in the way of that is met again by whoever needs the program.
+        """
+        key: tuple[str, Backend] = (file, "emulator")
+        if why_not("emulator") or key in self._made or key in self._building:
+            return
+        with contextlib.suppress(SandboxError, BuildError):
+            self._building[key] = self._begun(*key)
+
+    def of(self, file: str, backend: Backend) -> Program:
+        """What was made of a file. Raises SandboxError, BuildError or ToolchainError."""
+        key = (file, backend)
+        if key not in self._made:
+            building = self._building.pop(key, None) or self._begun(file, backend)
+            self._made[key] = building.finish()
+        return self._made[key]
+
+    def close(self) -> None:
+        """End the compilers."""
+        for building in self._building.values():
+            building.close()
+        self._building.clear()
+
+    def _begun(self, file: str, backend: Backend) -> Building:
+        """The file's way through the compiler, begun."""
+        prepare()  # before the sandbox, which is to see it
+        if backend == "gpu":
+            prepare_planner()
+        sandbox = self._sandbox()
+        entries = [
+            (variant.entry, signature(exercise, variant))
+            for exercise in self._exercises.values()
+            for variant in exercise.variants.values()
+            if variant.file == file
+        ]
+        data = self._file(file)
+        return begin(sandbox, file, data, entries, backend, self._check_with_nvcc, self._guarded)
 
 
 @lru_cache(maxsize=4)
@@ -266,24 +308,28 @@ def why_not(backend: Backend) -> str:
 
 @lru_cache(maxsize=1)
 def prepare() -> tuple[str, str, str]:
-    """Compile what is ours, once for all submissions: some seconds the first time.
+    """Compile the grader's own sources, once for all submissions: some seconds the first time.
 
     Returns the compiler, its version and the folder that holds what it made. It is done here,
-    since a sandbox may only read the cache. Raises BuildError where our own sources don't build.
+    since a sandbox may only read the cache. Raises BuildError where they don't build.
     """
-    try:
+    with _own_trouble():
         ready = toolchain.prepare()
-    except (toolchain.ToolchainMissing, toolchain.ToolchainError) as error:
-        raise BuildError(str(error)) from None
     return ready.compiler, ready.version, str(ready.folder)
 
 
 @lru_cache(maxsize=1)
 def prepare_planner() -> str:
-    """As `prepare`, for our part of the planners of "gpu": the folder that it lies in."""
-    try:
+    """As `prepare`, for the grader's part of the planners of "gpu": the folder that it lies in."""
+    with _own_trouble():
         ready = toolchain.prepare()
         return str(nvcc_runtime.prepare(ready, toolchain.find_nvcc() or "nvcc").folder)
+
+
+@contextlib.contextmanager
+def _own_trouble() -> Iterator[None]:
+    try:
+        yield
     except (toolchain.ToolchainMissing, toolchain.ToolchainError) as error:
         raise BuildError(str(error)) from None
 
@@ -292,7 +338,9 @@ def _read_answer(text: str) -> _Answer:
     try:
         return _Answer.model_validate_json(text)
     except pydantic.ValidationError as error:
-        raise BuildError(f"the compiler's answer makes no sense: {_first(error)}") from None
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+        raise BuildError(f"the compiler's answer makes no sense: {where}") from None
 
 
 def _read_sites(data: bytes) -> dict[int, Site]:
@@ -305,13 +353,3 @@ def _read_sites(data: bytes) -> dict[int, Site]:
         return _SITES.validate_python(listed)
     except (ValueError, TypeError, AttributeError, RecursionError):
         raise BuildError("the compiler's table of lines makes no sense") from None
-
-
-def _first(error: pydantic.ValidationError) -> str:
-    detail = error.errors(include_url=False, include_input=False)[0]
-    return f"{'.'.join(map(str, detail['loc']))}: {detail['msg']}"
-
-
-def timed_out(program: Program) -> bool:
-    """Whether compiling took too long."""
-    return program.died is not None and program.died.cause is Cause.timed_out

@@ -20,21 +20,8 @@ from dataclasses import replace
 
 from grader.emulator.report import Copies, Report
 from grader.executors.encoding import NotExecutable, listed, relocations, sized, sized_text
-from grader.plan import Launch, Plan
-from grader.plan.model import (
-    MAX_BUFFERS,
-    Alloc,
-    Buffer,
-    Copy,
-    Fill,
-    Free,
-    Readback,
-    Refused,
-    Step,
-    Upload,
-    View,
-)
-from grader.plan.order import reorder
+from grader.plan import Buffer, Launch, Plan, Step, model, reorder
+from grader.plan.model import MAX_BUFFERS, Alloc, Copy, Fill, Readback, Upload, View
 
 _MAGIC, _VERSION = 0x58454757, 2
 _COUNTERS, _FRESH_VARIABLES, _BACKWARDS, _ORDER_SHIFT = 1, 2, 4, 8
@@ -160,27 +147,27 @@ def combined(planned: Report | None, executed: Report, copied: Copies | None = N
 
 def copies(plan: Plan, call: int, host_arguments: Collection[int]) -> Copies:
     """The copies of one call of a plan; `host_arguments` are those in host memory, by place."""
-    counts = {"bytes": 0, "host_to_device": 0, "device_to_host": 0, "device_to_device": 0}
+    between = {"host_to_device": 0, "device_to_host": 0, "device_to_device": 0}
+    moved = 0
     for step in plan.calls[call]:
         if isinstance(step, Upload):
-            directions, size = (True, False), step.to.elements
+            from_host, to_host, size = True, False, step.to.elements
         elif isinstance(step, Readback):
-            directions, size = (False, True), step.bytes
+            from_host, to_host, size = False, True, step.bytes
         elif isinstance(step, Copy):
-            ends = [plan.buffers[view.buffer].argument for view in (step.source, step.to)]
-            directions = (ends[0] in host_arguments, ends[1] in host_arguments)
+            from_host, to_host = (
+                plan.buffers[view.buffer].argument in host_arguments
+                for view in (step.source, step.to)
+            )
             size = step.to.elements
         else:
             continue
-        from_host, to_host = directions
         if from_host and to_host:
             continue  # stays on the host, and isn't counted
-        counts["bytes"] += size if from_host != to_host else 0
-        counts["host_to_device"] += from_host
-        counts["device_to_host"] += to_host
-        counts["device_to_device"] += not from_host and not to_host
-    made = sum(counts[key] for key in counts if key != "bytes")
-    return Copies(count=made, **counts)
+        ends = ("host" if on_host else "device" for on_host in (from_host, to_host))
+        between["_to_".join(ends)] += 1
+        moved += size if from_host or to_host else 0
+    return Copies(count=sum(between.values()), bytes=moved, **between)
 
 
 class _Encoder:
@@ -201,7 +188,7 @@ class _Encoder:
 
     def step(self, step: Step) -> bytes | None:
         """One step; None for what an executor need not know of."""
-        if isinstance(step, Alloc | Free):
+        if isinstance(step, Alloc | model.Free):
             what = _ALLOC if isinstance(step, Alloc) else _FREE
             return struct.pack("<II", what, self._buffer(step.buffer))
         if isinstance(step, Fill):
@@ -216,7 +203,11 @@ class _Encoder:
             return struct.pack("<I", _UPLOAD) + self._rows(step.to) + data + pointers
         if isinstance(step, Launch):
             return self._launch(step)
-        if isinstance(step, Readback | Refused) or step.do in ("record", "wait", "synchronise"):
+        if isinstance(step, Readback | model.Refused) or step.do in (
+            "record",
+            "wait",
+            "synchronise",
+        ):
             return None
         raise NotExecutable(f"the step {step.do}")
 

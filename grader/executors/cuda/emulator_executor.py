@@ -13,14 +13,14 @@ from typing import Any
 from grader.cases import Case
 from grader.cases.compare import Verdict
 from grader.emulator import report
-from grader.executors import program_orders
 from grader.executors.answers import nonsense
 from grader.executors.cuda import emulator_encoding
 from grader.executors.cuda.native_answers import UNSUPPORTED, read_report
-from grader.executors.cuda.native_planner import NativePlans, is_on_host
+from grader.executors.cuda.native_planner import NativePlanner, is_on_host
 from grader.executors.encoding import NotExecutable
-from grader.executors.executor import Executor
+from grader.executors.executor import Executor, Manner
 from grader.executors.planning import REORDERED, SECOND_CALL, dtype_of
+from grader.executors.program_orders import Atomics
 from grader.executors.runner import CaseResult
 from grader.plan import Plan
 from grader.plan.model import Launch, Readback
@@ -38,22 +38,6 @@ _NO_RESULTS_ON_THE_HOST = (
 
 
 @dataclass(frozen=True)
-class NativeManner:
-    """How a plan is executed: which calls of it, in which order, and what is observed.
-
-    With `counts` accesses are counted. `reordered`: kernels run in another order that streams and
-    events allow; `order`: blocks in another one than by their numbers. Launches at the places
-    `without` among the first call's steps are left out.
-    """
-
-    calls: Sequence[int] = (0,)
-    reordered: bool = False
-    counts: bool = False
-    without: frozenset[int] = frozenset()
-    order: program_orders.Order | None = None
-
-
-@dataclass(frozen=True)
 class OtherWay:
     """A way to execute a plan that may show what the first call, as asked, doesn't.
 
@@ -62,38 +46,27 @@ class OtherWay:
 
     status: Status
     words: str
-    manner: NativeManner
+    manner: Manner
 
 
-class NativeExecutor(Executor):
+class EmulatorExecutor(Executor):
     """Runs cases of one CUDA C++ variant by plan, each in a given manner."""
 
-    def __init__(self, plans: NativePlans) -> None:
+    def __init__(self, plans: NativePlanner) -> None:
         """`plans` are those of a program for the emulator."""
         super().__init__(plans.answers.task, plans.path, plans.answers, plans.times)
         self._plans = plans
-        self._native_answers = plans.answers
-        self._manner = NativeManner()
         self._readback: Readback | None = None  # the first of the last plan
-        self.plan: Plan | None = None  # of the last run
         self.report: report.Report | None = None  # of the last run that ended well
         self.other_ways: Sequence[OtherWay] = ()  # in which that plan must be right, too
-        self.atomics: Sequence[program_orders.Atomics] = ()  # of the last run
-
-    def run_in(self, manner: NativeManner, case: Case) -> CaseResult:
-        """Plan a case and run it in a manner. Raises as Runner.run does."""
-        self._manner = manner
-        try:
-            return self.run(case)
-        finally:
-            self._manner = NativeManner()
+        self.atomics: Sequence[Atomics] = ()  # of the last run
 
     def _end_users(self) -> None:
         self._plans.fresh_worker()  # a planner may read the arena's buffers
         self._drop_worker()
 
     def _start(self, count: int) -> CaseResult | None:
-        """A fresh executor; the planner comes with the case, which knows what it is to be given."""
+        """Start an executor. A planner starts with the case, whose arguments it may have to read."""
         buffers = self._memory.arena.buffers
         room = sum(length for _, length, _ in buffers)
         if room > MOST_ARENA_BYTES:
@@ -103,7 +76,7 @@ class NativeExecutor(Executor):
             )
             return CaseResult(None, Verdict(Status.not_measured, what))
         if self._plans.failure is None:
-            self._worker = self._plans.processes.executor(buffers)
+            self._worker = self._plans.start(self._plans.program.executor, buffers)
         return self._plans.failure
 
     def _ask(
@@ -125,21 +98,21 @@ class NativeExecutor(Executor):
         return (self._plans.violation(case, made) if is_sound else None) or answer
 
     def _document(self, made: Plan, arguments: Sequence[Argument]) -> bytes:
-        """What the executor is to do. Raises NotExecutable."""
+        """The plan for the executor. Raises NotExecutable."""
         tensors = {
             place: each
             for place, each in enumerate(self.task.signature)
             if isinstance(each, Tensor)
         }
-        manner = self._manner
-        if not manner.reordered and len(manner.calls) == 1:
+        manner = self._manner or Manner()
+        if not manner.reordered and manner.call == 0:
             inout = any(each.role == "inout" for each in tensors.values())
             self.other_ways = list(_ways(made, inout))
         document = emulator_encoding.document(
             made,
-            calls=manner.calls,
+            calls=range(manner.call + 1),
             counters=manner.counts,
-            # Whoever keeps results in the device's variables is to be seen giving old ones.
+            # A kernel that keeps results in the device's variables gives old ones, and is seen to.
             fresh_variables=False,
             outputs=[place for place, each in tensors.items() if each.role == "output"],
             inputs=[
@@ -158,30 +131,31 @@ class NativeExecutor(Executor):
         if answer.code is Code.bad_request:
             self._drop_worker()  # before it is tried whether another one can be had
         self.report = read_report(answer) if answer.code in (Code.ok, Code.found) else None
-        if answer.code is Code.ok and self._manner.counts and self.report is None:
+        is_counted = self._manner is not None and self._manner.counts
+        if answer.code is Code.ok and is_counted and self.report is None:
             self._drop_worker()
             return nonsense(case)
         if answer.code is Code.found:
             is_sound = self.report is not None and self.report.findings and not self.report.lost
             if not is_sound:
                 self._drop_worker()
-        return self._native_answers.from_answer(case, answer)
+        return self._plans.answers.from_answer(case, answer)
 
     def _judged(self, case: Case, fields: dict[str, Any], verdict: Verdict) -> CaseResult:
-        """The verdict on the outputs; a wrong one may come of results that host code asked for.
+        """The result by the verdict; a wrong one may come of results that host code asked for.
 
-        What the host computed can't have been right: it has no data.
+        Host code has no data, so it can't have computed them.
         """
         if verdict.passed or self._readback is None:
             return CaseResult(case, verdict)
         place = f"{self.task.variant.file}:{self._readback.line}"
-        computed = self._native_answers.computed_by_library(case, fields)
+        computed = self._plans.answers.computed_by_library(case, fields)
         return computed or CaseResult(case, verdict, hint=f"{place}: {_NO_RESULTS_ON_THE_HOST}")
 
     def _combined(
         self, answer: Reply | Death, made: Plan, arguments: Sequence[Argument]
     ) -> Reply | Death:
-        """The executor's answer with what the planner found and what was copied."""
+        """The executor's answer, with the planner's findings and the copies in its report."""
         self.atomics = ()
         if isinstance(answer, Death) or answer.code not in (Code.ok, Code.found):
             return answer
@@ -190,7 +164,7 @@ class NativeExecutor(Executor):
             return answer
         if executed.atomic_pc:
             line = self._plans.program.line_of(executed.atomic_pc) or 0
-            self.atomics = [program_orders.Atomics(line=line, programs=executed.atomic_blocks)]
+            self.atomics = [Atomics(line=line, programs=executed.atomic_blocks)]
         on_host = {i for i, each in enumerate(arguments) if is_on_host(each)}
         whole = emulator_encoding.combined(
             self._plans.planned_report, executed, emulator_encoding.copies(made, 0, on_host)
@@ -205,16 +179,16 @@ def _ways(made: Plan, inout: bool) -> Iterator[OtherWay]:
     `inout`: a call changes what it is given, so that a second one can't be given the same.
     """
     if not inout and not emulator_encoding.repeats(made):
-        yield OtherWay(Status.nondeterministic, SECOND_CALL, NativeManner(calls=(0, 1)))
+        yield OtherWay(Status.nondeterministic, SECOND_CALL, Manner(call=1))
     streams = {step.stream for step in made.calls[0] if isinstance(step, Launch)}
     if len(streams) > 1 and emulator_encoding.document(made) != emulator_encoding.document(
         made, reordered=True
     ):
-        yield OtherWay(Status.data_race, REORDERED, NativeManner(reordered=True))
+        yield OtherWay(Status.data_race, REORDERED, Manner(reordered=True))
 
 
 def _is_dense_and_floating(argument: Argument) -> bool:
-    """Whether any order of a tensor's elements is a value that it could have, on the device."""
+    """Whether a tensor on the device is dense floats: its elements may be given in any order."""
     dense = [math.prod(argument.shape[place + 1 :]) for place in range(len(argument.shape))]
     is_dense = all(
         n == 1 or s == d for n, s, d in zip(argument.shape, argument.strides, dense, strict=True)

@@ -1,4 +1,4 @@
-"""What the answers of a compiled CUDA C++ program, or of its compiler, mean for a case.
+"""Answers of a compiled CUDA C++ program, and of its compiler, as results of a case.
 
 A run in the emulator that gives the right result may still have shown a fault, such as a data race
 or a read past the end. Then the fault is the verdict.
@@ -14,12 +14,12 @@ from grader.cases import Case
 from grader.cases.compare import Verdict
 from grader.emulator import report
 from grader.executors.answers import Answers, nonsense
-from grader.executors.cuda.cuda_build import Problem, Program, timed_out
+from grader.executors.cuda.cuda_build import Problem, Program
 from grader.executors.memory_metrics import tensors_of
 from grader.executors.runner import MAX_DETAIL, CaseResult
 from grader.policy.cuda.findings import instead_of
 from grader.sandbox import untrusted
-from grader.sandbox.worker_process import Death
+from grader.sandbox.worker_process import Cause
 from grader.status import Status
 from grader.worker.protocol import Code, Reply
 
@@ -60,7 +60,7 @@ class NativeAnswers(Answers):
         return self.path.read_bytes().decode("utf-8", "replace").splitlines()
 
     def computed_by_library(self, case: Case, fields: dict[str, Any]) -> CaseResult | None:
-        """Whether the host had the inputs and gave the result: then no kernel did the work."""
+        """The violation of host code that had the inputs and gave the result, or None."""
         tensors = list(tensors_of(self.task, case))
         total = sum(size for _, _, size in tensors)
         on_device = all(tensor.space == "device" for _, tensor, _ in tensors)
@@ -81,24 +81,21 @@ class NativeAnswers(Answers):
         return CaseResult(case, verdict, None, "", "worker", instead_of("library"))
 
     def from_program(self) -> CaseResult | None:
-        """Why there is nothing to run, where the compiler left nothing."""
+        """The result of all cases where the compiler left nothing to run, or None."""
         program = self.program
         problem = program.problem_of(self.task.variant.entry)
         if program.died is not None:
-            return self._from_compilers_death(program.died)
+            what = f"the compiler ended without an answer ({program.died.description})."
+            if program.died.cause is Cause.timed_out:
+                what = "compiling the file did not end in time."
+            log = untrusted.clean(program.died.log)[-MAX_DETAIL:]
+            return CaseResult(None, Verdict(Status.compile_error, what), None, log)
         if problem is not None:
             return self._from_problem(problem)
         if program.path is None:
             verdict = Verdict(Status.compile_error, "the compiler gave no program and no reason.")
             return CaseResult(None, verdict, observed_by="worker")
         return None
-
-    def _from_compilers_death(self, death: Death) -> CaseResult:
-        what = f"the compiler ended without an answer ({death.description})."
-        if timed_out(self.program):
-            what = "compiling the file did not end in time."
-        log = untrusted.clean(death.log)[-MAX_DETAIL:]
-        return CaseResult(None, Verdict(Status.compile_error, what), None, log)
 
     def _from_problem(self, problem: Problem) -> CaseResult:
         status = _STATUS_OF_PROBLEM[problem.kind]
@@ -111,7 +108,7 @@ class NativeAnswers(Answers):
         return CaseResult(None, verdict, problem.line, detail, "worker", hint)
 
     def from_answer(self, case: Case, answer: Reply) -> CaseResult | None:
-        """What an answer itself says of a case; None where its outputs are to be judged."""
+        """The result that an answer itself gives; None where the outputs are to be judged."""
         if answer.code is Code.ok:
             return None
         if answer.code is Code.not_modelled:
@@ -122,7 +119,7 @@ class NativeAnswers(Answers):
         return nonsense(case) if observed is None else self.from_report(case, observed)
 
     def from_report(self, case: Case, observed: report.Report) -> CaseResult:
-        """The gravest of what the emulator found."""
+        """The result by the gravest of the emulator's findings."""
         if not observed.findings:
             return nonsense(case)
         ranked = sorted(observed.findings, key=lambda each: list(Status).index(_status_of(each)))
@@ -132,7 +129,7 @@ class NativeAnswers(Answers):
         return replace(first, detail="\n".join(lines)) if lines else first
 
     def unplannable(self, case: Case, why: str, instead: str = "") -> CaseResult:
-        """For a launcher that asks for too much, or for what makes no sense."""
+        """The result of a launcher that asks for too much, or for what makes no sense."""
         why = untrusted.brief(why)
         if self.watched and why.endswith("copies results to the host"):
             verdict = Verdict(Status.policy_violation, f"{why}.", "computed")

@@ -1,6 +1,6 @@
 """The plans of one CUDA C++ variant's cases: its host code's, in a process that has no data.
 
-    plans = NativePlans(sandbox, task, path, program)
+    plans = NativePlanner(sandbox, task, path, program)
     plans.planned(case, arguments)    a Plan, or why there is none
 
 The program is one of the backends "emulator" and "gpu" (cuda_build.py). Whichever it is for,
@@ -9,6 +9,7 @@ the planner needs no GPU: the sandbox is one where CUDA C++ runs without.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -18,65 +19,55 @@ from grader.cases import Case
 from grader.cases.arena import INPUTS, Buffers
 from grader.cases.compare import Verdict
 from grader.emulator import report
+from grader.emulator.glue import Entry
+from grader.executors.cuda import cuda_build
 from grader.executors.cuda.cuda_build import Program
 from grader.executors.cuda.native_answers import NativeAnswers, read_report
-from grader.executors.cuda.native_processes import NativeProcesses
-from grader.executors.encoding import NotExecutable
+from grader.executors.encoding import DeviceKernel
 from grader.executors.executor import limits_of
-from grader.executors.gpu.gpu_encoding import DeviceKernel
-from grader.executors.planning import dtype_of, launched, load, relies_on_others
+from grader.executors.planning import Plans, dtype_of, launched, relies_on_others
 from grader.executors.runner import CaseResult, Times
 from grader.plan import KernelName, Plan, Step
 from grader.sandbox import Sandbox, untrusted
+from grader.sandbox.seccomp import FilterError, compile_emulator_filter
 from grader.sandbox.worker_process import Death, SandboxError, Worker
+from grader.spec import Tensor
 from grader.spec.task import Task
 from grader.status import Status
-from grader.worker.protocol import Argument, Code, Kind, Operation, Reply, Space
+from grader.worker.protocol import Argument, Code, DType, Kind, Operation, Reply, Space
+
+_KIND_OF_SCALAR = {"int": Kind.int64, "float": Kind.float64, "bool": Kind.boolean}
 
 
-class NativePlans:
-    """Makes plans with a planner's process. A context manager; the sandbox stays open after it."""
+class NativePlanner(Plans):
+    """Makes plans with a planner's process."""
+
+    answers: NativeAnswers
 
     def __init__(
         self, sandbox: Sandbox, task: Task, path: Path, program: Program, watched: bool = True
     ) -> None:
         """`path` is the source, for its lines; `program` what was made of it; `watched`: computing
         on the host is a violation."""
-        self.path = path
         self.program = program
-        self.times = Times()
-        self.planned_report: report.Report | None = None  # what host code did wrong, last time
-        self.planner: Worker | None = None
-        self.planner_is_fresh = True  # whether the last plan was its first
-        self.processes = NativeProcesses(sandbox, task, program, limits_of(task))
-        self.answers = NativeAnswers(
+        self._sandbox = sandbox
+        self._task = task
+        self._limits = limits_of(task)
+        answers = NativeAnswers(
             task,
             path,
-            self.processes.limits,
-            is_ours=self.processes.serves_nobody,
+            self._limits,
+            is_ours=self._serves_nobody,
             program=program,
             watched=watched and "library" not in task.rules.lifted,
         )
+        super().__init__(answers, Times())
+        self.failure = answers.from_program()
+        self.planned_report: report.Report | None = None  # what host code did wrong, last time
+        self.planner_is_fresh = True  # whether the last plan was its first
         # Whether copies that host code asks for are held to the rules.
-        self.judges_copies = self.answers.watched and task.exercise.moves_data
-        self.failure = self.answers.from_program()  # why there is nothing to run, once it is known
+        self.judges_copies = answers.watched and task.exercise.moves_data
         self._readable: Buffers = ()  # buffers that the planner may read
-
-    def __enter__(self) -> NativePlans:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """End the planner."""
-        self.fresh_worker()
-
-    def fresh_worker(self) -> None:
-        """Let the next plan be made by a process that has run nothing."""
-        if self.planner is not None:
-            self.planner.close()
-            self.planner = None
 
     def plan_of(self, case: Case, arguments: Sequence[Argument]) -> Plan | CaseResult:
         """The plan of a case before the rules are applied, or why there is none."""
@@ -85,10 +76,7 @@ class NativePlans:
     def planned(
         self, case: Case, arguments: Sequence[Argument], buffers: Buffers = ()
     ) -> Plan | CaseResult:
-        """The plan of a case that is sound and held to the rules, or why there is none.
-
-        `buffers` hold the arguments, where host code may read those in host memory.
-        """
+        """The plan of a case that is sound and held to the rules, or why there is none."""
         made = self._explained(case, self.ask(case, arguments, buffers))
         if isinstance(made, CaseResult):
             return made
@@ -105,14 +93,13 @@ class NativePlans:
     def ask(
         self, case: Case, arguments: Sequence[Argument], buffers: Buffers = ()
     ) -> Plan | Reply | CaseResult:
-        """The planner's plan of a case; its answer, where that is none, or what that means.
+        """The planner's plan of a case; else its answer, or the result that follows from it.
 
         What host code did wrong on the way to a plan is in `planned_report`.
         """
         self.planned_report = None
         self.planner_is_fresh = self.planner is None
-        failure = self._start(arguments, buffers)
-        if failure is not None:
+        if (failure := self._start(arguments, buffers)) is not None:
             return failure
         assert self.planner is not None
         answer = self.planner.ask_at_length(Operation.plan, arguments)
@@ -128,10 +115,9 @@ class NativePlans:
         if isinstance(answer, Death):
             self.planner = None
             return self.answers.from_death(case, answer)
-        if answer.code is Code.raised and untrusted.fields(answer).get("type") == "Plan":
-            return self.answers.unplannable(
-                case, untrusted.text(untrusted.fields(answer), "message")
-            )
+        fields = untrusted.fields(answer)
+        if answer.code is Code.raised and fields.get("type") == "Plan":
+            return self.answers.unplannable(case, untrusted.text(fields, "message"))
         if answer.code is not Code.ok:
             return answer
         try:
@@ -141,7 +127,7 @@ class NativePlans:
             return self.answers.unplannable(case, f"{error}{reads}", getattr(error, "instead", ""))
 
     def violation(self, case: Case, made: Plan) -> CaseResult | None:
-        """Whether copies that host code asks for do the exercise's work."""
+        """The violation of a plan whose copies do the exercise's work, or None."""
         if not self.judges_copies:
             return None
         for broken in plan.violations(made, plan.Allowed(moves_data=True)):
@@ -161,21 +147,13 @@ class NativePlans:
         }
         return steps, kernels or {-1: DeviceKernel(self._cubin, "")}
 
-    def compile_view(self, ttir: str) -> DeviceKernel:
-        """Not asked for: CUDA's copies are of rows."""
-        raise NotExecutable("a copy of a strided view")
-
-    def configurations_of(self, planned: Plan) -> list[int]:
-        """Nothing is tuned in CUDA C++."""
-        return []
-
     @cached_property
     def _cubin(self) -> bytes:
         assert self.program.executor is not None
         return self.program.executor.read_bytes()
 
     def _start(self, arguments: Sequence[Argument], buffers: Buffers) -> CaseResult | None:
-        """Have a planner that may read what it has to; why there is none."""
+        """Have a planner that may read the arguments in host memory; why there is none."""
         if self.failure is not None:
             return self.failure
         readable = buffers[: INPUTS + 1] if _only_host_inputs(arguments) else []
@@ -185,22 +163,64 @@ class NativePlans:
         self.planner_is_fresh = True
         self._readable = readable
         try:
-            planner = self.processes.planner(readable)
+            planner = self.start(self.program.path, readable)
         except SandboxError:
-            if self.processes.serves_nobody():
+            if self._serves_nobody():
                 raise
-            self.failure = _ended_too_early()
+            what = "the program ended, or hung, before it could be asked for anything."
+            hint = (
+                "Nothing of it may run before the entry is called: no constructors outside of it."
+            )
+            verdict = Verdict(Status.import_error, what)
+            self.failure = CaseResult(None, verdict, observed_by="worker", hint=hint)
             return self.failure
-        self.failure = load(planner, len(arguments), self.answers, self.times)
-        self.planner = planner if self.failure is None else None
-        return self.failure
+        return self._load(planner, len(arguments))
 
+    # --- processes of the program -----------------------------------------------------------------
 
-def _ended_too_early() -> CaseResult:
-    """For a program that can't be started, though one that does nothing can."""
-    what = "the program ended, or hung, before it could be asked for anything."
-    hint = "Nothing of it may run before the entry is called: no constructors outside of it."
-    return CaseResult(None, Verdict(Status.import_error, what), observed_by="worker", hint=hint)
+    def start(self, path: Path | None, buffers: Buffers) -> Worker:
+        """Start a part of the program, which may read these buffers."""
+        assert path is not None  # who asks has seen that the program was built
+        entry = self._task.variant.entry
+        return self._sandbox.worker(path, entry, buffers, self._limits, self._options)
+
+    def _serves_nobody(self) -> bool:
+        """Whether even a program whose entry does nothing can't be had, or refuses to be called."""
+        kinds = cuda_build.signature(self._task.exercise, self._task.variant)
+        try:
+            worker = self.start(self._idle_program(kinds), ())
+        except SandboxError:
+            return True
+        try:
+            empty = [_empty_argument(kind) for kind in kinds]
+            answers = (worker.ask(each, empty) for each in (Operation.load, Operation.plan))
+            return any(isinstance(a, Death) or a.code is not Code.ok for a in answers)
+        finally:
+            worker.close()
+
+    @cached_property
+    def _options(self) -> list[str]:
+        """The names of the program's arguments, and the system calls that it may make."""
+        arguments = [
+            f"{each.name}:{each.role if isinstance(each, Tensor) else 'input'}"
+            for each in self._task.signature
+        ]
+        options = [f"--arguments={','.join(arguments)}"]
+        if self.program.backend != "gpu":
+            with contextlib.suppress(FilterError):  # then the sandbox has none either, and says so
+                options.insert(0, f"--filter={compile_emulator_filter().hex()}")
+        return options
+
+    def _idle_program(self, kinds: Sequence[str]) -> Path:
+        """A program whose entry does nothing. Raises SandboxError where there can't be one."""
+        entry, backend = self._task.variant.entry, self.program.backend
+        types = ", ".join(Entry(entry, tuple(kinds)).types())
+        headers = "#include <cuda_bf16.h>\n#include <cuda_fp16.h>\n"
+        source = f'{headers}extern "C" void {entry}({types}) {{}}\n'.encode()
+        made = cuda_build.build(self._sandbox, "idle.cu", source, [(entry, kinds)], backend)
+        if made.path is None:
+            raise SandboxError("a program that does nothing can't be compiled")
+        return made.path
 
 
 def is_on_host(argument: Argument) -> bool:
@@ -209,8 +229,10 @@ def is_on_host(argument: Argument) -> bool:
 
 
 def _only_host_inputs(arguments: Sequence[Argument]) -> bool:
-    """Whether there are tensors among the inputs, all of them in host memory: a planner may read
-    these, and meets no data of the device's in their buffer."""
+    """Whether all tensors among the inputs, one at least, lie in host memory.
+
+    A planner may read these, and meets no data of the device's in their buffer.
+    """
     inputs = [each for each in arguments if each.kind is Kind.tensor and each.buffer == INPUTS]
     return bool(inputs) and all(map(is_on_host, inputs))
 
@@ -224,3 +246,10 @@ def _bytes_of(argument: Argument) -> int | None:
     spans = zip(argument.shape, argument.strides, strict=True)
     itemsize = plan.ITEM_BYTES.get(dtype_of(argument), 1)
     return (sum((n - 1) * s for n, s in spans) + 1) * itemsize
+
+
+def _empty_argument(kind: str) -> Argument:
+    """A tensor without elements, or zero."""
+    if kind.startswith("pointer"):
+        return Argument(Kind.tensor, DType.float32, shape=(0,), strides=(1,))
+    return Argument(_KIND_OF_SCALAR[kind], scalar=0)

@@ -10,15 +10,15 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from grader import plan
 from grader.cases import Case
 from grader.cases.compare import Verdict
 from grader.emulator import report
-from grader.executors import program_orders
-from grader.executors.answers import from_violation
 from grader.executors.cuda.cuda_build import Program
-from grader.executors.cuda.emulator_executor import NativeExecutor, NativeManner
-from grader.executors.cuda.native_planner import NativePlans
+from grader.executors.cuda.emulator_executor import EmulatorExecutor
+from grader.executors.cuda.native_planner import NativePlanner
+from grader.executors.executor import Manner
+from grader.executors.planning import copied_alone
+from grader.executors.program_orders import Atomics, Order, Reordered
 from grader.executors.runner import CaseResult, Runner
 from grader.plan import KernelName, Plan
 from grader.plan.model import Launch
@@ -33,13 +33,13 @@ class PlannedNativeRunner(Runner):
     def __init__(
         self, sandbox: Sandbox, task: Task, path: Path, program: Program, watched: bool = True
     ) -> None:
-        """As NativePlans."""
+        """As NativePlanner."""
         self.task = task
         self.program = program
-        self.plans = NativePlans(sandbox, task, path, program, watched)
+        self.plans = NativePlanner(sandbox, task, path, program, watched)
         self.times = self.plans.times
-        self._executor = NativeExecutor(self.plans)
-        self._reordered = program_orders.Reordered()
+        self._executor = EmulatorExecutor(self.plans)
+        self._reordered = Reordered(task.variant.file, "block")
 
     @property
     def plan(self) -> Plan | None:
@@ -63,23 +63,21 @@ class PlannedNativeRunner(Runner):
         set something up. Of streams that don't wait for each other either may be first. Raises as
         Runner.run does.
         """
-        first = self._first(NativeManner(), case)
+        first = self._first(Manner(), case)
         if not first.verdict.passed:
             return first
         other_ways, atomics = self._executor.other_ways, self._executor.atomics
-        asked = self._plan
-        if self.plans.judges_copies and plan.copies_to_arguments(asked):
-            launches = [n for n, step in enumerate(asked.calls[0]) if isinstance(step, Launch)]
-            if self.is_right_without(case, launches):
-                return from_violation(case, plan.copies_alone(asked))
-        if not (
-            ordered := self._in_other_orders(case, first, atomics, NativeManner())
-        ).verdict.passed:
+        if self.plans.judges_copies:
+            copied = copied_alone(case, self._plan, self.is_right_without)
+            if copied is not None:
+                return copied
+        ordered = self._in_other_orders(case, first, Manner(), atomics)
+        if not ordered.verdict.passed:
             return ordered
         for way in other_ways:
-            other = self._executor.run_in(way.manner, case)
+            other = self._executor.run(case, way.manner)
             if not way.manner.reordered:
-                other = self._in_other_orders(case, other, self._executor.atomics, way.manner)
+                other = self._in_other_orders(case, other, way.manner, self._executor.atomics)
             if not other.verdict.passed:
                 verdict = Verdict(way.status, way.words + other.verdict.what)
                 return replace(other, verdict=verdict)
@@ -100,7 +98,7 @@ class PlannedNativeRunner(Runner):
             hint = "Write the same code for every compiler."
             return CaseResult(case, Verdict(Status.target_missed, what), each.line, hint=hint)
         self.plans.fresh_worker()
-        result = self._first(NativeManner(counts=True, without=frozenset(without)), case)
+        result = self._first(Manner(counts=True, without=frozenset(without)), case)
         counted = self._executor.report
         if not result.verdict.passed or counted is None:
             return result
@@ -114,8 +112,8 @@ class PlannedNativeRunner(Runner):
         """
         self._executor.fresh_worker()
         try:
-            manner = NativeManner(without=frozenset(places))
-            return self._executor.run_in(manner, case).verdict.passed
+            manner = Manner(without=frozenset(places))
+            return self._executor.run(case, manner).verdict.passed
         finally:
             self._executor.fresh_worker()
 
@@ -125,47 +123,37 @@ class PlannedNativeRunner(Runner):
         assert self._executor.plan is not None
         return self._executor.plan
 
-    def _first(self, manner: NativeManner, case: Case) -> CaseResult:
+    def _first(self, manner: Manner, case: Case) -> CaseResult:
         """Run a case; again with a fresh planner where one that has planned others fails.
 
-        What a planner has kept where nobody looks is not to be held against the submission.
+        Nothing that a planner keeps from other cases may count against the submission.
         """
-        result = self._executor.run_in(manner, case)
+        result = self._executor.run(case, manner)
         if not result.verdict.passed and not self.plans.planner_is_fresh:
             self.plans.fresh_worker()
-            result = self._executor.run_in(manner, case)
+            result = self._executor.run(case, manner)
         return result
 
     def _in_other_orders(
-        self,
-        case: Case,
-        result: CaseResult,
-        atomics: Sequence[program_orders.Atomics],
-        manner: NativeManner,
+        self, case: Case, result: CaseResult, manner: Manner, atomics: Sequence[Atomics]
     ) -> CaseResult:
         """A case that passed, run with blocks in other orders where atomics may tell the order.
 
-        What an earlier run has left in the device's variables may be what a block waits for, so
-        each has processes of its own.
+        A block may wait for what an earlier run has left in the device's variables, so each run has
+        processes of its own.
         """
         if not result.verdict.passed:
             return result
-        names = {0: f"{case.dtype} {_kernels_of(self._plan)}"}
-        tried = self._reordered.wanted(atomics, names)
-        for order in program_orders.others(case, tried):
+
+        def run(order: Order) -> CaseResult:
             self.fresh_worker()
             try:
-                other = self._executor.run_in(replace(manner, order=order), case)
+                return self._executor.run(case, replace(manner, order=order))
             finally:
                 self._executor.fresh_worker()
-            if not other.verdict.passed and not program_orders.shows_nothing(other):
-                self._reordered.note(tried, names, was_right=False)
-                line = tried[0].line
-                return program_orders.as_nondeterministic(
-                    other, self.task.variant.file, line, "block"
-                )
-        self._reordered.note(tried, names, was_right=True)
-        return result
+
+        names = {0: f"{case.dtype} {_kernels_of(self._plan)}"}
+        return self._reordered.failure(case, atomics, names, run) or result
 
 
 def _kernels_of(made: Plan) -> str:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from grader.executors.gpu.gpu_runner import (
     GpuRunner,
-    Plans,
     copy_document,
     document,
     held_program,
 )
+from grader.executors.planning import Plans
 
 __all__ = ["GpuRunner", "Plans", "copy_document", "document", "held_program"]

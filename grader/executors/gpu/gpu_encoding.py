@@ -7,39 +7,30 @@
     calls    one or two lists of steps: what to do, its stream, then its fields
 
 All numbers are little-endian; counts stand before lists, lengths before bytes. What the driver
-can't do by itself (copies of strided views, conversions) becomes a launch of a kernel of ours, see
+can't do by itself (copies of strided views, conversions) becomes a launch of a kernel of the grader's, see
 strided_copies.py. worker/native/gpu_document.cpp reads it.
 """
 
 from __future__ import annotations
 
 import base64
+import math
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from grader.executors.encoding import NotExecutable, listed, relocations, sized, sized_text
-from grader.executors.gpu import strided_copies
-from grader.plan import Launch, Plan
-from grader.plan.model import (
-    Alloc,
-    Buffer,
-    Copy,
-    Descriptor,
-    DescriptorArgument,
-    Fill,
-    Free,
-    PointerArgument,
-    Readback,
-    Record,
-    Refused,
-    Step,
-    Synchronise,
-    Upload,
-    View,
-    Wait,
+from grader.executors.encoding import (
+    DeviceKernel,
+    NotExecutable,
+    listed,
+    relocations,
+    sized,
+    sized_text,
 )
+from grader.executors.gpu import strided_copies
+from grader.plan import Launch, Plan, Step, model
+from grader.plan.model import View
 
 _MAGIC, _VERSION = 0x50475457, 1
 _ALLOCATION, _VIEW, _DEVICE, _SYMBOL = range(4)
@@ -55,23 +46,7 @@ _MAX_RANK = 5  # of a tensor descriptor
 _ELEMENT_TYPES = {8: 10, 9: 8, 10: 9}
 
 
-@dataclass(frozen=True)
-class DeviceKernel:
-    """A compiled kernel. What follows the name, a launch of Triton's doesn't say itself.
-
-    `shared` and `scratch` are bytes, of a block and of a program; `descriptors` say of each tensor
-    descriptor among the parameters how the kernel reads it.
-    """
-
-    cubin: bytes
-    name: str
-    warps: int = 0
-    shared: int = 0
-    scratch: int = 0
-    descriptors: Sequence[Mapping[str, Any]] = ()
-
-
-Views = Callable[[str], DeviceKernel]  # compiles TTIR of ours
+Views = Callable[[str], DeviceKernel]  # compiles TTIR of the grader
 
 
 def encode(
@@ -84,7 +59,7 @@ def encode(
     """The steps of one call of a plan, or of its first call and the one that is timed.
 
     `kernels` are those that the steps launch, by their numbers in the plan; `compile_view` makes
-    those of ours; `variables` gives names and bytes of the global variables of a cubin. Raises
+    the grader's own; `variables` gives names and bytes of the global variables of a cubin. Raises
     NotExecutable.
     """
     encoder = _Encoder(plan, kernels, compile_view)
@@ -97,26 +72,12 @@ def encode(
         + listed([sized_text(name) + struct.pack("<Q", size) for name, size in variables(cubin)])
         for cubin in encoder.modules
     ]
-    header = struct.pack("<II", _MAGIC, _VERSION)
-    return b"".join(
-        (
-            header,
-            listed(modules),
-            listed(encoder.buffers),
-            listed([each.packed() for each in encoder.kernels]),
-            listed([listed(each) for each in steps]),
-        )
-    )
-
-
-@dataclass
-class _Kernel:
-    module: int
-    name: str
-    most_shared: int = 0
-
-    def packed(self) -> bytes:
-        return struct.pack("<I", self.module) + sized_text(self.name) + _number(self.most_shared)
+    launched = [
+        _number(module) + sized_text(name) + _number(most_shared)
+        for (module, name), most_shared in encoder.kernels.items()
+    ]
+    parts = (modules, encoder.buffers, launched, [listed(each) for each in steps])
+    return struct.pack("<II", _MAGIC, _VERSION) + b"".join(map(listed, parts))
 
 
 @dataclass
@@ -144,11 +105,10 @@ class _Encoder:
         self, plan: Plan, kernels: Mapping[int, DeviceKernel], compile_view: Views | None
     ) -> None:
         self.modules: list[bytes] = []
-        self.kernels: list[_Kernel] = []
+        self.kernels: dict[tuple[int, str], int] = {}  # module, name: most shared memory
         self._plan = plan
         self._compiled = kernels
         self._compile_view = compile_view
-        self._numbers: dict[tuple[int, str], int] = {}
         self.buffers = [self._buffer(each) for each in plan.buffers]
 
     def call(self, steps: Sequence[Step]) -> list[bytes]:
@@ -167,32 +127,36 @@ class _Encoder:
         """
         if isinstance(step, Launch):
             self._overlappable.add(step.stream)
-        elif isinstance(step, Fill | Copy | Wait):
+        elif isinstance(step, model.Fill | model.Copy | model.Wait):
             self._overlappable.discard(step.stream)
-        if isinstance(step, Upload) or (isinstance(step, Fill | Copy) and step.stream is None):
+        if isinstance(step, model.Upload) or (
+            isinstance(step, model.Fill | model.Copy) and step.stream is None
+        ):
             self._overlappable.clear()  # it waits for every stream
 
     def _step(self, step: Step) -> list[bytes]:
-        if isinstance(step, Fill):
+        if isinstance(step, model.Fill):
             return self._fill(step)
-        if isinstance(step, Copy):
+        if isinstance(step, model.Copy):
             return self._copy(step.to, step.source, step.stream)
-        if isinstance(step, Upload):
+        if isinstance(step, model.Upload):
             to = _contiguous(step.to)
             data = sized(base64.b64decode(step.data))
             return [_head(_UPLOAD, None) + to + data + relocations(step.pointers)]
         if isinstance(step, Launch):
             return [self._launch(step)]
-        if isinstance(step, Record | Wait):
-            kind = _RECORD if isinstance(step, Record) else _WAIT
+        if isinstance(step, model.Record | model.Wait):
+            kind = _RECORD if isinstance(step, model.Record) else _WAIT
             return [_head(kind, step.stream) + _number(step.event)]
-        if isinstance(step, Alloc | Free | Synchronise | Readback | Refused):
+        if isinstance(
+            step, model.Alloc | model.Free | model.Synchronise | model.Readback | model.Refused
+        ):
             return []  # memory is there before the first call; nobody waits for a graph's parts
         raise NotExecutable(f"PyTorch's own {getattr(step, 'operation', step.do)}")
 
     # --- memory -----------------------------------------------------------------------------------
 
-    def _buffer(self, buffer: Buffer) -> bytes:
+    def _buffer(self, buffer: model.Buffer) -> bytes:
         kind, module = _DEVICE, 0
         if buffer.kind == "argument":
             kind = _ALLOCATION if self._plan.language == "triton" else _VIEW
@@ -208,13 +172,13 @@ class _Encoder:
         self.buffers.append(struct.pack("<iIQI", -1, _DEVICE, size, 0) + sized_text(""))
         return len(self.buffers) - 1
 
-    def _fill(self, step: Fill) -> list[bytes]:
+    def _fill(self, step: model.Fill) -> list[bytes]:
         if step.to.elements == 0:
             return []
         value = strided_copies.element(step.to, step.value)
         rows = strided_copies.rows(step.to, step.to)
         unit = next((n for n in (1, 2, 4) if value == value[:n] * (len(value) // n)), 0)
-        if rows is None or not unit:  # an element of ours, copied to all
+        if rows is None or not unit:  # one element, copied to all
             one = self._own_buffer(len(value))
             given = _packed_rows(one, 0, len(value), len(value), 1) + sized(value) + listed([])
             source = View(one, step.to.dtype, step.to.shape, (0,) * len(step.to.shape))
@@ -285,16 +249,14 @@ class _Encoder:
         parameters = _Parameters()
         descriptors = iter(made.descriptors)
         for each in step.arguments:
-            if isinstance(each, PointerArgument):
+            if isinstance(each, model.PointerArgument):
                 parameters.pointer(*each.pointer)
-            elif isinstance(each, DescriptorArgument):
+            elif isinstance(each, model.DescriptorArgument):
                 _add_descriptor(parameters, each.descriptor, next(descriptors, None))
             elif each.scalar:
                 parameters.add(bytes.fromhex(each.scalar))
         if made.scratch:
-            programs = 1
-            for size in (*step.grid, *step.cluster):
-                programs *= size
+            programs = math.prod((*step.grid, *step.cluster))
             parameters.pointer(self._own_buffer(made.scratch * programs), 0)
         return parameters
 
@@ -304,17 +266,13 @@ class _Encoder:
         return self.modules.index(cubin)
 
     def _kernel(self, made: DeviceKernel, shared: int) -> int:
-        module = self._module(made.cubin)
-        number = self._numbers.setdefault((module, made.name), len(self.kernels))
-        if number == len(self.kernels):
-            self.kernels.append(_Kernel(module, made.name))
-        known = self.kernels[number]
-        known.most_shared = max(known.most_shared, shared)
-        return number
+        key = self._module(made.cubin), made.name
+        self.kernels[key] = max(self.kernels.get(key, 0), shared)
+        return list(self.kernels).index(key)
 
 
 def _add_descriptor(
-    parameters: _Parameters, given: Descriptor, read: Mapping[str, Any] | None
+    parameters: _Parameters, given: model.Descriptor, read: Mapping[str, Any] | None
 ) -> None:
     """A tensor descriptor, and behind it the sizes and strides of its tensor."""
     itemsize = View(0, given.dtype, (), ()).itemsize
@@ -332,7 +290,7 @@ def _add_descriptor(
         parameters.add(struct.pack("<q", stride))
 
 
-def _add_taken_apart(parameters: _Parameters, given: Descriptor, start: int) -> None:
+def _add_taken_apart(parameters: _Parameters, given: model.Descriptor, start: int) -> None:
     """As a kernel takes one that it reads by ordinary loads."""
     parameters.pointer(given.buffer, start)
     for number in (*given.shape, *given.strides):
@@ -342,7 +300,7 @@ def _add_taken_apart(parameters: _Parameters, given: Descriptor, start: int) -> 
 
 
 def _add_map(
-    parameters: _Parameters, given: Descriptor, start: int, read: Mapping[str, Any]
+    parameters: _Parameters, given: model.Descriptor, start: int, read: Mapping[str, Any]
 ) -> None:
     """As the tensor memory accelerator takes it: dimensions in reverse, strides in bytes."""
     rank = len(given.shape)

@@ -1,30 +1,28 @@
-"""One variant of one submission on a GPU: a program of ours launches the cubins of its plan.
+"""One variant of one submission on a GPU: the grader's program launches the cubins of its plan.
 
 No host code of the submission is there: a planner, which has neither data nor a GPU, has recorded
-what it asks for (triton_plans.py, native_plans.py). The executor maps the case's buffers and the
-plan's own, and nothing else. It is as untrusted as the kernels that it runs.
+its requests (planning.py). The executor maps the case's buffers and the plan's own, and nothing
+else. It is as untrusted as the kernels that it runs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
 from grader import plan
 from grader.cases import Case
-from grader.cases.arena import Buffers
 from grader.cases.compare import Verdict
 from grader.cases.inputs import Inputs
 from grader.executors.answers import Answers
-from grader.executors.encoding import NotExecutable
+from grader.executors.encoding import DeviceKernel, NotExecutable
 from grader.executors.executor import Executor, limits_of
 from grader.executors.gpu import executor_program, gpu_encoding
-from grader.executors.gpu.gpu_encoding import DeviceKernel
-from grader.executors.planning import dtype_of, first_of, notes_of
+from grader.executors.planning import Plans, dtype_of, first_of, notes_of
 from grader.executors.runner import CaseResult, Times
 from grader.gpu import locks
 from grader.plan import Buffer, Plan, Step
@@ -40,20 +38,6 @@ from grader.worker.protocol import Argument, Code, Operation, Reply
 # By which CUDA says that a store went to what is mapped for reading only, among other things: of a
 # kernel, of an atomic operation, of a copy that the driver checks.
 _FAULTS = ("illegal memory access", "unspecified launch failure", "invalid argument")
-
-
-class Plans(Protocol):
-    """Where plans and compiled kernels of a variant come from, without a GPU."""
-
-    def planned(
-        self, case: Case, arguments: Sequence[Argument], buffers: Buffers = ()
-    ) -> Plan | CaseResult: ...
-    def compiled_steps(
-        self, case: Case, planned: Plan, call: int = 0, configuration: int | None = None
-    ) -> tuple[Sequence[Step], Mapping[int, DeviceKernel]] | CaseResult: ...
-    def compile_view(self, ttir: str) -> DeviceKernel: ...
-    def configurations_of(self, planned: Plan) -> list[int]: ...
-    def fresh_worker(self) -> None: ...
 
 
 def held_program(sandbox: Sandbox) -> Path:
@@ -113,7 +97,6 @@ class GpuRunner(Executor):
         super().__init__(task, path, Answers(task, path, self._limits, on_gpu=True), Times())
         self._sandbox = sandbox
         self._plans = plans
-        self._plan: Plan | None = None  # of the last run
         self.not_shared = ""  # why the GPU's memory isn't shared with the worker, once it is known
 
     @property
@@ -151,16 +134,16 @@ class GpuRunner(Executor):
         planned = self._plans.planned(case, arguments, self._memory.arena.buffers)
         if isinstance(planned, CaseResult):
             return planned
-        self._plan = planned
+        self.plan = planned
         return document(self._plans, case, planned)
 
     def _judged(self, case: Case, fields: dict[str, Any], verdict: Verdict) -> CaseResult:
-        if self._plan is None:
+        if self.plan is None:
             return CaseResult(case, verdict)
-        returned = untrusted.clean(self._plan.returned)
+        returned = untrusted.clean(self.plan.returned)
         if verdict.status is Status.not_written and returned:
             return self._answers.returned_instead(case, returned)
-        return CaseResult(case, verdict, notes=notes_of(self._plan))
+        return CaseResult(case, verdict, notes=notes_of(self.plan))
 
     def _answered(self, case: Case, answer: Reply) -> CaseResult | None:
         is_refused = answer.code is Code.raised

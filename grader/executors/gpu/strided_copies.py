@@ -9,7 +9,9 @@ kernels for them.
 
 from __future__ import annotations
 
+import itertools
 import math
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -22,7 +24,7 @@ BLOCK = 1024  # elements of one program
 OPTIONS = {"num_warps": 4}
 NAME = "copy_view"
 _FLOATS = {"float16": "f16", "bfloat16": "bf16", "float32": "f32", "float64": "f64"}
-_WIDTHS = {"f16": 16, "bf16": 16, "f32": 32, "f64": 64}
+_HALVES = ("f16", "bf16")
 
 
 @dataclass(frozen=True)
@@ -102,58 +104,53 @@ def arguments(copied: Sequence[Dimension]) -> list[int]:
 
 def kernel(to: str, source: str, rank: int) -> str:
     """TTIR that copies elements of dtype `source` to `to`, over so many dimensions."""
-    lines = [
-        "%width = arith.constant 1024 : i64",
-        "%program = tt.get_program_id x : i32",
-        "%program64 = arith.extsi %program : i32 to i64",
-        "%start = arith.muli %program64, %width : i64",
-        "%lane = tt.make_range {end = 1024 : i32, start = 0 : i32} : tensor<1024xi32>",
-        "%lane64 = arith.extsi %lane : tensor<1024xi32> to tensor<1024xi64>",
-        "%starts = tt.splat %start : i64 -> tensor<1024xi64>",
-        "%left0 = arith.addi %starts, %lane64 : tensor<1024xi64>",
-        "%counts = tt.splat %count : i64 -> tensor<1024xi64>",
-        "%mask = arith.cmpi slt, %left0, %counts : tensor<1024xi64>",
-        "%to0 = arith.constant dense<0> : tensor<1024xi64>",
-        "%from0 = arith.constant dense<0> : tensor<1024xi64>",
-    ]
-    for step, dimension in enumerate(reversed(range(rank))):
-        lines += _one_dimension(step, dimension)
     held, wanted = _element_type(source), _element_type(to)
-    lines += [
+    converted, value = _converted("%given", source, to)
+    body = [
+        *_BEGIN.splitlines(),
+        *(
+            _DIMENSION.format(n=dimension, step=step, next=step + 1, kind="tensor<1024xi64>")
+            for step, dimension in enumerate(reversed(range(rank)))
+        ),
         *_pointers("read", "source", f"%from{rank}", held),
         f"%given = tt.load %read, %mask : tensor<1024x!tt.ptr<{held}>>",
-    ]
-    converted, value = _converted("%given", source, to)
-    lines += converted
-    lines += [
+        *converted,
         *_pointers("write", "to", f"%to{rank}", wanted),
         f"tt.store %write, {value}, %mask : tensor<1024x!tt.ptr<{wanted}>>",
         "tt.return",
     ]
     sizes = "".join(f", %size{n}: i64, %ours{n}: i64, %theirs{n}: i64" for n in range(rank))
-    body = "\n    ".join(lines)
+    text = textwrap.indent("\n".join(body), "    ")
     return (
         f"module {{\n  tt.func public @{NAME}(%to: !tt.ptr<{wanted}>, %source: !tt.ptr<{held}>, "
-        f"%count: i64{sizes}) attributes {{noinline = false}} {{\n    {body}\n  }}\n}}\n"
+        f"%count: i64{sizes}) attributes {{noinline = false}} {{\n{text}\n  }}\n}}\n"
     )
 
 
-def _one_dimension(step: int, number: int) -> list[str]:
-    """Split the place in this dimension off what is left of an element's number."""
-    kind = "tensor<1024xi64>"
-    splats = [
-        f"%all_{name}{number} = tt.splat %{name}{number} : i64 -> {kind}"
-        for name in ("size", "ours", "theirs")
-    ]
-    return [
-        *splats,
-        f"%place{number} = arith.remui %left{step}, %all_size{number} : {kind}",
-        f"%left{step + 1} = arith.divui %left{step}, %all_size{number} : {kind}",
-        f"%tostep{number} = arith.muli %place{number}, %all_ours{number} : {kind}",
-        f"%to{step + 1} = arith.addi %to{step}, %tostep{number} : {kind}",
-        f"%fromstep{number} = arith.muli %place{number}, %all_theirs{number} : {kind}",
-        f"%from{step + 1} = arith.addi %from{step}, %fromstep{number} : {kind}",
-    ]
+_BEGIN = """\
+%width = arith.constant 1024 : i64
+%program = tt.get_program_id x : i32
+%program64 = arith.extsi %program : i32 to i64
+%start = arith.muli %program64, %width : i64
+%lane = tt.make_range {end = 1024 : i32, start = 0 : i32} : tensor<1024xi32>
+%lane64 = arith.extsi %lane : tensor<1024xi32> to tensor<1024xi64>
+%starts = tt.splat %start : i64 -> tensor<1024xi64>
+%left0 = arith.addi %starts, %lane64 : tensor<1024xi64>
+%counts = tt.splat %count : i64 -> tensor<1024xi64>
+%mask = arith.cmpi slt, %left0, %counts : tensor<1024xi64>
+%to0 = arith.constant dense<0> : tensor<1024xi64>
+%from0 = arith.constant dense<0> : tensor<1024xi64>"""
+# Splits the place in dimension n off what is left of an element's number.
+_DIMENSION = """\
+%all_size{n} = tt.splat %size{n} : i64 -> {kind}
+%all_ours{n} = tt.splat %ours{n} : i64 -> {kind}
+%all_theirs{n} = tt.splat %theirs{n} : i64 -> {kind}
+%place{n} = arith.remui %left{step}, %all_size{n} : {kind}
+%left{next} = arith.divui %left{step}, %all_size{n} : {kind}
+%tostep{n} = arith.muli %place{n}, %all_ours{n} : {kind}
+%to{next} = arith.addi %to{step}, %tostep{n} : {kind}
+%fromstep{n} = arith.muli %place{n}, %all_theirs{n} : {kind}
+%from{next} = arith.addi %from{step}, %fromstep{n} : {kind}"""
 
 
 def _pointers(name: str, base: str, offsets: str, kind: str) -> list[str]:
@@ -177,61 +174,38 @@ def _converted(value: str, source: str, to: str) -> tuple[list[str], str]:
         return [], value
     if "float8" in source or "float8" in to:
         raise NotExecutable(f"a conversion of {source} to {to}")
-    steps = _steps(source, to)
-    lines, kind = [], _element_type(source)
-    for number, (operation, wanted) in enumerate(steps):
-        result = f"%converted{number}"
-        if operation.startswith("arith.cmp"):
-            zero = f"%zero{number}"
-            lines.append(f"{zero} = arith.constant dense<{_zero(kind)}> : tensor<1024x{kind}>")
-            lines.append(f"{result} = {operation}, {value}, {zero} : tensor<1024x{kind}>")
-        else:
-            lines.append(
-                f"{result} = {operation} {value} : tensor<1024x{kind}> to tensor<1024x{wanted}>"
-            )
-        value, kind = result, wanted
+    held, wanted = _element_type(source), _element_type(to)
+    if to == "bool":
+        compare, zero = ("cmpf une", "0.0") if source in _FLOATS else ("cmpi ne", "0")
+        return [
+            f"%zero = arith.constant dense<{zero}> : tensor<1024x{held}>",
+            f"%isset = arith.{compare}, {value}, %zero : tensor<1024x{held}>",
+            "%converted = arith.extui %isset : tensor<1024xi1> to tensor<1024xi8>",
+        ], "%converted"
+    # Numbers of 16 bits convert to and from float32 only; neither kind of them holds the other.
+    from_half = held in _HALVES and to not in _FLOATS
+    through = from_half or (wanted in _HALVES and held != "f32")
+    lines = []
+    for before, after in itertools.pairwise([held, *["f32"] * through, wanted]):
+        if before != after:
+            operation, result = _conversion(before, after, source, to), f"%as_{after}"
+            kinds = f"tensor<1024x{before}> to tensor<1024x{after}>"
+            lines.append(f"{result} = arith.{operation} {value} : {kinds}")
+            value = result
     return lines, value
 
 
-def _zero(kind: str) -> str:
-    return "0" if kind.startswith("i") else "0.0"
-
-
-def _steps(source: str, to: str) -> list[tuple[str, str]]:
-    """Operations with the type that each gives."""
-    held, wanted = _element_type(source), _element_type(to)
-    if to == "bool":
-        compare = "arith.cmpf une" if source in _FLOATS else "arith.cmpi ne"
-        return [(compare, "i1"), ("arith.extui", "i8")]
-    if source in _FLOATS and to in _FLOATS:
-        return _between_floats(held, wanted)
-    signed = not (source.startswith("uint") or source == "bool")
-    if source in _FLOATS:
-        wide = [] if held in ("f32", "f64") else [("arith.extf", "f32")]
-        return [*wide, ("arith.fptoui" if to.startswith("uint") else "arith.fptosi", wanted)]
-    if to in _FLOATS:
-        made = "f64" if wanted == "f64" else "f32"
-        return [
-            ("arith.sitofp" if signed else "arith.uitofp", made),
-            *_between_floats(made, wanted),
-        ]
-    bits = int(held[1:]), int(wanted[1:])
-    if bits[0] == bits[1]:
-        return []
-    longer = "arith.extsi" if signed else "arith.extui"
-    return [(longer if bits[1] > bits[0] else "arith.trunci", wanted)]
-
-
-def _between_floats(held: str, wanted: str) -> list[tuple[str, str]]:
-    if held == wanted:
-        return []
-    if _WIDTHS[held] == _WIDTHS[wanted]:  # float16 and bfloat16: neither holds the other
-        return [("arith.extf", "f32"), ("arith.truncf", wanted)]
-    if _WIDTHS[held] < _WIDTHS[wanted]:
-        return [("arith.extf", wanted)]
-    if held == "f64" and _WIDTHS[wanted] == 16:
-        return [("arith.truncf", "f32"), ("arith.truncf", wanted)]
-    return [("arith.truncf", wanted)]
+def _conversion(before: str, after: str, source: str, to: str) -> str:
+    """The operation between two element types, on the way from a dtype to another."""
+    is_longer = int(after.lstrip("bfi")) > int(before.lstrip("bfi"))
+    sign = "u" if source.startswith("uint") or source == "bool" else "s"
+    if before[0] != "i" and after[0] != "i":
+        return "extf" if is_longer else "truncf"
+    if before[0] != "i":
+        return "fptoui" if to.startswith("uint") else "fptosi"
+    if after[0] != "i":
+        return f"{sign}itofp"
+    return f"ext{sign}i" if is_longer else "trunci"
 
 
 def _strides_for(view: View, shape: Sequence[int]) -> tuple[int, ...]:

@@ -11,11 +11,12 @@ as `passed_over`, by frontend.key_of; the configuration after one of them takes 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from grader.cases import Case
 from grader.executors.compile.frontend import key_of
-from grader.plan import Launch, Plan, Specialisation, Step
+from grader.executors.executor import Manner
+from grader.plan import Launch, Plan, Specialisation, Step, reorder
 from grader.sandbox import untrusted
 
 MAX_TRIED = 64  # configurations that one case is run with
@@ -51,24 +52,10 @@ def kernels_of(plan: Plan) -> Sequence[Specialisation]:
     return [each for each in plan.specialisations if isinstance(each, Specialisation)]
 
 
-def _longest(plan: Plan) -> list[Specialisation]:
-    """The configurations of the first call's longest tuning; [] where nothing is tuned."""
-    longest: list[Specialisation] = []
-    trials: list[Launch] = []
-    for step in plan.calls[0]:
-        if not isinstance(step, Launch):
-            continue
-        if step.trial >= 0:
-            if trials and trials[-1].trial != step.trial:
-                trials = []
-            trials.append(step)
-        if step.trial >= 0 or not trials:
-            continue
-        function = _kernel(plan, step).function
-        same = [made for each in trials if (made := _kernel(plan, each)).function == function]
-        longest = max(longest, same, key=len)
-        trials = []
-    return longest if len(longest) > 1 else []
+def steps_in(manner: Manner, plan: Plan, passed_over: Collection[str]) -> tuple[Step, ...]:
+    """The steps of a plan that a manner does; in the place of what is passed over, others."""
+    done = steps(plan, manner.call, manner.configuration, manner.without, passed_over)
+    return reorder(done, memory_waits=False) if manner.reordered else done
 
 
 def steps(
@@ -84,26 +71,39 @@ def steps(
     the call are left out.
     """
     kept: list[Step] = []
-    trials: list[Launch] = []
-    for place, step in enumerate(plan.calls[call]):
-        if isinstance(step, Launch) and step.trial >= 0:
-            if trials and trials[-1].trial != step.trial:
-                trials = []
-            trials.append(step)
-            continue
+    for place, step, tried in _with_trials(plan, call):
         chosen = step
-        if isinstance(step, Launch):
-            function = _kernel(plan, step).function
-            same = [each for each in trials if _kernel(plan, each).function == function]
-            if number is not None and same:
-                begin = number % len(same)
-                turned = same[begin:] + same[:begin]
-                taken = (each for each in turned if not _is_any(plan, each, passed_over))
-                chosen = next(taken, turned[0])
-            trials = []
+        if number is not None and tried:
+            begin = number % len(tried)
+            turned = tried[begin:] + tried[:begin]
+            taken = (each for each in turned if key_of(_kernel(plan, each)) not in passed_over)
+            chosen = next(taken, turned[0])
         if place not in without:
             kept.append(chosen)
     return tuple(kept)
+
+
+def _longest(plan: Plan) -> list[Specialisation]:
+    """The configurations of the first call's longest tuning; [] where nothing is tuned."""
+    longest = max((tried for *_, tried in _with_trials(plan, 0)), key=len, default=[])
+    return [_kernel(plan, each) for each in longest] if len(longest) > 1 else []
+
+
+def _with_trials(plan: Plan, call: int) -> Iterator[tuple[int, Step, list[Launch]]]:
+    """The steps of a call that are no trials, by place; with a tuned launch the trials before it.
+
+    They are those of the last tuning before the launch, and of the same function.
+    """
+    trials: list[Launch] = []
+    for place, step in enumerate(plan.calls[call]):
+        if not isinstance(step, Launch):
+            yield place, step, []
+        elif step.trial >= 0:
+            trials = [each for each in trials if each.trial == step.trial] + [step]
+        else:
+            function = _kernel(plan, step).function
+            yield place, step, [x for x in trials if _kernel(plan, x).function == function]
+            trials = []
 
 
 def first_for(case: Case, count: int) -> int:
@@ -116,10 +116,6 @@ def label(number: int, names: Sequence[str]) -> str:
     """'configuration 2 of 5 (BLOCK=64)'."""
     name = f" ({names[number]})" if names[number] else ""
     return f"configuration {number + 1} of {len(names)}{name}"
-
-
-def _is_any(plan: Plan, launch: Launch, keys: Collection[str]) -> bool:
-    return bool(keys) and key_of(_kernel(plan, launch)) in keys
 
 
 def _kernel(plan: Plan, launch: Launch) -> Specialisation:

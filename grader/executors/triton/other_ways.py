@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 
 from grader import plan
 from grader.cases import Case
 from grader.cases.compare import Verdict
-from grader.executors import program_orders
-from grader.executors.answers import from_violation
-from grader.executors.planning import REORDERED, SECOND_CALL
+from grader.executors.compile.kernels import Kernels
+from grader.executors.executor import Manner
+from grader.executors.planning import REORDERED, SECOND_CALL, copied_alone
+from grader.executors.program_orders import Order, Reordered, shows_nothing
 from grader.executors.runner import CaseResult
 from grader.executors.triton import configurations
-from grader.executors.triton.execution import Manner
 from grader.executors.triton.ttir_executor import TritonExecutor
 from grader.executors.triton.tuning import Tuning
 from grader.plan import Plan
@@ -28,12 +29,15 @@ class OtherWays:
     moving data, the plan runs without its kernels, which has to fail.
     """
 
-    def __init__(self, executor: TritonExecutor, tuning: Tuning, judges_copies: bool) -> None:
+    def __init__(
+        self, executor: TritonExecutor, kernels: Kernels, tuning: Tuning, judges_copies: bool
+    ) -> None:
         """`judges_copies`: a copy by PyTorch may be the exercise itself."""
         self._executor = executor
+        self._kernels = kernels
         self._tuning = tuning
         self._judges_copies = judges_copies
-        self._reordered = program_orders.Reordered()
+        self._reordered = Reordered(executor.task.variant.file)
         self.tuned: set[str] = set()  # dtypes of which a case ran with every configuration
 
     def result_of(self, case: Case, first: CaseResult, with_every: bool) -> CaseResult:
@@ -49,12 +53,14 @@ class OtherWays:
         if result.verdict.passed:
             self._tuning.chosen = None  # a second call runs with the planner's
             result = self._with_second_call(case, result)
-        if result.verdict.passed and self._judges_copies and plan.copies_to_arguments(asked):
-            launches = [n for n, step in enumerate(asked.calls[0]) if step.do == "launch"]
-            manner = Manner(races=False, without=frozenset(launches))
-            if self._executor.repeat_in(manner, case).verdict.passed:
-                return from_violation(case, plan.copies_alone(asked))
+        if result.verdict.passed and self._judges_copies:
+            return copied_alone(case, asked, self.is_right_without) or result
         return result
+
+    def is_right_without(self, case: Case, places: Collection[int]) -> bool:
+        """Whether the last run's plan, without some of its launches, gives the right result."""
+        manner = Manner(races=False, without=frozenset(places))
+        return self._executor.repeat(case, manner).verdict.passed
 
     @property
     def _plan(self) -> Plan:
@@ -64,11 +70,11 @@ class OtherWays:
 
     def _on_streams(self, case: Case, asked: Plan) -> CaseResult | None:
         """How a case fails in another order that streams and events allow; None where it passes."""
-        steps = self._tuning.steps(asked, Manner(configuration=self._tuning.chosen))
+        manner = Manner(configuration=self._tuning.chosen)
+        steps = configurations.steps_in(manner, asked, self._kernels.passed_over)
         if len(plan.streams(steps)) < 2 or plan.reorder(steps, memory_waits=False) == steps:
             return None
-        manner = Manner(configuration=self._tuning.chosen, reordered=True, races=False)
-        other = self._executor.repeat_in(manner, case)
+        other = self._executor.repeat(case, replace(manner, reordered=True, races=False))
         if other.verdict.passed:
             return None
         what = REORDERED + other.verdict.what
@@ -82,7 +88,7 @@ class OtherWays:
         if plan.repeats(self._plan):
             return result
         again = replace(case, seed=case.seed + 1)
-        second = self._executor.repeat_in(Manner(call=1, races=False), again)
+        second = self._executor.repeat(again, Manner(call=1, races=False))
         second = self._in_other_orders(again, second, call=1, before=case)
         if second.verdict.passed:
             return result
@@ -97,7 +103,7 @@ class OtherWays:
             if number == done or not result.verdict.passed:
                 continue
             self._tuning.chosen = number
-            result = self._executor.repeat_in(Manner(configuration=number), case)
+            result = self._executor.repeat(case, Manner(configuration=number))
             result = self._in_other_orders(case, result)
         return result
 
@@ -110,20 +116,17 @@ class OtherWays:
         """
         if not result.verdict.passed:
             return result
-        executor = self._executor
-        names = executor.kernels
-        tried = self._reordered.wanted(executor.atomics, names)
+        repeat = self._executor.repeat
         plain = Manner(races=False, configuration=None if call else self._tuning.chosen)
-        for order in program_orders.others(case, tried):
+
+        def run(order: Order) -> CaseResult | None:
             if before is not None:
-                executor.repeat_in(plain, before)
-            other = executor.repeat_in(replace(plain, call=call, order=order), case)
-            if program_orders.shows_nothing(other):
-                executor.repeat_in(plain, before or case)  # an ended process has left nothing
-                break
-            if not other.verdict.passed:
-                self._reordered.note(tried, names, was_right=False)
-                file = executor.task.variant.file
-                return program_orders.as_nondeterministic(other, file, tried[0].line)
-        self._reordered.note(tried, names, was_right=True)
-        return result
+                repeat(before, plain)
+            other = repeat(case, replace(plain, call=call, order=order))
+            if not shows_nothing(other):
+                return other
+            repeat(before or case, plain)  # an ended process has left nothing
+            return None
+
+        atomics, names = self._executor.atomics, self._executor.kernels
+        return self._reordered.failure(case, atomics, names, run) or result

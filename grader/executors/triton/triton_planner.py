@@ -1,7 +1,7 @@
 """A Triton variant's planner as the grader sees it: a case goes in, a plan comes out.
 
-    planner = TritonPlanner(spawn, answers, allowed, times)
-    planner.planned(case, arguments)    a Plan that the rules allow, or why there is none
+    plans = TritonPlanner(spawn, answers, allowed, times, kernels, tuning)
+    plans.planned(case, arguments)    a Plan that the rules allow, or why there is none
 
 The planner's process has run the submission's Python (worker/planner/), so its answers are
 untrusted. It plans one case after another; two fresh ones have to agree on a dtype's first.
@@ -11,29 +11,31 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from grader import plan
 from grader.cases import Case, inputs
-from grader.cases.arena import described
+from grader.cases.arena import Buffers, described
 from grader.cases.compare import Verdict
 from grader.executors.answers import Answers, from_violation
-from grader.executors.planning import layouts_of, load, relies_on_others
+from grader.executors.compile.frontend import Failure
+from grader.executors.compile.kernels import Kernels
+from grader.executors.encoding import DeviceKernel
+from grader.executors.executor import Manner
+from grader.executors.planning import Plans, launched, layouts_of, relies_on_others
 from grader.executors.runner import CaseResult, Times
-from grader.plan import Allowed, Plan, PlanError
+from grader.executors.triton import configurations, refusals
+from grader.executors.triton.tuning import Tuning
+from grader.plan import Allowed, Plan, PlanError, Step
 from grader.sandbox import untrusted
 from grader.sandbox.worker_process import Cause, Death, Worker
 from grader.status import Status
 from grader.worker.protocol import Argument, Code, Kind, Operation, Reply
 
-_LACKS_DATA = "NeedsData"
-_TOO_MANY_LAUNCHES = "TooManyLaunches"
-_FOREIGN_KERNEL = "ForeignKernel"
 
-
-class TritonPlanner:
-    """The plans of one variant's cases. `spawn` starts a process that has loaded nothing yet."""
+class TritonPlanner(Plans):
+    """The plans of one variant's cases, and the cubins of the kernels that they launch."""
 
     def __init__(
         self,
@@ -41,62 +43,57 @@ class TritonPlanner:
         answers: Answers,
         allowed: Allowed,
         times: Times,
-        passed_over: Collection[str] = (),
+        kernels: Kernels,
+        tuning: Tuning,
     ) -> None:
-        """`answers` explains those of the process; `allowed` is what the spec allows beyond the
-        rules on plans.
+        """`spawn` starts a process that has loaded nothing; `allowed` is what the spec allows
+        beyond the rules on plans.
 
-        `passed_over` are configurations that tuners can't take on a GPU (see configurations.py).
-        What is new in it is sent to the process with the next request.
+        What `kernels` learns of configurations that a tuner passes over is sent to the process with
+        the next request.
         """
+        super().__init__(answers, times)
         self._spawn = spawn
-        self._answers = answers
         self._task = answers.task
         self._allowed = allowed
         self._limits = plan.Limits(device_bytes=answers.limits.memory_bytes)
-        self._times = times
-        self._worker: Worker | None = None
-        self._has_planned = False  # the worker at hand
-        self._failure: CaseResult | None = None  # of loading the file
-        self._passed_over = passed_over
-        self._sent = 0  # how many of them the worker at hand knows
+        self._kernels = kernels
+        self._tuning = tuning
+        self._passed_over = kernels.passed_over
+        self._has_planned = False  # the process at hand
+        self._sent = 0  # how many of `_passed_over` the process at hand knows
         self._keeps_state = False  # whether each plan takes a process of its own
         self._begun: set[str] = set()  # dtypes whose first case was planned, or refused
         self._compared: set[str] = set()  # dtypes for which two planners were compared
         self._next: dict[Case, Case] = {}  # the case that is likely to follow each; used once
-        self._ahead: Case | None = None  # whose plan the worker was asked for already
+        self._ahead: Case | None = None  # whose plan the process was asked for already
 
-    @property
-    def judges_copies(self) -> bool:
-        """Whether a copy by PyTorch may be the exercise itself."""
-        return self._allowed.judges_copies
-
-    def drop(self) -> None:
-        """End the process; the next plan is made by a fresh one."""
-        if self._worker is not None:
-            self._worker.close()
-            self._worker = None
+    def fresh_worker(self) -> None:
+        """Let the next plan be made by a process that has run nothing."""
+        super().fresh_worker()
         self._ahead = None
 
     def start(self, count: int) -> CaseResult | None:
-        """A process with the submission loaded, whose entry takes `count` arguments; or why not."""
-        if self._failure is None and self._worker is None:
-            worker = self._spawn()
-            self._failure = load(worker, count, self._answers, self._times)
-            self._worker = worker if self._failure is None else None
-            self._has_planned = False
-            self._sent = 0
-        return self._failure
+        """Have a process that has loaded the submission; why there is none.
+
+        `count` is how many arguments the entry takes.
+        """
+        if self.failure is None and self.planner is None:
+            self._has_planned, self._sent = False, 0
+            self._load(self._spawn(), count)
+        return self.failure
 
     def expect(self, cases: Sequence[Case]) -> None:
         """Have each of these planned while the one before it is executed."""
         self._next = dict(itertools.pairwise(cases))
 
-    def planned(self, case: Case, arguments: Sequence[Argument]) -> Plan | CaseResult:
-        """The plan of a case, held to the rules, or why there is none."""
+    def planned(
+        self, case: Case, arguments: Sequence[Argument], buffers: Buffers = ()
+    ) -> Plan | CaseResult:
+        """The plan of a case, held to the rules, or why there is none; it reads no buffers."""
         is_first = case.dtype not in self._compared
         if case.dtype not in self._begun and self._has_planned:
-            self.drop()
+            self.fresh_worker()
         self._begun.add(case.dtype)
         made = self.plan_of(case, arguments)
         if isinstance(made, CaseResult):
@@ -116,20 +113,20 @@ class TritonPlanner:
         A process that has made other plans makes this one too, unless it depends on them.
         """
         if self._keeps_state:
-            self.drop()
+            self.fresh_worker()
         answer, was_fresh = self._answer_ahead(case), False
         if answer is None:
             failure = self.start(len(arguments))
             if failure is not None:
                 return replace(failure, case=case)
-            assert self._worker is not None
+            assert self.planner is not None
             was_fresh, self._has_planned = not self._has_planned, True
-            answer = self._worker.ask_at_length(Operation.plan, arguments, document=self._news())
+            answer = self.planner.ask_at_length(Operation.plan, arguments, document=self._news())
         if not was_fresh and relies_on_others(answer):
             self._keeps_state = True
             return self.plan_of(case, arguments)
         if isinstance(answer, Death):
-            self._worker = None
+            self.planner = None
             return self._from_death(case, answer)
         if answer.code is not Code.ok:
             return self._refused(case, answer)
@@ -146,16 +143,16 @@ class TritonPlanner:
     def ask_ahead(self, case: Case) -> None:
         """Ask for the plan of the case that is likely to follow, where no fresh process is due."""
         following = self._next.pop(case, None)
-        if following is None or self._worker is None or self._ahead is not None:
+        if following is None or self.planner is None or self._ahead is not None:
             return
         if self._keeps_state or following.dtype not in self._compared:
             return
         blank = inputs.blank(self._task.exercise, self._task.variant, following)
         given = blank.arguments(described(blank.slots))
-        if self._worker.post(Operation.plan, given, document=self._news()) is None:
+        if self.planner.post(Operation.plan, given, document=self._news()) is None:
             self._ahead = following
         else:
-            self._worker = None
+            self.planner = None
 
     def _news(self) -> bytes:
         """What the worker doesn't know yet of configurations that no tuner can take."""
@@ -170,24 +167,23 @@ class TritonPlanner:
         ends over another case has nothing to do with this one.
         """
         asked, self._ahead = self._ahead, None
-        if asked is None or self._worker is None:
+        if asked is None or self.planner is None:
             return None
-        answer = self._worker.wait_at_length()
+        answer = self.planner.wait_at_length()
         if asked == case and self._sent == len(self._passed_over):
             return answer
         if isinstance(answer, Death):
-            self._worker = None
+            self.planner = None
         return None
 
     def _compare(self, case: Case, arguments: Sequence[Argument], made: Plan) -> CaseResult | None:
         """Whether another fresh process gives another plan for the same case."""
-        self.drop()
+        self.fresh_worker()
         again = self.plan_of(case, arguments)
         if isinstance(again, CaseResult):
             return again
         names = [argument.name for argument in self._task.signature]
-        differs = plan.difference(made, again, names, self._task.variant.file)
-        if not differs:
+        if not (differs := plan.difference(made, again, names, self._task.variant.file)):
             return None
         what = f"{untrusted.brief(differs)}."
         hint = "What a launcher does may depend on shapes, strides and dtypes, on nothing else."
@@ -196,10 +192,10 @@ class TritonPlanner:
 
     def _from_death(self, case: Case, death: Death) -> CaseResult:
         """What the end of the process over a case means."""
-        result = self._answers.from_death(case, death)
+        result = self.answers.from_death(case, death)
         if death.cause is not Cause.timed_out:
             return result
-        limits = self._answers.limits
+        limits = self.answers.limits
         what = (
             f"the launcher took longer than {limits.cpu_seconds:g} s of computing "
             f"({limits.wall_seconds:g} s in all); it runs without data."
@@ -212,16 +208,47 @@ class TritonPlanner:
             message = untrusted.brief(untrusted.text(untrusted.fields(reply), "message"))
             what = f"its planner could not serve a request: {message}"
             return CaseResult(case, Verdict(Status.crashed, what), observed_by="worker")
-        result = self._answers.from_refusal(case, reply)
+        result = self.answers.from_refusal(case, reply)
         fields = untrusted.fields(reply)
-        if untrusted.text(fields, "type") == _TOO_MANY_LAUNCHES and reply.code is Code.raised:
+        kind = untrusted.text(fields, "type")  # a class of worker/planner/errors.py, as it says
+        if kind == "TooManyLaunches" and reply.code is Code.raised:
             return replace(result, verdict=replace(result.verdict, status=Status.launch_error))
-        if untrusted.text(fields, "type") in (_LACKS_DATA, _FOREIGN_KERNEL):
+        if kind in ("NeedsData", "ForeignKernel"):
             what = untrusted.brief(untrusted.text(fields, "message"))
             hint = untrusted.brief(untrusted.text(fields, "instead"))
             verdict = Verdict(Status.policy_violation, what, "data")
             return replace(result, verdict=verdict, hint=hint)
         return result
+
+    def compiled_steps(
+        self, case: Case, planned: Plan, call: int = 0, configuration: int | None = None
+    ) -> tuple[Sequence[Step], dict[int, DeviceKernel]] | CaseResult:
+        """The steps of a call and the compiled kernels that they launch, or why there are none.
+
+        Tuned kernels are in the given configuration, else in the one that falls to the case.
+        """
+        if configuration is None and call == 0:
+            configuration = self._tuning.choose(case, planned)
+        specialisations = configurations.kernels_of(planned)
+        for _ in range(configurations.MAX_TRIED):
+            before = len(self._passed_over)
+            manner = Manner(call=call, configuration=configuration)
+            steps = configurations.steps_in(manner, planned, self._passed_over)
+            made = {n: self._kernels.cubin(specialisations[n]) for n in launched(steps)}
+            failed = [each for each in made.values() if isinstance(each, Failure)]
+            if not failed or len(self._passed_over) == before:
+                break
+        if failed:
+            return refusals.from_failure(self.answers, case, failed[0])
+        return steps, {n: each for n, each in made.items() if isinstance(each, DeviceKernel)}
+
+    def compile_view(self, ttir: str) -> DeviceKernel:
+        """The grader's kernel that copies a strided view. Raises NotExecutable."""
+        return self._kernels.cubin_of_ours(ttir)
+
+    def configurations_of(self, planned: Plan) -> list[int]:
+        """The configurations that a GPU has a choice of, by number; [] where nothing is tuned."""
+        return self._tuning.standing(planned) if configurations.names_of(planned) else []
 
 
 def _bytes_of(arguments: Sequence[Argument]) -> list[int | None]:

@@ -16,19 +16,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 import pydantic
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grader.emulator.report import (
-    SECTOR_BYTES,
-    WARP_LANES,
-    Count,
-    Index3,
-    ReportError,
-)
+from grader.emulator.report import SECTOR_BYTES, WARP_LANES, Count, Index3, ReportError
 
 MAX_SITES = 300
 MAX_FINDINGS = 16
@@ -275,104 +269,99 @@ def message_of(
     `names` are (name, bytes) of the entry's arguments, 0 bytes for scalars; `file` is the name of
     the submission's file, `source` its lines.
     """
-    verb, hint = _SAYS[finding.kind]
-    if finding.kind == "data_race":
-        return _race(finding, names, file, source), hint
-    if finding.kind == "uninitialised_read":
-        what = f"Program {finding.program} {verb}{_flow(finding, names, file, source)}"
-    elif finding.kind == "device_assert":  # which is about no memory
-        where = f" at {_code(finding.line, file, source)}" if finding.line else ""
-        what = f"Program {finding.program} {verb}{where}"
-    else:
-        what = f"Program {finding.program} {verb} {_place(finding, names, file)}"
-        if finding.line:
-            what += f", at {_code(finding.line, file, source)}"
-    what += "."
-    if finding.count > 1:
-        what += f" {finding.count:,} elements did so there; this was the first."
-    return what, hint
+    return _Words(finding, names, file, source).what(), _SAYS[finding.kind][1]
 
 
-def _flow(
-    finding: Finding, names: Sequence[tuple[str, int]], file: str, source: Sequence[str]
-) -> str:
-    """' at a.py:9 (`...`): it reaches 4 bytes at offset 0 of out, which has 64 bytes, at a.py:12
-    (`...`)': where a value comes from, and the store or the condition that it gets to.
-    """
-    what = f" at {_code(finding.line, file, source)}" if finding.line else ""
-    if _nearest(finding, names, file) is not None or not finding.other_line:
-        what += f": it reaches {_place(finding, names, file)}"
-        return what + (f", at {_code(finding.other_line, file, source)}" * bool(finding.other_line))
-    return f"{what}: it reaches {_code(finding.other_line, file, source)}"
+class _Words(NamedTuple):
+    """A finding in words; the fields are those of `message_of`."""
 
+    finding: Finding
+    names: Sequence[tuple[str, int]]
+    file: str
+    source: Sequence[str]
 
-def _race(
-    finding: Finding, names: Sequence[tuple[str, int]], file: str, source: Sequence[str]
-) -> str:
-    """'Program (1, 0, 0) stores 4 bytes at offset 0 of out, which has 64 bytes, at a.py:12 (`...`),
-    and program (0, 0, 0) loads them at a.py:9 (`...`); nothing orders the two.'
-    """
-    does = _DOES[finding.access or "store"]
-    other = _DOES[finding.other_access or "store"]
-    what = f"Program {finding.program} {does} {_place(finding, names, file)}"
-    if finding.line:
-        what += f", at {_code(finding.line, file, source)}"
-    what += f", and program {finding.other_program} {other} "
-    both_store = finding.access == finding.other_access == "store"
-    what += "another value there" if both_store else "the same"
-    if finding.other_line == finding.line:
-        what += " at the same line"
-    elif finding.other_line:
-        what += f" at {_code(finding.other_line, file, source)}"
-    what += "; nothing orders the two."
-    if finding.count > 1:
-        what += f" {finding.count:,} elements are contended there; this was the first."
-    return what
+    def what(self) -> str:
+        finding, verb = self.finding, _SAYS[self.finding.kind][0]
+        if finding.kind == "data_race":
+            return self._race()
+        if finding.kind == "uninitialised_read":
+            what = f"{verb}{self._at(finding.line)}: it reaches {self._reached()}"
+        elif finding.kind == "device_assert":  # which is about no memory
+            what = f"{verb}{self._at(finding.line)}"
+        else:
+            what = f"{verb} {self._place()}{self._at(finding.line, ', at ')}"
+        if finding.count > 1:
+            what += f". {finding.count:,} elements did so there; this was the first"
+        return f"Program {finding.program} {what}."
 
+    def _reached(self) -> str:
+        """The store or the condition that a value gets to: '4 bytes at offset 0 of out, which has
+        64 bytes, at a.py:12 (`...`)'."""
+        line = self.finding.other_line
+        if self._nearest() is None and line:
+            return self._code(line)
+        return f"{self._place()}{self._at(line, ', at ')}"
 
-def _code(line: int, file: str, source: Sequence[str]) -> str:
-    """'silu.py:12 (`x = tl.load(...)`)'."""
-    if not 1 <= line <= len(source):
-        return f"{file}:{line}"
-    code = " ".join(source[line - 1].split()).replace("`", "'")
-    return f"{file}:{line} (`{code if len(code) <= 100 else code[:100] + ' ...'}`)"
+    def _race(self) -> str:
+        """'Program (1, 0, 0) stores 4 bytes at offset 0 of out, which has 64 bytes, at a.py:12
+        (`...`), and program (0, 0, 0) loads the same at a.py:9 (`...`); nothing orders the two.'"""
+        finding = self.finding
+        does, other = (_DOES[x or "store"] for x in (finding.access, finding.other_access))
+        both_store = finding.access == finding.other_access == "store"
+        where = self._at(finding.other_line)
+        if finding.other_line == finding.line:
+            where = " at the same line"
+        what = (
+            f"Program {finding.program} {does} {self._place()}{self._at(finding.line, ', at ')}, "
+            f"and program {finding.other_program} {other} "
+            f"{'another value there' if both_store else 'the same'}{where}; nothing orders the two."
+        )
+        if finding.count > 1:
+            what += f" {finding.count:,} elements are contended there; this was the first."
+        return what
 
+    def _at(self, line: int, words: str = " at ") -> str:
+        return f"{words}{self._code(line)}" if line else ""
 
-def _place(finding: Finding, names: Sequence[tuple[str, int]], file: str) -> str:
-    """'4 bytes at offset 4,000 of x, which has 4,000 bytes'."""
-    size = f"{finding.bytes} byte{'s' * (finding.bytes > 1)}"
-    near = _nearest(finding, names, file)
-    if near is None:
-        if finding.kind in ("data_race", "uninitialised_read"):  # such memory is some buffer's
-            return f"{size} of memory that the entry allocated"
-        return f"{size} outside every tensor"
-    name, length = near
-    if finding.offset <= -_FAR:
-        return f"{size} far before {name}"
-    if finding.offset < 0:
-        return f"{size}, {-finding.offset:,} bytes before {name}"
-    if finding.offset >= _FAR:
-        return f"{size} far behind {name}"
-    if finding.argument is not None:
-        return f"{size} at offset {finding.offset:,} of {name}, which has {length:,} bytes"
-    if finding.offset >= length:
-        gap = f", {finding.offset - length:,} bytes" if finding.offset > length else " right"
-        return f"{size}{gap} behind {name}"
-    freed = ", which are freed by then" if finding.kind.startswith("out_of_bounds") else ""
-    return f"{size} at offset {finding.offset:,} of {name}{freed}"
+    def _code(self, line: int) -> str:
+        """'silu.py:12 (`x = tl.load(...)`)'."""
+        if not 1 <= line <= len(self.source):
+            return f"{self.file}:{line}"
+        code = " ".join(self.source[line - 1].split()).replace("`", "'")
+        return f"{self.file}:{line} (`{code if len(code) <= 100 else code[:100] + ' ...'}`)"
 
+    def _place(self) -> str:
+        """'4 bytes at offset 4,000 of x, which has 4,000 bytes'."""
+        finding, offset = self.finding, self.finding.offset
+        size = f"{finding.bytes} byte{'s' * (finding.bytes > 1)}"
+        near = self._nearest()
+        if near is None:
+            if finding.kind in ("data_race", "uninitialised_read"):  # such memory is some buffer's
+                return f"{size} of memory that the entry allocated"
+            return f"{size} outside every tensor"
+        name, length = near
+        if abs(offset) >= _FAR:
+            return f"{size} far {'before' if offset < 0 else 'behind'} {name}"
+        if offset < 0:
+            return f"{size}, {-offset:,} bytes before {name}"
+        if finding.argument is not None:
+            return f"{size} at offset {offset:,} of {name}, which has {length:,} bytes"
+        if offset >= length:
+            gap = f", {offset - length:,} bytes" if offset > length else " right"
+            return f"{size}{gap} behind {name}"
+        freed = ", which are freed by then" if finding.kind.startswith("out_of_bounds") else ""
+        return f"{size} at offset {offset:,} of {name}{freed}"
 
-def _nearest(
-    finding: Finding, names: Sequence[tuple[str, int]], file: str
-) -> tuple[str, int] | None:
-    """The name and the bytes of the memory that a finding lies nearest to, if it has one.
+    def _nearest(self) -> tuple[str, int] | None:
+        """The name and the bytes of the memory that a finding lies nearest to, if it has one.
 
-    Memory that the entry allocated has the name 'the 512 bytes that softmax.py:16 allocated'.
-    """
-    if finding.argument is not None:
-        return names[finding.argument] if finding.argument < len(names) else None
-    if finding.allocated is None:
-        return None
-    length, line = finding.allocated
-    who = f"{file}:{line}" if line else "the entry"
-    return f"the {length:,} bytes that {who} allocated", length
+        Memory that the entry allocated has the name 'the 512 bytes that softmax.py:16 allocated'.
+        """
+        argument = self.finding.argument
+        if argument is not None:
+            return self.names[argument] if argument < len(self.names) else None
+        if self.finding.allocated is None:
+            return None
+        length, line = self.finding.allocated
+        who = f"{self.file}:{line}" if line else "the entry"
+        return f"the {length:,} bytes that {who} allocated", length

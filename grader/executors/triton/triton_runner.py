@@ -1,34 +1,34 @@
 """One Triton variant of one submission, without a GPU: planned, compiled and executed.
 
-A plan is held to the rules before it is run. Each case runs in several ways (triton_ways.py), with
-one configuration of tuned kernels or with all of them (tuning.py).
+A plan is held to the rules before it is run. Each case runs in several ways (other_ways.py), with
+one configuration of tuned kernels or with all of them (tuning.py). Meanwhile the kernels that were
+launched are compiled for the GPU.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Sequence
+from functools import partial
 from pathlib import Path
 
 from grader import plan
 from grader.cases import Case
 from grader.executors.answers import Answers
-from grader.executors.compile.cubins import NoCubin
+from grader.executors.compile.frontend import Failure, Kernel
 from grader.executors.compile.kept_builds import KeptBuilds
-from grader.executors.compile.kernels import Kernels, PendingAssembly
-from grader.executors.executor import limits_of
-from grader.executors.gpu.gpu_encoding import DeviceKernel
+from grader.executors.compile.kernels import Kernels, PendingAssembly, facts
+from grader.executors.encoding import DeviceKernel
+from grader.executors.executor import Manner, limits_of
 from grader.executors.runner import CaseResult, Compiled, Runner, Times
-from grader.executors.triton import triton_report
-from grader.executors.triton.compile_ahead import CompileAhead
-from grader.executors.triton.execution import Manner
+from grader.executors.triton import refusals, triton_report
 from grader.executors.triton.other_ways import OtherWays
 from grader.executors.triton.triton_planner import TritonPlanner
-from grader.executors.triton.triton_plans import TritonPlans
-from grader.executors.triton.triton_processes import TritonProcesses
 from grader.executors.triton.ttir_executor import TritonExecutor
 from grader.executors.triton.tuning import Tuning
-from grader.plan import Plan
+from grader.plan import Plan, Specialisation
 from grader.sandbox import Sandbox
+from grader.sandbox.worker_process import Limits, Worker
 from grader.spec.task import Task
 from grader.status import Status
 
@@ -48,7 +48,7 @@ class PlannedTritonRunner(Runner):
         path: Path,
         watched: bool = True,
         kept: KeptBuilds | None = None,
-        made: dict[str, DeviceKernel | NoCubin] | None = None,
+        made: dict[str, DeviceKernel | Failure] | None = None,
     ) -> None:
         """`path` is the submission's file; `watched`: the rules on plans are kept, but for what
         the spec allows.
@@ -57,22 +57,38 @@ class PlannedTritonRunner(Runner):
         """
         self.task = task
         self.times = Times()
-        answers = Answers(task, path, limits_of(task))
-        processes = TritonProcesses(sandbox, path, task.variant.entry, answers.limits)
+        self._answers = answers = Answers(task, path, limits_of(task))
+        worker = partial(sandbox.worker, path, task.variant.entry)
+
+        def compiler(limits: Limits) -> Worker:
+            return worker((), limits, role="compiler")
+
         lifted = not watched or "torch" in task.rules.lifted
         torch = frozenset({"*"}) if lifted else task.rules.torch
         allowed = plan.Allowed(torch, task.exercise.moves_data)
-        self._kernels = Kernels(processes.compiler, path.parent, kept, made)
-        self._planner = TritonPlanner(
-            processes.planner, answers, allowed, self.times, self._kernels.passed_over
+        self._kernels = kernels = Kernels(compiler, path.parent, kept, made)
+        self.tuning = tuning = Tuning(kernels)
+        self.plans = TritonPlanner(
+            lambda: worker((), answers.limits, role="planner"),
+            answers,
+            allowed,
+            self.times,
+            kernels,
+            tuning,
         )
-        self.tuning = Tuning(self._kernels)
-        self._ahead = CompileAhead(self._kernels, self.tuning, answers, self.times)
         self._executor = TritonExecutor(
-            processes, self._planner, self._kernels, self.tuning, self._ahead, answers, self.times
+            lambda buffers: worker(buffers, answers.limits, role="executor"),
+            self.plans,
+            kernels,
+            tuning,
+            self._note_launch,
         )
-        self._ways = OtherWays(self._executor, self.tuning, allowed.judges_copies)
-        self.plans = TritonPlans(self._planner, self._kernels, self.tuning, answers)
+        self._ways = OtherWays(self._executor, kernels, tuning, allowed.judges_copies)
+        self._launched: dict[str, Case] = {}  # the first case that launched each kernel
+        self._met: set[str] = set()  # sets of constants, dtypes and options that were launched
+        self._first_met: list[str] = []  # kernels that were the first with one of them
+        # By kernel: in which case most is known of its arguments' alignment, and how much.
+        self._aligned: dict[str, tuple[int, Case]] = {}
 
     @property
     def plan(self) -> Plan | None:
@@ -86,17 +102,17 @@ class PlannedTritonRunner(Runner):
     def close(self) -> None:
         """End every process and give the arena back."""
         self._executor.close()
-        self._planner.drop()
+        self.plans.close()
         self._kernels.close()
 
     def fresh_worker(self) -> None:
         """Let the next case meet processes that have run nothing."""
         self._executor.fresh_worker()
-        self._planner.drop()
+        self.plans.fresh_worker()
 
     def expect(self, cases: Sequence[Case]) -> None:
         """Have each of these planned while the one before it is executed."""
-        self._planner.expect(cases)
+        self.plans.expect(cases)
 
     def run(self, case: Case) -> CaseResult:
         """Run one case; where kernels are tuned, with the configuration that falls to it.
@@ -130,7 +146,7 @@ class PlannedTritonRunner(Runner):
         )
 
         def measured() -> triton_report.Report | CaseResult:
-            result = self._executor.run_in(manner, case)
+            result = self._executor.run(case, manner)
             report = self._executor.report
             return report if result.verdict.passed and report is not None else result
 
@@ -138,8 +154,7 @@ class PlannedTritonRunner(Runner):
 
     def is_right_without(self, case: Case, places: Collection[int]) -> bool:
         """Whether the last run's plan, without some of its launches, gives the right result."""
-        manner = Manner(races=False, without=frozenset(places))
-        return self._executor.repeat_in(manner, case).verdict.passed
+        return self._ways.is_right_without(case, places)
 
     def advice(self, result: CaseResult) -> str:
         """That TF32 is what makes float32 wrong, where the case is right without it."""
@@ -149,17 +164,54 @@ class PlannedTritonRunner(Runner):
         if not self._executor.rounds_to_tf32:
             return ""
         manner = Manner(races=False, in_ieee=True, configuration=self.tuning.suspect)
-        return _IN_IEEE if self._executor.run_in(manner, case).verdict.passed else ""
+        return _IN_IEEE if self._executor.run(case, manner).verdict.passed else ""
+
+    # --- compiled ahead for the GPU ---------------------------------------------------------------
 
     def compile_in_background(self) -> list[PendingAssembly]:
         """Start compiling for the GPU what ran since the last time; nothing for nothing."""
-        return self._ahead.begin()
+        return self._kernels.assemble()
 
     def compiled(self, pending: Sequence[PendingAssembly]) -> Compiled | None:
         """Wait for a compilation. None when a process of it died or said nothing sensible."""
-        return self._ahead.finish(pending)
+        started = time.perf_counter()
+        answers = [self._kernels.settled(each) for each in pending]
+        for each, answer in zip(pending, answers, strict=True):
+            if answer is None:
+                self._kernels.again(each)
+        refused = [each for answer in answers for each in answer or ()]
+        failures = (self._from_backend(*each) for each in refused)
+        failure = next((each for each in failures if each is not None), None)
+        self.times.compiles += time.perf_counter() - started
+        return Compiled(failure) if failure or None not in answers else None
 
     def take_first_met(self) -> list[Case]:
         """A case for each kernel that since the last time was first with constants, dtypes or
         options: the one whose cubin is the one that is compiled for all of them."""
-        return self._ahead.take_first_met()
+        taken, self._first_met = self._first_met, []
+        return list(dict.fromkeys(self._aligned[name][1] for name in taken))
+
+    def _note_launch(self, case: Case, kernel: Kernel, wanted: Specialisation) -> None:
+        """Note the first case that launches a kernel, and the one whose arguments align best."""
+        if kernel.name not in self._launched:
+            self._launched[kernel.name] = case
+            new = facts(wanted)
+            if not new <= self._met:
+                self._first_met.append(kernel.name)
+            self._met |= new
+        known = len(wanted.attributes)
+        if known > self._aligned.get(kernel.name, (-1, case))[0]:
+            self._aligned[kernel.name] = known, case
+
+    def _from_backend(
+        self, wanted: Specialisation, kernel: Kernel, failure: Failure
+    ) -> CaseResult | None:
+        """The result of a case whose kernel the backend refuses; None where a tuner has others."""
+        case = self._launched.get(kernel.name)
+        is_passed_over, result = self.tuning.refused(case, wanted)
+        if is_passed_over:
+            return result
+        if wanted.language == "gluon":
+            return refusals.from_failure(self._answers, case, failure)
+        what = f"the kernel runs, but the compiler for the GPU refuses it: {failure.message}"
+        return refusals.of_compiler(case, what, failure.fields)

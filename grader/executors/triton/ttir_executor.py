@@ -2,33 +2,34 @@
 
 Planner, compiler and executor are processes of their own (worker/plan_processes.py). The planner
 runs the host code and has no data. The executor has the data, and runs the kernels that the
-compiler made from the submission's text.
+compiler made from the submission's text (worker/ttir/plans.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
+import pydantic
+
 from grader.cases import Case
-from grader.cases.arena import Placed
+from grader.cases.arena import Buffers, Placed
 from grader.cases.compare import Verdict
 from grader.emulator.report import ReportError
 from grader.executors import program_orders
-from grader.executors.answers import Answers, nonsense
+from grader.executors.answers import nonsense
 from grader.executors.compile.frontend import Failure, Kernel
 from grader.executors.compile.kernels import Kernels
-from grader.executors.executor import Executor
+from grader.executors.compile.warp_layouts import Layouts
+from grader.executors.executor import Executor, Manner
 from grader.executors.planning import launched, notes_of
-from grader.executors.runner import CaseResult, Times
+from grader.executors.program_orders import Atomics, Order
+from grader.executors.runner import CaseResult
 from grader.executors.triton import configurations, refusals, triton_metrics, triton_report
-from grader.executors.triton.compile_ahead import CompileAhead
-from grader.executors.triton.execution import Execution, Manner
 from grader.executors.triton.triton_planner import TritonPlanner
-from grader.executors.triton.triton_processes import TritonProcesses
 from grader.executors.triton.tuning import Tuning
-from grader.plan import Plan
+from grader.plan import Buffer, Plan, Specialisation, Step
 from grader.sandbox import untrusted
 from grader.sandbox.worker_process import Death, Worker
 from grader.status import Status
@@ -38,48 +39,59 @@ MAX_PRINTED = 2000  # characters of what kernels print in one case
 _RANK = {status: rank for rank, status in enumerate(Status)}  # in the order of precedence
 
 
+@dataclass(frozen=True)
+class Execution:
+    """One request to an executor, as it goes there in JSON."""
+
+    buffers: tuple[Buffer, ...]
+    steps: tuple[Step, ...]
+    kernels: dict[int, str]  # names, by the number of the specialisation
+    ttir: Mapping[str, str]  # by name, of those that the executor hasn't met
+    layouts: Mapping[int, Layouts]  # of the compiled kernels, as far as they're known, by number
+    seed: int  # draws where buffers lie
+    again: bool  # in the memory that the execution before this one has left behind
+    count: bool
+    wave: int
+    races: bool
+    order: Order | None
+
+
+_EXECUTION = pydantic.TypeAdapter(Execution)
+
+
 class TritonExecutor(Executor):
     """Runs cases of one Triton variant by plan, each in a given manner."""
 
     def __init__(
         self,
-        processes: TritonProcesses,
-        planner: TritonPlanner,
+        spawn: Callable[[Buffers], Worker],
+        plans: TritonPlanner,
         kernels: Kernels,
         tuning: Tuning,
-        ahead: CompileAhead,
-        answers: Answers,
-        times: Times,
+        on_launch: Callable[[Case, Kernel, Specialisation], None],
     ) -> None:
-        """`tuning` and `ahead` note the kernels that are launched."""
-        super().__init__(answers.task, answers.path, answers, times)
-        self._processes = processes
-        self._planner = planner
+        """`spawn` starts a process that has the data in some buffers.
+
+        `tuning` notes tuned kernels that are launched, `on_launch` all of them.
+        """
+        super().__init__(plans.answers.task, plans.path, plans.answers, plans.times)
+        self._spawn = spawn
+        self._plans = plans
         self._kernels = kernels
         self._tuning = tuning
-        self._ahead = ahead
-        self.plan: Plan | None = None  # of the last run
+        self._on_launch = on_launch
         self.report: triton_report.Report | None = None  # of the last run that counted accesses
         self.kernels: dict[int, str] = {}  # those of the last run, by number
-        self.atomics: Sequence[program_orders.Atomics] = ()  # that it used
+        self.atomics: Sequence[Atomics] = ()  # that it used
         self.rounds_to_tf32 = False  # whether a kernel rounds float32 inputs of tl.dot
         self._known: set[str] = set()  # kernels that the executor at hand has
-        self._manner: Manner | None = None  # of the run; None for a case's own
         self._repeats_plan = False  # whether the run takes the last one's plan
 
-    def run_in(self, manner: Manner, case: Case) -> CaseResult:
-        """Plan a case and run it in a manner. Raises as Runner.run does."""
-        self._manner = manner
-        try:
-            return self.run(case)
-        finally:
-            self._manner = None
-
-    def repeat_in(self, manner: Manner, case: Case) -> CaseResult:
+    def repeat(self, case: Case, manner: Manner) -> CaseResult:
         """Run a case in a manner by the plan of the last run. Raises as Runner.run does."""
         self._repeats_plan = True
         try:
-            return self.run_in(manner, case)
+            return self.run(case, manner)
         finally:
             self._repeats_plan = False
 
@@ -87,9 +99,9 @@ class TritonExecutor(Executor):
 
     def _start(self, count: int) -> CaseResult | None:
         """Start an executor, and a planner with the submission loaded; why there is none."""
-        failure = self._planner.start(count)
+        failure = self._plans.start(count)
         if failure is None:
-            self._worker = self._processes.executor(self._memory.arena.buffers)
+            self._worker = self._spawn(self._memory.arena.buffers)
             self.times.workers += 1
             self._known.clear()
         return failure
@@ -99,12 +111,12 @@ class TritonExecutor(Executor):
     ) -> Reply | Death | CaseResult:
         self._tuning.begin_run()
         repeated = self.plan if self._repeats_plan else None
-        plan = repeated or self._planner.planned(case, arguments)
+        plan = repeated or self._plans.planned(case, arguments)
         if isinstance(plan, CaseResult):
             return plan
         self.plan = plan
         manner = self._manner or Manner(configuration=self._tuning.choose(case, plan))
-        steps = self._tuning.steps(plan, manner)
+        steps = configurations.steps_in(manner, plan, self._kernels.passed_over)
         specialisations = configurations.kernels_of(plan)
         kernels = self._translated(case, plan, launched(steps))
         if isinstance(kernels, CaseResult):
@@ -116,10 +128,12 @@ class TritonExecutor(Executor):
         if manner.in_ieee:
             kernels = {number: each.in_ieee() for number, each in kernels.items()}
         new = {each.name: each.ttir for each in kernels.values() if each.name not in self._known}
+        self.kernels = {number: each.name for number, each in kernels.items()}
+        self.atomics = ()
         execution = Execution(
             buffers=plan.buffers,
             steps=steps,
-            kernels={number: each.name for number, each in kernels.items()},
+            kernels=self.kernels,
             ttir=new,
             layouts=layouts,
             seed=program_orders.seed_of(case),
@@ -129,9 +143,9 @@ class TritonExecutor(Executor):
             races=manner.races,
             order=manner.order,
         )
-        self.kernels, self.atomics = execution.kernels, ()
-        died = worker.post(Operation.execute, arguments, document=execution.to_json())
-        self._planner.ask_ahead(case)
+        document = _EXECUTION.dump_json(execution, by_alias=True)
+        died = worker.post(Operation.execute, arguments, document=document)
+        self._plans.ask_ahead(case)
         answer = died or worker.wait_at_length()
         if isinstance(answer, Reply):
             self._known.update(new)
@@ -152,7 +166,7 @@ class TritonExecutor(Executor):
                 return refused
             if isinstance(kernel, Failure):
                 return refusals.from_failure(self._answers, case, kernel)
-            self._ahead.note(case, kernel, wanted)
+            self._on_launch(case, kernel, wanted)
             self.rounds_to_tf32 |= kernel.rounds_to_tf32
             kernels[number] = kernel
         return kernels

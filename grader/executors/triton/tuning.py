@@ -16,8 +16,7 @@ from grader.executors.compile.frontend import key_of
 from grader.executors.compile.kernels import Kernels
 from grader.executors.runner import CaseResult
 from grader.executors.triton import configurations, refusals
-from grader.executors.triton.execution import Manner
-from grader.plan import Plan, Specialisation, Step
+from grader.plan import Plan, Specialisation
 
 _Shown = TypeVar("_Shown")
 
@@ -37,10 +36,6 @@ class Tuning:
     def standing(self, plan: Plan) -> list[int]:
         """A plan's configurations, by number, that nothing is known to keep from a GPU."""
         return configurations.standing(plan, self._kernels.passed_over)
-
-    def steps(self, plan: Plan, manner: Manner) -> tuple[Step, ...]:
-        """The steps of a plan that a manner does; in the place of what is passed over, others."""
-        return manner.steps(plan, self._kernels.passed_over)
 
     def choose(self, case: Case, plan: Plan) -> int | None:
         """The configuration that a case is run with; None where its kernels aren't tuned."""

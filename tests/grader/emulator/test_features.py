@@ -12,7 +12,7 @@ import torch
 from grader.cases import Case
 from grader.emulator import toolchain
 from grader.emulator.build import Entry, build
-from grader.executors import NativePlans
+from grader.executors import NativePlanner
 from grader.executors.cuda import cuda_build
 from grader.executors.gpu import gpu_runner
 from grader.executors.gpu.gpu_runner import held_program
@@ -78,7 +78,10 @@ def on_the_gpu(source: Path, gpu: tuple[Sandbox, Sandbox]) -> list[int]:
     program = cuda_build.build(planning, source.name, source.read_bytes(), entries, "gpu")
     assert program.path is not None, program.problems
     slot = vector("output", torch.zeros(N, dtype=torch.int32), role="inout")
-    with Placement([slot]) as placed, NativePlans(planning, as_a_task(), source, program) as plans:
+    with (
+        Placement([slot]) as placed,
+        NativePlanner(planning, as_a_task(), source, program) as plans,
+    ):
         arguments = [*placed.arguments, Argument(Kind.int64, scalar=N)]
         planned = plans.planned(CASE, arguments)
         assert isinstance(planned, Plan), planned

@@ -11,7 +11,6 @@ from grader.executors import PlannedTritonRunner
 from grader.executors.compile import kept_builds, kernels
 from grader.executors.compile.frontend import Budget, Frontend
 from grader.executors.compile.kept_builds import KeptBuilds
-from grader.executors.triton.triton_processes import TritonProcesses
 from grader.grading.session import Options, Session
 from grader.plan import Specialisation
 from grader.sandbox import Sandbox
@@ -46,15 +45,16 @@ def _status(sandbox: Sandbox, source: str, builds: KeptBuilds) -> tuple[Status, 
     exercise = SPECS["silu"]
     variant = exercise.variants["triton"]
     path = sandbox.hold(variant.file, source.encode())
-    spawn = TritonProcesses.compiler
+    start = Sandbox.worker
     with (
-        mock.patch.object(TritonProcesses, "compiler", autospec=True) as spawned,
+        mock.patch.object(Sandbox, "worker", autospec=True) as started,
         PlannedTritonRunner(sandbox, Task(exercise, variant), path, True, builds) as runner,
     ):
-        spawned.side_effect = spawn
+        started.side_effect = start
         result = runner.run(case("float32", n=1000))
         assert runner.compiled(runner.compile_in_background()).failure is None
-    return result.verdict.status, spawned.call_count
+    roles = [each.kwargs["role"] for each in started.call_args_list]
+    return result.verdict.status, roles.count("compiler")
 
 
 def test_a_second_run_starts_no_compiler(shared_sandbox, builds) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-from grader.executors.compile.backend_queue import BackendQueue
 from grader.executors.compile.frontend import Kernel
+from grader.executors.compile.kernels import BackendQueue
 from grader.plan import Specialisation
 
 STRIDES = ("m", "n", "k")

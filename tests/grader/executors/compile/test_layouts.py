@@ -19,7 +19,6 @@ from grader.executors.compile import warp_layouts
 from grader.executors.compile.kept_builds import KeptBuilds
 from grader.executors.compile.warp_layouts import LayoutCompiler, parse
 from grader.executors.triton import triton_metrics
-from grader.executors.triton.triton_processes import TritonProcesses
 from grader.executors.triton.triton_report import Report
 from grader.sandbox import Sandbox
 from grader.spec.task import Task
@@ -155,15 +154,15 @@ def test_layouts_that_have_no_room_in_an_answer_are_left_out() -> None:
 
 def fails(monkeypatch, how: str) -> None:
     if how == "dies":
-        spawn = TritonProcesses.compiler
+        start = Sandbox.worker
 
-        def killed(self, limits):
-            worker = spawn(self, limits)
+        def killed(self, path, entry, buffers, limits, role):
+            worker = start(self, path, entry, buffers, limits, role=role)
             if limits == warp_layouts.LIMITS:
                 os.kill(worker.pid, signal.SIGKILL)
             return worker
 
-        monkeypatch.setattr(TritonProcesses, "compiler", killed)
+        monkeypatch.setattr(Sandbox, "worker", killed)
     elif how == "tells nonsense":
         monkeypatch.setattr(warp_layouts, "parse", lambda text: parse(text.replace("1024", "1000")))
     else:

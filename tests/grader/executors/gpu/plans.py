@@ -10,8 +10,8 @@ from typing import Any, Literal
 import torch
 
 from grader.cases.arena import Slot
+from grader.executors.encoding import DeviceKernel
 from grader.executors.gpu import gpu_encoding
-from grader.executors.gpu.gpu_encoding import DeviceKernel
 from grader.plan import Buffer, Plan
 from grader.plan.model import Fill, Launch, PointerArgument, ScalarArgument, Step, View
 from grader.sandbox.memfd import Memfds

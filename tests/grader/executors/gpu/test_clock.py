@@ -11,9 +11,9 @@ import pytest
 import torch
 
 from grader.cases import Case, fixed_case
+from grader.executors.encoding import DeviceKernel
 from grader.executors.gpu import gpu_encoding
 from grader.executors.gpu import gpu_runner as executors
-from grader.executors.gpu.gpu_encoding import DeviceKernel
 from grader.plan import Buffer, Plan
 from grader.plan.model import Launch, PointerArgument, ScalarArgument
 from grader.sandbox import Sandbox

@@ -10,9 +10,8 @@ import pytest
 
 from grader.cases import Case, oracle
 from grader.cases.compare import Verdict
-from grader.executors.cuda.native_planner import NativePlans
-from grader.executors.encoding import NotExecutable
-from grader.executors.gpu.gpu_encoding import DeviceKernel
+from grader.executors.cuda.native_planner import NativePlanner
+from grader.executors.encoding import DeviceKernel, NotExecutable
 from grader.executors.gpu.gpu_runner import GpuRunner
 from grader.executors.runner import CaseResult
 from grader.grading.session import Session
@@ -164,7 +163,7 @@ def test_why_there_is_no_plan_at_all_is_told_of_the_case(sandbox: Sandbox, cubin
 class PlansOfALauncher(Plans):
     """Plans that a launcher's host code makes; no kernel of it runs."""
 
-    def __init__(self, cubin: bytes, launcher: NativePlans) -> None:
+    def __init__(self, cubin: bytes, launcher: NativePlanner) -> None:
         super().__init__(cubin, launch("right"))
         self._launcher = launcher
 

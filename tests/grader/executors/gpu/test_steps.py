@@ -9,8 +9,7 @@ from unittest import mock
 import pytest
 import torch
 
-from grader.executors.encoding import NotExecutable
-from grader.executors.gpu.gpu_encoding import DeviceKernel
+from grader.executors.encoding import DeviceKernel, NotExecutable
 from grader.plan.model import Copy, Upload, View
 from grader.worker.protocol import Code
 from tests.grader.executors.gpu.plans import Kernels, Tensors, fill, launch, output

@@ -10,7 +10,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from grader.cases.compare import Verdict
 from grader.executors import program_orders
+from grader.executors.runner import CaseResult
 from grader.sandbox import Sandbox
 from grader.status import Status
 from tests.support.planned import case, results
@@ -220,15 +222,28 @@ def test_what_hangs_on_the_order_of_programs_is_nondeterministic(sandbox, text) 
 
 def test_a_kernel_is_tried_again_on_a_much_larger_grid_only() -> None:
     seen = [program_orders.Atomics(kernel=0, line=3, programs=10, steps=50, group_steps=5)]
-    tried = program_orders.Reordered()
-    assert tried.wanted(seen, {0: "a"}) == seen
-    tried.note(seen, {0: "a"}, was_right=True)
-    assert tried.wanted(seen, {0: "a"}) == []
-    assert tried.wanted(seen, {0: "b"}) == seen
     larger = [program_orders.Atomics(kernel=0, line=3, programs=40, steps=50, group_steps=5)]
-    assert tried.wanted(larger, {0: "a"}) == larger
-    tried.note(larger, {0: "a"}, was_right=False)
-    assert tried.wanted(seen, {0: "a"}) == seen
+    right, wrong = (
+        CaseResult(None, Verdict(status, "")) for status in (Status.passed, Status.wrong_values)
+    )
+    reordered = program_orders.Reordered("silu.py")
+
+    def runs(atomics, name: str, result=right) -> int:
+        """How often a kernel's case runs in another order, if that gives the result."""
+        orders: list[program_orders.Order] = []
+
+        def run(order: program_orders.Order) -> CaseResult:
+            orders.append(order)
+            return result
+
+        reordered.failure(case("float32", n=8), atomics, {0: name}, run)
+        return len(orders)
+
+    assert runs(seen, "a") == 2
+    assert runs(seen, "a") == 0
+    assert runs(seen, "b") == 2
+    assert runs(larger, "a", wrong) == 1
+    assert runs(seen, "a") == 2
 
 
 @pytest.mark.parametrize("told", [3, [3], [{}], [{"kernel": -1}], {"a": 1}, ["x"]])
@@ -238,9 +253,6 @@ def test_nonsense_about_atomics_is_told(told) -> None:
 
 
 def test_an_executor_that_was_ended_by_the_clock_shows_nothing() -> None:
-    from grader.cases.compare import Verdict
-    from grader.executors.runner import CaseResult
-
     late = Verdict(Status.timed_out, "no answer")
     assert program_orders.shows_nothing(CaseResult(None, late))
     assert not program_orders.shows_nothing(CaseResult(None, late, observed_by="worker"))

@@ -93,7 +93,7 @@ def test_a_right_kernel_passes_and_its_worker_serves_all_cases(runner) -> None:
 
 
 def test_a_large_case_gets_a_larger_arena(runner, monkeypatch) -> None:
-    monkeypatch.setattr("grader.executors.case_memory.ARENA_BYTES", 4096)
+    monkeypatch.setattr("grader.executors.executor.ARENA_BYTES", 4096)
     monkeypatch.setattr("grader.cases.arena.GAP_BYTES", 4096)
     runner = runner(RIGHT.replace("16", "4096"))
     for n in (1, 30000, 2, 60000):

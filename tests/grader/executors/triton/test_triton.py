@@ -14,7 +14,6 @@ import pytest
 
 from grader.evidence import PartEvidence
 from grader.executors import PlannedTritonRunner
-from grader.executors.triton.triton_processes import TritonProcesses
 from grader.grading.check import check_part
 from grader.grading.search import Effort
 from grader.grading.session import Options, Session
@@ -110,7 +109,7 @@ def silu(x, out):
         with PlannedTritonRunner(sandbox, Task(SPECS["silu"], variant), path) as runner:
             runner.expect(cases)
             assert runner.run(first).status is Status.passed
-            assert runner._planner._ahead == fatal
+            assert runner.plans._ahead == fatal
             assert runner.run(other).status is Status.passed
             assert runner.run(fatal).status is Status.crashed
 
@@ -119,14 +118,16 @@ def test_a_launcher_that_is_refused_takes_no_planner_for_each_case():
     variant = SPECS["silu"].variants["triton"]
     refused = "\n\ndef silu(x, out):\n    if x.max() > 0:\n        launch(x, out)\n"
     planners = []
-    spawn = TritonProcesses.planner
+    worker = Sandbox.worker
 
-    def counted(self):
-        planners.append(spawn(self))
-        return planners[-1]
+    def counted(*args, role: str):
+        started = worker(*args, role=role)
+        if role == "planner":
+            planners.append(started)
+        return started
 
     with (
-        mock.patch.object(TritonProcesses, "planner", counted),
+        mock.patch.object(Sandbox, "worker", counted),
         Sandbox(plans=True) as sandbox,
     ):
         path = sandbox.hold(variant.file, (KERNEL + refused).encode())

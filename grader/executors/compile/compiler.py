@@ -1,4 +1,4 @@
-"""A process of Triton's compilers, started for the first request and again after its end."""
+"""What asks Triton's compilers: a process that is started for the first request."""
 
 from __future__ import annotations
 
@@ -6,23 +6,30 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+from grader.executors.compile.kept_builds import KeptBuilds
 from grader.sandbox.worker_process import Death, Limits, Worker
 from grader.worker.protocol import Operation, Reply
 
 
-class CompilerProcess:
-    """One process at a time, which answers one request after another."""
+class Compiler:
+    """Asks one process at a time, which answers one request after another."""
 
-    def __init__(self, spawn: Callable[[Limits], Worker], limits: Limits) -> None:
-        """`spawn` starts a process whose requests have `limits`, unless they name others."""
+    def __init__(
+        self, spawn: Callable[[Limits], Worker], limits: Limits, kept: KeptBuilds | None
+    ) -> None:
+        """`spawn` starts a process whose requests have `limits`, unless they name others.
+
+        What earlier runs have made is taken from `kept`.
+        """
         self._spawn = spawn
         self._limits = limits
+        self._kept = kept
         self._worker: Worker | None = None
 
-    def ask(
+    def _ask_process(
         self, operation: Operation, request: dict[str, Any], limits: Limits | None = None
     ) -> Reply | Death:
-        """Send a request as JSON and wait for its answer."""
+        """Send a request as JSON and wait for its answer; after its end a process is replaced."""
         if self._worker is None:
             self._worker = self._spawn(self._limits)
         document = json.dumps(request).encode()
