@@ -1,4 +1,4 @@
-"""What asks Triton's compilers: a process that is started for the first request."""
+"""The base of what asks a process of Triton's compilers, which the first request starts."""
 
 from __future__ import annotations
 
@@ -17,13 +17,11 @@ class Compiler:
     def __init__(
         self, spawn: Callable[[Limits], Worker], limits: Limits, kept: KeptBuilds | None
     ) -> None:
-        """`spawn` starts a process whose requests have `limits`, unless they name others.
-
-        What earlier runs have made is taken from `kept`.
-        """
+        """`spawn` starts a process whose requests have `limits`, unless they name others; results
+        of earlier runs are taken from `kept`."""
         self._spawn = spawn
         self._limits = limits
-        self._kept = kept
+        self._kept = kept or KeptBuilds(None)
         self._worker: Worker | None = None
 
     def _ask_process(

@@ -36,11 +36,8 @@ class Cubins(Compiler):
         kept: KeptBuilds | None = None,
         made: dict[str, DeviceKernel | Failure] | None = None,
     ) -> None:
-        """`spawn` starts a compiler process.
-
-        Earlier runs have left cubins in `kept`, other runners of this submission in `made`: by a
-        `key` of all that a cubin follows from.
-        """
+        """Earlier runs have left cubins in `kept`, other runners of this submission in `made`: by
+        a key of all that a cubin follows from."""
         super().__init__(spawn, LIMITS, kept)
         self.made = {} if made is None else made
 
@@ -63,16 +60,15 @@ class Cubins(Compiler):
     def _kept_or_asked(
         self, key: str, ttir: str, options: Mapping[str, Any], limits: Limits
     ) -> DeviceKernel | Failure:
-        text = self._kept.get(key) if self._kept is not None else None
+        text = self._kept.get(key)
         if text and (known := read(untrusted.fields(Reply(0, Code.ok, text)))) is not None:
             return known
         answer = self._asked(ttir, options, limits)
         if isinstance(answer, Failure):
             return answer
-        made = read(answer)
-        if made is None:
+        if (made := read(answer)) is None:
             return Failure(None, "the compiler's backend gave no code that can be used.")
-        if self._kept is not None and not key.startswith("ours"):
+        if not key.startswith("ours"):
             self._kept.put(key, json.dumps(answer))
         return made
 
@@ -88,7 +84,7 @@ class Cubins(Compiler):
             return Failure(answer, "the compiler could not serve a request.")
         fields = next(iter(untrusted.dicts(untrusted.fields(answer).get("kernels"))), {})
         if isinstance(error := fields.get("error"), dict):
-            return Failure(None, untrusted.brief(untrusted.text(error, "message")), error)
+            return Failure.of(error)
         return {name: fields.get(name) for name in _FIELDS}
 
 

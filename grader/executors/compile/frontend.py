@@ -1,4 +1,4 @@
-"""The frontend of Triton's compiler, asked once for each kernel of a submission: from text to TTIR.
+"""Kernels of a submission translated to TTIR, each once, by the frontend of Triton's compiler.
 
 It is a process of its own in the submission's sandbox, which reads the submission's text.
 """
@@ -15,12 +15,17 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
+from grader.cases import Case
+from grader.cases.compare import Verdict
+from grader.executors.answers import Answers, hint_of_compiler
 from grader.executors.compile import kept_builds
 from grader.executors.compile.compiler import Compiler
 from grader.executors.compile.kept_builds import KeptBuilds
+from grader.executors.runner import MAX_DETAIL, CaseResult
 from grader.plan import Specialisation
 from grader.sandbox import untrusted
 from grader.sandbox.worker_process import Death, Limits, Worker
+from grader.status import Status
 from grader.worker.compile import tuned
 from grader.worker.protocol import Code, Operation, Reply
 
@@ -53,12 +58,36 @@ class Kernel:
 class Failure:
     """Why there is no kernel: the compiler's answer, its end, or a limit.
 
-    `fields` are what the compiler says about its refusal, untrusted.
+    `fields` are those of the compiler's refusal, untrusted.
     """
 
     answer: Reply | Death | None
     message: str = ""
     fields: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, refused: dict[str, Any], answer: Reply | None = None) -> Failure:
+        """The failure of a kernel that a compiler has refused."""
+        return cls(answer, untrusted.brief(untrusted.text(refused, "message")), refused)
+
+    def result(self, answers: Answers, case: Case | None) -> CaseResult:
+        """The result of a case that needs the kernel."""
+        if isinstance(self.answer, Death):
+            died = answers.from_death(case, self.answer)
+            what = f"compiling the kernel ended the compiler's process: {died.verdict.what}"
+            return replace(died, verdict=Verdict(Status.compile_error, what))
+        if self.answer is not None and not self.message:
+            return answers.from_refusal(case, self.answer)
+        return self.refusal(case, f"the kernel can't be compiled: {self.message}")
+
+    def refusal(self, case: Case | None, what: str) -> CaseResult:
+        """A compile error in these words, or not measured where the compiler lacks a model."""
+        lacking = self.fields.get("kind") == "not_modelled"
+        status = Status.not_measured if lacking else Status.compile_error
+        detail = untrusted.text(self.fields, "excerpt")[:MAX_DETAIL]
+        hint = "" if lacking else hint_of_compiler(what)
+        line = untrusted.line(self.fields)
+        return CaseResult(case, Verdict(status, what), line, detail, "worker", hint)
 
 
 @dataclass
@@ -84,8 +113,7 @@ class Budget:
 class Frontend(Compiler):
     """Translates the kernels of one variant, each once, within a budget.
 
-    What earlier runs have made of the same texts is taken from `kept`. Of kernels that use up the
-    budget nothing is kept: else each run would get further than the one before it.
+    Kernels that use up the budget are not kept: each run would get further than the one before.
     """
 
     def __init__(
@@ -104,10 +132,7 @@ class Frontend(Compiler):
         self._put: list[str] = []  # keys of what this run has kept
 
     def translate(self, wanted: Specialisation) -> Kernel | Failure:
-        """The TTIR of a specialisation, or why there is none.
-
-        What is known of arguments' alignment changes no meaning: one text serves them all.
-        """
+        """The TTIR of a specialisation, whatever its arguments' alignment; or why there is none."""
         key = digest({**described(wanted), "attributes": {}})
         return self._of(key, replace(wanted, attributes={}))
 
@@ -117,14 +142,14 @@ class Frontend(Compiler):
 
     def keep(self, key: str, text: str) -> None:
         """Keep a text for later runs, as long as there is time left."""
-        if self._kept is not None and self._budget.seconds > 0:
+        if self._budget.seconds > 0:
             self._put.append(key)
             self._kept.put(key, text)
 
     def close(self) -> None:
         """End the process."""
         super().close()
-        if self._kept is not None and self._budget.seconds <= 0:
+        if self._budget.seconds <= 0:
             self._kept.forget(self._put)
 
     def _of(self, key: str, wanted: Specialisation) -> Kernel | Failure:
@@ -133,7 +158,7 @@ class Frontend(Compiler):
         return self._translated[key]
 
     def _kept_or_asked(self, key: str, wanted: Specialisation) -> Kernel | Failure:
-        if self._kept is None or (files := self._files_of(wanted)) is None:
+        if (files := self._files_of(wanted)) is None:
             return self._ask(key, wanted)
         name = digest(["ttir", kept_builds.compilers(), files, described(wanted)])
         if ttir := self._kept.get(name):
@@ -170,7 +195,7 @@ class Frontend(Compiler):
             return Failure(answer)
         fields = untrusted.fields(answer)
         if isinstance(refused := fields.get("error"), dict):
-            return Failure(answer, untrusted.brief(untrusted.text(refused, "message")), refused)
+            return Failure.of(refused, answer)
         ttir = fields.get("ttir")
         if not isinstance(ttir, str) or not 0 < len(ttir) <= MAX_TTIR_BYTES:
             return Failure(answer, "the compiler's frontend gave no code that can be used.")

@@ -1,12 +1,11 @@
-"""What Triton's compilers made of texts, kept from one run to the next in the user's cache.
+"""Results of Triton's compilers, kept from one run to the next in the user's cache.
 
     kept = KeptBuilds(cache_root() / "kernels.sqlite")
     kept.get(key), kept.put(key, text), kept.forget(keys)
 
-It holds TTIR, and which TTIR has become a cubin; it holds no verdict. A key is a digest of all that
-the result follows from. The user who grades can write the file, so a class is graded without it.
-
-Losing it costs nothing but time. So whatever is wrong with the file, nothing is raised.
+The file holds TTIR, layouts, cubins and which TTIR has become a cubin; it holds no verdict. A key
+is a digest of all that the result follows from. The user who grades can write the file, so a class
+is graded without it. Its loss costs nothing but time, so nothing is raised where it is broken.
 """
 
 from __future__ import annotations
@@ -33,8 +32,8 @@ _COMPILERS = Path(__file__).resolve().parents[2] / "worker" / "compile"
 class KeptBuilds:
     """A table of texts by their keys, in a file that processes share."""
 
-    def __init__(self, path: Path) -> None:
-        """`path` is the file, made with the first text that is put there."""
+    def __init__(self, path: Path | None) -> None:
+        """`path` is the file, made with the first text that is put there; None keeps nothing."""
         self._path = path
         self._table: sqlite3.Connection | None = None
 
@@ -46,7 +45,7 @@ class KeptBuilds:
 
     def get(self, key: str) -> str | None:
         """The text of a key, None where there is none."""
-        if self._table is None and not self._path.exists():
+        if self._table is None and (self._path is None or not self._path.exists()):
             return None
         return self._try(lambda table: _text_of(table, key))
 
@@ -71,10 +70,12 @@ class KeptBuilds:
         self._try(lambda table: table.executemany("DELETE FROM kept WHERE key = ?", rows))
 
     def _try(self, step: Callable[[sqlite3.Connection], T]) -> T | None:
-        """What a step gives; None where it can't be done. A spoilt file is removed."""
+        """The result of a step; None where it can't be done. A spoilt file is removed."""
+        if self._path is None:
+            return None
         try:
             if self._table is None:
-                self._table = self._connected()
+                self._table = _connected(self._path)
             return step(self._table)
         except (OSError, sqlite3.OperationalError):  # locked, full, read-only, no folder
             self.close()
@@ -84,21 +85,19 @@ class KeptBuilds:
                 self._path.unlink()
         return None
 
-    def _connected(self) -> sqlite3.Connection:
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        table = sqlite3.connect(
-            self._path, _WAIT_SECONDS, isolation_level=None, check_same_thread=False
-        )
-        try:
-            table.execute("PRAGMA journal_mode = WAL")
-            table.execute("PRAGMA synchronous = OFF")
-            table.execute(
-                "CREATE TABLE IF NOT EXISTS kept (key TEXT PRIMARY KEY, text BLOB, made REAL)"
-            )
-        except sqlite3.Error:
-            table.close()
-            raise
-        return table
+
+def _connected(path: Path) -> sqlite3.Connection:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    table = sqlite3.connect(path, _WAIT_SECONDS, isolation_level=None, check_same_thread=False)
+    try:
+        table.execute("PRAGMA journal_mode = WAL")
+        table.execute("PRAGMA synchronous = OFF")
+        columns = "key TEXT PRIMARY KEY, text BLOB, made REAL"
+        table.execute(f"CREATE TABLE IF NOT EXISTS kept ({columns})")
+    except sqlite3.Error:
+        table.close()
+        raise
+    return table
 
 
 def _text_of(table: sqlite3.Connection, key: str) -> str | None:

@@ -13,9 +13,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from grader.executors.compile import frontend, kept_builds
+from grader.executors.compile import kept_builds
 from grader.executors.compile.cubins import Cubins
-from grader.executors.compile.frontend import Budget, Failure, Frontend, Kernel, described, digest
+from grader.executors.compile.frontend import (
+    TOO_LONG,
+    Budget,
+    Failure,
+    Frontend,
+    Kernel,
+    described,
+    digest,
+    key_of,
+)
 from grader.executors.compile.kept_builds import KeptBuilds
 from grader.executors.compile.warp_layouts import LayoutCompiler, Layouts
 from grader.executors.encoding import DeviceKernel
@@ -37,24 +46,14 @@ class PendingAssembly:
     worker: Worker
     kernels: Sequence[Waiting]
     keys: Sequence[str]  # by which it is kept that a kernel of `kernels` has become a cubin
-    budget: Budget
-    ended: Death | None = None  # the worker, before it could be asked
-
-    def wait(self) -> Reply | Death:
-        """The answer, or the process's end."""
-        if self.ended is not None:
-            return self.ended
-        with self.budget.spending():
-            answer = self.worker.wait_at_length(self.budget.within(BACKEND_LIMITS))
-        self.worker.close()
-        return answer
+    ended: Death | None  # the worker, before it could be asked
 
 
 class BackendQueue:
     """The kernels of one variant that are still to be made cubins.
 
-    Each set of constants, dtypes and options is compiled; and of integers that are 1 in some
-    launches, which Triton makes constants too, each once and not in every combination.
+    Each set of constants, dtypes and options is compiled. Integers that are 1 in some launches,
+    which Triton makes constants too, are compiled once each and not in every combination.
     """
 
     def __init__(self) -> None:
@@ -77,7 +76,7 @@ class BackendQueue:
         self._waiting[made.name] = (wanted, made)
 
     def take(self) -> list[Waiting]:
-        """Empty the line: those that tell the backend something new.
+        """Empty the line, and return the kernels that tell the backend something new.
 
         Of each set of constants the one with the fewest ones comes first, as the plain case; then
         those with the most ones, which are few.
@@ -112,11 +111,10 @@ class Kernels:
     ) -> None:
         """`spawn` starts a compiler process, in the `folder` of the submission's files.
 
-        What earlier runs have made of the same texts is taken from `kept`, `cubins` are
-        those that other runners of the submission have made.
+        `kept` has results of earlier runs, `cubins` those of other runners of the submission.
         """
         self._spawn = spawn
-        self._kept = kept
+        self._kept = kept = kept or KeptBuilds(None)
         self.budget = Budget(COMPILE_SECONDS)
         # Refusals over which Triton's autotuner passes, by tuned.key_of, in the order in which they
         # were met.
@@ -160,7 +158,7 @@ class Kernels:
         if isinstance(text, Failure):
             return text
         if self.budget.seconds <= 0:
-            return Failure(None, frontend.TOO_LONG)
+            return Failure(None, TOO_LONG)
         key = _of_backend(text.ttir, wanted.options)
         with self.budget.spending():
             limits = self.budget.within(BACKEND_LIMITS)
@@ -174,10 +172,7 @@ class Kernels:
         return self._device_code.of_ours(ttir)
 
     def assemble(self) -> list[PendingAssembly]:
-        """Have what is new compiled to cubins in the background, by as many processes as is wise.
-
-        See BackendQueue for what is compiled of all that was launched.
-        """
+        """Have what is new compiled to cubins in the background (see BackendQueue)."""
         return self._begin(self._queue.take())
 
     def _begin(self, waiting: Sequence[Waiting]) -> list[PendingAssembly]:
@@ -188,10 +183,9 @@ class Kernels:
         for each, kernel, text in texts:
             ttir = (text if isinstance(text, Kernel) else kernel).ttir
             key = _of_backend(ttir, each.options)
-            is_made = key in self._assembled or isinstance(
-                self._device_code.made.get(key), DeviceKernel
-            )
-            if not is_made and (self._kept is None or self._kept.get(key) is None):
+            cubin = self._device_code.made.get(key)
+            is_made = key in self._assembled or isinstance(cubin, DeviceKernel)
+            if not is_made and self._kept.get(key) is None:
                 asked.append(({"ttir": ttir, "options": each.options}, (each, kernel), key))
         shares = min(len(os.sched_getaffinity(0)), MOST_BACKENDS, len(asked))
         return [self._begun(asked[share::shares]) for share in range(shares)]
@@ -201,16 +195,20 @@ class Kernels:
         worker = self._spawn(BACKEND_LIMITS)
         document = json.dumps({"kernels": documents}).encode()
         ended = worker.post(Operation.assemble, document=document)
-        return PendingAssembly(worker, kernels, keys, self.budget, ended)
+        return PendingAssembly(worker, kernels, keys, ended)
 
     def settled(
         self, pending: PendingAssembly
     ) -> list[tuple[Specialisation, Kernel, Failure]] | None:
-        """Wait for an assembly: what the backend refuses of it, where it says something sensible.
+        """Wait for an assembly: the kernels that the backend refuses, None for a senseless answer.
 
-        That others have become cubins is kept for later runs, with what the backend says of each.
+        The others have become cubins, which is kept for later runs with their layouts.
         """
-        answer = pending.wait()
+        answer: Reply | Death | None = pending.ended
+        if answer is None:
+            with self.budget.spending():
+                answer = pending.worker.wait_at_length(self.budget.within(BACKEND_LIMITS))
+            pending.worker.close()
         fields = {} if isinstance(answer, Death) else untrusted.fields(answer)
         answers = untrusted.dicts(fields.get("kernels"))
         if len(answers) != len(pending.kernels):
@@ -218,7 +216,7 @@ class Kernels:
         refused = []
         for each, (wanted, kernel), key in zip(answers, pending.kernels, pending.keys, strict=True):
             if isinstance(error := each.get("error"), dict):
-                failure = Failure(None, untrusted.brief(untrusted.text(error, "message")), error)
+                failure = Failure.of(error)
                 self._note_refusal(wanted, failure)
                 refused.append((wanted, kernel, failure))
             else:
@@ -233,7 +231,7 @@ class Kernels:
         They are asked now, about this kernel with its arguments' alignment. Integers that are 1
         take nothing from the GPU: of kernels that differ in them, one that compiles is enough.
         """
-        key = frontend.key_of(wanted)
+        key = key_of(wanted)
         alike = digest([_of_all(wanted), wanted.attributes])
         if key in self.passed_over or alike in self._fitting or self.budget.seconds <= 0:
             return key in self.passed_over
@@ -247,7 +245,7 @@ class Kernels:
 
     def _note_refusal(self, wanted: Specialisation, failure: Failure) -> None:
         if failure.fields.get("autotuner_skips") is True:
-            self.passed_over.setdefault(frontend.key_of(wanted), failure)
+            self.passed_over.setdefault(key_of(wanted), failure)
 
     def again(self, pending: PendingAssembly) -> None:
         """Put kernels that got no answer in line once more."""

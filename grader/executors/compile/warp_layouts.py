@@ -1,8 +1,8 @@
-"""How a compiled kernel's warps access memory, as the backend's untrusted process tells it.
+"""Layouts: how a compiled kernel's warps access memory, from the backend's untrusted process.
 
 The fields are those of worker/compile/layouts.py; the executor counts by them
-(worker/ttir/layouts.py). A kernel that can't be had this way is counted by elements, so whatever
-goes wrong here is no verdict.
+(worker/ttir/layouts.py). Without layouts a kernel is counted by elements, so no failure here is a
+verdict.
 """
 
 from __future__ import annotations
@@ -64,8 +64,7 @@ class AccessLayout:
     bytes: _Bytes
     copies: _Warps
 
-    @pydantic.model_validator(mode="after")
-    def _of_one_rank(self) -> AccessLayout:
+    def __post_init__(self) -> None:
         parts = (self.size_per_thread, self.threads_per_warp, self.warps)
         if any(len(part) != len(self.shape) for part in parts):
             raise ValueError("parts of several ranks")
@@ -73,7 +72,6 @@ class AccessLayout:
             raise ValueError("an order that isn't one of the dimensions")
         if math.prod(self.threads_per_warp) > _LANES:
             raise ValueError("more threads than a warp has")
-        return self
 
 
 @dataclass(frozen=True, config=_CONFIG)
@@ -122,7 +120,7 @@ class LayoutCompiler(Compiler):
         `key` is a digest of all that they follow from.
         """
         if key not in self._known:
-            text = self._kept.get(_KEPT + key) if self._kept is not None else None
+            text = self._kept.get(_KEPT + key)
             if (layouts := parse(text or "")) is not None:
                 self._known[key] = layouts
             else:
@@ -131,7 +129,7 @@ class LayoutCompiler(Compiler):
 
     def _keep(self, key: str, layouts: Layouts | None) -> None:
         self._known[key] = layouts
-        if layouts is not None and self._kept is not None:
+        if layouts is not None:
             self._kept.put(_KEPT + key, layouts.to_json())
 
     def _ask(self, ttir: str, options: Mapping[str, Any]) -> Layouts | None:

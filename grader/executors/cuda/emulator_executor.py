@@ -66,7 +66,7 @@ class EmulatorExecutor(Executor):
         self._drop_worker()
 
     def _start(self, count: int) -> CaseResult | None:
-        """Start an executor. A planner starts with the case, whose arguments it may have to read."""
+        """Start an executor; a planner starts with the case, whose arguments it may read."""
         buffers = self._memory.arena.buffers
         room = sum(length for _, length, _ in buffers)
         if room > MOST_ARENA_BYTES:

@@ -106,8 +106,7 @@ class Bundle:
     variants: Annotated[tuple[PlannedVariant, ...], Field(max_length=1000)]
     documents: Annotated[tuple[_Document, ...], Field(max_length=MAX_DOCUMENTS)]
 
-    @pydantic.model_validator(mode="after")
-    def _has_what_cases_name(self) -> Bundle:
+    def __post_init__(self) -> None:
         for variant in self.variants:
             name = f"{variant.exercise}/{variant.variant}"
             for each in [*(case for part in variant.parts for case in part.cases), *variant.timed]:
@@ -117,7 +116,6 @@ class Bundle:
                     raise ValueError(
                         f"{name}: {each.case}: expected documents or why there is none"
                     )
-        return self
 
 
 _BUNDLE = pydantic.TypeAdapter(Bundle)

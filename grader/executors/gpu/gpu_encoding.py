@@ -7,8 +7,8 @@
     calls    one or two lists of steps: what to do, its stream, then its fields
 
 All numbers are little-endian; counts stand before lists, lengths before bytes. What the driver
-can't do by itself (copies of strided views, conversions) becomes a launch of a kernel of the grader's, see
-strided_copies.py. worker/native/gpu_document.cpp reads it.
+can't do by itself (copies of strided views, conversions) becomes a launch of a kernel of the
+grader's (strided_copies.py). worker/native/gpu_document.cpp reads it.
 """
 
 from __future__ import annotations

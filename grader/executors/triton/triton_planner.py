@@ -25,7 +25,7 @@ from grader.executors.encoding import DeviceKernel
 from grader.executors.executor import Manner
 from grader.executors.planning import Plans, launched, layouts_of, relies_on_others
 from grader.executors.runner import CaseResult, Times
-from grader.executors.triton import configurations, refusals
+from grader.executors.triton import configurations
 from grader.executors.triton.tuning import Tuning
 from grader.plan import Allowed, Plan, PlanError, Step
 from grader.sandbox import untrusted
@@ -239,7 +239,7 @@ class TritonPlanner(Plans):
             if not failed or len(self._passed_over) == before:
                 break
         if failed:
-            return refusals.from_failure(self.answers, case, failed[0])
+            return failed[0].result(self.answers, case)
         return steps, {n: each for n, each in made.items() if isinstance(each, DeviceKernel)}
 
     def compile_view(self, ttir: str) -> DeviceKernel:

@@ -71,14 +71,12 @@ class Finding:
     access: _Access | None = None
     other_access: _Access | None = None
 
-    @pydantic.model_validator(mode="after")
-    def _is_a_pair(self) -> Finding:
+    def __post_init__(self) -> None:
         pair = (self.other_program, self.access, self.other_access)
         if self.kind == "data_race" and None in pair:
             raise ValueError("a data race of one access")
         if self.kind != "data_race" and pair != (None, None, None):
             raise ValueError("a second access where there is one")
-        return self
 
 
 @dataclass(frozen=True, config=_CONFIG)
@@ -89,13 +87,11 @@ class CompiledCounters:
     sectors: Count
     useful_bytes: Count
 
-    @pydantic.model_validator(mode="after")
-    def _can_be(self) -> CompiledCounters:
+    def __post_init__(self) -> None:
         if not self.requests <= self.sectors <= MAX_SECTORS * self.requests:
             raise ValueError("sectors that the requests can't have")
         if self.useful_bytes > SECTOR_BYTES * self.sectors:
             raise ValueError("more useful bytes than the sectors have")
-        return self
 
 
 @dataclass(frozen=True, config=_CONFIG)
@@ -117,15 +113,13 @@ class SiteCounters:
     masked: Count
     compiled: CompiledCounters | None = None
 
-    @pydantic.model_validator(mode="after")
-    def _can_be(self) -> SiteCounters:
+    def __post_init__(self) -> None:
         if not self.requests <= self.lanes <= WARP_LANES * self.requests:
             raise ValueError("lanes that the requests can't have")
         if not self.requests <= self.sectors <= self.lanes:
             raise ValueError("sectors that the lanes can't have")
         if self.useful_bytes > min(SECTOR_BYTES * self.sectors, self.lanes * self.bytes):
             raise ValueError("more useful bytes than the sectors or the lanes have")
-        return self
 
 
 @dataclass(frozen=True, config=_CONFIG)
@@ -138,14 +132,12 @@ class ArgumentCounters:
     distinct_load_bytes: Count
     distinct_store_bytes: Count
 
-    @pydantic.model_validator(mode="after")
-    def _can_be(self) -> ArgumentCounters:
+    def __post_init__(self) -> None:
         # A load of one byte marks the whole element, of 8 bytes at most.
         if self.distinct_load_bytes > 8 * self.load_bytes:
             raise ValueError("more bytes loaded once than in all")
         if self.distinct_store_bytes > 8 * self.store_bytes:
             raise ValueError("more bytes stored once than in all")
-        return self
 
 
 @dataclass(frozen=True, config=_CONFIG)
@@ -160,11 +152,9 @@ class WaveCounters:
     bytes: Count
     row_major_bytes: Count
 
-    @pydantic.model_validator(mode="after")
-    def _can_be(self) -> WaveCounters:
+    def __post_init__(self) -> None:
         if self.waves > self.programs or (self.programs and not self.waves):
             raise ValueError("waves that the programs can't make")
-        return self
 
 
 @dataclass(frozen=True, config=_CONFIG)

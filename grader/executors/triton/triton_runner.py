@@ -21,7 +21,7 @@ from grader.executors.compile.kernels import Kernels, PendingAssembly, facts
 from grader.executors.encoding import DeviceKernel
 from grader.executors.executor import Manner, limits_of
 from grader.executors.runner import CaseResult, Compiled, Runner, Times
-from grader.executors.triton import refusals, triton_report
+from grader.executors.triton import triton_report
 from grader.executors.triton.other_ways import OtherWays
 from grader.executors.triton.triton_planner import TritonPlanner
 from grader.executors.triton.ttir_executor import TritonExecutor
@@ -212,6 +212,6 @@ class PlannedTritonRunner(Runner):
         if is_passed_over:
             return result
         if wanted.language == "gluon":
-            return refusals.from_failure(self._answers, case, failure)
+            return failure.result(self._answers, case)
         what = f"the kernel runs, but the compiler for the GPU refuses it: {failure.message}"
-        return refusals.of_compiler(case, what, failure.fields)
+        return failure.refusal(case, what)

@@ -26,7 +26,7 @@ from grader.executors.executor import Executor, Manner
 from grader.executors.planning import launched, notes_of
 from grader.executors.program_orders import Atomics, Order
 from grader.executors.runner import CaseResult
-from grader.executors.triton import configurations, refusals, triton_metrics, triton_report
+from grader.executors.triton import configurations, triton_metrics, triton_report
 from grader.executors.triton.triton_planner import TritonPlanner
 from grader.executors.triton.tuning import Tuning
 from grader.plan import Buffer, Plan, Specialisation, Step
@@ -121,8 +121,10 @@ class TritonExecutor(Executor):
         kernels = self._translated(case, plan, launched(steps))
         if isinstance(kernels, CaseResult):
             return kernels
-        if in_gluon := refusals.of_gluon(case, map(specialisations.__getitem__, kernels)):
-            return in_gluon
+        for wanted in map(specialisations.__getitem__, kernels):
+            if wanted.language == "gluon":
+                what = f"{wanted.function} is written in Gluon: it runs on a GPU only."
+                return CaseResult(case, Verdict(Status.not_measured, what), wanted.line)
         # Only what is counted depends on how the kernel is compiled.
         layouts = self._kernels.layouts(specialisations, kernels) if manner.counts else {}
         if manner.in_ieee:
@@ -165,7 +167,7 @@ class TritonExecutor(Executor):
             if among and (refused := self._tuning.launch(case, wanted, among)) is not None:
                 return refused
             if isinstance(kernel, Failure):
-                return refusals.from_failure(self._answers, case, kernel)
+                return kernel.result(self._answers, case)
             self._on_launch(case, kernel, wanted)
             self.rounds_to_tf32 |= kernel.rounds_to_tf32
             kernels[number] = kernel
@@ -173,7 +175,7 @@ class TritonExecutor(Executor):
 
     def _answered(self, case: Case, answer: Reply) -> CaseResult | None:
         if answer.code is Code.raised:
-            return refusals.from_executor(case, untrusted.fields(answer))
+            return _refused(case, untrusted.fields(answer))
         if (result := super()._answered(case, answer)) is not None:
             return result
         fields = untrusted.fields(answer)
@@ -217,3 +219,13 @@ class TritonExecutor(Executor):
     ) -> CaseResult | None:
         """Inputs are read-only to the executor, which is ours: nothing can have changed them."""
         return None
+
+
+def _refused(case: Case, fields: dict[str, Any]) -> CaseResult:
+    """The result of a plan that was read and held to the rules, and that the executor ended."""
+    message = untrusted.brief(untrusted.text(fields, "message"))
+    status, what = Status.crashed, f"its plan can't be executed: {message}."
+    if untrusted.text(fields, "kind") == "limit":
+        status = Status.timed_out
+        what = f"its kernels ask for more than is executed without a GPU: {message}."
+    return CaseResult(case, Verdict(status, what), untrusted.line(fields), "", "worker")

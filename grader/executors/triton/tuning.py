@@ -1,8 +1,8 @@
-"""Which configurations of its tuned kernels a Triton variant's cases are run with.
+"""The choice of configurations of tuned kernels with which a Triton variant's cases are run.
 
-A GPU's clock chooses one there. Here each case has one that follows from its text, until a run has
-failed with one: then all cases that follow have that one, so that they show the same. What Triton's
-tuner passes over, since it doesn't compile, is no choice: that shows once a compiler was asked.
+On a GPU timings choose one. Here each case has one that follows from its text, until a run fails
+with one: then all later cases have that one, so that they show the same. Triton's tuner passes over
+what doesn't compile, which shows only when a compiler is asked.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from grader.cases import Case
 from grader.executors.compile.frontend import key_of
 from grader.executors.compile.kernels import Kernels
 from grader.executors.runner import CaseResult
-from grader.executors.triton import configurations, refusals
+from grader.executors.triton import configurations
 from grader.plan import Plan, Specialisation
 
+MOST_NAMED = 16  # configurations, in one message
 _Shown = TypeVar("_Shown")
 
 
@@ -67,8 +68,8 @@ class Tuning:
     ) -> CaseResult | None:
         """Note a tuned kernel of the run and its configurations; the result where none compiles.
 
-        A kernel that is passed over is in a plan all the same where no configuration is left, or
-        where it wasn't known when that was planned.
+        A plan has a kernel that is passed over where no configuration is left, or where it was made
+        before that was known.
         """
         self._launched.append(kernel)
         key = key_of(kernel)
@@ -92,14 +93,17 @@ class Tuning:
         return True, self._none_left(case, among)
 
     def _none_left(self, case: Case | None, among: Sequence[Specialisation]) -> CaseResult:
+        """The result where no configuration of a tuned kernel compiles, with each one's reason."""
         names = configurations.words_of(among)
-        keys = [key_of(each) for each in among]
-        refused = {
-            configurations.label(number, names): self._kernels.passed_over[key]
-            for number, key in enumerate(keys)
-            if key in self._kernels.passed_over
-        }
-        return refusals.of_configurations(case, refused)
+        refused = [
+            (configurations.label(number, names), failure)
+            for number, kernel in enumerate(among)
+            if (failure := self._kernels.passed_over.get(key_of(kernel))) is not None
+        ]
+        reasons = [f"{name}: {failure.message}" for name, failure in refused]
+        more = f"; and {len(reasons) - MOST_NAMED} more" if len(reasons) > MOST_NAMED else ""
+        what = f"no configuration compiles for the GPU: {'; '.join(reasons[:MOST_NAMED])}{more}."
+        return refused[0][1].refusal(case, what)
 
     def learns(self) -> bool:
         """Ask the compilers for the last run's tuned kernels: whether a tuner passes over one.
@@ -114,9 +118,9 @@ class Tuning:
         return before < self._known
 
     def settled(self, work: Callable[[], _Shown]) -> _Shown:
-        """What a piece of work shows without configurations that Triton's tuner passes over.
+        """The result of work without configurations that Triton's tuner passes over.
 
-        Which those are is known once a compiler was asked, so it is begun again after a failure.
+        The work is begun again after a failure, if the compilers then refuse some of them.
         """
         shown = work()
         for _ in range(configurations.MAX_TRIED):
