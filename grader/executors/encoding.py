@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,9 +38,15 @@ def sized(data: bytes) -> bytes:
     return struct.pack("<I", len(data)) + data
 
 
-def listed(parts: Sequence[bytes]) -> bytes:
+def listed(parts: Iterable[bytes]) -> bytes:
     """Parts behind their number."""
+    parts = list(parts)
     return struct.pack("<I", len(parts)) + b"".join(parts)
+
+
+def rows(buffer: int, offset: int, pitch: int, width: int, height: int) -> bytes:
+    """Rows of bytes in a buffer."""
+    return struct.pack("<IqQQQ", buffer, offset, pitch, width, height)
 
 
 def relocations(pointers: Sequence[tuple[int, int, int]]) -> bytes:

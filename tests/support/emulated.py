@@ -19,6 +19,7 @@ from grader.cases.arena import Slot
 from grader.emulator import report, toolchain
 from grader.emulator.build import Build, Entry, build
 from grader.executors.cuda import emulator_encoding
+from grader.executors.executor import Manner
 from grader.plan import Plan
 from grader.worker.protocol import Argument, Code, Kind, Operation, Reply
 from tests.support.native import NativeWorker, Placement, vector
@@ -88,7 +89,7 @@ class Call:
         planned = self._planned()
         if self.plan is None:
             return planned
-        document = emulator_encoding.document(self.plan, counters=measure)
+        document = emulator_encoding.document(self.plan, Manner(counts=measure))
         assert self.built.executor is not None
         with PlanWorker(self.built.executor, "execute", self.buffers, self.options) as worker:
             assert worker.answer().code is Code.ok

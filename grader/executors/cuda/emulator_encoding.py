@@ -1,4 +1,4 @@
-"""A plan of CUDA C++ as an executor takes it: a compact document of little-endian fields.
+"""A plan of CUDA C++ encoded for the emulator's executor, in little-endian fields.
 
     header   magic, version, flags (1: count accesses, 2: variables of the device begin anew, 4: the
              drawn order of blocks in reverse; from bit 8 on what draws it, 0: by their numbers)
@@ -19,7 +19,8 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
 from grader.emulator.report import Copies, Report
-from grader.executors.encoding import NotExecutable, listed, relocations, sized, sized_text
+from grader.executors.encoding import NotExecutable, listed, relocations, rows, sized, sized_text
+from grader.executors.executor import Manner
 from grader.plan import Buffer, Launch, Plan, Step, model, reorder
 from grader.plan.model import MAX_BUFFERS, Alloc, Copy, Fill, Readback, Upload, View
 
@@ -33,22 +34,16 @@ _ALLOC, _FREE, _FILL, _COPY, _UPLOAD, _LAUNCH = range(1, 7)
 
 def document(
     plan: Plan,
-    calls: Sequence[int] = (0,),
-    counters: bool = False,
-    fresh_variables: bool = True,
+    manner: Manner,
     outputs: Collection[int] = (),
     inputs: Collection[int] = (),
-    without: Collection[int] = (),
-    reordered: bool = False,
+    fresh_variables: bool = True,
 ) -> bytes:
-    """The steps of these calls of a plan, one after another.
+    """The steps of a plan's first call, or of both, as a manner has them. Raises NotExecutable.
 
     Between two calls the arguments at the places `outputs` are filled with bytes that no call
     left there; the first of two calls gets other values of those at `inputs`. Not with
-    `fresh_variables`, `__device__` variables are as the last plan left them. Raises NotExecutable.
-    Where a plan's second call relies on what the first one left behind, `calls` has to be (0, 1).
-    The first call's steps at the places `without` are left out. `reordered`: kernels run in another
-    order that streams and events allow.
+    `fresh_variables`, `__device__` variables are as the last plan left them.
     """
     encoder = _Encoder(plan)
     poison = [
@@ -56,38 +51,34 @@ def document(
         for number, each in enumerate(plan.buffers)
         if each.argument in outputs and each.bytes
     ]
-    others = _others(plan, inputs) if len(calls) > 1 else {}
+    others = _others(plan, inputs) if manner.call else {}
     steps = encoder.written(s for each in others for s in _shifted(plan, each, others[each]))
-    for place, call in enumerate(calls):
-        encoder.renamed = {} if place else others
-        steps += encoder.written(
-            (*(poison if place else ()), *_steps(plan, call, without, reordered))
-        )
+    encoder.renamed = others
+    first = [s for place, s in enumerate(plan.calls[0]) if place not in manner.without]
+    steps += encoder.written(reorder(first) if manner.reordered else first)
+    if manner.call:
+        encoder.renamed = {}
+        steps += encoder.written((*poison, *plan.calls[1]))
     memory = [*plan.buffers, *(Buffer(plan.buffers[each].bytes, "device") for each in others)]
-    buffers = [
-        struct.pack("<iIQ", -1 if each.argument is None else each.argument, kind, each.bytes)
-        + sized_text(each.name)
-        for each in memory
-        if (kind := _kind(each.kind)) is not None
-    ]
-    header = struct.pack(
-        "<III", _MAGIC, _VERSION, _COUNTERS * counters | _FRESH_VARIABLES * fresh_variables
-    )
-    return header + listed(buffers) + listed(encoder.kernels) + listed(steps)
+    flags = _COUNTERS * manner.counts | _FRESH_VARIABLES * fresh_variables
+    if (order := manner.order) is not None:
+        flags |= _BACKWARDS * order.backwards | order.seed << _ORDER_SHIFT
+    header = struct.pack("<III", _MAGIC, _VERSION, flags)
+    return header + b"".join(map(listed, (map(_packed, memory), encoder.kernels, steps)))
 
 
-def in_block_order(document: bytes, seed: int, backwards: bool) -> bytes:
-    """A document whose launches run their blocks in an order that `seed` (above 0) draws, or in its
-    reverse."""
-    magic, version, flags = struct.unpack_from("<III", document)
-    flags |= _BACKWARDS * backwards | seed << _ORDER_SHIFT
-    return struct.pack("<III", magic, version, flags) + document[12:]
+def _packed(buffer: Buffer) -> bytes:
+    if buffer.kind not in _KINDS:
+        raise NotExecutable(f"{buffer.kind} memory")
+    argument = -1 if buffer.argument is None else buffer.argument
+    numbers = struct.pack("<iIQ", argument, _KINDS[buffer.kind], buffer.bytes)
+    return numbers + sized_text(buffer.name)
 
 
 def _others(plan: Plan, inputs: Collection[int]) -> dict[int, int]:
-    """Buffers of arguments, and for each the number of another one for its other values.
+    """By the number of an argument's buffer the number of another one, for its other values.
 
-    None where host code has put addresses of arguments into memory: a second call may follow them.
+    Empty where host code has put arguments' addresses into memory: a second call may follow them.
     """
     uploads = [step for step in plan.calls[0] if isinstance(step, Upload)]
     named = {plan.buffers[to].argument for step in uploads for _, to, _ in step.pointers}
@@ -118,12 +109,6 @@ def _bytes_of(buffer: int, first: int, length: int) -> View:
     return View(buffer, "uint8", (length,), (1,), first)
 
 
-def _steps(plan: Plan, call: int, without: Collection[int], reordered: bool) -> Sequence[Step]:
-    steps = enumerate(plan.calls[call])
-    kept = [step for place, step in steps if call or place not in without]
-    return reorder(kept) if reordered else kept
-
-
 def repeats(plan: Plan) -> bool:
     """Whether the second call asks for the same work as the first, on memory of its own.
 
@@ -135,14 +120,14 @@ def repeats(plan: Plan) -> bool:
     return [first.step(s) for s in plan.calls[0]] == [second.step(s) for s in plan.calls[-1]]
 
 
-def combined(planned: Report | None, executed: Report, copied: Copies | None = None) -> Report:
-    """What a planner found in host code and an executor in kernels, as one report.
+def combined(planned: Report | None, executed: Report, copied: Copies) -> Report:
+    """The findings in host code and in kernels as one report.
 
-    That memory is never freed is told only where nothing worse is wrong.
+    A finding that memory is never freed is left out where anything worse is wrong.
     """
     findings = (*(planned.findings if planned else ()), *executed.findings)
     worse = tuple(each for each in findings if each.kind != "leak")
-    return replace(executed, findings=worse or findings, copies=copied or executed.copies)
+    return replace(executed, findings=worse or findings, copies=copied)
 
 
 def copies(plan: Plan, call: int, host_arguments: Collection[int]) -> Copies:
@@ -171,23 +156,19 @@ def copies(plan: Plan, call: int, host_arguments: Collection[int]) -> Copies:
 
 
 class _Encoder:
-    """Writes steps one after another; `kernels` are those that have been launched so far.
-
-    `renamed` buffers are written under another's number.
-    """
+    """Writes steps; `kernels` have been launched so far, `renamed` buffers get other numbers."""
 
     def __init__(self, plan: Plan) -> None:
         self.kernels: list[bytes] = []
         self.renamed: dict[int, int] = {}
-        self._numbers: dict[tuple[str, str, str], int] = {}
         self._names = [getattr(each, "kernel", "") for each in plan.specialisations]
 
     def written(self, steps: Iterable[Step]) -> list[bytes]:
-        """Those of some steps that an executor needs to know of."""
+        """The steps of these that the executor does."""
         return [written for step in steps if (written := self.step(step)) is not None]
 
     def step(self, step: Step) -> bytes | None:
-        """One step; None for what an executor need not know of."""
+        """A step; None for one that the executor doesn't do."""
         if isinstance(step, Alloc | model.Free):
             what = _ALLOC if isinstance(step, Alloc) else _FREE
             return struct.pack("<II", what, self._buffer(step.buffer))
@@ -203,32 +184,26 @@ class _Encoder:
             return struct.pack("<I", _UPLOAD) + self._rows(step.to) + data + pointers
         if isinstance(step, Launch):
             return self._launch(step)
-        if isinstance(step, Readback | model.Refused) or step.do in (
-            "record",
-            "wait",
-            "synchronise",
-        ):
+        if step.do in ("readback", "refused", "record", "wait", "synchronise"):
             return None
         raise NotExecutable(f"the step {step.do}")
 
     def _launch(self, step: Launch) -> bytes:
         if step.cluster:
             raise NotExecutable("a cluster of blocks")
-        head = struct.pack("<II", _LAUNCH, self._kernel(step))
         size = (*step.grid, *step.block, step.shared, step.cooperative)
-        shape = struct.pack("<6IQI", *size)
+        head = struct.pack("<II6IQI", _LAUNCH, self._kernel(step), *size)
         to_host = str(step.attributes.get("host_pointers", "")).split()
         pointers = [*step.pointers, *((int(at), HOST, 0) for at in to_host)]
         parameters = sized(base64.b64decode(step.parameters))
-        return head + shape + parameters + self._relocations(pointers)
+        return head + parameters + self._relocations(pointers)
 
     def _kernel(self, launch: Launch) -> int:
         function, thunk = (str(launch.attributes.get(key, "")) for key in ("function", "thunk"))
-        key = (self._names[launch.specialisation], function, thunk)
-        if key not in self._numbers:
-            self._numbers[key] = len(self.kernels)
-            self.kernels.append(b"".join(map(sized_text, key)))
-        return self._numbers[key]
+        kernel = b"".join(map(sized_text, (self._names[launch.specialisation], function, thunk)))
+        if kernel not in self.kernels:
+            self.kernels.append(kernel)
+        return self.kernels.index(kernel)
 
     def _rows(self, view: View) -> bytes:
         """A view of bytes with one dimension, or rows of them."""
@@ -237,17 +212,10 @@ class _Encoder:
         height, pitch = (view.shape[0], view.strides[0]) if len(view.shape) == 2 else (1, 0)
         if pitch < 0 or view.offset < 0:
             raise NotExecutable("rows in reverse order")
-        buffer = self._buffer(view.buffer)
-        return struct.pack("<IqQQQ", buffer, view.offset, pitch, view.shape[-1], height)
+        return rows(self._buffer(view.buffer), view.offset, pitch, view.shape[-1], height)
 
     def _relocations(self, pointers: Sequence[tuple[int, int, int]]) -> bytes:
         return relocations([(at, self._buffer(n), offset) for at, n, offset in pointers])
 
     def _buffer(self, number: int) -> int:
         return self.renamed.get(number, number)
-
-
-def _kind(kind: str) -> int:
-    if kind not in _KINDS:
-        raise NotExecutable(f"{kind} memory")
-    return _KINDS[kind]

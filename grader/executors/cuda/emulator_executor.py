@@ -108,10 +108,9 @@ class EmulatorExecutor(Executor):
         if not manner.reordered and manner.call == 0:
             inout = any(each.role == "inout" for each in tensors.values())
             self.other_ways = list(_ways(made, inout))
-        document = emulator_encoding.document(
+        return emulator_encoding.document(
             made,
-            calls=range(manner.call + 1),
-            counters=manner.counts,
+            manner,
             # A kernel that keeps results in the device's variables gives old ones, and is seen to.
             fresh_variables=False,
             outputs=[place for place, each in tensors.items() if each.role == "output"],
@@ -120,12 +119,7 @@ class EmulatorExecutor(Executor):
                 for place, each in tensors.items()
                 if each.role == "input" and _is_dense_and_floating(arguments[place])
             ],
-            without=manner.without,
-            reordered=manner.reordered,
         )
-        if manner.order is None:
-            return document
-        return emulator_encoding.in_block_order(document, manner.order.seed, manner.order.backwards)
 
     def _answered(self, case: Case, answer: Reply) -> CaseResult | None:
         if answer.code is Code.bad_request:
@@ -181,10 +175,10 @@ def _ways(made: Plan, inout: bool) -> Iterator[OtherWay]:
     if not inout and not emulator_encoding.repeats(made):
         yield OtherWay(Status.nondeterministic, SECOND_CALL, Manner(call=1))
     streams = {step.stream for step in made.calls[0] if isinstance(step, Launch)}
-    if len(streams) > 1 and emulator_encoding.document(made) != emulator_encoding.document(
-        made, reordered=True
-    ):
-        yield OtherWay(Status.data_race, REORDERED, Manner(reordered=True))
+    reordered = Manner(reordered=True)
+    encode = emulator_encoding.document
+    if len(streams) > 1 and encode(made, Manner()) != encode(made, reordered):
+        yield OtherWay(Status.data_race, REORDERED, reordered)
 
 
 def _is_dense_and_floating(argument: Argument) -> bool:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import base64
 import math
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,6 +28,7 @@ from grader.executors.encoding import (
     sized,
     sized_text,
 )
+from grader.executors.encoding import rows as packed_rows
 from grader.executors.gpu import strided_copies
 from grader.plan import Launch, Plan, Step, model
 from grader.plan.model import View
@@ -94,6 +95,10 @@ class _Parameters:
         self.data += value
         return len(self.data) - len(value)
 
+    def add_longs(self, numbers: Iterable[int]) -> None:
+        for each in numbers:
+            self.add(struct.pack("<q", each))
+
     def pointer(self, buffer: int, offset: int) -> None:
         self.pointers.append((self.add(bytes(8)), buffer, offset))
 
@@ -148,9 +153,7 @@ class _Encoder:
         if isinstance(step, model.Record | model.Wait):
             kind = _RECORD if isinstance(step, model.Record) else _WAIT
             return [_head(kind, step.stream) + _number(step.event)]
-        if isinstance(
-            step, model.Alloc | model.Free | model.Synchronise | model.Readback | model.Refused
-        ):
+        if step.do in ("alloc", "free", "synchronise", "readback", "refused"):
             return []  # memory is there before the first call; nobody waits for a graph's parts
         raise NotExecutable(f"PyTorch's own {getattr(step, 'operation', step.do)}")
 
@@ -180,10 +183,10 @@ class _Encoder:
         unit = next((n for n in (1, 2, 4) if value == value[:n] * (len(value) // n)), 0)
         if rows is None or not unit:  # one element, copied to all
             one = self._own_buffer(len(value))
-            given = _packed_rows(one, 0, len(value), len(value), 1) + sized(value) + listed([])
+            given = packed_rows(one, 0, len(value), len(value), 1) + sized(value) + listed([])
             source = View(one, step.to.dtype, step.to.shape, (0,) * len(step.to.shape))
             return [_head(_UPLOAD, step.stream) + given, *self._copy(step.to, source, step.stream)]
-        to = _packed_rows(step.to.buffer, *rows.to, rows.width, rows.height)
+        to = packed_rows(step.to.buffer, *rows.to, rows.width, rows.height)
         number = int.from_bytes(value[:unit], "little")
         return [_head(_FILL, step.stream) + to + struct.pack("<II", unit, number)]
 
@@ -192,7 +195,7 @@ class _Encoder:
             return []
         if rows := strided_copies.rows(to, source):
             ends = [
-                _packed_rows(view.buffer, *place, rows.width, rows.height)
+                packed_rows(view.buffer, *place, rows.width, rows.height)
                 for view, place in ((to, rows.to), (source, rows.source))
             ]
             return [_head(_COPY, stream) + ends[0] + ends[1]]
@@ -204,8 +207,7 @@ class _Encoder:
         for view in (to, source):
             parameters.pointer(view.buffer, view.offset * view.itemsize)
         numbers = strided_copies.arguments(dimensions)
-        for each in numbers:
-            parameters.add(struct.pack("<q", each))
+        parameters.add_longs(numbers)
         grid = (-(-numbers[0] // strided_copies.BLOCK), 1, 1)
         block = (made.warps * _WARP, 1, 1)
         return [self._launched(made, stream, grid, block, made.shared, parameters)]
@@ -286,15 +288,13 @@ def _add_descriptor(
         raise NotExecutable(f"a tensor descriptor ({error})") from None
     for size in given.shape:
         parameters.add(struct.pack("<i", size))
-    for stride in given.strides:
-        parameters.add(struct.pack("<q", stride))
+    parameters.add_longs(given.strides)
 
 
 def _add_taken_apart(parameters: _Parameters, given: model.Descriptor, start: int) -> None:
     """As a kernel takes one that it reads by ordinary loads."""
     parameters.pointer(given.buffer, start)
-    for number in (*given.shape, *given.strides):
-        parameters.add(struct.pack("<q", number))
+    parameters.add_longs((*given.shape, *given.strides))
     parameters.add(bytes([given.padding == "nan"]))
     parameters.add(b"\0")
 
@@ -329,11 +329,7 @@ def _contiguous(view: View) -> bytes:
     rows = strided_copies.rows(view, view)
     if rows is None:
         raise NotExecutable("an upload to a strided view")
-    return _packed_rows(view.buffer, *rows.to, rows.width, rows.height)
-
-
-def _packed_rows(buffer: int, offset: int, pitch: int, width: int, height: int) -> bytes:
-    return struct.pack("<IqQQQ", buffer, offset, pitch, width, height)
+    return packed_rows(view.buffer, *rows.to, rows.width, rows.height)
 
 
 def _head(kind: int, stream: int | None) -> bytes:
