@@ -44,26 +44,19 @@ _FAULTS = (signal.SIGSEGV, signal.SIGBUS)
 class Manner:
     """How a plan is executed: which call of it, in which order, and what is observed.
 
-    With `counts` accesses are counted. `reordered`: steps run in another order that streams and
-    events allow; `order`: programs or blocks in another one than from first to last. Launches at
-    the places `without` among the first call's steps are left out. In the emulator a second `call`
-    comes right behind the first.
-
-    The rest is of Triton only. `wave` is how many programs at a time are counted, 0 where that
-    doesn't matter. With `races` races between programs are reported. `configuration` is one of
-    tuned kernels, by number (see configurations.steps). With `in_ieee` tl.dot rounds no float32
-    input to TF32, whatever the kernel says.
+    In the emulator a second call comes right behind the first.
     """
 
     call: int = 0
-    counts: bool = False
-    reordered: bool = False
-    order: Order | None = None
-    without: frozenset[int] = frozenset()
-    wave: int = 0
-    races: bool = True
-    configuration: int | None = None
-    in_ieee: bool = False
+    counts: bool = False  # accesses
+    reordered: bool = False  # whether steps run in another order that streams and events allow
+    order: Order | None = None  # of programs or blocks, else than from first to last
+    without: frozenset[int] = frozenset()  # places of launches among the steps, which are left out
+    # Of Triton only:
+    wave: int = 0  # how many programs at a time are counted, 0 where that doesn't matter
+    races: bool = True  # whether races between programs are reported
+    configuration: int | None = None  # of tuned kernels, by number: see configurations.steps
+    in_ieee: bool = False  # tl.dot rounds no float32 input to TF32, whatever the kernel says
 
 
 class CaseMemory:

@@ -1,7 +1,6 @@
 """Plans of a variant's cases, made by a process that runs host code and has no data.
 
-The planners of Triton and of CUDA C++ are subclasses of `Plans`. A GPU needs what they make: plans,
-and the compiled kernels of their launches.
+The planners of Triton and of CUDA C++ are subclasses of `Plans`.
 """
 
 from __future__ import annotations
@@ -98,9 +97,9 @@ class Plans(ABC):
         return []
 
     def _load(self, planner: Worker, count: int) -> CaseResult | None:
-        """Take a planner that loads the submission; else end it and return why it doesn't.
+        """Take a planner if it loads the submission, whose entry takes `count` arguments.
 
-        `count` is how many arguments the entry is to take.
+        Returns why it doesn't.
         """
         started = time.perf_counter()
         self.times.workers += 1
@@ -158,10 +157,10 @@ def copied_alone(
 
 
 def notes_of(planned: Plan) -> tuple[str, ...]:
-    """Notes on what a launcher asked that means nothing in a plan.
+    """Notes on operations of a launcher that mean nothing in a plan.
 
-    The planner has printed it among what the launcher did (worker/planner/notes.py). Only the
-    operation's name is taken from there, for a launcher may print what it likes.
+    The planner prints their names (worker/planner/notes.py). Nothing else is taken from there: a
+    launcher may print what it likes.
     """
     asked = dict.fromkeys(_NO_TIMES.findall(planned.printed))
     return tuple(

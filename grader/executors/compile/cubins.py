@@ -11,8 +11,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from grader.executors.compile.compiler import Compiler
-from grader.executors.compile.frontend import Failure
+from grader.executors.compile.frontend import Compiler, Failure
 from grader.executors.compile.kept_builds import KeptBuilds
 from grader.executors.encoding import DeviceKernel, NotExecutable
 from grader.executors.gpu import strided_copies

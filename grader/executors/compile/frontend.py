@@ -19,7 +19,6 @@ from grader.cases import Case
 from grader.cases.compare import Verdict
 from grader.executors.answers import Answers, hint_of_compiler
 from grader.executors.compile import kept_builds
-from grader.executors.compile.compiler import Compiler
 from grader.executors.compile.kept_builds import KeptBuilds
 from grader.executors.runner import MAX_DETAIL, CaseResult
 from grader.plan import Specialisation
@@ -108,6 +107,38 @@ class Budget:
     def within(self, limits: Limits) -> Limits:
         """Limits of one request, cut down to what is left; a second always is."""
         return replace(limits, cpu_seconds=max(1.0, min(limits.cpu_seconds, self.seconds)))
+
+
+class Compiler:
+    """Asks one process at a time, which answers one request after another."""
+
+    def __init__(
+        self, spawn: Callable[[Limits], Worker], limits: Limits, kept: KeptBuilds | None
+    ) -> None:
+        """`spawn` starts a process whose requests have `limits`, unless they name others; results
+        of earlier runs are taken from `kept`."""
+        self._spawn = spawn
+        self._limits = limits
+        self._kept = kept or KeptBuilds(None)
+        self._worker: Worker | None = None
+
+    def _ask_process(
+        self, operation: Operation, request: dict[str, Any], limits: Limits | None = None
+    ) -> Reply | Death:
+        """Send a request as JSON and wait for its answer; after its end a process is replaced."""
+        if self._worker is None:
+            self._worker = self._spawn(self._limits)
+        document = json.dumps(request).encode()
+        answer = self._worker.ask_at_length(operation, limits=limits, document=document)
+        if isinstance(answer, Death):
+            self._worker = None
+        return answer
+
+    def close(self) -> None:
+        """End the process."""
+        if self._worker is not None:
+            self._worker.close()
+            self._worker = None
 
 
 class Frontend(Compiler):

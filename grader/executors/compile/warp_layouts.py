@@ -18,7 +18,7 @@ import pydantic
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grader.executors.compile.compiler import Compiler
+from grader.executors.compile.frontend import Compiler
 from grader.executors.compile.kept_builds import KeptBuilds
 from grader.sandbox.worker_process import Death, Limits, Worker
 from grader.worker.protocol import Code, Operation

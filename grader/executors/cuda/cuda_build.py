@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 import pydantic
 
@@ -59,11 +58,11 @@ class Problem(_Answered):
     detail: Annotated[str, pydantic.Field(max_length=20_000)] = ""
 
 
-class Site(_Answered):
-    """Where in the file an instruction comes from."""
+class Site(NamedTuple):
+    """Where in the file an instruction comes from: the line and its function."""
 
     line: _Line
-    function: Annotated[str, pydantic.Field(max_length=1000)] = ""
+    function: Annotated[str, pydantic.Field(max_length=1000)]
 
 
 class Condition(_Answered):
@@ -232,26 +231,17 @@ class Building:
         return self.sandbox.hold(f"{name}-{digest}", program, program=runs)
 
 
+@dataclass
 class Programs:
     """The files of a submission, each compiled once for each backend, with all its entries."""
 
-    def __init__(
-        self,
-        exercises: Mapping[str, Exercise],
-        file: Callable[[str], bytes],
-        sandbox: Callable[[], Sandbox],
-        check_with_nvcc: bool,
-        guarded: bool,
-    ) -> None:
-        """`file` reads a file of the submission, `sandbox` is where it is compiled and held; for
-        the others see `begin`."""
-        self._exercises = exercises
-        self._file = file
-        self._sandbox = sandbox
-        self._check_with_nvcc = check_with_nvcc
-        self._guarded = guarded
-        self._made: dict[tuple[str, Backend], Program] = {}
-        self._building: dict[tuple[str, Backend], Building] = {}
+    exercises: Mapping[str, Exercise]
+    file: Callable[[str], bytes]  # reads a file of the submission
+    sandbox: Callable[[], Sandbox]  # where it is compiled and held
+    check_with_nvcc: bool  # see `begin`
+    guarded: bool
+    _made: dict[tuple[str, Backend], Program] = field(default_factory=dict)
+    _building: dict[tuple[str, Backend], Building] = field(default_factory=dict)
 
     def begin(self, file: str) -> None:
         """Have a file compiled for the emulator while something else is done.
@@ -283,15 +273,15 @@ class Programs:
         prepare()  # before the sandbox, which is to see it
         if backend == "gpu":
             prepare_planner()
-        sandbox = self._sandbox()
+        sandbox = self.sandbox()
         entries = [
             (variant.entry, signature(exercise, variant))
-            for exercise in self._exercises.values()
+            for exercise in self.exercises.values()
             for variant in exercise.variants.values()
             if variant.file == file
         ]
-        data = self._file(file)
-        return begin(sandbox, file, data, entries, backend, self._check_with_nvcc, self._guarded)
+        data = self.file(file)
+        return begin(sandbox, file, data, entries, backend, self.check_with_nvcc, self.guarded)
 
 
 @lru_cache(maxsize=4)
@@ -344,12 +334,8 @@ def _read_answer(text: str) -> _Answer:
 
 
 def _read_sites(data: bytes) -> dict[int, Site]:
-    """Sites are written as {address: [line, function]}."""
-    if not data:
-        return {}
+    """Sites by their addresses, as the builder writes them: {address: [line, function]}."""
     try:
-        raw: Any = json.loads(data)
-        listed = {key: {"line": line, "function": name} for key, (line, name) in raw.items()}
-        return _SITES.validate_python(listed)
-    except (ValueError, TypeError, AttributeError, RecursionError):
+        return _SITES.validate_json(data or b"{}")
+    except ValueError:
         raise BuildError("the compiler's table of lines makes no sense") from None

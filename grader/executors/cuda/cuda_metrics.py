@@ -11,7 +11,6 @@ from grader.evidence import LineCounters, MemoryEvidence, Metric
 from grader.executors.memory_metrics import (
     CUT,
     Traffic,
-    by_line,
     judged,
     left_out,
     reads,
@@ -44,7 +43,7 @@ def measure(report: Report, lines: Lines, task: Task, case: Case) -> MemoryEvide
     if reason := CUT if report.cut else implausible(report, task, case):
         return MemoryEvidence(Status.not_measured, reason, name)
     metrics = _metrics(report, task, case)
-    return judged(metrics, _traffic(report), _rows(report, lines), task, case)
+    return judged(metrics, _traffic(report), rows(report, lines), task, case)
 
 
 def _metrics(report: Report, task: Task, case: Case) -> Iterator[Metric]:
@@ -71,12 +70,8 @@ def _metrics(report: Report, task: Task, case: Case) -> Iterator[Metric]:
     yield from reads(report.buffers, task, case)
 
 
-def lines_of(report: Report, lines: Lines) -> tuple[LineCounters, ...]:
-    """Counters by source line, kernel, space and kind of access, in the order of the source."""
-    return by_line(_rows(report, lines))
-
-
-def _rows(report: Report, lines: Lines) -> Iterator[LineCounters]:
+def rows(report: Report, lines: Lines) -> Iterator[LineCounters]:
+    """The counters of each site, with its source line."""
     for launch in report.launches:
         for site in launch.sites:
             if site.space in ("global", "shared"):

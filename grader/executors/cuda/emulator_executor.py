@@ -39,13 +39,10 @@ _NO_RESULTS_ON_THE_HOST = (
 
 @dataclass(frozen=True)
 class OtherWay:
-    """A way to execute a plan that may show what the first call, as asked, doesn't.
+    """A manner in which a plan has to give the right result, too."""
 
-    `words` come before what is wrong, which has the `status`.
-    """
-
-    status: Status
-    words: str
+    status: Status  # of a result that is wrong
+    words: str  # before what is wrong
     manner: Manner
 
 
@@ -136,10 +133,7 @@ class EmulatorExecutor(Executor):
         return self._plans.answers.from_answer(case, answer)
 
     def _judged(self, case: Case, fields: dict[str, Any], verdict: Verdict) -> CaseResult:
-        """The result by the verdict; a wrong one may come of results that host code asked for.
-
-        Host code has no data, so it can't have computed them.
-        """
+        """The result by the verdict; host code that computes with results gets a hint."""
         if verdict.passed or self._readback is None:
             return CaseResult(case, verdict)
         place = f"{self.task.variant.file}:{self._readback.line}"
@@ -168,9 +162,9 @@ class EmulatorExecutor(Executor):
 
 
 def _ways(made: Plan, inout: bool) -> Iterator[OtherWay]:
-    """The other ways to execute a plan. Raises NotExecutable.
+    """The other ways to execute a plan; after an `inout` argument there is no second call to make.
 
-    `inout`: a call changes what it is given, so that a second one can't be given the same.
+    Raises NotExecutable.
     """
     if not inout and not emulator_encoding.repeats(made):
         yield OtherWay(Status.nondeterministic, SECOND_CALL, Manner(call=1))

@@ -1,10 +1,7 @@
 """The plans of one CUDA C++ variant's cases: its host code's, in a process that has no data.
 
-    plans = NativePlanner(sandbox, task, path, program)
-    plans.planned(case, arguments)    a Plan, or why there is none
-
-The program is one of the backends "emulator" and "gpu" (cuda_build.py). Whichever it is for,
-the planner needs no GPU: the sandbox is one where CUDA C++ runs without.
+The program is one for the backend "emulator" or "gpu" (cuda_build.py). For neither does its planner
+need a GPU.
 """
 
 from __future__ import annotations
@@ -76,7 +73,7 @@ class NativePlanner(Plans):
     def planned(
         self, case: Case, arguments: Sequence[Argument], buffers: Buffers = ()
     ) -> Plan | CaseResult:
-        """The plan of a case that is sound and held to the rules, or why there is none."""
+        """As in Plans; a plan also has to be sound."""
         made = self._explained(case, self.ask(case, arguments, buffers))
         if isinstance(made, CaseResult):
             return made
@@ -229,10 +226,7 @@ def is_on_host(argument: Argument) -> bool:
 
 
 def _only_host_inputs(arguments: Sequence[Argument]) -> bool:
-    """Whether all tensors among the inputs, one at least, lie in host memory.
-
-    A planner may read these, and meets no data of the device's in their buffer.
-    """
+    """Whether the buffer of inputs holds tensors in host memory only: a planner may read those."""
     inputs = [each for each in arguments if each.kind is Kind.tensor and each.buffer == INPUTS]
     return bool(inputs) and all(map(is_on_host, inputs))
 

@@ -57,11 +57,10 @@ class PlannedNativeRunner(Runner):
         self.plans.fresh_worker()
 
     def run(self, case: Case) -> CaseResult:
-        """Run one case; one that passes also with its second call, and in another order.
+        """Run one case; one that passes also with its second call, and in other orders.
 
-        The second call is the one that is timed: where it isn't the first again, that one may have
-        set something up. Of streams that don't wait for each other either may be first. Raises as
-        Runner.run does.
+        The second call is the one that is timed. Of streams that don't wait for each other either
+        may be first. Raises as Runner.run does.
         """
         first = self._first(Manner(), case)
         if not first.verdict.passed:
@@ -107,8 +106,7 @@ class PlannedNativeRunner(Runner):
     def is_right_without(self, case: Case, places: Collection[int]) -> bool:
         """Whether the last run's plan, without some of its launches, gives the right result.
 
-        The executor is a fresh one: in that of another run the results of a launch that is left
-        out may still be in the device's memory. Raises as Runner.run does.
+        The executor is a fresh one, whose memory has no results of the launches that are left out.
         """
         self._executor.fresh_worker()
         try:
@@ -124,10 +122,7 @@ class PlannedNativeRunner(Runner):
         return self._executor.plan
 
     def _first(self, manner: Manner, case: Case) -> CaseResult:
-        """Run a case; again with a fresh planner where one that has planned others fails.
-
-        Nothing that a planner keeps from other cases may count against the submission.
-        """
+        """Run a case; where it fails with a planner that has planned others, with a fresh one."""
         result = self._executor.run(case, manner)
         if not result.verdict.passed and not self.plans.planner_is_fresh:
             self.plans.fresh_worker()
@@ -139,8 +134,7 @@ class PlannedNativeRunner(Runner):
     ) -> CaseResult:
         """A case that passed, run with blocks in other orders where atomics may tell the order.
 
-        A block may wait for what an earlier run has left in the device's variables, so each run has
-        processes of its own.
+        Each run has processes of its own: a block may wait for what an earlier run has left.
         """
         if not result.verdict.passed:
             return result

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from grader import plan
 from grader.cases import Case
@@ -13,13 +13,13 @@ from grader.executors.executor import Manner
 from grader.executors.planning import REORDERED, SECOND_CALL, copied_alone
 from grader.executors.program_orders import Order, Reordered, shows_nothing
 from grader.executors.runner import CaseResult
-from grader.executors.triton import configurations
+from grader.executors.triton.configurations import MAX_TRIED, Tuning, steps_in
 from grader.executors.triton.ttir_executor import TritonExecutor
-from grader.executors.triton.tuning import Tuning
 from grader.plan import Plan
 from grader.status import Status
 
 
+@dataclass
 class OtherWays:
     """Runs the cases of one variant again, in the ways that may show what the first run doesn't.
 
@@ -29,21 +29,17 @@ class OtherWays:
     moving data, the plan runs without its kernels, which has to fail.
     """
 
-    def __init__(
-        self, executor: TritonExecutor, kernels: Kernels, tuning: Tuning, judges_copies: bool
-    ) -> None:
-        """`judges_copies`: a copy by PyTorch may be the exercise itself."""
-        self._executor = executor
-        self._kernels = kernels
-        self._tuning = tuning
-        self._judges_copies = judges_copies
-        self._reordered = Reordered(executor.task.variant.file)
-        self.tuned: set[str] = set()  # dtypes of which a case ran with every configuration
+    executor: TritonExecutor
+    kernels: Kernels
+    tuning: Tuning
+    judges_copies: bool  # whether a copy by PyTorch may be the exercise itself
+    reordered: Reordered
+    tuned: set[str] = field(default_factory=set)  # dtypes whose first case had every configuration
 
     def result_of(self, case: Case, first: CaseResult, with_every: bool) -> CaseResult:
         """The result of a case whose first run showed `first`; with each configuration or one."""
         result = self._in_other_orders(case, first)
-        if with_every and result.verdict.passed and self._tuning.chosen is not None:
+        if with_every and result.verdict.passed and self.tuning.chosen is not None:
             self.tuned.add(case.dtype)
             result = self._with_others(case, result)
         if not result.verdict.passed:
@@ -51,30 +47,30 @@ class OtherWays:
         asked = self._plan
         result = self._on_streams(case, asked) or result
         if result.verdict.passed:
-            self._tuning.chosen = None  # a second call runs with the planner's
+            self.tuning.chosen = None  # a second call runs with the planner's
             result = self._with_second_call(case, result)
-        if result.verdict.passed and self._judges_copies:
+        if result.verdict.passed and self.judges_copies:
             return copied_alone(case, asked, self.is_right_without) or result
         return result
 
     def is_right_without(self, case: Case, places: Collection[int]) -> bool:
         """Whether the last run's plan, without some of its launches, gives the right result."""
         manner = Manner(races=False, without=frozenset(places))
-        return self._executor.repeat(case, manner).verdict.passed
+        return self.executor.repeat(case, manner).verdict.passed
 
     @property
     def _plan(self) -> Plan:
         """That of the last run; one that passed has a plan."""
-        assert self._executor.plan is not None
-        return self._executor.plan
+        assert self.executor.plan is not None
+        return self.executor.plan
 
     def _on_streams(self, case: Case, asked: Plan) -> CaseResult | None:
         """How a case fails in another order that streams and events allow; None where it passes."""
-        manner = Manner(configuration=self._tuning.chosen)
-        steps = configurations.steps_in(manner, asked, self._kernels.passed_over)
+        manner = Manner(configuration=self.tuning.chosen)
+        steps = steps_in(manner, asked, self.kernels.passed_over)
         if len(plan.streams(steps)) < 2 or plan.reorder(steps, memory_waits=False) == steps:
             return None
-        other = self._executor.repeat(case, replace(manner, reordered=True, races=False))
+        other = self.executor.repeat(case, replace(manner, reordered=True, races=False))
         if other.verdict.passed:
             return None
         what = REORDERED + other.verdict.what
@@ -88,7 +84,7 @@ class OtherWays:
         if plan.repeats(self._plan):
             return result
         again = replace(case, seed=case.seed + 1)
-        second = self._executor.repeat(again, Manner(call=1, races=False))
+        second = self.executor.repeat(again, Manner(call=1, races=False))
         second = self._in_other_orders(again, second, call=1, before=case)
         if second.verdict.passed:
             return result
@@ -98,12 +94,12 @@ class OtherWays:
 
     def _with_others(self, case: Case, result: CaseResult) -> CaseResult:
         """A case that passed, run with the other configurations: the first result that fails."""
-        done = self._tuning.chosen
-        for number in self._tuning.standing(self._plan)[: configurations.MAX_TRIED]:
+        done = self.tuning.chosen
+        for number in self.tuning.standing(self._plan)[:MAX_TRIED]:
             if number == done or not result.verdict.passed:
                 continue
-            self._tuning.chosen = number
-            result = self._executor.repeat(case, Manner(configuration=number))
+            self.tuning.chosen = number
+            result = self.executor.repeat(case, Manner(configuration=number))
             result = self._in_other_orders(case, result)
         return result
 
@@ -116,8 +112,8 @@ class OtherWays:
         """
         if not result.verdict.passed:
             return result
-        repeat = self._executor.repeat
-        plain = Manner(races=False, configuration=None if call else self._tuning.chosen)
+        repeat = self.executor.repeat
+        plain = Manner(races=False, configuration=None if call else self.tuning.chosen)
 
         def run(order: Order) -> CaseResult | None:
             if before is not None:
@@ -128,5 +124,5 @@ class OtherWays:
             repeat(before or case, plain)  # an ended process has left nothing
             return None
 
-        atomics, names = self._executor.atomics, self._executor.kernels
-        return self._reordered.failure(case, atomics, names, run) or result
+        atomics, names = self.executor.atomics, self.executor.kernels
+        return self.reordered.failure(case, atomics, names, run) or result

@@ -9,7 +9,6 @@ from grader.evidence import LineCounters, MemoryEvidence, Metric
 from grader.executors.memory_metrics import (
     CUT,
     Traffic,
-    by_line,
     judged,
     left_out,
     reads,
@@ -64,7 +63,7 @@ def measure(
     metrics = [*_metrics(report, task, case)]
     if grown is not None:
         metrics += _growth(report, grown[1])
-    return judged(metrics, _traffic(report), _rows(report), task, case)
+    return judged(metrics, _traffic(report), rows(report), task, case)
 
 
 def _traffic(report: Report) -> Traffic:
@@ -104,15 +103,8 @@ def _growth(before: Report, after: Report) -> Iterator[Metric]:
         yield Metric(name, large / max(small, 1), f"{large} {unit} / {small} {unit}")
 
 
-def lines_of(report: Report) -> tuple[LineCounters, ...]:
-    """Counters by source line, kernel and kind of access, in the order of the source.
-
-    They are the compiled kernel's where all of a line's are known.
-    """
-    return by_line(_rows(report))
-
-
-def _rows(report: Report) -> Iterator[LineCounters]:
+def rows(report: Report) -> Iterator[LineCounters]:
+    """The counters of each site: the compiled kernel's, where all of the line's are known."""
     by_elements = {_key(site) for site in report.sites if site.compiled is None}
     for site in report.sites:
         is_compiled = _key(site) not in by_elements

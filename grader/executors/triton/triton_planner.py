@@ -1,8 +1,5 @@
 """A Triton variant's planner as the grader sees it: a case goes in, a plan comes out.
 
-    plans = TritonPlanner(spawn, answers, allowed, times, kernels, tuning)
-    plans.planned(case, arguments)    a Plan that the rules allow, or why there is none
-
 The planner's process has run the submission's Python (worker/planner/), so its answers are
 untrusted. It plans one case after another; two fresh ones have to agree on a dtype's first.
 """
@@ -26,7 +23,7 @@ from grader.executors.executor import Manner
 from grader.executors.planning import Plans, launched, layouts_of, relies_on_others
 from grader.executors.runner import CaseResult, Times
 from grader.executors.triton import configurations
-from grader.executors.triton.tuning import Tuning
+from grader.executors.triton.configurations import Tuning
 from grader.plan import Allowed, Plan, PlanError, Step
 from grader.sandbox import untrusted
 from grader.sandbox.worker_process import Cause, Death, Worker
@@ -47,11 +44,8 @@ class TritonPlanner(Plans):
         tuning: Tuning,
     ) -> None:
         """`spawn` starts a process that has loaded nothing; `allowed` is what the spec allows
-        beyond the rules on plans.
-
-        What `kernels` learns of configurations that a tuner passes over is sent to the process with
-        the next request.
-        """
+        beyond the rules on plans. Each request tells the process which configurations a tuner
+        passes over, as far as `kernels` knows."""
         super().__init__(answers, times)
         self._spawn = spawn
         self._task = answers.task
@@ -74,10 +68,7 @@ class TritonPlanner(Plans):
         self._ahead = None
 
     def start(self, count: int) -> CaseResult | None:
-        """Have a process that has loaded the submission; why there is none.
-
-        `count` is how many arguments the entry takes.
-        """
+        """Have a process that has loaded the submission, whose entry takes `count` arguments."""
         if self.failure is None and self.planner is None:
             self._has_planned, self._sent = False, 0
             self._load(self._spawn(), count)
@@ -110,7 +101,7 @@ class TritonPlanner(Plans):
     def plan_of(self, case: Case, arguments: Sequence[Argument]) -> Plan | CaseResult:
         """The plan of a case before the rules are applied, or why there is none.
 
-        A process that has made other plans makes this one too, unless it depends on them.
+        One process makes all plans, unless one depends on those before it.
         """
         if self._keeps_state:
             self.fresh_worker()
@@ -161,10 +152,9 @@ class TritonPlanner(Plans):
         return json.dumps({"passed_over": news}).encode() if news else b""
 
     def _answer_ahead(self, case: Case) -> Reply | Death | None:
-        """The answer for a case that was asked for ahead; None where it wasn't.
+        """The answer for a case that was asked for ahead; None where none counts.
 
-        Nor does it count where it was asked without knowing what tuners can't take. A process that
-        ends over another case has nothing to do with this one.
+        An answer counts if all that tuners pass over was known. One about another case doesn't.
         """
         asked, self._ahead = self._ahead, None
         if asked is None or self.planner is None:
@@ -223,10 +213,7 @@ class TritonPlanner(Plans):
     def compiled_steps(
         self, case: Case, planned: Plan, call: int = 0, configuration: int | None = None
     ) -> tuple[Sequence[Step], dict[int, DeviceKernel]] | CaseResult:
-        """The steps of a call and the compiled kernels that they launch, or why there are none.
-
-        Tuned kernels are in the given configuration, else in the one that falls to the case.
-        """
+        """As in Plans; tuned kernels are in the given configuration or the case's own."""
         if configuration is None and call == 0:
             configuration = self._tuning.choose(case, planned)
         specialisations = configurations.kernels_of(planned)

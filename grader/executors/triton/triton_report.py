@@ -2,14 +2,7 @@
 
 The counterpart of emulator/report.py for grader/worker/ttir/counters.py. `parse` takes the counters
 only where every field has the type and range that the worker's code can have written and the
-numbers agree with each other; whatever else is a ReportError.
-
-    Report
-      Finding           an access that no argument and no scratch has room for
-      SiteCounters      one line of a kernel, one kind of access
-        CompiledCounters    the same in requests of the compiled kernel, as ncu counts them
-      ArgumentCounters  one argument of the entry
-      WaveCounters      one launch: what programs that run at once load
+numbers agree with each other; all else is a ReportError.
 """
 
 from __future__ import annotations
@@ -51,10 +44,9 @@ class Finding:
     """Accesses of one line that should not be: `count` of them, of which the first is described.
 
     The access was of `bytes` bytes, `offset` bytes behind the first one of the nearest memory: an
-    `argument`, or what the entry `allocated`: so many bytes, in a line of its file. Both are None
-    where there is no address to tell of. A data race is one of two accesses: `access` by
-    `program` at `line`, and `other_access` by `other_program` at `other_line`. An uninitialised
-    read at `line` reaches the store or the condition at `other_line`.
+    `argument`, or what the entry `allocated` (bytes, line). Both are None where there is no
+    address. A data race is one of two accesses: `access` by `program` at `line`, and `other_access`
+    by `other_program` at `other_line`. An uninitialised read reaches `other_line`.
     """
 
     kind: _Kind
@@ -343,10 +335,7 @@ class _Words(NamedTuple):
         return f"{size} at offset {offset:,} of {name}{freed}"
 
     def _nearest(self) -> tuple[str, int] | None:
-        """The name and the bytes of the memory that a finding lies nearest to, if it has one.
-
-        Memory that the entry allocated has the name 'the 512 bytes that softmax.py:16 allocated'.
-        """
+        """(name, bytes) of the nearest memory; 'the 512 bytes that softmax.py:16 allocated'."""
         argument = self.finding.argument
         if argument is not None:
             return self.names[argument] if argument < len(self.names) else None

@@ -1,8 +1,7 @@
 """One Triton variant of one submission, without a GPU: planned, compiled and executed.
 
 A plan is held to the rules before it is run. Each case runs in several ways (other_ways.py), with
-one configuration of tuned kernels or with all of them (tuning.py). Meanwhile the kernels that were
-launched are compiled for the GPU.
+one configuration of tuned kernels or with all. Kernels are compiled for the GPU meanwhile.
 """
 
 from __future__ import annotations
@@ -20,12 +19,13 @@ from grader.executors.compile.kept_builds import KeptBuilds
 from grader.executors.compile.kernels import Kernels, PendingAssembly, facts
 from grader.executors.encoding import DeviceKernel
 from grader.executors.executor import Manner, limits_of
+from grader.executors.program_orders import Reordered
 from grader.executors.runner import CaseResult, Compiled, Runner, Times
 from grader.executors.triton import triton_report
+from grader.executors.triton.configurations import Tuning
 from grader.executors.triton.other_ways import OtherWays
 from grader.executors.triton.triton_planner import TritonPlanner
 from grader.executors.triton.ttir_executor import TritonExecutor
-from grader.executors.triton.tuning import Tuning
 from grader.plan import Plan, Specialisation
 from grader.sandbox import Sandbox
 from grader.sandbox.worker_process import Limits, Worker
@@ -50,11 +50,8 @@ class PlannedTritonRunner(Runner):
         kept: KeptBuilds | None = None,
         made: dict[str, DeviceKernel | Failure] | None = None,
     ) -> None:
-        """`path` is the submission's file; `watched`: the rules on plans are kept, but for what
-        the spec allows.
-
-        `kept`: what earlier runs have compiled; `made`: cubins of other runners of the submission.
-        """
+        """`path` is the submission's file. With `watched` a plan must keep the rules, but for what
+        the spec allows. `kept` has results of earlier runs, `made` cubins of other runners."""
         self.task = task
         self.times = Times()
         self._answers = answers = Answers(task, path, limits_of(task))
@@ -83,7 +80,13 @@ class PlannedTritonRunner(Runner):
             tuning,
             self._note_launch,
         )
-        self._ways = OtherWays(self._executor, kernels, tuning, allowed.judges_copies)
+        self._ways = OtherWays(
+            self._executor,
+            kernels,
+            tuning,
+            allowed.judges_copies,
+            Reordered(task.variant.file),
+        )
         self._launched: dict[str, Case] = {}  # the first case that launched each kernel
         self._met: set[str] = set()  # sets of constants, dtypes and options that were launched
         self._first_met: list[str] = []  # kernels that were the first with one of them
@@ -141,9 +144,8 @@ class PlannedTritonRunner(Runner):
         `without` of the plan are left out; `configuration` stands in for the one that a tuning
         chose. Raises what `run` raises.
         """
-        manner = Manner(
-            counts=True, wave=wave, without=frozenset(without), configuration=configuration
-        )
+        left_out = frozenset(without)
+        manner = Manner(counts=True, wave=wave, without=left_out, configuration=configuration)
 
         def measured() -> triton_report.Report | CaseResult:
             result = self._executor.run(case, manner)
@@ -161,10 +163,9 @@ class PlannedTritonRunner(Runner):
         case = result.case
         if case is None or result.status is not Status.wrong_values or case.dtype != "float32":
             return ""
-        if not self._executor.rounds_to_tf32:
-            return ""
         manner = Manner(races=False, in_ieee=True, configuration=self.tuning.suspect)
-        return _IN_IEEE if self._executor.run(case, manner).verdict.passed else ""
+        is_why = self._executor.rounds_to_tf32 and self._executor.run(case, manner).verdict.passed
+        return _IN_IEEE if is_why else ""
 
     # --- compiled ahead for the GPU ---------------------------------------------------------------
 
@@ -180,8 +181,7 @@ class PlannedTritonRunner(Runner):
             if answer is None:
                 self._kernels.again(each)
         refused = [each for answer in answers for each in answer or ()]
-        failures = (self._from_backend(*each) for each in refused)
-        failure = next((each for each in failures if each is not None), None)
+        failure = next(filter(None, (self._from_backend(*each) for each in refused)), None)
         self.times.compiles += time.perf_counter() - started
         return Compiled(failure) if failure or None not in answers else None
 

@@ -27,8 +27,8 @@ from grader.executors.planning import launched, notes_of
 from grader.executors.program_orders import Atomics, Order
 from grader.executors.runner import CaseResult
 from grader.executors.triton import configurations, triton_metrics, triton_report
+from grader.executors.triton.configurations import Tuning
 from grader.executors.triton.triton_planner import TritonPlanner
-from grader.executors.triton.tuning import Tuning
 from grader.plan import Buffer, Plan, Specialisation, Step
 from grader.sandbox import untrusted
 from grader.sandbox.worker_process import Death, Worker

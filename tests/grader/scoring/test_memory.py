@@ -21,7 +21,7 @@ from grader.emulator.report import (
 )
 from grader.evidence import LineCounters, Metric
 from grader.executors.cuda import cuda_metrics
-from grader.executors.memory_metrics import MAX_LINES
+from grader.executors.memory_metrics import MAX_LINES, by_line
 from grader.scoring import memory_bounds
 from grader.spec.task import Task
 from grader.status import Status
@@ -155,7 +155,7 @@ def test_counters_are_summed_by_line() -> None:
 
 def test_a_long_list_of_lines_keeps_the_heaviest() -> None:
     many = [site(pc, "global", "load", 1, 1 + pc, 4) for pc in range(1000)]
-    rows = cuda_metrics.lines_of(report_of(*many), {pc: pc for pc in range(1000)})
+    rows = by_line(cuda_metrics.rows(report_of(*many), {pc: pc for pc in range(1000)}))
     assert len(rows) == MAX_LINES
     assert min(row.line for row in rows) == 1000 - MAX_LINES
 

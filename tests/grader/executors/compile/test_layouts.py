@@ -18,6 +18,7 @@ from grader.executors import PlannedTritonRunner
 from grader.executors.compile import warp_layouts
 from grader.executors.compile.kept_builds import KeptBuilds
 from grader.executors.compile.warp_layouts import LayoutCompiler, parse
+from grader.executors.memory_metrics import by_line
 from grader.executors.triton import triton_metrics
 from grader.executors.triton.triton_report import Report
 from grader.sandbox import Sandbox
@@ -75,7 +76,7 @@ class Counting:
 
     def lines(self, *cases: Case) -> dict[str, LineCounters]:
         """The counters of lines by kind of access."""
-        return {each.access: each for each in triton_metrics.lines_of(self.report(*cases))}
+        return {each.access: each for each in by_line(triton_metrics.rows(self.report(*cases)))}
 
 
 @pytest.fixture

@@ -182,7 +182,7 @@ def test_a_workspace_that_the_first_call_leaves_dirty_is_found_in_the_second(san
 
 
 def test_a_second_call_like_the_first_isnt_run(sandbox) -> None:
-    with mock.patch.object(TritonExecutor, "repeat_in") as again:
+    with mock.patch.object(TritonExecutor, "repeat") as again:
         assert run(sandbox, HONEST).status is Status.passed
     assert not again.called
 
