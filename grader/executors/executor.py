@@ -138,9 +138,9 @@ class Executor(Runner):
             self._worker = None
 
     def run(self, case: Case, manner: Manner | None = None) -> CaseResult:
-        """Run one case, in the worker at hand or a fresh one. Raises as Runner.run does.
+        """Run one case, in the worker at hand or a fresh one; `manner` is for those that have some.
 
-        Without a manner it runs as the kind of worker runs it by itself.
+        Raises as Runner.run does.
         """
         self._manner = manner
         started = time.perf_counter()
@@ -228,10 +228,7 @@ class Executor(Runner):
         return self._judged(case, untrusted.fields(answer), judge(outcomes, truths, tolerance))
 
     def _explain_fault(self, case: Case, inputs: Inputs, first: CaseResult) -> CaseResult:
-        """Whether a memory fault was a store to an input, which is read-only.
-
-        The case runs again with inputs writable: such a store then shows as a changed input.
-        """
+        """A memory fault, run again with inputs writable: a store to one then shows as a change."""
         again = self._run(case, inputs, inputs_writable=True)
         if again.status is Status.modified_input:
             return replace(again, line=first.line, observed_by="grader")

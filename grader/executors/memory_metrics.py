@@ -42,9 +42,8 @@ from grader.status import Status
 
 MAX_LINES = 200  # rows kept in evidence
 KINDS = ("load", "store")  # of accesses whose sectors a spec bounds
-# Of what a case needs: up to here traffic beside that of the work leaves an average as it is. With
-# twice the bytes, the rest in whole sectors, only an average of 28.2 bytes is lifted to 30. A spec
-# whose kernels have to go over their data more often says so: `most_traffic`.
+# Times what a case needs: more traffic beside that of the work could lift an average. A spec whose
+# kernels have to go over their data more often says so: `most_traffic`.
 MOST_TRAFFIC = 2
 MOST_ASIDE = Fraction(1, 8)  # that copies or atomics may move where sectors of kernels are judged
 _USEFUL = "useful_bytes_per_sector"
@@ -131,11 +130,10 @@ def by_line(rows: Iterable[LineCounters]) -> tuple[LineCounters, ...]:
 def unearned(traffic: Traffic, task: Task, case: Case) -> str:
     """Why the average over a run's sectors says nothing about the work, or "".
 
-    Where a spec bounds useful bytes per sector, they are to be those of kernels that do the work:
-    not those of a show beside copies or atomics, nor an average that other traffic has lifted.
+    Where a spec bounds useful bytes per sector, copies or atomics may not do the work instead, nor
+    may other traffic lift the average.
     """
-    block = task.variant.memory
-    if block is None:
+    if (block := task.variant.memory) is None:
         return ""
     kinds = {path[1] for path, _ in block.bounds() if path[0] == _USEFUL}
     sizes = list(tensors_of(task, case))

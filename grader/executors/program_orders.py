@@ -1,7 +1,7 @@
 """Cases run again with their programs in other orders, where atomics may tell the order.
 
-The executor's report of atomics (worker/ttir/orders.py) says which kernels these are. A kernel is
-tried in other orders once, and again where it is launched on a much larger grid.
+The executor reports the kernels (worker/ttir/orders.py). Each is tried in other orders once, and
+again where it is launched on a much larger grid.
 """
 
 from __future__ import annotations
@@ -124,8 +124,8 @@ class Reordered:
     ) -> CaseResult | None:
         """How a case that passed fails in another order of its programs; None where it doesn't.
 
-        Tried are new kernels with atomics, and those of a much larger grid; `names` has kernels by
-        number. `run` runs the case in an order; it returns None where no other order has a say.
+        `names` has kernels by number. `run` runs the case in an order, and returns None where no
+        other order needs to be tried.
         """
         tried = [
             each

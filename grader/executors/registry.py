@@ -44,21 +44,15 @@ _N = TypeVar("_N", PlannedNativeRunner, NativePlanner)
 
 @dataclass(frozen=True)
 class RunnerOptions:
-    """How the variants of a submission are run.
+    """How the variants of a submission are run."""
 
-    `modules` reads the submission's Python files. `level` and `required` are those of Sandbox; for
-    `check_with_nvcc` and `guarded` see cuda_build.begin. `backends` are where CUDA C++ runs, None
-    for all that there are. `keeps_builds`: what Triton's compilers made is kept in the user's
-    cache, for the next run.
-    """
-
-    modules: Callable[[], Mapping[str, bytes]] = dict
-    level: Level | None = None
+    modules: Callable[[], Mapping[str, bytes]] = dict  # reads the submission's Python files
+    level: Level | None = None  # see Sandbox
     required: bool = False
-    check_with_nvcc: bool = True
-    backends: tuple[Backend, ...] | None = None
-    guarded: bool = True
-    keeps_builds: bool = True
+    check_with_nvcc: bool = True  # see cuda_build.begin
+    backends: tuple[Backend, ...] | None = None  # where CUDA C++ runs, None for all that there are
+    guarded: bool = True  # see cuda_build.begin
+    keeps_builds: bool = True  # whether compilers' results are kept in the user's cache
 
 
 @dataclass(frozen=True)
@@ -69,17 +63,14 @@ class _Sources:
     modules: Callable[[], Mapping[str, bytes]]
 
     def read(self, name: str) -> bytes:
-        """One that is to be run, so that it is there."""
+        """The content of a file that is to be run, which is there."""
         data = self.file(name)
         assert isinstance(data, bytes), data
         return data
 
     def hold(self, sandbox: Sandbox, variant: Variant) -> Path:
-        """A variant's file as it is run: a copy that a worker can only read.
-
-        By plan its sibling modules lie beside it; elsewhere no rule has read them.
-        """
-        if sandbox.plans:
+        """Copy a variant's file to where a worker can only read it; by plan its modules too."""
+        if sandbox.plans:  # elsewhere no rule has read them
             for name, data in self.modules().items():
                 sandbox.hold(name, data)
         return sandbox.hold(variant.file, self.read(variant.file))
@@ -110,8 +101,7 @@ class Runners:
         # Where CUDA C++ may run on this kind of machine, in the order in which it is asked.
         ordinary: tuple[Backend, ...] = ("emulator", "gpu") if self._has_gpu else ("emulator",)
         self.backends = ordinary if options.backends is None else options.backends
-        keeps = options.keeps_builds
-        self._kept = KeptBuilds(cache_root() / "kernels.sqlite") if keeps else None
+        self._kept = KeptBuilds(cache_root() / "kernels.sqlite" if options.keeps_builds else None)
         self._made: dict[str, DeviceKernel | Failure] = {}  # cubins, by what they follow from
         self._native: dict[DeviceName, Sandbox] = {}
         self._programs = Programs(
@@ -146,8 +136,7 @@ class Runners:
         for sandbox in self._native.values():
             sandbox.close()
         self._native.clear()
-        if self._kept is not None:
-            self._kept.close()
+        self._kept.close()
 
     def close_variant(self, task: Task) -> None:
         """End the workers of one variant."""

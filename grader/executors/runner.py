@@ -77,8 +77,7 @@ class Runner(ABC):
     def run(self, case: Case) -> CaseResult:
         """Run one case, in the workers at hand or in fresh ones.
 
-        Raises what is the grader's own trouble (SandboxError, OracleError), nothing of the
-        submission's.
+        Raises the grader's own trouble (SandboxError, OracleError), nothing of the submission's.
         """
 
     @abstractmethod

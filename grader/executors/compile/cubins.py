@@ -6,10 +6,12 @@ The process is given TTIR and options, and nothing else of a submission.
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Annotated, Any
+
+import pydantic
+from pydantic import Field
 
 from grader.executors.compile.frontend import Compiler, Failure
 from grader.executors.compile.kept_builds import KeptBuilds
@@ -22,8 +24,6 @@ from grader.worker.protocol import Code, Operation, Reply
 
 LIMITS = Limits(cpu_seconds=120.0, memory_bytes=4 << 30)
 MAX_CUBIN_BYTES = 2 << 20
-_MOST_SCRATCH_BYTES = 1 << 30
-_MOST_DESCRIPTORS = 64
 
 
 class Cubins(Compiler):
@@ -84,33 +84,31 @@ class Cubins(Compiler):
         fields = next(iter(untrusted.dicts(untrusted.fields(answer).get("kernels"))), {})
         if isinstance(error := fields.get("error"), dict):
             return Failure.of(error)
-        return {name: fields.get(name) for name in _FIELDS}
+        return {name: fields.get(name) for name in _Told.model_fields}
 
 
-_FIELDS = ("name", "shared", "num_warps", "global_scratch_size", "descriptors", "cubin")
+class _Told(pydantic.BaseModel):
+    """What a launch needs of a backend's answer about a kernel."""
+
+    model_config = pydantic.ConfigDict(strict=True)
+
+    name: Annotated[str, Field(max_length=1000)]
+    shared: Annotated[int, Field(ge=0, lt=1 << 20)]
+    num_warps: Annotated[int, Field(gt=0, le=64)]
+    global_scratch_size: Annotated[int, Field(ge=0, le=1 << 30)]
+    descriptors: Annotated[list[Any], Field(max_length=64)]
+    cubin: str
 
 
 def read(fields: Mapping[str, Any]) -> DeviceKernel | None:
     """A kernel from a backend's answer; None where that makes no sense."""
-    name, cubin = fields.get("name"), fields.get("cubin")
-    given = [fields.get(each) for each in ("num_warps", "shared", "global_scratch_size")]
-    numbers = [each for each in given if type(each) is int]
-    descriptors = fields.get("descriptors")
-    if not isinstance(name, str) or not isinstance(cubin, str) or len(name) > 1000:
-        return None
-    if not name.isprintable():  # nor has UTF-8 a lone surrogate, which JSON has
-        return None
-    if len(numbers) < len(given) or not isinstance(descriptors, list):
-        return None
-    warps, shared, scratch = numbers
-    in_range = 0 < warps <= 64 and 0 <= shared < 1 << 20 and 0 <= scratch <= _MOST_SCRATCH_BYTES
-    if not in_range or len(descriptors) > _MOST_DESCRIPTORS:
-        return None
     try:
-        data = base64.b64decode(cubin, validate=True)
-    except binascii.Error:
+        told = _Told.model_validate(fields)
+        data = base64.b64decode(told.cubin, validate=True)
+    except ValueError:
         return None
-    if not 0 < len(data) <= MAX_CUBIN_BYTES:
+    if not told.name.isprintable() or not 0 < len(data) <= MAX_CUBIN_BYTES:
         return None
-    known = tuple(each for each in descriptors if isinstance(each, dict))
-    return DeviceKernel(data, name, warps, shared, scratch, known)
+    known = tuple(each for each in told.descriptors if isinstance(each, dict))
+    scratch = told.global_scratch_size
+    return DeviceKernel(data, told.name, told.num_warps, told.shared, scratch, known)

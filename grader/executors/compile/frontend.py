@@ -91,13 +91,13 @@ class Failure:
 
 @dataclass
 class Budget:
-    """The time that is left for compiling a variant: many slow kernels are to end, too."""
+    """The time that is left for compiling a variant, whose kernels may be many and slow."""
 
     seconds: float
 
     @contextlib.contextmanager
     def spending(self) -> Iterator[None]:
-        """What is done here takes of it."""
+        """Count the time that is spent in here."""
         started = time.monotonic()
         try:
             yield
@@ -105,7 +105,7 @@ class Budget:
             self.seconds -= time.monotonic() - started
 
     def within(self, limits: Limits) -> Limits:
-        """Limits of one request, cut down to what is left; a second always is."""
+        """Limits of one request, cut down to the time that is left, at least a second."""
         return replace(limits, cpu_seconds=max(1.0, min(limits.cpu_seconds, self.seconds)))
 
 
@@ -115,8 +115,7 @@ class Compiler:
     def __init__(
         self, spawn: Callable[[Limits], Worker], limits: Limits, kept: KeptBuilds | None
     ) -> None:
-        """`spawn` starts a process whose requests have `limits`, unless they name others; results
-        of earlier runs are taken from `kept`."""
+        """`spawn` starts a process; its requests have `limits`, unless they name others."""
         self._spawn = spawn
         self._limits = limits
         self._kept = kept or KeptBuilds(None)
@@ -238,11 +237,9 @@ def _named_files(value: Any) -> Iterator[str]:
     if isinstance(value, dict):
         if isinstance(file := value.get("file"), str):
             yield file
-        for each in value.values():
-            yield from _named_files(each)
-    elif isinstance(value, list | tuple):
-        for each in value:
-            yield from _named_files(each)
+        value = list(value.values())
+    for each in value if isinstance(value, list | tuple) else ():
+        yield from _named_files(each)
 
 
 def described(wanted: Specialisation) -> dict[str, Any]:

@@ -101,12 +101,11 @@ def _connected(path: Path) -> sqlite3.Connection:
 
 
 def _text_of(table: sqlite3.Connection, key: str) -> str | None:
+    """The text of a key. Raises ValueError where it's something else."""
     row = table.execute("SELECT text FROM kept WHERE key = ?", (key,)).fetchone()
-    return None if row is None else _unpacked(row[0])
-
-
-def _unpacked(data: object) -> str | None:
-    """A text as it was put there. Raises ValueError where it's something else."""
+    if row is None:
+        return None
+    data = row[0]
     if not isinstance(data, bytes):
         raise ValueError("no text")
     unpacking = zlib.decompressobj()

@@ -116,9 +116,7 @@ class Kernels:
         self._spawn = spawn
         self._kept = kept = kept or KeptBuilds(None)
         self.budget = Budget(COMPILE_SECONDS)
-        # Refusals over which Triton's autotuner passes, by tuned.key_of, in the order in which they
-        # were met.
-        self.passed_over: dict[str, Failure] = {}
+        self.passed_over: dict[str, Failure] = {}  # by Triton's autotuner; by key_of, as met
         self._frontend = Frontend(spawn, folder, kept, self.budget)
         self._layouts = LayoutCompiler(spawn, kept)
         self._device_code = Cubins(spawn, kept, cubins)
@@ -140,15 +138,15 @@ class Kernels:
     ) -> dict[int, Layouts]:
         """How some compiled kernels' warps access memory, by number; without those not known.
 
-        What is known of alignment matters: how many bytes an instruction takes depends on it.
+        How many bytes an instruction takes depends on arguments' alignment.
         """
         known: dict[int, Layouts] = {}
         for number in numbers:
-            wanted = specialisations[number]
-            if isinstance(text := self._frontend.translate_aligned(wanted), Kernel):
-                key = _of_backend(text.ttir, wanted.options)
-                layouts = self._layouts.of(key, text.ttir, wanted.options)
-                if layouts is not None:
+            options = specialisations[number].options
+            text = self._frontend.translate_aligned(specialisations[number])
+            if isinstance(text, Kernel):
+                key = _of_backend(text.ttir, options)
+                if (layouts := self._layouts.of(key, text.ttir, options)) is not None:
                     known[number] = layouts
         return known
 
@@ -226,10 +224,9 @@ class Kernels:
         return refused
 
     def is_passed_over(self, wanted: Specialisation) -> bool:
-        """Whether Triton's autotuner passes over a kernel, if the compilers say so.
+        """Whether Triton's autotuner passes over a kernel, which the compilers are asked now.
 
-        They are asked now, about this kernel with its arguments' alignment. Integers that are 1
-        take nothing from the GPU: of kernels that differ in them, one that compiles is enough.
+        Of kernels that differ in integers that are 1, one that compiles is enough.
         """
         key = key_of(wanted)
         alike = digest([_of_all(wanted), wanted.attributes])
@@ -270,21 +267,19 @@ def _ones(wanted: Specialisation) -> list[str]:
 
 
 def facts(wanted: Specialisation) -> set[str]:
-    """What compiling a kernel shows: its set of constants, and each parameter that is 1 in it.
-
-    The type of an integer parameter is no part of the set, since it is none where that is 1.
-    """
-    single = (f"{wanted.line} {wanted.hash} {name} is 1" for name in _ones(wanted))
-    return {_of_all(wanted), *single}
+    """What compiling a kernel shows: its set of constants, and each parameter that is 1 in it."""
+    return {_of_all(wanted), *(f"{wanted.line} {wanted.hash} {n} is 1" for n in _ones(wanted))}
 
 
 def _of_all(wanted: Specialisation) -> str:
-    """A digest of a kernel with its set of constants, dtypes and options."""
+    """A digest of a kernel with its set of constants, dtypes and options.
+
+    The type of an integer parameter is no part of the set, since it has none where it is 1.
+    """
     ones = _ones(wanted)
     parts = described(wanted)
     constants = {k: v for k, v in parts["constants"].items() if k not in ones}
-    signature = {
-        name: kind for name, kind in parts["signature"].items() if kind not in ("i32", "constexpr")
-    }
+    types = parts["signature"].items()
+    signature = {name: kind for name, kind in types if kind not in ("i32", "constexpr")}
     kernel = {name: parts[name] for name in ("file", "line", "hash", "bindings", "options")}
     return digest({**kernel, "constants": constants, "signature": signature})

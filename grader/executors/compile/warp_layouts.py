@@ -98,7 +98,7 @@ def parse(text: str) -> Layouts | None:
 
 
 class LayoutCompiler(Compiler):
-    """Asks a backend's process for kernels' layouts, each once; what earlier runs got is `kept`.
+    """Asks a backend's process for kernels' layouts, each once.
 
     Most kernels have been assembled before they are measured, and that answer has their layouts.
     """
@@ -115,15 +115,13 @@ class LayoutCompiler(Compiler):
                 self._keep(key, layouts)
 
     def of(self, key: str, ttir: str, options: Mapping[str, Any]) -> Layouts | None:
-        """The layouts of a text compiled with options; None where there are none to be had.
+        """The layouts of a text compiled with options, None where there are none to be had.
 
         `key` is a digest of all that they follow from.
         """
         if key not in self._known:
-            text = self._kept.get(_KEPT + key)
-            if (layouts := parse(text or "")) is not None:
-                self._known[key] = layouts
-            else:
+            self._known[key] = parse(self._kept.get(_KEPT + key) or "")
+            if self._known[key] is None:
                 self._keep(key, self._ask(ttir, options))
         return self._known[key]
 

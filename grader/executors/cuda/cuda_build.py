@@ -74,10 +74,10 @@ class Condition(_Answered):
 
 @dataclass(frozen=True)
 class Program:
-    """The result of compiling a file. `path` is None where there is nothing to run.
+    """The result of compiling a file.
 
-    For the emulator `path` is the planner, and `executor` is there too; `sites` are of both. For
-    "gpu" `path` is a planner, too, and `executor` the cubin of its kernels.
+    `path` is the planner, None where there is nothing to run. `executor` is another program for the
+    emulator, whose `sites` are of both; for "gpu" it is the cubin of the kernels.
     """
 
     path: Path | None
@@ -91,9 +91,8 @@ class Program:
 
     def problem_of(self, entry: str) -> Problem | None:
         """What keeps an entry from being run: its own trouble first, then the file's."""
-        mine = [each for each in self.problems if each.entry == entry]
-        general = [each for each in self.problems if not each.entry]
-        return next(iter([*mine, *general]), None)
+        own = sorted(self.problems, key=lambda each: not each.entry)
+        return next((each for each in own if each.entry in (entry, "")), None)
 
     def line_of(self, pc: int) -> int | None:
         """The line of the file that the instruction before `pc` comes from."""
@@ -115,7 +114,7 @@ _SITES = pydantic.TypeAdapter(dict[int, Site])
 
 
 class BuildError(RuntimeError):
-    """The compiler gave no answer that can be used, though its process lived: our own trouble."""
+    """The compiler lived and gave no answer that can be used, which is the grader's own trouble."""
 
 
 def signature(exercise: Exercise, variant: Variant) -> list[str]:
@@ -148,10 +147,9 @@ def begin(
 ) -> Building:
     """Have the file `name` of content `data` compiled, for all the entries that it should have.
 
-    `entries` pairs each entry with its `signature`. `check_with_nvcc`: ask NVIDIA's compiler, where
-    there is one, whether it takes the file too: it has the last word. `guarded`: see
-    emulator/build.py. Raises SandboxError where no worker can be had, BuildError where our own
-    sources don't build.
+    `entries` pairs each entry with its `signature`. `check_with_nvcc`: NVIDIA's compiler, where
+    there is one, has to take the file too. `guarded`: see emulator/build.py. Raises SandboxError
+    where no worker can be had, BuildError where the grader's own sources don't build.
     """
     source = sandbox.hold(name, data)
     wanted = {
@@ -175,18 +173,14 @@ def begin(
 
 @dataclass
 class Building:
-    """A file on its way through the compiler, in a process of the sandbox.
-
-    `output` is the descriptor of the memory that the compiler's files are written to. `died` is the
-    compiler's end before it could be asked.
-    """
+    """A file on its way through the compiler, in a process of the sandbox."""
 
     sandbox: Sandbox
     name: str
     backend: Backend
     worker: Worker
-    output: int
-    died: Death | None
+    output: int  # descriptor of the memory that the compiler's files are written to
+    died: Death | None  # before the compiler could be asked
 
     def close(self) -> None:
         """End the compiler; what it has made is lost."""
@@ -244,10 +238,7 @@ class Programs:
     _building: dict[tuple[str, Backend], Building] = field(default_factory=dict)
 
     def begin(self, file: str) -> None:
-        """Have a file compiled for the emulator while something else is done.
-
-        Whatever is in the way of that is met again by whoever needs the program.
-        """
+        """Have a file compiled for the emulator meanwhile; `of` meets what hinders it."""
         key: tuple[str, Backend] = (file, "emulator")
         if why_not("emulator") or key in self._made or key in self._building:
             return

@@ -8,14 +8,8 @@ from collections.abc import Iterator, Mapping
 from grader.cases import Case
 from grader.emulator.report import Report, status_name_of
 from grader.evidence import LineCounters, MemoryEvidence, Metric
-from grader.executors.memory_metrics import (
-    CUT,
-    Traffic,
-    judged,
-    left_out,
-    reads,
-    useful_bytes,
-)
+from grader.executors import memory_metrics
+from grader.executors.memory_metrics import Traffic
 from grader.spec.task import Task
 from grader.status import Status
 
@@ -40,10 +34,10 @@ def measure(report: Report, lines: Lines, task: Task, case: Case) -> MemoryEvide
     if report.error or report.lost:
         reason = f"the counted run ended in CUDA error {report.error}"
         return MemoryEvidence(Status.launch_error, reason, name)
-    if reason := CUT if report.cut else implausible(report, task, case):
+    if reason := memory_metrics.CUT if report.cut else implausible(report, task, case):
         return MemoryEvidence(Status.not_measured, reason, name)
     metrics = _metrics(report, task, case)
-    return judged(metrics, _traffic(report), rows(report, lines), task, case)
+    return memory_metrics.judged(metrics, _traffic(report), rows(report, lines), task, case)
 
 
 def _metrics(report: Report, task: Task, case: Case) -> Iterator[Metric]:
@@ -51,7 +45,7 @@ def _metrics(report: Report, task: Task, case: Case) -> Iterator[Metric]:
     for kind in ("load", "store"):
         of_kind = [site for site in sites if (site.space, site.kind) == ("global", kind)]
         counter = f"l1tex__t_sectors_pipe_lsu_mem_global_{_NCU[kind]}.sum = {{}}"
-        yield from useful_bytes(kind, of_kind, counter)
+        yield from memory_metrics.useful_bytes(kind, of_kind, counter)
     conflicts = {"load": 0, "store": 0}
     for site in sites:
         if site.space == "shared":
@@ -67,7 +61,7 @@ def _metrics(report: Report, task: Task, case: Case) -> Iterator[Metric]:
     stored = moved.store + moved.atomic
     to_arguments = sum(buffer.store_bytes for buffer in report.buffers)
     yield Metric("scratch_stores", stored - to_arguments, f"{stored} bytes - {to_arguments}")
-    yield from reads(report.buffers, task, case)
+    yield from memory_metrics.reads(report.buffers, task, case)
 
 
 def rows(report: Report, lines: Lines) -> Iterator[LineCounters]:
@@ -98,7 +92,7 @@ def implausible(report: Report, task: Task, case: Case) -> str:
     """
     moved = {each.argument: (each.load_bytes, each.store_bytes) for each in report.buffers}
     traffic = _traffic(report)
-    missing = left_out(moved, traffic.copied, task, case)
+    missing = memory_metrics.left_out(moved, traffic.copied, task, case)
     return missing or traffic.disagreement(report.buffers)
 
 

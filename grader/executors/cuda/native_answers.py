@@ -77,8 +77,7 @@ class NativeAnswers(Answers):
             f"{numbers[0]:,} bytes were copied between host and device, of {total:,} that inputs "
             "and output have: the result was computed on the host (rule: library)."
         )
-        verdict = Verdict(Status.policy_violation, what, "computed")
-        return CaseResult(case, verdict, None, "", "worker", instead_of("library"))
+        return _computed_on_host(case, what)
 
     def from_program(self) -> CaseResult | None:
         """The result of all cases where the compiler left nothing to run, or None."""
@@ -132,8 +131,7 @@ class NativeAnswers(Answers):
         """The result of a launcher that asks for too much, or for what makes no sense."""
         why = untrusted.brief(why)
         if self.watched and why.endswith("copies results to the host"):
-            verdict = Verdict(Status.policy_violation, f"{why}.", "computed")
-            return CaseResult(case, verdict, None, "", "worker", instead_of("library"))
+            return _computed_on_host(case, f"{why}.")
         what = f"{why}." if instead else f"its launcher asks for what can't be planned: {why}."
         verdict = Verdict(Status.launch_error, what)
         return CaseResult(case, verdict, observed_by="worker", hint=instead)
@@ -155,6 +153,11 @@ class NativeAnswers(Answers):
         if self.program.backend == "gpu":
             what = f"the grader doesn't support {message}."
         return CaseResult(case, Verdict(Status.not_measured, what), line, "", "worker")
+
+
+def _computed_on_host(case: Case, what: str) -> CaseResult:
+    verdict = Verdict(Status.policy_violation, what, "computed")
+    return CaseResult(case, verdict, None, "", "worker", instead_of("library"))
 
 
 def read_report(answer: Reply) -> report.Report | None:

@@ -4,9 +4,9 @@
     read(path)             on the one that has the GPU; the bytes may be anybody's
 
 The file is a line that names format and version, then JSON of a Bundle, compressed. Documents are
-programs for the executor on a GPU (gpu_document.py), with the cubins of their kernels; each is in
-the file once, and cases name those of theirs by number. A document is as untrusted as the kernels
-in it: the executor reads it, in a sandbox.
+plans for the executor on a GPU (gpu_encoding.py), with the cubins of their kernels; each is in the
+file once, and cases name theirs by number. A document is as untrusted as the kernels in it: the
+executor reads it, in a sandbox.
 """
 
 from __future__ import annotations
@@ -113,9 +113,8 @@ class Bundle:
                 if any(number >= len(self.documents) for number in each.documents):
                     raise ValueError(f"{name}: {each.case}: a document that isn't in the file")
                 if bool(each.documents) is not (each.status is Status.passed):
-                    raise ValueError(
-                        f"{name}: {each.case}: expected documents or why there is none"
-                    )
+                    expected = "expected documents or why there is none"
+                    raise ValueError(f"{name}: {each.case}: {expected}")
 
 
 _BUNDLE = pydantic.TypeAdapter(Bundle)
@@ -207,11 +206,8 @@ def expect_usable(
         name = untrusted.brief(f"{each.exercise}/{each.variant}", 80)
         exercise = exercises.get(each.exercise)
         variant = exercise.variants.get(each.variant) if exercise else None
-        if (
-            not exercise
-            or not variant
-            or (each.spec, each.file) != (spec_hash(exercise), variant.file)
-        ):
+        known = (spec_hash(exercise), variant.file) if exercise and variant else None
+        if (each.spec, each.file) != known:
             raise BundleError(
                 f"{path}: {name}: expected the spec that it was planned for, got "
                 f"{'another' if variant else 'none'}; have the same grader/exercises on both "

