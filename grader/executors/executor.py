@@ -123,6 +123,12 @@ class Executor(Runner):
         self.plan: Plan | None = None  # of the last run
         self._oracle = oracle.load(task.exercise.oracle)
 
+    @property
+    def planned(self) -> Plan:
+        """The plan of the last run, which had one."""
+        assert self.plan is not None
+        return self.plan
+
     def close(self) -> None:
         """End the worker and give the arena back."""
         self._drop_worker()

@@ -139,13 +139,10 @@ class Reordered:
                 break
             if not other.verdict.passed and not shows_nothing(other):
                 self.wrong.update(names[each.kernel] for each in tried)
-                return self._nondeterministic(other, tried[0].line)
+                what = DEPENDS.format(unit=self.unit) + other.verdict.what
+                verdict = Verdict(Status.nondeterministic, what, "order")
+                line = tried[0].line  # of an atomic
+                hint = HINT.format(place=f"{self.file}:{line}", unit=self.unit)
+                return replace(other, verdict=verdict, line=line or None, hint=hint)
         self.right.update((names[each.kernel], max(1, each.programs)) for each in tried)
         return None
-
-    def _nondeterministic(self, other: CaseResult, line: int) -> CaseResult:
-        """The result of a case that `other` shows in another order; an atomic is at `line`."""
-        what = DEPENDS.format(unit=self.unit) + other.verdict.what
-        verdict = Verdict(Status.nondeterministic, what, "order")
-        hint = HINT.format(place=f"{self.file}:{line}", unit=self.unit)
-        return replace(other, verdict=verdict, line=line or None, hint=hint)

@@ -183,19 +183,17 @@ class Frontend(Compiler):
             self._kept.forget(self._put)
 
     def _of(self, key: str, wanted: Specialisation) -> Kernel | Failure:
-        if key not in self._translated:
-            self._translated[key] = self._kept_or_asked(key, wanted)
-        return self._translated[key]
-
-    def _kept_or_asked(self, key: str, wanted: Specialisation) -> Kernel | Failure:
-        if (files := self._files_of(wanted)) is None:
-            return self._ask(key, wanted)
+        if (made := self._translated.get(key)) is not None:
+            return made
+        files = self._files_of(wanted)
         name = digest(["ttir", kept_builds.compilers(), files, described(wanted)])
-        if ttir := self._kept.get(name):
-            return Kernel(key, ttir)
-        made = self._ask(key, wanted)
-        if isinstance(made, Kernel):
-            self.keep(name, made.ttir)
+        if files is not None and (ttir := self._kept.get(name)):
+            made = Kernel(key, ttir)
+        else:
+            made = self._ask(key, wanted)
+            if files is not None and isinstance(made, Kernel):
+                self.keep(name, made.ttir)
+        self._translated[key] = made
         return made
 
     def _files_of(self, wanted: Specialisation) -> dict[str, str] | None:

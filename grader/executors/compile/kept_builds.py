@@ -1,8 +1,5 @@
 """Results of Triton's compilers, kept from one run to the next in the user's cache.
 
-    kept = KeptBuilds(cache_root() / "kernels.sqlite")
-    kept.get(key), kept.put(key, text), kept.forget(keys)
-
 The file holds TTIR, layouts, cubins and which TTIR has become a cubin; it holds no verdict. A key
 is a digest of all that the result follows from. The user who grades can write the file, so a class
 is graded without it. Its loss costs nothing but time, so nothing is raised where it is broken.

@@ -186,14 +186,14 @@ class Kernels:
             if not is_made and self._kept.get(key) is None:
                 asked.append(({"ttir": ttir, "options": each.options}, (each, kernel), key))
         shares = min(len(os.sched_getaffinity(0)), MOST_BACKENDS, len(asked))
-        return [self._begun(asked[share::shares]) for share in range(shares)]
-
-    def _begun(self, asked: Sequence[tuple[dict[str, Any], Waiting, str]]) -> PendingAssembly:
-        documents, kernels, keys = zip(*asked, strict=True)
-        worker = self._spawn(BACKEND_LIMITS)
-        document = json.dumps({"kernels": documents}).encode()
-        ended = worker.post(Operation.assemble, document=document)
-        return PendingAssembly(worker, kernels, keys, ended)
+        begun = []
+        for share in range(shares):
+            documents, kernels, keys = zip(*asked[share::shares], strict=True)
+            worker = self._spawn(BACKEND_LIMITS)
+            document = json.dumps({"kernels": documents}).encode()
+            ended = worker.post(Operation.assemble, document=document)
+            begun.append(PendingAssembly(worker, kernels, keys, ended))
+        return begun
 
     def settled(
         self, pending: PendingAssembly

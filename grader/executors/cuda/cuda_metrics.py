@@ -87,8 +87,7 @@ def implausible(report: Report, task: Task, case: Case) -> str:
     """Why the counters can't be those of a run that did the work, or "".
 
     Every byte of an input on the device must have been loaded, and every byte of an output stored,
-    unless it was copied. An input in host memory may be needed in part only, so its output
-    is what counts.
+    unless it was copied. Of an input in host memory a part may be enough.
     """
     moved = {each.argument: (each.load_bytes, each.store_bytes) for each in report.buffers}
     traffic = _traffic(report)

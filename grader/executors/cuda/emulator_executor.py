@@ -126,10 +126,9 @@ class EmulatorExecutor(Executor):
         if answer.code is Code.ok and is_counted and self.report is None:
             self._drop_worker()
             return nonsense(case)
-        if answer.code is Code.found:
-            is_sound = self.report is not None and self.report.findings and not self.report.lost
-            if not is_sound:
-                self._drop_worker()
+        is_sound = self.report is not None and self.report.findings and not self.report.lost
+        if answer.code is Code.found and not is_sound:
+            self._drop_worker()
         return self._plans.answers.from_answer(case, answer)
 
     def _judged(self, case: Case, fields: dict[str, Any], verdict: Verdict) -> CaseResult:

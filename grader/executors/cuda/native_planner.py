@@ -125,9 +125,8 @@ class NativePlanner(Plans):
 
     def violation(self, case: Case, made: Plan) -> CaseResult | None:
         """The violation of a plan whose copies do the exercise's work, or None."""
-        if not self.judges_copies:
-            return None
-        for broken in plan.violations(made, plan.Allowed(moves_data=True)):
+        allowed = plan.Allowed(moves_data=True)
+        for broken in plan.violations(made, allowed) if self.judges_copies else ():
             verdict = Verdict(Status.policy_violation, f"{broken.what}.", "computed")
             return CaseResult(case, verdict, broken.line or None, "", "worker", broken.instead)
         return None

@@ -1,7 +1,7 @@
-"""One CUDA C++ variant of one submission without a GPU: host code plans, kernels are executed.
+"""One CUDA C++ variant of one submission without a GPU: host code plans, kernels are emulated.
 
-Of the two programs that cuda_build.py makes of a file, the planner runs the host code where there
-is no data, and the executor runs kernels on data and has no host code.
+cuda_build.py makes two programs of a file: a planner with host code and no data, and an executor
+with kernels and data.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class PlannedNativeRunner(Runner):
             return first
         other_ways, atomics = self._executor.other_ways, self._executor.atomics
         if self.plans.judges_copies:
-            copied = copied_alone(case, self._plan, self.is_right_without)
+            copied = copied_alone(case, self._executor.planned, self.is_right_without)
             if copied is not None:
                 return copied
         ordered = self._in_other_orders(case, first, Manner(), atomics)
@@ -83,7 +83,7 @@ class PlannedNativeRunner(Runner):
         return first
 
     def measure(self, case: Case, without: Collection[int] = ()) -> report.Report | CaseResult:
-        """Run a case with every access counted: what the emulator saw, or how the run failed.
+        """Run a case with every access counted: the emulator's report, or how the run failed.
 
         Launches at the places `without` of the plan's first call are left out. Nothing is counted
         where nvcc may make other kernels of the file. Raises what `run` raises.
@@ -115,12 +115,6 @@ class PlannedNativeRunner(Runner):
         finally:
             self._executor.fresh_worker()
 
-    @property
-    def _plan(self) -> Plan:
-        """That of the last run; one that passed has a plan."""
-        assert self._executor.plan is not None
-        return self._executor.plan
-
     def _first(self, manner: Manner, case: Case) -> CaseResult:
         """Run a case; where it fails with a planner that has planned others, with a fresh one."""
         result = self._executor.run(case, manner)
@@ -146,7 +140,7 @@ class PlannedNativeRunner(Runner):
             finally:
                 self._executor.fresh_worker()
 
-        names = {0: f"{case.dtype} {_kernels_of(self._plan)}"}
+        names = {0: f"{case.dtype} {_kernels_of(self._executor.planned)}"}
         return self._reordered.failure(case, atomics, names, run) or result
 
 

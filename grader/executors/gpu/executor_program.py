@@ -1,7 +1,7 @@
 """The program that executes plans on a GPU: the grader's C++, built once, in the user's cache.
 
-It is linked to nothing of CUDA's: it loads the driver when it runs, and the one header that it
-needs comes with Triton. So no CUDA toolkit has to be installed.
+It loads the driver when it runs, and the one header that it needs comes with Triton. So no CUDA
+toolkit has to be installed.
 """
 
 from __future__ import annotations
@@ -80,6 +80,6 @@ def _key(compiler: str, version: str, header: Path) -> str:
 
 def _cuda_header() -> Path | None:
     spec = importlib.util.find_spec("triton")
-    folders = spec.submodule_search_locations if spec else ()
-    headers = (Path(each) / "backends" / "nvidia" / "include" / "cuda.h" for each in folders or ())
+    folders = (spec.submodule_search_locations if spec else None) or ()
+    headers = (Path(each) / "backends" / "nvidia" / "include" / "cuda.h" for each in folders)
     return next((each for each in headers if each.is_file()), None)

@@ -14,6 +14,7 @@ grader's (strided_copies.py). worker/native/gpu_document.cpp reads it.
 from __future__ import annotations
 
 import base64
+import itertools
 import math
 import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -46,7 +47,6 @@ _MAX_RANK = 5  # of a tensor descriptor
 # Triton's numbers of element types in descriptors; CUDA's, where they differ.
 _ELEMENT_TYPES = {8: 10, 9: 8, 10: 9}
 
-
 Views = Callable[[str], DeviceKernel]  # compiles TTIR of the grader
 
 
@@ -59,9 +59,8 @@ def encode(
 ) -> bytes:
     """The steps of one call of a plan, or of its first call and the one that is timed.
 
-    `kernels` are those that the steps launch, by their numbers in the plan; `compile_view` makes
-    the grader's own; `variables` gives names and bytes of the global variables of a cubin. Raises
-    NotExecutable.
+    `kernels` has those that the steps launch by number, `compile_view` makes the grader's own,
+    `variables` gives names and bytes of a cubin's global variables. Raises NotExecutable.
     """
     encoder = _Encoder(plan, kernels, compile_view)
     try:
@@ -126,10 +125,7 @@ class _Encoder:
         return written
 
     def _note(self, step: Step) -> None:
-        """Keep on which streams a launch may overlap the one before it.
-
-        Never the call before: there the first launch waits for all that was.
-        """
+        """Keep on which streams a launch may overlap the one before it, of the same call."""
         if isinstance(step, Launch):
             self._overlappable.add(step.stream)
         elif isinstance(step, model.Fill | model.Copy | model.Wait):
@@ -145,7 +141,9 @@ class _Encoder:
         if isinstance(step, model.Copy):
             return self._copy(step.to, step.source, step.stream)
         if isinstance(step, model.Upload):
-            to = _contiguous(step.to)
+            if (rows := strided_copies.rows(step.to, step.to)) is None:
+                raise NotExecutable("an upload to a strided view")
+            to = packed_rows(step.to.buffer, *rows.to, rows.width, rows.height)
             data = sized(base64.b64decode(step.data))
             return [_head(_UPLOAD, None) + to + data + relocations(step.pointers)]
         if isinstance(step, Launch):
@@ -308,28 +306,15 @@ def _add_map(
         raise ValueError(f"rank {rank}")
     at = parameters.add(bytes(_MAP_BYTES), _MAP_ALIGNMENT)
     sizes = list(reversed(given.shape))
-    if read["fp4_padded"]:
-        sizes[0] *= 2
+    sizes[0] *= 2 if read["fp4_padded"] else 1
     strides = [stride * read["elem_size"] for stride in reversed(given.strides[:-1])]
     strides.append(sizes[-1] * (strides[-1] if strides else read["elem_size"]))
     kind = _ELEMENT_TYPES.get(read["elem_type"], read["elem_type"])
     head = struct.pack("<IIqII", at, given.buffer, start, kind, rank)
     head += struct.pack("<II", read["swizzle"], given.padding == "nan")
-    box = list(reversed(read["block_size"]))
-    numbers = [*_five(sizes), *_five(strides)]
-    parameters.maps.append(head + struct.pack("<10Q5I", *numbers, *_five(box)))
-
-
-def _five(numbers: Sequence[int]) -> list[int]:
-    return [*numbers, *([1] * (_MAX_RANK - len(numbers)))]
-
-
-def _contiguous(view: View) -> bytes:
-    """A view as one stretch of bytes, or rows of them. Raises NotExecutable where it is neither."""
-    rows = strided_copies.rows(view, view)
-    if rows is None:
-        raise NotExecutable("an upload to a strided view")
-    return packed_rows(view.buffer, *rows.to, rows.width, rows.height)
+    box = reversed(read["block_size"])
+    five = [[*each, *([1] * (_MAX_RANK - len(each)))] for each in (sizes, strides, list(box))]
+    parameters.maps.append(head + struct.pack("<10Q5I", *itertools.chain(*five)))
 
 
 def _head(kind: int, stream: int | None) -> bytes:

@@ -44,7 +44,7 @@ class OtherWays:
             result = self._with_others(case, result)
         if not result.verdict.passed:
             return result
-        asked = self._plan
+        asked = self.executor.planned
         result = self._on_streams(case, asked) or result
         if result.verdict.passed:
             self.tuning.chosen = None  # a second call runs with the planner's
@@ -57,12 +57,6 @@ class OtherWays:
         """Whether the last run's plan, without some of its launches, gives the right result."""
         manner = Manner(races=False, without=frozenset(places))
         return self.executor.repeat(case, manner).verdict.passed
-
-    @property
-    def _plan(self) -> Plan:
-        """That of the last run; one that passed has a plan."""
-        assert self.executor.plan is not None
-        return self.executor.plan
 
     def _on_streams(self, case: Case, asked: Plan) -> CaseResult | None:
         """How a case fails in another order that streams and events allow; None where it passes."""
@@ -81,7 +75,7 @@ class OtherWays:
 
         What the first call left is there; what it computed is of no use to the second one.
         """
-        if plan.repeats(self._plan):
+        if plan.repeats(self.executor.planned):
             return result
         again = replace(case, seed=case.seed + 1)
         second = self.executor.repeat(again, Manner(call=1, races=False))
@@ -95,7 +89,7 @@ class OtherWays:
     def _with_others(self, case: Case, result: CaseResult) -> CaseResult:
         """A case that passed, run with the other configurations: the first result that fails."""
         done = self.tuning.chosen
-        for number in self.tuning.standing(self._plan)[:MAX_TRIED]:
+        for number in self.tuning.standing(self.executor.planned)[:MAX_TRIED]:
             if number == done or not result.verdict.passed:
                 continue
             self.tuning.chosen = number

@@ -24,7 +24,7 @@ _STATUS_OF = {
 
 
 def status_of(finding: Finding) -> Status:
-    """The status that a finding means."""
+    """The status of a case with a finding."""
     return _STATUS_OF[finding.kind]
 
 
@@ -53,7 +53,7 @@ def measure(
             return MemoryEvidence(status_of(worst), f"the counted run: {what}", str(each))
         if reason := memory_metrics.CUT if counted.cut else implausible(counted, task, each):
             return MemoryEvidence(Status.not_measured, reason, name)
-    metrics = [*_metrics(report, task, case)]
+    metrics = list(_metrics(report, task, case))
     if grown is not None:
         metrics += _growth(report, grown[1])
     return memory_metrics.judged(metrics, _traffic(report), rows(report), task, case)

@@ -238,7 +238,6 @@ _SAYS = {
 }
 
 _FAR = 1 << 30  # bytes, beyond which their number says nothing
-
 _DOES = {"load": "loads", "store": "stores", "atomic": "atomically updates"}
 
 

@@ -189,13 +189,12 @@ class TritonExecutor(Executor):
 
     def _judged(self, case: Case, fields: dict[str, Any], verdict: Verdict) -> CaseResult:
         """The verdict on the outputs, or what the executor found; and what kernels printed."""
-        assert self.plan is not None
         printed = untrusted.text(fields, "printed")[:MAX_PRINTED]
         result = self._explained(case, fields, verdict)
-        returned = untrusted.clean(self.plan.returned)
+        returned = untrusted.clean(self.planned.returned)
         if result.status is Status.not_written and returned:
             result = self._answers.returned_instead(case, returned)
-        return replace(result, printed=printed, notes=notes_of(self.plan))
+        return replace(result, printed=printed, notes=notes_of(self.planned))
 
     def _explained(self, case: Case, fields: dict[str, Any], verdict: Verdict) -> CaseResult:
         """The verdict on the outputs, or what the executor found where that explains more."""
