@@ -129,7 +129,7 @@ class Answers:
         return CaseResult(case, verdict, line, detail, "grader", hint, death.signal)
 
     def _entry_trouble(self, fields: dict[str, Any]) -> tuple[str, str]:
-        """What is wrong with the entry, and a hint."""
+        """The trouble with the entry in words, and a hint."""
         if fields.get("message") == "signature":
             got = untrusted.brief(untrusted.text(fields, "signature"), 200)
             return (

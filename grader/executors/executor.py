@@ -186,7 +186,7 @@ class Executor(Runner):
         return result
 
     def _answered(self, case: Case, answer: Reply) -> CaseResult | None:
-        """What an answer itself says of the case; None where its outputs are to be judged."""
+        """The result that an answer itself gives; None where the outputs are to be judged."""
         return None if answer.code is Code.ok else self._answers.from_refusal(case, answer)
 
     def _judged(self, case: Case, fields: dict[str, Any], verdict: Verdict) -> CaseResult:

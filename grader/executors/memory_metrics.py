@@ -62,7 +62,7 @@ class Traffic:
 
     @classmethod
     def of(cls, sites: Iterable[Any], copied: float) -> Traffic:
-        """That of the places that access global memory, in either executor's report."""
+        """The traffic of places that access global memory, from either executor's report."""
         moved = dict.fromkeys((*KINDS, "atomic"), 0)
         for site in sites:
             moved[site.kind] += site.useful_bytes

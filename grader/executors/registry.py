@@ -77,7 +77,7 @@ class _Sources:
 
 
 class Runners:
-    """What the variants of one submission run in."""
+    """Opens the runners of one submission's variants, and closes them."""
 
     def __init__(
         self,
@@ -196,7 +196,7 @@ class Runners:
         return self._open(GpuRunner, key, lambda: GpuRunner(sandbox, task, plans.path, plans))
 
     def _of_program(self, kind: type[_N], task: Task, backend: Backend, use: str) -> _N:
-        """What works with the program of a CUDA C++ variant, for one use of it."""
+        """A runner or planner on the program of a CUDA C++ variant."""
         program = self._programs.of(task.variant.file, backend)
         sandbox = self.sandbox_of("emulator")
 

@@ -88,7 +88,7 @@ class Cubins(Compiler):
 
 
 class _Told(pydantic.BaseModel):
-    """What a launch needs of a backend's answer about a kernel."""
+    """The fields of a backend's answer that a launch needs."""
 
     model_config = pydantic.ConfigDict(strict=True)
 

@@ -115,7 +115,7 @@ def _text_of(table: sqlite3.Connection, key: str) -> str | None:
 
 @functools.cache
 def compilers() -> str:
-    """A digest of what compiles: Triton's version, and our own code around it."""
+    """A digest of the compilers: Triton's version, and the grader's code around it."""
     digest = hashlib.sha256(metadata.version("triton").encode())
     for path in sorted(_COMPILERS.glob("*.py")):
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")

@@ -267,7 +267,7 @@ def _ones(wanted: Specialisation) -> list[str]:
 
 
 def facts(wanted: Specialisation) -> set[str]:
-    """What compiling a kernel shows: its set of constants, and each parameter that is 1 in it."""
+    """Keys of a kernel's facts: its set of constants, and each parameter that is 1 in it."""
     return {_of_all(wanted), *(f"{wanted.line} {wanted.hash} {n} is 1" for n in _ones(wanted))}
 
 

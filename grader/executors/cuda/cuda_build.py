@@ -90,7 +90,7 @@ class Program:
     conditions: tuple[Condition, ...] = ()
 
     def problem_of(self, entry: str) -> Problem | None:
-        """What keeps an entry from being run: its own trouble first, then the file's."""
+        """The problem that keeps an entry from being run: its own first, then the file's."""
         own = sorted(self.problems, key=lambda each: not each.entry)
         return next((each for each in own if each.entry in (entry, "")), None)
 
@@ -246,7 +246,7 @@ class Programs:
             self._building[key] = self._begun(*key)
 
     def of(self, file: str, backend: Backend) -> Program:
-        """What was made of a file. Raises SandboxError, BuildError or ToolchainError."""
+        """The program of a file. Raises SandboxError, BuildError or ToolchainError."""
         key = (file, backend)
         if key not in self._made:
             building = self._building.pop(key, None) or self._begun(file, backend)
@@ -301,7 +301,7 @@ def prepare() -> tuple[str, str, str]:
 
 @lru_cache(maxsize=1)
 def prepare_planner() -> str:
-    """As `prepare`, for the grader's part of the planners of "gpu": the folder that it lies in."""
+    """Compile the grader's part of the planners of "gpu"; returns its folder. See `prepare`."""
     with _own_trouble():
         ready = toolchain.prepare()
         return str(nvcc_runtime.prepare(ready, toolchain.find_nvcc() or "nvcc").folder)

@@ -96,7 +96,7 @@ def implausible(report: Report, task: Task, case: Case) -> str:
 
 
 def _traffic(report: Report) -> Traffic:
-    """What a call in the emulator moves. The bytes of copies within the device aren't counted."""
+    """The traffic of a call in the emulator, which counts no bytes of copies within the device."""
     sites = [s for launch in report.launches for s in launch.sites if s.space == "global"]
     within = report.copies.device_to_device
     return Traffic.of(sites, copied=math.inf if within else report.copies.bytes)

@@ -73,7 +73,7 @@ class NativePlanner(Plans):
     def planned(
         self, case: Case, arguments: Sequence[Argument], buffers: Buffers = ()
     ) -> Plan | CaseResult:
-        """As in Plans; a plan also has to be sound."""
+        """The plan of a case, sound and held to the rules, or why there is none."""
         made = self._explained(case, self.ask(case, arguments, buffers))
         if isinstance(made, CaseResult):
             return made

@@ -33,7 +33,7 @@ class PlannedNativeRunner(Runner):
     def __init__(
         self, sandbox: Sandbox, task: Task, path: Path, program: Program, watched: bool = True
     ) -> None:
-        """As NativePlanner."""
+        """The arguments are those of NativePlanner."""
         self.task = task
         self.program = program
         self.plans = NativePlanner(sandbox, task, path, program, watched)

@@ -82,7 +82,7 @@ class PlannedPart:
 
 @dataclass(frozen=True, config=_CONFIG)
 class PlannedVariant:
-    """What is to be run and timed of one variant; nothing where it is `not_attempted`."""
+    """The cases of one variant to run and to time; none where it is `not_attempted`."""
 
     exercise: _Name
     variant: _Name
@@ -121,12 +121,12 @@ _BUNDLE = pydantic.TypeAdapter(Bundle)
 
 
 def spec_hash(exercise: Exercise) -> str:
-    """What tells an exercise's block in the specs from another one."""
+    """A digest of an exercise's block in the specs."""
     return hashlib.sha256(exercise.model_dump_json(fallback=str).encode()).hexdigest()
 
 
 def to_bytes(bundle: Bundle) -> bytes:
-    """What `write` writes."""
+    """The bytes of a file of plans."""
     return _head() + zlib.compress(_BUNDLE.dump_json(bundle))
 
 

@@ -290,7 +290,7 @@ def _add_descriptor(
 
 
 def _add_taken_apart(parameters: _Parameters, given: model.Descriptor, start: int) -> None:
-    """As a kernel takes one that it reads by ordinary loads."""
+    """A descriptor for a kernel that reads it by ordinary loads."""
     parameters.pointer(given.buffer, start)
     parameters.add_longs((*given.shape, *given.strides))
     parameters.add(bytes([given.padding == "nan"]))
@@ -300,7 +300,7 @@ def _add_taken_apart(parameters: _Parameters, given: model.Descriptor, start: in
 def _add_map(
     parameters: _Parameters, given: model.Descriptor, start: int, read: Mapping[str, Any]
 ) -> None:
-    """As the tensor memory accelerator takes it: dimensions in reverse, strides in bytes."""
+    """A descriptor for the tensor memory accelerator: dimensions in reverse, strides in bytes."""
     rank = len(given.shape)
     if not 1 <= rank <= _MAX_RANK:
         raise ValueError(f"rank {rank}")

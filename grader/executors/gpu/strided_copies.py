@@ -26,7 +26,7 @@ _HALVES = ("f16", "bf16")
 
 @dataclass(frozen=True)
 class Dimension:
-    """Of a copy: how many elements, and how many lie between two of them at either end."""
+    """A dimension of a copy: its size, and its strides in elements at either end."""
 
     size: int
     to: int

@@ -60,7 +60,7 @@ def measure(
 
 
 def _traffic(report: Report) -> Traffic:
-    """What kernels move. Where a copy could do their work, the rules on plans have refused it."""
+    """The traffic of kernels. The rules on plans refuse copies that could do their work."""
     return Traffic.of(report.sites, copied=0)
 
 

@@ -146,7 +146,7 @@ class TritonPlanner(Plans):
             self.planner = None
 
     def _news(self) -> bytes:
-        """What the worker doesn't know yet of configurations that no tuner can take."""
+        """The configurations passed over that the process doesn't know yet."""
         news = list(itertools.islice(self._passed_over, self._sent, None))
         self._sent += len(news)
         return json.dumps({"passed_over": news}).encode() if news else b""
@@ -181,7 +181,7 @@ class TritonPlanner(Plans):
         return CaseResult(case, verdict, hint=hint)
 
     def _from_death(self, case: Case, death: Death) -> CaseResult:
-        """What the end of the process over a case means."""
+        """The result of a case over which the process ended."""
         result = self.answers.from_death(case, death)
         if death.cause is not Cause.timed_out:
             return result
@@ -213,7 +213,7 @@ class TritonPlanner(Plans):
     def compiled_steps(
         self, case: Case, planned: Plan, call: int = 0, configuration: int | None = None
     ) -> tuple[Sequence[Step], dict[int, DeviceKernel]] | CaseResult:
-        """As in Plans; tuned kernels are in the given configuration or the case's own."""
+        """The steps of a call and their kernels, in a configuration or the case's own."""
         if configuration is None and call == 0:
             configuration = self._tuning.choose(case, planned)
         specialisations = configurations.kernels_of(planned)

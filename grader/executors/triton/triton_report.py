@@ -88,7 +88,7 @@ class CompiledCounters:
 
 @dataclass(frozen=True, config=_CONFIG)
 class SiteCounters:
-    """What one line did, by kind and width of access; `bytes` are of one element.
+    """The accesses of one line, by kind and width; `bytes` are of one element.
 
     A request is 32 elements of a block; those under its mask are `lanes`, the others `masked`.
     `compiled` are the same accesses as the compiled kernel makes them; None where that isn't known.

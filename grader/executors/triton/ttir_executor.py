@@ -216,7 +216,7 @@ class TritonExecutor(Executor):
     def _modified(
         self, case: Case, placed: Sequence[Placed], inputs_writable: bool
     ) -> CaseResult | None:
-        """Inputs are read-only to the executor, which is ours: nothing can have changed them."""
+        """None: the executor is the grader's, and its inputs are read-only."""
         return None
 
 
