@@ -123,12 +123,6 @@ class Executor(Runner):
         self.plan: Plan | None = None  # of the last run
         self._oracle = oracle.load(task.exercise.oracle)
 
-    @property
-    def planned(self) -> Plan:
-        """The plan of the last run, which had one."""
-        assert self.plan is not None
-        return self.plan
-
     def close(self) -> None:
         """End the worker and give the arena back."""
         self._drop_worker()
@@ -239,6 +233,12 @@ class Executor(Runner):
         if again.status is Status.modified_input:
             return replace(again, line=first.line, observed_by="grader")
         return first
+
+
+def last_plan(executor: Executor) -> Plan:
+    """The plan of an executor's last run, which had one."""
+    assert executor.plan is not None
+    return executor.plan
 
 
 def limits_of(task: Task) -> Limits:

@@ -16,7 +16,7 @@ from grader.emulator import report
 from grader.executors.cuda.cuda_build import Program
 from grader.executors.cuda.emulator_executor import EmulatorExecutor
 from grader.executors.cuda.native_planner import NativePlanner
-from grader.executors.executor import Manner
+from grader.executors.executor import Manner, last_plan
 from grader.executors.planning import copied_alone
 from grader.executors.program_orders import Atomics, Order, Reordered
 from grader.executors.runner import CaseResult, Runner
@@ -67,7 +67,7 @@ class PlannedNativeRunner(Runner):
             return first
         other_ways, atomics = self._executor.other_ways, self._executor.atomics
         if self.plans.judges_copies:
-            copied = copied_alone(case, self._executor.planned, self.is_right_without)
+            copied = copied_alone(case, last_plan(self._executor), self.is_right_without)
             if copied is not None:
                 return copied
         ordered = self._in_other_orders(case, first, Manner(), atomics)
@@ -140,7 +140,7 @@ class PlannedNativeRunner(Runner):
             finally:
                 self._executor.fresh_worker()
 
-        names = {0: f"{case.dtype} {_kernels_of(self._executor.planned)}"}
+        names = {0: f"{case.dtype} {_kernels_of(last_plan(self._executor))}"}
         return self._reordered.failure(case, atomics, names, run) or result
 
 

@@ -9,7 +9,7 @@ from grader import plan
 from grader.cases import Case
 from grader.cases.compare import Verdict
 from grader.executors.compile.kernels import Kernels
-from grader.executors.executor import Manner
+from grader.executors.executor import Manner, last_plan
 from grader.executors.planning import REORDERED, SECOND_CALL, copied_alone
 from grader.executors.program_orders import Order, Reordered, shows_nothing
 from grader.executors.runner import CaseResult
@@ -44,7 +44,7 @@ class OtherWays:
             result = self._with_others(case, result)
         if not result.verdict.passed:
             return result
-        asked = self.executor.planned
+        asked = last_plan(self.executor)
         result = self._on_streams(case, asked) or result
         if result.verdict.passed:
             self.tuning.chosen = None  # a second call runs with the planner's
@@ -75,7 +75,7 @@ class OtherWays:
 
         What the first call left is there; what it computed is of no use to the second one.
         """
-        if plan.repeats(self.executor.planned):
+        if plan.repeats(last_plan(self.executor)):
             return result
         again = replace(case, seed=case.seed + 1)
         second = self.executor.repeat(again, Manner(call=1, races=False))
@@ -89,7 +89,7 @@ class OtherWays:
     def _with_others(self, case: Case, result: CaseResult) -> CaseResult:
         """A case that passed, run with the other configurations: the first result that fails."""
         done = self.tuning.chosen
-        for number in self.tuning.standing(self.executor.planned)[:MAX_TRIED]:
+        for number in self.tuning.standing(last_plan(self.executor))[:MAX_TRIED]:
             if number == done or not result.verdict.passed:
                 continue
             self.tuning.chosen = number

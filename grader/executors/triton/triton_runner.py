@@ -80,13 +80,8 @@ class PlannedTritonRunner(Runner):
             tuning,
             self._note_launch,
         )
-        self._ways = OtherWays(
-            self._executor,
-            kernels,
-            tuning,
-            allowed.judges_copies,
-            Reordered(task.variant.file),
-        )
+        reordered = Reordered(task.variant.file)
+        self._ways = OtherWays(self._executor, kernels, tuning, allowed.judges_copies, reordered)
         self._launched: dict[str, Case] = {}  # the first case that launched each kernel
         self._met: set[str] = set()  # sets of constants, dtypes and options that were launched
         self._first_met: list[str] = []  # kernels that were the first with one of them

@@ -22,7 +22,7 @@ from grader.executors.answers import nonsense
 from grader.executors.compile.frontend import Failure, Kernel
 from grader.executors.compile.kernels import Kernels
 from grader.executors.compile.warp_layouts import Layouts
-from grader.executors.executor import Executor, Manner
+from grader.executors.executor import Executor, Manner, last_plan
 from grader.executors.planning import launched, notes_of
 from grader.executors.program_orders import Atomics, Order
 from grader.executors.runner import CaseResult
@@ -191,10 +191,10 @@ class TritonExecutor(Executor):
         """The verdict on the outputs, or what the executor found; and what kernels printed."""
         printed = untrusted.text(fields, "printed")[:MAX_PRINTED]
         result = self._explained(case, fields, verdict)
-        returned = untrusted.clean(self.planned.returned)
+        returned = untrusted.clean(last_plan(self).returned)
         if result.status is Status.not_written and returned:
             result = self._answers.returned_instead(case, returned)
-        return replace(result, printed=printed, notes=notes_of(self.planned))
+        return replace(result, printed=printed, notes=notes_of(last_plan(self)))
 
     def _explained(self, case: Case, fields: dict[str, Any], verdict: Verdict) -> CaseResult:
         """The verdict on the outputs, or what the executor found where that explains more."""

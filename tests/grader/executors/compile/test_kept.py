@@ -155,4 +155,4 @@ def test_a_class_is_graded_without_it(tmp_path: Path) -> None:
     submission.mkdir()
     for keeps in (True, False):
         with Session(submission, SPECS, Options(keeps_builds=keeps)) as session:
-            assert (session.runners._kept is not None) is keeps
+            assert (session.runners._kept._path is not None) is keeps
