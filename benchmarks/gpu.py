@@ -60,7 +60,7 @@ STEPS = (
         "tests/grader/timing/test_roof_timing.py",
         "tests/grader/cli/test_gpu_doctor.py",
         "tests/grader/staff/test_calibration.py",
-        "tests/grader/executors/test_gpu_memory_shortage.py",
+        "tests/grader/executors/gpu/test_gpu_memory_shortage.py",
         "tests/grader/batch/test_gpus.py",
         beside=False,
     ),
@@ -71,7 +71,7 @@ STEPS = (
     Step("kernels", (PYTHON, "benchmarks/reference_kernels.py"), 300.0),
     tests(
         "host",
-        "tests/grader/executors/test_plan_files.py",
+        "tests/grader/executors/gpu/test_plan_files.py",
         "tests/grader/cases/test_gpu_arena.py",
         "tests/grader/sandbox/test_confinement.py",
     ),

@@ -195,7 +195,7 @@ def run_plan(
     json: Annotated[Path | None, typer.Option(help="Write the grade as JSON.")] = None,
 ) -> None:
     """On a GPU, run and time what was planned elsewhere; the submission isn't needed."""
-    from grader.executors import bundle
+    from grader.executors.gpu import bundle
     from grader.grading import plan_files
 
     exercises = load_all()

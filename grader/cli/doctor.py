@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.text import Text
 
 from grader.emulator.toolchain import cache_root
-from grader.executors import cuda_build
+from grader.executors.cuda import cuda_build
 from grader.gpu import machine
 from grader.gpu.devices import DeviceName
 from grader.report import narrow

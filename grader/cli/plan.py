@@ -15,7 +15,7 @@ from grader import plan
 from grader.cases import Case, CaseError, Space, arena, fixed_case, inputs, parse
 from grader.cli.console import bar, console, known_names, refuse, tell, writable, write
 from grader.evidence import Failure
-from grader.executors import bundle
+from grader.executors.gpu import bundle
 from grader.gpu import machine
 from grader.grading import plan_files
 from grader.grading.grade import PUBLIC_SEED, Options, Session, Step, expect_files, selected

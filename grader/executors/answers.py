@@ -1,4 +1,4 @@
-"""What a worker's answers, and its end, mean for a case: statuses and sentences for students.
+"""A worker's answers, and its end, as results of a case: statuses and sentences for students.
 
 Whatever a worker says is the submission's word: it is read as untrusted text, and explains a
 failure.
@@ -15,13 +15,14 @@ from typing import Any
 from grader.cases import Case
 from grader.cases.compare import RAISED, Verdict
 from grader.executors.runner import MAX_DETAIL, CaseResult
+from grader.plan import Violation
 from grader.sandbox import untrusted
 from grader.sandbox.worker_process import MOST_PROCESSES, Cause, Death, Limits
 from grader.spec.task import Task
 from grader.status import Status
 from grader.worker.protocol import Code, Reply
 
-# What a call of an entry gives, and none of its lines were run.
+# What the call of an entry returns none of whose lines were run.
 _NEVER_RUN = {
     "a coroutine": "coroutine: the grader calls it and does not await it.",
     "a generator": "generator, for it has a `yield`: a call of it runs nothing.",
@@ -51,16 +52,12 @@ _LANGUAGE = (
 )
 
 
-def _always() -> bool:
-    return True
-
-
 @dataclass(frozen=True)
 class Answers:
     """Explains the answers of one variant's workers.
 
     `path` is the submission's file, and a request may use `limits`; `on_gpu`: kernels run on a GPU.
-    `is_ours` says of a refused request whether it is the grader's trouble: a worker without a
+    `is_ours` tells whether the grader is to blame for a refused request: a worker without a
     submission would refuse it too.
     """
 
@@ -68,7 +65,7 @@ class Answers:
     path: Path
     limits: Limits
     on_gpu: bool = False
-    is_ours: Callable[[], bool] = _always
+    is_ours: Callable[[], bool] = lambda: True
 
     @property
     def wanted(self) -> str:
@@ -77,7 +74,7 @@ class Answers:
         return f"{self.task.variant.entry}({names})"
 
     def from_refusal(self, case: Case | None, reply: Reply) -> CaseResult:
-        """What an answer other than `ok` means."""
+        """The result of a case whose worker answered something else than `ok`."""
         fields = untrusted.fields(reply)
         detail = untrusted.text(fields, "detail")[:MAX_DETAIL]
         kind = untrusted.text(fields, "type")
@@ -94,7 +91,6 @@ class Answers:
             hint = "Does every load and store have a mask that keeps it inside its tensor?"
         elif reply.code is Code.bad_request:
             what = f"its process could not serve a request: {untrusted.joined(kind, message)}"
-            # Ours to answer for only if a submission that does nothing gets the same answer.
             status = Status.grader_error if self.is_ours() else Status.crashed
         else:
             is_sentence = fields.get("told") is True  # a planner's own, not Python's or Triton's
@@ -107,7 +103,7 @@ class Answers:
         return CaseResult(case, verdict, untrusted.line(fields), detail, "worker", hint)
 
     def from_death(self, case: Case | None, death: Death) -> CaseResult:
-        """What the end of a worker in the middle of a request means."""
+        """The result of a case in whose middle its worker ended."""
         log = untrusted.clean(death.log)
         line, detail = untrusted.line_in_log(log, self.path), untrusted.tail(log)
         if death.cause is Cause.timed_out:
@@ -117,25 +113,23 @@ class Answers:
             )
             hint = "Does every loop end? A step that is 0, or a bound that moves along, never does."
             return CaseResult(case, Verdict(Status.timed_out, what), line, "", "grader", hint)
-        if death.cause is Cause.out_of_memory:
-            what = f"it used more than {self.limits.memory_bytes >> 20} MiB."
-            return CaseResult(case, Verdict(Status.out_of_memory, what), line, detail)
-        if death.cause is Cause.too_many_processes:
-            what = f"it started more than {MOST_PROCESSES} processes."
-            return CaseResult(case, Verdict(Status.crashed, what), line, detail)
-        if death.cause is Cause.disk_full:
-            what = "it filled its scratch folder with files."
-            return CaseResult(case, Verdict(Status.out_of_memory, what), line, detail)
-        if death.cause is Cause.misbehaved:
-            what = "its process answered the grader out of turn and was ended."
-            return CaseResult(case, Verdict(Status.crashed, what), line, detail)
+        known = {
+            Cause.out_of_memory: f"it used more than {self.limits.memory_bytes >> 20} MiB.",
+            Cause.too_many_processes: f"it started more than {MOST_PROCESSES} processes.",
+            Cause.disk_full: "it filled its scratch folder with files.",
+            Cause.misbehaved: "its process answered the grader out of turn and was ended.",
+        }
+        if death.cause in known:
+            of_memory = death.cause in (Cause.out_of_memory, Cause.disk_full)
+            status = Status.out_of_memory if of_memory else Status.crashed
+            return CaseResult(case, Verdict(status, known[death.cause]), line, detail)
         what = f"its process ended in the middle of the call ({death.description})."
         hint = "" if death.signal else "Return from the entry; don't end the process."
         verdict = Verdict(Status.crashed, what)
         return CaseResult(case, verdict, line, detail, "grader", hint, death.signal)
 
     def _entry_trouble(self, fields: dict[str, Any]) -> tuple[str, str]:
-        """What is wrong with the entry, and a hint."""
+        """The trouble with the entry in words, and a hint."""
         if fields.get("message") == "signature":
             got = untrusted.brief(untrusted.text(fields, "signature"), 200)
             return (
@@ -150,30 +144,35 @@ class Answers:
         return what, f"Define {self.wanted}."
 
     def returned_instead(self, case: Case, returned: str) -> CaseResult:
-        """What it means that the entry `returned` something and wrote nothing."""
+        """The result of an entry that `returned` something and wrote nothing."""
         names = " and ".join(tensor.name for tensor in self.task.outputs)
         returned = untrusted.brief(returned, 80)
         if returned in _NEVER_RUN:
             what = f"`{self.task.variant.entry}` is a {_NEVER_RUN[returned]}"
-            return CaseResult(
-                case, Verdict(Status.not_written, what, "returned"), hint="Write `def`."
+            hint = "Write `def`."
+        else:
+            what = f"{self.task.variant.entry}() returned {returned} and did not write {names}."
+            hint = (
+                f"What the entry returns is not looked at. The grader allocates {names} and passes "
+                "it in: store the result there and return nothing."
             )
-        what = f"{self.task.variant.entry}() returned {returned} and did not write {names}."
-        hint = (
-            f"What the entry returns is not looked at. The grader allocates {names} and passes it "
-            "in: store the result there and return nothing."
-        )
         return CaseResult(case, Verdict(Status.not_written, what, "returned"), hint=hint)
 
 
 def nonsense(case: Case) -> CaseResult:
-    """What it means that a worker's report can't be read."""
+    """The result of a case whose worker's report can't be read."""
     what = "its process gave the grader a report that makes no sense."
     return CaseResult(case, Verdict(Status.crashed, what))
 
 
+def from_violation(case: Case, broken: Violation) -> CaseResult:
+    """The result of a plan that breaks a rule, with what to do instead."""
+    verdict = Verdict(Status.policy_violation, f"{broken.what} (rule: {broken.rule}).", "computed")
+    return CaseResult(case, verdict, broken.line or None, "", "worker", broken.instead)
+
+
 def hint_of_compiler(message: str) -> str:
-    """What to try where Triton's frontend refuses Python that it doesn't compile, else ""."""
+    """A hint where Triton's frontend refuses Python that it doesn't compile, else ""."""
     return _LANGUAGE if _OF_LANGUAGE.search(message) else ""
 
 

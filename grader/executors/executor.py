@@ -1,33 +1,111 @@
 """One case through a worker: its inputs are placed, the worker is asked, its outputs are judged.
 
-There are three kinds of workers: triton_executor.py, native_executor.py and gpu.py.
+There are three kinds of workers: triton/ttir_executor.py, cuda/emulator_executor.py and
+gpu/gpu_runner.py.
 """
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import time
 from abc import abstractmethod
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from grader.cases import Case, oracle
 from grader.cases import inputs as inputs_of_case
-from grader.cases.arena import Placed
+from grader.cases.arena import Arena, Placed, required_bytes
 from grader.cases.compare import Verdict, judge
+from grader.cases.gpu_memory import GpuMemory
 from grader.cases.inputs import Inputs
 from grader.executors.answers import Answers
-from grader.executors.case_memory import CaseMemory
+from grader.executors.program_orders import Order
 from grader.executors.runner import CaseResult, Runner, Times
+from grader.plan import Plan
 from grader.sandbox import untrusted
+from grader.sandbox.memfd import Memfds
 from grader.sandbox.worker_process import Death, Limits, Worker
 from grader.spec.task import Task
 from grader.status import Status
+from grader.worker.gpu_mapping import GpuMemoryError
 from grader.worker.protocol import Argument, Code, Reply
 
+# Of each buffer, so that growing sizes rarely mean a new worker: with a worker goes the list of
+# what it would have compiled. Memory that isn't touched costs nothing.
+ARENA_BYTES = 256 << 20
+GPU_ARENA_BYTES = 32 << 20  # there it costs, touched or not
 _FAULTS = (signal.SIGSEGV, signal.SIGBUS)
+
+
+@dataclass(frozen=True)
+class Manner:
+    """How a plan is executed: which call of it, in which order, and what is observed.
+
+    In the emulator a second call comes right behind the first.
+    """
+
+    call: int = 0
+    counts: bool = False  # accesses
+    reordered: bool = False  # whether steps run in another order that streams and events allow
+    order: Order | None = None  # of programs or blocks, else than from first to last
+    without: frozenset[int] = frozenset()  # places of launches among the steps, which are left out
+    # Of Triton only:
+    wave: int = 0  # how many programs at a time are counted, 0 where that doesn't matter
+    races: bool = True  # whether races between programs are reported
+    configuration: int | None = None  # of tuned kernels, by number: see configurations.steps
+    in_ieee: bool = False  # tl.dot rounds no float32 input to TF32, whatever the kernel says
+
+
+class CaseMemory:
+    """An arena that grows: a variant's cases are placed in it, one after another.
+
+    A larger arena replaces one that is too small, or one of the other kind (of a GPU, of the host).
+    `end_users` ends the processes that have the old one mapped.
+    """
+
+    def __init__(self, end_users: Callable[[], None]) -> None:
+        self._end_users = end_users
+        self._arena: Arena | None = None
+        self._capacity = (0, 0)  # bytes of inputs and of outputs
+
+    @property
+    def arena(self) -> Arena:
+        """The arena that the last case was fitted in."""
+        assert self._arena is not None
+        return self._arena
+
+    @property
+    def is_on_gpu(self) -> bool:
+        """Whether there is an arena, and it is memory of a GPU."""
+        return self._arena is not None and self._arena.on_gpu
+
+    def fit(self, case: Inputs, inputs_writable: bool, on_gpu: bool = False) -> None:
+        """Have an arena that holds a case. Raises GpuMemoryError where it can't be on a GPU."""
+        reading = [s for s in case.slots if s.role == "input" and not inputs_writable]
+        writing = [s for s in case.slots if s.role != "input" or inputs_writable]
+        need = [required_bytes(each, on_gpu, inputs_writable) for each in (reading, writing)]
+        if self._arena is not None and self._arena.on_gpu is not on_gpu:
+            self.close()
+        fits = all(n <= have for n, have in zip(need, self._capacity, strict=True))
+        if self._arena is not None and fits:
+            return
+        least = GPU_ARENA_BYTES if on_gpu else ARENA_BYTES
+        capacity = [max(2 * n, have, least) for n, have in zip(need, self._capacity, strict=True)]
+        self.close()
+        self._arena = Arena(capacity[0], capacity[1], GpuMemory if on_gpu else Memfds)
+        self._capacity = (capacity[0], capacity[1])
+
+    def close(self) -> None:
+        """End the processes that have the memory mapped, and give it back."""
+        if self._arena is None:
+            return
+        self._end_users()
+        arena, self._arena, self._capacity = self._arena, None, (0, 0)
+        with contextlib.suppress(GpuMemoryError):  # nothing more can be done about it
+            arena.close()
 
 
 class Executor(Runner):
@@ -41,6 +119,8 @@ class Executor(Runner):
         self._answers = answers
         self._memory = CaseMemory(self._end_users)
         self._worker: Worker | None = None
+        self._manner: Manner | None = None  # of the last run
+        self.plan: Plan | None = None  # of the last run
         self._oracle = oracle.load(task.exercise.oracle)
 
     def close(self) -> None:
@@ -57,8 +137,12 @@ class Executor(Runner):
             self._worker.close()
             self._worker = None
 
-    def run(self, case: Case) -> CaseResult:
-        """Run one case, in the worker at hand or a fresh one. Raises as Runner.run does."""
+    def run(self, case: Case, manner: Manner | None = None) -> CaseResult:
+        """Run one case, in the worker at hand or a fresh one; `manner` is for those that have some.
+
+        Raises as Runner.run does.
+        """
+        self._manner = manner
         started = time.perf_counter()
         result = self._result_of(
             case, inputs_of_case.make(self.task.exercise, self.task.variant, case)
@@ -96,17 +180,17 @@ class Executor(Runner):
         return result
 
     def _answered(self, case: Case, answer: Reply) -> CaseResult | None:
-        """What an answer itself says of the case; None where its outputs are to be judged."""
+        """The result that an answer itself gives; None where the outputs are to be judged."""
         return None if answer.code is Code.ok else self._answers.from_refusal(case, answer)
 
     def _judged(self, case: Case, fields: dict[str, Any], verdict: Verdict) -> CaseResult:
-        """The verdict on the outputs, or what else of the answer's `fields` explains it."""
+        """The result by the verdict on the outputs, or by what in the answer explains more."""
         return CaseResult(case, verdict)
 
     def _modified(
         self, case: Case, placed: Sequence[Placed], inputs_writable: bool
     ) -> CaseResult | None:
-        """Whether a run that did not end well has changed an input, where it could."""
+        """The result of a run that ended badly and has changed an input; None if it hasn't."""
         outcomes = self._memory.arena.collect(placed) if inputs_writable else []
         if any(o.slot.role == "input" and o.changed for o in outcomes):
             return CaseResult(case, judge(outcomes, [], self.task.tolerance))
@@ -144,17 +228,19 @@ class Executor(Runner):
         return self._judged(case, untrusted.fields(answer), judge(outcomes, truths, tolerance))
 
     def _explain_fault(self, case: Case, inputs: Inputs, first: CaseResult) -> CaseResult:
-        """A memory fault: was it a store to an input, which is read-only?
-
-        Run again with inputs writable: then it shows as a changed input. Where it doesn't, the
-        fault doesn't say where it was, nor whether it was a store.
-        """
+        """A memory fault, run again with inputs writable: a store to one then shows as a change."""
         again = self._run(case, inputs, inputs_writable=True)
         if again.status is Status.modified_input:
             return replace(again, line=first.line, observed_by="grader")
         return first
 
 
+def last_plan(executor: Executor) -> Plan:
+    """The plan of an executor's last run, which had one."""
+    assert executor.plan is not None
+    return executor.plan
+
+
 def limits_of(task: Task) -> Limits:
-    """What one request about a variant may use, as its spec says."""
+    """The limits of one request about a variant, as its spec has them."""
     return Limits(task.limits.seconds, task.limits.memory_mb << 20)

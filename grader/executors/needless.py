@@ -1,12 +1,12 @@
 """Launches that a plan's result doesn't need: their traffic says nothing about the work.
 
-A launch is needless where the result is as right without it. They are tried one after the other in
-the order of the plan, each without those that were needless before it, so that of two launches that
-do the same work one stays.
+A launch is needless where the result is as right without it. They are left out one after the other
+in the order of the plan, so that of two launches that do the same work one stays.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 
 from grader.cases import Case
@@ -27,7 +27,7 @@ def places(
     are taken to be needed.
     """
     steps = plan.calls[0]
-    launches = {place for place, step in enumerate(steps) if _counts(step)}
+    launches = {n for n, step in enumerate(steps) if isinstance(step, Launch) and step.trial < 0}
     # Without any launch nothing can have been computed, unless something else moves data.
     moves = any(isinstance(step, Copy | HostOp | Upload) for step in steps)
     left_out: frozenset[int] = frozenset()
@@ -40,20 +40,12 @@ def places(
 
 def sentences(plan: Plan, left_out: Collection[int], file: str) -> Iterator[str]:
     """'pad, launched at t.py:30, changes nothing of the result: its traffic doesn't count.'"""
-    counts: dict[tuple[str, int], int] = {}
-    for place in sorted(left_out):
-        step = plan.calls[0][place]
-        key = (_name_of(plan, step), step.line)
-        counts[key] = counts.get(key, 0) + 1
+    steps = [plan.calls[0][place] for place in sorted(left_out)]
+    counts = Counter((_name_of(plan, step), step.line) for step in steps)
     for (name, line), times in counts.items():
         at = f" at {file}:{line}" if line else ""
-        often = f" {times} times" if times > 1 else ""
-        which = f"{name}, launched{often}{at}"
+        which = f"{name}, launched{f' {times} times' if times > 1 else ''}{at}"
         yield f"{which}, changes nothing of the result: its traffic doesn't count."
-
-
-def _counts(step: object) -> bool:
-    return isinstance(step, Launch) and step.trial < 0
 
 
 def _groups(plan: Plan, launches: Collection[int]) -> list[frozenset[int]]:

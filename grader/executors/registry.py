@@ -2,7 +2,7 @@
 
 A variant has a runner by plan, which needs no GPU, and one on the GPU where there is one. The one
 by plan is asked first: it sees faults that a GPU lets pass, and a verdict doesn't depend on the
-machine. What is opened stays open until `close`.
+machine. All that is opened stays open until `close`.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from grader.emulator.toolchain import cache_root
-from grader.executors import cuda_build, gpu_program
-from grader.executors.cubins import NoCubin
-from grader.executors.cuda import PlannedNativeRunner
-from grader.executors.cuda_build import Backend
-from grader.executors.gpu import GpuRunner
-from grader.executors.gpu_document import DeviceKernel
-from grader.executors.kept import KeptBuilds
-from grader.executors.native_plans import NativePlans
-from grader.executors.programs import Programs
+from grader.executors.compile.frontend import Failure
+from grader.executors.compile.kept_builds import KeptBuilds
+from grader.executors.cuda import cuda_build
+from grader.executors.cuda.cuda_build import Backend, Programs
+from grader.executors.cuda.native_planner import NativePlanner
+from grader.executors.cuda.native_runner import PlannedNativeRunner
+from grader.executors.encoding import DeviceKernel
+from grader.executors.gpu import executor_program
+from grader.executors.gpu.gpu_runner import GpuRunner
+from grader.executors.planning import Plans
 from grader.executors.runner import Runner, Times
-from grader.executors.triton import PlannedTritonRunner
-from grader.executors.triton_plans import TritonPlans
+from grader.executors.triton.triton_runner import PlannedTritonRunner
 from grader.gpu.devices import DeviceName
 from grader.sandbox import Sandbox
 from grader.sandbox.confinement import Level
@@ -39,25 +39,20 @@ class _Opened(Protocol):
 
 
 _O = TypeVar("_O", bound=_Opened)
+_N = TypeVar("_N", PlannedNativeRunner, NativePlanner)
 
 
 @dataclass(frozen=True)
 class RunnerOptions:
-    """How the variants of a submission are run.
+    """How the variants of a submission are run."""
 
-    `modules` reads the submission's Python files. `level` and `required` are those of Sandbox; for
-    `check_with_nvcc` and `guarded` see cuda_build.begin. `backends` are where CUDA C++ runs, None
-    for all that there are. `keeps_builds`: what Triton's compilers made is kept in the user's
-    cache, for the next run.
-    """
-
-    modules: Callable[[], Mapping[str, bytes]] = dict
-    level: Level | None = None
+    modules: Callable[[], Mapping[str, bytes]] = dict  # reads the submission's Python files
+    level: Level | None = None  # see Sandbox
     required: bool = False
-    check_with_nvcc: bool = True
-    backends: tuple[Backend, ...] | None = None
-    guarded: bool = True
-    keeps_builds: bool = True
+    check_with_nvcc: bool = True  # see cuda_build.begin
+    backends: tuple[Backend, ...] | None = None  # where CUDA C++ runs, None for all that there are
+    guarded: bool = True  # see cuda_build.begin
+    keeps_builds: bool = True  # whether compilers' results are kept in the user's cache
 
 
 @dataclass(frozen=True)
@@ -68,24 +63,21 @@ class _Sources:
     modules: Callable[[], Mapping[str, bytes]]
 
     def read(self, name: str) -> bytes:
-        """One that is to be run, so that it is there."""
+        """The content of a file that is to be run, which is there."""
         data = self.file(name)
         assert isinstance(data, bytes), data
         return data
 
     def hold(self, sandbox: Sandbox, variant: Variant) -> Path:
-        """A variant's file as it is run: a copy that a worker can only read.
-
-        By plan its sibling modules lie beside it; elsewhere no rule has read them.
-        """
-        if sandbox.plans:
+        """Copy a variant's file to where a worker can only read it; by plan its modules too."""
+        if sandbox.plans:  # elsewhere no rule has read them
             for name, data in self.modules().items():
                 sandbox.hold(name, data)
         return sandbox.hold(variant.file, self.read(variant.file))
 
 
 class Runners:
-    """What the variants of one submission run in."""
+    """Opens the runners of one submission's variants, and closes them."""
 
     def __init__(
         self,
@@ -109,9 +101,8 @@ class Runners:
         # Where CUDA C++ may run on this kind of machine, in the order in which it is asked.
         ordinary: tuple[Backend, ...] = ("emulator", "gpu") if self._has_gpu else ("emulator",)
         self.backends = ordinary if options.backends is None else options.backends
-        keeps = options.keeps_builds
-        self._kept = KeptBuilds(cache_root() / "kernels.sqlite") if keeps else None
-        self._made: dict[str, DeviceKernel | NoCubin] = {}  # cubins, by what they follow from
+        self._kept = KeptBuilds(cache_root() / "kernels.sqlite" if options.keeps_builds else None)
+        self._made: dict[str, DeviceKernel | Failure] = {}  # cubins, by what they follow from
         self._native: dict[DeviceName, Sandbox] = {}
         self._programs = Programs(
             exercises,
@@ -123,14 +114,14 @@ class Runners:
         self._opened: dict[tuple[str, str, str], _Opened] = {}
 
     def begin(self) -> None:
-        """Have on its way what the first case on a GPU needs; nothing where there is no GPU.
+        """Start what the first case on a GPU needs; nothing where there is no GPU.
 
         A sandbox ends with the thread that begins it, so this one has to stay.
         """
         if self._has_gpu:
             self._sandbox.begin()
             self.sandbox_of("cuda")
-            gpu_program.begin()
+            executor_program.begin()
 
     def begin_building(self, file: str) -> None:
         """Have a file of CUDA C++ compiled for the emulator while something else is done."""
@@ -145,8 +136,7 @@ class Runners:
         for sandbox in self._native.values():
             sandbox.close()
         self._native.clear()
-        if self._kept is not None:
-            self._kept.close()
+        self._kept.close()
 
     def close_variant(self, task: Task) -> None:
         """End the workers of one variant."""
@@ -158,11 +148,8 @@ class Runners:
 
     def why_none(self, variant: Variant) -> str:
         """Why this machine can't run a variant's kernels, with what to do; "" where it can."""
-        if variant.language == "triton" or any(
-            not cuda_build.why_not(each) for each in self.backends
-        ):
-            return ""
-        return cuda_build.why_not("emulator")
+        can_run = any(not cuda_build.why_not(each) for each in self.backends)
+        return "" if variant.language == "triton" or can_run else cuda_build.why_not("emulator")
 
     def of(self, task: Task) -> list[Runner]:
         """A variant's runners, in the order in which they are asked; at least one.
@@ -173,7 +160,7 @@ class Runners:
             planned = self.planned(task)
             return [planned, self.on_gpu(task)] if self._has_gpu else [planned]
         return [
-            self.native(task, backend)
+            self.planned_native(task) if backend == "emulator" else self.on_gpu(task)
             for backend in self.backends
             if not cuda_build.why_not(backend)
         ]
@@ -185,48 +172,39 @@ class Runners:
 
     def planned(self, task: Task) -> PlannedTritonRunner:
         """The runner of a Triton variant by plan, on whatever machine. Raises SandboxError."""
-        sandbox, watched = self._sandbox, self._watched(task)
 
         def make() -> PlannedTritonRunner:
-            path = self._sources.hold(sandbox, task.variant)
-            return PlannedTritonRunner(sandbox, task, path, watched, self._kept, self._made)
+            given = self._sandbox, task, self._sources.hold(self._sandbox, task.variant)
+            return PlannedTritonRunner(*given, self._watched(task), self._kept, self._made)
 
         return self._open(PlannedTritonRunner, (*_key(task), "plans"), make)
 
-    def native(self, task: Task, backend: Backend) -> Runner:
-        """A runner of a CUDA C++ variant. Raises as `of` does."""
-        return self.planned_native(task) if backend == "emulator" else self.on_gpu(task)
-
     def planned_native(self, task: Task) -> PlannedNativeRunner:
         """The runner of a CUDA C++ variant by plan, in the emulator. Raises as `of` does."""
-        program = self._programs.of(task.variant.file, "emulator")
-        sandbox, watched = self.sandbox_of("emulator"), self._watched(task)
+        return self._of_program(PlannedNativeRunner, task, "emulator", "emulator")
 
-        def make() -> PlannedNativeRunner:
-            path = self._sources.hold(sandbox, task.variant)
-            return PlannedNativeRunner(sandbox, task, path, program, watched)
-
-        return self._open(PlannedNativeRunner, (*_key(task), "emulator"), make)
-
-    def plans_of(self, task: Task) -> TritonPlans | NativePlans:
+    def plans_of(self, task: Task) -> Plans:
         """Where the plans and compiled kernels of a variant come from. Raises as `of` does."""
         if task.variant.language == "triton":
             return self.planned(task).plans
-        program = self._programs.of(task.variant.file, "gpu")
-        sandbox, watched = self.sandbox_of("emulator"), self._watched(task)
-
-        def make() -> NativePlans:
-            path = self._sources.hold(sandbox, task.variant)
-            return NativePlans(sandbox, task, path, program, watched)
-
-        return self._open(NativePlans, (*_key(task), "gpu plans"), make)
+        return self._of_program(NativePlanner, task, "gpu", "gpu plans")
 
     def on_gpu(self, task: Task) -> GpuRunner:
         """The runner of a variant on a GPU. Raises as `of` does."""
-        plans = self.plans_of(task)
-        sandbox = self.sandbox_of("cuda")
+        plans, sandbox = self.plans_of(task), self.sandbox_of("cuda")
         key = (*_key(task), "gpu")
         return self._open(GpuRunner, key, lambda: GpuRunner(sandbox, task, plans.path, plans))
+
+    def _of_program(self, kind: type[_N], task: Task, backend: Backend, use: str) -> _N:
+        """A runner or planner on the program of a CUDA C++ variant."""
+        program = self._programs.of(task.variant.file, backend)
+        sandbox = self.sandbox_of("emulator")
+
+        def make() -> _N:
+            path = self._sources.hold(sandbox, task.variant)
+            return kind(sandbox, task, path, program, self._watched(task))
+
+        return self._open(kind, (*_key(task), use), make)
 
     def sandbox_of(self, device: DeviceName) -> Sandbox:
         """Where programs run: in the "emulator", planners too; or executors on the GPU ("cuda")."""

@@ -1,6 +1,6 @@
-"""Runners: what runs the cases of one variant and says what came of each.
+"""Runners run the cases of one variant and give a result for each.
 
-Whatever a worker does, `run` answers with a CaseResult and the next case meets a live worker.
+Whatever a worker does, `run` returns a CaseResult and the next case meets a live worker.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _R = TypeVar("_R", bound="Runner")
 
 @dataclass(frozen=True)
 class CaseResult:
-    """What one run of one case shows."""
+    """The result of one run of one case."""
 
     case: Case | None  # None where the file could not even be loaded
     verdict: Verdict
@@ -54,7 +54,7 @@ class Times:
 
 @dataclass(frozen=True)
 class Compiled:
-    """What compiling ahead of time shows: the first failure, and what could not be compiled."""
+    """The result of compiling ahead of time: its first failure, and a note on what was left out."""
 
     failure: CaseResult | None = None
     note: str = ""
@@ -77,8 +77,7 @@ class Runner(ABC):
     def run(self, case: Case) -> CaseResult:
         """Run one case, in the workers at hand or in fresh ones.
 
-        Raises what is the grader's own trouble (SandboxError, OracleError), nothing of the
-        submission's.
+        Raises the grader's own trouble (SandboxError, OracleError), nothing of the submission's.
         """
 
     @abstractmethod
@@ -93,7 +92,7 @@ class Runner(ABC):
         """Prepare for these cases, which are likely to be run from now on, in this order."""
 
     def advice(self, result: CaseResult) -> str:
-        """What to try about wrong values, where running the case otherwise shows it, or ""."""
+        """Advice on wrong values, where another run of the case shows their cause, or ""."""
         return ""
 
     def compile_in_background(self) -> Any:

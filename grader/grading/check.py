@@ -14,7 +14,7 @@ from typing import Any
 from grader.cases import Case, Space
 from grader.cases.compare import Verdict
 from grader.evidence import MemoryEvidence, PartEvidence, VariantEvidence
-from grader.executors import cuda_build
+from grader.executors.cuda import cuda_build
 from grader.executors.runner import CaseResult, Compiled, Runner
 from grader.gpu import locks
 from grader.grading import memory_use, submitted

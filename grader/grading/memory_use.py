@@ -20,16 +20,10 @@ from grader.cases import Case, fixed_case, inputs
 from grader.cases.arena import described
 from grader.cases.beside import case_beside
 from grader.evidence import MemoryEvidence, Metric
-from grader.executors import (
-    PlannedNativeRunner,
-    PlannedTritonRunner,
-    configurations,
-    cuda_metrics,
-    needless,
-    triton_metrics,
-    triton_report,
-)
+from grader.executors import PlannedNativeRunner, PlannedTritonRunner, needless
+from grader.executors.cuda import cuda_metrics
 from grader.executors.runner import CaseResult
+from grader.executors.triton import configurations, triton_metrics, triton_report
 from grader.plan import Plan
 from grader.plan.model import Alloc, Free
 from grader.scoring import memory_bounds

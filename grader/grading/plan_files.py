@@ -28,10 +28,10 @@ from grader.evidence import (
     PartEvidence,
     VariantEvidence,
 )
-from grader.executors import bundle as bundles
 from grader.executors import gpu
-from grader.executors.backend_queue import facts
-from grader.executors.bundle import (
+from grader.executors.compile.kernels import facts
+from grader.executors.gpu import bundle as bundles
+from grader.executors.gpu.bundle import (
     MAX_DETAIL,
     MAX_DOCUMENT_BYTES,
     Bundle,

@@ -19,7 +19,7 @@ from typing import Any
 import torch
 
 from grader.evidence import VariantEvidence
-from grader.executors import cuda_build
+from grader.executors.cuda import cuda_build
 from grader.executors.registry import RunnerOptions, Runners
 from grader.gpu import machine
 from grader.gpu.devices import DeviceName

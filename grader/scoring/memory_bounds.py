@@ -1,6 +1,6 @@
 """Memory metrics compared with a spec's bounds, and described in words.
 
-executors/cuda_metrics.py defines the metrics.
+executors/memory_metrics.py defines the metrics.
 """
 
 from __future__ import annotations

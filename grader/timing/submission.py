@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 from functools import cached_property
 
 from grader.evidence import PerformanceEvidence
-from grader.executors import cuda_build
+from grader.executors.cuda import cuda_build
 from grader.executors.registry import RunnerOptions, Runners
 from grader.gpu import machine, measured_roofs, nvml
 from grader.gpu.devices import DeviceName

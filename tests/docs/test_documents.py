@@ -309,7 +309,7 @@ EXEMPT = {
         "tests/grader/cli/test_cli.py::test_stored_evidence_is_scored_again_without_running_anything"
     ),
     r"grader run-plan FILE": (
-        "tests/grader/executors/test_plan_files.py::test_a_file_of_the_solution_is_run_and_timed"
+        "tests/grader/executors/gpu/test_plan_files.py::test_a_file_of_the_solution_is_run_and_timed"
     ),
     r"grader doctor": (
         "tests/grader/cli/test_doctor.py::test_every_line_fits_and_goes_on_below_its_own_text"

@@ -17,7 +17,8 @@ from unittest import mock
 
 from grader.cases import Space
 from grader.evidence import Evidence, PartEvidence, VariantEvidence, to_json
-from grader.executors import cuda_build, frontend, kernels, native_processes
+from grader.executors.compile import frontend, kernels
+from grader.executors.cuda import cuda_build, native_planner
 from grader.gpu.devices import DeviceName
 from grader.grading import source_rules
 from grader.grading.check import check_case, check_memory, check_part
@@ -345,7 +346,7 @@ def _grade_cuda(
             stack.enter_context(mock.patch.object(source_rules, "violations_of", return_value=()))
         if level is Level.limits:  # the filter is the sandbox's, though the program installs it
             none = mock.patch.object(
-                native_processes, "compile_emulator_filter", side_effect=FilterError
+                native_planner, "compile_emulator_filter", side_effect=FilterError
             )
             stack.enter_context(none)
         stack.enter_context(mock.patch.object(worker_process, "FORK_SECONDS", SHORT.seconds))

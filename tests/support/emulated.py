@@ -18,7 +18,8 @@ from grader import plan
 from grader.cases.arena import Slot
 from grader.emulator import report, toolchain
 from grader.emulator.build import Build, Entry, build
-from grader.executors import emulator_plan
+from grader.executors.cuda import emulator_encoding
+from grader.executors.executor import Manner
 from grader.plan import Plan
 from grader.worker.protocol import Argument, Code, Kind, Operation, Reply
 from tests.support.native import NativeWorker, Placement, vector
@@ -88,7 +89,7 @@ class Call:
         planned = self._planned()
         if self.plan is None:
             return planned
-        document = emulator_plan.document(self.plan, counters=measure)
+        document = emulator_encoding.document(self.plan, Manner(counts=measure))
         assert self.built.executor is not None
         with PlanWorker(self.built.executor, "execute", self.buffers, self.options) as worker:
             assert worker.answer().code is Code.ok
@@ -100,8 +101,8 @@ class Call:
             return Outcome(None, None, str(ended))
         if reply.code not in (Code.ok, Code.findings):
             return Outcome(reply.code, None, reply.text)
-        copies = emulator_plan.copies(self.plan, 0, ())
-        seen = emulator_plan.combined(planned.report, report.parse(reply.text), copies)
+        copies = emulator_encoding.copies(self.plan, 0, ())
+        seen = emulator_encoding.combined(planned.report, report.parse(reply.text), copies)
         code = Code.findings if seen.findings else reply.code
         return Outcome(code, seen, reply.text if measure else report.to_json(seen))
 

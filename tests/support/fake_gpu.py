@@ -22,7 +22,8 @@ from typing import cast
 
 import pytest
 
-from grader.executors import case_memory, gpu_program
+from grader.executors import executor
+from grader.executors.gpu import executor_program
 from grader.gpu import locks
 from grader.plan.model import DType, View
 from grader.sandbox import Sandbox
@@ -35,8 +36,8 @@ from tests.support.native import NativeWorker, Placement
 SOURCES = Path(__file__).parent / "fake_cuda"
 LIBRARY = "libcuda.so.1"
 NEEDS_COMPILER = pytest.mark.skipif(
-    not shutil.which("g++") or bool(gpu_program.why_not()),
-    reason=f"needs g++ and Triton's cuda.h: {gpu_program.why_not()}",
+    not shutil.which("g++") or bool(executor_program.why_not()),
+    reason=f"needs g++ and Triton's cuda.h: {executor_program.why_not()}",
 )
 
 
@@ -61,7 +62,7 @@ class FakeGpu:
 
 def built(folder: Path) -> FakeGpu:
     """The driver, built in a folder, and the executor's program beside it."""
-    header = gpu_program._cuda_header()
+    header = executor_program._cuda_header()
     assert header is not None
     include = header.parent
     flags = ["-std=c++17", "-O1", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"]
@@ -69,7 +70,7 @@ def built(folder: Path) -> FakeGpu:
     command = ["g++", *flags, f"-I{include}", *sources, "-o", str(folder / LIBRARY)]
     subprocess.run(command, check=True)
     program = folder / "gpu_executor"
-    program.write_bytes(gpu_program.program())
+    program.write_bytes(executor_program.program())
     program.chmod(0o500)
     return FakeGpu(program, folder)
 
@@ -146,7 +147,7 @@ def sandbox(
     Memfds replace GPU memory; a timed worker's sets may have so many bytes.
     """
     monkeypatch.setenv("LD_LIBRARY_PATH", str(gpu.folder))
-    for module in (contenders, case_memory):
+    for module in (contenders, executor):
         monkeypatch.setattr(module, "GpuMemory", GpuMemory)
     monkeypatch.setattr(contenders, "_room", lambda on_gpu: room)
     monkeypatch.setattr(locks, "is_exclusive_on", lambda device: True)

@@ -17,7 +17,7 @@ import pytest
 from grader import plan
 from grader.emulator import report, toolchain
 from grader.emulator.elf import Elf
-from grader.executors import cuda_build
+from grader.executors.cuda import cuda_build
 from grader.plan import Plan
 from grader.plan.model import KernelName, Launch, Readback, Step
 from grader.worker import builder

@@ -22,7 +22,7 @@ from typing import Any
 
 from grader import __version__, executors
 from grader.cases import oracle
-from grader.executors import cuda_build
+from grader.executors.cuda import cuda_build
 from grader.grading.search import Effort
 from grader.spec import (
     Bound,

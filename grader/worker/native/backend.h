@@ -72,8 +72,8 @@ Answer load();
 Answer make_plan(Call& call);
 Answer more_of_plan(std::size_t from);
 
-// Executors only: runs the steps of a document on the tensors (grader/executors/emulator_plan.py,
-// or for a GPU grader/executors/gpu_document.py).
+// Executors only: carries out the steps of a document on the tensors. It is written by
+// grader/executors/cuda/emulator_encoding.py, or for a GPU by grader/executors/gpu/gpu_encoding.py.
 Answer execute(Call& call, const std::string& document);
 
 // For timing, by an executor on a GPU: `place` keeps a call's tensors as set number `number` (an

@@ -1,5 +1,5 @@
 // A plan for the executor on a GPU: cubins, buffers, kernels, and the steps of its calls.
-// grader/executors/gpu_document.py writes it.
+// grader/executors/gpu/gpu_encoding.py writes it.
 
 #ifndef WARPGRADE_GPU_DOCUMENT_H
 #define WARPGRADE_GPU_DOCUMENT_H

@@ -119,7 +119,7 @@ class Counters(Observer):
         self._attribute(kind, line, requests)
 
     def report(self) -> dict[str, Any]:
-        """The counters as JSON: fields of executors/triton_report.py's Report."""
+        """The counters as JSON: fields of executors/triton/triton_report.py's Report."""
         sites = [
             {"kernel": kernel, "line": line, "kind": kind, "bytes": width, **asdict(site)}
             for (kernel, line, kind, width, _), site in self._sites.items()

@@ -1,7 +1,7 @@
 """Findings about a launch, as in the report of a run.
 
-The fields are those of executors/triton_report.py's Finding. Each kind is kept once per line, with
-the first element and the number of elements.
+The fields are those of executors/triton/triton_report.py's Finding. Each kind is kept once per
+line, with the first element and the number of elements.
 """
 
 from __future__ import annotations

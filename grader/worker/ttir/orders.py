@@ -113,7 +113,7 @@ class Atomics(Observer):
         noted["group_steps"] += -(-result.steps // max(1, result.groups))
 
     def report(self) -> list[dict[str, int]]:
-        """The kernels in question, as JSON: fields of executors/orders.py's Seen.
+        """The kernels in question, as JSON: fields of executors/program_orders.py's Atomics.
 
         `steps` are the operations of all launches, `group_steps` those of a group of programs.
         """

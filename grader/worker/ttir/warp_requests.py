@@ -158,7 +158,7 @@ class Layouts:
 
 
 def of_json(document: Mapping[str, Any]) -> Layouts:
-    """The layouts that grader/executors/layouts.py has checked."""
+    """The layouts that grader/executors/compile/warp_layouts.py has checked."""
     by_place = {}
     for each in document["accesses"]:
         names = ("size_per_thread", "threads_per_warp", "warps", "order")

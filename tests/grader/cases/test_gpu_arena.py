@@ -20,8 +20,10 @@ from grader.cases import Case, gpu_memory
 from grader.cases import inputs as inputs_of_case
 from grader.cases.arena import GAP_BYTES, INPUTS, OUTPUTS, Arena, Slot, required_bytes
 from grader.cases.gpu_memory import GpuMemory
-from grader.executors import case_memory, cuda_build, gpu
-from grader.executors.gpu import GpuRunner
+from grader.executors import executor
+from grader.executors.cuda import cuda_build
+from grader.executors.gpu import gpu_runner
+from grader.executors.gpu.gpu_runner import GpuRunner
 from grader.executors.registry import Runners
 from grader.grading import grade
 from grader.plan import Plan
@@ -32,7 +34,7 @@ from grader.spec.task import Task
 from grader.status import Status
 from grader.worker.gpu_mapping import GpuMemoryError
 from grader.worker.protocol import Argument, Code, Operation, Reply
-from tests.grader.executors.test_runner import KERNEL
+from tests.grader.executors.triton.test_runner import KERNEL
 
 REFERENCE = Path(__file__).resolve().parents[3] / "reference"
 SILU = load(EXERCISES / "silu.yaml")
@@ -142,9 +144,9 @@ def silu(x: torch.Tensor, out: torch.Tensor, writable: bool) -> None:
 
 @pytest.fixture
 def stand_in(monkeypatch: pytest.MonkeyPatch) -> StandInSandbox:
-    monkeypatch.setattr(case_memory, "GpuMemory", StandIn)
-    monkeypatch.setattr(gpu, "held_program", lambda sandbox: Path("executor"))
-    monkeypatch.setattr(gpu, "document", lambda *_: b"")
+    monkeypatch.setattr(executor, "GpuMemory", StandIn)
+    monkeypatch.setattr(gpu_runner, "held_program", lambda sandbox: Path("executor"))
+    monkeypatch.setattr(gpu_runner, "document", lambda *_: b"")
     return StandInSandbox()
 
 
@@ -355,7 +357,7 @@ def test_who_returns_the_result_instead_of_writing_it_is_told_so(stand_in, monke
 
 
 def test_a_large_case_gets_a_larger_arena(stand_in, monkeypatch) -> None:
-    monkeypatch.setattr(case_memory, "GPU_ARENA_BYTES", 4096)
+    monkeypatch.setattr(executor, "GPU_ARENA_BYTES", 4096)
     with running(stand_in) as opened:
         for n in (1, 30000, 2, 200000):
             assert opened.run(case(n)).status is Status.passed
@@ -393,7 +395,7 @@ def expect_copies(stand_in: StandInSandbox, runner: GpuRunner) -> None:
 
 
 def test_memory_that_can_not_be_had_means_copies(stand_in, monkeypatch) -> None:
-    monkeypatch.setattr(case_memory, "GpuMemory", refuse)
+    monkeypatch.setattr(executor, "GpuMemory", refuse)
     with running(stand_in) as opened:
         expect_copies(stand_in, opened)
         assert opened.not_shared == "exporting: CUDA_ERROR_NOT_SUPPORTED"
@@ -420,7 +422,7 @@ def test_memory_that_no_worker_can_reach_means_copies(stand_in) -> None:
 
 
 def test_a_store_to_an_input_is_seen_among_copies(stand_in, monkeypatch) -> None:
-    monkeypatch.setattr(case_memory, "GpuMemory", refuse)
+    monkeypatch.setattr(executor, "GpuMemory", refuse)
     with running(stand_in, storing_to_input) as opened:
         assert opened.run(case(9)).status is Status.modified_input
     assert len(stand_in.asked) == 1

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from grader.cli import app
 from grader.cli.console import console
-from grader.executors import cuda_build
+from grader.executors.cuda import cuda_build
 from grader.spec import load_all
 from tests.support.small_exercise import ROOT
 

@@ -12,9 +12,10 @@ import torch
 from grader.cases import Case
 from grader.emulator import toolchain
 from grader.emulator.build import Entry, build
-from grader.executors import NativePlans, cuda_build
-from grader.executors import gpu as gpu_runner
-from grader.executors.gpu import held_program
+from grader.executors import NativePlanner
+from grader.executors.cuda import cuda_build
+from grader.executors.gpu import gpu_runner
+from grader.executors.gpu.gpu_runner import held_program
 from grader.plan import Plan
 from grader.sandbox import Sandbox, worker_process
 from grader.spec import load_all
@@ -77,7 +78,10 @@ def on_the_gpu(source: Path, gpu: tuple[Sandbox, Sandbox]) -> list[int]:
     program = cuda_build.build(planning, source.name, source.read_bytes(), entries, "gpu")
     assert program.path is not None, program.problems
     slot = vector("output", torch.zeros(N, dtype=torch.int32), role="inout")
-    with Placement([slot]) as placed, NativePlans(planning, as_a_task(), source, program) as plans:
+    with (
+        Placement([slot]) as placed,
+        NativePlanner(planning, as_a_task(), source, program) as plans,
+    ):
         arguments = [*placed.arguments, Argument(Kind.int64, scalar=N)]
         planned = plans.planned(CASE, arguments)
         assert isinstance(planned, Plan), planned

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from grader.evidence import PartEvidence
-from grader.executors import cuda_build
+from grader.executors.cuda import cuda_build
 from grader.grading.check import check_part
 from grader.grading.grade import Options, Session
 from grader.sandbox import Sandbox

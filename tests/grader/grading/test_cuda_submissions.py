@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from grader.evidence import VariantEvidence
-from grader.executors import cuda_build
-from grader.executors.cuda_build import Backend
+from grader.executors.cuda import cuda_build
+from grader.executors.cuda.cuda_build import Backend
 from grader.grading.grade import Options, Session, grade_task
 from grader.grading.search import Effort
 from grader.scoring import memory_bounds

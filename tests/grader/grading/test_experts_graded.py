@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from grader.executors import cuda_build
+from grader.executors.cuda import cuda_build
 from grader.gpu.devices import DeviceName
 from grader.grading.grade import Options, Session, grade_task
 from grader.grading.search import Effort

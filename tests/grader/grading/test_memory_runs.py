@@ -13,7 +13,8 @@ import pytest
 from grader import evidence, spec
 from grader.cases import fixed_case
 from grader.evidence import MemoryEvidence, Metric
-from grader.executors import cuda_build, cuda_metrics
+from grader.executors import memory_metrics
+from grader.executors.cuda import cuda_build
 from grader.grading import memory_use
 from grader.grading.check import check_memory
 from grader.grading.session import Options, Session
@@ -324,8 +325,10 @@ def test_bounds_are_those_of_the_sizes_that_ran(variant):
 
 def test_a_spec_may_allow_more_traffic(variant):
     case = fixed_case(TRANSPOSE, variant, variant.memory.case, 1)
-    traffic = cuda_metrics.Traffic(load=3 * 4 * 256 * 512, store=4 * 256 * 512, atomic=0, copied=0)
-    assert "kernels load" in cuda_metrics.unearned(traffic, Task(TRANSPOSE, variant), case)
+    traffic = memory_metrics.Traffic(
+        load=3 * 4 * 256 * 512, store=4 * 256 * 512, atomic=0, copied=0
+    )
+    assert "kernels load" in memory_metrics.unearned(traffic, Task(TRANSPOSE, variant), case)
     block: Memory = variant.memory.model_copy(update={"most_traffic": 4.0})
     lenient = variant.model_copy(update={"memory": block})
-    assert cuda_metrics.unearned(traffic, Task(TRANSPOSE, lenient), case) == ""
+    assert memory_metrics.unearned(traffic, Task(TRANSPOSE, lenient), case) == ""

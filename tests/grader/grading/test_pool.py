@@ -16,7 +16,7 @@ import pytest
 
 from grader import __main__ as command
 from grader.evidence import MemoryEvidence, PartEvidence, VariantEvidence
-from grader.executors.cuda_build import why_not
+from grader.executors.cuda.cuda_build import why_not
 from grader.grading import parallel, plan_files, process_pool
 from grader.grading.grade import grade
 from grader.grading.parallel import Checked

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from grader.cli.app import app
 from grader.evidence import Evidence
-from grader.executors import cuda_build
+from grader.executors.cuda import cuda_build
 from grader.grading.check import check_part
 from grader.grading.grade import Options, Session, grade, grade_task
 from grader.grading.search import Effort

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from grader.executors import cuda_build
+from grader.executors.cuda import cuda_build
 from grader.grading.check import check_memory, check_part
 from grader.grading.grade import Options, Session
 from grader.scoring import memory_bounds

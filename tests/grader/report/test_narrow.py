@@ -18,7 +18,7 @@ from grader import report
 from grader.batch.run import progress
 from grader.cli import app, console, doctor
 from grader.cli.doctor import Finding
-from grader.executors import cuda_build
+from grader.executors.cuda import cuda_build
 from grader.instruments import bench_report, bench_table
 from grader.report import narrow
 from grader.scoring.score import score

@@ -20,7 +20,8 @@ from grader.emulator.report import (
     SiteCounters,
 )
 from grader.evidence import LineCounters, Metric
-from grader.executors import cuda_metrics
+from grader.executors.cuda import cuda_metrics
+from grader.executors.memory_metrics import MAX_LINES, by_line
 from grader.scoring import memory_bounds
 from grader.spec.task import Task
 from grader.status import Status
@@ -154,9 +155,9 @@ def test_counters_are_summed_by_line() -> None:
 
 def test_a_long_list_of_lines_keeps_the_heaviest() -> None:
     many = [site(pc, "global", "load", 1, 1 + pc, 4) for pc in range(1000)]
-    rows = cuda_metrics.lines_of(report_of(*many), {pc: pc for pc in range(1000)})
-    assert len(rows) == cuda_metrics.MAX_LINES
-    assert min(row.line for row in rows) == 1000 - cuda_metrics.MAX_LINES
+    rows = by_line(cuda_metrics.rows(report_of(*many), {pc: pc for pc in range(1000)}))
+    assert len(rows) == MAX_LINES
+    assert min(row.line for row in rows) == 1000 - MAX_LINES
 
 
 def test_reads_are_counted_per_element_of_an_argument() -> None:

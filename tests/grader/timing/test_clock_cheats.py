@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from grader.cases import Case, fixed_case
-from grader.executors import cuda_build, gpu_document
+from grader.executors.cuda import cuda_build
+from grader.executors.gpu import gpu_encoding
 from grader.gpu.devices import DeviceName
 from grader.grading.check import check_part
 from grader.grading.measure import measure
@@ -152,13 +153,13 @@ def test_a_launch_overlaps_only_one_of_its_own_call_and_stream(
 ) -> None:
     [cheat] = [each for each in CHEATS if each.key == name]
     found: list[bool] = []
-    launched = gpu_document._Encoder._launched
+    launched = gpu_encoding._Encoder._launched
 
     def seen(self, *given):
-        found.append(bool(given[-1] & gpu_document._PROGRAMMATIC))
+        found.append(bool(given[-1] & gpu_encoding._PROGRAMMATIC))
         return launched(self, *given)
 
-    monkeypatch.setattr(gpu_document._Encoder, "_launched", seen)
+    monkeypatch.setattr(gpu_encoding._Encoder, "_launched", seen)
     planned = planned_by(opened(cheat), cheat)
     case = timed_case(cheat.exercise, cheat.variant)
     arguments = Layout.of(cheat.exercise, cheat.variant, case).arguments(0)

@@ -12,7 +12,8 @@ import pytest
 from grader.cases import Case, fixed_case
 from grader.cases.compare import Verdict
 from grader.evidence import PerformanceEvidence
-from grader.executors import cuda_build, gpu
+from grader.executors import gpu
+from grader.executors.cuda import cuda_build
 from grader.executors.runner import CaseResult
 from grader.grading.measure import measure
 from grader.grading.session import Options, Session

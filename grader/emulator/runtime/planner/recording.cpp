@@ -47,7 +47,7 @@ constexpr unsigned last_event = 4095;  // lower numbers are the program's own
 
 // ---- Steps --------------------------------------------------------------------------------------
 
-// The grader matches these words (grader/executors/cuda.py).
+// The grader matches these words (grader/executors/cuda/native_answers.py).
 [[noreturn]] void exceed(const std::string& why) {
     current.excess = why + (current.told_of_data ? ", and it copies results to the host" : "");
     abandon_entry(EntryEnd::abandoned);

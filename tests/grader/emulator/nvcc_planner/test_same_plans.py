@@ -10,7 +10,8 @@ import pytest
 
 from grader import spec
 from grader.cases import Space, arena, inputs
-from grader.executors import NativePlans, cuda_build
+from grader.executors import NativePlanner
+from grader.executors.cuda import cuda_build
 from grader.plan import Plan
 from grader.sandbox import Sandbox
 from grader.spec import Exercise, Variant
@@ -150,7 +151,7 @@ def test_a_solution_is_planned_the_same(
     for backend in ("emulator", "gpu"):
         program = cuda_build.build(sandbox, variant.file, data, entries, backend)
         held = sandbox.hold(variant.file, data)
-        with NativePlans(sandbox, Task(exercise, variant), held, program) as plans:
+        with NativePlanner(sandbox, Task(exercise, variant), held, program) as plans:
             found.append(plans.plan_of(case, arguments))
             assert plans.planned_report is None
     emulated, by_nvcc = found

@@ -10,8 +10,8 @@ from typing import Any, Literal
 import torch
 
 from grader.cases.arena import Slot
-from grader.executors import gpu_document
-from grader.executors.gpu_document import DeviceKernel
+from grader.executors.encoding import DeviceKernel
+from grader.executors.gpu import gpu_encoding
 from grader.plan import Buffer, Plan
 from grader.plan.model import Fill, Launch, PointerArgument, ScalarArgument, Step, View
 from grader.sandbox.memfd import Memfds
@@ -97,7 +97,7 @@ class Tensors(Placement):
         calls = [steps] if then is None else [steps, then]
         numbered = kernels.numbered if kernels else {}
         variables = lambda cubin: GLOBALS  # noqa: E731
-        return gpu_document.encode(self.plan(*calls), calls, numbered, compile_view, variables)
+        return gpu_encoding.encode(self.plan(*calls), calls, numbered, compile_view, variables)
 
     def _buffer(self, number: int, argument: Argument) -> Buffer:
         size = argument.allocation[1]

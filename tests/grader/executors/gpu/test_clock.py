@@ -11,9 +11,9 @@ import pytest
 import torch
 
 from grader.cases import Case, fixed_case
-from grader.executors import gpu as executors
-from grader.executors import gpu_document
-from grader.executors.gpu_document import DeviceKernel
+from grader.executors.encoding import DeviceKernel
+from grader.executors.gpu import gpu_encoding
+from grader.executors.gpu import gpu_runner as executors
 from grader.plan import Buffer, Plan
 from grader.plan.model import Launch, PointerArgument, ScalarArgument
 from grader.sandbox import Sandbox
@@ -74,7 +74,7 @@ class Documents:
         step = Launch("launch", 0, (1,), arguments=(*pointers, *numbers))
         kernel = DeviceKernel(self.cubin, "silu", 4)
         plan = Plan(1, "triton", buffers, (), ((step,),))
-        return gpu_document.encode(plan, [(step,)], {0: kernel})
+        return gpu_encoding.encode(plan, [(step,)], {0: kernel})
 
 
 @pytest.fixture(scope="module")
@@ -134,5 +134,5 @@ def test_an_executor_that_has_no_memory_is_not_measured(
     buffers = [Buffer(each.allocation[1], "argument", n) for n, each in enumerate(arguments)]
     buffers.append(Buffer(1 << 36, "device"))
     with pytest.raises(TimingFailed) as caught:
-        replays.adopt(gpu_document.encode(Plan(1, "triton", tuple(buffers), (), ((),)), [()], {}))
+        replays.adopt(gpu_encoding.encode(Plan(1, "triton", tuple(buffers), (), ((),)), [()], {}))
     assert caught.value.status is Status.not_measured

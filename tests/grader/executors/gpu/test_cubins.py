@@ -13,8 +13,10 @@ from typing import Any
 
 import pytest
 
-from grader.executors import cubins, gpu_document
-from grader.executors.views import NotExecutable
+from grader.executors.compile import cubins
+from grader.executors.compile.frontend import Failure
+from grader.executors.encoding import DeviceKernel, NotExecutable
+from grader.executors.gpu import gpu_encoding
 from grader.plan import Buffer, Plan
 from grader.plan.model import Launch
 from grader.sandbox.worker_process import Cause, Death
@@ -43,7 +45,7 @@ CASES = [(name, value) for name, values in NONSENSE.items() for value in values]
 
 def test_an_answer_becomes_a_kernel() -> None:
     made = cubins.read(TOLD)
-    assert made == gpu_document.DeviceKernel(b"code", "kernel", 4, 1024, 0, ({"elem_type": 7},))
+    assert made == DeviceKernel(b"code", "kernel", 4, 1024, 0, ({"elem_type": 7},))
     assert cubins.read({**TOLD, "descriptors": [1, None, {}]}).descriptors == ({},)
 
 
@@ -104,7 +106,7 @@ def test_why_there_is_no_cubin(reply: Reply | Death, words: str) -> None:
     backend = Backend(reply, answer(**TOLD))
     known = cubins.Cubins(backend.spawn)
     made = known.of("one", "text", {})
-    assert isinstance(made, cubins.NoCubin) and words in made.message
+    assert isinstance(made, Failure) and words in made.message
     assert known.of("two", "text", {}).name == "kernel"
     assert backend.started == 1 + isinstance(reply, Death)
     backend = Backend(reply)
@@ -117,10 +119,10 @@ def test_why_there_is_no_cubin(reply: Reply | Death, words: str) -> None:
 
 @pytest.mark.parametrize("grid", [(-1, 1, 1), ((1 << 32) - 1, 1, 1)])
 def test_a_grid_that_no_document_holds_is_named(grid: tuple[int, int, int]) -> None:
-    kernel = gpu_document.DeviceKernel(b"code", "kernel", 4)
+    kernel = DeviceKernel(b"code", "kernel", 4)
     step = Launch("launch", 0, grid, cluster=(2,))
     with pytest.raises(NotExecutable, match="a number that no launch has"):
-        gpu_document.encode(Plan(1, "triton", (), (), ((step,),)), [(step,)], {0: kernel})
+        gpu_encoding.encode(Plan(1, "triton", (), (), ((step,),)), [(step,)], {0: kernel})
 
 
 # --- variables ------------------------------------------------------------------------------------
@@ -196,4 +198,4 @@ def test_names_without_an_end_take_no_time() -> None:
 def test_a_variable_of_no_kernel_is_named() -> None:
     plan = Plan(1, "cuda", (Buffer(4, "symbol", name="counter"),), (), ((),))
     with pytest.raises(NotExecutable, match="a variable \\(counter\\)"):
-        gpu_document.encode(plan, [()], {})
+        gpu_encoding.encode(plan, [()], {})

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from grader.executors.views import NotExecutable
+from grader.executors.encoding import NotExecutable
 from grader.plan.model import Descriptor, DescriptorArgument, Launch
 from grader.worker.protocol import Code
 from tests.grader.executors.gpu.plans import (

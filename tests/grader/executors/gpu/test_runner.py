@@ -10,11 +10,10 @@ import pytest
 
 from grader.cases import Case, oracle
 from grader.cases.compare import Verdict
-from grader.executors.gpu import GpuRunner
-from grader.executors.gpu_document import DeviceKernel
-from grader.executors.native_plans import NativePlans
+from grader.executors.cuda.native_planner import NativePlanner
+from grader.executors.encoding import DeviceKernel, NotExecutable
+from grader.executors.gpu.gpu_runner import GpuRunner
 from grader.executors.runner import CaseResult
-from grader.executors.views import NotExecutable
 from grader.grading.session import Session
 from grader.plan import Buffer, Plan
 from grader.plan.model import Copy, HostOp, Launch, PointerArgument, ScalarArgument, Step, View
@@ -164,7 +163,7 @@ def test_why_there_is_no_plan_at_all_is_told_of_the_case(sandbox: Sandbox, cubin
 class PlansOfALauncher(Plans):
     """Plans that a launcher's host code makes; no kernel of it runs."""
 
-    def __init__(self, cubin: bytes, launcher: NativePlans) -> None:
+    def __init__(self, cubin: bytes, launcher: NativePlanner) -> None:
         super().__init__(cubin, launch("right"))
         self._launcher = launcher
 

@@ -9,8 +9,7 @@ from unittest import mock
 import pytest
 import torch
 
-from grader.executors.gpu_document import DeviceKernel
-from grader.executors.views import NotExecutable
+from grader.executors.encoding import DeviceKernel, NotExecutable
 from grader.plan.model import Copy, Upload, View
 from grader.worker.protocol import Code
 from tests.grader.executors.gpu.plans import Kernels, Tensors, fill, launch, output

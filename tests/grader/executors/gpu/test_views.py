@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 import torch
 
-from grader.executors import views
-from grader.executors.views import NotExecutable
+from grader.executors.encoding import NotExecutable
+from grader.executors.gpu import strided_copies
 from grader.plan.model import ITEM_BYTES, DType, View
 from grader.worker.ttir import text
 from grader.worker.ttir.executor import Buffer, Launch, Memory, execute
@@ -28,7 +28,7 @@ VALUES = [0, 1, -1, 2.5, 3.5, -2.75, 100, 127, 0.1, 65504, 1e-7, 3.0e38, math.in
 
 def copied(to: View, source: View, given: torch.Tensor, size: int) -> torch.Tensor:
     """The bytes of memory of a size, all 1, after our kernel has copied one view to the other."""
-    found = views.dimensions(to, source)
+    found = strided_copies.dimensions(to, source)
     left = torch.ones(size, dtype=torch.uint8)
     memory = Memory(
         [
@@ -36,12 +36,12 @@ def copied(to: View, source: View, given: torch.Tensor, size: int) -> torch.Tens
             Buffer(given.view(torch.uint8).numpy(), 1 << 31, writable=False),
         ]
     )
-    numbers = views.arguments(found)
-    module = text.read(views.kernel(to.dtype, source.dtype, len(found)))
+    numbers = strided_copies.arguments(found)
+    module = text.read(strided_copies.kernel(to.dtype, source.dtype, len(found)))
     pointers = [
         base + view.offset * view.itemsize for base, view in ((1 << 30, to), (1 << 31, source))
     ]
-    grid = (-(-numbers[0] // views.BLOCK), 1, 1)
+    grid = (-(-numbers[0] // strided_copies.BLOCK), 1, 1)
     with np.errstate(all="ignore"):
         result = execute(Launch(module, grid, [*pointers, *numbers], None), memory)
     assert not result.findings
@@ -127,7 +127,7 @@ def test_views_of_all_kinds_are_copied_as_by_torch(seed: int) -> None:
     size = to.span[1] + 12
     wanted = by_torch(to, source, given, size)
     assert torch.equal(copied(to, source, given, size), wanted)
-    if (found := views.rows(to, source)) is not None:
+    if (found := strided_copies.rows(to, source)) is not None:
         left, bytes_given = torch.ones(size, dtype=torch.uint8), given.view(torch.uint8)
         for row in range(found.height):
             start, first = (at + row * pitch for at, pitch in (found.to, found.source))
@@ -152,9 +152,9 @@ def test_dimensions_of_one_come_and_go() -> None:
     given = torch.arange(40, dtype=torch.int32)
     agree(to, source, given, 48)
     with pytest.raises(NotExecutable):
-        views.dimensions(to, View(1, "int32", (4, 3), (3, 1)))
+        strided_copies.dimensions(to, View(1, "int32", (4, 3), (3, 1)))
     with pytest.raises(NotExecutable):
-        views.dimensions(to, View(1, "int32", (4,), (1,)))
+        strided_copies.dimensions(to, View(1, "int32", (4,), (1,)))
 
 
 @pytest.mark.parametrize(
@@ -172,14 +172,14 @@ def test_dimensions_of_one_come_and_go() -> None:
 )
 def test_what_the_driver_copies_and_what_it_doesn_t(to, source, height) -> None:
     ends = [View(n, "int32", each[0], each[1], 40) for n, each in enumerate((to, source))]
-    found = views.rows(*ends)
+    found = strided_copies.rows(*ends)
     assert (found and found.height) == height
     other = View(1, "float32", source[0], source[1], 40)
-    assert views.rows(ends[0], other) is None
+    assert strided_copies.rows(ends[0], other) is None
 
 
 @pytest.mark.parametrize("pair", [("float8_e5m2", "float32"), ("int8", "float8_e4m3fn")])
 def test_a_conversion_of_float8_is_named(pair: tuple[str, str]) -> None:
     with pytest.raises(NotExecutable, match="a conversion of"):
-        views.kernel(*pair, 1)
-    assert "i8" in views.kernel("float8_e5m2", "float8_e5m2", 1)
+        strided_copies.kernel(*pair, 1)
+    assert "i8" in strided_copies.kernel("float8_e5m2", "float8_e5m2", 1)

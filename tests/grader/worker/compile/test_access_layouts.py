@@ -13,7 +13,7 @@ import triton.language as tl
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from grader.executors.layouts import parse
+from grader.executors.compile.warp_layouts import parse
 from grader.worker.compile.access_layouts import MAX_ACCESSES, MAX_TEXT, read_layouts
 from grader.worker.compile.backend import compile_layouts
 from grader.worker.ttir.warp_requests import of_json

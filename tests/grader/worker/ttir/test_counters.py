@@ -12,7 +12,7 @@ import itertools
 import numpy as np
 import pytest
 
-from grader.executors import triton_report
+from grader.executors.triton import triton_report
 from grader.worker.ttir.counters import Counters
 from grader.worker.ttir.regions import of_argument, of_scratch
 

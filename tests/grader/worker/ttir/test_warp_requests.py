@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from grader.executors import triton_report
+from grader.executors.triton import triton_report
 from grader.worker.ttir.counters import Counters
 from grader.worker.ttir.warp_requests import AccessLayout, Blocked, Layouts
 

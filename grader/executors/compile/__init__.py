@@ -1,0 +1,1 @@
+"""Triton's compilers as the grader asks them: from a kernel's text to TTIR, and to a cubin."""

@@ -1,0 +1,122 @@
+"""Results of Triton's compilers, kept from one run to the next in the user's cache.
+
+The file holds TTIR, layouts, cubins and which TTIR has become a cubin; it holds no verdict. A key
+is a digest of all that the result follows from. The user who grades can write the file, so a class
+is graded without it. Its loss costs nothing but time, so nothing is raised where it is broken.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import sqlite3
+import time
+import zlib
+from collections.abc import Callable, Collection
+from importlib import metadata
+from pathlib import Path
+from typing import TypeVar
+
+MAX_ENTRIES = 20_000
+_PRUNED_TO = 15_000
+_MOST_BYTES = 2 << 20  # of one text
+_WAIT_SECONDS = 2.0  # for another process that writes
+T = TypeVar("T")
+_COMPILERS = Path(__file__).resolve().parents[2] / "worker" / "compile"
+
+
+class KeptBuilds:
+    """A table of texts by their keys, in a file that processes share."""
+
+    def __init__(self, path: Path | None) -> None:
+        """`path` is the file, made with the first text that is put there; None keeps nothing."""
+        self._path = path
+        self._table: sqlite3.Connection | None = None
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._table is not None:
+            self._table.close()
+            self._table = None
+
+    def get(self, key: str) -> str | None:
+        """The text of a key, None where there is none."""
+        if self._table is None and (self._path is None or not self._path.exists()):
+            return None
+        return self._try(lambda table: _text_of(table, key))
+
+    def put(self, key: str, text: str) -> None:
+        """Keep a text; of too many, those go that were put there first."""
+        row = (key, zlib.compress(text.encode(), 1), time.time())
+
+        def keep(table: sqlite3.Connection) -> None:
+            table.execute("INSERT OR REPLACE INTO kept VALUES (?, ?, ?)", row)
+            (count,) = table.execute("SELECT count(*) FROM kept").fetchone()
+            if count > MAX_ENTRIES:
+                table.execute(
+                    "DELETE FROM kept WHERE key IN (SELECT key FROM kept ORDER BY made LIMIT ?)",
+                    (count - _PRUNED_TO,),
+                )
+
+        self._try(keep)
+
+    def forget(self, keys: Collection[str]) -> None:
+        """Keep what these keys stand for no longer."""
+        rows = [(key,) for key in keys]
+        self._try(lambda table: table.executemany("DELETE FROM kept WHERE key = ?", rows))
+
+    def _try(self, step: Callable[[sqlite3.Connection], T]) -> T | None:
+        """The result of a step; None where it can't be done. A spoilt file is removed."""
+        if self._path is None:
+            return None
+        try:
+            if self._table is None:
+                self._table = _connected(self._path)
+            return step(self._table)
+        except (OSError, sqlite3.OperationalError):  # locked, full, read-only, no folder
+            self.close()
+        except (sqlite3.DatabaseError, ValueError):
+            self.close()
+            with contextlib.suppress(OSError):
+                self._path.unlink()
+        return None
+
+
+def _connected(path: Path) -> sqlite3.Connection:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    table = sqlite3.connect(path, _WAIT_SECONDS, isolation_level=None, check_same_thread=False)
+    try:
+        table.execute("PRAGMA journal_mode = WAL")
+        table.execute("PRAGMA synchronous = OFF")
+        columns = "key TEXT PRIMARY KEY, text BLOB, made REAL"
+        table.execute(f"CREATE TABLE IF NOT EXISTS kept ({columns})")
+    except sqlite3.Error:
+        table.close()
+        raise
+    return table
+
+
+def _text_of(table: sqlite3.Connection, key: str) -> str | None:
+    """The text of a key. Raises ValueError where it's something else."""
+    row = table.execute("SELECT text FROM kept WHERE key = ?", (key,)).fetchone()
+    if row is None:
+        return None
+    data = row[0]
+    if not isinstance(data, bytes):
+        raise ValueError("no text")
+    unpacking = zlib.decompressobj()
+    try:
+        text = unpacking.decompress(data, _MOST_BYTES + 1)
+    except zlib.error as error:
+        raise ValueError("no text") from error
+    return text.decode() if len(text) <= _MOST_BYTES and unpacking.eof else None
+
+
+@functools.cache
+def compilers() -> str:
+    """A digest of the compilers: Triton's version, and the grader's code around it."""
+    digest = hashlib.sha256(metadata.version("triton").encode())
+    for path in sorted(_COMPILERS.glob("*.py")):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()

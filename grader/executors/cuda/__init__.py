@@ -1,0 +1,1 @@
+"""CUDA C++ without a GPU: a file is compiled, its host code planned, its kernels emulated."""

@@ -1,0 +1,332 @@
+"""A submission's CUDA C++ file, compiled in its sandbox and held there as a program.
+
+The compiler reads an untrusted file, so it runs where the kernels will (worker/builder.py). It
+hands back two things on one descriptor: a program, and the line of the file for each place in it
+that the emulator may report. Both are the submission's word: they explain, and decide nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple
+
+import pydantic
+
+from grader.emulator import nvcc_runtime, toolchain
+from grader.gpu import machine
+from grader.sandbox import Sandbox
+from grader.sandbox.worker_process import Death, Limits, SandboxError, Worker
+from grader.spec import Exercise, Scalar, Tensor, Variant
+from grader.worker.protocol import Code, Operation
+
+Backend = Literal["emulator", "gpu"]
+
+MAX_PROGRAM_BYTES = 64 << 20
+MAX_SITES_BYTES = 8 << 20
+_OUTPUT_BYTES = 2 * MAX_PROGRAM_BYTES + MAX_SITES_BYTES
+MAX_PROBLEMS = 32
+COMPILE_LIMITS = Limits(cpu_seconds=60.0, memory_bytes=3 << 30)
+
+Kind = Literal[
+    "compile", "signature", "entry_missing", "no_extern_c", "main", "symbol", "unsupported", "nvcc"
+]
+_Line = Annotated[int, pydantic.Field(ge=1, le=10_000_000)]
+
+
+class _Answered(pydantic.BaseModel):
+    """A part of the builder's answer: untrusted until it is read as this."""
+
+    model_config = pydantic.ConfigDict(extra="forbid", frozen=True)
+
+
+class Problem(_Answered):
+    """Something about the file that is wrong, or that the emulator can't do.
+
+    `line` is one of the file; `entry` names the one entry it is about, "" means all of them.
+    """
+
+    kind: Kind
+    message: Annotated[str, pydantic.Field(max_length=4000)]
+    line: _Line | None = None
+    entry: Annotated[str, pydantic.Field(max_length=200)] = ""
+    detail: Annotated[str, pydantic.Field(max_length=20_000)] = ""
+
+
+class Site(NamedTuple):
+    """Where in the file an instruction comes from: the line and its function."""
+
+    line: _Line
+    function: Annotated[str, pydantic.Field(max_length=1000)]
+
+
+class Condition(_Answered):
+    """A macro that the file tests, and that nvcc may define otherwise than the emulator does."""
+
+    line: _Line
+    macro: Annotated[str, pydantic.Field(max_length=1000)]
+
+
+@dataclass(frozen=True)
+class Program:
+    """The result of compiling a file.
+
+    `path` is the planner, None where there is nothing to run. `executor` is another program for the
+    emulator, whose `sites` are of both; for "gpu" it is the cubin of the kernels.
+    """
+
+    path: Path | None
+    backend: Backend
+    entries: frozenset[str] = frozenset()
+    problems: tuple[Problem, ...] = ()
+    sites: dict[int, Site] | None = None
+    died: Death | None = None  # the compiler, instead of an answer
+    executor: Path | None = None
+    conditions: tuple[Condition, ...] = ()
+
+    def problem_of(self, entry: str) -> Problem | None:
+        """The problem that keeps an entry from being run: its own first, then the file's."""
+        own = sorted(self.problems, key=lambda each: not each.entry)
+        return next((each for each in own if each.entry in (entry, "")), None)
+
+    def line_of(self, pc: int) -> int | None:
+        """The line of the file that the instruction before `pc` comes from."""
+        site = (self.sites or {}).get(pc)
+        return site.line if site else None
+
+
+class _Answer(_Answered):
+    ok: bool
+    executable_bytes: Annotated[int, pydantic.Field(ge=0, le=MAX_PROGRAM_BYTES)] = 0
+    executor_bytes: Annotated[int, pydantic.Field(ge=0, le=MAX_PROGRAM_BYTES)] = 0
+    sites_bytes: Annotated[int, pydantic.Field(ge=0, le=MAX_SITES_BYTES)] = 0
+    problems: Annotated[tuple[Problem, ...], pydantic.Field(max_length=MAX_PROBLEMS)] = ()
+    entries: Annotated[tuple[str, ...], pydantic.Field(max_length=256)] = ()
+    conditions: Annotated[tuple[Condition, ...], pydantic.Field(max_length=MAX_PROBLEMS)] = ()
+
+
+_SITES = pydantic.TypeAdapter(dict[int, Site])
+
+
+class BuildError(RuntimeError):
+    """The compiler lived and gave no answer that can be used, which is the grader's own trouble."""
+
+
+def signature(exercise: Exercise, variant: Variant) -> list[str]:
+    """The types of an entry's arguments: `pointer:float32`, `int`, `float`, `bool`."""
+    kinds = []
+    for each in exercise.signature(variant):
+        if isinstance(each, Tensor):
+            dtype = variant.dtypes[0] if each.dtype == "$dtype" else each.dtype
+            kinds.append(f"pointer:{dtype}")
+        elif isinstance(each, Scalar):
+            kinds.append(each.scalar)
+        else:
+            kinds.append("int")
+    return kinds
+
+
+def build(*given: Any, **options: Any) -> Program:
+    """Compile a file and wait for it. Takes what `begin` does; raises what that and `finish` do."""
+    return begin(*given, **options).finish()
+
+
+def begin(
+    sandbox: Sandbox,
+    name: str,
+    data: bytes,
+    entries: Sequence[tuple[str, Sequence[str]]],
+    backend: Backend = "emulator",
+    check_with_nvcc: bool = False,
+    guarded: bool = True,
+) -> Building:
+    """Have the file `name` of content `data` compiled, for all the entries that it should have.
+
+    `entries` pairs each entry with its `signature`. `check_with_nvcc`: NVIDIA's compiler, where
+    there is one, has to take the file too. `guarded`: see emulator/build.py. Raises SandboxError
+    where no worker can be had, BuildError where the grader's own sources don't build.
+    """
+    source = sandbox.hold(name, data)
+    wanted = {
+        "backend": backend,
+        "entries": [{"name": entry, "arguments": list(kinds)} for entry, kinds in entries],
+        "check_with_nvcc": check_with_nvcc and backend == "emulator",
+        "toolchain": prepare(),
+        "guarded": guarded,
+        "gpu_planner": prepare_planner() if backend == "gpu" else None,
+        "architecture": f"sm_{machine.capability()}",
+    }
+    output = os.memfd_create("program", os.MFD_CLOEXEC)
+    try:
+        os.ftruncate(output, _OUTPUT_BYTES)
+        worker = sandbox.builder(source, wanted, output, _OUTPUT_BYTES, COMPILE_LIMITS)
+    except BaseException:
+        os.close(output)
+        raise
+    return Building(sandbox, name, backend, worker, output, worker.post(Operation.build))
+
+
+@dataclass
+class Building:
+    """A file on its way through the compiler, in a process of the sandbox."""
+
+    sandbox: Sandbox
+    name: str
+    backend: Backend
+    worker: Worker
+    output: int  # descriptor of the memory that the compiler's files are written to
+    died: Death | None  # before the compiler could be asked
+
+    def close(self) -> None:
+        """End the compiler; what it has made is lost."""
+        self.worker.close()
+        os.close(self.output)
+
+    def finish(self) -> Program:
+        """Wait for the compiler. Raises BuildError where its answer makes no sense."""
+        try:
+            reply = self.died or self.worker.wait()
+            if isinstance(reply, Death):
+                return Program(None, self.backend, died=reply)
+            if reply.code is not Code.ok:
+                answer = f"{reply.code.name} {reply.text}"
+                raise BuildError(f"the compiler could not be asked: {answer}")
+            return self._program(_read_answer(reply.text))
+        finally:
+            self.close()
+
+    def _program(self, answer: _Answer) -> Program:
+        program = os.pread(self.output, answer.executable_bytes, 0)
+        executor = os.pread(self.output, answer.executor_bytes, answer.executable_bytes)
+        end = answer.executable_bytes + answer.executor_bytes
+        sites = _read_sites(os.pread(self.output, answer.sites_bytes, end))
+        stem = f"{Path(self.name).stem}-{self.backend}"
+        is_emulated = self.backend == "emulator"
+        return Program(
+            self._held(stem, program, True) if answer.ok else None,
+            self.backend,
+            frozenset(answer.entries),
+            answer.problems,
+            sites,
+            executor=self._held(f"{stem}-executor", executor, is_emulated) if answer.ok else None,
+            conditions=answer.conditions,
+        )
+
+    def _held(self, name: str, program: bytes, runs: bool) -> Path | None:
+        """Where the sandbox can read a file, and start it where it `runs`; None without bytes."""
+        if not program:
+            return None
+        digest = hashlib.sha256(program).hexdigest()[:16]
+        return self.sandbox.hold(f"{name}-{digest}", program, program=runs)
+
+
+@dataclass
+class Programs:
+    """The files of a submission, each compiled once for each backend, with all its entries."""
+
+    exercises: Mapping[str, Exercise]
+    file: Callable[[str], bytes]  # reads a file of the submission
+    sandbox: Callable[[], Sandbox]  # where it is compiled and held
+    check_with_nvcc: bool  # see `begin`
+    guarded: bool
+    _made: dict[tuple[str, Backend], Program] = field(default_factory=dict)
+    _building: dict[tuple[str, Backend], Building] = field(default_factory=dict)
+
+    def begin(self, file: str) -> None:
+        """Have a file compiled for the emulator meanwhile; `of` meets what hinders it."""
+        key: tuple[str, Backend] = (file, "emulator")
+        if why_not("emulator") or key in self._made or key in self._building:
+            return
+        with contextlib.suppress(SandboxError, BuildError):
+            self._building[key] = self._begun(*key)
+
+    def of(self, file: str, backend: Backend) -> Program:
+        """The program of a file. Raises SandboxError, BuildError or ToolchainError."""
+        key = (file, backend)
+        if key not in self._made:
+            building = self._building.pop(key, None) or self._begun(file, backend)
+            self._made[key] = building.finish()
+        return self._made[key]
+
+    def close(self) -> None:
+        """End the compilers."""
+        for building in self._building.values():
+            building.close()
+        self._building.clear()
+
+    def _begun(self, file: str, backend: Backend) -> Building:
+        """The file's way through the compiler, begun."""
+        prepare()  # before the sandbox, which is to see it
+        if backend == "gpu":
+            prepare_planner()
+        sandbox = self.sandbox()
+        entries = [
+            (variant.entry, signature(exercise, variant))
+            for exercise in self.exercises.values()
+            for variant in exercise.variants.values()
+            if variant.file == file
+        ]
+        data = self.file(file)
+        return begin(sandbox, file, data, entries, backend, self.check_with_nvcc, self.guarded)
+
+
+@lru_cache(maxsize=4)
+def why_not(backend: Backend) -> str:
+    """Why CUDA C++ can't be compiled on this machine, with what to do; "" where it can."""
+    if backend != "emulator" and toolchain.find_nvcc() is None:
+        return "nvcc isn't installed: it comes with NVIDIA's CUDA toolkit"
+    try:
+        toolchain.find_compiler()
+    except toolchain.ToolchainMissing as error:
+        return str(error)
+    return ""
+
+
+@lru_cache(maxsize=1)
+def prepare() -> tuple[str, str, str]:
+    """Compile the grader's own sources, once for all submissions: some seconds the first time.
+
+    Returns the compiler, its version and the folder that holds what it made. It is done here,
+    since a sandbox may only read the cache. Raises BuildError where they don't build.
+    """
+    with _own_trouble():
+        ready = toolchain.prepare()
+    return ready.compiler, ready.version, str(ready.folder)
+
+
+@lru_cache(maxsize=1)
+def prepare_planner() -> str:
+    """Compile the grader's part of the planners of "gpu"; returns its folder. See `prepare`."""
+    with _own_trouble():
+        ready = toolchain.prepare()
+        return str(nvcc_runtime.prepare(ready, toolchain.find_nvcc() or "nvcc").folder)
+
+
+@contextlib.contextmanager
+def _own_trouble() -> Iterator[None]:
+    try:
+        yield
+    except (toolchain.ToolchainMissing, toolchain.ToolchainError) as error:
+        raise BuildError(str(error)) from None
+
+
+def _read_answer(text: str) -> _Answer:
+    try:
+        return _Answer.model_validate_json(text)
+    except pydantic.ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+        raise BuildError(f"the compiler's answer makes no sense: {where}") from None
+
+
+def _read_sites(data: bytes) -> dict[int, Site]:
+    """Sites by their addresses, as the builder writes them: {address: [line, function]}."""
+    try:
+        return _SITES.validate_json(data or b"{}")
+    except ValueError:
+        raise BuildError("the compiler's table of lines makes no sense") from None

@@ -1,0 +1,102 @@
+"""Metrics of CUDA C++ kernels, from the emulator's report of one call (see memory_metrics.py)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+
+from grader.cases import Case
+from grader.emulator.report import Report, status_name_of
+from grader.evidence import LineCounters, MemoryEvidence, Metric
+from grader.executors import memory_metrics
+from grader.executors.memory_metrics import Traffic
+from grader.spec.task import Task
+from grader.status import Status
+
+Lines = Mapping[int, int | None]  # source lines, by the pc of a site
+_NCU = {
+    "load": "op_ld",
+    "store": "op_st",
+    "atomic": "op_atom",
+}  # kinds of access, as ncu names them
+
+
+def measure(report: Report, lines: Lines, task: Task, case: Case) -> MemoryEvidence:
+    """The evidence of one call; `lines` has source lines by the pc of a site.
+
+    Not measured, with the reason, where the report is incomplete or can't be true; a finding's
+    status where the run found something wrong.
+    """
+    name = str(case)
+    if report.findings:
+        status = Status(status_name_of(report.findings[0].kind))
+        return MemoryEvidence(status, f"the counted run ended in: {status.headline}", name)
+    if report.error or report.lost:
+        reason = f"the counted run ended in CUDA error {report.error}"
+        return MemoryEvidence(Status.launch_error, reason, name)
+    if reason := memory_metrics.CUT if report.cut else implausible(report, task, case):
+        return MemoryEvidence(Status.not_measured, reason, name)
+    metrics = _metrics(report, task, case)
+    return memory_metrics.judged(metrics, _traffic(report), rows(report, lines), task, case)
+
+
+def _metrics(report: Report, task: Task, case: Case) -> Iterator[Metric]:
+    sites = [site for launch in report.launches for site in launch.sites]
+    for kind in ("load", "store"):
+        of_kind = [site for site in sites if (site.space, site.kind) == ("global", kind)]
+        counter = f"l1tex__t_sectors_pipe_lsu_mem_global_{_NCU[kind]}.sum = {{}}"
+        yield from memory_metrics.useful_bytes(kind, of_kind, counter)
+    conflicts = {"load": 0, "store": 0}
+    for site in sites:
+        if site.space == "shared":
+            conflicts[site.kind] = conflicts.get(site.kind, 0) + site.conflicts
+    words = [
+        f"l1tex__data_bank_conflicts_pipe_lsu_mem_shared_{_NCU[kind]}.sum = {count}"
+        for kind, count in conflicts.items()
+    ]
+    yield Metric("shared_bank_conflicts", sum(conflicts.values()), " + ".join(words))
+    yield Metric("copies", report.copies.host_to_device + report.copies.device_to_host)
+    yield Metric("bytes_copied", report.copies.bytes)
+    moved = _traffic(report)
+    stored = moved.store + moved.atomic
+    to_arguments = sum(buffer.store_bytes for buffer in report.buffers)
+    yield Metric("scratch_stores", stored - to_arguments, f"{stored} bytes - {to_arguments}")
+    yield from memory_metrics.reads(report.buffers, task, case)
+
+
+def rows(report: Report, lines: Lines) -> Iterator[LineCounters]:
+    """The counters of each site, with its source line."""
+    for launch in report.launches:
+        for site in launch.sites:
+            if site.space in ("global", "shared"):
+                yield LineCounters(
+                    lines.get(site.pc) or 0,
+                    launch.kernel,
+                    site.space,
+                    site.kind,
+                    site.requests,
+                    site.sectors,
+                    site.useful_bytes,
+                    site.wavefronts,
+                    site.conflicts,
+                    site.ways,
+                )
+
+
+def implausible(report: Report, task: Task, case: Case) -> str:
+    """Why the counters can't be those of a run that did the work, or "".
+
+    Every byte of an input on the device must have been loaded, and every byte of an output stored,
+    unless it was copied. Of an input in host memory a part may be enough.
+    """
+    moved = {each.argument: (each.load_bytes, each.store_bytes) for each in report.buffers}
+    traffic = _traffic(report)
+    missing = memory_metrics.left_out(moved, traffic.copied, task, case)
+    return missing or traffic.disagreement(report.buffers)
+
+
+def _traffic(report: Report) -> Traffic:
+    """The traffic of a call in the emulator, which counts no bytes of copies within the device."""
+    sites = [s for launch in report.launches for s in launch.sites if s.space == "global"]
+    within = report.copies.device_to_device
+    return Traffic.of(sites, copied=math.inf if within else report.copies.bytes)

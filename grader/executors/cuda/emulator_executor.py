@@ -1,0 +1,183 @@
+"""One case of a CUDA C++ variant, in the emulator: host code plans it, an executor runs the plan.
+
+The executor runs kernels on data and has no host code.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from grader.cases import Case
+from grader.cases.compare import Verdict
+from grader.emulator import report
+from grader.executors.answers import nonsense
+from grader.executors.cuda import emulator_encoding
+from grader.executors.cuda.native_answers import UNSUPPORTED, read_report
+from grader.executors.cuda.native_planner import NativePlanner, is_on_host
+from grader.executors.encoding import NotExecutable
+from grader.executors.executor import Executor, Manner
+from grader.executors.planning import REORDERED, SECOND_CALL, dtype_of
+from grader.executors.program_orders import Atomics
+from grader.executors.runner import CaseResult
+from grader.plan import Plan
+from grader.plan.model import Launch, Readback
+from grader.sandbox.worker_process import Death, Worker
+from grader.spec import Tensor
+from grader.status import Status
+from grader.worker.protocol import Argument, Code, Operation, Reply
+
+# What is left of its addresses behind those of cudaMalloc (emulator/runtime/device_memory.h).
+MOST_ARENA_BYTES = 760 << 20
+_NO_RESULTS_ON_THE_HOST = (
+    "this copy to the host gives zeros: a launcher plans its kernels before they run. What the "
+    "next kernel needs of the last one has to stay on the device."
+)
+
+
+@dataclass(frozen=True)
+class OtherWay:
+    """A manner in which a plan has to give the right result, too."""
+
+    status: Status  # of a result that is wrong
+    words: str  # before what is wrong
+    manner: Manner
+
+
+class EmulatorExecutor(Executor):
+    """Runs cases of one CUDA C++ variant by plan, each in a given manner."""
+
+    def __init__(self, plans: NativePlanner) -> None:
+        """`plans` are those of a program for the emulator."""
+        super().__init__(plans.answers.task, plans.path, plans.answers, plans.times)
+        self._plans = plans
+        self._readback: Readback | None = None  # the first of the last plan
+        self.report: report.Report | None = None  # of the last run that ended well
+        self.other_ways: Sequence[OtherWay] = ()  # in which that plan must be right, too
+        self.atomics: Sequence[Atomics] = ()  # of the last run
+
+    def _end_users(self) -> None:
+        self._plans.fresh_worker()  # a planner may read the arena's buffers
+        self._drop_worker()
+
+    def _start(self, count: int) -> CaseResult | None:
+        """Start an executor; a planner starts with the case, whose arguments it may read."""
+        buffers = self._memory.arena.buffers
+        room = sum(length for _, length, _ in buffers)
+        if room > MOST_ARENA_BYTES:
+            what = (
+                f"the emulator has {MOST_ARENA_BYTES >> 20} MiB for a case's tensors and their "
+                f"surroundings, and this one takes {room >> 20}; {UNSUPPORTED}"
+            )
+            return CaseResult(None, Verdict(Status.not_measured, what))
+        if self._plans.failure is None:
+            self._worker = self._plans.start(self._plans.program.executor, buffers)
+        return self._plans.failure
+
+    def _ask(
+        self, worker: Worker, case: Case, arguments: Sequence[Argument]
+    ) -> Reply | Death | CaseResult:
+        made = self._plans.ask(case, arguments, self._memory.arena.buffers)
+        if not isinstance(made, Plan):
+            return made
+        self.plan = made
+        self._readback = next((s for s in made.calls[0] if isinstance(s, Readback)), None)
+        try:
+            document = self._document(made, arguments)
+        except NotExecutable as error:
+            what = f"the emulator doesn't support {error}; {UNSUPPORTED}"
+            return CaseResult(case, Verdict(Status.not_measured, what), observed_by="worker")
+        answer = worker.ask(Operation.execute, arguments, document=document)
+        answer = self._combined(answer, made, arguments)
+        is_sound = isinstance(answer, Reply) and answer.code is Code.ok
+        return (self._plans.violation(case, made) if is_sound else None) or answer
+
+    def _document(self, made: Plan, arguments: Sequence[Argument]) -> bytes:
+        """The plan for the executor. Raises NotExecutable."""
+        tensors = {
+            place: each
+            for place, each in enumerate(self.task.signature)
+            if isinstance(each, Tensor)
+        }
+        manner = self._manner or Manner()
+        if not manner.reordered and manner.call == 0:
+            inout = any(each.role == "inout" for each in tensors.values())
+            self.other_ways = list(_ways(made, inout))
+        return emulator_encoding.document(
+            made,
+            manner,
+            # A kernel that keeps results in the device's variables gives old ones, and is seen to.
+            fresh_variables=False,
+            outputs=[place for place, each in tensors.items() if each.role == "output"],
+            inputs=[
+                place
+                for place, each in tensors.items()
+                if each.role == "input" and _is_dense_and_floating(arguments[place])
+            ],
+        )
+
+    def _answered(self, case: Case, answer: Reply) -> CaseResult | None:
+        if answer.code is Code.bad_request:
+            self._drop_worker()  # before it is tried whether another one can be had
+        self.report = read_report(answer) if answer.code in (Code.ok, Code.findings) else None
+        is_counted = self._manner is not None and self._manner.counts
+        if answer.code is Code.ok and is_counted and self.report is None:
+            self._drop_worker()
+            return nonsense(case)
+        is_sound = self.report is not None and self.report.findings and not self.report.lost
+        if answer.code is Code.findings and not is_sound:
+            self._drop_worker()
+        return self._plans.answers.from_answer(case, answer)
+
+    def _judged(self, case: Case, fields: dict[str, Any], verdict: Verdict) -> CaseResult:
+        """The result by the verdict; host code that computes with results gets a hint."""
+        if verdict.passed or self._readback is None:
+            return CaseResult(case, verdict)
+        place = f"{self.task.variant.file}:{self._readback.line}"
+        computed = self._plans.answers.computed_by_library(case, fields)
+        return computed or CaseResult(case, verdict, hint=f"{place}: {_NO_RESULTS_ON_THE_HOST}")
+
+    def _combined(
+        self, answer: Reply | Death, made: Plan, arguments: Sequence[Argument]
+    ) -> Reply | Death:
+        """The executor's answer, with the planner's findings and the copies in its report."""
+        self.atomics = ()
+        if isinstance(answer, Death) or answer.code not in (Code.ok, Code.findings):
+            return answer
+        executed = read_report(answer)
+        if executed is None:
+            return answer
+        if executed.atomic_pc:
+            line = self._plans.program.line_of(executed.atomic_pc) or 0
+            self.atomics = [Atomics(line=line, programs=executed.atomic_blocks)]
+        on_host = {i for i, each in enumerate(arguments) if is_on_host(each)}
+        whole = emulator_encoding.combined(
+            self._plans.planned_report, executed, emulator_encoding.copies(made, 0, on_host)
+        )
+        code = Code.findings if whole.findings else Code.ok
+        return Reply(answer.sequence, code, report.to_json(whole))
+
+
+def _ways(made: Plan, inout: bool) -> Iterator[OtherWay]:
+    """The other ways to execute a plan; after an `inout` argument there is no second call to make.
+
+    Raises NotExecutable.
+    """
+    if not inout and not emulator_encoding.repeats(made):
+        yield OtherWay(Status.nondeterministic, SECOND_CALL, Manner(call=1))
+    streams = {step.stream for step in made.calls[0] if isinstance(step, Launch)}
+    reordered = Manner(reordered=True)
+    encode = emulator_encoding.document
+    if len(streams) > 1 and encode(made, Manner()) != encode(made, reordered):
+        yield OtherWay(Status.data_race, REORDERED, reordered)
+
+
+def _is_dense_and_floating(argument: Argument) -> bool:
+    """Whether a tensor on the device is dense floats: its elements may be given in any order."""
+    dense = [math.prod(argument.shape[place + 1 :]) for place in range(len(argument.shape))]
+    is_dense = all(
+        n == 1 or s == d for n, s, d in zip(argument.shape, argument.strides, dense, strict=True)
+    )
+    return is_dense and not is_on_host(argument) and "float" in dtype_of(argument)

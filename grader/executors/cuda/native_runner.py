@@ -1,0 +1,151 @@
+"""One CUDA C++ variant of one submission without a GPU: host code plans, kernels are emulated.
+
+cuda_build.py makes two programs of a file: a planner with host code and no data, and an executor
+with kernels and data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from grader.cases import Case
+from grader.cases.compare import Verdict
+from grader.emulator import report
+from grader.executors.cuda.cuda_build import Program
+from grader.executors.cuda.emulator_executor import EmulatorExecutor
+from grader.executors.cuda.native_planner import NativePlanner
+from grader.executors.executor import Manner, last_plan
+from grader.executors.planning import copied_alone
+from grader.executors.program_orders import Atomics, Order, Reordered
+from grader.executors.runner import CaseResult, Runner
+from grader.plan import KernelName, Plan
+from grader.plan.model import Launch
+from grader.sandbox import Sandbox
+from grader.spec.task import Task
+from grader.status import Status
+
+
+class PlannedNativeRunner(Runner):
+    """Runs the cases of one CUDA C++ variant by plan. Its program must be one for the emulator."""
+
+    def __init__(
+        self, sandbox: Sandbox, task: Task, path: Path, program: Program, watched: bool = True
+    ) -> None:
+        """The arguments are those of NativePlanner."""
+        self.task = task
+        self.program = program
+        self.plans = NativePlanner(sandbox, task, path, program, watched)
+        self.times = self.plans.times
+        self._executor = EmulatorExecutor(self.plans)
+        self._reordered = Reordered(task.variant.file, "block")
+
+    @property
+    def plan(self) -> Plan | None:
+        """The plan of the last run."""
+        return self._executor.plan
+
+    def close(self) -> None:
+        """End every process and give the arena back."""
+        self._executor.close()
+        self.plans.close()
+
+    def fresh_worker(self) -> None:
+        """Let the next case meet processes that have run nothing."""
+        self._executor.fresh_worker()
+        self.plans.fresh_worker()
+
+    def run(self, case: Case) -> CaseResult:
+        """Run one case; one that passes also with its second call, and in other orders.
+
+        The second call is the one that is timed. Of streams that don't wait for each other either
+        may be first. Raises as Runner.run does.
+        """
+        first = self._first(Manner(), case)
+        if not first.verdict.passed:
+            return first
+        other_ways, atomics = self._executor.other_ways, self._executor.atomics
+        if self.plans.judges_copies:
+            copied = copied_alone(case, last_plan(self._executor), self.is_right_without)
+            if copied is not None:
+                return copied
+        ordered = self._in_other_orders(case, first, Manner(), atomics)
+        if not ordered.verdict.passed:
+            return ordered
+        for way in other_ways:
+            other = self._executor.run(case, way.manner)
+            if not way.manner.reordered:
+                other = self._in_other_orders(case, other, way.manner, self._executor.atomics)
+            if not other.verdict.passed:
+                verdict = Verdict(way.status, way.words + other.verdict.what)
+                return replace(other, verdict=verdict)
+        return first
+
+    def measure(self, case: Case, without: Collection[int] = ()) -> report.Report | CaseResult:
+        """Run a case with every access counted: the emulator's report, or how the run failed.
+
+        Launches at the places `without` of the plan's first call are left out. Nothing is counted
+        where nvcc may make other kernels of the file. Raises what `run` raises.
+        """
+        for each in self.program.conditions[:1]:
+            what = (
+                f"{self.task.variant.file}:{each.line} asks for {each.macro}, which nvcc may "
+                "answer otherwise than the emulator's compiler. What is counted here need not be "
+                "what runs on a GPU, so there are no points for memory."
+            )
+            hint = "Write the same code for every compiler."
+            return CaseResult(case, Verdict(Status.target_missed, what), each.line, hint=hint)
+        self.plans.fresh_worker()
+        result = self._first(Manner(counts=True, without=frozenset(without)), case)
+        counted = self._executor.report
+        if not result.verdict.passed or counted is None:
+            return result
+        return counted
+
+    def is_right_without(self, case: Case, places: Collection[int]) -> bool:
+        """Whether the last run's plan, without some of its launches, gives the right result.
+
+        The executor is a fresh one, whose memory has no results of the launches that are left out.
+        """
+        self._executor.fresh_worker()
+        try:
+            manner = Manner(without=frozenset(places))
+            return self._executor.run(case, manner).verdict.passed
+        finally:
+            self._executor.fresh_worker()
+
+    def _first(self, manner: Manner, case: Case) -> CaseResult:
+        """Run a case; where it fails with a planner that has planned others, with a fresh one."""
+        result = self._executor.run(case, manner)
+        if not result.verdict.passed and not self.plans.planner_is_fresh:
+            self.plans.fresh_worker()
+            result = self._executor.run(case, manner)
+        return result
+
+    def _in_other_orders(
+        self, case: Case, result: CaseResult, manner: Manner, atomics: Sequence[Atomics]
+    ) -> CaseResult:
+        """A case that passed, run with blocks in other orders where atomics may tell the order.
+
+        Each run has processes of its own: a block may wait for what an earlier run has left.
+        """
+        if not result.verdict.passed:
+            return result
+
+        def run(order: Order) -> CaseResult:
+            self.fresh_worker()
+            try:
+                return self._executor.run(case, replace(manner, order=order))
+            finally:
+                self._executor.fresh_worker()
+
+        names = {0: f"{case.dtype} {_kernels_of(last_plan(self._executor))}"}
+        return self._reordered.failure(case, atomics, names, run) or result
+
+
+def _kernels_of(made: Plan) -> str:
+    """The kernels that a plan launches, by name."""
+    launches = (step for call in made.calls for step in call if isinstance(step, Launch))
+    kernels = (made.specialisations[step.specialisation] for step in launches)
+    return " ".join(sorted({each.kernel for each in kernels if isinstance(each, KernelName)}))

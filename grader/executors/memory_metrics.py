@@ -1,0 +1,185 @@
+"""How kernels use memory: metrics from counters, and whether the counters can be believed.
+
+The counters come from an executor's report or from ncu. A metric has the key of its bound in a
+spec's memory block (scoring/memory_bounds.py judges it) and names the counters it is made of:
+
+    useful_bytes_per_sector.load    distinct bytes asked for per 32-byte sector moved, global loads
+    useful_bytes_per_sector.store   the same of global stores
+    reads.NAME                      bytes loaded from an argument, over the argument's size
+
+Only of CUDA C++ (cuda/cuda_metrics.py):
+
+    shared_bank_conflicts           wavefronts beyond those that an access without conflicts needs
+    copies, bytes_copied            between host and device
+    scratch_stores                  bytes that kernels store to global memory beside the arguments
+
+Only of Triton (triton/triton_metrics.py):
+
+    scratch_bytes                   of tensors that the entry brings beside its arguments
+    largest_tile                    elements of the largest block
+    wave_bytes.distinct             distinct bytes loaded by programs that run at once
+    wave_bytes.to_row_major         the same, over those of tiles in row-major order
+    growth.tile, growth.scratch     largest block and scratch at four times the sizes, over before
+
+A report is the word of a process that ran student code, so the counters are held against what the
+case's bytes require.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+from grader.cases import Case
+from grader.evidence import LineCounters, MemoryEvidence, Metric
+from grader.spec import ITEMSIZE, Tensor
+from grader.spec.task import Task
+from grader.status import Status
+
+MAX_LINES = 200  # rows kept in evidence
+KINDS = ("load", "store")  # of accesses whose sectors a spec bounds
+# Times what a case needs: more traffic beside that of the work could lift an average. A spec whose
+# kernels have to go over their data more often says so: `most_traffic`.
+MOST_TRAFFIC = 2
+MOST_ASIDE = Fraction(1, 8)  # that copies or atomics may move where sectors of kernels are judged
+_USEFUL = "useful_bytes_per_sector"
+CUT = "the run has more counters than fit into one answer"
+_ADDED_UP = ("requests", "sectors", "useful_bytes", "wavefronts", "conflicts", "masked")
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """Bytes that one call moves in global memory, by how they are moved."""
+
+    load: int  # by loads of kernels
+    store: int
+    atomic: int
+    copied: float  # by copies; math.inf where nobody has counted them
+
+    @classmethod
+    def of(cls, sites: Iterable[Any], copied: float) -> Traffic:
+        """The traffic of places that access global memory, from either executor's report."""
+        moved = dict.fromkeys((*KINDS, "atomic"), 0)
+        for site in sites:
+            moved[site.kind] += site.useful_bytes
+        return cls(**moved, copied=copied)
+
+    def disagreement(self, buffers: Sequence[Any]) -> str:
+        """Why this and the counters of a report's arguments can't both be right, or ""."""
+        for kind in KINDS:
+            in_all = getattr(self, kind) + self.atomic
+            of_arguments = sum(getattr(buffer, f"{kind}_bytes") for buffer in buffers)
+            if of_arguments > in_all:
+                return (
+                    f"the counters don't agree: kernels {kind} {in_all:,} bytes in all, "
+                    f"but {of_arguments:,} of the arguments"
+                )
+        return ""
+
+
+def useful_bytes(kind: str, sites: Sequence[Any], counter: str) -> Iterator[Metric]:
+    """Distinct bytes for each sector that the sites of one kind move, if they move any.
+
+    `counter` says what counts them: "{} sectors".
+    """
+    if sectors := sum(site.sectors for site in sites):
+        useful = sum(site.useful_bytes for site in sites)
+        words = f"{useful} bytes / {counter.format(sectors)}"
+        yield Metric(f"{_USEFUL}.{kind}", useful / sectors, words)
+
+
+def reads(buffers: Sequence[Any], task: Task, case: Case) -> Iterator[Metric]:
+    """How often each input on the device is loaded from global memory."""
+    loaded = {buffer.argument: buffer.load_bytes for buffer in buffers}
+    for index, tensor, size in tensors_of(task, case):
+        if tensor.is_input and tensor.space == "device":
+            bytes_ = loaded.get(index, 0)
+            yield Metric(f"reads.{tensor.name}", bytes_ / size, f"{bytes_} bytes of {size}")
+
+
+def judged(
+    metrics: Iterable[Metric],
+    traffic: Traffic,
+    rows: Iterable[LineCounters],
+    task: Task,
+    case: Case,
+) -> MemoryEvidence:
+    """The evidence of a run whose counters can be believed; `rows` may be many for a line."""
+    reason = unearned(traffic, task, case)
+    status = Status.target_missed if reason else Status.passed
+    return MemoryEvidence(status, reason, str(case), tuple(metrics), by_line(rows))
+
+
+def by_line(rows: Iterable[LineCounters]) -> tuple[LineCounters, ...]:
+    """Counters added up by source line, kernel, space and access, in the order of the source."""
+    groups: dict[tuple[int, str, str, str], list[LineCounters]] = defaultdict(list)
+    for row in rows:
+        groups[row.line, row.kernel, row.space, row.access].append(row)
+    summed = []
+    for group in groups.values():
+        sums = {name: sum(getattr(row, name) for row in group) for name in _ADDED_UP}
+        summed.append(replace(group[0], **sums, ways=max(row.ways for row in group)))
+    heaviest = sorted(summed, key=lambda row: (-row.sectors - row.wavefronts, row.line))
+    return tuple(sorted(heaviest[:MAX_LINES], key=lambda row: (row.line, row.space, row.access)))
+
+
+def unearned(traffic: Traffic, task: Task, case: Case) -> str:
+    """Why the average over a run's sectors says nothing about the work, or "".
+
+    Where a spec bounds useful bytes per sector, copies or atomics may not do the work instead, nor
+    may other traffic lift the average.
+    """
+    if (block := task.variant.memory) is None:
+        return ""
+    kinds = {path[1] for path, _ in block.bounds() if path[0] == _USEFUL}
+    sizes = list(tensors_of(task, case))
+    factor = block.most_traffic or MOST_TRAFFIC
+    for kind in sorted(kinds):
+        needed = sum(size for _, tensor, size in sizes if _is_side(tensor, kind))
+        if traffic.copied > MOST_ASIDE * needed:
+            return "copies moved a part of the data: what counts here is what kernels move"
+        if traffic.atomic > MOST_ASIDE * needed:
+            return "atomics moved a part of the data: what counts here are loads and stores"
+        moved = getattr(traffic, kind)
+        if moved > factor * needed:
+            return (
+                f"kernels {kind} {moved:,} bytes where {needed:,} are needed: the average over so "
+                "much else says nothing about the work"
+            )
+    return ""
+
+
+def _is_side(tensor: Tensor, kind: str) -> bool:
+    """Whether kernels have to load, or to store, all of a tensor."""
+    return tensor.space == "device" and (tensor.is_input if kind == "load" else tensor.is_output)
+
+
+def left_out(moved: Mapping[int, tuple[int, int]], copied: float, task: Task, case: Case) -> str:
+    """Which tensor's bytes a run that did the work can't have left out, or "".
+
+    `moved` are bytes loaded and stored by the argument's place, `copied` those of copies.
+    """
+    for index, tensor, size in tensors_of(task, case):
+        loaded, stored = moved.get(index, (0, 0))
+        for verb, count, is_needed in (
+            ("loaded", loaded, tensor.is_input and tensor.space == "device"),
+            ("stored", stored, tensor.is_output),
+        ):
+            if is_needed and count + copied < size:
+                return (
+                    f"the counters can't be complete: {tensor.name} has {size:,} bytes and the "
+                    f"result is right, but only {count:,} were {verb}"
+                )
+    return ""
+
+
+def tensors_of(task: Task, case: Case) -> Iterator[tuple[int, Tensor, int]]:
+    """(place in the signature, tensor, bytes of its elements) for a case."""
+    for index, argument in enumerate(task.signature):
+        if isinstance(argument, Tensor):
+            shape = argument.concrete_shape(dict(case.sizes))
+            yield index, argument, math.prod(shape) * ITEMSIZE[argument.concrete_dtype(case.dtype)]

@@ -1,0 +1,1 @@
+"""Triton without a GPU: a launcher is planned, and its kernels run as TTIR on the CPU."""

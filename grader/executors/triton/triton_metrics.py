@@ -1,0 +1,137 @@
+"""Metrics of Triton kernels, from the executor's report of one call (see memory_metrics.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from grader.cases import Case
+from grader.evidence import LineCounters, MemoryEvidence, Metric
+from grader.executors import memory_metrics
+from grader.executors.memory_metrics import Traffic
+from grader.executors.triton.triton_report import Finding, Report, SiteCounters, message_of
+from grader.spec.task import Task
+from grader.status import Status
+
+_STATUS_OF = {
+    "out_of_bounds_read": Status.invalid_read,
+    "out_of_bounds_write": Status.wrote_out_of_bounds,
+    "modified_input": Status.modified_input,
+    "misaligned": Status.misaligned_access,
+    "device_assert": Status.crashed,
+    "data_race": Status.data_race,
+    "uninitialised_read": Status.uninitialised_read,
+}
+
+
+def status_of(finding: Finding) -> Status:
+    """The status of a case with a finding."""
+    return _STATUS_OF[finding.kind]
+
+
+def worst_of(findings: Sequence[Finding]) -> Finding:
+    """The gravest of some findings, at least one."""
+    return min(findings, key=lambda each: list(Status).index(status_of(each)))
+
+
+def measure(
+    report: Report,
+    task: Task,
+    case: Case,
+    source: Sequence[str] = (),
+    grown: tuple[Case, Report] | None = None,
+) -> MemoryEvidence:
+    """The evidence of one call; `grown` is the report of a call on larger sizes.
+
+    Not measured, with the reason, where a report is incomplete or can't be true; a finding's
+    status where a run found something wrong.
+    """
+    name = str(case)
+    for each, counted in [(case, report), *([grown] if grown else [])]:
+        if counted.findings:
+            worst = worst_of(counted.findings)
+            what, _ = message_of(worst, arguments(task, each), task.variant.file, source)
+            return MemoryEvidence(status_of(worst), f"the counted run: {what}", str(each))
+        if reason := memory_metrics.CUT if counted.cut else implausible(counted, task, each):
+            return MemoryEvidence(Status.not_measured, reason, name)
+    metrics = list(_metrics(report, task, case))
+    if grown is not None:
+        metrics += _growth(report, grown[1])
+    return memory_metrics.judged(metrics, _traffic(report), rows(report), task, case)
+
+
+def _traffic(report: Report) -> Traffic:
+    """The traffic of kernels. The rules on plans refuse copies that could do their work."""
+    return Traffic.of(report.sites, copied=0)
+
+
+def arguments(task: Task, case: Case) -> list[tuple[str, int]]:
+    """(name, bytes) of each argument of the entry, 0 bytes for scalars."""
+    sizes = {index: size for index, _, size in memory_metrics.tensors_of(task, case)}
+    return [(argument.name, sizes.get(index, 0)) for index, argument in enumerate(task.signature)]
+
+
+def _metrics(report: Report, task: Task, case: Case) -> Iterator[Metric]:
+    for kind in ("load", "store"):
+        of_kind = [site for site in report.sites if site.kind == kind]
+        yield from memory_metrics.useful_bytes(kind, of_kind, "{} sectors")
+    yield from memory_metrics.reads(report.buffers, task, case)
+    yield Metric("scratch_bytes", report.scratch_bytes)
+    yield Metric("largest_tile", report.largest_tile, f"elements, line {report.tile_line}")
+    waves = [launch for launch in report.waves if launch.waves]
+    if waves:
+        heaviest = max(waves, key=lambda launch: launch.bytes)
+        words = f"{heaviest.bytes} bytes in {heaviest.waves} waves"
+        yield Metric("wave_bytes.distinct", heaviest.bytes / heaviest.waves, words)
+        if heaviest.row_major_bytes:
+            words = f"{heaviest.bytes} bytes / {heaviest.row_major_bytes} bytes"
+            ratio = heaviest.bytes / heaviest.row_major_bytes
+            yield Metric("wave_bytes.to_row_major", ratio, words)
+
+
+def _growth(before: Report, after: Report) -> Iterator[Metric]:
+    for name, unit, small, large in (
+        ("growth.tile", "elements", before.largest_tile, after.largest_tile),
+        ("growth.scratch", "bytes", before.scratch_bytes, after.scratch_bytes),
+    ):
+        yield Metric(name, large / max(small, 1), f"{large} {unit} / {small} {unit}")
+
+
+def rows(report: Report) -> Iterator[LineCounters]:
+    """The counters of each site: the compiled kernel's, where all of the line's are known."""
+    by_elements = {_key(site) for site in report.sites if site.compiled is None}
+    for site in report.sites:
+        is_compiled = _key(site) not in by_elements
+        counted = site.compiled if is_compiled and site.compiled is not None else site
+        yield LineCounters(
+            site.line,
+            site.kernel,
+            "global",
+            site.kind,
+            counted.requests,
+            counted.sectors,
+            counted.useful_bytes,
+            masked=site.masked,
+            rule="compiled" if is_compiled else "elements",
+        )
+
+
+def _key(site: SiteCounters) -> tuple[int, str, str]:
+    return site.line, site.kernel, site.kind
+
+
+def implausible(report: Report, task: Task, case: Case) -> str:
+    """Why the counters can't be those of a run that did the work, or "".
+
+    Every element of an input must have been loaded, unless PyTorch copied it, and every element of
+    an output stored.
+    """
+    moved = {
+        each.argument: (each.distinct_load_bytes, each.distinct_store_bytes)
+        for each in report.buffers
+    }
+    if missing := memory_metrics.left_out(moved, report.copied_bytes, task, case):
+        return missing
+    for index, tensor, size in memory_metrics.tensors_of(task, case):
+        if max(moved.get(index, (0, 0))) > size:
+            return f"the counters can't be right: {tensor.name} has {size:,} bytes, not more"
+    return _traffic(report).disagreement(report.buffers)

@@ -1,0 +1,345 @@
+"""The report of the executor of Triton kernels on their use of memory, read as untrusted bytes.
+
+The counterpart of emulator/report.py for grader/worker/ttir/counters.py. `parse` takes the counters
+only where every field has the type and range that the worker's code can have written and the
+numbers agree with each other; all else is a ReportError.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar
+
+import pydantic
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from grader.emulator.report import SECTOR_BYTES, WARP_LANES, Count, Index3, ReportError
+
+MAX_SITES = 300
+MAX_FINDINGS = 16
+MAX_WAVES = 32
+MAX_SECTORS = WARP_LANES * 16  # of a request: a lane takes 16 bytes at most
+
+_CONFIG = pydantic.ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
+_Line = Annotated[int, Field(ge=0, lt=10_000_000)]
+_Kernel = Annotated[str, Field(max_length=100)]
+_Width = Annotated[int, Field(ge=1, le=16)]  # of an element, or of what a lane takes at once
+_Argument = Annotated[int, Field(ge=0, lt=64)]
+_Access = Literal["load", "store", "atomic"]
+_Kind = Literal[
+    "out_of_bounds_read",
+    "out_of_bounds_write",
+    "modified_input",
+    "misaligned",
+    "data_race",
+    "uninitialised_read",
+    "device_assert",
+]
+
+
+@dataclass(frozen=True, config=_CONFIG)
+class Finding:
+    """Accesses of one line that should not be: `count` of them, of which the first is described.
+
+    The access was of `bytes` bytes, `offset` bytes behind the first one of the nearest memory: an
+    `argument`, or what the entry `allocated` (bytes, line). Both are None where there is no
+    address. A data race is one of two accesses: `access` by `program` at `line`, and `other_access`
+    by `other_program` at `other_line`. An uninitialised read reaches `other_line`.
+    """
+
+    kind: _Kind
+    line: _Line
+    kernel: _Kernel
+    count: Count
+    program: Index3
+    argument: _Argument | None
+    offset: Annotated[int, Field(ge=-(2**63), lt=2**64)]
+    bytes: _Width
+    other_line: _Line = 0  # 0 where there is no second access
+    other_program: Index3 | None = None
+    allocated: tuple[Count, _Line] | None = None
+    access: _Access | None = None
+    other_access: _Access | None = None
+
+    def __post_init__(self) -> None:
+        pair = (self.other_program, self.access, self.other_access)
+        if self.kind == "data_race" and None in pair:
+            raise ValueError("a data race of one access")
+        if self.kind != "data_race" and pair != (None, None, None):
+            raise ValueError("a second access where there is one")
+
+
+@dataclass(frozen=True, config=_CONFIG)
+class CompiledCounters:
+    """Requests as the compiled kernel's warps make them: one is an instruction of a warp."""
+
+    requests: Count
+    sectors: Count
+    useful_bytes: Count
+
+    def __post_init__(self) -> None:
+        if not self.requests <= self.sectors <= MAX_SECTORS * self.requests:
+            raise ValueError("sectors that the requests can't have")
+        if self.useful_bytes > SECTOR_BYTES * self.sectors:
+            raise ValueError("more useful bytes than the sectors have")
+
+
+@dataclass(frozen=True, config=_CONFIG)
+class SiteCounters:
+    """The accesses of one line, by kind and width; `bytes` are of one element.
+
+    A request is 32 elements of a block; those under its mask are `lanes`, the others `masked`.
+    `compiled` are the same accesses as the compiled kernel makes them; None where that isn't known.
+    """
+
+    kernel: _Kernel
+    line: _Line
+    kind: _Access
+    bytes: _Width
+    requests: Count
+    lanes: Count
+    sectors: Count
+    useful_bytes: Count
+    masked: Count
+    compiled: CompiledCounters | None = None
+
+    def __post_init__(self) -> None:
+        if not self.requests <= self.lanes <= WARP_LANES * self.requests:
+            raise ValueError("lanes that the requests can't have")
+        if not self.requests <= self.sectors <= self.lanes:
+            raise ValueError("sectors that the lanes can't have")
+        if self.useful_bytes > min(SECTOR_BYTES * self.sectors, self.lanes * self.bytes):
+            raise ValueError("more useful bytes than the sectors or the lanes have")
+
+
+@dataclass(frozen=True, config=_CONFIG)
+class ArgumentCounters:
+    """Bytes loaded from and stored to one argument: every time they were, and each once."""
+
+    argument: _Argument
+    load_bytes: Count
+    store_bytes: Count
+    distinct_load_bytes: Count
+    distinct_store_bytes: Count
+
+    def __post_init__(self) -> None:
+        # A load of one byte marks the whole element, of 8 bytes at most.
+        if self.distinct_load_bytes > 8 * self.load_bytes:
+            raise ValueError("more bytes loaded once than in all")
+        if self.distinct_store_bytes > 8 * self.store_bytes:
+            raise ValueError("more bytes stored once than in all")
+
+
+@dataclass(frozen=True, config=_CONFIG)
+class WaveCounters:
+    """Distinct bytes loaded by waves of programs, added up over the waves of one launch.
+
+    `bytes` in the order of the launch, `row_major_bytes` in that of the tiles they store.
+    """
+
+    programs: Count
+    waves: Count
+    bytes: Count
+    row_major_bytes: Count
+
+    def __post_init__(self) -> None:
+        if self.waves > self.programs or (self.programs and not self.waves):
+            raise ValueError("waves that the programs can't make")
+
+
+@dataclass(frozen=True, config=_CONFIG)
+class Report:
+    """One call of the entry. `cut`: the report has no room for all that was observed.
+
+    `largest_tile` counts elements; `scratch_bytes` are of memory that the entry brought,
+    `copied_bytes` of copies that PyTorch made for it.
+    """
+
+    sites: Annotated[tuple[SiteCounters, ...], Field(max_length=MAX_SITES)]
+    buffers: Annotated[tuple[ArgumentCounters, ...], Field(max_length=64)]
+    findings: Annotated[tuple[Finding, ...], Field(max_length=MAX_FINDINGS)]
+    waves: Annotated[tuple[WaveCounters, ...], Field(max_length=MAX_WAVES)]
+    largest_tile: Count
+    tile_line: _Line
+    scratch_bytes: Count
+    copied_bytes: Count
+    cut: bool
+
+    @pydantic.field_validator("buffers")
+    @classmethod
+    def _each_once(cls, buffers: tuple[ArgumentCounters, ...]) -> tuple[ArgumentCounters, ...]:
+        if len({buffer.argument for buffer in buffers}) < len(buffers):
+            raise ValueError("an argument twice")
+        return buffers
+
+
+_Read = TypeVar("_Read")
+_Findings = Annotated[tuple[Finding, ...], Field(min_length=1, max_length=MAX_FINDINGS)]
+_REPORT = pydantic.TypeAdapter(Report)
+_FINDINGS: pydantic.TypeAdapter[tuple[Finding, ...]] = pydantic.TypeAdapter(_Findings)
+
+
+def parse(field: Any) -> Report:
+    """The report that a reply's field holds. Raises ReportError for anything else."""
+    return _parsed(_REPORT, field)
+
+
+def parse_findings(field: Any) -> tuple[Finding, ...]:
+    """The findings that a reply's field holds, one or more. Raises ReportError otherwise."""
+    return _parsed(_FINDINGS, field)
+
+
+def _parsed(adapter: pydantic.TypeAdapter[_Read], field: Any) -> _Read:
+    try:
+        return adapter.validate_json(json.dumps(field))  # strict, but a list is a tuple
+    except pydantic.ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(map(str, first["loc"]))[:100] or "top level"
+        raise ReportError(f"the report: {place}: {first['msg'][:200]}") from None
+    except (TypeError, ValueError, RecursionError):
+        raise ReportError("the report is not JSON") from None
+
+
+_SAYS = {
+    "out_of_bounds_read": (
+        "reads",
+        "A mask has to keep every pointer of the block inside, those of values not used too: what "
+        "lies there may belong to no one.",
+    ),
+    "out_of_bounds_write": (
+        "writes",
+        "Does the store have a mask for each dimension? A column past a row's end is the start of "
+        "the next row, or of what lies between them.",
+    ),
+    "misaligned": (
+        "accesses an address that is no multiple of the element's size:",
+        "Was a pointer cast to another type, or moved by bytes instead of elements?",
+    ),
+    "modified_input": (
+        "writes to an input, which is read-only:",
+        "Does the store go to the output's pointer?",
+    ),
+    "device_assert": (
+        "fails an assertion of tl.device_assert",
+        "The condition is false for at least one of its elements.",
+    ),
+    "uninitialised_read": (
+        "uses what a mask kept from being loaded",
+        "An element of tl.load that is masked off has no value where `other` gives none. Pass "
+        "`other=`, or keep the element out of what is computed and stored.",
+    ),
+    "data_race": (
+        "",
+        "Programs of a launch run at the same time and in any order. Each element needs one "
+        "program that writes it; what several add to takes an atomic, or a lock.",
+    ),
+}
+
+_FAR = 1 << 30  # bytes, beyond which their number says nothing
+_DOES = {"load": "loads", "store": "stores", "atomic": "atomically updates"}
+
+
+def message_of(
+    finding: Finding, names: Sequence[tuple[str, int]], file: str, source: Sequence[str]
+) -> tuple[str, str]:
+    """(what, hint): 'Program (3, 0, 0) reads 4 bytes at offset 4000 of x, which has 4000 bytes, at
+    transpose.py:12 (`...`).'
+
+    `names` are (name, bytes) of the entry's arguments, 0 bytes for scalars; `file` is the name of
+    the submission's file, `source` its lines.
+    """
+    return _Words(finding, names, file, source).what(), _SAYS[finding.kind][1]
+
+
+class _Words(NamedTuple):
+    """A finding in words; the fields are those of `message_of`."""
+
+    finding: Finding
+    names: Sequence[tuple[str, int]]
+    file: str
+    source: Sequence[str]
+
+    def what(self) -> str:
+        finding, verb = self.finding, _SAYS[self.finding.kind][0]
+        if finding.kind == "data_race":
+            return self._race()
+        if finding.kind == "uninitialised_read":
+            what = f"{verb}{self._at(finding.line)}: it reaches {self._reached()}"
+        elif finding.kind == "device_assert":  # which is about no memory
+            what = f"{verb}{self._at(finding.line)}"
+        else:
+            what = f"{verb} {self._place()}{self._at(finding.line, ', at ')}"
+        if finding.count > 1:
+            what += f". {finding.count:,} elements did so there; this was the first"
+        return f"Program {finding.program} {what}."
+
+    def _reached(self) -> str:
+        """The store or the condition that a value gets to: '4 bytes at offset 0 of out, which has
+        64 bytes, at a.py:12 (`...`)'."""
+        line = self.finding.other_line
+        if self._nearest() is None and line:
+            return self._code(line)
+        return f"{self._place()}{self._at(line, ', at ')}"
+
+    def _race(self) -> str:
+        """'Program (1, 0, 0) stores 4 bytes at offset 0 of out, which has 64 bytes, at a.py:12
+        (`...`), and program (0, 0, 0) loads the same at a.py:9 (`...`); nothing orders the two.'"""
+        finding = self.finding
+        does, other = (_DOES[x or "store"] for x in (finding.access, finding.other_access))
+        both_store = finding.access == finding.other_access == "store"
+        where = self._at(finding.other_line)
+        if finding.other_line == finding.line:
+            where = " at the same line"
+        what = (
+            f"Program {finding.program} {does} {self._place()}{self._at(finding.line, ', at ')}, "
+            f"and program {finding.other_program} {other} "
+            f"{'another value there' if both_store else 'the same'}{where}; nothing orders the two."
+        )
+        if finding.count > 1:
+            what += f" {finding.count:,} elements are contended there; this was the first."
+        return what
+
+    def _at(self, line: int, words: str = " at ") -> str:
+        return f"{words}{self._code(line)}" if line else ""
+
+    def _code(self, line: int) -> str:
+        """'silu.py:12 (`x = tl.load(...)`)'."""
+        if not 1 <= line <= len(self.source):
+            return f"{self.file}:{line}"
+        code = " ".join(self.source[line - 1].split()).replace("`", "'")
+        return f"{self.file}:{line} (`{code if len(code) <= 100 else code[:100] + ' ...'}`)"
+
+    def _place(self) -> str:
+        """'4 bytes at offset 4,000 of x, which has 4,000 bytes'."""
+        finding, offset = self.finding, self.finding.offset
+        size = f"{finding.bytes} byte{'s' * (finding.bytes > 1)}"
+        near = self._nearest()
+        if near is None:
+            if finding.kind in ("data_race", "uninitialised_read"):  # such memory is some buffer's
+                return f"{size} of memory that the entry allocated"
+            return f"{size} outside every tensor"
+        name, length = near
+        if abs(offset) >= _FAR:
+            return f"{size} far {'before' if offset < 0 else 'behind'} {name}"
+        if offset < 0:
+            return f"{size}, {-offset:,} bytes before {name}"
+        if finding.argument is not None:
+            return f"{size} at offset {offset:,} of {name}, which has {length:,} bytes"
+        if offset >= length:
+            gap = f", {offset - length:,} bytes" if offset > length else " right"
+            return f"{size}{gap} behind {name}"
+        freed = ", which are freed by then" if finding.kind.startswith("out_of_bounds") else ""
+        return f"{size} at offset {offset:,} of {name}{freed}"
+
+    def _nearest(self) -> tuple[str, int] | None:
+        """(name, bytes) of the nearest memory; 'the 512 bytes that softmax.py:16 allocated'."""
+        argument = self.finding.argument
+        if argument is not None:
+            return self.names[argument] if argument < len(self.names) else None
+        if self.finding.allocated is None:
+            return None
+        length, line = self.finding.allocated
+        who = f"{self.file}:{line}" if line else "the entry"
+        return f"the {length:,} bytes that {who} allocated", length

@@ -1,0 +1,212 @@
+"""One Triton variant of one submission, without a GPU: planned, compiled and executed.
+
+A plan is held to the rules before it is run. Each case runs in several ways (other_ways.py), with
+one configuration of tuned kernels or with all. Kernels are compiled for the GPU meanwhile.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Sequence
+from functools import partial
+from pathlib import Path
+
+from grader import plan
+from grader.cases import Case
+from grader.executors.answers import Answers
+from grader.executors.compile.frontend import Failure, Kernel
+from grader.executors.compile.kept_builds import KeptBuilds
+from grader.executors.compile.kernels import Kernels, PendingAssembly, facts
+from grader.executors.encoding import DeviceKernel
+from grader.executors.executor import Manner, limits_of
+from grader.executors.program_orders import Reordered
+from grader.executors.runner import CaseResult, Compiled, Runner, Times
+from grader.executors.triton import triton_report
+from grader.executors.triton.configurations import Tuning
+from grader.executors.triton.other_ways import OtherWays
+from grader.executors.triton.triton_planner import TritonPlanner
+from grader.executors.triton.ttir_executor import TritonExecutor
+from grader.plan import Plan, Specialisation
+from grader.sandbox import Sandbox
+from grader.sandbox.worker_process import Limits, Worker
+from grader.spec.task import Task
+from grader.status import Status
+
+_IN_IEEE = (
+    "tl.dot rounds float32 inputs to TF32, 10 bits of mantissa, unless it gets "
+    'input_precision="ieee". With that this case is right.'
+)
+
+
+class PlannedTritonRunner(Runner):
+    """Runs the cases of one Triton variant by plan. A context manager; the sandbox stays open."""
+
+    def __init__(
+        self,
+        sandbox: Sandbox,
+        task: Task,
+        path: Path,
+        watched: bool = True,
+        kept: KeptBuilds | None = None,
+        made: dict[str, DeviceKernel | Failure] | None = None,
+    ) -> None:
+        """`path` is the submission's file. With `watched` a plan must keep the rules, but for what
+        the spec allows. `kept` has results of earlier runs, `made` cubins of other runners."""
+        self.task = task
+        self.times = Times()
+        self._answers = answers = Answers(task, path, limits_of(task))
+        worker = partial(sandbox.worker, path, task.variant.entry)
+
+        def compiler(limits: Limits) -> Worker:
+            return worker((), limits, role="compiler")
+
+        lifted = not watched or "torch" in task.rules.lifted
+        torch = frozenset({"*"}) if lifted else task.rules.torch
+        allowed = plan.Allowed(torch, task.exercise.moves_data)
+        self._kernels = kernels = Kernels(compiler, path.parent, kept, made)
+        self.tuning = tuning = Tuning(kernels)
+        self.plans = TritonPlanner(
+            lambda: worker((), answers.limits, role="planner"),
+            answers,
+            allowed,
+            self.times,
+            kernels,
+            tuning,
+        )
+        self._executor = TritonExecutor(
+            lambda buffers: worker(buffers, answers.limits, role="executor"),
+            self.plans,
+            kernels,
+            tuning,
+            self._note_launch,
+        )
+        reordered = Reordered(task.variant.file)
+        self._ways = OtherWays(self._executor, kernels, tuning, allowed.judges_copies, reordered)
+        self._launched: dict[str, Case] = {}  # the first case that launched each kernel
+        self._met: set[str] = set()  # sets of constants, dtypes and options that were launched
+        self._first_met: list[str] = []  # kernels that were the first with one of them
+        # By kernel: in which case most is known of its arguments' alignment, and how much.
+        self._aligned: dict[str, tuple[int, Case]] = {}
+
+    @property
+    def plan(self) -> Plan | None:
+        """The plan of the last run, of which `is_right_without` leaves launches out."""
+        return self._executor.plan
+
+    @plan.setter
+    def plan(self, plan: Plan | None) -> None:
+        self._executor.plan = plan
+
+    def close(self) -> None:
+        """End every process and give the arena back."""
+        self._executor.close()
+        self.plans.close()
+        self._kernels.close()
+
+    def fresh_worker(self) -> None:
+        """Let the next case meet processes that have run nothing."""
+        self._executor.fresh_worker()
+        self.plans.fresh_worker()
+
+    def expect(self, cases: Sequence[Case]) -> None:
+        """Have each of these planned while the one before it is executed."""
+        self.plans.expect(cases)
+
+    def run(self, case: Case) -> CaseResult:
+        """Run one case; where kernels are tuned, with the configuration that falls to it.
+
+        A dtype's first case runs with every configuration. One that fails counts only where a GPU
+        has room for it. Raises as Runner.run does.
+        """
+        with_every = case.dtype not in self._ways.tuned
+
+        def run() -> CaseResult:
+            self.tuning.chosen = None
+            return self._ways.result_of(case, self._executor.run(case), with_every)
+
+        return self.tuning.named(self.tuning.settled(run))
+
+    def measure(
+        self,
+        case: Case,
+        wave: int = 0,
+        without: Collection[int] = (),
+        configuration: int | None = None,
+    ) -> triton_report.Report | CaseResult:
+        """Run a case with every access counted: what was seen, or how the run failed.
+
+        `wave` is how many programs run at once, 0 where it doesn't matter; launches at the places
+        `without` of the plan are left out; `configuration` stands in for the one that a tuning
+        chose. Raises what `run` raises.
+        """
+        left_out = frozenset(without)
+        manner = Manner(counts=True, wave=wave, without=left_out, configuration=configuration)
+
+        def measured() -> triton_report.Report | CaseResult:
+            result = self._executor.run(case, manner)
+            report = self._executor.report
+            return report if result.verdict.passed and report is not None else result
+
+        return self.tuning.settled(measured)
+
+    def is_right_without(self, case: Case, places: Collection[int]) -> bool:
+        """Whether the last run's plan, without some of its launches, gives the right result."""
+        return self._ways.is_right_without(case, places)
+
+    def advice(self, result: CaseResult) -> str:
+        """That TF32 is what makes float32 wrong, where the case is right without it."""
+        case = result.case
+        if case is None or result.status is not Status.wrong_values or case.dtype != "float32":
+            return ""
+        manner = Manner(races=False, in_ieee=True, configuration=self.tuning.suspect)
+        is_why = self._executor.rounds_to_tf32 and self._executor.run(case, manner).verdict.passed
+        return _IN_IEEE if is_why else ""
+
+    # --- compiled ahead for the GPU ---------------------------------------------------------------
+
+    def compile_in_background(self) -> list[PendingAssembly]:
+        """Start compiling for the GPU what ran since the last time; nothing for nothing."""
+        return self._kernels.assemble()
+
+    def compiled(self, pending: Sequence[PendingAssembly]) -> Compiled | None:
+        """Wait for a compilation. None when a process of it died or said nothing sensible."""
+        started = time.perf_counter()
+        answers = [self._kernels.settled(each) for each in pending]
+        for each, answer in zip(pending, answers, strict=True):
+            if answer is None:
+                self._kernels.again(each)
+        refused = [each for answer in answers for each in answer or ()]
+        failure = next(filter(None, (self._from_backend(*each) for each in refused)), None)
+        self.times.compiles += time.perf_counter() - started
+        return Compiled(failure) if failure or None not in answers else None
+
+    def take_first_met(self) -> list[Case]:
+        """A case for each kernel that since the last time was first with constants, dtypes or
+        options: the one whose cubin is the one that is compiled for all of them."""
+        taken, self._first_met = self._first_met, []
+        return list(dict.fromkeys(self._aligned[name][1] for name in taken))
+
+    def _note_launch(self, case: Case, kernel: Kernel, wanted: Specialisation) -> None:
+        """Note the first case that launches a kernel, and the one whose arguments align best."""
+        if kernel.name not in self._launched:
+            self._launched[kernel.name] = case
+            new = facts(wanted)
+            if not new <= self._met:
+                self._first_met.append(kernel.name)
+            self._met |= new
+        known = len(wanted.attributes)
+        if known > self._aligned.get(kernel.name, (-1, case))[0]:
+            self._aligned[kernel.name] = known, case
+
+    def _from_backend(
+        self, wanted: Specialisation, kernel: Kernel, failure: Failure
+    ) -> CaseResult | None:
+        """The result of a case whose kernel the backend refuses; None where a tuner has others."""
+        case = self._launched.get(kernel.name)
+        is_passed_over, result = self.tuning.refused(case, wanted)
+        if is_passed_over:
+            return result
+        if wanted.language == "gluon":
+            return failure.result(self._answers, case)
+        what = f"the kernel runs, but the compiler for the GPU refuses it: {failure.message}"
+        return failure.refusal(case, what)

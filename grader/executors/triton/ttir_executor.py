@@ -1,0 +1,230 @@
+"""One case of a Triton variant, without a GPU: planned, its kernels compiled, and executed.
+
+Planner, compiler and executor are processes of their own (worker/plan_processes.py). The planner
+runs the host code and has no data. The executor has the data, and runs the kernels that the
+compiler made from the submission's text (worker/ttir/plans.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pydantic
+
+from grader.cases import Case
+from grader.cases.arena import Buffers, Placed
+from grader.cases.compare import Verdict
+from grader.emulator.report import ReportError
+from grader.executors import program_orders
+from grader.executors.answers import nonsense
+from grader.executors.compile.frontend import Failure, Kernel
+from grader.executors.compile.kernels import Kernels
+from grader.executors.compile.warp_layouts import Layouts
+from grader.executors.executor import Executor, Manner, last_plan
+from grader.executors.planning import launched, notes_of
+from grader.executors.program_orders import Atomics, Order
+from grader.executors.runner import CaseResult
+from grader.executors.triton import configurations, triton_metrics, triton_report
+from grader.executors.triton.configurations import Tuning
+from grader.executors.triton.triton_planner import TritonPlanner
+from grader.plan import Buffer, Plan, Specialisation, Step
+from grader.sandbox import untrusted
+from grader.sandbox.worker_process import Death, Worker
+from grader.status import Status
+from grader.worker.protocol import Argument, Code, Operation, Reply
+
+MAX_PRINTED = 2000  # characters of what kernels print in one case
+_RANK = {status: rank for rank, status in enumerate(Status)}  # in the order of precedence
+
+
+@dataclass(frozen=True)
+class Execution:
+    """One request to an executor, as it goes there in JSON."""
+
+    buffers: tuple[Buffer, ...]
+    steps: tuple[Step, ...]
+    kernels: dict[int, str]  # names, by the number of the specialisation
+    ttir: Mapping[str, str]  # by name, of those that the executor hasn't met
+    layouts: Mapping[int, Layouts]  # of the compiled kernels, as far as they're known, by number
+    seed: int  # draws where buffers lie
+    again: bool  # in the memory that the execution before this one has left behind
+    count: bool
+    wave: int
+    races: bool
+    order: Order | None
+
+
+_EXECUTION = pydantic.TypeAdapter(Execution)
+
+
+class TritonExecutor(Executor):
+    """Runs cases of one Triton variant by plan, each in a given manner."""
+
+    def __init__(
+        self,
+        spawn: Callable[[Buffers], Worker],
+        plans: TritonPlanner,
+        kernels: Kernels,
+        tuning: Tuning,
+        on_launch: Callable[[Case, Kernel, Specialisation], None],
+    ) -> None:
+        """`spawn` starts a process that has the data in some buffers.
+
+        `tuning` notes tuned kernels that are launched, `on_launch` all of them.
+        """
+        super().__init__(plans.answers.task, plans.path, plans.answers, plans.times)
+        self._spawn = spawn
+        self._plans = plans
+        self._kernels = kernels
+        self._tuning = tuning
+        self._on_launch = on_launch
+        self.report: triton_report.Report | None = None  # of the last run that counted accesses
+        self.kernels: dict[int, str] = {}  # those of the last run, by number
+        self.atomics: Sequence[Atomics] = ()  # that it used
+        self.rounds_to_tf32 = False  # whether a kernel rounds float32 inputs of tl.dot
+        self._known: set[str] = set()  # kernels that the executor at hand has
+        self._repeats_plan = False  # whether the run takes the last one's plan
+
+    def repeat(self, case: Case, manner: Manner) -> CaseResult:
+        """Run a case in a manner by the plan of the last run. Raises as Runner.run does."""
+        self._repeats_plan = True
+        try:
+            return self.run(case, manner)
+        finally:
+            self._repeats_plan = False
+
+    # --- one run ---------------------------------------------------------------------------------
+
+    def _start(self, count: int) -> CaseResult | None:
+        """Start an executor, and a planner with the submission loaded; why there is none."""
+        failure = self._plans.start(count)
+        if failure is None:
+            self._worker = self._spawn(self._memory.arena.buffers)
+            self.times.workers += 1
+            self._known.clear()
+        return failure
+
+    def _ask(
+        self, worker: Worker, case: Case, arguments: Sequence[Argument]
+    ) -> Reply | Death | CaseResult:
+        self._tuning.begin_run()
+        repeated = self.plan if self._repeats_plan else None
+        plan = repeated or self._plans.planned(case, arguments)
+        if isinstance(plan, CaseResult):
+            return plan
+        self.plan = plan
+        manner = self._manner or Manner(configuration=self._tuning.choose(case, plan))
+        steps = configurations.steps_in(manner, plan, self._kernels.passed_over)
+        specialisations = configurations.kernels_of(plan)
+        kernels = self._translated(case, plan, launched(steps))
+        if isinstance(kernels, CaseResult):
+            return kernels
+        for wanted in map(specialisations.__getitem__, kernels):
+            if wanted.language == "gluon":
+                what = f"{wanted.function} is written in Gluon: it runs on a GPU only."
+                return CaseResult(case, Verdict(Status.not_measured, what), wanted.line)
+        # Only what is counted depends on how the kernel is compiled.
+        layouts = self._kernels.layouts(specialisations, kernels) if manner.counts else {}
+        if manner.in_ieee:
+            kernels = {number: each.in_ieee() for number, each in kernels.items()}
+        new = {each.name: each.ttir for each in kernels.values() if each.name not in self._known}
+        self.kernels = {number: each.name for number, each in kernels.items()}
+        self.atomics = ()
+        execution = Execution(
+            buffers=plan.buffers,
+            steps=steps,
+            kernels=self.kernels,
+            ttir=new,
+            layouts=layouts,
+            seed=program_orders.seed_of(case),
+            again=manner.call > 0,
+            count=manner.counts,
+            wave=manner.wave,
+            races=manner.races,
+            order=manner.order,
+        )
+        document = _EXECUTION.dump_json(execution, by_alias=True)
+        died = worker.post(Operation.execute, arguments, document=document)
+        self._plans.ask_ahead(case)
+        answer = died or worker.wait_at_length()
+        if isinstance(answer, Reply):
+            self._known.update(new)
+        return answer
+
+    def _translated(
+        self, case: Case, plan: Plan, numbers: Sequence[int]
+    ) -> dict[int, Kernel] | CaseResult:
+        """The kernels of a plan that are launched, or why there is one that can't be."""
+        kernels: dict[int, Kernel] = {}
+        tunings = configurations.tunings(plan)
+        specialisations = configurations.kernels_of(plan)
+        for number in numbers:
+            wanted = specialisations[number]
+            kernel = self._kernels.translate(wanted)
+            among = tunings.get(number)
+            if among and (refused := self._tuning.launch(case, wanted, among)) is not None:
+                return refused
+            if isinstance(kernel, Failure):
+                return kernel.result(self._answers, case)
+            self._on_launch(case, kernel, wanted)
+            self.rounds_to_tf32 |= kernel.rounds_to_tf32
+            kernels[number] = kernel
+        return kernels
+
+    def _answered(self, case: Case, answer: Reply) -> CaseResult | None:
+        if answer.code is Code.raised:
+            return _refused(case, untrusted.fields(answer))
+        if (result := super()._answered(case, answer)) is not None:
+            return result
+        fields = untrusted.fields(answer)
+        try:
+            self.atomics = program_orders.read(fields)
+            if self._manner is not None and self._manner.counts:
+                self.report = triton_report.parse(fields.get("accesses"))
+        except ValueError:
+            return nonsense(case)
+        return None
+
+    def _judged(self, case: Case, fields: dict[str, Any], verdict: Verdict) -> CaseResult:
+        """The verdict on the outputs, or what the executor found; and what kernels printed."""
+        printed = untrusted.text(fields, "printed")[:MAX_PRINTED]
+        result = self._explained(case, fields, verdict)
+        returned = untrusted.clean(last_plan(self).returned)
+        if result.status is Status.not_written and returned:
+            result = self._answers.returned_instead(case, returned)
+        return replace(result, printed=printed, notes=notes_of(last_plan(self)))
+
+    def _explained(self, case: Case, fields: dict[str, Any], verdict: Verdict) -> CaseResult:
+        """The verdict on the outputs, or what the executor found where that explains more."""
+        if "findings" not in fields:
+            return CaseResult(case, verdict)
+        try:
+            worst = triton_metrics.worst_of(triton_report.parse_findings(fields["findings"]))
+        except ReportError:
+            return nonsense(case)
+        status = triton_metrics.status_of(worst)
+        if _RANK[verdict.status] < _RANK[status]:
+            return CaseResult(case, verdict)
+        source = self.path.read_bytes().decode("utf-8", "replace").splitlines()
+        names = triton_metrics.arguments(self.task, case)
+        what, hint = triton_report.message_of(worst, names, self.task.variant.file, source)
+        explained = Verdict(status, untrusted.clean(what), worst.kind)
+        return CaseResult(case, explained, worst.line or None, "", "worker", hint)
+
+    def _modified(
+        self, case: Case, placed: Sequence[Placed], inputs_writable: bool
+    ) -> CaseResult | None:
+        """None: the executor is the grader's, and its inputs are read-only."""
+        return None
+
+
+def _refused(case: Case, fields: dict[str, Any]) -> CaseResult:
+    """The result of a plan that was read and held to the rules, and that the executor ended."""
+    message = untrusted.brief(untrusted.text(fields, "message"))
+    status, what = Status.crashed, f"its plan can't be executed: {message}."
+    if untrusted.text(fields, "kind") == "limit":
+        status = Status.timed_out
+        what = f"its kernels ask for more than is executed without a GPU: {message}."
+    return CaseResult(case, Verdict(status, what), untrusted.line(fields), "", "worker")

@@ -1,0 +1,173 @@
+"""Results of CUDA C++ that hang on the order of blocks are told; kernels that draw a number, leave
+the rest to the last block, add up or wait for the block before pass.
+
+Each submission is a SiLU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from grader.executors import program_orders
+from grader.grading.check import check_part
+from grader.grading.session import Options, Session
+from grader.spec import exercise
+from grader.spec.task import Task
+from grader.status import Status
+from tests.support.emulated import NEEDS_COMPILER
+
+from .test_cuda import LITTLE
+
+pytestmark = NEEDS_COMPILER
+SPECS = exercise.load_all()
+HEAD = """
+#include <cuda_runtime.h>
+__device__ float silu_of(float x) { return x / (1.0f + expf(-x)); }
+"""
+HONEST = {
+    "a number from a counter": """
+__device__ int next_block;
+__global__ void reset() { next_block = 0; }
+__global__ void kernel(const float* x, float* out, int n) {
+    __shared__ int number;
+    if (threadIdx.x == 0) number = atomicAdd(&next_block, 1);
+    __syncthreads();
+    int i = number * blockDim.x + threadIdx.x;
+    if (i < n) out[i] = silu_of(x[i]);
+}
+extern "C" void silu(const float* x, float* out, int n) {
+    reset<<<1, 1>>>();
+    kernel<<<(n + 31) / 32, 32>>>(x, out, n);
+}
+""",
+    "the last block does the rest": """
+__device__ float w[1 << 20];
+__device__ unsigned count;
+__global__ void kernel(const float* x, float* out, int n) {
+    __shared__ bool last;
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) w[i] = silu_of(x[i]);
+    __threadfence();
+    __syncthreads();
+    if (threadIdx.x == 0) last = atomicInc(&count, gridDim.x - 1) == gridDim.x - 1;
+    __syncthreads();
+    if (!last) return;
+    __threadfence();
+    for (int j = threadIdx.x; j < n; j += blockDim.x) out[j] = ((volatile float*)w)[j];
+}
+extern "C" void silu(const float* x, float* out, int n) {
+    kernel<<<(n + 31) / 32, 32>>>(x, out, n);
+}
+""",
+    "parts that are added up": """
+__global__ void kernel(const float* x, float* out, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    float part = blockIdx.y == 0 ? 0.3f : blockIdx.y == 1 ? 0.45f : 0.25f;
+    if (i < n) atomicAdd(&out[i], silu_of(x[i]) * part);
+}
+extern "C" void silu(const float* x, float* out, int n) {
+    cudaMemset(out, 0, n * sizeof(float));
+    kernel<<<dim3((n + 31) / 32, 3), 32>>>(x, out, n);
+}
+""",
+    "each block waits for the one before": """
+__device__ float w[1 << 20];
+__device__ int done[1 << 16];
+__global__ void kernel(const float* x, float* out, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x, before = i - blockDim.x;
+    if (i < n) w[i] = silu_of(x[i]);
+    __threadfence();
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        if (blockIdx.x) while (atomicAdd(&done[blockIdx.x - 1], 0) == 0) {}
+        __threadfence();
+        atomicExch(&done[blockIdx.x], 1);
+    }
+    __syncthreads();
+    __threadfence();
+    if (before >= 0 && before < n) out[before] = ((volatile float*)w)[before];
+}
+extern "C" void silu(const float* x, float* out, int n) {
+    int* flags;
+    cudaGetSymbolAddress((void**)&flags, done);
+    cudaMemset(flags, 0, sizeof(int) * (1 << 16));
+    kernel<<<(n + 31) / 32 + 1, 32>>>(x, out, n);
+}
+""",
+}
+HANGING = {
+    "what the block before left": """
+__device__ float w[1 << 20];
+__global__ void kernel(const float* x, float* out, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x, before = i - blockDim.x;
+    if (i < n) atomicExch(&w[i], silu_of(x[i]));
+    if (before >= 0 && before < n) out[before] = atomicAdd(&w[before], 0.0f);
+}
+extern "C" void silu(const float* x, float* out, int n) {
+    kernel<<<(n + 31) / 32 + 1, 32>>>(x, out, n);
+}
+""",
+    "the last exchange": """
+__global__ void kernel(const float* x, float* out, int n) {
+    int i = blockIdx.x / 3 * blockDim.x + threadIdx.x;
+    if (i < n) atomicExch(&out[i], blockIdx.x % 3 == 1 ? 0.0f : silu_of(x[i]));
+}
+extern "C" void silu(const float* x, float* out, int n) {
+    cudaMemset(out, 0, n * sizeof(float));
+    kernel<<<(n + 31) / 32 * 3, 32>>>(x, out, n);
+}
+""",
+    "in the second call alone": """
+__global__ void right(const float* x, float* out, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) out[i] = silu_of(x[i]);
+}
+__global__ void kernel(const float* x, float* out, int n) {
+    int i = blockIdx.x / 2 * blockDim.x + threadIdx.x;
+    if (i < n) atomicExch(&out[i], blockIdx.x % 2 == 0 ? 0.0f : silu_of(x[i]));
+}
+extern "C" void silu(const float* x, float* out, int n) {
+    static int calls = 0;
+    int blocks = (n + 31) / 32;
+    if (calls++ % 2 == 0) right<<<blocks, 32>>>(x, out, n);
+    else kernel<<<blocks * 2, 32>>>(x, out, n);
+}
+""",
+}
+
+
+@pytest.fixture
+def graded(tmp_path: Path) -> Callable:
+    """Grades the ragged sizes of a silu.cu by plan, its source unread."""
+
+    def grade(source: str):
+        (tmp_path / "silu.cu").write_text(HEAD + source)
+        with Session(tmp_path, SPECS, Options(effort=LITTLE, policy=False)) as session:
+            return check_part(
+                session, Task(SPECS["silu"], SPECS["silu"].variants["cuda"]), "float32", "ragged"
+            )
+
+    return grade
+
+
+@pytest.mark.parametrize("source", HONEST.values(), ids=HONEST)
+def test_what_is_right_in_every_order_of_blocks_passes(graded, source) -> None:
+    part = graded(source)
+    assert part.status is Status.passed, part
+
+
+@pytest.mark.parametrize("source", HANGING.values(), ids=HANGING)
+def test_what_hangs_on_the_order_of_blocks_is_nondeterministic(graded, source) -> None:
+    part = graded(source)
+    assert part.status is Status.nondeterministic, part
+    told = program_orders.DEPENDS.format(unit="block")
+    assert any(told[1:] in each.what for each in part.failures), part.failures
+    places = [
+        f"silu.cu:{at}:"
+        for at, each in enumerate((HEAD + source).splitlines(), 1)
+        if "atomic" in each
+    ]
+    assert any(each in part.failures[0].hint for each in places)

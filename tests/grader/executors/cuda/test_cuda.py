@@ -1,0 +1,222 @@
+"""CUDA C++ submissions by plan: the solutions pass, and what the host computes earns nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from grader import spec
+from grader.cases import Space, fixed_case
+from grader.evidence import PartEvidence
+from grader.grading.check import check_case, check_memory, check_part
+from grader.grading.search import Effort
+from grader.grading.session import Options, Session
+from grader.spec.task import Task
+from grader.status import Status
+from tests.support.emulated import NEEDS_COMPILER
+
+pytestmark = NEEDS_COMPILER
+SPECS = spec.load_all()
+SILU = SPECS["silu"]
+ROOT = Path(__file__).resolve().parents[4]
+LITTLE = Effort(edges=3, drawn=2, shrink_runs=3, shrink_seconds=2, probe_seconds=1, reruns=2)
+ON_THE_HOST = """
+#include <cuda_runtime.h>
+#include <cmath>
+#include <vector>
+__global__ void nothing() {}
+extern "C" void silu(const float* x, float* out, int n) {
+    nothing<<<1, 1>>>();
+    std::vector<float> values(n);
+    cudaMemcpy(values.data(), x, n * sizeof(float), cudaMemcpyDeviceToHost);
+    for (float& v : values) v = v / (1.0f + std::exp(-v));
+    cudaMemcpy(out, values.data(), n * sizeof(float), cudaMemcpyHostToDevice);
+}
+"""
+BEFORE_THE_ENTRY = """
+#include <cuda_runtime.h>
+#include <cstdio>
+struct Early { Early() { std::printf("before the entry\\n"); } } early;
+__global__ void silu_kernel(const float* x, float* out, float* last, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) out[i] = x[i] / (1.0f + expf(-x[i]));
+    if (i == n - 1) *last = out[i];
+}
+extern "C" void silu(const float* x, float* out, int n) {
+    static float* kept = nullptr;
+    if (!kept) cudaMalloc(&kept, 64);
+    silu_kernel<<<(n + 255) / 256, 256>>>(x, out, kept, n);
+}
+"""
+
+
+# Launches nothing from its third call on.
+COUNTING = """
+#include <cuda_runtime.h>
+__global__ void silu_kernel(const float* x, float* out, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) out[i] = x[i] / (1.0f + expf(-x[i]));
+}
+extern "C" void silu(const float* x, float* out, int n) {
+    static int calls = 0;
+    if (calls++ < 2) silu_kernel<<<(n + 255) / 256, 256>>>(x, out, n);
+}
+"""
+
+
+@pytest.fixture
+def graded(tmp_path) -> Callable[[str], PartEvidence]:
+    """Grades the ragged sizes of a silu.cu by plan, its source unread."""
+
+    def grade(source: str) -> PartEvidence:
+        (tmp_path / "silu.cu").write_text(source)
+        with Session(tmp_path, SPECS, Options(effort=LITTLE, policy=False)) as session:
+            return check_part(
+                session, Task(SPECS["silu"], SPECS["silu"].variants["cuda"]), "float32", "ragged"
+            )
+
+    return grade
+
+
+def test_the_solution_passes(graded) -> None:
+    assert graded((ROOT / "reference" / "silu.cu").read_text()).status is Status.passed
+
+
+def test_host_code_has_no_data_to_compute_with(graded) -> None:
+    """With no rule on source: the copy to the host brings nothing."""
+    part = graded(ON_THE_HOST)
+    assert part.status.is_failure, part
+    assert part.cases_failed
+
+
+def test_more_launches_than_a_plan_has_are_a_launch_error_with_advice(graded) -> None:
+    part = graded("""
+#include <cuda_runtime.h>
+__global__ void one(const float* x, float* out) { *out = *x / (1.0f + expf(-*x)); }
+extern "C" void silu(const float* x, float* out, int n) {
+    for (int i = 0; i < 5000; ++i) one<<<1, 1>>>(x + i % n, out + i % n);
+}
+""")
+    [failure] = part.failures
+    assert failure.status is Status.launch_error, part
+    assert (
+        failure.what == "the launcher makes 5,000 launches in one call; at most 4,096 are allowed."
+    )
+    assert failure.hint == "Give the kernel a grid instead of looping over launches."
+
+
+def test_a_static_buffer_and_a_constructor_are_the_planners_own(graded) -> None:
+    """Host code that runs before the entry does so where there is no data, and harms nothing."""
+    part = graded(BEFORE_THE_ENTRY)
+    assert part.status is Status.passed, part
+
+
+def test_a_plan_does_not_depend_on_the_ones_before(tmp_path) -> None:
+    """What host code keeps in variables is as in a fresh process; the process itself is kept."""
+    source = (ROOT / "reference" / "silu.cu").read_text()
+    cases = Space(SILU, SILU.variants["cuda"], "float32", "ragged", 7).edges()[:6]
+    for text, keeps_process in ((source, True), (COUNTING, False)):
+        (tmp_path / "silu.cu").write_text(text)
+        with Session(tmp_path, SPECS) as session:
+            runner = session.runners.planned_native(Task(SILU, SILU.variants["cuda"]))
+            alone = []
+            for each in cases:
+                runner.fresh_worker()
+                assert runner.run(each).verdict.passed
+                alone.append(runner.plan)
+            runner.fresh_worker()
+            process = set()
+            for each, expected in zip(cases, alone, strict=True):
+                assert runner.run(each).verdict.passed
+                assert runner.plan == expected
+                process.add(runner.plans.planner.pid)
+        assert (len(process) == 1) is keeps_process
+
+
+def test_a_runtime_copy_that_transposes_is_the_exercise_itself(tmp_path) -> None:
+    """cudaMemcpy2D moves a column at a time: more copies than a plan for such an exercise has."""
+    (tmp_path / "transpose.cu").write_text("""
+#include <cuda_runtime.h>
+extern "C" void transpose_v1(const float* input, float* output, int rows, int cols) {
+    for (int c = 0; c < cols; ++c)
+        cudaMemcpy2D(output + c * rows, 4, input + c, cols * 4, 4, rows, cudaMemcpyDeviceToDevice);
+}
+""")
+    exercise = SPECS["transpose"]
+    with Session(tmp_path, SPECS, Options(effort=LITTLE, policy=True)) as session:
+        part = check_part(
+            session, Task(exercise, exercise.variants["cuda_v1"]), "float32", "aligned"
+        )
+    assert part.status is Status.policy_violation, part
+
+
+def test_what_nvcc_may_compile_otherwise_earns_nothing_for_memory(tmp_path) -> None:
+    source = (ROOT / "reference" / "transpose.cu").read_text()
+    exercise = SPECS["transpose"]
+    variant = exercise.variants["cuda_v4"]
+    seen = []
+    for text in (source, source + "#if CUDART_VERSION < 9000\nint old;\n#endif\n"):
+        (tmp_path / variant.file).write_text(text)
+        with Session(tmp_path, SPECS, Options(effort=LITTLE)) as session:
+            seen.append(check_memory(session, Task(exercise, variant)))
+    assert [each.status for each in seen] == [Status.passed, Status.target_missed]
+    assert f"{variant.file}:{source.count(chr(10)) + 1} asks for CUDART_VERSION" in seen[1].reason
+
+
+TWO_STREAMS = """
+#include <cuda_runtime.h>
+__global__ void negate(const float* x, float* t, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) t[i] = -x[i];
+}
+__global__ void finish(const float* x, const float* t, float* out, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) out[i] = x[i] / (1.0f + expf(t[i]));
+}
+extern "C" void silu(const float* x, float* out, int n) {
+    float* t;
+    cudaMalloc(&t, n * sizeof(float));
+    cudaStream_t one, two;
+    cudaStreamCreate(&one);
+    cudaStreamCreate(&two);
+    cudaEvent_t done;
+    cudaEventCreate(&done);
+    negate<<<(n + 255) / 256, 256, 0, FIRST>>>(x, t, n);
+    WAIT
+    finish<<<(n + 255) / 256, 256, 0, two>>>(x, t, out, n);
+    cudaFree(t);
+    cudaEventDestroy(done);
+    cudaStreamDestroy(one);
+    cudaStreamDestroy(two);
+}
+"""
+EVENT = "cudaEventRecord(done, one); cudaStreamWaitEvent(two, done);"
+WAITS = {
+    "no wait": ("one", "", Status.data_race),
+    "an event": ("one", EVENT, Status.passed),
+    "the host waits": ("one", "cudaStreamSynchronize(one);", Status.passed),
+    "the default stream": ("0", "", Status.passed),
+    "one stream": ("two", "", Status.passed),
+}
+
+
+@pytest.mark.parametrize(("first", "wait", "status"), WAITS.values(), ids=WAITS)
+def test_a_kernel_that_should_have_waited_for_another_stream_is_a_race(
+    graded, first: str, wait: str, status: Status
+) -> None:
+    part = graded(TWO_STREAMS.replace("FIRST", first).replace("WAIT", wait))
+    assert part.status is status, part
+    assert status is Status.passed or "wait for each other by luck" in part.failures[0].what
+
+
+def test_a_case_that_the_emulator_has_no_room_for_is_not_measured(tmp_path) -> None:
+    (tmp_path / "silu.cu").write_text((ROOT / "reference" / "silu.cu").read_text())
+    exercise = SPECS["silu"]
+    variant = exercise.variants["cuda"]
+    with Session(tmp_path, SPECS, Options(effort=LITTLE)) as session:
+        case = fixed_case(exercise, variant, {"n": 60_000_000, "dtype": "float32"}, 7)
+        part = check_case(session, Task(exercise, variant), case)
+    assert part.status is Status.not_measured
+    assert "has 760 MiB for a case's tensors" in str(part), part

@@ -1,0 +1,136 @@
+"""CUDA C++ files on the trusted side: no compiler, untrusted answers, what a problem comes to."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from grader.executors.cuda import cuda_build
+from grader.executors.cuda.cuda_build import BuildError, Problem, Program
+from grader.executors.cuda.native_answers import _STATUS_OF_PROBLEM
+from grader.grading.check import check_memory, check_part
+from grader.grading.grade import Options, Session, grade
+from grader.scoring.score import score
+from grader.spec import load_all
+from grader.spec.task import Task
+from grader.status import Status
+
+ROOT = Path(__file__).resolve().parents[4]
+EXERCISES = load_all()
+TRANSPOSE = EXERCISES["transpose"]
+REASON = "the CUDA emulator needs g++; install it: apt install g++"
+
+
+@pytest.fixture
+def no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cuda_build, "why_not", lambda backend: REASON)
+
+
+def test_without_a_compiler_cuda_is_not_measured_and_costs_nothing(no_compiler) -> None:
+    only = ["transpose/cuda_v3"]
+    observed = grade(ROOT / "reference", EXERCISES, Options(device="interpreter"), only=only)
+    [seen] = observed.variants
+    assert {part.status for part in seen.parts} == {Status.not_measured}
+    assert {part.reason for part in seen.parts} == {REASON}
+    graded = score(observed, EXERCISES)
+    assert (graded.score, graded.gradable) == (0, 0)
+
+
+def test_without_a_compiler_memory_is_not_measured_either(no_compiler) -> None:
+    with Session(ROOT / "reference", EXERCISES, Options(device="interpreter")) as session:
+        seen = check_memory(session, Task(TRANSPOSE, TRANSPOSE.variants["cuda_v4"]))
+    assert (seen.status, seen.reason) == (Status.not_measured, REASON)
+
+
+def test_what_is_expected_is_compiled_once_while_something_else_runs(monkeypatch) -> None:
+    begun, silu = [], EXERCISES["silu"]
+    begin = cuda_build.begin
+
+    def noted(*args: Any) -> Any:
+        begun.append(args[1])
+        return begin(*args)
+
+    monkeypatch.setattr(cuda_build, "begin", noted)
+    with Session(ROOT / "reference", EXERCISES, Options(device="interpreter")) as session:
+        session.begin_building(Task(silu, variant) for variant in silu.variants.values())
+        session.begin_building([Task(silu, silu.variants["cuda"])])
+        assert begun == ["silu.cu"]
+        assert not session.runners._programs._made  # nobody has waited for it
+        assert check_part(
+            session, Task(silu, silu.variants["cuda"]), "float32", "ragged"
+        ).status.is_gradable
+    assert begun == ["silu.cu"]
+
+
+def test_what_is_expected_but_not_asked_for_leaves_no_compiler() -> None:
+    with Session(ROOT / "reference", EXERCISES, Options(device="interpreter")) as session:
+        session.begin_building([Task(TRANSPOSE, TRANSPOSE.variants["cuda_v4"])])
+        [building] = session.runners._programs._building.values()
+        assert building.worker.alive
+    assert not building.worker.alive
+
+
+@pytest.mark.parametrize(
+    "source",
+    ['#include "/etc/hostname"\n', 'extern "C" void silu() { asm("nop"); system("id"); }\n'],
+)
+def test_what_breaks_the_rules_is_not_compiled_ahead(tmp_path, source) -> None:
+    (tmp_path / "silu.cu").write_text(source)
+    silu = EXERCISES["silu"]
+    with Session(tmp_path, EXERCISES, Options(device="interpreter")) as session:
+        session.begin_building([Task(silu, silu.variants["cuda"])])
+        assert not session.runners._programs._building
+        part = check_part(session, Task(silu, silu.variants["cuda"]), "float32", "ragged")
+    assert part.status is Status.policy_violation
+
+
+def test_a_signature_is_told_to_the_compiler_as_c_has_it() -> None:
+    rmsnorm = EXERCISES["rmsnorm"]
+    kinds = cuda_build.signature(rmsnorm, rmsnorm.variants["cuda_matrix"])
+    assert kinds == ["pointer:float32"] * 3 + ["int", "int", "float"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        "{}",
+        '{"ok": 1e400}',
+        json.dumps({"ok": True, "executable_bytes": -1}),
+        json.dumps({"ok": True, "executable_bytes": 1 << 40}),
+        json.dumps({"ok": True, "entries": ["x"] * 1000}),
+        json.dumps({"ok": True, "problems": [{"kind": "no such", "message": ""}]}),
+        json.dumps({"ok": True, "problems": [{"kind": "main", "message": "x" * 10_000}]}),
+        json.dumps({"ok": True, "more": 1}),
+        "[" * 100_000,
+    ],
+)
+def test_an_answer_that_no_builder_gives_is_refused(text: str) -> None:
+    with pytest.raises(BuildError, match="makes no sense"):
+        cuda_build._read_answer(text)
+
+
+@pytest.mark.parametrize(
+    "data", [b"\xff", b"[]", b'{"1": 2}', b'{"1": [0, "f"]}', b'{"a": [1, "f"]}', b"[" * 100_000]
+)
+def test_a_table_of_lines_that_no_builder_makes_is_refused(data: bytes) -> None:
+    with pytest.raises(BuildError, match="makes no sense"):
+        cuda_build._read_sites(data)
+
+
+def test_an_entrys_own_problem_goes_before_the_files() -> None:
+    general = Problem(kind="main", message="the file defines main()")
+    own = Problem(kind="no_extern_c", message="f has no C name", entry="f")
+    program = Program(None, "emulator", problems=(general, own))
+    assert program.problem_of("f") == own
+    assert program.problem_of("g") == general
+    assert Program(None, "emulator", problems=(own,)).problem_of("g") is None
+
+
+def test_every_kind_of_problem_has_a_status() -> None:
+    kinds = Problem.model_json_schema()["properties"]["kind"]["enum"]
+    assert set(kinds) == set(_STATUS_OF_PROBLEM)
