@@ -20,7 +20,7 @@ from grader.batch.course.course import Course
 from grader.batch.course.decisions import time_order
 from grader.batch.course.records import Adjustment, AdjustmentKind, Attempt, Entry, Gradebook
 from grader.batch.course.roster import Roster
-from grader.batch.plan import Plans, attempts_of
+from grader.batch.missing_results import Plans, attempts_of
 from grader.batch.store.handins import StoredHandin
 from grader.batch.store.keys import Conditions
 from grader.batch.store.store import Store

@@ -11,7 +11,7 @@ part_block    one part in words, as pytest shows it
 failure_text  one failure in words, in a paragraph
 """
 
-from grader.report.gradescope import render as to_gradescope
+from grader.report.gradescope_results import render as to_gradescope
 from grader.report.html import render as to_html
 from grader.report.json_report import render as to_json
 from grader.report.junit import render as to_junit

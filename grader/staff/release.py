@@ -56,10 +56,7 @@ HANDOUT = "handout.md"
 STAFF_FILES = (
     "grader/batch/",
     "grader/staff/",
-    *(
-        f"grader/cli/{name}.py"
-        for name in ("batch", "calibrate", "gradescope", "similarity", "staff")
-    ),
+    *(f"grader/cli/{name}.py" for name in ("calibrate", "class_commands", "staff_commands")),
 )
 COMMANDS = "grader/cli/app.py"  # some are the staff's
 ORDER = f"grader/exercises/{COURSE_FILE}"  # names exercises, of which some may be left out

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
 
-from grader.batch.collect.classroom import UNTIMED
+from grader.batch.collect.classroom_clones import UNTIMED
 from grader.batch.course import roster as roster_files
 from grader.batch.course.records import Handin
 from grader.batch.course.roster import Roster, RosterError
@@ -49,11 +49,9 @@ def load(path: Path) -> Times:
     roster = roster_files.load(path)
     times = of(roster)
     if times is None:
+        expected = f"the column {COLUMN!r} of GitHub Classroom's grades"
         raise RosterError(
-            [
-                f"{roster.file}: row 1: expected the column {COLUMN!r} of GitHub Classroom's "
-                f"grades; got a {roster.kind} roster"
-            ]
+            [f"{roster.file}: row 1: expected {expected}; got a {roster.kind} roster"]
         )
     return times
 
@@ -90,10 +88,9 @@ def judged_by(handins: Sequence[Handin], times: Times | None) -> tuple[tuple[Han
     if times is None:
         return tuple(handins), COMMITS_ONLY
     made = tuple(_timed(handin, times) for handin in handins)
-    of_platform = sum(times.find(handin) is not None for handin in handins)
-    of_commits = sum(
-        times.find(handin) is None and handin.submitted_at is not None for handin in handins
-    )
+    others = [handin for handin in handins if times.find(handin) is None]
+    of_platform = len(handins) - len(others)
+    of_commits = sum(handin.submitted_at is not None for handin in others)
     line = f"lateness is judged by {times.file} for {of_platform} of {len(handins)} hand-ins"
     return made, line + (f", by their commits' times for {of_commits}" if of_commits else "")
 

@@ -9,8 +9,8 @@ from datetime import datetime
 
 from grader.batch.collect.archives import open_archive, without_suffix
 from grader.batch.collect.choosing import take
+from grader.batch.collect.file_names import Wanted, identifier
 from grader.batch.collect.files import Item, Listing
-from grader.batch.collect.names import Wanted, identifier
 from grader.batch.collect.sources import Part
 from grader.batch.course.records import Handin, Member
 from grader.grading.submitted import Unreadable

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -58,6 +59,10 @@ class Source:
 
     def part(self, name: str) -> Part | None:
         return next((part for part in self.parts if part.name == name), None)
+
+    def itself_or_wrapped(self, fits: Callable[[Source], bool]) -> Source | None:
+        """The source, or the folder around it, whichever fits first."""
+        return next((each for each in (self, self.wrapped()) if each and fits(each)), None)
 
     def wrapped(self) -> Source | None:
         """The parts of the only folder, where there is nothing else; None where there is more."""
@@ -123,29 +128,26 @@ def _of_archive(path: Path, file: BinaryIO) -> Source:
         listing = archives.zip_listing(file, path.stat().st_size, archives.OF_A_CLASS)
     except Unreadable:
         return Source(path.name, archive=itself)  # what is wrong with it is said of the submission
-    return replace(
-        _of_items(path.name, listing.items, listing.folders), notes=listing.notes, archive=itself
-    )
+    parts = _of_items(path.name, listing.items, listing.folders)
+    return replace(parts, notes=listing.notes, archive=itself)
 
 
 def _of_items(name: str, items: Iterable[Item], empty: Iterable[str] = ()) -> Source:
     """The parts of a zip; `empty` are folders that it names by themselves, empty or not."""
     parts: dict[str, Part] = {}
-    folders: dict[str, list[Item]] = {}
-    named: dict[str, list[str]] = {}
+    folders: defaultdict[str, tuple[list[Item], list[str]]] = defaultdict(lambda: ([], []))
     for path in empty:
         top, _, rest = path.partition("/")
-        folders.setdefault(top, [])
-        named.setdefault(top, []).extend([rest] if rest else [])
+        folders[top][1].extend([rest] if rest else [])
     for item in items:
         top, slash, rest = item.path.partition("/")
         if slash:
-            folders.setdefault(top, []).append(replace(item, path=rest))
+            folders[top][0].append(replace(item, path=rest))
         else:
             parts[top] = Part(top, item)
-    for top, inner in folders.items():
+    for top, (inner, named) in folders.items():
         shown = f"{top}/" if top in parts else top  # a zip can have a file and a folder of one name
-        inside = partial(_of_items, top, tuple(inner), tuple(named.get(top, ())))
+        inside = partial(_of_items, top, inner, named)
         parts[shown] = Part(top, None, partial(_listing, tuple(inner)), inside)
     return Source(name, tuple(parts[each] for each in sorted(parts)))
 

@@ -23,8 +23,8 @@ from markupsafe import Markup
 
 from grader.batch.course.records import Adjustment, AdjustmentKind, Entry, Gradebook, Handin
 from grader.batch.pages import charts, overview
-from grader.batch.pages.clusters import Cluster, clusters
 from grader.batch.pages.overview import Strip, Submission, VariantTally
+from grader.batch.pages.shared_mistakes import Cluster, clusters
 from grader.report import one_line, summary
 from grader.sandbox.untrusted import clean
 from grader.spec import Exercise

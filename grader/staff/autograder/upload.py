@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import cast, get_args
 
 from grader.grading.gradescope import CONFIG, Config
-from grader.report.gradescope import Visibility
+from grader.report.gradescope_results import Visibility
 from grader.spec import Exercise
 from grader.staff import release
 from grader.staff.release import Release, ReleaseError
