@@ -48,17 +48,13 @@ class Submission:
 
     def variant(self, exercise: str, variant: str) -> VariantScore | None:
         """The score of a variant, or None where it wasn't asked for."""
-        for row in self.grade.exercises:
-            if row.name == exercise:
-                return next((each for each in row.variants if each.name == variant), None)
-        return None
+        rows = (row for row in self.grade.exercises if row.name == exercise)
+        return next((each for row in rows for each in row.variants if each.name == variant), None)
 
     def observed(self, exercise: str, variant: str) -> VariantEvidence | None:
         """The evidence of a variant."""
-        for each in self.attempt.evidence.variants if self.attempt.evidence else ():
-            if (each.exercise, each.variant) == (exercise, variant):
-                return each
-        return None
+        evidence = self.attempt.evidence
+        return evidence.by_name.get((exercise, variant)) if evidence else None
 
 
 def submissions(gradebook: Gradebook) -> tuple[Submission, ...]:
@@ -182,18 +178,10 @@ def strips(everyone: Iterable[Submission], exercises: Mapping[str, Exercise]) ->
             )
             statuses = Counter(check.status for _, check in checks if check is not None)
             tried = sum(statuses.values()) - statuses[Status.not_attempted]
-            if timings or statuses[Status.implausible_time]:
-                drawn.append(
-                    Strip(
-                        exercise.name,
-                        variant.name,
-                        variant.points[PERFORMANCE],
-                        thresholds,
-                        timings,
-                        untimed=tried - len(timings),
-                        implausible=statuses[Status.implausible_time],
-                    )
-                )
+            implausible, untimed = statuses[Status.implausible_time], tried - len(timings)
+            if timings or implausible:
+                names, points = (exercise.name, variant.name), variant.points[PERFORMANCE]
+                drawn.append(Strip(*names, points, thresholds, timings, untimed, implausible))
     return tuple(drawn)
 
 
