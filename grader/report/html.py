@@ -79,9 +79,9 @@ def _exercise(
                 "not_attempted": "" if is_attempted else summary.not_attempted(variant),
                 "messages": merged_messages(counted) if counted else [],
                 "timing": _timing(observed.performance) if observed else "",
-                "roofline": _roofline(observed.performance) if observed else [],
+                "roofline": performance.sentences(observed.performance) if observed else [],
                 "memory": summary.memory_rows(observed) if observed else [],
-                "printed": summary.printed(observed)[: summary.SHOWN_PRINTS] if observed else [],
+                "printed": summary.printed(observed) if observed else [],
             }
         )
     return {"score": exercise, "points": summary.exercise_points(exercise), "variants": variants}
@@ -92,12 +92,6 @@ def _timing(timed: PerformanceEvidence | None) -> str:
     if timed is None or timed.microseconds is None:
         return ""
     return " ".join(_timing_of_case(each, named=bool(timed.further)) for each in timed.every)
-
-
-def _roofline(timed: PerformanceEvidence | None) -> list[str]:
-    """How near each case came to which roof, a sentence each."""
-    sentences = performance.sentences(timed) if timed else []
-    return [f"{line[0].upper()}{line[1:]}" for line in sentences]
 
 
 def _timing_of_case(timed: PerformanceEvidence, named: bool) -> str:

@@ -134,14 +134,13 @@ def _titled(
     if row[0].plain.strip():
         tell(row[0], console, width, indent, hang=BETWEEN)
     start = max(cell_len(title.plain) for title in titles[1:]) + BETWEEN
+    away = Text(" " * (indent + BETWEEN))
     for title, cell in zip(titles[1:], row[1:], strict=True):
         line = title.copy()
         line.pad_right(start - cell_len(title.plain))
-        first, *others = wrapped(cell, width - indent - BETWEEN - start) or [Text()]
-        away = " " * (indent + BETWEEN)
-        console.print(Text(away) + line + first, soft_wrap=True)
-        for each in others:
-            console.print(Text(away + " " * start) + each, soft_wrap=True)
+        for each in wrapped(cell, width - indent - BETWEEN - start) or [Text()]:
+            console.print(away + line + each, soft_wrap=True)
+            line = Text(" " * start)
 
 
 def _needed(column: Column, has_title: bool, at_least: int) -> int:
