@@ -115,9 +115,10 @@ def incomplete(book: Gradebook) -> str:
         return ""
     names = ", ".join(entry.student.id for entry in waiting[:3]) + ", ..." * (len(waiting) > 3)
     reason = one_line(waiting[0].waiting[0])
-    of = f"{len(waiting)} of {len(book.entries)} students"
-    verb = "has" if len(waiting) == 1 else "have"
-    return f"{of} {verb} no final score ({one_line(names)}; the first: {reason})"
+    have = (
+        f"{len(waiting)} of {len(book.entries)} students {'has' if len(waiting) == 1 else 'have'}"
+    )
+    return f"{have} no final score ({one_line(names)}; the first: {reason})"
 
 
 def page_stem(student: Student) -> str:
@@ -148,10 +149,7 @@ class _Maker:
     extensions: Mapping[str, datetime]
 
     def entry(
-        self,
-        student: Student,
-        given: Sequence[_Decided],
-        own: Sequence[Adjustment],
+        self, student: Student, given: Sequence[_Decided], own: Sequence[Adjustment]
     ) -> Entry:
         attempts = [attempt for attempt, _ in given]
         readable = [attempt for attempt in attempts if not attempt.handin.problem]
@@ -201,9 +199,9 @@ class _Maker:
         """The one that counts; `choices` is in the order of time, and not empty."""
         accepted = [each for each in choices if not each.lateness.refused] or choices
         if self.course.counts == "best":
-            graded = [(each.left, each) for each in accepted if each.left is not None]
+            graded = [each for each in accepted if each.left is not None]
             # The first of equals: the least late.
-            return max(graded, key=lambda each: each[0])[1] if graded else accepted[-1]
+            return max(graded, key=lambda each: each.left or 0, default=accepted[-1])
         if self.course.counts == "last_on_time":
             accepted = [each for each in accepted if not each.lateness.days] or accepted
         return accepted[-1]
@@ -289,12 +287,12 @@ def _scored(
 def _maximum(exercises: Mapping[str, Exercise], attempts: Iterable[Attempt]) -> float:
     """The points of the variants that the class was graded on; of all, before it was graded."""
     graded = {(v.exercise, v.variant) for a in attempts if a.evidence for v in a.evidence.variants}
-    offered = [
+    offered = (
         variant.max_points
         for exercise in exercises.values()
         for variant in exercise.variants.values()
         if not variant.bonus and (not graded or (exercise.name, variant.name) in graded)
-    ]
+    )
     return round(math.fsum(offered), 4)
 
 
@@ -313,15 +311,11 @@ def _extensions(course: Course, people: People) -> tuple[dict[str, datetime], li
 
 def _expect_one_test(attempts: Iterable[Attempt], device: str, seed: int) -> None:
     """Raise GradebookError unless everybody was graded on one device and with one seed."""
-    devices: list[tuple[str, object]] = []
-    seeds: list[tuple[str, object]] = []
-    for each in attempts:
-        if record := each.evidence or each.grade:
-            devices.append((each.handin.id, record.environment.get("gpu") or INTERPRETER))
-            seeds.append((each.handin.id, record.seed))
+    records = [(e.handin.id, record) for e in attempts if (record := e.evidence or e.grade)]
+    devices = [(id, each.environment.get("gpu") or INTERPRETER) for id, each in records]
+    seeds = [(id, each.seed) for id, each in records]
     for name, wanted, observed in (("device", device, devices), ("seed", seed, seeds)):
-        others = [(id, value) for id, value in observed if value != wanted]
-        if others:
+        if others := [(id, value) for id, value in observed if value != wanted]:
             id, first = others[0]
             count = f"{len(others)} hand-in{'' if len(others) == 1 else 's'}"
             raise GradebookError(
@@ -335,12 +329,9 @@ def _expect_one_test(attempts: Iterable[Attempt], device: str, seed: int) -> Non
 
 def _order(handin: Handin) -> tuple[object, ...]:
     """By time; hand-ins without one come first, by name: submission_2, submission_10."""
-    name = [(int(part), "") if part.isdecimal() else (0, part) for part in _digits(handin.id)]
+    parts = re.findall(r"[0-9]{1,18}|[^0-9]+", handin.id)
+    name = [(int(part), "") if part.isdecimal() else (0, part) for part in parts]
     return (time_order(handin.submitted_at), name, handin.id, handin.sha256)
-
-
-def _digits(text: str) -> list[str]:
-    return re.findall(r"[0-9]{1,18}|[^0-9]+", text)
 
 
 def _adjustment_order(each: Adjustment) -> tuple[object, ...]:

@@ -39,6 +39,7 @@ passes, of which `passes` may pick some to try. Thresholds of speed name those t
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -211,9 +212,8 @@ def _read(path: Path, kind: Kind) -> list[Submission]:
             raise CorpusError(f"{place}: {entry.get('name')}: {key}: {first['msg']}") from None
         _check(submission, place)
         submissions.append(submission)
-    names = [submission.name for submission in submissions]
-    repeated = sorted({name for name in names if names.count(name) > 1})
-    if repeated:
+    counts = Counter(submission.name for submission in submissions)
+    if repeated := sorted(name for name, count in counts.items() if count > 1):
         raise CorpusError(f"{place}: named twice: {', '.join(repeated)}")
     return submissions
 
