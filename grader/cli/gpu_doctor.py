@@ -142,7 +142,8 @@ def _show_roofs(measured: MeasuredRoofs, peaks: Peaks | None, console: Console) 
     table.add_column("roof", no_wrap=True)
     for title in ("measured", "data sheet", "reached"):
         table.add_column(title, justify="right", no_wrap=True)
-    cells = _compared(measured.bandwidth, peaks and peaks.bandwidth, "{:.0f} GB/s", 1e9)
+    published = peaks.bandwidth if peaks else None
+    cells = _compared(measured.bandwidth, published, "{:.0f} GB/s", 1e9)
     table.add_row(Text("copy"), *cells)
     for dtype in (*measured.flops, *measured.missing):
         published = peaks.flops.get(dtype) if peaks else None

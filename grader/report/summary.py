@@ -300,22 +300,18 @@ def environment_lines(grade: GradeScore) -> list[tuple[str, str]]:
     rows = [("seed", str(grade.seed))]
     for name, value in grade.environment.items():
         if isinstance(value, dict):
-            value = "; ".join(
-                f"{_listed(key)}: {_listed(item)}" for key, item in value.items() if item
-            )
-        elif isinstance(value, list | tuple):
-            value = ", ".join(map(str, value))
-        elif value is None or value is False:
-            value = "none"
+            pairs = (f"{_listed(key)}: {_listed(item)}" for key, item in value.items() if item)
+            text = "; ".join(each.replace("_", " ") for each in pairs)
+        else:
+            text = "none" if value is None or value is False else _listed(value)
         words = one_line(str(name)).split("_")
         label = " ".join("GPU" if word == "gpu" else word for word in words)
-        rows.append((label, one_line(str(value))))
+        rows.append((label, one_line(text)))
     return rows
 
 
 def _listed(value: object) -> str:
-    words = ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
-    return words.replace("_", " ")
+    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
 def _why_ungraded(check: CheckScore, grade: GradeScore) -> str:

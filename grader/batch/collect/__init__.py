@@ -2,10 +2,9 @@
 
     class_layouts   which of the known layouts a source has, and its hand-ins
       canvas_zip  gradescope_export  classroom_clones   what these platforms' names and files say
-    sources         a folder or a zip as parts: folders and files, not yet read
+    sources         a folder or a zip as parts, and their hand-ins
     choosing        of a hand-in's files those that exercises name
       file_names      how a file's name may differ from the one in the spec
-    merging         several hand-ins of the same people
     archives        zip and tar, read in memory and within limits
     git_time        the time of a commit, without running git
     files           what can be read, and why it can't

@@ -16,8 +16,7 @@ from dataclasses import dataclass, replace
 from grader.batch.collect.archives import is_archive
 from grader.batch.collect.file_names import Wanted, identifier
 from grader.batch.collect.files import Item, Listing
-from grader.batch.collect.reading import Reader
-from grader.batch.collect.sources import Part, Source
+from grader.batch.collect.sources import Part, Reader, Source
 from grader.batch.course.records import Handin, Member
 from grader.grading.submitted import Unreadable
 

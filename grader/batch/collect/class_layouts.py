@@ -1,11 +1,6 @@
 """The layouts of a source of hand-ins: recognised, and read.
 
-gradescope   a folder or zip with submission_metadata.yml
-canvas       a zip, or a folder, of names such as doejane_LATE_12345_6789_rmsnorm.py
-classroom    a folder of clones
-folders      a folder of folders; archives beside them are hand-ins too
-archives     a folder of archives; folders beside them are hand-ins too
-single       one submission, a folder or an archive
+In `folders` and in `archives` both are hand-ins; the name says which of them are more frequent.
 """
 
 from __future__ import annotations
@@ -18,9 +13,7 @@ from pathlib import Path
 from grader.batch.collect import canvas_zip, classroom_clones, gradescope_export
 from grader.batch.collect.archives import open_archive, without_suffix
 from grader.batch.collect.file_names import Match, Quality, Wanted, identifier
-from grader.batch.collect.merging import with_earlier
-from grader.batch.collect.reading import Reader
-from grader.batch.collect.sources import CollectError, Part, Source, opened
+from grader.batch.collect.sources import CollectError, Part, Reader, Source, opened
 from grader.batch.course.records import Handin, Member
 from grader.grading.submitted import Unreadable
 from grader.report import one_line
@@ -68,7 +61,7 @@ def collect(
             raise CollectError(f"{source}: expected submissions, found nothing")
         name, root = _forced(whole, layout, source) if layout else _recognised(whole, wanted)
         made, notes = _LAYOUTS[name].read(root, Reader(wanted))
-    made = with_earlier(_with_own_ids(made), merge)
+    made = _with_earlier(_with_own_ids(made), merge)
     return Collection(
         name, tuple(sorted(made, key=lambda each: each.id)), tuple(map(one_line, notes))
     )
@@ -83,6 +76,53 @@ def _with_own_ids(handins: Iterable[Handin]) -> list[Handin]:
         again = times[handin.id]
         made.append(handin if again == 1 else replace(handin, id=f"{handin.id}~{again}"))
     return made
+
+
+# --- several hand-ins of the same people ----------------------------------------------------------
+
+
+def _with_earlier(handins: Iterable[Handin], merge: bool) -> list[Handin]:
+    """The hand-ins with notes on the files that they lack and earlier ones had.
+
+    Earlier ones are those of the same people; with `merge` a hand-in gets such files. Only hand-ins
+    whose times are known are in an order. One that can't be read neither gives nor gets anything.
+    """
+    made = list(handins)
+    groups: dict[frozenset[str], list[int]] = {}
+    for index, handin in enumerate(made):
+        people = frozenset(member.id for member in handin.members)
+        groups.setdefault(people, []).append(index)
+    for people, indices in groups.items():
+        if people and len(indices) > 1:
+            _complete(made, indices, merge)
+    return made
+
+
+def _complete(made: list[Handin], indices: list[int], merge: bool) -> None:
+    readable = [index for index in indices if not made[index].problem]
+    if any(made[index].submitted_at is None for index in readable):
+        for index in readable:
+            others = ", ".join(made[other].id for other in indices if other != index)
+            note = f"also handed in: {others}; which came first isn't known"
+            made[index] = replace(made[index], notes=(*made[index].notes, note))
+        return
+    had: dict[str, tuple[str, bytes]] = {}  # of every file the last hand-in that had it
+    for index in sorted(readable, key=lambda each: (made[each].submitted_at, made[each].id)):
+        handin = made[index]
+        lacking = {name: had[name] for name in sorted(had.keys() - handin.files.keys())}
+        had |= {name: (handin.id, data) for name, data in handin.files.items()}
+        if not lacking:
+            continue
+        verb = "merged from {}: {}" if merge else "{} had, and this one lacks: {}"
+        sources = dict.fromkeys(source for source, _ in lacking.values())
+        notes = tuple(
+            verb.format(each, ", ".join(name for name, (by, _) in lacking.items() if by == each))
+            for each in sources
+        )
+        files = dict(handin.files)
+        if merge:
+            files |= {name: data for name, (_, data) in lacking.items()}
+        made[index] = replace(handin, files=files, notes=(*handin.notes, *notes))
 
 
 # --- which layout --------------------------------------------------------------------------------

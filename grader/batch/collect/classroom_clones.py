@@ -12,8 +12,7 @@ from itertools import takewhile
 
 from grader.batch.collect.file_names import identifier
 from grader.batch.collect.git_time import commit_time
-from grader.batch.collect.reading import Reader
-from grader.batch.collect.sources import Part, Source
+from grader.batch.collect.sources import Part, Reader, Source
 from grader.batch.course.records import Handin, Member
 
 NO_CLONE = "no clone (it has no .git): its time isn't known"

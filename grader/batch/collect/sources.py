@@ -1,19 +1,25 @@
-"""A source as parts: the folders and files at its top, not read yet, on the disk or in a zip."""
+"""A source as parts (folders and files, on the disk or in a zip), and the hand-ins in them."""
 
 from __future__ import annotations
 
+import traceback
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import cache, partial
 from pathlib import Path
 from typing import BinaryIO
 
 from grader.batch.collect import archives, files
+from grader.batch.collect.choosing import take
+from grader.batch.collect.file_names import Wanted, identifier
 from grader.batch.collect.files import Item, Listing
+from grader.batch.course.records import Handin, Member
 from grader.grading.submitted import Unreadable, read_file, reason
 from grader.mistakes import Mistake
+from grader.report import one_line
 
 
 class CollectError(Mistake, ValueError):
@@ -156,3 +162,54 @@ def _listing(items: tuple[Item, ...]) -> Listing:
     if len(items) > files.MAX_FILES:
         raise Unreadable(f"holds more than {files.MAX_FILES} files")
     return Listing(items)
+
+
+# --- a hand-in from a part -----------------------------------------------------------------------
+
+
+@dataclass
+class Reader:
+    """Makes hand-ins. Equal files (the stub of a class, say) are kept in memory once."""
+
+    wanted: Wanted
+    _kept: dict[bytes, bytes] = field(default_factory=dict)
+
+    def handin(
+        self,
+        name: str,
+        members: Iterable[Member],
+        listing: Callable[[], Listing],
+        *,
+        submitted_at: datetime | None = None,
+        marked_late: bool = False,
+        notes: Iterable[str] = (),
+    ) -> Handin:
+        """The hand-in called `name`, of the files that `listing` finds."""
+        notes = tuple(map(one_line, notes))
+        empty = Handin(identifier(name), tuple(members), submitted_at, marked_late, notes=notes)
+        try:
+            taken = take(listing(), self.wanted)
+        except Unreadable as error:
+            return replace(empty, problem=one_line(f"{name} {error}"))
+        except Exception as error:  # our mistake, and no reason for the others not to be read
+            line = "".join(traceback.format_exception_only(error))
+            return replace(empty, problem=one_line(f"{name}: the grader failed to read it: {line}"))
+        files = {file: self._kept.setdefault(data, data) for file, data in taken.files.items()}
+        problem = f"{one_line(name)}: {taken.problem}" if taken.problem else ""
+        return replace(empty, files=files, problem=problem, notes=(*empty.notes, *taken.notes))
+
+    def of_part(self, part: Part) -> Handin:
+        """The hand-in in a folder or an archive, which is named for the student."""
+        name = archives.without_suffix(part.name) if part.is_archive else part.name
+        return self.handin(part.name, [Member(identifier(name))], listing_of(part))
+
+
+def listing_of(part: Part) -> Callable[[], Listing]:
+    """A function that lists the files of a folder or an archive."""
+    return part.listing if part.item is None else partial(_archived, part.item)
+
+
+def _archived(item: Item) -> Listing:
+    if item.refused:
+        raise Unreadable(item.refused)
+    return archives.open_archive(item)

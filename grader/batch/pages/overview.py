@@ -1,9 +1,5 @@
 """The results of a class in numbers: pure views of a gradebook.
 
-    Submission     a counted attempt, with everybody whose score it is
-    VariantTally   how many attempted and passed a variant, and what came of the others
-    Strip          the timings of a variant: what they were held against, and who got what
-
 A group's attempt counts once everywhere here.
 """
 
@@ -68,10 +64,10 @@ def submissions(gradebook: Gradebook) -> tuple[Submission, ...]:
 
 
 def _identity(attempt: Attempt) -> tuple[object, ...]:
-    """The identity of a hand-in.
+    """What tells hand-ins apart.
 
-    Its id isn't enough, nor is the object: a group's attempt may have been read once for each
-    member, and a resubmission has the id of what it replaces. The store leaves files' bytes out.
+    Their ids don't: a resubmission has the id of what it replaces. Nor do the objects: a group's
+    attempt may have been read once for each member.
     """
     handin = attempt.handin
     variants = attempt.evidence.variants if attempt.evidence is not None else ()

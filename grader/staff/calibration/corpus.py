@@ -13,28 +13,24 @@ They live in tests/submissions/{wrong,honest}/EXERCISE.yaml, each a list of entr
 
 `old` must occur exactly once. Where it has several lines, write them without the indentation that
 its first line has in the file; `new` is indented to match. `whole` in place of `edits` is a
-complete file.
-
-Where an exercise has several variants, `variant` says which one is graded, and `after` where in the
-file it begins.
+complete file. Where an exercise has several variants, `variant` says which one is graded, and
+`after` where in the file it begins: edits and lines are the first ones behind that text.
 
 EXERCISE_cuda.yaml holds those of the CUDA variants, as edits of reference/EXERCISE.cu without its
 stub lines (//|):
 
     - name: bank_conflicts
       mistake: the tile isn't padded, so a column of it lies in one bank
-      variant: cuda_v4                    # the one that is graded; `cuda` where it isn't said
-      after: transpose_v4_kernel(const    # edits and lines are looked for behind this text, which
-                                          # occurs once: there they are the first, not the only one
+      variant: cuda_v4                    # `cuda` where it isn't said
+      after: transpose_v4_kernel(const
       edits: [{old: "[TILE + 1]", new: "[TILE]"}]
       status: target_missed
       check: memory                       # the memory check fails, every size class passes
-      line: "= tile[threadIdx.x][i]"      # what stands in the line the message must point at; of
-                                          # several (a list) one
+      line: "= tile[threadIdx.x][i]"      # of the line that the message names; or several
 
 What is right but slow has `status: target_missed` and `check: performance`: every size class
-passes, of which `passes` may pick some to try. Thresholds of speed name those that must miss them
-(`missed_by`), and `grader calibrate` holds them to it on a GPU.
+passes, of which `passes` may pick some to try. The thresholds that it must miss name it in
+`missed_by`; `grader calibrate` times it on a GPU.
 """
 
 from __future__ import annotations
