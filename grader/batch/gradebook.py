@@ -159,13 +159,12 @@ class _Maker:
             a for attempt, decisions in given if not attempt.handin.problem for a in decisions
         ]
         adjustments = [*own, *(a for a in shared if a.student != student.id)]
-        total = chosen.left if chosen else None
+        counted, total = (chosen.attempt, chosen.left) if chosen else (None, None)
         points = [_exact(a.points) for a in own if a.kind is AdjustmentKind.points]
         if points and (chosen is None or total is not None):
             total = max(Fraction(0), (total or Fraction(0)) + sum(points))
-        weighed = readable if self.course.counts == "best" else [chosen.attempt] if chosen else []
+        weighed = readable if self.course.counts == "best" else [counted] if counted else []
         waiting = [line for attempt in weighed for line in waits_for(attempt)]
-        counted = chosen.attempt if chosen else None
         return Entry(
             student=student,
             attempts=tuple(attempts),
@@ -216,25 +215,20 @@ class _Maker:
                 yield one_line(f"can't be read: {attempt.handin.trouble}")
         if student.id in self.extensions:
             yield f"extension until {time_text(self.extensions[student.id])}"
-        if chosen is not None:
-            yield from self._notes_on(student, attempts, chosen)
-
-    def _notes_on(
-        self, student: Student, attempts: Sequence[Attempt], chosen: _Choice
-    ) -> Iterator[str]:
+        if chosen is None:
+            return
         handin = chosen.attempt.handin
         if attempts[-1].handin.problem:
             yield one_line(f"the last hand-in can't be read: {handin.id}, from before it, counts")
         elif len(attempts) > 1:
             rule = _COUNTED[self.course.counts]
             yield one_line(f"{len(attempts)} hand-ins, of which {handin.id} counts: {rule}")
-        if not chosen.lateness.refused:
-            for attempt in attempts:
-                late = judge(attempt.handin, self.course, chosen.lateness.due)
-                if late.refused and not attempt.handin.problem:
-                    yield one_line(f"{attempt.handin.id} came too late to be accepted")
-        else:
+        if chosen.lateness.refused:
             yield one_line(f"{handin.id} came too late to be accepted: it scores 0")
+        for attempt in [] if chosen.lateness.refused else attempts:
+            late = judge(attempt.handin, self.course, chosen.lateness.due)
+            if late.refused and not attempt.handin.problem:
+                yield one_line(f"{attempt.handin.id} came too late to be accepted")
         if not handin.files and any(a.handin.files for a in attempts):
             yield one_line(f"{handin.id}, which counts, has no file of any exercise; another has")
         if self.course.due is not None and handin.known_time is None:

@@ -79,13 +79,10 @@ def pairs(
 ) -> tuple[Pair, ...]:
     """The pairs whose share is at least `threshold`, the most alike first.
 
-    Of the first `located` it is looked up where they are alike: in a class of copies that takes
-    longer than all the rest.
-
-    `stubs` maps a file's name to what students started from (stubs.make_stubs); other files aren't
-    looked at. Hand-ins with a person in common (a group's, resubmissions) are never a pair, and of
-    several pairs of the same people in a file the most alike stands. Raises SimilarityError where
-    copydetect isn't installed.
+    Only the first `located` have spans: in a class of copies these take longer than all the rest.
+    `stubs` maps a file's name to what students started from; other files aren't compared. Hand-ins
+    with a person in common are never a pair, and of several pairs of the same people in a file the
+    most alike stands. Raises SimilarityError where copydetect isn't installed.
     """
     library = _copydetect()
     alike = [

@@ -8,7 +8,7 @@ import sys
 import traceback
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 import typer.main
@@ -254,30 +254,28 @@ def main() -> None:
     """The console script: no traceback for a mistake that is the user's."""
     try:
         app()
-    except Mistake as error:
-        narrow.say(str(error), errors, "red")
-        sys.exit(USAGE)
     except KeyboardInterrupt:
         errors.print("interrupted")
         sys.exit(INTERRUPTED)
-    except ModuleNotFoundError as error:
-        if not (line := packages.line_of(error)):
-            _die()
-        narrow.say(line, errors, "red")
-        sys.exit(USAGE)
-    except OSError as error:
-        if not error.filename:
-            _die()
-        narrow.say(f"{error.filename}: {error.strerror}", errors, "red")
-        sys.exit(USAGE)
-    except Exception:
-        _die()
+    except Exception as error:
+        if line := _users_mistake(error):
+            narrow.say(line, errors, "red")
+            sys.exit(USAGE)
+        failed = "The grader itself failed. Please report this to the course staff:"
+        errors.print(failed, style="red")
+        errors.print(traceback.format_exc(), markup=False, highlight=False, soft_wrap=True)
+        sys.exit(FAILED)
 
 
-def _die() -> NoReturn:
-    errors.print("The grader itself failed. Please report this to the course staff:", style="red")
-    errors.print(traceback.format_exc(), markup=False, highlight=False, soft_wrap=True)
-    sys.exit(FAILED)
+def _users_mistake(error: Exception) -> str:
+    """What a user has to put right, in words; "" where the grader failed."""
+    if isinstance(error, Mistake):
+        return str(error)
+    if isinstance(error, ModuleNotFoundError):
+        return packages.line_of(error)
+    if isinstance(error, OSError) and error.filename:
+        return f"{error.filename}: {error.strerror}"
+    return ""
 
 
 # --- what the commands share ---------------------------------------------------------------------

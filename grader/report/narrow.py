@@ -1,9 +1,5 @@
 """Text and tables in a window of any width: no word, name or number goes over two lines.
 
-tell    prints a text, broken at its spaces alone
-show    prints a table; where that would break a word, a block for each row
-say     prints a message: broken at its spaces on a terminal, in one piece in a file
-
 A number stays with its unit. A word that is longer than the window has a line of its own, and so
 has a command in backquotes.
 """

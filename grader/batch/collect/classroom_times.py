@@ -1,12 +1,8 @@
 """The times at which GitHub Classroom received hand-ins, from its grades CSV.
 
-A commit has the time of its author's computer. The platform's own time stands in the
-column `submission_timestamp` of the grades that a teacher downloads, which is a roster too:
-
-    assignment_name, ..., github_username, roster_identifier, student_repository_name, ...,
-    submission_timestamp, points_awarded, points_available
-
-A hand-in is found there by its repository's name, then by its login.
+A commit has the time of its author's computer. The platform's own time stands in the column
+`submission_timestamp` of the grades that a teacher downloads, which is a roster too. A hand-in is
+found there by its `student_repository_name`, then by its `github_username`.
 """
 
 from __future__ import annotations

@@ -2,9 +2,8 @@
 
 An untrusted repository can make git run programs by its configuration, its hooks or a remote. Here
 its files are only read: .git/HEAD, the reference it names, and the commit as a loose object or from
-a pack (gitformat-pack and gitformat-index of git's documentation). No link is followed, and no size
-is believed before it was measured. The time is the committer's, by the author's computer: whoever
-commits can set it.
+a pack (gitformat-pack and gitformat-index of git's documentation). No link is followed, and sizes
+are limited. The time is the committer's, by the author's computer: whoever commits can set it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """People's decisions about evidence, and what still waits for one. Pure.
 
-A policy violation and an implausible time are no last word: a person looks, and lifts the rules for
-a variant, or believes a time, or doesn't. The stored evidence stays as it was observed; a decision
-is laid over it before it is scored.
+A person may lift the rules for a variant with a policy violation, and accept or reject an
+implausible time. The stored evidence stays as it was observed; decisions change a copy of it before
+it is scored.
 """
 
 from __future__ import annotations
@@ -32,9 +32,8 @@ def decided(evidence: Evidence, adjustments: Iterable[Adjustment]) -> Evidence:
     """The evidence as it counts after the decisions of people.
 
     accept_time   an implausible time becomes a time as any other
-    reject_time   ... a missed target, with the reason: its points are lost
-    lift          what was a policy violation is not measured: it has to be run, with its rules
-                  lifted. Evidence of such a run stays as it is
+    reject_time   an implausible time becomes a missed target, with the reason: no points
+    lift          what has a policy violation becomes not measured, until a run with lifted rules
 
     Where two decisions about times hold for one variant, the later one does.
     """

@@ -60,10 +60,10 @@ class Settings:
     @property
     def shown(self) -> Visibility:
         """`visibility`, checked. Raises ReleaseError."""
-        for each in get_args(Visibility):
-            if each == self.visibility and each != "visible":
-                return cast(Visibility, each)
-        wanted = ", ".join(each for each in get_args(Visibility) if each != "visible")
+        known = [each for each in get_args(Visibility) if each != "visible"]
+        if self.visibility in known:
+            return cast(Visibility, self.visibility)
+        wanted = ", ".join(known)
         raise ReleaseError(f"--visibility: expected one of {wanted}, got {self.visibility!r}")
 
 
