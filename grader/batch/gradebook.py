@@ -14,8 +14,7 @@ Which hand-in counts, of those that can be read and came before the course stopp
     best            the one with the best score after the penalty; of equals, the least late
     last_on_time    the last one in time; where none is, the last one
 
-A student with an extension gets the better of what would count with it and without it: more time
-never costs points.
+A student with an extension gets the better score of two: with the extension, and without it.
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
 """The grade as Gradescope's results.json: a test per check that was decided.
 
-Gradescope knows passed and failed only, and shows a test of 0 of 0 points as passed, so each status
-is said. What this machine could not decide is no test (a red one would look like lost points): it
-is told in the text above the tests. A test's maximum is what could be given here.
-
-Where a student can't see one of the tests, Gradescope hides the total from them, and so does the
-text.
+Gradescope knows passed and failed only, and shows a test of 0 of 0 points as passed, so the text of
+a test begins with its status. What this machine could not decide is named in the text above the
+tests: a red test would look like lost points. A test's maximum is what could be given here. Where a
+student can't see one of the tests, Gradescope hides the total, and so does the text.
 """
 
 from __future__ import annotations

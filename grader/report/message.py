@@ -117,10 +117,9 @@ def undecided_messages(observed: VariantEvidence) -> list[Message]:
 def merge_failures(parts: Iterable[PartEvidence]) -> list[MergedFailure]:
     """Failures of the parts that failed, alike ones together.
 
-    Alike: same status, line, pattern (however many cases it was tried on) and hint, and a `what`
-    that differs in numbers and dtypes only. Of those about elements, one that teaches nothing more
-    than another of its status and line, for want of a pattern and a hint of its own, is counted to
-    that.
+    Two are alike with the same status, line, pattern (however many cases it was tried on) and hint,
+    and a `what` that differs in numbers and dtypes only. One about elements that has neither a
+    pattern nor a hint of its own counts to another of its status and line.
     """
     parts = list(parts)
     return _merged([part for part in parts if part.status.is_failure], parts)
@@ -229,7 +228,7 @@ def _of_dtypes(
 
 
 def _teller(kind: tuple[str, ...], kinds: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
-    """The first `_kind` of failure that says all that this one does, and most; it may be itself."""
+    """The kind of failure that explains most, of those that explain what this one does."""
     status, where, _, hint, _ = kind
     if status not in _ABOUT_ELEMENTS or _worth(kind)[0]:
         return kind

@@ -1,7 +1,7 @@
 """The report a student reads in the terminal.
 
-Words carry the meaning and colour only repeats it, so it reads the same piped to a file. Rich
-markup is never parsed: all text goes in as rich.text.Text.
+Colour only repeats what words say, so that the report reads the same in a file. Rich's markup is
+never parsed: all text is a rich.text.Text.
 """
 
 from __future__ import annotations

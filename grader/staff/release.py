@@ -1,14 +1,9 @@
 """The students' release: the stubs, the oracles, the grader and the assignment; no solutions.
 
-The files are listed here, not copied from whatever lies in the tree. Stubs are made from
-reference/, because assignment/ may hold somebody's work. In a file that staff and students share,
-what lies between these two lines is for staff:
-
-    # BEGIN STAFF
-    # END STAFF
-
-Specs lose the names of submissions that thresholds are to keep out (`missed_by`), which say how a
-kernel is made slow. What grades a class and what only the staff run is left out (STAFF_FILES).
+This module lists the files. Stubs are made from reference/, because assignment/ may hold somebody's
+work. In a file that staff and students share, what lies between the lines `# BEGIN STAFF` and
+`# END STAFF` is left out. Specs lose `missed_by`, names of submissions that say how a kernel is
+made slow. What grades a class and what only the staff run is left out (STAFF_FILES).
 
 The same tree gives the same bytes: files are sorted, times and permissions fixed, and a zip's
 entries are stored as they are, since what compresses them differs from one machine to the next.

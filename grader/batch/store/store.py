@@ -1,9 +1,8 @@
 """RESULTS/class.sqlite: everything that is known of a class, in one file.
 
-It has what was handed in with its bytes, what came of it, and what people decided. Each result is
-written in a transaction of its own as it comes. Scores follow from results and specs, so those in
-the file are only what was written out last. docs/batch.md describes the tables; migrations.py
-leads from version to version.
+It holds the hand-ins with their bytes, the results and people's decisions. Each result is written
+in a transaction of its own. Scores follow from results and specs, so the file has only those that
+were written out last. docs/batch.md describes the tables; migrations.py brings a file up to date.
 """
 
 from __future__ import annotations

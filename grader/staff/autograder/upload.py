@@ -2,7 +2,7 @@
 
     setup.sh            once, when the image is built: Python packages, a compiler, bubblewrap
     run_autograder      for each submission; whatever happens, results.json is valid
-    autograder.json     what to grade, what to hide, how long (autograder.py reads it)
+    autograder.json     what to grade, what to hide, how long
     pyproject.toml constraints.txt README.md LICENSE    to install by
     grader/ reference/oracles.py
 

@@ -177,7 +177,7 @@ def slow_submissions(
 
 
 def against(timed: PerformanceEvidence, name: str) -> Baseline | None:
-    """How a timing compares with a baseline: of several cases that which counts, the slowest."""
+    """How a timing compares with a baseline; of several cases the slowest counts."""
     by_case = [[y for y in each.baselines if y.name == name] for each in timed.every]
     if not all(by_case):
         return None
