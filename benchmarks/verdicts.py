@@ -116,13 +116,14 @@ def submissions_on_a_gpu() -> dict[str, Callable[[], Record]]:
     from importlib.metadata import version
 
     from grader.staff.calibration import corpus
+    from tests.support import expected
 
     return {
         f"{kind}/{entry.id}": functools.partial(_corpus_record, entry, gpu=True)
         for kind in ("wrong", "honest")
         for language in ("triton", "cuda")
         for entry in corpus.load(kind, language)
-        if not entry.only_observed and not entry.unnoticed_by(version("triton"))
+        if not entry.only_observed and not expected.unnoticed_by(entry, version("triton"))
     }
 
 
@@ -180,6 +181,7 @@ def _corpus_record(submission: Any, gpu: bool = False) -> Record:
     from grader.status import Status
     from tests.grader.grading import test_cuda_submissions as cuda
     from tests.grader.grading import test_submissions as triton
+    from tests.support import expected
 
     is_wrong = submission.kind == "wrong"
     with tempfile.TemporaryDirectory(prefix="warpgrade-verdicts-") as root:
@@ -201,7 +203,7 @@ def _corpus_record(submission: Any, gpu: bool = False) -> Record:
         check = functools.partial(_check_equal, observed.correctness.value, "not_attempted")
     return {
         **_described(observed.parts, observed.memory),
-        "expected": submission.status_on(gpu).value,
+        "expected": expected.status_on(submission, gpu).value,
         **_checked(check),
     }
 

@@ -20,7 +20,7 @@ from grader.batch.course.course import Course
 from grader.batch.course.decisions import time_order
 from grader.batch.course.records import Adjustment, AdjustmentKind, Attempt, Entry, Gradebook
 from grader.batch.course.roster import Roster
-from grader.batch.plan import Plans, attempts_of
+from grader.batch.missing_results import Plans, attempts_of
 from grader.batch.store.handins import StoredHandin
 from grader.batch.store.keys import Conditions
 from grader.batch.store.store import Store
@@ -128,13 +128,13 @@ class CourseClass:
 
     @cached_property
     def _lifted_for(self) -> dict[int, frozenset[str]]:
-        names_of: dict[int, set[str]] = {}
+        lifted: dict[int, frozenset[str]] = {}
         for each in self.adjustments:
             if each.kind is AdjustmentKind.lift:
-                names = {each.only} if each.only else set(self.exercises)
+                names = frozenset({each.only} if each.only else self.exercises)
                 for handin in self.handins_of.get(each.student, ()):
-                    names_of.setdefault(handin.number, set()).update(names)
-        return {number: frozenset(names) for number, names in names_of.items()}
+                    lifted[handin.number] = lifted.get(handin.number, frozenset()) | names
+        return lifted
 
     def student(self, name: str) -> str:
         """`name`, checked: the id of a student. Raises ClassError with the nearest one."""
@@ -208,15 +208,13 @@ class Move:
 def moves(store: Store, book: Gradebook) -> list[Move]:
     """The students whose score differs from that in the gradebook written last."""
     before = store.standings()
-    moved = []
+    every = []
     for entry in book.entries:
         old = before.pop(entry.student.id, None)
-        score = entry.final_score
         was = old.score if old else None
-        if was != score:
-            moved.append(Move(entry.student.id, entry.student.name, was, score))
-    gone = [Move(each.student, each.name, each.score, None) for each in before.values()]
-    return moved + [each for each in gone if each.before is not None]
+        every.append(Move(entry.student.id, entry.student.name, was, entry.final_score))
+    every += [Move(each.student, each.name, each.score, None) for each in before.values()]
+    return [each for each in every if each.before != each.after]
 
 
 def to_run_again(book: Gradebook) -> list[Entry]:

@@ -14,8 +14,7 @@ Which hand-in counts, of those that can be read and came before the course stopp
     best            the one with the best score after the penalty; of equals, the least late
     last_on_time    the last one in time; where none is, the last one
 
-A student with an extension gets the better of what would count with it and without it: more time
-never costs points.
+A student with an extension gets the better score of two: with the extension, and without it.
 """
 
 from __future__ import annotations
@@ -115,9 +114,10 @@ def incomplete(book: Gradebook) -> str:
         return ""
     names = ", ".join(entry.student.id for entry in waiting[:3]) + ", ..." * (len(waiting) > 3)
     reason = one_line(waiting[0].waiting[0])
-    of = f"{len(waiting)} of {len(book.entries)} students"
-    verb = "has" if len(waiting) == 1 else "have"
-    return f"{of} {verb} no final score ({one_line(names)}; the first: {reason})"
+    have = (
+        f"{len(waiting)} of {len(book.entries)} students {'has' if len(waiting) == 1 else 'have'}"
+    )
+    return f"{have} no final score ({one_line(names)}; the first: {reason})"
 
 
 def page_stem(student: Student) -> str:
@@ -148,10 +148,7 @@ class _Maker:
     extensions: Mapping[str, datetime]
 
     def entry(
-        self,
-        student: Student,
-        given: Sequence[_Decided],
-        own: Sequence[Adjustment],
+        self, student: Student, given: Sequence[_Decided], own: Sequence[Adjustment]
     ) -> Entry:
         attempts = [attempt for attempt, _ in given]
         readable = [attempt for attempt in attempts if not attempt.handin.problem]
@@ -161,13 +158,12 @@ class _Maker:
             a for attempt, decisions in given if not attempt.handin.problem for a in decisions
         ]
         adjustments = [*own, *(a for a in shared if a.student != student.id)]
-        total = chosen.left if chosen else None
+        counted, total = (chosen.attempt, chosen.left) if chosen else (None, None)
         points = [_exact(a.points) for a in own if a.kind is AdjustmentKind.points]
         if points and (chosen is None or total is not None):
             total = max(Fraction(0), (total or Fraction(0)) + sum(points))
-        weighed = readable if self.course.counts == "best" else [chosen.attempt] if chosen else []
+        weighed = readable if self.course.counts == "best" else [counted] if counted else []
         waiting = [line for attempt in weighed for line in waits_for(attempt)]
-        counted = chosen.attempt if chosen else None
         return Entry(
             student=student,
             attempts=tuple(attempts),
@@ -201,9 +197,9 @@ class _Maker:
         """The one that counts; `choices` is in the order of time, and not empty."""
         accepted = [each for each in choices if not each.lateness.refused] or choices
         if self.course.counts == "best":
-            graded = [(each.left, each) for each in accepted if each.left is not None]
+            graded = [each for each in accepted if each.left is not None]
             # The first of equals: the least late.
-            return max(graded, key=lambda each: each[0])[1] if graded else accepted[-1]
+            return max(graded, key=lambda each: each.left or 0, default=accepted[-1])
         if self.course.counts == "last_on_time":
             accepted = [each for each in accepted if not each.lateness.days] or accepted
         return accepted[-1]
@@ -218,25 +214,20 @@ class _Maker:
                 yield one_line(f"can't be read: {attempt.handin.trouble}")
         if student.id in self.extensions:
             yield f"extension until {time_text(self.extensions[student.id])}"
-        if chosen is not None:
-            yield from self._notes_on(student, attempts, chosen)
-
-    def _notes_on(
-        self, student: Student, attempts: Sequence[Attempt], chosen: _Choice
-    ) -> Iterator[str]:
+        if chosen is None:
+            return
         handin = chosen.attempt.handin
         if attempts[-1].handin.problem:
             yield one_line(f"the last hand-in can't be read: {handin.id}, from before it, counts")
         elif len(attempts) > 1:
             rule = _COUNTED[self.course.counts]
             yield one_line(f"{len(attempts)} hand-ins, of which {handin.id} counts: {rule}")
-        if not chosen.lateness.refused:
-            for attempt in attempts:
-                late = judge(attempt.handin, self.course, chosen.lateness.due)
-                if late.refused and not attempt.handin.problem:
-                    yield one_line(f"{attempt.handin.id} came too late to be accepted")
-        else:
+        if chosen.lateness.refused:
             yield one_line(f"{handin.id} came too late to be accepted: it scores 0")
+        for attempt in [] if chosen.lateness.refused else attempts:
+            late = judge(attempt.handin, self.course, chosen.lateness.due)
+            if late.refused and not attempt.handin.problem:
+                yield one_line(f"{attempt.handin.id} came too late to be accepted")
         if not handin.files and any(a.handin.files for a in attempts):
             yield one_line(f"{handin.id}, which counts, has no file of any exercise; another has")
         if self.course.due is not None and handin.known_time is None:
@@ -289,12 +280,12 @@ def _scored(
 def _maximum(exercises: Mapping[str, Exercise], attempts: Iterable[Attempt]) -> float:
     """The points of the variants that the class was graded on; of all, before it was graded."""
     graded = {(v.exercise, v.variant) for a in attempts if a.evidence for v in a.evidence.variants}
-    offered = [
+    offered = (
         variant.max_points
         for exercise in exercises.values()
         for variant in exercise.variants.values()
         if not variant.bonus and (not graded or (exercise.name, variant.name) in graded)
-    ]
+    )
     return round(math.fsum(offered), 4)
 
 
@@ -313,15 +304,11 @@ def _extensions(course: Course, people: People) -> tuple[dict[str, datetime], li
 
 def _expect_one_test(attempts: Iterable[Attempt], device: str, seed: int) -> None:
     """Raise GradebookError unless everybody was graded on one device and with one seed."""
-    devices: list[tuple[str, object]] = []
-    seeds: list[tuple[str, object]] = []
-    for each in attempts:
-        if record := each.evidence or each.grade:
-            devices.append((each.handin.id, record.environment.get("gpu") or INTERPRETER))
-            seeds.append((each.handin.id, record.seed))
+    records = [(e.handin.id, record) for e in attempts if (record := e.evidence or e.grade)]
+    devices = [(id, each.environment.get("gpu") or INTERPRETER) for id, each in records]
+    seeds = [(id, each.seed) for id, each in records]
     for name, wanted, observed in (("device", device, devices), ("seed", seed, seeds)):
-        others = [(id, value) for id, value in observed if value != wanted]
-        if others:
+        if others := [(id, value) for id, value in observed if value != wanted]:
             id, first = others[0]
             count = f"{len(others)} hand-in{'' if len(others) == 1 else 's'}"
             raise GradebookError(
@@ -335,12 +322,9 @@ def _expect_one_test(attempts: Iterable[Attempt], device: str, seed: int) -> Non
 
 def _order(handin: Handin) -> tuple[object, ...]:
     """By time; hand-ins without one come first, by name: submission_2, submission_10."""
-    name = [(int(part), "") if part.isdecimal() else (0, part) for part in _digits(handin.id)]
+    parts = re.findall(r"[0-9]{1,18}|[^0-9]+", handin.id)
+    name = [(int(part), "") if part.isdecimal() else (0, part) for part in parts]
     return (time_order(handin.submitted_at), name, handin.id, handin.sha256)
-
-
-def _digits(text: str) -> list[str]:
-    return re.findall(r"[0-9]{1,18}|[^0-9]+", text)
 
 
 def _adjustment_order(each: Adjustment) -> tuple[object, ...]:

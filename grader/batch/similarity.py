@@ -13,21 +13,20 @@ import io
 import os
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import combinations
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
-from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
 from grader.batch.course.records import Handin
 from grader.mistakes import Mistake
 from grader.report import one_line
-from grader.sandbox.untrusted import clean
+from grader.report.html import template
 
 LENGTH = 25  # characters of the text with names made alike: a line or so
 LEAST = 150  # of them that a file must have beside the stub: shorter kernels are all alike
@@ -80,13 +79,10 @@ def pairs(
 ) -> tuple[Pair, ...]:
     """The pairs whose share is at least `threshold`, the most alike first.
 
-    Of the first `located` it is looked up where they are alike: in a class of copies that takes
-    longer than all the rest.
-
-    `stubs` maps a file's name to what students started from (stubs.make_stubs); other files aren't
-    looked at. Hand-ins with a person in common (a group's, resubmissions) are never a pair, and of
-    several pairs of the same people in a file the most alike stands. Raises SimilarityError where
-    copydetect isn't installed.
+    Only the first `located` have spans: in a class of copies these take longer than all the rest.
+    `stubs` maps a file's name to what students started from; other files aren't compared. Hand-ins
+    with a person in common are never a pair, and of several pairs of the same people in a file the
+    most alike stands. Raises SimilarityError where copydetect isn't installed.
     """
     library = _copydetect()
     alike = [
@@ -198,7 +194,10 @@ def _text(data: bytes) -> str:
 def _copydetect() -> ModuleType:
     """The library; importing it imports matplotlib, which would write a cache to one's home."""
     try:
-        with _matplotlib_in_a_temporary_folder():
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            patch.dict(os.environ, MPLCONFIGDIR=folder, MPLBACKEND="Agg"),
+        ):
             library = importlib.import_module("copydetect")
             importlib.import_module("copydetect.utils")
     except ImportError as error:
@@ -207,20 +206,6 @@ def _copydetect() -> ModuleType:
             "pip install 'warpgrade[similarity]'"
         ) from None
     return library
-
-
-@contextmanager
-def _matplotlib_in_a_temporary_folder() -> Iterator[None]:
-    before = {name: os.environ.get(name) for name in ("MPLCONFIGDIR", "MPLBACKEND")}
-    with tempfile.TemporaryDirectory() as folder:
-        os.environ.update(MPLCONFIGDIR=folder, MPLBACKEND="Agg")
-        try:
-            yield
-        finally:
-            for name, value in before.items():
-                os.environ.pop(name, None)
-                if value is not None:
-                    os.environ[name] = value
 
 
 # --- in words -------------------------------------------------------------------------------------
@@ -238,22 +223,24 @@ def to_text(alike: Sequence[Pair], threshold: float = THRESHOLD) -> str:
 
 def to_html(alike: Sequence[Pair], threshold: float = THRESHOLD) -> str:
     """The pairs with both texts side by side, the alike places marked; no script."""
-    pairs = []
-    for each in alike[:MOST_SHOWN]:
-        sides = (
-            (each.left, each.of_left, each.left_spans),
-            (each.right, each.of_right, each.right_spans),
+    pairs = [
+        (
+            each,
+            [
+                (each.left, each.of_left, _pieces(each.left, each.file, each.left_spans)),
+                (each.right, each.of_right, _pieces(each.right, each.file, each.right_spans)),
+            ],
         )
-        pairs.append(
-            (each, [(h, share, _pieces(h, each.file, spans)) for h, share, spans in sides])
-        )
-    return _template().render(
+        for each in alike[:MOST_SHOWN]
+    ]
+    page = template("similarity.html", Path(__file__).parent / "pages").render(
         count=_count(alike, threshold),
         caution=CAUTION,
         pairs=pairs,
         more=len(alike) - MOST_SHOWN,
         who=who,
     )
+    return f"{page}\n"
 
 
 def who(handin: Handin) -> str:
@@ -274,15 +261,3 @@ def _pieces(handin: Handin, file: str, spans: Spans) -> Iterator[tuple[str, bool
         yield text[start:end], True
         at = end
     yield text[at:], False
-
-
-@lru_cache(maxsize=1)
-def _template() -> Template:
-    return Environment(
-        loader=FileSystemLoader(Path(__file__).parent / "pages"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        keep_trailing_newline=True,
-        finalize=lambda value: clean(value) if type(value) is str else value,
-    ).get_template("similarity.html")

@@ -6,11 +6,9 @@ from __future__ import annotations
 import importlib
 import sys
 import traceback
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 import typer.main
@@ -23,20 +21,26 @@ from grader.cli.console import (
     FAILED,
     INTERRUPTED,
     USAGE,
+    EvidenceOption,
     GpusOption,
+    GradescopeOption,
+    HtmlOption,
     JobsOption,
+    JsonOption,
+    JunitOption,
+    NameArgument,
     OnlyOption,
-    bar,
     console,
     errors,
     have_oracles,
     known_names,
+    progress,
     refuse,
+    show,
     tell,
     writable,
     write,
 )
-from grader.cli.reports import show
 from grader.evidence import VariantEvidence
 from grader.gpu import machine
 from grader.gpu.locks import choose, visible
@@ -61,23 +65,22 @@ from grader.spec.task import Task
 if TYPE_CHECKING:  # typer has a copy of click, under a private name
     from typer._click import Command, Context
 
-ROOT = Path(__file__).resolve().parents[2]
 # Commands that other modules hold, imported when one of them is asked for or help is.
 _ELSEWHERE = {
-    "bench": "grader.cli.bench:command",
-    "plan": "grader.cli.plan:command",
+    "bench": "grader.cli.bench_command:command",
+    "plan": "grader.cli.plan_command:command",
     # BEGIN STAFF
-    "batch": "grader.cli.batch:grade_class",
-    "rescore": "grader.cli.batch:rescore",
-    "regrade": "grader.cli.batch:regrade",
-    "adjust": "grader.cli.batch:adjust",
-    "export": "grader.cli.batch:export",
-    "similarity": "grader.cli.similarity:command",
-    "gradescope-zip": "grader.cli.gradescope:command",
+    "batch": "grader.cli.class_commands:grade_class",
+    "rescore": "grader.cli.class_commands:rescore",
+    "regrade": "grader.cli.class_commands:regrade",
+    "adjust": "grader.cli.class_commands:adjust",
+    "export": "grader.cli.class_commands:export",
+    "similarity": "grader.cli.class_commands:list_similar",
+    "gradescope-zip": "grader.cli.staff_commands:write_autograder",
     "calibrate": "grader.cli.calibrate:command",
-    "stubs": "grader.cli.staff:write_stubs",
-    "handout": "grader.cli.staff:write_handout",
-    "release": "grader.cli.staff:write_release",
+    "stubs": "grader.cli.staff_commands:write_stubs",
+    "handout": "grader.cli.staff_commands:write_handout",
+    "release": "grader.cli.staff_commands:write_release",
     # END STAFF
 }
 
@@ -129,24 +132,22 @@ def grade(  # noqa: PLR0913  # each parameter is an option
         list[str] | None,
         typer.Option(metavar="NAME", help="Let an exercise or variant break the rules (staff)."),
     ] = None,
-    evidence: Annotated[Path | None, typer.Option(help="Write what was observed here.")] = None,
-    json: Annotated[Path | None, typer.Option(help="Write the grade as JSON.")] = None,
-    html: Annotated[Path | None, typer.Option(help="Write a report page.")] = None,
-    junit: Annotated[Path | None, typer.Option(help="Write JUnit XML.")] = None,
-    gradescope: Annotated[
-        Path | None, typer.Option(help="Write Gradescope's results.json.")
-    ] = None,
+    evidence: EvidenceOption = None,
+    json: JsonOption = None,
+    html: HtmlOption = None,
+    junit: JunitOption = None,
+    gradescope: GradescopeOption = None,
 ) -> None:
     """Grade a submission and show the score."""
     if gpus is not None:
         choose(gpus)
     exercises = load_all()
-    names = known_names(exercises, only or [])
+    names = known_names(exercises, only)
     have_oracles(exercises, names)
     expect_files(submission, exercises)
-    lifted = known_names(exercises, lift or [])
+    lifted = known_names(exercises, lift)
     writable(evidence, json, html, junit, gradescope)
-    with _progress() as on_step:
+    with progress(_in_words) as on_step:
         observed = grade_submission(
             submission,
             exercises,
@@ -162,7 +163,7 @@ def grade(  # noqa: PLR0913  # each parameter is an option
 
 @app.command()
 def check(
-    name: Annotated[str, typer.Argument(help="An exercise or variant: rmsnorm, rmsnorm/triton.")],
+    name: NameArgument,
     case: Annotated[
         str | None, typer.Option(help="One case, as in 'rows=1 cols=1025 dtype=float16 seed=7'.")
     ] = None,
@@ -176,7 +177,8 @@ def check(
     expect_files(submission, exercises)
     cases = [_case(case, task, seed) if case is not None else None for task in tasks]
     observed: list[VariantEvidence] = []
-    with _progress() as on_step, Session(submission, exercises, Options(seed=seed)) as session:
+    options = Options(seed=seed)
+    with progress(_in_words) as on_step, Session(submission, exercises, options) as session:
         session.begin_building(tasks)
         for task, wanted in zip(tasks, cases, strict=True):
             observed.append(_checked(session, task, wanted, on_step))
@@ -191,8 +193,8 @@ def check(
 @app.command(name="run-plan")
 def run_plan(
     file: Annotated[Path, typer.Argument(help="What `grader plan --out` wrote.")],
-    evidence: Annotated[Path | None, typer.Option(help="Write what was observed here.")] = None,
-    json: Annotated[Path | None, typer.Option(help="Write the grade as JSON.")] = None,
+    evidence: EvidenceOption = None,
+    json: JsonOption = None,
 ) -> None:
     """On a GPU, run and time what was planned elsewhere; the submission isn't needed."""
     from grader.executors.gpu import bundle
@@ -205,12 +207,12 @@ def run_plan(
     bundle.expect_usable(planned, file, exercises, machine.capability())
     have_oracles(exercises, list(dict.fromkeys(each.exercise for each in planned.variants)))
     writable(evidence, json)
-    with _progress() as on_step:
+    with progress(_in_words) as on_step:
         observed = plan_files.run(planned, exercises, on_step)
     if evidence is not None:
         write(evidence, evidence_files.to_json(observed))
     tell(plan_files.origin(observed), "dim")
-    show(observed, exercises, json, None, None, None)
+    show(observed, exercises, json)
 
 
 @app.command(name="doctor")
@@ -252,31 +254,28 @@ def main() -> None:
     """The console script: no traceback for a mistake that is the user's."""
     try:
         app()
-    except Mistake as error:
-        narrow.say(str(error), errors, "red")
-        sys.exit(USAGE)
     except KeyboardInterrupt:
         errors.print("interrupted")
         sys.exit(INTERRUPTED)
-    except ModuleNotFoundError as error:
-        if not (line := packages.line_of(error)):
-            _die()
-        narrow.say(line, errors, "red")
-        sys.exit(USAGE)
-    except OSError as error:
-        if not error.filename:
-            _die()
-        text = f"{error.filename}: {error.strerror}"
-        narrow.say(text, errors, "red")
-        sys.exit(USAGE)
-    except Exception:
-        _die()
+    except Exception as error:
+        if line := _users_mistake(error):
+            narrow.say(line, errors, "red")
+            sys.exit(USAGE)
+        failed = "The grader itself failed. Please report this to the course staff:"
+        errors.print(failed, style="red")
+        errors.print(traceback.format_exc(), markup=False, highlight=False, soft_wrap=True)
+        sys.exit(FAILED)
 
 
-def _die() -> NoReturn:
-    errors.print("The grader itself failed. Please report this to the course staff:", style="red")
-    errors.print(traceback.format_exc(), markup=False, highlight=False, soft_wrap=True)
-    sys.exit(FAILED)
+def _users_mistake(error: Exception) -> str:
+    """What a user has to put right, in words; "" where the grader failed."""
+    if isinstance(error, Mistake):
+        return str(error)
+    if isinstance(error, ModuleNotFoundError):
+        return packages.line_of(error)
+    if isinstance(error, OSError) and error.filename:
+        return f"{error.filename}: {error.strerror}"
+    return ""
 
 
 # --- what the commands share ---------------------------------------------------------------------
@@ -300,15 +299,6 @@ def _checked(session: Session, task: Task, case: Case | None, on_step: Progress)
     return replace(evidence, parts=(check_case(session, task, case),))
 
 
-@contextmanager
-def _progress() -> Iterator[Progress]:
-    """A line that says where grading is; nothing where nobody watches."""
-    with bar() as line:
-        task = line.add_task("starting", total=None)
-
-        def on_step(step: Step) -> None:
-            cases = f" {step.cases} cases" if step.cases else ""
-            text = f"{step.exercise}/{step.variant} {step.part}{cases}"
-            line.update(task, description=report.one_line(text))
-
-        yield on_step
+def _in_words(step: Step) -> str:
+    cases = f" {step.cases} cases" if step.cases else ""
+    return f"{step.exercise}/{step.variant} {step.part}{cases}"

@@ -10,11 +10,11 @@ import typer
 
 from grader.cli.console import (
     OnlyOption,
-    bar,
     console,
     errors,
     have_oracles,
     known_names,
+    progress,
     tell,
     writable,
     write,
@@ -46,7 +46,7 @@ def command(
 ) -> None:
     """Time solutions and slow submissions on this GPU, and propose thresholds (staff)."""
     exercises = load_all()
-    names = known_names(exercises, only or [])
+    names = known_names(exercises, only)
     have_oracles(exercises, names)
     writable(out)
     if resume and out is None:
@@ -86,11 +86,10 @@ def _timed(
     if device is None:
         raise CalibrationError("expected an NVIDIA GPU to calibrate on, found none")
     known = readings.read(out) if resume and out is not None and out.exists() else None
-    with bar() as line, clock() as timer:
-        task = line.add_task("starting", total=None)
+    with progress(str) as on_step, clock() as timer:
 
         def on_timing(text: str) -> None:
-            line.update(task, description=text)
+            on_step(text)
             if not errors.is_terminal:  # there is no bar, and this takes minutes
                 errors.print(text, markup=False, highlight=False)
 

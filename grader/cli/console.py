@@ -1,4 +1,4 @@
-"""Shared by the commands: the terminal, options, a user's mistakes.
+"""Shared by the commands: the terminal, options, reports, a user's mistakes.
 
 Exit status: 0 grading finished, whatever the score; 2 the command line or a file is wrong; 3 the
 grader itself failed; 130 it was interrupted.
@@ -8,25 +8,40 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, NoReturn, TypeVar
 
 import typer
 from rich import progress as bars
 from rich.console import Console
 from rich.table import Column
 
+from grader import report
 from grader.cases import oracle
+from grader.evidence import Evidence
 from grader.grading.session import selected
 from grader.report import narrow
+from grader.scoring.score import score
 from grader.spec import Exercise
 
+ROOT = Path(__file__).resolve().parents[2]
 OK, USAGE, FAILED, INTERRUPTED = 0, 2, 3, 130
+_AnyStep = TypeVar("_AnyStep")
 
 console = Console()
 errors = Console(stderr=True)
 
+NameArgument = Annotated[
+    str, typer.Argument(help="An exercise or variant: rmsnorm, rmsnorm/triton.")
+]
+EvidenceOption = Annotated[Path | None, typer.Option(help="Write what was observed here.")]
+JsonOption = Annotated[Path | None, typer.Option(help="Write the grade as JSON.")]
+HtmlOption = Annotated[Path | None, typer.Option(help="Write a report page.")]
+JunitOption = Annotated[Path | None, typer.Option(help="Write JUnit XML.")]
+GradescopeOption = Annotated[Path | None, typer.Option(help="Write Gradescope's results.json.")]
 OnlyOption = Annotated[
     list[str] | None,
     typer.Option("--only", metavar="NAME", help="An exercise or variant: rmsnorm, rmsnorm/triton."),
@@ -41,12 +56,6 @@ GpusOption = Annotated[
     str | None,
     typer.Option("--gpus", metavar="0,1", help="GPUs to use, as CUDA_VISIBLE_DEVICES has them."),
 ]
-CourseOption = Annotated[
-    Path | None, typer.Option("--course", help="course.yaml; kept for later commands.")
-]
-RosterOption = Annotated[
-    Path | None, typer.Option("--roster", help="Who is in the class: a CSV; kept, too.")
-]
 
 
 def tell(text: str, style: str = "") -> None:
@@ -54,7 +63,9 @@ def tell(text: str, style: str = "") -> None:
     narrow.say(text, console, style)
 
 
-def known_names(exercises: Mapping[str, Exercise], names: Iterable[str]) -> list[str]:
+def known_names(exercises: Mapping[str, Exercise], names: Iterable[str] | None) -> list[str]:
+    """The names that an option has; refused where one is no exercise's and no variant's."""
+    names = list(names or ())
     known = [*exercises, *(f"{e.name}/{v}" for e in exercises.values() for v in e.variants)]
     for name in names:
         if name not in known:
@@ -62,7 +73,7 @@ def known_names(exercises: Mapping[str, Exercise], names: Iterable[str]) -> list
             hint = f" Did you mean {close[0]}?" if close else ""
             there_are = ", ".join(exercises)
             refuse(f"{name}: expected the name of an exercise, one of {there_are}.{hint}")
-    return list(names)
+    return names
 
 
 def have_oracles(exercises: Mapping[str, Exercise], names: Sequence[str]) -> None:
@@ -100,17 +111,46 @@ def refuse(message: str) -> NoReturn:
     raise typer.Exit(USAGE)
 
 
-def bar(*columns: bars.ProgressColumn) -> bars.Progress:
+@contextmanager
+def progress(in_words: Callable[[_AnyStep], str]) -> Iterator[Callable[[_AnyStep], None]]:
+    """A line that says which step is under way; nothing where nobody watches."""
     # What doesn't fit is cut: a line that wraps would be drawn over and over.
     fits = Column(no_wrap=True, overflow="ellipsis", ratio=1)
-    text = bars.TextColumn("{task.description}", markup=False, table_column=fits)
-    return bars.Progress(
+    with bars.Progress(
         bars.SpinnerColumn(),
-        text,
-        *columns,
+        bars.TextColumn("{task.description}", markup=False, table_column=fits),
         bars.TimeElapsedColumn(),
         console=errors,
         transient=True,
         expand=True,
         disable=not errors.is_terminal,
+    ) as line:
+        task = line.add_task("starting", total=None)
+        yield lambda step: line.update(task, description=report.one_line(in_words(step)))
+
+
+def show(
+    observed: Evidence,
+    exercises: Mapping[str, Exercise],
+    json: Path | None,
+    html: Path | None = None,
+    junit: Path | None = None,
+    gradescope: Path | None = None,
+    called: str = "",
+) -> None:
+    """Write the reports asked for and print the terminal's, which names the folder as `called`."""
+    grade = score(observed, exercises)
+    reports = (
+        (json, report.to_json),
+        (html, report.to_html),
+        (junit, report.to_junit),
+        (gradescope, report.to_gradescope),
     )
+    for path, make in reports:
+        if path is not None:
+            write(path, make(observed, grade))
+    report.to_terminal(observed, replace(grade, submission=called or grade.submission), console)
+    if any(each.has_grader_error for each in observed.variants):
+        raise typer.Exit(FAILED)
+    if not observed.complete:
+        raise typer.Exit(INTERRUPTED)

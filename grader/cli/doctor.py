@@ -77,9 +77,8 @@ def examine(console: Console) -> list[Finding]:
     """Probe everything and print each finding as it comes, a line each."""
     findings = []
     for probe in _PROBES:
-        finding = probe()
-        findings.append(finding)
-        _tell(finding, console)
+        findings.append(probe())
+        _tell(findings[-1], console)
     console.print()
     narrow.tell(Text(summary(findings)), console)
     return findings
@@ -110,11 +109,10 @@ def _tell(finding: Finding, console: Console) -> None:
 def probe_python() -> Finding:
     """The interpreter and the packages grading needs."""
     names = ("torch", "triton", "numpy", "hypothesis", "pytest", "pydantic")
-    missing = [name for name in names if machine.version_of(name) is None]
-    versions = ", ".join(
-        f"{name} {machine.version_of(name)}" for name in names if name not in missing
-    )
-    text = f"Python {sys.version.split()[0]}, {versions}"
+    versions = {name: machine.version_of(name) for name in names}
+    missing = [name for name, version in versions.items() if version is None]
+    there = [f"{name} {version}" for name, version in versions.items() if version is not None]
+    text = f"Python {sys.version.split()[0]}, {', '.join(there)}"
     if missing:
         return Finding("python", "no", text, f"{', '.join(missing)} missing. {_SET_UP_AGAIN}")
     return Finding("python", "yes", text)
@@ -128,8 +126,7 @@ def probe_plans() -> Finding:
             for role in ("planner", "compiler", "executor"):
                 sandbox.worker(trial, "trial", (), Limits(), role=role)
     except SandboxError as error:
-        trouble = str(error).splitlines()[-1][:200]
-        return Finding("triton by plan", "no", trouble, _SET_UP_AGAIN)
+        return Finding("triton by plan", "no", _last_line(str(error)), _SET_UP_AGAIN)
     return Finding("triton by plan", "yes", "plans and executes kernels on the CPU")
 
 
@@ -170,28 +167,22 @@ def probe_compilers() -> Finding:
     if not there:
         advice = "apt install gcc (Debian, Ubuntu) or your system's package for a C compiler."
         return Finding("compilers", "no", "no C compiler", advice)
-    nvcc = shutil.which("nvcc")
-    text = f"{there[0]}, {'nvcc' if nvcc else 'no nvcc'}"
-    return Finding("compilers", "yes", text)
+    nvcc = "nvcc" if shutil.which("nvcc") else "no nvcc"
+    return Finding("compilers", "yes", f"{there[0]}, {nvcc}")
 
 
 def probe_cuda() -> Finding:
     """CUDA C++: by compiling a kernel in a sandbox, for the emulator or, with a GPU, for that."""
-    backends: tuple[cuda_build.Backend, ...] = (
-        ("emulator", "gpu") if machine.gpu_name() else ("emulator",)
-    )
-    works, troubles = [], []
-    for backend in backends:
-        trouble = cuda_build.why_not(backend) or _build_trial(backend)
-        if trouble:
-            troubles.append(trouble)
-        else:
-            works.append({"emulator": "runs in the emulator", "gpu": "runs on the GPU"}[backend])
-    state: State = "yes" if not troubles else "part" if works else "no"
-    trouble_text, _, advice = " ".join(troubles).partition(": ")
+    where: dict[cuda_build.Backend, str] = {"emulator": "runs in the emulator"}
+    if machine.gpu_name():
+        where["gpu"] = "runs on the GPU"
+    troubles = {each: cuda_build.why_not(each) or _build_trial(each) for each in where}
+    works = " and ".join(text for backend, text in where.items() if not troubles[backend])
+    trouble = " ".join(filter(None, troubles.values()))
     if works:
-        return Finding("CUDA C++", state, " and ".join(works), " ".join(troubles))
-    return Finding("CUDA C++", state, trouble_text, advice)
+        return Finding("CUDA C++", "part" if trouble else "yes", works, trouble)
+    what, _, advice = trouble.partition(": ")
+    return Finding("CUDA C++", "no", what, advice)
 
 
 def _build_trial(backend: cuda_build.Backend) -> str:
@@ -203,7 +194,7 @@ def _build_trial(backend: cuda_build.Backend) -> str:
             entries = [("trial", ["pointer:float32"])]
             program = cuda_build.build(sandbox, "trial.cu", _CUDA_TRIAL.encode(), entries, backend)
     except (SandboxError, cuda_build.BuildError) as error:
-        return str(error).splitlines()[-1][:200]
+        return _last_line(str(error))
     if program.died is not None:
         return f"the compiler ended without an answer ({program.died.description})"
     return "" if program.path else "; ".join(each.message for each in program.problems)[:200]
@@ -218,13 +209,14 @@ def probe_confinement() -> Finding:
         with Sandbox(device, plans=device == "interpreter") as sandbox:
             sandbox.start()
     except SandboxError as error:
-        return Finding("confinement", "no", str(error).splitlines()[-1][:200])
+        return Finding("confinement", "no", _last_line(str(error)))
     text = f"{chosen.level.value}: {', '.join(chosen.in_force) or 'limits on time and memory'}"
     if chosen.missing:
         text += f". Missing: {'; '.join(chosen.missing)}"
-    absent = [offer for offer in offers if not offer.works]
     advice = " ".join(
-        f"No {offer.level.value}: {offer.reason}. {offer.advice}".strip() for offer in absent
+        f"No {offer.level.value}: {offer.reason}. {offer.advice}".strip()
+        for offer in offers
+        if not offer.works
     )
     if not chosen.is_enough:
         advice += " Enough for your own code; grade other people's code on another machine."
@@ -240,11 +232,11 @@ def probe_cache() -> Finding:
 
 
 def _megabytes(root: Path) -> str:
-    sizes = []
+    size = 0
     for path in root.rglob("*"):
         with contextlib.suppress(OSError):  # another process may be clearing it up
-            sizes.append(path.stat().st_size if path.is_file() else 0)
-    return f"{sum(sizes) / 1e6:.0f} MB"
+            size += path.stat().st_size if path.is_file() else 0
+    return f"{size / 1e6:.0f} MB"
 
 
 _PROBES: tuple[Callable[[], Finding], ...] = (
@@ -268,8 +260,7 @@ def _tried(name: str, mode: Mode, works: str, advice: str = _SET_UP_AGAIN) -> Fi
 
 def _trial(mode: Mode) -> str:
     """Run or compile the trial kernel; "" or what went wrong, in a line."""
-    environment = dict(os.environ)
-    environment.pop("TRITON_INTERPRET", None)
+    environment = {name: v for name, v in os.environ.items() if name != "TRITON_INTERPRET"}
     if mode == "interpreter":
         environment["TRITON_INTERPRET"] = "1"
     device = {"interpreter": "cpu", "compiler": "", "cuda": "cuda"}[mode]
@@ -289,5 +280,8 @@ def _trial(mode: Mode) -> str:
             return "a small kernel did not finish in 180 s"
     if done.returncode == 0:
         return ""
-    lines = done.stderr.strip().splitlines()
-    return lines[-1][:200] if lines else f"exit status {done.returncode}"
+    return _last_line(done.stderr) or f"exit status {done.returncode}"
+
+
+def _last_line(text: str) -> str:
+    return text.strip().rpartition("\n")[2][:200]

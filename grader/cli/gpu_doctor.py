@@ -10,7 +10,6 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from grader.cases import gpu_memory
@@ -51,7 +50,7 @@ def examine_gpu(
     """
     properties = gpu()
     if properties is None:
-        narrow.tell(Text(NO_GPU), console)
+        _say(NO_GPU, console, "")
         return None
     before = observe(properties.uuid or None, None)
     _show_state(properties, before, console)
@@ -69,16 +68,14 @@ def examine_gpu(
             measured = roofs.measure(identity, seconds_of, properties.memory_bytes, now, peaks)
             taken.append(probe())
     except (RoofsError, SandboxError) as error:
-        narrow.tell(Text(f"The roofs can't be measured: {error}", "red"), console)
+        _say(f"The roofs can't be measured: {error}", console, "red")
         return None
     after = observe(properties.uuid or None, before)
     if isinstance(after, GpuState):
         measured = replace(measured, sm_mhz=after.sm_mhz)
     _show_roofs(measured, peaks, console)
     noise = troubles(before, after, {os.getpid()}) if isinstance(after, GpuState) else []
-    noise += [
-        f"{sentence[0].upper()}{sentence[1:]}." for sentence in map(too_much, taken) if sentence
-    ]
+    noise += [_sentence(what) for what in map(too_much, taken) if what]
     _keep(measured, noise, folder, console)
     return measured
 
@@ -87,44 +84,37 @@ def _keep(measured: MeasuredRoofs, noise: list[str], folder: Path | None, consol
     """Keep roofs that nothing disturbed, and say where."""
     if noise:
         for sentence in dict.fromkeys(noise):
-            narrow.tell(Text(sentence, "yellow"), console)
+            _say(sentence, console, "yellow")
         _say("Not kept: measure again when nothing is in the way.", console)
         return
     try:
         _say(f"Kept in {roofs.store(measured, folder)}.", console)
     except OSError as error:
-        narrow.tell(Text(f"Not kept: {error.strerror or error}.", "yellow"), console)
+        _say(f"Not kept: {error.strerror or error}.", console, "yellow")
 
 
 def _show_state(gpu: GpuProperties, state: Observed, console: Console) -> None:
     version = ".".join(map(str, gpu.capability))
-    rows = [
-        (
-            "GPU",
-            f"{gpu.name}, compute capability {version}, {gpu.sm_count} SMs, "
-            f"{gpu.memory_bytes / 2**30:.0f} GiB",
-        )
-    ]
+    size = f"{gpu.sm_count} SMs, {gpu.memory_bytes / 2**30:.0f} GiB"
+    rows = {"GPU": f"{gpu.name}, compute capability {version}, {size}"}
     if isinstance(state, GpuState):
-        rows += [("driver", state.driver), ("clocks", _clocks(state)), ("drawn", _drawn(state))]
+        rows |= {"driver": state.driver, "clocks": _clocks(state), "drawn": _drawn(state)}
     else:
-        rows.append(("state", f"unknown: {state.reason}"))
+        rows["state"] = f"unknown: {state.reason}"
     table = narrow.table(show_header=False)
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
-    for name, value in rows:
+    for name, value in rows.items():
         if value:
             table.add_row(Text(name, "bold"), Text(value))
     narrow.show(table, console)
     ours = {os.getpid()}
-    if isinstance(state, GpuState):
-        for sentence in troubles(state, state, ours):
-            narrow.tell(Text(sentence, "yellow"), console)
+    for sentence in troubles(state, state, ours) if isinstance(state, GpuState) else ():
+        _say(sentence, console, "yellow")
     for sentence in remarks(state, ours):
         _say(sentence, console)
     if gpu_memory.reaches_host_memory():
-        reach = gpu_memory.REACHES_HOST_MEMORY
-        narrow.tell(Text(f"{reach[0].upper()}{reach[1:]}.", "yellow"), console)
+        _say(_sentence(gpu_memory.REACHES_HOST_MEMORY), console, "yellow")
 
 
 def _clocks(state: GpuState) -> str:
@@ -153,11 +143,12 @@ def _show_roofs(measured: MeasuredRoofs, peaks: Peaks | None, console: Console) 
     for title in ("measured", "data sheet", "reached"):
         table.add_column(title, justify="right", no_wrap=True)
     published = peaks.bandwidth if peaks else None
-    _row(table, "copy", measured.bandwidth, published, "GB/s", 1e9, digits=0)
+    cells = _compared(measured.bandwidth, published, "{:.0f} GB/s", 1e9)
+    table.add_row(Text("copy"), *cells)
     for dtype in (*measured.flops, *measured.missing):
         published = peaks.flops.get(dtype) if peaks else None
-        rate = measured.flops.get(dtype)
-        _row(table, f"matmul {dtype}", rate, published, "TFLOP/s", 1e12, digits=1)
+        cells = _compared(measured.flops.get(dtype), published, "{:.1f} TFLOP/s", 1e12)
+        table.add_row(Text(f"matmul {dtype}"), *cells)
     console.print()
     narrow.show(table, console)
     for dtype, reason in measured.missing.items():
@@ -168,22 +159,17 @@ def _show_roofs(measured: MeasuredRoofs, peaks: Peaks | None, console: Console) 
         _say("No data sheet is known of this GPU.", console)
 
 
-def _row(
-    table: Table,
-    name: str,
-    measured: float | None,
-    published: float | None,
-    unit: str,
-    per_unit: float,
-    digits: int,
-) -> None:
-    cells = (
-        f"{measured / per_unit:.{digits}f} {unit}" if measured else "-",
-        f"{published / per_unit:.{digits}f} {unit}" if published else "-",
-        f"{100 * measured / published:.0f} %" if measured and published else "-",
-    )
-    table.add_row(Text(name), *map(Text, cells))
+def _compared(
+    measured: float | None, published: float | None, unit: str, per_unit: float
+) -> tuple[Text, ...]:
+    share = f"{100 * measured / published:.0f} %" if measured and published else "-"
+    rates = (unit.format(rate / per_unit) if rate else "-" for rate in (measured, published))
+    return tuple(map(Text, (*rates, share)))
 
 
-def _say(text: str, console: Console) -> None:
-    narrow.tell(Text(text, "dim"), console)
+def _sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}."
+
+
+def _say(text: str, console: Console, style: str = "dim") -> None:
+    narrow.tell(Text(text, style), console)

@@ -25,8 +25,8 @@ from grader.evidence import Evidence
 from grader.gpu import machine
 from grader.grading.grade import PUBLIC_SEED, Options, Step, grade, selected
 from grader.grading.search import Effort
-from grader.report import gradescope
-from grader.report.gradescope import Visibility
+from grader.report import gradescope_results
+from grader.report.gradescope_results import Visibility
 from grader.report.summary import STUDENTS_FOLDER
 from grader.sandbox import confinement
 from grader.scoring.score import score
@@ -50,7 +50,7 @@ WHAT_TO_DO = (
 
 @dataclass(frozen=True)
 class Config:
-    """The settings in autograder.json, which staff/gradescope/upload.py writes.
+    """The settings in autograder.json, which staff/autograder/upload.py writes.
 
     Names are of exercises and variants. `seed` is only for hidden variants, since a failing case
     that a student sees reveals its seed. `seconds` are wall time from the start.
@@ -130,7 +130,7 @@ def run(
     def visible(exercise: str, variant: str, check: str) -> Visibility:
         return config.visibility if config.is_hidden(exercise, variant) else "visible"
 
-    results = json.loads(gradescope.render(observed, graded, visibility=visible))
+    results = json.loads(gradescope_results.render(observed, graded, visibility=visible))
     notes = [] if confined else [UNCONFINED]
     if not observed.complete:
         notes.append(NO_TIME)

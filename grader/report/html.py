@@ -17,13 +17,15 @@ from grader.sandbox.untrusted import clean, one_line
 from grader.scoring.score import ExerciseScore, GradeScore
 from grader.status import Status
 
+HERE = Path(__file__).parent
+
 
 def render(evidence: Evidence, grade: GradeScore, header: Header | None = None) -> str:
     """The grade as an HTML document. Everything from the evidence is cleaned and escaped.
 
     A `header` says whose final score it is and how it came about; the grade is the hand-in's then.
     """
-    return _template("grade.html").render(
+    return template("grade.html").render(
         header=header,
         grade=grade,
         numbers=summary.out_of(summary.regular_score(grade), grade.gradable, " ").split(),
@@ -42,7 +44,25 @@ def render(evidence: Evidence, grade: GradeScore, header: Header | None = None) 
 
 def render_header(header: Header) -> str:
     """A document of the header alone, where there is no hand-in to show."""
-    return _template("header_page.html").render(header=header)
+    return template("header_page.html").render(header=header)
+
+
+@lru_cache
+def template(name: str, folder: Path = HERE) -> Template:
+    """A template in `folder`, which may include those of reports; text in it is made safe."""
+    environment = Environment(
+        loader=FileSystemLoader([folder, HERE]),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=lambda value: clean(value) if type(value) is str else value,
+    )
+    environment.filters |= {
+        each.__name__: each
+        for each in (summary.number, summary.points, summary.result, summary.tone)
+    }
+    return environment.get_template(name)
 
 
 def _exercise(
@@ -56,14 +76,12 @@ def _exercise(
         variants.append(
             {
                 "score": variant,
-                "points": summary.points(variant),
-                "checks": variant.checks,
                 "not_attempted": "" if is_attempted else summary.not_attempted(variant),
                 "messages": merged_messages(counted) if counted else [],
                 "timing": _timing(observed.performance) if observed else "",
-                "roofline": _roofline(observed.performance) if observed else [],
+                "roofline": performance.sentences(observed.performance) if observed else [],
                 "memory": summary.memory_rows(observed) if observed else [],
-                "printed": summary.printed(observed)[: summary.SHOWN_PRINTS] if observed else [],
+                "printed": summary.printed(observed) if observed else [],
             }
         )
     return {"score": exercise, "points": summary.exercise_points(exercise), "variants": variants}
@@ -74,12 +92,6 @@ def _timing(timed: PerformanceEvidence | None) -> str:
     if timed is None or timed.microseconds is None:
         return ""
     return " ".join(_timing_of_case(each, named=bool(timed.further)) for each in timed.every)
-
-
-def _roofline(timed: PerformanceEvidence | None) -> list[str]:
-    """How near each case came to which roof, a sentence each."""
-    sentences = performance.sentences(timed) if timed else []
-    return [f"{line[0].upper()}{line[1:]}" for line in sentences]
 
 
 def _timing_of_case(timed: PerformanceEvidence, named: bool) -> str:
@@ -112,17 +124,3 @@ def _how_measured(timed: PerformanceEvidence) -> str:
         text += "; the time for it ended before everything was decided"
     text += f". {timed.disturbed}." if timed.disturbed else "."
     return text + "".join(f" Timed anew after noise: {noise}." for noise in timed.earlier)
-
-
-@lru_cache(maxsize=2)
-def _template(name: str) -> Template:
-    environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=lambda value: clean(value) if type(value) is str else value,
-    )
-    environment.filters.update(points=summary.points, result=summary.result, tone=summary.tone)
-    return environment.get_template(name)

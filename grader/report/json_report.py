@@ -40,8 +40,6 @@ SCHEMA = 1
 
 def render(evidence: Evidence, grade: GradeScore) -> str:
     """The grade as indented JSON text that ends in a line break."""
-    by_name = evidence.by_name
-    exercises = [_exercise(exercise, by_name) for exercise in grade.exercises]
     data = {
         "schema": SCHEMA,
         "submission": grade.submission,
@@ -50,7 +48,7 @@ def render(evidence: Evidence, grade: GradeScore) -> str:
         **_bonus(grade),
         "complete": grade.complete,
         "environment": grade.environment,
-        "exercises": exercises,
+        "exercises": [_exercise(exercise, evidence.by_name) for exercise in grade.exercises],
     }
     return json.dumps(_plain(data), indent=2, allow_nan=False) + "\n"
 
@@ -119,11 +117,7 @@ def _points(row: GradeScore | ExerciseScore | VariantScore | CheckScore) -> dict
 
 
 def _bonus(row: GradeScore | ExerciseScore) -> dict[str, float]:
-    return {
-        "bonus": row.bonus,
-        "gradable_bonus": row.gradable_bonus,
-        "max_bonus": row.max_bonus,
-    }
+    return {name: getattr(row, name) for name in ("bonus", "gradable_bonus", "max_bonus")}
 
 
 def _plain(value: Any) -> Any:

@@ -6,6 +6,7 @@ per performance or memory check (`silu-triton-performance`). The class name of a
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from xml.etree import ElementTree as ET
 
@@ -13,7 +14,7 @@ from grader.evidence import Evidence, VariantEvidence
 from grader.report.message import DETAIL_LIMIT, part_text, sentence
 from grader.report.summary import find_part
 from grader.sandbox.untrusted import clean, one_line, shorten
-from grader.scoring.score import INTERRUPTED, SKIPPED_AS_WRONG, CheckScore, GradeScore, VariantScore
+from grader.scoring.score import INTERRUPTED, SKIPPED_AS_WRONG, GradeScore, VariantScore
 from grader.status import Status
 
 
@@ -45,38 +46,28 @@ def render(evidence: Evidence, grade: GradeScore) -> str:
     )
 
 
-def _cases(exercise: str, variant: VariantScore, observed: VariantEvidence | None) -> list[_Case]:
-    cases = []
+def _cases(
+    exercise: str, variant: VariantScore, observed: VariantEvidence | None
+) -> Iterator[_Case]:
     for check in variant.checks:
-        if check.parts:
-            cases += _part_cases(exercise, variant, check, observed)
-        else:
-            name = f"{exercise}-{variant.name}-{check.name}"
+        if not check.parts:
             # A kernel that is wrong fails its size classes; that nothing was timed or counted is no
             # second bug.
             skipped = check.message in SKIPPED_AS_WRONG
             status = Status.not_measured if skipped else check.status
             message = sentence(check.message) or sentence(check.status.headline)
-            cases.append(_Case(name, status, message))
-    return cases
-
-
-def _part_cases(
-    exercise: str, variant: VariantScore, check: CheckScore, observed: VariantEvidence | None
-) -> list[_Case]:
-    cases = []
-    for part in check.parts:
-        name = f"{exercise}-{variant.name}-{part.dtype}-{check.name}"
-        evidence = find_part(observed, check.name, part.dtype) if observed else None
-        if part.status is Status.not_attempted:
-            cases.append(_Case(name, part.status, sentence(check.message)))
-        elif evidence is None:
-            cases.append(_Case(name, part.status, sentence(INTERRUPTED)))
-        else:
-            text = part_text(exercise, variant.name, evidence)
-            detail = "\n\n".join(clean(failure.detail) for failure in evidence.failures)
-            cases.append(_Case(name, part.status, text, detail, evidence.seconds))
-    return cases
+            yield _Case(f"{exercise}-{variant.name}-{check.name}", status, message)
+        for part in check.parts:
+            name = f"{exercise}-{variant.name}-{part.dtype}-{check.name}"
+            evidence = find_part(observed, check.name, part.dtype) if observed else None
+            if part.status is Status.not_attempted:
+                yield _Case(name, part.status, sentence(check.message))
+            elif evidence is None:
+                yield _Case(name, part.status, sentence(INTERRUPTED))
+            else:
+                text = part_text(exercise, variant.name, evidence)
+                detail = "\n\n".join(clean(failure.detail) for failure in evidence.failures)
+                yield _Case(name, part.status, text, detail, evidence.seconds)
 
 
 def _add(suite: ET.Element, classname: str, case: _Case) -> None:

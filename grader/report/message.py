@@ -117,10 +117,9 @@ def undecided_messages(observed: VariantEvidence) -> list[Message]:
 def merge_failures(parts: Iterable[PartEvidence]) -> list[MergedFailure]:
     """Failures of the parts that failed, alike ones together.
 
-    Alike: same status, line, pattern (however many cases it was tried on) and hint, and a `what`
-    that differs in numbers and dtypes only. Of those about elements, one that teaches nothing more
-    than another of its status and line, for want of a pattern and a hint of its own, is counted to
-    that.
+    Two are alike with the same status, line, pattern (however many cases it was tried on) and hint,
+    and a `what` that differs in numbers and dtypes only. One about elements that has neither a
+    pattern nor a hint of its own counts to another of its status and line.
     """
     parts = list(parts)
     return _merged([part for part in parts if part.status.is_failure], parts)
@@ -174,10 +173,10 @@ _OUR_LINES = re.compile(
     re.MULTILINE,
 )
 _SUBMITTED = re.compile(r'"[^"\n]*/submission/([^"/\n]+\.(?:py|cu))"')
-_TRIED = re.compile(r" \(\d+ tried\)")
+TRIED = re.compile(r" \(\d+ tried\)")
 # Where `what` counts elements; of an exception or a compiler's words each is worth reading.
 _ABOUT_ELEMENTS = frozenset({"wrong_values", "not_finite", "not_written", "wrote_out_of_bounds"})
-_ALWAYS = re.compile(r"every (?:\w+ )?case fails\b", re.IGNORECASE)
+ALWAYS = re.compile(r"every (?:\w+ )?case fails\b", re.IGNORECASE)
 
 
 def _without_ours(detail: str) -> str:
@@ -202,10 +201,15 @@ def _capital(text: str) -> str:
 _CODE_WORDS = frozenset({"out", "x", "y", "nan", "inf", "weight", "rows", "cols", "n", "eps"})
 
 
+def without_numbers(text: str) -> str:
+    """A text in which neither a number nor a dtype tells two failures apart."""
+    return _NUMBER.sub("#", _DTYPE.sub("dtype", text))
+
+
 def _kind(failure: Failure) -> tuple[str, ...]:
-    what = _NUMBER.sub("#", _DTYPE.sub("dtype", failure.what))
-    pattern = _TRIED.sub("", failure.pattern)
-    pattern = _ALWAYS.sub("Every case fails", pattern)  # in whichever dtype
+    pattern = TRIED.sub("", failure.pattern)
+    pattern = ALWAYS.sub("Every case fails", pattern)  # in whichever dtype
+    what = without_numbers(failure.what)
     return (failure.status.value, failure.where, pattern, failure.hint, what)
 
 
@@ -213,18 +217,18 @@ def _of_dtypes(
     failure: Failure, alike: Sequence[tuple[PartEvidence, Failure]], parts: Sequence[PartEvidence]
 ) -> Failure:
     """A failure of every case, told of all dtypes in which every case fails like this."""
-    if not _ALWAYS.match(failure.pattern):
+    if not ALWAYS.match(failure.pattern):
         return failure
-    dtypes = dict.fromkeys(part.dtype for part, each in alike if _ALWAYS.match(each.pattern))
+    dtypes = dict.fromkeys(part.dtype for part, each in alike if ALWAYS.match(each.pattern))
     if len(dtypes) < 2:
         return failure
     is_all = dtypes.keys() == {part.dtype for part in parts}
     which = "case" if is_all else f"{listing(dtypes)} case"
-    return replace(failure, pattern=_ALWAYS.sub(f"Every {which} fails", failure.pattern))
+    return replace(failure, pattern=ALWAYS.sub(f"Every {which} fails", failure.pattern))
 
 
 def _teller(kind: tuple[str, ...], kinds: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
-    """The first `_kind` of failure that says all that this one does, and most; it may be itself."""
+    """The kind of failure that explains most, of those that explain what this one does."""
     status, where, _, hint, _ = kind
     if status not in _ABOUT_ELEMENTS or _worth(kind)[0]:
         return kind
@@ -235,7 +239,7 @@ def _teller(kind: tuple[str, ...], kinds: Iterable[tuple[str, ...]]) -> tuple[st
 def _worth(kind: tuple[str, ...]) -> tuple[bool, bool]:
     """How much it explains: a pattern that tells cases apart, or at least a hint or a pattern."""
     _, _, pattern, hint, _ = kind
-    return bool(pattern) and not _ALWAYS.match(pattern), bool(hint or pattern)
+    return bool(pattern) and not ALWAYS.match(pattern), bool(hint or pattern)
 
 
 def _volume(failure: Failure) -> int:

@@ -1,9 +1,5 @@
 """Text and tables in a window of any width: no word, name or number goes over two lines.
 
-tell    prints a text, broken at its spaces alone
-show    prints a table; where that would break a word, a block for each row
-say     prints a message: broken at its spaces on a terminal, in one piece in a file
-
 A number stays with its unit. A word that is longer than the window has a line of its own, and so
 has a command in backquotes.
 """
@@ -134,14 +130,13 @@ def _titled(
     if row[0].plain.strip():
         tell(row[0], console, width, indent, hang=BETWEEN)
     start = max(cell_len(title.plain) for title in titles[1:]) + BETWEEN
+    away = Text(" " * (indent + BETWEEN))
     for title, cell in zip(titles[1:], row[1:], strict=True):
         line = title.copy()
         line.pad_right(start - cell_len(title.plain))
-        first, *others = wrapped(cell, width - indent - BETWEEN - start) or [Text()]
-        away = " " * (indent + BETWEEN)
-        console.print(Text(away) + line + first, soft_wrap=True)
-        for each in others:
-            console.print(Text(away + " " * start) + each, soft_wrap=True)
+        for each in wrapped(cell, width - indent - BETWEEN - start) or [Text()]:
+            console.print(away + line + each, soft_wrap=True)
+            line = Text(" " * start)
 
 
 def _needed(column: Column, has_title: bool, at_least: int) -> int:

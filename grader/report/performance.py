@@ -11,16 +11,16 @@ from grader.gpu.roofline import Place, Roofs, advice, peaks, place
 from grader.sandbox.untrusted import one_line
 
 
-def sentences(timed: PerformanceEvidence, roofs: Roofs | None = None) -> list[str]:
+def sentences(timed: PerformanceEvidence | None, roofs: Roofs | None = None) -> list[str]:
     """One for each timed case, by the data sheet of its GPU unless `roofs` are given; clean text.
 
     'moves 268 MB in 93.1 us: 2884 GB/s, 86 % of what this GPU's memory gives at most, where a copy
     beside it reaches 88 %; bound by memory. Next: keep more bytes in flight ...'
     """
     lines = []
-    for each in timed.every:
+    for each in timed.every if timed else ():
         if sentence := _sentence(each, roofs):
-            case = f"{each.case}: " if timed.further else ""
+            case = f"{each.case}: " if timed and timed.further else ""
             lines.append(one_line(case + sentence))
     return lines
 
@@ -31,7 +31,8 @@ def placed(timed: PerformanceEvidence, roofs: Roofs | None = None) -> Place | No
     Of the published bandwidth what can be hoped for is what a copy reached beside it, if one was
     timed: GPUs come nearer to their data sheet or less near.
     """
-    known = roofs or _published(timed.device)
+    published = peaks(timed.device)
+    known = roofs or (published.roofs() if published else None)
     took = _time_of(timed)
     if known is None or not took or not timed.bytes or timed.bytes < 0:
         return None
@@ -45,8 +46,7 @@ def placed(timed: PerformanceEvidence, roofs: Roofs | None = None) -> Place | No
 
 def flops_of(timed: PerformanceEvidence) -> float | None:
     """What the case must compute, where the evidence says."""
-    flops = getattr(timed, "flops", None)
-    return flops if flops and flops > 0 else None
+    return timed.flops if timed.flops and timed.flops > 0 else None
 
 
 def dtype_of(timed: PerformanceEvidence) -> str:
@@ -93,10 +93,8 @@ def _sentence(timed: PerformanceEvidence, roofs: Roofs | None) -> str:
 
 def _of_copy(timed: PerformanceEvidence) -> float | None:
     """The speed of a copy that the case has, where one was timed beside it."""
-    for each in timed.baselines:
-        if each.name == "copy" and math.isfinite(each.ratio) and each.ratio > 0:
-            return each.ratio
-    return None
+    copies = (each.ratio for each in timed.baselines if each.name == "copy")
+    return next((ratio for ratio in copies if math.isfinite(ratio) and ratio > 0), None)
 
 
 def _roof(standing: Place, roofs: Roofs | None) -> str:
@@ -113,11 +111,6 @@ def _bound(standing: Place) -> str:
     word = "computing" if standing.bound == "compute" else standing.bound
     intensity = _rounded(standing.intensity)
     return f"{word} ({intensity} FLOP per byte; the ridge is at {_rounded(standing.ridge)})"
-
-
-def _published(device: str) -> Roofs | None:
-    known = peaks(device)
-    return known.roofs() if known else None
 
 
 def _time_of(timed: PerformanceEvidence) -> float | None:

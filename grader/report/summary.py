@@ -130,7 +130,8 @@ def bonus_line(grade: GradeScore) -> str:
 def _missing(grade: GradeScore) -> list[str]:
     """'8 more need a GPU', '6 more bonus points could not be measured here'."""
     missing: dict[tuple[bool, str], float] = {}
-    for variant, check in _checks(grade):
+    variants = (variant for exercise in grade.exercises for variant in exercise.variants)
+    for variant, check in ((each, check) for each in variants for check in each.checks):
         if lacking := check.max_score - check.gradable:
             key = variant.is_bonus, _why_ungraded(check, grade)
             missing[key] = round(missing.get(key, 0.0) + lacking, 4)
@@ -190,14 +191,6 @@ def check_text(observed: VariantEvidence | None, check: CheckScore) -> str:
     return sentence(check.message) or sentence(check.status.headline)
 
 
-def _checks(grade: GradeScore) -> Iterator[tuple[VariantScore, CheckScore]]:
-    """Every check of a grade, with its variant."""
-    for exercise in grade.exercises:
-        for variant in exercise.variants:
-            for check in variant.checks:
-                yield variant, check
-
-
 def scored_variants(
     evidence: Evidence, grade: GradeScore
 ) -> Iterator[tuple[ExerciseScore, VariantScore, VariantEvidence]]:
@@ -211,29 +204,22 @@ def scored_variants(
 
 def find_part(observed: VariantEvidence, size_class: str, dtype: str) -> PartEvidence | None:
     """The evidence of one part, or None where the run didn't get to it."""
-    for part in observed.parts:
-        if (part.size_class, part.dtype) == (size_class, dtype):
-            return part
-    return None
+    wanted = (size_class, dtype)
+    return next((p for p in observed.parts if (p.size_class, p.dtype) == wanted), None)
 
 
 def counted_parts(variant: VariantScore, observed: VariantEvidence) -> VariantEvidence:
     """`observed` with only the parts that count in the score."""
     counted = {(c.name, part.dtype) for c in variant.checks for part in c.parts}
     parts = tuple(part for part in observed.parts if (part.size_class, part.dtype) in counted)
-    return VariantEvidence(observed.exercise, observed.variant, observed.file, parts=parts)
+    return replace(observed, parts=parts)
 
 
 def grader_errors(evidence: Evidence, grade: GradeScore) -> list[tuple[str, str]]:
     """(where, detail) of everything the grader itself broke on."""
     errors: list[tuple[str, str]] = []
     for _, variant, observed in scored_variants(evidence, grade):
-        counted = replace(
-            counted_parts(variant, observed),
-            performance=observed.performance,
-            memory=observed.memory,
-        )
-        errors += errors_in(counted)
+        errors += errors_in(counted_parts(variant, observed))
     return errors
 
 
@@ -255,9 +241,12 @@ SHOWN_PRINTS = 2  # cases in which kernels printed, of those that a report shows
 
 
 def printed(observed: VariantEvidence) -> list[tuple[str, str]]:
-    """(case, what its kernels printed) of each part in which they did; clean text."""
+    """(case, what its kernels printed) of the first few in which they did; clean text."""
     texts = dict.fromkeys(part.printed for part in observed.parts if part.printed is not None)
-    return [(case_in_words(one_line(each.case)), clean(each.text).strip("\n")) for each in texts]
+    return [
+        (case_in_words(one_line(each.case)), clean(each.text).strip("\n"))
+        for each in list(texts)[:SHOWN_PRINTS]
+    ]
 
 
 def memory_rows(observed: VariantEvidence) -> list[tuple[str, str, str]]:
@@ -311,22 +300,18 @@ def environment_lines(grade: GradeScore) -> list[tuple[str, str]]:
     rows = [("seed", str(grade.seed))]
     for name, value in grade.environment.items():
         if isinstance(value, dict):
-            value = "; ".join(
-                f"{_listed(key)}: {_listed(item)}" for key, item in value.items() if item
-            )
-        elif isinstance(value, list | tuple):
-            value = ", ".join(map(str, value))
-        elif value is None or value is False:
-            value = "none"
+            pairs = (f"{_listed(key)}: {_listed(item)}" for key, item in value.items() if item)
+            text = "; ".join(each.replace("_", " ") for each in pairs)
+        else:
+            text = "none" if value is None or value is False else _listed(value)
         words = one_line(str(name)).split("_")
         label = " ".join("GPU" if word == "gpu" else word for word in words)
-        rows.append((label, one_line(str(value))))
+        rows.append((label, one_line(text)))
     return rows
 
 
 def _listed(value: object) -> str:
-    words = ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
-    return words.replace("_", " ")
+    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
 def _why_ungraded(check: CheckScore, grade: GradeScore) -> str:

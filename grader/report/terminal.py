@@ -1,7 +1,7 @@
 """The report a student reads in the terminal.
 
-Words carry the meaning and colour only repeats it, so it reads the same piped to a file. Rich
-markup is never parsed: all text goes in as rich.text.Text.
+Colour only repeats what words say, so that the report reads the same in a file. Rich's markup is
+never parsed: all text is a rich.text.Text.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from grader.report.message import (
 )
 from grader.sandbox.untrusted import clean, one_line, shorten_middle
 from grader.scoring.score import MEMORY, ExerciseScore, GradeScore
-from grader.status import Status, worst
+from grader.status import Status
 
 WIDEST = 96  # columns; longer lines are hard to read
 SHOWN_FAILURES = 4  # kinds of failure per variant; all of them are in the other reports
@@ -62,13 +62,13 @@ def render(evidence: Evidence, grade: GradeScore, console: Console) -> None:
         _print(console, summary.INTERRUPTED_LINE, "yellow")
     if not grade.exercises:
         _print(console, "Nothing was graded: no exercise was asked for.", "yellow")
-    elif summary.is_untouched(grade):
-        _print(console, f"{_capital(summary.total_line(grade))}.", "bold")
+        return
+    total = summary.total_line(grade)
+    _print(console, f"{total[:1].upper()}{total[1:]}.", "bold")
+    if summary.is_untouched(grade):
         _print(console, "Not attempted yet.")
         step = _text(summary.first_step(grade), console).plain
         narrow.say(step, console, whole=step[step.rindex("pytest -k ") :])
-    else:
-        _print(console, f"{_capital(summary.total_line(grade))}.", "bold")
 
 
 def render_check(observed: VariantEvidence, console: Console, case: str = "") -> None:
@@ -85,12 +85,10 @@ def render_check(observed: VariantEvidence, console: Console, case: str = "") ->
         _print(console, one_line(f"{name} ({observed.file})"), "bold")
         table = _check_table(observed, console)
         _show(table, console, not narrow.fits(table, _width(console), RESULT_WIDTH))
-    for index, message in enumerate(merged_messages(observed, given=bool(case))):
+    undecided = [] if case else undecided_messages(observed)
+    for index, message in enumerate([*merged_messages(observed, given=bool(case)), *undecided]):
         if index or not case:
             console.print()
-        _failure(message, console)
-    for message in () if case else undecided_messages(observed):
-        console.print()
         _failure(message, console)
     _printed(observed, console)
     _notes(observed, console)
@@ -139,10 +137,8 @@ def _check_table(observed: VariantEvidence, console: Console) -> Table:
         )
         result = "; ".join((summary.statuses_in_words(parts), *notes))
         cases = sum(part.cases_run for part in parts)
-        status = worst(
-            [p.status for p in parts if p.status.is_failure] or [p.status for p in parts]
-        )
         counted = f"{cases} case{'' if cases == 1 else 's'}"
+        status = replace(observed, parts=tuple(parts)).correctness
         _row(table, console, f"  {one_line(name)}", result, counted, status)
     return table
 
@@ -163,7 +159,7 @@ def _table(exercise: ExerciseScore, console: Console) -> Table:
         if variant.status is Status.not_attempted:
             _row(table, console, heading, summary.not_attempted(variant), points, variant.status)
             continue
-        _row(table, console, heading, "", points)
+        _row(table, console, heading, "", points, None)
         for check in variant.checks:
             result = summary.result(check)
             points = summary.points(check)
@@ -185,12 +181,7 @@ def _show(table: Table, console: Console, blocks: bool) -> None:
 
 
 def _row(
-    table: Table,
-    console: Console,
-    name: str,
-    result: str,
-    points: str,
-    status: Status | None = None,
+    table: Table, console: Console, name: str, result: str, points: str, status: Status | None
 ) -> None:
     style = _STYLES[summary.tone(status)] if status else ""
     cells = ((name, ""), (result, style), (points, "" if status else "bold"))
@@ -205,8 +196,7 @@ def _failures(evidence: Evidence, grade: GradeScore, console: Console) -> None:
         for message in messages[:SHOWN_FAILURES]:
             console.print()
             _failure(message, console)
-        hidden = len(messages) - SHOWN_FAILURES
-        if hidden > 0:
+        if (hidden := len(messages) - SHOWN_FAILURES) > 0:
             console.print()
             kinds = "kind" if hidden == 1 else "kinds"
             _print(console, f"{hidden} more {kinds} of failure: see --html FILE.", "yellow")
@@ -228,21 +218,16 @@ def _failure(message: Message, console: Console) -> None:
 def _timing(observed: VariantEvidence, console: Console) -> None:
     """How near to which roof the variant came, where it was timed."""
     timed = observed.performance
-    sentences = performance.sentences(timed) if timed else []
-    if timed is None or not sentences:
-        return
-    console.print()
-    _print(console, one_line(f"{observed.exercise}/{observed.variant} on {timed.device}"), "bold")
-    for sentence in sentences:
+    for index, sentence in enumerate(performance.sentences(timed)):
+        if timed and not index:
+            _heading(console, observed, f" on {timed.device}")
         _indented(console, sentence)
 
 
 def _printed(observed: VariantEvidence, console: Console) -> None:
     """What kernels printed, in a few cases."""
-    for case, text in summary.printed(observed)[: summary.SHOWN_PRINTS]:
-        console.print()
-        heading = one_line(f"{observed.exercise}/{observed.variant}: printed by kernels for {case}")
-        _print(console, heading, "bold")
+    for case, text in summary.printed(observed):
+        _heading(console, observed, f": printed by kernels for {case}")
         lines = text.split("\n")
         for line in lines[:SHOWN_LINES]:
             _indented(console, line, "dim")
@@ -253,17 +238,14 @@ def _printed(observed: VariantEvidence, console: Console) -> None:
 def _notes(observed: VariantEvidence, console: Console) -> None:
     """What the grader says of the launcher, each sentence once for a variant."""
     for note in dict.fromkeys(note for part in observed.parts for note in part.notes):
-        console.print()
-        _print(console, one_line(f"{observed.exercise}/{observed.variant}: {note}"), "yellow")
+        _heading(console, observed, f": {note}", "yellow")
 
 
 def _memory(observed: VariantEvidence, console: Console) -> None:
     """What each line of the kernels did to memory, where that was counted."""
     rows = summary.memory_rows(observed)
-    if not rows:
-        return
-    console.print()
-    _print(console, one_line(f"{observed.exercise}/{observed.variant}: memory by line"), "bold")
+    if rows:
+        _heading(console, observed, ": memory by line")
     for place, access, counted in rows[:SHOWN_LINES]:
         _indented(console, f"{place}  {access}: {counted}")
     if len(rows) > SHOWN_LINES:
@@ -276,6 +258,11 @@ def _grader_errors(errors: list[tuple[str, str]], console: Console) -> None:
         _print(console, f"THE GRADER FAILED on {one_line(where)}", "bold white on red")
         _indented(console, summary.GRADER_ERROR_LINE)
         _indented(console, detail, "dim")
+
+
+def _heading(console: Console, observed: VariantEvidence, text: str, style: str = "bold") -> None:
+    console.print()
+    _print(console, one_line(f"{observed.exercise}/{observed.variant}{text}"), style)
 
 
 def _indented(console: Console, text: str, style: str = "") -> None:
@@ -295,7 +282,3 @@ def _text(text: str, console: Console, style: str = "") -> Text:
 
 def _width(console: Console) -> int:
     return min(console.width, WIDEST)
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]

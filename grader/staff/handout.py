@@ -63,12 +63,13 @@ def difference(text: str, exercises: Mapping[str, Exercise], source: str = "hand
     made = render(text, exercises, source)
     if made == text:
         return ""
-    want, got = made.splitlines(), text.splitlines()
-    line = f"{source}: the end of the file differs"
-    for number, (one, other) in enumerate(zip(want, got, strict=False), start=1):
-        if one != other:
-            line = f"{source}:{number}: expected {one!r}, got {other!r}"
-            break
+    pairs = enumerate(zip(made.splitlines(), text.splitlines(), strict=False), start=1)
+    lines = (
+        f"{source}:{n}: expected {one!r}, got {other!r}"
+        for n, (one, other) in pairs
+        if one != other
+    )
+    line = next(lines, f"{source}: the end of the file differs")
     return f"{line}; `make handout` mends it"
 
 
@@ -83,12 +84,11 @@ def _sections(lines: Sequence[str], exercises: Iterable[str], source: str) -> di
         name = line.removeprefix("## ").rstrip()
         if not line.startswith("## ") or name not in known:
             continue
-        if name in headings:
+        if headings.setdefault(name, number) != number:
             first = headings[name] + 1
             raise HandoutError(
                 f"{source}:{number + 1}: a second section {name}, the first is in line {first}"
             )
-        headings[name] = number
     for name in exercises:
         if name not in headings:
             raise HandoutError(
@@ -135,29 +135,24 @@ def _check(
     for place in places:
         where = f"{source}:{place.start + 1}"
         if place.name not in wanted:
-            there_are = ", ".join(exercises)
-            raise HandoutError(
-                f"{where}: expected an exercise, one of {there_are}; got {place.name!r}"
-            )
-        if place.name in starts:
+            expected = f"an exercise, one of {', '.join(exercises)}"
+            raise HandoutError(f"{where}: expected {expected}; got {place.name!r}")
+        if starts.setdefault(place.name, place.start) != place.start:
             raise HandoutError(
                 f"{where}: expected {place.name!r} once, got it again; it is in line "
                 f"{starts[place.name] + 1} already"
             )
-        starts[place.name] = place.start
         above = [name for name, line in sections.items() if line < place.start]
         mine = place.name.removeprefix(_OF_AN_EXERCISE)
-        if place.name != OVERVIEW and (not above or above[-1] != mine):
+        if place.name != OVERVIEW and above[-1:] != [mine]:
             raise HandoutError(
                 f"{where}: expected {place.name!r} in the section '## {mine}', which begins in "
                 f"line {sections[mine] + 1}"
             )
     for name in wanted:
         if name not in starts:
-            raise HandoutError(
-                f"{source}: expected the lines '{_opening(name)}' and '{_closing(name)}', found "
-                "none"
-            )
+            both = f"'{_opening(name)}' and '{_closing(name)}'"
+            raise HandoutError(f"{source}: expected the lines {both}, found none")
 
 
 def _opening(name: str) -> str:

@@ -55,11 +55,8 @@ def overview(exercises: Sequence[Exercise]) -> list[str]:
 def points_table(exercise: Exercise) -> list[str]:
     """The points of each variant, its bounds on memory and its thresholds: lines of Markdown."""
     variants = list(exercise.variants.values())
-    keys = [
-        key
-        for key in (*exercise.sizes, "memory", "performance")
-        if any(key in variant.points for variant in variants)
-    ]
+    every = (*exercise.sizes, "memory", "performance")
+    keys = [key for key in every if any(key in variant.points for variant in variants)]
     rows = [
         [
             f"`{variant.name}`{' (bonus)' if variant.bonus else ''}",
@@ -71,13 +68,13 @@ def points_table(exercise: Exercise) -> list[str]:
         for variant in variants
     ]
     lines = _table(["variant", "file", "dtypes", *keys, "points"], rows)
-    lines += ["", "Sizes are drawn from:", "", *_sizes(exercise)]
-    bounds = [line for variant in variants for line in _memory(variant)]
-    if bounds:
-        lines += ["", "Memory, counted on one case:", "", *bounds]
-    speeds = [line for variant in variants for line in _performance(variant)]
-    if speeds:
-        lines += ["", "Speed, on a GPU:", "", *speeds]
+    for title, listed in (
+        ("Sizes are drawn from:", _sizes(exercise)),
+        ("Memory, counted on one case:", [line for each in variants for line in _memory(each)]),
+        ("Speed, on a GPU:", [line for each in variants for line in _performance(each)]),
+    ):
+        if listed:
+            lines += ["", title, "", *listed]
     return lines
 
 
@@ -121,12 +118,12 @@ def _memory(variant: Variant) -> list[str]:
         return []
     grown = " and ".join(f"`{name}`" for name in memory.growth.sizes) if memory.growth else ""
     programs = memory.wave_bytes.programs if memory.wave_bytes else 0
-    bounds = []
-    for path, bound in memory.bounds():
-        words = _METRICS[("reads",) if path[0] == "reads" else path]
-        bounds.append(
-            words.format(bound=_bound(bound), argument=path[-1], programs=programs, grown=grown)
+    bounds = [
+        _METRICS[("reads",) if path[0] == "reads" else path].format(
+            bound=_bound(bound), argument=path[-1], programs=programs, grown=grown
         )
+        for path, bound in memory.bounds()
+    ]
     lines = _bullet(variant, [memory.case], bounds)
     if memory.memory_pressure is not None:
         left = f"it allocates at most {_formula(str(memory.memory_pressure.leaves))} bytes"

@@ -1,14 +1,9 @@
 """The students' release: the stubs, the oracles, the grader and the assignment; no solutions.
 
-The files are listed here, not copied from whatever lies in the tree. Stubs are made from
-reference/, because assignment/ may hold somebody's work. In a file that staff and students share,
-what lies between these two lines is for staff:
-
-    # BEGIN STAFF
-    # END STAFF
-
-Specs lose the names of submissions that thresholds are to keep out (`missed_by`), which say how a
-kernel is made slow. What grades a class and what only the staff run is left out (STAFF_FILES).
+This module lists the files. Stubs are made from reference/, because assignment/ may hold somebody's
+work. In a file that staff and students share, what lies between the lines `# BEGIN STAFF` and
+`# END STAFF` is left out. Specs lose `missed_by`, names of submissions that say how a kernel is
+made slow. What grades a class and what only the staff run is left out (STAFF_FILES).
 
 The same tree gives the same bytes: files are sorted, times and permissions fixed, and a zip's
 entries are stored as they are, since what compresses them differs from one machine to the next.
@@ -21,7 +16,6 @@ import hashlib
 import os
 import posixpath
 import re
-import shutil
 import tempfile
 import time
 import zipfile
@@ -56,10 +50,7 @@ HANDOUT = "handout.md"
 STAFF_FILES = (
     "grader/batch/",
     "grader/staff/",
-    *(
-        f"grader/cli/{name}.py"
-        for name in ("batch", "calibrate", "gradescope", "similarity", "staff")
-    ),
+    *(f"grader/cli/{name}.py" for name in ("calibrate", "class_commands", "staff_commands")),
 )
 COMMANDS = "grader/cli/app.py"  # some are the staff's
 ORDER = f"grader/exercises/{COURSE_FILE}"  # names exercises, of which some may be left out
@@ -147,17 +138,14 @@ def write(release: Release, out: Path) -> None:
 
 def _grader_files(project: Path) -> list[str]:
     """The grader's own files: code, specs and data, in folders with ordinary names."""
-    folder = project / "grader"
-    names = []
-    for path in sorted(folder.rglob("*")):
-        inside = path.relative_to(folder)
-        if any(part.startswith((".", "__pycache__")) for part in inside.parts):
-            continue
-        name = f"grader/{inside.as_posix()}"
-        is_ours = path.suffix in _GRADER_SUFFIXES and not path.is_dir()
-        if is_ours and not name.startswith(STAFF_FILES):
-            names.append(name)
-    return names
+    paths = (path for path in sorted((project / "grader").rglob("*")) if not path.is_dir())
+    names = [path.relative_to(project) for path in paths if path.suffix in _GRADER_SUFFIXES]
+    return [
+        name.as_posix()
+        for name in names
+        if not any(part.startswith((".", "__pycache__")) for part in name.parts)
+        and not name.as_posix().startswith(STAFF_FILES)
+    ]
 
 
 def _grader_file(project: Path, name: str) -> bytes:
@@ -166,8 +154,9 @@ def _grader_file(project: Path, name: str) -> bytes:
     if not name.startswith("grader/exercises/"):
         return _read(project, name)
     text = _MISSED_BY.sub("", _text(project, name))
-    if "missed_by" in text:
-        line = text.count("\n", 0, text.index("missed_by")) + 1
+    before, found, _ = text.partition("missed_by")
+    if found:
+        line = before.count("\n") + 1
         raise ReleaseError(
             f"{name}:{line}: expected missed_by: [names] last in a threshold's {{...}}, "
             "from where it can be taken out for students"
@@ -198,21 +187,15 @@ def _pages(
     Links to what isn't in the release become their text.
     """
     handout = _without_sections(_text(project, HANDOUT), exercises, left_out)
+    linked = [name for name in _links(handout, HANDOUT) if _may_ship(project, name)]
     texts = {HANDOUT: handout}
-    for name in _links(handout, HANDOUT):
-        if name.endswith(".md") and _may_ship(project, name):
-            texts[name] = _text(project, name)
-    drawings = {
-        name
-        for page, text in texts.items()
-        for name in _links(text, page)
-        if not name.endswith(".md") and _may_ship(project, name)
-    }
-    made = {name: _read(project, name) for name in drawings}
+    texts |= {name: _text(project, name) for name in linked if name.endswith(".md")}
+    shown = {name for page, text in texts.items() for name in _links(text, page)}
+    drawings = {each for each in shown if not each.endswith(".md") and _may_ship(project, each)}
     present = {*files, *texts, *drawings}
-    for page, text in texts.items():
-        made[page] = _relinked(text, page, present, left_out).encode()
-    return made
+    pages = {page: _relinked(text, page, present, left_out) for page, text in texts.items()}
+    made = {name: _read(project, name) for name in drawings}
+    return made | {page: text.encode() for page, text in pages.items()}
 
 
 def _may_ship(project: Path, name: str) -> bool:
@@ -230,9 +213,8 @@ def _read(project: Path, name: str) -> bytes:
             raise ReleaseError(f"{path}: expected a file of the project, got a symbolic link")
         return path.read_bytes()
     except OSError as error:
-        raise ReleaseError(
-            f"{path}: expected a file for the students' release: {error.strerror}"
-        ) from None
+        wanted = "expected a file for the students' release"
+        raise ReleaseError(f"{path}: {wanted}: {error.strerror}") from None
 
 
 def _text(project: Path, name: str) -> str:
@@ -329,10 +311,8 @@ def _write_folder(release: Release, out: Path, when: int) -> None:
     if out.is_symlink() or (out.exists() and not out.is_dir()):
         raise ReleaseError(f"{out}: expected a new folder, or a name ending in .zip; got a file")
     if out.exists() and any(out.iterdir()):
-        raise ReleaseError(
-            f"{out}: expected a new or an empty folder, this one holds files; nothing was written"
-        )
-
+        wanted = "a new or an empty folder, this one holds files"
+        raise ReleaseError(f"{out}: expected {wanted}; nothing was written")
     with _beside(out) as temporary:
         made = temporary / "made"
         for name, data in release.files.items():
@@ -347,9 +327,8 @@ def _write_folder(release: Release, out: Path, when: int) -> None:
 
 def _write_zip(release: Release, out: Path, when: int) -> None:
     if (out.exists() or out.is_symlink()) and not _is_a_release(out):
-        raise ReleaseError(
-            f"{out}: expected a new name, or a release that nobody has changed; nothing was written"
-        )
+        wanted = "a new name, or a release that nobody has changed"
+        raise ReleaseError(f"{out}: expected {wanted}; nothing was written")
     with _beside(out) as temporary:
         made = temporary / "made"
         with zipfile.ZipFile(made, "w", zipfile.ZIP_STORED) as archive:
@@ -381,13 +360,9 @@ def _is_a_release(path: Path) -> bool:
 @contextmanager
 def _beside(out: Path) -> Iterator[Path]:
     """A temporary folder on the file system of `out`."""
+    prefix, parent = f".{out.name}.", out.absolute().parent
     try:
-        temporary = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.absolute().parent))
+        with tempfile.TemporaryDirectory("", prefix, parent, ignore_cleanup_errors=True) as made:
+            yield Path(made)
     except OSError as error:
         raise ReleaseError(f"{out}: can't be written: {error.strerror}") from None
-    try:
-        yield temporary
-    except OSError as error:
-        raise ReleaseError(f"{out}: can't be written: {error.strerror}") from None
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)

@@ -118,9 +118,8 @@ def write_stubs(
     file is missing or its regions are wrong.
     """
     stubs = make_stubs(reference, exercises)
-    changed = {
-        assignment / name: stub for name, stub in stubs.items() if _read(assignment / name) != stub
-    }
+    files = {assignment / name: stub for name, stub in stubs.items()}
+    changed = {path: stub for path, stub in files.items() if _read(path) != stub}
     edited = [path for path in changed if path.exists()]
     if edited and not force:
         raise StubError(

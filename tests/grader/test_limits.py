@@ -13,8 +13,8 @@ METHODS, PARAMETERS, LINES = 15, 8, 50
 
 # What is over a limit, and why it is better so. An entry that is within the limits has to go.
 EXCEPTIONS: Mapping[str, str] = {
-    "grader/cli/batch.py: grade_class": "a command: typer makes an option of each parameter",
-    "grader/cli/app.py: grade": "a command: typer makes an option of each parameter",
+    "grader/cli/class_commands.py: grade_class": "a command: each parameter is an option",
+    "grader/cli/app.py: grade": "a command: each parameter is an option",
 }
 
 Functions = (ast.FunctionDef, ast.AsyncFunctionDef)

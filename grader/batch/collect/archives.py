@@ -1,9 +1,8 @@
 """Zip and tar archives as listings, in memory and within limits that are measured.
 
-Nothing is unpacked to the disk, and of a zip nothing but the files that are asked for. What an
-archive says of its own sizes is only believed where it makes it refused; what is counted is bytes
-that came out. A member whose path leads outside, and a password, refuse the archive; links and
-devices are listed as such and never read.
+Nothing is unpacked to the disk, and of a zip only the files that are asked for are read. Limits
+count the bytes that come out, since an archive may lie about its sizes. An archive is refused for a
+member whose path leads outside and for a password; links and devices are listed and never read.
 """
 
 from __future__ import annotations

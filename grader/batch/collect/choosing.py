@@ -2,8 +2,8 @@
 
 Several files may stand for one. What decides, in this order: a file by itself beats one in an
 archive; one in the hand-in's main folder (which has the most of the files wanted) beats others; the
-nearer name (names.py); fewer folders around it; the one handed in later, by the platform or by the
-number of the copy; the alphabet. What lost, and whatever no exercise names, is noted.
+nearer name (file_names.py); fewer folders around it; the one handed in later, by the platform or by
+the number of the copy; the alphabet. What lost, and whatever no exercise names, is noted.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from grader.batch.collect.archives import Refused, is_archive, open_archive
+from grader.batch.collect.file_names import Match, Quality, Wanted
 from grader.batch.collect.files import MAX_DEPTH, Item, Listing
-from grader.batch.collect.names import Match, Quality, Wanted
 from grader.grading.submitted import MAX_FILE_BYTES, Unreadable
 from grader.report import one_line
 
@@ -27,6 +27,7 @@ _MEDDLING = frozenset(
     | {"ctypes.py", "pytest.ini", "pyproject.toml", "tox.ini", "setup.cfg", "setup.py", "makefile"}
 )
 _MEDDLING_SUFFIXES = (".yaml", ".yml", ".pth", ".so")
+_Place = tuple[str, str]  # an archive in the hand-in, or "", and a folder
 
 
 @dataclass
@@ -43,10 +44,14 @@ class _Candidate:
     item: Item
     match: Match
 
-    def rank(self, home: tuple[str, str]) -> tuple[object, ...]:
+    @property
+    def place(self) -> _Place:
+        return (self.item.archive, self.item.folder)
+
+    def rank(self, home: _Place) -> tuple[object, ...]:
         return (
             bool(self.item.archive),
-            (self.item.archive, self.item.folder) != home,
+            self.place != home,
             self.match.quality,
             self.item.path.count("/"),
             -self.item.order,
@@ -80,14 +85,13 @@ def take(listing: Listing, wanted: Wanted) -> Taken:
         return Taken(problem=one_line(str(error)), notes=_readable(taken.notes))
     taken.notes += failures
     taken.notes += _about(ignored, wanted, taken.files)
-    if not taken.files:
-        if failures:
-            taken.problem = failures[0] + (
-                f" (and {len(failures) - 1} more like it)" if len(failures) > 1 else ""
-            )
-        else:
-            nothing = "nothing is in it" if not (ignored or listing.items) else ""
-            taken.notes.insert(0, nothing or "it has no file that an exercise names")
+    if not taken.files and failures:
+        more = f" (and {len(failures) - 1} more like it)" if len(failures) > 1 else ""
+        taken.problem = failures[0] + more
+    elif not taken.files:
+        is_empty = not (ignored or listing.items)
+        nothing = "nothing is in it" if is_empty else "it has no file that an exercise names"
+        taken.notes.insert(0, nothing)
     return Taken(taken.files, one_line(taken.problem), _readable(taken.notes))
 
 
@@ -134,17 +138,16 @@ def _inside(archive: Item, inner: Listing, failures: list[str]) -> Iterable[Item
 # --- which, and its bytes ------------------------------------------------------------------------
 
 
-def _home(candidates: list[_Candidate]) -> tuple[str, str]:
+def _home(candidates: list[_Candidate]) -> _Place:
     """The main folder, with the archive it is in: the one with the most of the files wanted."""
     by_themselves = [each for each in candidates if not each.item.archive] or candidates
-    files: dict[tuple[str, str], set[str]] = {}
-    orders: dict[tuple[str, str], int] = {}
+    files: dict[_Place, set[str]] = {}
+    orders: dict[_Place, int] = {}
     for each in by_themselves:
-        place = (each.item.archive, each.item.folder)
-        files.setdefault(place, set()).add(each.match.file)
-        orders[place] = max(orders.get(place, 0), each.item.order)
+        files.setdefault(each.place, set()).add(each.match.file)
+        orders[each.place] = max(orders.get(each.place, 0), each.item.order)
 
-    def rank(place: tuple[str, str]) -> tuple[object, ...]:
+    def rank(place: _Place) -> tuple[object, ...]:
         folder = place[1]
         depth = folder.count("/") + bool(folder)
         is_ours = folder.rpartition("/")[2] == "assignment"
@@ -154,18 +157,14 @@ def _home(candidates: list[_Candidate]) -> tuple[str, str]:
 
 
 def _take_one(
-    file: str,
-    candidates: list[_Candidate],
-    home: tuple[str, str],
-    taken: Taken,
-    failures: list[str],
+    file: str, candidates: list[_Candidate], home: _Place, taken: Taken, failures: list[str]
 ) -> None:
     best, *others = sorted(candidates, key=lambda each: each.rank(home))
     item = best.item
     if others:
         left = _names(each.item.shown for each in others)
         taken.notes.append(f"{file}: {item.shown} is taken, left are {left}")
-    elif best.match.quality is not Quality.exact or (item.archive, item.folder) != home:
+    elif best.match.quality is not Quality.exact or best.place != home:
         taken.notes.append(f"{file}: {item.shown} is taken")
     if item.refused:
         failures.append(f"{item.shown} {item.refused}")
@@ -237,12 +236,8 @@ def _about(ignored: list[Item], wanted: Wanted, files: dict[str, bytes]) -> list
 
 
 def _meddles(item: Item) -> bool:
-    name = item.name.lower()
-    return (
-        name in _MEDDLING
-        or name.endswith(_MEDDLING_SUFFIXES)
-        or "grader" in item.path.lower().split("/")[:-1]
-    )
+    *folders, name = item.path.lower().split("/")
+    return name in _MEDDLING or name.endswith(_MEDDLING_SUFFIXES) or "grader" in folders
 
 
 def _by_folder(items: list[Item]) -> list[str]:

@@ -1,12 +1,8 @@
 """The times at which GitHub Classroom received hand-ins, from its grades CSV.
 
-A commit has the time of its author's computer. The platform's own time stands in the
-column `submission_timestamp` of the grades that a teacher downloads, which is a roster too:
-
-    assignment_name, ..., github_username, roster_identifier, student_repository_name, ...,
-    submission_timestamp, points_awarded, points_available
-
-A hand-in is found there by its repository's name, then by its login.
+A commit has the time of its author's computer. The platform's own time stands in the column
+`submission_timestamp` of the grades that a teacher downloads, which is a roster too. A hand-in is
+found there by its `student_repository_name`, then by its `github_username`.
 """
 
 from __future__ import annotations
@@ -17,7 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
 
-from grader.batch.collect.classroom import UNTIMED
+from grader.batch.collect.classroom_clones import UNTIMED
 from grader.batch.course import roster as roster_files
 from grader.batch.course.records import Handin
 from grader.batch.course.roster import Roster, RosterError
@@ -49,11 +45,9 @@ def load(path: Path) -> Times:
     roster = roster_files.load(path)
     times = of(roster)
     if times is None:
+        expected = f"the column {COLUMN!r} of GitHub Classroom's grades"
         raise RosterError(
-            [
-                f"{roster.file}: row 1: expected the column {COLUMN!r} of GitHub Classroom's "
-                f"grades; got a {roster.kind} roster"
-            ]
+            [f"{roster.file}: row 1: expected {expected}; got a {roster.kind} roster"]
         )
     return times
 
@@ -90,10 +84,9 @@ def judged_by(handins: Sequence[Handin], times: Times | None) -> tuple[tuple[Han
     if times is None:
         return tuple(handins), COMMITS_ONLY
     made = tuple(_timed(handin, times) for handin in handins)
-    of_platform = sum(times.find(handin) is not None for handin in handins)
-    of_commits = sum(
-        times.find(handin) is None and handin.submitted_at is not None for handin in handins
-    )
+    others = [handin for handin in handins if times.find(handin) is None]
+    of_platform = len(handins) - len(others)
+    of_commits = sum(handin.submitted_at is not None for handin in others)
     line = f"lateness is judged by {times.file} for {of_platform} of {len(handins)} hand-ins"
     return made, line + (f", by their commits' times for {of_commits}" if of_commits else "")
 

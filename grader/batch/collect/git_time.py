@@ -2,9 +2,8 @@
 
 An untrusted repository can make git run programs by its configuration, its hooks or a remote. Here
 its files are only read: .git/HEAD, the reference it names, and the commit as a loose object or from
-a pack (gitformat-pack and gitformat-index of git's documentation). No link is followed, and no size
-is believed before it was measured. The time is the committer's, by the author's computer: whoever
-commits can set it.
+a pack (gitformat-pack and gitformat-index of git's documentation). No link is followed, and sizes
+are limited. The time is the committer's, by the author's computer: whoever commits can set it.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ import mmap
 import os
 import re
 import stat
+import struct
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -46,7 +46,7 @@ def commit_time(repository: Path) -> datetime | None:
         offset = timedelta(hours=int(hours), minutes=int(minutes))
         zone = timezone(-offset if sign == b"-" else offset)
         return datetime.fromtimestamp(int(seconds), zone)
-    except (_NotFound, OSError, ValueError, OverflowError, IndexError, zlib.error):
+    except (_NotFound, OSError, ValueError, OverflowError, IndexError, struct.error, zlib.error):
         return None
 
 
@@ -168,29 +168,21 @@ def _offset(index: mmap.mmap, sha: bytes) -> int | None:
     """The offset of an object in its pack, by an index of version 2."""
     if index[:8] != b"\xfftOc\0\0\0\2":
         return None
-    fanout = 8
-    total = _number(index, fanout + 4 * 255)
-    low = _number(index, fanout + 4 * (sha[0] - 1)) if sha[0] else 0
-    high = _number(index, fanout + 4 * sha[0])
-    names = fanout + 4 * 256
+    fanout = (0, *struct.unpack_from(">256I", index, 8))
+    low, high, total = fanout[sha[0]], fanout[sha[0] + 1], fanout[-1]
+    names = 8 + 4 * 256
     while low < high:
         middle = (low + high) // 2
         name = index[names + 20 * middle : names + 20 * (middle + 1)]
         if name == sha:
             offsets = names + 24 * total  # behind the names and a checksum for each
-            offset = _number(index, offsets + 4 * middle)
-            if offset < 1 << 31:
-                return offset
-            return _number(index, offsets + 4 * total + 8 * (offset & 0x7FFFFFFF), 8)
+            offset: int = struct.unpack_from(">I", index, offsets + 4 * middle)[0]
+            if offset >= 1 << 31:
+                place = offsets + 4 * total + 8 * (offset & 0x7FFFFFFF)
+                offset = struct.unpack_from(">Q", index, place)[0]
+            return offset
         low, high = (middle + 1, high) if name < sha else (low, middle)
     return None
-
-
-def _number(data: mmap.mmap, at: int, size: int = 4) -> int:
-    piece = data[at : at + size]
-    if len(piece) != size:
-        raise _NotFound
-    return int.from_bytes(piece, "big")
 
 
 def _packed(git: int, pack: mmap.mmap, offset: int, depth: int) -> tuple[int, bytes]:

@@ -1,18 +1,25 @@
-"""A source as parts: the folders and files at its top, not read yet, on the disk or in a zip."""
+"""A source as parts (folders and files, on the disk or in a zip), and the hand-ins in them."""
 
 from __future__ import annotations
 
+import traceback
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import cache, partial
 from pathlib import Path
 from typing import BinaryIO
 
 from grader.batch.collect import archives, files
+from grader.batch.collect.choosing import take
+from grader.batch.collect.file_names import Wanted, identifier
 from grader.batch.collect.files import Item, Listing
+from grader.batch.course.records import Handin, Member
 from grader.grading.submitted import Unreadable, read_file, reason
 from grader.mistakes import Mistake
+from grader.report import one_line
 
 
 class CollectError(Mistake, ValueError):
@@ -58,6 +65,10 @@ class Source:
 
     def part(self, name: str) -> Part | None:
         return next((part for part in self.parts if part.name == name), None)
+
+    def itself_or_wrapped(self, fits: Callable[[Source], bool]) -> Source | None:
+        """The source, or the folder around it, whichever fits first."""
+        return next((each for each in (self, self.wrapped()) if each and fits(each)), None)
 
     def wrapped(self) -> Source | None:
         """The parts of the only folder, where there is nothing else; None where there is more."""
@@ -123,29 +134,26 @@ def _of_archive(path: Path, file: BinaryIO) -> Source:
         listing = archives.zip_listing(file, path.stat().st_size, archives.OF_A_CLASS)
     except Unreadable:
         return Source(path.name, archive=itself)  # what is wrong with it is said of the submission
-    return replace(
-        _of_items(path.name, listing.items, listing.folders), notes=listing.notes, archive=itself
-    )
+    parts = _of_items(path.name, listing.items, listing.folders)
+    return replace(parts, notes=listing.notes, archive=itself)
 
 
 def _of_items(name: str, items: Iterable[Item], empty: Iterable[str] = ()) -> Source:
     """The parts of a zip; `empty` are folders that it names by themselves, empty or not."""
     parts: dict[str, Part] = {}
-    folders: dict[str, list[Item]] = {}
-    named: dict[str, list[str]] = {}
+    folders: defaultdict[str, tuple[list[Item], list[str]]] = defaultdict(lambda: ([], []))
     for path in empty:
         top, _, rest = path.partition("/")
-        folders.setdefault(top, [])
-        named.setdefault(top, []).extend([rest] if rest else [])
+        folders[top][1].extend([rest] if rest else [])
     for item in items:
         top, slash, rest = item.path.partition("/")
         if slash:
-            folders.setdefault(top, []).append(replace(item, path=rest))
+            folders[top][0].append(replace(item, path=rest))
         else:
             parts[top] = Part(top, item)
-    for top, inner in folders.items():
+    for top, (inner, named) in folders.items():
         shown = f"{top}/" if top in parts else top  # a zip can have a file and a folder of one name
-        inside = partial(_of_items, top, tuple(inner), tuple(named.get(top, ())))
+        inside = partial(_of_items, top, inner, named)
         parts[shown] = Part(top, None, partial(_listing, tuple(inner)), inside)
     return Source(name, tuple(parts[each] for each in sorted(parts)))
 
@@ -154,3 +162,54 @@ def _listing(items: tuple[Item, ...]) -> Listing:
     if len(items) > files.MAX_FILES:
         raise Unreadable(f"holds more than {files.MAX_FILES} files")
     return Listing(items)
+
+
+# --- a hand-in from a part -----------------------------------------------------------------------
+
+
+@dataclass
+class Reader:
+    """Makes hand-ins. Equal files (the stub of a class, say) are kept in memory once."""
+
+    wanted: Wanted
+    _kept: dict[bytes, bytes] = field(default_factory=dict)
+
+    def handin(
+        self,
+        name: str,
+        members: Iterable[Member],
+        listing: Callable[[], Listing],
+        *,
+        submitted_at: datetime | None = None,
+        marked_late: bool = False,
+        notes: Iterable[str] = (),
+    ) -> Handin:
+        """The hand-in called `name`, of the files that `listing` finds."""
+        notes = tuple(map(one_line, notes))
+        empty = Handin(identifier(name), tuple(members), submitted_at, marked_late, notes=notes)
+        try:
+            taken = take(listing(), self.wanted)
+        except Unreadable as error:
+            return replace(empty, problem=one_line(f"{name} {error}"))
+        except Exception as error:  # our mistake, and no reason for the others not to be read
+            line = "".join(traceback.format_exception_only(error))
+            return replace(empty, problem=one_line(f"{name}: the grader failed to read it: {line}"))
+        files = {file: self._kept.setdefault(data, data) for file, data in taken.files.items()}
+        problem = f"{one_line(name)}: {taken.problem}" if taken.problem else ""
+        return replace(empty, files=files, problem=problem, notes=(*empty.notes, *taken.notes))
+
+    def of_part(self, part: Part) -> Handin:
+        """The hand-in in a folder or an archive, which is named for the student."""
+        name = archives.without_suffix(part.name) if part.is_archive else part.name
+        return self.handin(part.name, [Member(identifier(name))], listing_of(part))
+
+
+def listing_of(part: Part) -> Callable[[], Listing]:
+    """A function that lists the files of a folder or an archive."""
+    return part.listing if part.item is None else partial(_archived, part.item)
+
+
+def _archived(item: Item) -> Listing:
+    if item.refused:
+        raise Unreadable(item.refused)
+    return archives.open_archive(item)

@@ -19,12 +19,13 @@ each in a CourseError:
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import date, datetime, timedelta, timezone, tzinfo
 from fractions import Fraction
 from pathlib import Path
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 from zoneinfo import ZoneInfo
 
 import pydantic
@@ -52,11 +53,13 @@ class CourseError(SpecError):
     """A course file is wrong. One line each: file, line, key, what was expected, what came."""
 
 
-def duration_of(text: str) -> timedelta | None:
+def duration_of(value: object) -> timedelta | None:
     """'15m', '36h', '2d', also '1d 12h' as a duration; None for anything else."""
-    if not re.fullmatch(r"(\d{1,7}[smhd]\s*)+", text, re.ASCII):
+    if isinstance(value, timedelta):
+        return value
+    if not isinstance(value, str) or not re.fullmatch(r"\s*(\d{1,7}[smhd]\s*)+", value, re.ASCII):
         return None
-    parts = re.findall(r"(\d+)([smhd])", text, re.ASCII)
+    parts = re.findall(r"(\d+)([smhd])", value, re.ASCII)
     total = sum((timedelta(**{_UNITS[unit]: int(count)}) for count, unit in parts), timedelta())
     return total if total <= LONGEST else None
 
@@ -73,39 +76,20 @@ def time_of(value: object) -> datetime | None:
         return None
 
 
-def _duration(value: object) -> timedelta:
-    if isinstance(value, timedelta):
-        return value
-    duration = duration_of(value.strip()) if isinstance(value, str) else None
-    if duration is None:
-        raise unexpected(_A_DURATION, value)
-    return duration
+def _read_by(read: Callable[[Any], object], wanted: str) -> Callable[[object], object]:
+    """A validator: what `read` makes of a value, which is None where that isn't what is wanted."""
 
+    def check(value: object) -> object:
+        made = read(value)
+        if made is None:
+            raise unexpected(wanted, _shown(value))
+        return made
 
-def _time(value: object) -> datetime:
-    time = time_of(value)
-    if time is None:
-        raise unexpected(_A_TIME, _shown(value))
-    return time
-
-
-def _extension(value: object) -> datetime | timedelta:
-    until: datetime | timedelta | None = time_of(value)
-    if until is None and isinstance(value, str):
-        until = duration_of(value.strip())
-    if until is None:
-        raise unexpected(f"{_A_TIME}, or {_A_DURATION}", _shown(value))
-    return until
+    return check
 
 
 def _shown(value: object) -> object:
     return value.isoformat() if isinstance(value, date) else value
-
-
-def _text(value: object) -> str:
-    if not isinstance(value, str) or not value.strip():
-        raise unexpected("text", value)
-    return value.strip()
 
 
 def _percent(value: object) -> object:
@@ -118,26 +102,35 @@ def _percent(value: object) -> object:
     return value
 
 
-def _whole(value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 1 << 63:
-        raise unexpected("a whole number >= 0", value)
-    return value
+def _zone(value: object) -> str | None:
+    with contextlib.suppress(KeyError, ValueError, OSError):
+        return ZoneInfo(value).key if isinstance(value, str) else None
+    return None
 
 
-def _zone(value: object) -> str:
-    if isinstance(value, str):
-        try:
-            ZoneInfo(value)
-        except (KeyError, ValueError, OSError):
-            pass
-        else:
-            return value
-    raise unexpected("the name of a time zone such as Europe/Berlin", value)
-
-
-Duration = Annotated[timedelta, BeforeValidator(_duration)]
+_A_ZONE = "the name of a time zone such as Europe/Berlin"
+Duration = Annotated[timedelta, BeforeValidator(_read_by(duration_of, _A_DURATION))]
+Time = Annotated[datetime, BeforeValidator(_read_by(time_of, _A_TIME))]
+# A time, or a duration after the due date, which `_finish` makes a time.
+Extension = Annotated[
+    datetime,
+    PlainValidator(
+        _read_by(lambda v: time_of(v) or duration_of(v), f"{_A_TIME}, or {_A_DURATION}")
+    ),
+]
 Percent = Annotated[float, BeforeValidator(_percent)]
-Whole = Annotated[int, BeforeValidator(_whole)]
+Text = Annotated[
+    str, BeforeValidator(_read_by(lambda v: v.strip() or None if type(v) is str else None, "text"))
+]
+Whole = Annotated[
+    int,
+    BeforeValidator(
+        _read_by(
+            lambda v: v if type(v) is int and 0 <= v < 1 << 63 else None, "a whole number >= 0"
+        )
+    ),
+]
+Zone = Annotated[str, BeforeValidator(_read_by(_zone, _A_ZONE))]
 
 
 class Late(Block):
@@ -169,17 +162,15 @@ class Course(Block):
     its reports; those it doesn't name follow, in the order of the specs.
     """
 
-    title: Annotated[str, BeforeValidator(_text)] = ""
-    due: Annotated[datetime, BeforeValidator(_time)] | None = None
-    timezone: Annotated[str, BeforeValidator(_zone)] | None = None
+    title: Text = ""
+    due: Time | None = None
+    timezone: Zone | None = None
     late: Late = Late()
-    extensions: dict[str, Annotated[datetime, PlainValidator(_extension)]] = pydantic.Field(
-        default_factory=dict
-    )
+    extensions: dict[str, Extension] = pydantic.Field(default_factory=dict)
     counts: Annotated[Counts, one_of(get_args(Counts))] = "last"
-    device: Annotated[str, BeforeValidator(_text)] | None = None
+    device: Text | None = None
     seed: Whole | None = None
-    lifted: tuple[Annotated[str, BeforeValidator(_text)], ...] = ()
+    lifted: tuple[Text, ...] = ()
     order: Order = ()
 
     @pydantic.model_validator(mode="after")

@@ -1,8 +1,8 @@
 """People's decisions about evidence, and what still waits for one. Pure.
 
-A policy violation and an implausible time are no last word: a person looks, and lifts the rules for
-a variant, or believes a time, or doesn't. The stored evidence stays as it was observed; a decision
-is laid over it before it is scored.
+A person may lift the rules for a variant with a policy violation, and accept or reject an
+implausible time. The stored evidence stays as it was observed; decisions change a copy of it before
+it is scored.
 """
 
 from __future__ import annotations
@@ -21,6 +21,10 @@ ON_EVIDENCE = frozenset(
     {AdjustmentKind.lift, AdjustmentKind.accept_time, AdjustmentKind.reject_time}
 )
 _ON_TIMES = frozenset({AdjustmentKind.accept_time, AdjustmentKind.reject_time})
+_UNDECIDED = {
+    Status.grader_error: "the grader failed on",
+    Status.implausible_time: "a person has to decide on the time of",
+}
 TO_RUN = "its rules were lifted: it has to be graded again"
 
 
@@ -28,9 +32,8 @@ def decided(evidence: Evidence, adjustments: Iterable[Adjustment]) -> Evidence:
     """The evidence as it counts after the decisions of people.
 
     accept_time   an implausible time becomes a time as any other
-    reject_time   ... a missed target, with the reason: its points are lost
-    lift          what was a policy violation is not measured: it has to be run, with its rules
-                  lifted. Evidence of such a run stays as it is
+    reject_time   an implausible time becomes a missed target, with the reason: no points
+    lift          what has a policy violation becomes not measured, until a run with lifted rules
 
     Where two decisions about times hold for one variant, the later one does.
     """
@@ -50,17 +53,14 @@ def waits_for(attempt: Attempt) -> tuple[str, ...]:
     """The reasons why the score of a readable hand-in may still change, a line each."""
     if attempt.grade is None:
         return ("not graded yet",)
-    reasons = {
-        Status.grader_error: "the grader failed on",
-        Status.implausible_time: "a person has to decide on the time of",
-    }
-    lines = [
-        f"{words} {name}"
-        for name, status in _statuses(attempt.grade)
-        if (words := reasons.get(status))
-    ]
+    statuses = list(_statuses(attempt.grade))
+    lines = [f"{_UNDECIDED[status]} {name}" for name, status in statuses if status in _UNDECIDED]
     if attempt.evidence is not None:
-        lines += [f"{name}: {TO_RUN}" for name in _to_run(attempt.evidence)]
+        lines += [
+            f"{variant.exercise}/{variant.variant}: {TO_RUN}"
+            for variant in attempt.evidence.variants
+            if any(part.reason == TO_RUN for part in variant.parts)
+        ]
     if not attempt.grade.complete:
         lines.append("its grading was interrupted")
     return tuple(dict.fromkeys(lines))
@@ -90,31 +90,20 @@ def _judged(timed: PerformanceEvidence, decision: Adjustment) -> PerformanceEvid
 
 
 def _breaks_rules(variant: VariantEvidence) -> bool:
-    statuses = {part.status for part in variant.parts}
-    if variant.memory is not None:
-        statuses.add(variant.memory.status)
+    statuses = [each.status for each in (*variant.parts, variant.memory) if each is not None]
     return not variant.rules_lifted and Status.policy_violation in statuses
 
 
 def _unrun(variant: VariantEvidence) -> VariantEvidence:
     """A variant of which nothing was observed yet."""
     undecided = Status.not_measured
+    parts = (replace(p, status=undecided, reason=TO_RUN, failures=()) for p in variant.parts)
     return replace(
         variant,
-        parts=tuple(
-            replace(part, status=undecided, reason=TO_RUN, failures=()) for part in variant.parts
-        ),
+        parts=tuple(parts),
         performance=variant.performance and PerformanceEvidence(undecided, TO_RUN),
         memory=variant.memory and MemoryEvidence(undecided, TO_RUN),
     )
-
-
-def _to_run(evidence: Evidence) -> list[str]:
-    return [
-        f"{variant.exercise}/{variant.variant}"
-        for variant in evidence.variants
-        if any(part.reason == TO_RUN for part in variant.parts)
-    ]
 
 
 def _statuses(grade: GradeScore) -> Iterator[tuple[str, Status]]:

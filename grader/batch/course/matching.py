@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from grader.batch.course.records import Member, Student
@@ -45,7 +45,8 @@ class Matcher:
             (logins, (member.login, member.id, member.email)),
             (emails, (member.email, member.id, member.login)),
         )
-        rows = [student for table, keys in asked for key in keys if (student := _in(table, key))]
+        found = (table.get(key.strip().casefold()) for table, keys in asked for key in keys)
+        rows = [student for student in found if student]
         others = [each for each in rows if each.id != rows[0].id]
         if others:
             places = [self.roster.place(each) for each in (rows[0], others[0])]
@@ -84,10 +85,6 @@ def _table(
         for key in {key.strip().casefold() for key in keys(student)} - {""}:
             table[key] = None if key in table else student
     return table
-
-
-def _in(table: Mapping[str, Student | None], key: str) -> Student | None:
-    return table.get(key.strip().casefold()) if key else None
 
 
 def _words(name: str) -> str:

@@ -16,13 +16,14 @@ class People:
     """The students of a class, and the students of each hand-in."""
 
     students: dict[str, Student]
-    of: dict[object, tuple[Student, ...]] = field(default_factory=dict)  # by _identity(handin)
+    # By the name and the people of a hand-in: those of the same ones have the same students.
+    of: dict[object, tuple[Student, ...]] = field(default_factory=dict)
     unmatched: list[Handin] = field(default_factory=list)
     matcher: Matcher | None = None
 
     def members(self, handin: Handin) -> tuple[Student, ...]:
         """The students whose hand-in it is."""
-        return self.of.get(_identity(handin), ())
+        return self.of.get((handin.id, handin.members), ())
 
     def find(self, key: str) -> Student | None:
         """A student by any id of theirs: of the roster, the platform, a login or an email."""
@@ -50,11 +51,6 @@ class People:
                 yield f"{roster.place(student)}: no hand-in of {name}"
 
 
-def _identity(handin: Handin) -> tuple[str, tuple[Member, ...]]:
-    """Hand-ins of the same name and people have the same students."""
-    return (handin.id, handin.members)
-
-
 def people_of(roster: Roster | None, handins: Sequence[Handin]) -> People:
     """The people of a class.
 
@@ -70,7 +66,7 @@ def people_of(roster: Roster | None, handins: Sequence[Handin]) -> People:
         members = handin.members or (Member(handin.id),)
         matches = [matcher.find(member) for member in members]
         students = {match.student.id: match.student for match in matches if match.student}
-        people.of[_identity(handin)] = tuple(students.values())
+        people.of[handin.id, handin.members] = tuple(students.values())
         reasons = tuple(match.reason for match in matches if match.student is None)
         if reasons:
             people.unmatched.append(replace(handin, notes=(*handin.notes, *reasons)))
@@ -88,5 +84,5 @@ def _without_roster(handins: Sequence[Handin]) -> People:
             known = people.students.get(id, Student(id, member.id))
             name, email = known.name or member.name, known.email or member.email
             people.students[id] = students[id] = replace(known, name=name, email=email)
-        people.of[_identity(handin)] = tuple(students.values())
+        people.of[handin.id, handin.members] = tuple(students.values())
     return people

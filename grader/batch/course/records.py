@@ -1,15 +1,7 @@
 """The records of a class: hand-ins, people, decisions, attempts and the gradebook, all frozen.
 
-    Handin            one hand-in as it was collected: files, people, time, or why it can't be read
-      Member            a person as the platform names them
-    Student           a person as the gradebook names them (a row of the roster)
-    Adjustment        a person's decision about a student's score, with its reason
-    Attempt           a hand-in with its evidence and its score
-    Entry             a student's line in the gradebook, with the attempt that counts
-    Gradebook         the class
-
-Collecting makes hand-ins, the store keeps them with their evidence, gradebook.py makes the rest of
-both, and exports and the class report are views of a Gradebook.
+Collecting makes hand-ins of members, and the store keeps them with their evidence. gradebook.py
+makes the gradebook of them: an entry for each student. Exports and the class page are views of it.
 """
 
 from __future__ import annotations

@@ -26,24 +26,16 @@ from pathlib import Path
 from typing import NamedTuple
 
 from grader.batch.course.records import Student
-from grader.mistakes import Mistake
 from grader.report import one_line
+from grader.spec import SpecError
 
 GRADES = "GitHub Classroom grades"
 MAX_BYTES = 16 << 20
-MAX_MISTAKES = 10
 MAX_CELL = 1 << 20  # characters
 
 
-class RosterError(Mistake, ValueError):
+class RosterError(SpecError):
     """A roster can't be read: one line each with file, row, what was expected and what came."""
-
-    def __init__(self, mistakes: Iterable[str]) -> None:
-        self.mistakes = tuple(mistakes)
-        shown = list(self.mistakes[:MAX_MISTAKES])
-        if len(self.mistakes) > MAX_MISTAKES:
-            shown.append(f"and {len(self.mistakes) - MAX_MISTAKES} more")
-        super().__init__("\n".join(shown))
 
 
 @dataclass(frozen=True)
@@ -80,13 +72,15 @@ def load(path: Path) -> Roster:
 
 
 class _Kind(NamedTuple):
+    """A kind of roster; of several columns with one meaning the first that isn't empty counts."""
+
     name: str
     tell: frozenset[str]  # columns that only this kind has: which one it is meant to be
     needs: tuple[tuple[str, ...], ...]  # of each, one must be there
-    id: tuple[str, ...]  # Student.id: the first of these columns that isn't empty
+    id: tuple[str, ...]  # Student.id
     platform_id: tuple[str, ...]
-    name_columns: tuple[str, ...]
-    section: tuple[str, ...]
+    name_columns: tuple[str, ...] = ()
+    section: tuple[str, ...] = ()
 
 
 _KINDS = (
@@ -105,8 +99,6 @@ _KINDS = (
         (("roster_identifier",), ("github_username",), ("submission_timestamp",)),
         ("roster_identifier", "github_username"),  # a login that was linked to nobody
         ("github_username",),
-        (),
-        (),
     ),
     _Kind(
         "GitHub Classroom",
@@ -183,25 +175,18 @@ class _Reader:
             raise RosterError(self.mistakes)
         if self.left_out:
             notes.append(f"{self.file}: left out, as no students: {', '.join(self.left_out)}")
-        emails: dict[str, list[Student]] = {}
+        rows_of: dict[str, list[str]] = {}
         for student in self.students:
-            emails.setdefault(student.email.casefold(), []).append(student)
-        for email, same in emails.items():
-            if email and len(same) > 1:
-                rows = ", ".join(str(self.rows[each.id]) for each in same)
-                notes.append(
-                    f"{self.file}: rows {rows} have one email, {one_line(email)}: "
-                    "nobody is matched by it"
-                )
-        return Roster(
-            self.kind.name,
-            self.file,
-            tuple(self.students),
-            tuple(self.names),
-            self.rows,
-            tuple(notes),
-            self.unlinked,
-        )
+            rows_of.setdefault(student.email.casefold(), []).append(str(self.rows[student.id]))
+        notes += [
+            f"{self.file}: rows {', '.join(rows)} have one email, {one_line(email)}: "
+            "nobody is matched by it"
+            for email, rows in rows_of.items()
+            if email and len(rows) > 1
+        ]
+        students, columns = tuple(self.students), tuple(self.names)
+        kind, file = self.kind.name, self.file
+        return Roster(kind, file, students, columns, self.rows, tuple(notes), self.unlinked)
 
     def _is_no_student(self, row: int, cells: Mapping[str, str]) -> bool:
         """Whether a row is about columns, the course's staff or Canvas's test student."""
@@ -227,29 +212,22 @@ class _Reader:
             wanted = " or ".join(repr(self._shown(key)) for key in self.kind.id if key in self.keys)
             self._wrong(row, f"expected an id in the column {wanted}, got an empty cell")
             return False
-        above = self.id_rows.setdefault(student.id.casefold(), row)
-        if above != row:
-            self._wrong(
-                row,
-                f"expected each id once, got {one_line(student.id)!r} again: it is in row {above} "
-                "too",
-            )
+        if not self._is_first(row, "id", student.id, self.id_rows):
             return False
-        platform_id = student.platform_id.casefold()
-        if not platform_id:
-            column = self._shown(self.kind.platform_id[0])
-            self.unlinked[student.id] = (
-                f"{self.file}: row {row}: {one_line(student.name or student.id)} has nothing in "
-                f"the column {column!r}"
-            )
-            return True
-        above = self.platform_rows.setdefault(platform_id, row)
+        if student.platform_id:
+            return self._is_first(row, "platform id", student.platform_id, self.platform_rows)
+        column = self._shown(self.kind.platform_id[0])
+        self.unlinked[student.id] = (
+            f"{self.file}: row {row}: {one_line(student.name or student.id)} has nothing in "
+            f"the column {column!r}"
+        )
+        return True
+
+    def _is_first(self, row: int, name: str, id: str, rows: dict[str, int]) -> bool:
+        above = rows.setdefault(id.casefold(), row)
         if above != row:
-            shown = one_line(student.platform_id)
-            self._wrong(
-                row,
-                f"expected each platform id once, got {shown!r} again: it is in row {above} too",
-            )
+            again = f"got {one_line(id)!r} again: it is in row {above} too"
+            self._wrong(row, f"expected each {name} once, {again}")
         return above == row
 
     def _shown(self, key: str) -> str:
@@ -294,9 +272,8 @@ def _table_of(file: str, text: str) -> tuple[list[str], Iterator[tuple[int, list
     names = [name.strip() for name in names]
     twice = [name for i, name in enumerate(names) if name and name in names[:i]]
     if twice:
-        raise RosterError(
-            [f"{file}: row 1: expected each column once, got {one_line(twice[0])!r} twice"]
-        )
+        expected = f"expected each column once, got {one_line(twice[0])!r} twice"
+        raise RosterError([f"{file}: row 1: {expected}"])
     return names, rows
 
 
@@ -306,9 +283,8 @@ def _rows(file: str, text: str, separator: str) -> Iterator[tuple[int, list[str]
         reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
         yield from enumerate(reader, start=1)
     except csv.Error as error:
-        raise RosterError(
-            [f"{file}: line {reader.line_num}: can't be read as CSV: {error}"]
-        ) from None
+        why = f"can't be read as CSV: {error}"
+        raise RosterError([f"{file}: line {reader.line_num}: {why}"]) from None
     finally:
         csv.field_size_limit(limit)
 
@@ -329,13 +305,14 @@ def _kind(file: str, names: Sequence[str]) -> _Kind:
             f"{kind.name} ({', '.join(group[0] for group in kind.needs)})" for kind in _KINDS
         )
         raise RosterError([f"{file}: row 1: expected the columns of one of {wanted}; got {came}"])
-    lacking = [[group for group in kind.needs if not keys & set(group)] for kind in meant]
-    for kind, missing in zip(meant, lacking, strict=True):
-        if not missing:
+    for kind in meant:
+        if all(keys & set(group) for group in kind.needs):
             return kind
-    columns = " and ".join(" or ".join(map(repr, group)) for group in lacking[0])
+    first = meant[0]
+    lacking = [group for group in first.needs if not keys & set(group)]
+    columns = " and ".join(" or ".join(map(repr, group)) for group in lacking)
     raise RosterError(
-        [f"{file}: row 1: expected the column {columns} of a {meant[0].name} roster; got {came}"]
+        [f"{file}: row 1: expected the column {columns} of a {first.name} roster; got {came}"]
     )
 
 

@@ -1,11 +1,10 @@
 """Cells of CSV files, made safe for whoever opens them in a spreadsheet.
 
-A name is the student's own choice, and `=HYPERLINK(...)` in it would be run by whoever opens the
-file. So text for people is quoted with an apostrophe where a spreadsheet would take it for a
-formula. Ids are what a platform finds its students by and must stay exact, so they are quoted only
-where something could be run: one made of letters, digits and . _ @ + - alone is written as it is,
-also where it begins with one of the last three (a spreadsheet shows an error or a number then).
-Better that a platform doesn't know an id than that a spreadsheet runs it.
+Students choose their names, and a spreadsheet would run `=HYPERLINK(...)` in one. So text for
+people gets an apostrophe in front where a spreadsheet would take it for a formula. Ids must stay
+exact, since platforms find students by them: one of letters, digits and . _ @ + - alone is written
+as it is, also where it begins with one of the last three, which a spreadsheet shows as an error or
+a number. An id in which a spreadsheet could run something is quoted as text is.
 """
 
 from __future__ import annotations

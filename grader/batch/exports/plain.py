@@ -20,10 +20,19 @@ the score that lateness took, 0 to 1. Ids are exact there; times are ISO 8601 wi
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
-from grader.batch.course.records import AdjustmentKind, Attempt, Entry, Gradebook, Handin
+from grader.batch.course.records import (
+    Adjustment,
+    AdjustmentKind,
+    Attempt,
+    Entry,
+    Gradebook,
+    Handin,
+)
 from grader.batch.exports.cells import expect_complete, identifier, points, table, text
 from grader.batch.gradebook import incomplete
 from grader.sandbox.untrusted import clean
@@ -36,11 +45,13 @@ STATES = {
     "unreadable": "can't be read",
     "missing": "nothing handed in",
 }
-_HEADER = (
-    "id", "platform_id", "name", "email", "section", "state", "score", "max_score", "raw",
-    "gradable", "bonus", "handin", "submitted_at", "due", "days_late", "slip_days",
-    "penalty_percent", "refused", "points", "handins", "device", "seed", "adjustments", "notes",
-)  # fmt: skip
+_CELLS: Mapping[str, Callable[[Any], str]] = {
+    "id": identifier, "platform_id": identifier, "name": text, "email": text, "section": text,
+    "state": text, "score": points, "max_score": points, "raw": points, "gradable": points,
+    "bonus": points, "handin": identifier, "submitted_at": str, "due": str, "days_late": str,
+    "slip_days": str, "penalty_percent": points, "refused": str, "points": points, "handins": str,
+    "device": text, "seed": str, "adjustments": text, "notes": text,
+}  # fmt: skip
 
 
 def render(book: Gradebook, *, allow_incomplete: bool = False) -> str:
@@ -52,7 +63,7 @@ def render(book: Gradebook, *, allow_incomplete: bool = False) -> str:
     names = list(
         dict.fromkeys(name for entry in book.entries for name, _ in _variants(entry.counted))
     )
-    header = [*_HEADER, *(column for name in names for column in (name, f"{name} status"))]
+    header = [*_CELLS, *(column for name in names for column in (name, f"{name} status"))]
     return table(header, [_row(book, entry, names) for entry in book.entries])
 
 
@@ -66,12 +77,12 @@ def render_json(book: Gradebook, *, allow_incomplete: bool = False) -> str:
         "seed": book.seed,
         "max_score": book.max_score,
         "complete": not incomplete(book),
-        "made_at": _time(book.made_at),
+        "made_at": book.made_at,
         "entries": [_entry(book, entry) for entry in book.entries],
         "unmatched_handins": [_unmatched(handin) for handin in book.unmatched_handins],
-        "unmatched_rows": list(book.unmatched_rows),
+        "unmatched_rows": book.unmatched_rows,
     }
-    return json.dumps(data, indent=1, allow_nan=False) + "\n"
+    return json.dumps(data, indent=1, allow_nan=False, default=datetime.isoformat) + "\n"
 
 
 def state(entry: Entry) -> str:
@@ -84,8 +95,7 @@ def state(entry: Entry) -> str:
 
 
 def _entry(book: Gradebook, entry: Entry) -> dict[str, Any]:
-    student, late, counted = entry.student, entry.lateness, entry.counted
-    grade = entry.grade
+    student, late, handin, grade = entry.student, entry.lateness, entry.handin, entry.grade
     return {
         "id": student.id,
         "platform_id": student.platform_id,
@@ -95,67 +105,52 @@ def _entry(book: Gradebook, entry: Entry) -> dict[str, Any]:
         "state": state(entry),
         "score": entry.final_score,
         "raw": entry.raw,
-        "gradable": grade.gradable if grade else None,
+        "gradable": grade and grade.gradable,
         "max_score": book.max_score,
-        "bonus": grade.bonus if grade else None,
-        "handin": counted.handin.id if counted else None,
-        "submitted_at": _time(counted.handin.submitted_at) if counted else None,
-        "due": _time(late.due),
+        "bonus": grade and grade.bonus,
+        "handin": handin and handin.id,
+        "submitted_at": handin and handin.submitted_at,
+        "due": late.due,
         "days_late": late.days,
         "slip_days": late.slip_days,
         "penalty": late.penalty,
         "refused": late.refused,
         "points": _added(entry),
         "handins": len(entry.attempts),
-        "adjustments": [
-            {
-                "kind": each.kind.value,
-                "reason": clean(each.reason),
-                "only": each.only,
-                "points": each.points,
-                "by": clean(each.by),
-                "at": _time(each.at),
-            }
-            for each in entry.adjustments
-        ],
-        "notes": list(entry.notes),
-        "waiting": list(entry.waiting),
-        "variants": [_variant(name, variant) for name, variant in _variants(counted)],
+        "adjustments": [_adjustment(each) for each in entry.adjustments],
+        "notes": entry.notes,
+        "waiting": entry.waiting,
+        "variants": [_variant(name, variant) for name, variant in _variants(entry.counted)],
     }
+
+
+def _adjustment(each: Adjustment) -> dict[str, Any]:
+    data = asdict(each) | {"reason": clean(each.reason), "by": clean(each.by)}
+    del data["student"]
+    return data
 
 
 def _variant(name: str, variant: VariantScore) -> dict[str, Any]:
-    return {
-        "exercise": name.partition("/")[0],
-        "variant": variant.name,
-        "status": variant.status.value,
-        "score": variant.score,
-        "gradable": variant.gradable,
-        "max_score": variant.max_score,
-        "is_bonus": variant.is_bonus,
-    }
+    names = ("score", "gradable", "max_score", "is_bonus")
+    exercise = {"exercise": name.partition("/")[0], "variant": variant.name}
+    return {**exercise, "status": variant.status, **{n: getattr(variant, n) for n in names}}
 
 
 def _row(book: Gradebook, entry: Entry, names: list[str]) -> list[str]:
     data = _entry(book, entry)
+    times = {key: data[key].isoformat() if data[key] else "" for key in ("submitted_at", "due")}
+    data |= times | {
+        "state": STATES[data["state"]],
+        "handin": data["handin"] or "",
+        "penalty_percent": data["penalty"] * 100,
+        "refused": "yes" if data["refused"] else "no",
+        "device": book.device,
+        "seed": book.seed,
+        "adjustments": "; ".join(_in_words(each) for each in data["adjustments"]),
+        "notes": "; ".join((*entry.waiting, *entry.notes)),
+    }
+    row = [cell(data[column]) for column, cell in _CELLS.items()]
     variants = dict(_variants(entry.counted))
-    row = [
-        *(identifier(data[key]) for key in ("id", "platform_id")),
-        *map(text, (data["name"], data["email"], data["section"], STATES[data["state"]])),
-        *(points(data[key]) for key in ("score", "max_score", "raw", "gradable", "bonus")),
-        identifier(data["handin"] or ""),
-        data["submitted_at"] or "",
-        data["due"] or "",
-        *(str(data[key]) for key in ("days_late", "slip_days")),
-        points(data["penalty"] * 100),
-        "yes" if data["refused"] else "no",
-        points(data["points"]),
-        str(data["handins"]),
-        text(book.device),
-        str(book.seed),
-        text("; ".join(_in_words(each) for each in data["adjustments"])),
-        text("; ".join((*entry.waiting, *entry.notes))),
-    ]
     for name in names:
         variant = variants.get(name)
         row += [points(variant.score), variant.status.value] if variant else ["", ""]
@@ -164,8 +159,8 @@ def _row(book: Gradebook, entry: Entry, names: list[str]) -> list[str]:
 
 def _in_words(adjustment: dict[str, Any]) -> str:
     """'points -2: plagiarised comment', 'accept_time of gemm/triton: seen in ncu'."""
-    decision = adjustment["kind"]
-    if decision == AdjustmentKind.points.value:
+    decision: str = adjustment["kind"].value
+    if adjustment["kind"] is AdjustmentKind.points:
         decision += f" {adjustment['points']:+g}"
     of = f" of {adjustment['only']}" if adjustment["only"] else ""
     return f"{decision}{of}: {adjustment['reason']}"
@@ -189,15 +184,8 @@ def _variants(attempt: Attempt | None) -> list[tuple[str, VariantScore]]:
 def _unmatched(handin: Handin) -> dict[str, Any]:
     return {
         "id": clean(handin.id),
-        "members": [
-            {"id": each.id, "name": clean(each.name), "email": each.email, "login": each.login}
-            for each in handin.members
-        ],
-        "submitted_at": _time(handin.submitted_at),
+        "members": [asdict(each) | {"name": clean(each.name)} for each in handin.members],
+        "submitted_at": handin.submitted_at,
         "problem": clean(handin.problem),
         "notes": [clean(note) for note in handin.notes],
     }
-
-
-def _time(time: datetime | None) -> str | None:
-    return None if time is None else time.isoformat()

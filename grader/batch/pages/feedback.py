@@ -7,31 +7,27 @@ group and the reasons of adjustments, and say nothing of any other student. Adju
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from grader.batch.course.course import time_text
 from grader.batch.course.records import Adjustment, AdjustmentKind, Entry, Gradebook
-from grader.report import gradescope, html, markdown
-from grader.report.gradescope import Visible, everything_visible
+from grader.evidence import Evidence
+from grader.report import gradescope_results, html, markdown
+from grader.report.gradescope_results import Visible, everything_visible
 from grader.report.summary import Header, number
+from grader.scoring.score import GradeScore
 
 UNTITLED = "Score"
 
 
 def to_html(book: Gradebook, entry: Entry) -> str:
     """One student's page: self-contained, no script, nothing fetched."""
-    counted = entry.counted
-    if counted is None or counted.evidence is None or counted.grade is None:
-        return html.render_header(header_of(book, entry))
-    return html.render(counted.evidence, counted.grade, header_of(book, entry))
+    return _page(book, entry, html.render, html.render_header)
 
 
 def to_markdown(book: Gradebook, entry: Entry) -> str:
     """One student's page as Markdown."""
-    counted = entry.counted
-    if counted is None or counted.evidence is None or counted.grade is None:
-        return markdown.render_header(header_of(book, entry))
-    return markdown.render(counted.evidence, counted.grade, header_of(book, entry))
+    return _page(book, entry, markdown.render, markdown.render_header)
 
 
 def to_results(book: Gradebook, entry: Entry, visibility: Visible = everything_visible) -> str:
@@ -39,11 +35,23 @@ def to_results(book: Gradebook, entry: Entry, visibility: Visible = everything_v
 
     "" where no graded hand-in counts.
     """
-    counted = entry.counted
+
+    def render(evidence: Evidence, grade: GradeScore, header: Header) -> str:
+        return gradescope_results.render(evidence, grade, header, visibility)
+
+    return _page(book, entry, render, lambda header: "")
+
+
+def _page(
+    book: Gradebook,
+    entry: Entry,
+    render: Callable[[Evidence, GradeScore, Header], str],
+    without_grade: Callable[[Header], str],
+) -> str:
+    counted, header = entry.counted, header_of(book, entry)
     if counted is None or counted.evidence is None or counted.grade is None:
-        return ""
-    header = header_of(book, entry)
-    return gradescope.render(counted.evidence, counted.grade, header, visibility)
+        return without_grade(header)
+    return render(counted.evidence, counted.grade, header)
 
 
 def header_of(book: Gradebook, entry: Entry) -> Header:

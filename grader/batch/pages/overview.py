@@ -1,9 +1,5 @@
 """The results of a class in numbers: pure views of a gradebook.
 
-    Submission     a counted attempt, with everybody whose score it is
-    VariantTally   how many attempted and passed a variant, and what came of the others
-    Strip          the timings of a variant: what they were held against, and who got what
-
 A group's attempt counts once everywhere here.
 """
 
@@ -48,17 +44,13 @@ class Submission:
 
     def variant(self, exercise: str, variant: str) -> VariantScore | None:
         """The score of a variant, or None where it wasn't asked for."""
-        for row in self.grade.exercises:
-            if row.name == exercise:
-                return next((each for each in row.variants if each.name == variant), None)
-        return None
+        rows = (row for row in self.grade.exercises if row.name == exercise)
+        return next((each for row in rows for each in row.variants if each.name == variant), None)
 
     def observed(self, exercise: str, variant: str) -> VariantEvidence | None:
         """The evidence of a variant."""
-        for each in self.attempt.evidence.variants if self.attempt.evidence else ():
-            if (each.exercise, each.variant) == (exercise, variant):
-                return each
-        return None
+        evidence = self.attempt.evidence
+        return evidence.by_name.get((exercise, variant)) if evidence else None
 
 
 def submissions(gradebook: Gradebook) -> tuple[Submission, ...]:
@@ -72,10 +64,10 @@ def submissions(gradebook: Gradebook) -> tuple[Submission, ...]:
 
 
 def _identity(attempt: Attempt) -> tuple[object, ...]:
-    """The identity of a hand-in.
+    """What tells hand-ins apart.
 
-    Its id isn't enough, nor is the object: a group's attempt may have been read once for each
-    member, and a resubmission has the id of what it replaces. The store leaves files' bytes out.
+    Their ids don't: a resubmission has the id of what it replaces. Nor do the objects: a group's
+    attempt may have been read once for each member.
     """
     handin = attempt.handin
     variants = attempt.evidence.variants if attempt.evidence is not None else ()
@@ -182,18 +174,10 @@ def strips(everyone: Iterable[Submission], exercises: Mapping[str, Exercise]) ->
             )
             statuses = Counter(check.status for _, check in checks if check is not None)
             tried = sum(statuses.values()) - statuses[Status.not_attempted]
-            if timings or statuses[Status.implausible_time]:
-                drawn.append(
-                    Strip(
-                        exercise.name,
-                        variant.name,
-                        variant.points[PERFORMANCE],
-                        thresholds,
-                        timings,
-                        untimed=tried - len(timings),
-                        implausible=statuses[Status.implausible_time],
-                    )
-                )
+            implausible, untimed = statuses[Status.implausible_time], tried - len(timings)
+            if timings or implausible:
+                names, points = (exercise.name, variant.name), variant.points[PERFORMANCE]
+                drawn.append(Strip(*names, points, thresholds, timings, untimed, implausible))
     return tuple(drawn)
 
 

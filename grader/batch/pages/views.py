@@ -15,7 +15,7 @@ from pathlib import Path
 from grader.batch import exports
 from grader.batch.course.records import Entry, Gradebook
 from grader.batch.gradebook import page_stem
-from grader.batch.pages import feedback, page
+from grader.batch.pages import class_page, feedback
 from grader.spec import Exercise
 
 STUDENTS, RESULTS = "students", "results"
@@ -48,7 +48,7 @@ def _views(book: Gradebook, exercises: Mapping[str, Exercise]) -> Iterator[tuple
             yield f"{RESULTS}/{stem}.json", results
     yield "gradebook.json", exports.to_json(book, allow_incomplete=True)
     yield "gradebook.csv", exports.to_csv(book, allow_incomplete=True)
-    yield PAGE, page.render(book, exercises, _link_of)
+    yield PAGE, class_page.render(book, exercises, _link_of)
 
 
 def _link_of(entry: Entry) -> str:

@@ -7,7 +7,7 @@ from concurrent.futures import CancelledError
 from dataclasses import dataclass
 from typing import Any
 
-from grader.batch.plan import Job
+from grader.batch.missing_results import Job
 from grader.batch.tasks import Graded, HandinTask, Result, TaskError, given_up
 from grader.gpu.locks import GpuError
 from grader.grading.schedule import Ended

@@ -21,7 +21,7 @@ from typing import Any
 
 from grader import evidence as evidence_files
 from grader.batch.classes import ClassError, CourseClass
-from grader.batch.plan import Job, Plan
+from grader.batch.missing_results import Job, Plan
 from grader.batch.run.finished import Finished, finished
 from grader.batch.run.progress import Watcher
 from grader.batch.store.database import StoreError

@@ -35,17 +35,18 @@ class AdjustmentTable:
             StoredAdjustment(
                 number,
                 Adjustment(
-                    *(student, AdjustmentKind(kind), reason, only, points, by),
+                    student,
+                    AdjustmentKind(kind),
+                    reason,
+                    only,
+                    points,
+                    by,
                     datetime.fromisoformat(at),
                 ),
                 undone,
             )
             for number, student, kind, reason, only, points, by, at, undone in rows
         ]
-
-    def add(self, adjustment: Adjustment) -> int:
-        """Add an adjustment; returns its number."""
-        return self._add(adjustment, None)
 
     def undo(self, number: int, reason: str, by: str = "") -> None:
         """Undo an adjustment; both stay. Raises StoreError where there is none to undo."""
@@ -55,16 +56,18 @@ class AdjustmentTable:
         if stored.undone_by is not None:
             raise StoreError(f"{self._database.path}: adjustment {number} is undone already")
         note = Adjustment(stored.adjustment.student, AdjustmentKind.note, reason, by=by)
-        self._add(note, number)
+        self.add(note, number)
 
-    def _add(self, adjustment: Adjustment, undoes: int | None) -> int:
-        at = adjustment.at.isoformat() if adjustment.at else now()
-        values = (
-            *(adjustment.student, adjustment.kind.value, adjustment.reason, adjustment.only),
-            *(adjustment.points, adjustment.by, at, undoes),
-        )
-        return self._database.write(
-            "INSERT INTO adjustments (student, kind, reason, only_name, points, made_by, "
-            "made_at, undoes) VALUES (?,?,?,?,?,?,?,?)",
-            values,
+    def add(self, adjustment: Adjustment, undoes: int | None = None) -> int:
+        """Add an adjustment, which may undo another one; returns its number."""
+        return self._database.insert(
+            "adjustments",
+            student=adjustment.student,
+            kind=adjustment.kind.value,
+            reason=adjustment.reason,
+            only_name=adjustment.only,
+            points=adjustment.points,
+            made_by=adjustment.by,
+            made_at=adjustment.at.isoformat() if adjustment.at else now(),
+            undoes=undoes,
         )

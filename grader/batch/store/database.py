@@ -18,6 +18,8 @@ from grader.mistakes import Mistake
 
 BUSY_SECONDS = 20.0
 LITTLE_SPACE = 1 << 20  # bytes free: an error of the file system's is put down to that
+FULL = "the disk is full. All that is stored is safe: make room, and the same command goes on"
+BUSY = "another program is using it: wait for it or close it, then give the same command again"
 
 
 class StoreError(Mistake, RuntimeError):
@@ -63,10 +65,15 @@ class Database:
                     self._connection.execute("ROLLBACK")
                 raise
 
-    def write(self, query: str, values: Sequence[Any] = ()) -> int:
-        """One statement in a transaction of its own; the number of the row that it inserted."""
+    def write(self, query: str, values: Sequence[Any] = ()) -> None:
+        """One statement in a transaction of its own."""
         with self.transaction() as connection:
-            return connection.execute(query, values).lastrowid or 0
+            connection.execute(query, values)
+
+    def insert(self, table: str, **values: Any) -> int:
+        """Insert a row in a transaction of its own; returns its number."""
+        with self.transaction() as connection:
+            return insert(connection, table, **values)
 
     def rows(self, query: str, values: Sequence[Any] = ()) -> list[Any]:
         """All rows of a query. Raises StoreError."""
@@ -106,13 +113,9 @@ class Database:
 def _why(path: Path, error: Exception) -> str:
     said = str(error)
     if "full" in said or "No space" in said or _has_no_space(path.parent):
-        return (
-            "the disk is full. All that is stored is safe: make room, and the same command goes on"
-        )
+        return FULL
     if "locked" in said or "busy" in said:
-        return (
-            "another program is using it: wait for it or close it, then give the same command again"
-        )
+        return BUSY
     if "not a database" in said or "malformed" in said:
         return (
             f"it is damaged ({said}): put a backup in its place, or rescue what is in it with "
@@ -130,6 +133,13 @@ def _has_no_space(folder: Path) -> bool:
         return shutil.disk_usage(folder).free < LITTLE_SPACE
     except OSError:
         return False
+
+
+def insert(connection: sqlite3.Connection, table: str, **values: Any) -> int:
+    """Insert a row, its columns by name; returns its number."""
+    columns, places = ", ".join(values), ", ".join("?" * len(values))
+    query = f"INSERT INTO {table} ({columns}) VALUES ({places})"
+    return connection.execute(query, tuple(values.values())).lastrowid or 0
 
 
 def as_text(value: object) -> str:

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 
 from grader.batch.course.records import Handin, Member
-from grader.batch.store.database import Database, as_text
+from grader.batch.store.database import Database, as_text, insert
 
 
 @dataclass(frozen=True)
@@ -94,19 +94,19 @@ def _keep(connection: sqlite3.Connection, handin: Handin, source: str, run: int)
         "SELECT number, files_sha256 FROM handins WHERE id = ? AND superseded_by IS NULL",
         (as_text(handin.id),),
     ).fetchone()
-    details = (
-        json.dumps([asdict(member) for member in handin.members]),
-        handin.submitted_at.isoformat() if handin.submitted_at else None,
-        int(handin.marked_late),
-        as_text(handin.problem),
-        json.dumps(handin.notes),
-        source,
-    )
+    details = {
+        "members": json.dumps([asdict(member) for member in handin.members]),
+        "submitted_at": handin.submitted_at.isoformat() if handin.submitted_at else None,
+        "marked_late": int(handin.marked_late),
+        "problem": as_text(handin.problem),
+        "notes": json.dumps(handin.notes),
+        "source": source,
+    }
     if current and current[1] == handin.sha256:
+        assigned = ", ".join(f"{column} = :{column}" for column in details)
         connection.execute(
-            "UPDATE handins SET members = ?, submitted_at = ?, marked_late = ?, problem = ?, "
-            "notes = ?, source = ?, gone = 0 WHERE number = ?",
-            (*details, current[0]),
+            f"UPDATE handins SET {assigned}, gone = 0 WHERE number = :number",
+            {**details, "number": current[0]},
         )
         return
     [number] = connection.execute("SELECT coalesce(max(number), 0) + 1 FROM handins").fetchone()
@@ -116,11 +116,8 @@ def _keep(connection: sqlite3.Connection, handin: Handin, source: str, run: int)
         connection.execute(
             "UPDATE handins SET superseded_by = ? WHERE number = ?", (number, current[0])
         )
-    connection.execute(
-        "INSERT INTO handins (number, id, members, submitted_at, marked_late, problem, notes, "
-        "source, files_sha256, run) VALUES (?,?,?,?,?,?,?,?,?,?)",
-        (number, as_text(handin.id), *details, handin.sha256, run),
-    )
+    named = {"number": number, "id": as_text(handin.id), "files_sha256": handin.sha256, "run": run}
+    insert(connection, "handins", **named, **details)
     for name, data in handin.files.items():
         sha256 = hashlib.sha256(data).hexdigest()
         connection.execute("INSERT OR IGNORE INTO contents VALUES (?, ?)", (sha256, data))

@@ -172,14 +172,14 @@ def measured_part(exercise: Exercise, variant: Variant) -> dict[str, Any]:
 
 def _reduced(value: Any) -> Any:
     if isinstance(value, Block):
-        uses = USES[type(value)]
-        reduced = {}
-        for name in type(value).model_fields:
-            use, part = uses[name], getattr(value, name)
-            if use is M or not isinstance(use, Use):
-                hashed = HASHED_AS.get(name, name)
-                reduced[hashed] = _reduced(part) if isinstance(use, Use) else use(part)
-        return reduced
+        uses = ((name, USES[type(value)][name]) for name in type(value).model_fields)
+        return {
+            HASHED_AS.get(name, name): (_reduced if isinstance(use, Use) else use)(
+                getattr(value, name)
+            )
+            for name, use in uses
+            if use is M or not isinstance(use, Use)
+        }
     if isinstance(value, Mapping):
         return [[key, _reduced(item)] for key, item in value.items()]  # the order counts
     if isinstance(value, (list, tuple)):
@@ -237,11 +237,11 @@ def _bound_by(statement: ast.stmt) -> set[str]:
         if getattr(statement, "module", "") == "__future__":
             return set()
         return {(each.asname or each.name).partition(".")[0] for each in statement.names}
+    targets: list[ast.expr] = []
     if isinstance(statement, (ast.Assign, ast.AnnAssign)):
         targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
-        names = [target.id for target in targets if isinstance(target, ast.Name)]
-        return set(names) if len(names) == len(targets) else set()
-    return set()
+    names = [target.id for target in targets if isinstance(target, ast.Name)]
+    return set(names) if len(names) == len(targets) else set()
 
 
 def _names_in(statement: ast.stmt) -> set[str]:

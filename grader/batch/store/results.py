@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from grader import evidence as evidence_files
-from grader.batch.store.database import Database, StoreError, now
+from grader.batch.store.database import Database, StoreError, insert, now
 from grader.evidence import EvidenceError, VariantEvidence
 
 
@@ -130,21 +130,17 @@ class ResultTable:
                     "UPDATE results SET superseded = ? WHERE key = ? AND superseded IS NULL",
                     (stored, new.key),
                 )
-                connection.execute(
-                    "INSERT INTO results (key, exercise, variant, file_sha256, seed, device, "
-                    "rules_lifted, status, evidence, grader_failed, to_measure, environment, run, "
-                    "seconds, gpu_seconds, stored) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
-                    (
-                        *(
-                            new.key,
-                            observed.exercise,
-                            observed.variant,
-                            observed.sha256,
-                            seed,
-                            new.device,
-                        ),
-                        *(int(observed.rules_lifted), observed.correctness.value, new.evidence),
-                        *(int(new.grader_failed), int(new.to_measure), number, run),
-                        *(new.seconds, new.gpu_seconds, stored),
-                    ),
+                insert(
+                    connection,
+                    "results",
+                    **asdict(new),
+                    exercise=observed.exercise,
+                    variant=observed.variant,
+                    file_sha256=observed.sha256,
+                    rules_lifted=observed.rules_lifted,
+                    status=observed.correctness.value,
+                    seed=seed,
+                    environment=number,
+                    run=run,
+                    stored=stored,
                 )

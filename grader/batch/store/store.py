@@ -1,22 +1,21 @@
 """RESULTS/class.sqlite: everything that is known of a class, in one file.
 
-It has what was handed in with its bytes, what came of it, and what people decided. Each result is
-written in a transaction of its own as it comes. Scores follow from results and specs, so those in
-the file are only what was written out last. docs/batch.md describes the tables; migrations.py
-leads from version to version.
+It holds the hand-ins with their bytes, the results and people's decisions. Each result is written
+in a transaction of its own. Scores follow from results and specs, so the file has only those that
+were written out last. docs/batch.md describes the tables; migrations.py brings a file up to date.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from grader.batch.course.records import Entry, Gradebook
+from grader.batch.course.records import Gradebook
 from grader.batch.store.adjustments import AdjustmentTable
-from grader.batch.store.database import Database, StoreError, as_text, now
+from grader.batch.store.database import Database, StoreError, as_text, insert, now
 from grader.batch.store.handins import HandinTable
 from grader.batch.store.results import ResultTable
 
@@ -32,12 +31,6 @@ class Standing:
     score: float | None
     raw: float | None
     handin: str
-
-    @classmethod
-    def of(cls, entry: Entry) -> Standing:
-        """What a gradebook's entry comes to; a score that isn't final is none."""
-        handin = entry.handin.id if entry.handin else ""
-        return cls(entry.student.id, entry.student.name, entry.final_score, entry.raw, handin)
 
 
 class Store:
@@ -94,9 +87,9 @@ class Store:
 
     def begin_run(self, command: str, version: str, environment: Mapping[str, Any]) -> int:
         """Note that a command works on the class; its number is what results refer to."""
-        return self._database.write(
-            "INSERT INTO runs (command, version, environment, started) VALUES (?, ?, ?, ?)",
-            (command, version, json.dumps(environment), now()),
+        text = json.dumps(environment)
+        return self._database.insert(
+            "runs", command=command, version=version, environment=text, started=now()
         )
 
     @property
@@ -132,10 +125,16 @@ class Store:
             connection.execute("DELETE FROM scores")
             connection.execute("DELETE FROM standings")
             for entry in book.entries:
-                standing = Standing.of(entry)
-                connection.execute(
-                    "INSERT INTO standings VALUES (?, ?, ?, ?, ?, ?, ?)",
-                    (*astuple(standing), book.device, written),
+                insert(
+                    connection,
+                    "standings",
+                    student=entry.student.id,
+                    name=entry.student.name,
+                    score=entry.final_score,
+                    raw=entry.raw,
+                    handin=entry.handin.id if entry.handin else "",
+                    device=book.device,
+                    written=written,
                 )
                 connection.executemany(
                     "INSERT INTO scores VALUES (?, ?, ?, ?, ?, ?, ?, ?)",

@@ -13,32 +13,29 @@ They live in tests/submissions/{wrong,honest}/EXERCISE.yaml, each a list of entr
 
 `old` must occur exactly once. Where it has several lines, write them without the indentation that
 its first line has in the file; `new` is indented to match. `whole` in place of `edits` is a
-complete file.
-
-Where an exercise has several variants, `variant` says which one is graded, and `after` where in the
-file it begins.
+complete file. Where an exercise has several variants, `variant` says which one is graded, and
+`after` where in the file it begins: edits and lines are the first ones behind that text.
 
 EXERCISE_cuda.yaml holds those of the CUDA variants, as edits of reference/EXERCISE.cu without its
 stub lines (//|):
 
     - name: bank_conflicts
       mistake: the tile isn't padded, so a column of it lies in one bank
-      variant: cuda_v4                    # the one that is graded; `cuda` where it isn't said
-      after: transpose_v4_kernel(const    # edits and lines are looked for behind this text, which
-                                          # occurs once: there they are the first, not the only one
+      variant: cuda_v4                    # `cuda` where it isn't said
+      after: transpose_v4_kernel(const
       edits: [{old: "[TILE + 1]", new: "[TILE]"}]
       status: target_missed
       check: memory                       # the memory check fails, every size class passes
-      line: "= tile[threadIdx.x][i]"      # what stands in the line the message must point at; of
-                                          # several (a list) one
+      line: "= tile[threadIdx.x][i]"      # of the line that the message names; or several
 
 What is right but slow has `status: target_missed` and `check: performance`: every size class
-passes, of which `passes` may pick some to try. Thresholds of speed name those that must miss them
-(`missed_by`), and `grader calibrate` holds them to it on a GPU.
+passes, of which `passes` may pick some to try. The thresholds that it must miss name it in
+`missed_by`; `grader calibrate` times it on a GPU.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -46,7 +43,6 @@ import pydantic
 import yaml
 
 from grader.mistakes import Mistake
-from grader.spec import Variant
 from grader.status import Status
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -109,16 +105,6 @@ class Submission(_Model):
         """The language of the file handed in."""
         return "cuda" if self.variant.startswith("cuda") else "triton"
 
-    def asked_of(self, variant: Variant) -> Variant:
-        """The variant with what the submission says something about alone."""
-        if self.check == "performance":
-            variant = variant.model_copy(update={"memory": None, "performance": None})
-        told = {*self.classes, *self.passes}
-        if not told:
-            return variant
-        kept = {k: v for k, v in variant.points.items() if k in told or k == "memory"}
-        return variant.model_copy(update={"points": kept})
-
     @property
     def id(self) -> str:
         """`silu-grid_rounds_down` or `transpose-cuda_v4-unpadded`, as the id of a test."""
@@ -136,16 +122,6 @@ class Submission(_Model):
         suffix = "_cuda" if self.language == "cuda" else ""
         return f"{self.kind}/{self.exercise}{suffix}.yaml: {self.name}"
 
-    def unnoticed_by(self, triton: str) -> str:
-        """Why this version of Triton lets it pass; "" where it doesn't."""
-        if not self.since_triton or _minor(triton) >= _minor(self.since_triton):
-            return ""
-        return f"Triton {triton} takes no notice of it, {self.since_triton} does"
-
-    def status_on(self, gpu: bool) -> Status:
-        """The status that a machine with or without a GPU must find."""
-        return self.gpu_status if gpu and self.gpu_status is not None else self.status
-
     def text(self) -> str:
         """The file handed in. Raises CorpusError where an edit doesn't fit the reference."""
         if self.whole is not None:
@@ -156,28 +132,6 @@ class Submission(_Model):
         for edit in self.edits:
             text = applied(edit, text, self.place, self.after)
         return text
-
-    def lines(self) -> tuple[int, ...]:
-        """The numbers, from 1, of the lines of which the message must point at one.
-
-        Raises CorpusError where a line's text is not in the file, or not once.
-        """
-        text = self.text()
-        start = _behind(self.after, text, self.place)
-        numbers = []
-        for wanted in self.line:
-            times = text.count(wanted, start)
-            if times == 0 or (times > 1 and not self.after):
-                raise CorpusError(f"{self.place}: line: expected {wanted!r} once, got {times}")
-            numbers.append(text.count("\n", 0, text.index(wanted, start)) + 1)
-        return tuple(numbers)
-
-    def write(self, folder: Path) -> Path:
-        """Make `folder` the submission: the one file, and nothing else. Returns its path."""
-        folder.mkdir(parents=True, exist_ok=True)
-        path = folder / self.file
-        path.write_text(self.text(), encoding="utf-8")
-        return path
 
 
 def load(kind: Kind, language: Language = "triton") -> list[Submission]:
@@ -211,9 +165,8 @@ def _read(path: Path, kind: Kind) -> list[Submission]:
             raise CorpusError(f"{place}: {entry.get('name')}: {key}: {first['msg']}") from None
         _check(submission, place)
         submissions.append(submission)
-    names = [submission.name for submission in submissions]
-    repeated = sorted({name for name in names if names.count(name) > 1})
-    if repeated:
+    counts = Counter(submission.name for submission in submissions)
+    if repeated := sorted(name for name, count in counts.items() if count > 1):
         raise CorpusError(f"{place}: named twice: {', '.join(repeated)}")
     return submissions
 
@@ -247,26 +200,19 @@ def _without_stub_lines(text: str) -> str:
     return "".join(line for line in lines if not line.lstrip().startswith(("#|", "//|")))
 
 
-def _behind(after: str, text: str, place: str) -> int:
+def behind(after: str, text: str, place: str) -> int:
     """Where `text` goes on behind `after`, which must occur once unless it is empty."""
     if after and text.count(after) != 1:
         raise CorpusError(f"{place}: after: expected {after!r} once, got {text.count(after)}")
     return text.index(after) + len(after)
 
 
-def _minor(version: str) -> tuple[int, int]:
-    """(3, 9) of 3.9.0."""
-    major, minor = version.split(".")[:2]
-    return int(major), int(minor)
-
-
 def applied(edit: Edit, text: str, place: str, after: str = "") -> str:
     """`text` with an edit made behind `after`. Raises CorpusError where it doesn't fit."""
     old, new = edit.old.rstrip("\n"), edit.new.rstrip("\n")
-    behind = _behind(after, text, place)
     found = []
     first_line = old.partition("\n")[0]
-    start = text.find(first_line, behind)
+    start = text.find(first_line, behind(after, text, place))
     while start >= 0:
         indent = _indent_at(text, start)
         needle = _indented(old, indent)

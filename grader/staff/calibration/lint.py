@@ -44,10 +44,8 @@ def _of_variant(
     place = ("variants", variant.name, "performance")
     calibrated = variant.timed.device
     if calibrated is None or calibrated.lower() not in device.lower():
-        yield Mistake(
-            (*place, "device"),
-            f"expected device: {device}, the GPU of this calibration, got {calibrated or 'none'}",
-        )
+        wanted = f"device: {device}, the GPU of this calibration"
+        yield Mistake((*place, "device"), f"expected {wanted}, got {calibrated or 'none'}")
     yield from _of_names(variant, known)
     yield from _not_timed(place, "the solution", readings.reference)
     for name, timed in readings.edits.items():
@@ -61,18 +59,15 @@ def _of_names(variant: Variant, known: Iterable[str]) -> Iterator[Mistake]:
     for index, threshold in enumerate(variant.timed.thresholds):
         place = ("variants", variant.name, "performance", "thresholds", index)
         if not threshold.missed_by:
-            yield Mistake(
-                (*place, "missed_by"),
-                "expected missed_by: the names of submissions that miss it, got none",
-            )
+            wanted = "missed_by: the names of submissions that miss it"
+            yield Mistake((*place, "missed_by"), f"expected {wanted}, got none")
         for name in threshold.missed_by:
             if name not in names:
-                there = ", ".join(names) or "none"
-                yield Mistake(
-                    (*place, "missed_by"),
-                    f"expected names of slow submissions, of which there are {there}; "
-                    f"got {name}{hint(name, names)}",
+                wanted = (
+                    f"names of slow submissions, of which there are {', '.join(names) or 'none'}"
                 )
+                got = f"{name}{hint(name, names)}"
+                yield Mistake((*place, "missed_by"), f"expected {wanted}; got {got}")
 
 
 def _not_timed(
@@ -96,19 +91,16 @@ def _of_threshold(place: tuple[str | int, ...], proposal: Proposal) -> Iterator[
             f"expected what the solution surely reaches, got {asked:g}: it reaches "
             f"{shown(reached)} of {proposal.baseline}",
         )
-    if proposal.at_least is not None and abs(asked / proposal.at_least - 1) > APART:
-        yield Mistake(
-            (*place, "at_least"),
-            f"expected about {proposal.at_least:g} by this calibration, got {asked:g}",
-        )
+    wanted = proposal.at_least
+    if wanted is not None and abs(asked / wanted - 1) > APART:
+        message = f"expected about {wanted:g} by this calibration, got {asked:g}"
+        yield Mistake((*place, "at_least"), message)
     for name in threshold.missed_by:
         edit = proposal.edits.get(name)
         if edit is not None and kept_out_from(edit) > asked:
-            yield Mistake(
-                (*place, "missed_by"),
-                f"expected {name} to miss {asked:g} of {proposal.baseline}, got {shown(edit)}",
-            )
-    fastest, wanted = proposal.fastest, proposal.at_least
+            message = f"expected {name} to miss {asked:g} of {proposal.baseline}, got {shown(edit)}"
+            yield Mistake((*place, "missed_by"), message)
+    fastest = proposal.fastest
     if reached and fastest and wanted is not None and kept_out_from(fastest[1]) > wanted:
         yield Mistake(
             place,

@@ -1,9 +1,9 @@
 """Thresholds that follow from what was timed. Pure.
 
-The first threshold, which gives all points, asks for FULL of what the solution reaches: the
-solution uses what the handout teaches and nothing else, so that who has understood it has room.
-What stands below is the instructor's choice and stays, unless a submission that must miss it comes
-too near, or it has come too near to the one above.
+The first threshold gives all points. It asks for FULL of what the solution reaches, and the
+solution uses nothing that the handout doesn't teach. The instructor chooses the lower thresholds;
+one of them is moved only where a submission that must miss it comes too near, or where it has come
+too near to the threshold above.
 """
 
 from __future__ import annotations

@@ -22,8 +22,6 @@ from grader.staff.calibration.corpus import Submission
 _RUNG = re.compile(r"(?P<ladder>\w+)_v(?P<number>\d+)")
 
 Measure = Callable[[Exercise, Variant, str], PerformanceEvidence]  # the text of the file handed in
-OnTiming = Callable[[str], None]  # hears the name of what is timed next
-OnReading = Callable[["Readings"], None]  # gets all readings so far
 
 
 class CalibrationError(Mistake, ValueError):
@@ -81,15 +79,16 @@ def take(
     device: str,
     chosen: Sequence[Task],
     measure: Measure,
-    on_timing: OnTiming = lambda name: None,
+    on_timing: Callable[[str], None] = lambda name: None,
     *,
     known: Readings | None = None,
-    on_reading: OnReading = lambda so_far: None,
+    on_reading: Callable[[Readings], None] = lambda so_far: None,
 ) -> Readings:
     """Time what the thresholds of the variants rest on, and every ladder they belong to.
 
-    `on_timing` is called before each timing, `on_reading` after it. What is among `known` is not
-    timed again. Raises CorpusError, CalibrationError, and what `measure` raises.
+    `on_timing` gets the name of what is timed next, `on_reading` all readings after each timing.
+    What is among `known` is not timed again. Raises CorpusError, CalibrationError, and what
+    `measure` raises.
     """
     if known is not None and known.device != device:
         raise CalibrationError(f"expected timings taken on {device}, got {known.device}'s")
@@ -103,14 +102,14 @@ def take(
     return taking.readings
 
 
+@dataclass
 class _Taking:
     """A calibration under way, with its `readings` so far."""
 
-    def __init__(
-        self, known: Readings, measure: Measure, on_timing: OnTiming, on_reading: OnReading
-    ) -> None:
-        self.readings = known
-        self._measure, self._on_timing, self._on_reading = measure, on_timing, on_reading
+    readings: Readings
+    measure: Measure
+    on_timing: Callable[[str], None]
+    on_reading: Callable[[Readings], None]
 
     def variant(
         self, exercise: Exercise, variant: Variant, submissions: Sequence[Submission]
@@ -147,8 +146,8 @@ class _Taking:
     def _timed(
         self, place: str, exercise: Exercise, variant: Variant, source: str
     ) -> PerformanceEvidence:
-        self._on_timing(place)
-        return self._measure(exercise, variant, source)
+        self.on_timing(place)
+        return self.measure(exercise, variant, source)
 
     def _keep(self, taken: VariantReadings | LadderReadings) -> None:
         """Put readings in the place of those of the same variant or ladder."""
@@ -157,13 +156,13 @@ class _Taking:
             variants = {(v.exercise, v.variant): v for v in self.readings.variants} | {key: taken}
             self.readings = replace(self.readings, variants=tuple(variants.values()))
         else:
-            others = (each for each in self.readings.ladders if not _is_same(each, taken))
+            others = (
+                each
+                for each in self.readings.ladders
+                if each.exercise != taken.exercise or not set(each.rungs) & set(taken.rungs)
+            )
             self.readings = replace(self.readings, ladders=(*others, taken))
-        self._on_reading(self.readings)
-
-
-def _is_same(one: LadderReadings, other: LadderReadings) -> bool:
-    return one.exercise == other.exercise and bool(set(one.rungs) & set(other.rungs))
+        self.on_reading(self.readings)
 
 
 def slow_submissions(
@@ -178,7 +177,7 @@ def slow_submissions(
 
 
 def against(timed: PerformanceEvidence, name: str) -> Baseline | None:
-    """How a timing compares with a baseline: of several cases that which counts, the slowest."""
+    """How a timing compares with a baseline; of several cases the slowest counts."""
     by_case = [[y for y in each.baselines if y.name == name] for each in timed.every]
     if not all(by_case):
         return None
@@ -194,9 +193,7 @@ def rung_of(variant: str) -> tuple[str, int] | None:
     return (match["ladder"], int(match["number"])) if match else None
 
 
-def _ladders(
-    chosen: Sequence[Task],
-) -> Iterator[tuple[Exercise, list[Variant]]]:
+def _ladders(chosen: Sequence[Task]) -> Iterator[tuple[Exercise, list[Variant]]]:
     """Ladders whose highest timed rung is among the chosen: from rung 1 on, the lowest first."""
     for task in chosen:
         exercise, timed = task.exercise, task.variant
@@ -226,18 +223,17 @@ def on_one_case(rungs: Sequence[Variant]) -> list[Variant]:
         names = ", ".join(each.name for each in rungs)
         raise CalibrationError(f"{names}: expected a dtype that all of them take, found none")
     case["dtype"] = case.get("dtype") if case.get("dtype") in shared else shared[0]
-    update = {"case": case, "cases": None}
-    performance = top.timed.model_copy(update=update)
+    performance = top.timed.model_copy(update={"case": case, "cases": None})
     return [each.model_copy(update={"performance": performance}) for each in rungs]
 
 
 def _solution(variant: Variant) -> str:
+    path = corpus.REFERENCE / variant.file
     try:
-        return (corpus.REFERENCE / variant.file).read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8")
     except OSError as error:
-        raise CalibrationError(
-            f"{corpus.REFERENCE / variant.file}: expected the staff's solution: {error.strerror}"
-        ) from None
+        wanted = "expected the staff's solution"
+        raise CalibrationError(f"{path}: {wanted}: {error.strerror}") from None
 
 
 def edits_of(readings: VariantReadings, baseline: str) -> Mapping[str, Baseline]:

@@ -54,12 +54,12 @@ def _at(node: yaml.Node | None, path: Path) -> yaml.Node | None:
 
 
 def _child(node: yaml.Node | None, step: str | int) -> yaml.Node | None:
-    child: yaml.Node | None = None
+    known: Mapping[str | int, yaml.Node] = {}
     if isinstance(node, yaml.MappingNode):
-        child = next((value for key, value in node.value if key.value == step), None)
-    if isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
-        child = node.value[step]
-    return child
+        known = {key.value: value for key, value in node.value}
+    elif isinstance(node, yaml.SequenceNode):
+        known = dict(enumerate(node.value))
+    return known.get(step)
 
 
 def _inserted(

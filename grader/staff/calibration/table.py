@@ -51,18 +51,15 @@ def of_ladders(ladders: Sequence[LadderReadings]) -> Table:
 
 
 def _edits(proposal: Proposal) -> Text:
-    lines = Text()
+    asked = proposal.at_least or proposal.threshold.at_least
+    lines = []
     for name in proposal.threshold.missed_by:
-        edit = proposal.edits.get(name)
-        if lines:
-            lines.append("\n")
-        if edit is None:
-            lines.append(f"{name}: not measured", "yellow")
-            continue
-        asked = proposal.at_least or proposal.threshold.at_least
-        reaches = asked is not None and kept_out_from(edit) > asked
-        lines.append(f"{name} {shown(edit)}", "red" if reaches else "")
-    return lines
+        if (edit := proposal.edits.get(name)) is None:
+            lines.append(Text(f"{name}: not measured", "yellow"))
+        else:
+            reaches = asked is not None and kept_out_from(edit) > asked
+            lines.append(Text(f"{name} {shown(edit)}", "red" if reaches else ""))
+    return Text("\n").join(lines)
 
 
 def _numbers(proposal: Proposal) -> tuple[Text, Text]:

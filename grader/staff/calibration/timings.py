@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path as FilePath
 
 from grader.evidence import PerformanceEvidence
@@ -38,8 +37,7 @@ def lint_lines(
     slow = corpus.load("wrong")
     lines: list[str] = []
     names = [each.exercise for each in taken.variants]
-    names += [each.exercise for each in taken.ladders]
-    for name in dict.fromkeys(names):
+    for name in dict.fromkeys([*names, *(each.exercise for each in taken.ladders)]):
         exercise = exercises[name]
         known = {
             variant.name: [s.name for s in readings.slow_submissions(exercise, variant, slow)]
@@ -107,19 +105,12 @@ def _expect_accepted(name: str, text: str) -> None:
 
 def of_these(taken: Readings, exercises: Mapping[str, Exercise], names: list[str]) -> Readings:
     """Of readings those that are asked for; of variants that the specs have."""
-    kept = {(each.exercise.name, each.variant.name) for each in selected(exercises, names)}
-    timed = {
-        (e.name, v.name) for e in exercises.values() for v in e.variants.values() if v.performance
-    }
-    variants = tuple(
-        each for each in taken.variants if (each.exercise, each.variant) in kept & timed
-    )
-    ladders = tuple(
-        each
-        for each in taken.ladders
-        if {(each.exercise, name) for name in each.rungs} & kept and each.exercise in exercises
-    )
-    return Readings(taken.device, variants, ladders)
+    chosen = selected(exercises, names)
+    kept = {(each.exercise.name, each.variant.name) for each in chosen}
+    timed = {(e.exercise.name, e.variant.name) for e in chosen if e.variant.performance}
+    variants = (each for each in taken.variants if (each.exercise, each.variant) in timed)
+    ladders = (e for e in taken.ladders if {(e.exercise, name) for name in e.rungs} & kept)
+    return Readings(taken.device, tuple(variants), tuple(ladders))
 
 
 @contextmanager
@@ -130,16 +121,15 @@ def clock(device: DeviceName = "cuda") -> Iterator[Measure]:
     with plans, trusted_sandbox(device) as trusted:
 
         def timer(exercise: Exercise, variant: Variant, source: str) -> PerformanceEvidence:
-            with contextlib.ExitStack() as opened:
-                runners = Runners(
-                    {exercise.name: exercise},
-                    plans,
-                    device,
-                    lambda _: source.encode(),
-                    lambda _: False,
-                    RunnerOptions(level=Level.limits),
-                )
-                opened.callback(runners.close)
+            runners = Runners(
+                {exercise.name: exercise},
+                plans,
+                device,
+                lambda _: source.encode(),
+                lambda _: False,
+                RunnerOptions(level=Level.limits),
+            )
+            with closing(runners):
                 try:
                     candidate = as_timed(runners, Task(exercise, variant))
                 except TimingFailed as failed:
@@ -155,7 +145,6 @@ def _kept_roofs() -> Roofs | None:
     state = nvml.observe(gpu.uuid or None) if gpu else None
     if gpu is None or not isinstance(state, GpuState):
         return None
-    measured = measured_roofs.load(
-        measured_roofs.Identity(gpu.uuid or gpu.name, state.driver, gpu.name)
-    )
+    identity = measured_roofs.Identity(gpu.uuid or gpu.name, state.driver, gpu.name)
+    measured = measured_roofs.load(identity)
     return measured.roofs() if measured else None

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from grader.batch.collect import archives
 from grader.batch.collect.archives import MAX_RATIO, Refused, is_archive, open_archive
 from grader.batch.collect.choosing import Taken, take
+from grader.batch.collect.file_names import Wanted
 from grader.batch.collect.files import MAX_DEPTH, MAX_FILES, Item, Listing
-from grader.batch.collect.names import Wanted
 from grader.grading.submitted import MAX_FILE_BYTES, Unreadable
 from tests.support.raw_zip import ENCRYPTED, UTF8, Raw, raw_zip
 from tests.support.synthetic_class import tarred, zipped

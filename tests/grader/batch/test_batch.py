@@ -21,8 +21,8 @@ from grader import executors
 from grader.batch import tasks
 from grader.batch.classes import ClassError, CourseClass
 from grader.batch.collect import CollectError
+from grader.batch.missing_results import Job
 from grader.batch.pages import views
-from grader.batch.plan import Job
 from grader.batch.run import progress, run
 from grader.batch.run.run import Machines
 from grader.batch.store.database import StoreError
@@ -535,13 +535,13 @@ KILLED = """
     from pathlib import Path
     from grader.startup import importing
     with importing():
-        from grader.cli import app, batch
+        from grader.cli import app, class_commands
         from grader.batch.run import run
         from tests.support import standin
 
     source, out, specs, seed = Path(sys.argv[1]), Path(sys.argv[2]), Path(sys.argv[3]), sys.argv[4]
     exercises = standin.two_variants(specs)
-    batch.load_all = lambda: exercises
+    class_commands.load_all = lambda: exercises
     run.grade_in_pool = standin.quick
     # One fork server for all commands: each of its own would take two seconds to import torch.
     forkserver.set_forkserver_preload(["grader.grading.preloaded", "tests.support.standin"])

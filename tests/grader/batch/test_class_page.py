@@ -25,7 +25,7 @@ from grader.batch.course.records import (
     Member,
     Student,
 )
-from grader.batch.pages import charts, overview, page
+from grader.batch.pages import charts, class_page, overview
 from grader.batch.pages.overview import submissions
 from grader.evidence import Baseline, PerformanceEvidence
 from grader.scoring.score import score
@@ -91,7 +91,7 @@ def link(each: Entry) -> str:
 
 
 def rendered(*entries: Entry, **changes: object) -> str:
-    return page.render(gradebook(*entries, **changes), EXERCISES, link)
+    return class_page.render(gradebook(*entries, **changes), EXERCISES, link)
 
 
 def body(text: str) -> str:
@@ -114,7 +114,7 @@ def book() -> Gradebook:
 @pytest.fixture(scope="module")
 def text(book) -> str:
     """Its page."""
-    return page.render(book, EXERCISES, link)
+    return class_page.render(book, EXERCISES, link)
 
 
 # --- one file, safe -------------------------------------------------------------------------------
@@ -181,7 +181,7 @@ def test_an_untrusted_name_is_text_wherever_it_stands(name):
 @settings(max_examples=25, deadline=None)
 @given(st.text(max_size=40))
 def test_a_link_is_a_path_below_the_page_whatever_it_is_called(path):
-    made = page.href(path)
+    made = class_page.href(path)
     assert made == "" or re.fullmatch(r"\./[\w./%~-]*", made, re.ASCII)
 
 
@@ -196,11 +196,11 @@ def test_a_link_is_a_path_below_the_page_whatever_it_is_called(path):
     ],
 )
 def test_links_are_quoted_and_relative(path, expected):
-    assert page.href(path) == expected
+    assert class_page.href(path) == expected
 
 
 def test_without_pages_of_students_there_are_no_links():
-    text = page.render(gradebook(entry("Ada", timed("a", 1, 1))), EXERCISES)
+    text = class_page.render(gradebook(entry("Ada", timed("a", 1, 1))), EXERCISES)
     assert "students/" not in text
     assert "Ada" in text
 
@@ -212,7 +212,7 @@ def test_every_student_is_a_row_with_score_link_and_notes(book, text):
     rows = re.findall(r'(?s)<tr data-tags="([^"]*)">(.*?)</tr>', text)
     assert len(rows) == len(book.entries)
     for each, (tags, row) in zip(book.entries, rows, strict=True):
-        assert page.href(link(each)) in row
+        assert class_page.href(link(each)) in row
         assert each.student.id in row
         assert ("unscored" in tags) == (each.score is None)
         if each.score is not None:
@@ -385,7 +385,7 @@ def test_the_doubt_and_linear_points_count_on_the_page_as_they_do_in_the_score()
     assert (timing.values, timing.at_best) == ({"copy": 0.853}, {"copy": 0.862})
     reached = strip.thresholds[overview.reached(timing.at_best, strip.thresholds)]
     assert (reached.at_least, reached.points, timing.points) == (0.86, 1.8, 1.8)
-    text = page.render(gradebook(entry("Ada", again)), specs)
+    text = class_page.render(gradebook(entry("Ada", again)), specs)
     assert "0.86 of copy" in body(text)
 
 
@@ -401,7 +401,7 @@ def test_milliseconds_are_held_against_their_own_gpu_only():
         strips = overview.strips(submissions(gradebook(entry("Ada", again))), specs)
         found = [dict(timing.values) for strip in strips for timing in strip.timings]
         assert found == ([expected] if expected else [])
-        assert "0.2 ms" in page.render(gradebook(entry("Ada", again)), specs) or not expected
+        assert "0.2 ms" in class_page.render(gradebook(entry("Ada", again)), specs) or not expected
 
 
 def test_nothing_timed_is_said():

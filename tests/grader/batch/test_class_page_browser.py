@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from grader.batch.course.records import Gradebook
-from grader.batch.pages import overview, page
+from grader.batch.pages import class_page, overview
 from grader.batch.pages.overview import Strip, submissions
 from tests.support.gradebooks import EXERCISES, make
 
@@ -31,7 +31,7 @@ def folder(book, tmp_path_factory):
     """The page of that class, and a page for each student."""
     made = tmp_path_factory.mktemp("class")
     (made / "students").mkdir()
-    (made / "class.html").write_text(page.render(book, EXERCISES, link), encoding="utf-8")
+    (made / "class.html").write_text(class_page.render(book, EXERCISES, link), encoding="utf-8")
     for entry in book.entries:
         text = f"<!doctype html><title>{entry.student.id}</title>"
         (made / link(entry)).write_text(text, encoding="utf-8")

@@ -16,12 +16,12 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from grader.batch.collect import LAYOUTS, CollectError, Collection, collect, files
-from grader.batch.collect.canvas import CanvasName, parse
+from grader.batch.collect.canvas_zip import CanvasName, parse
 from grader.batch.collect.choosing import Taken, in_utf8, take
-from grader.batch.collect.classroom import assignment_prefix
+from grader.batch.collect.classroom_clones import assignment_prefix
+from grader.batch.collect.file_names import Quality, Wanted, identifier
 from grader.batch.collect.files import Item, Listing
 from grader.batch.collect.git_time import _applied, commit_time
-from grader.batch.collect.names import Quality, Wanted, identifier
 from grader.batch.course.records import Handin
 from grader.grading.submitted import MAX_FILE_BYTES, Unreadable, read_file
 from grader.spec import Exercise, load_all

@@ -17,14 +17,14 @@ import pytest
 from rich.console import Console
 
 from grader.batch.course.records import Handin
-from grader.batch.plan import Job
+from grader.batch.missing_results import Job
 from grader.batch.run import progress, run
 from grader.batch.run.finished import Finished
 from grader.batch.run.run import Machines
 from grader.batch.store.handins import StoredHandin
 from grader.batch.store.store import NAME
 from grader.batch.tasks import Graded, HandinTask
-from grader.cli import app, batch
+from grader.cli import app, class_commands
 from grader.evidence import (
     PartEvidence,
     PerformanceEvidence,
@@ -62,7 +62,7 @@ def surroundings(monkeypatch, tmp_path):
     monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setattr(app, "load_all", lambda: exercises)
-    monkeypatch.setattr(batch, "load_all", lambda: exercises)
+    monkeypatch.setattr(class_commands, "load_all", lambda: exercises)
     any_sandbox_will_do(monkeypatch)
     grade_with(monkeypatch, instant)
     return exercises
@@ -361,7 +361,7 @@ def dearer(monkeypatch, tmp_path):
 
     def take() -> None:
         monkeypatch.setattr(app, "load_all", lambda: specs)
-        monkeypatch.setattr(batch, "load_all", lambda: specs)
+        monkeypatch.setattr(class_commands, "load_all", lambda: specs)
 
     return take
 
@@ -397,7 +397,7 @@ def test_rescoring_asks_where_somebody_is_there(capsys, graded, dearer, monkeypa
 
 def test_rescoring_says_what_has_to_be_run_again(capsys, graded, monkeypatch, tmp_path):
     specs = write_spec(tmp_path / "wider", TWO.replace("[1, 20]", "[1, 30]"))
-    monkeypatch.setattr(batch, "load_all", lambda: specs)
+    monkeypatch.setattr(class_commands, "load_all", lambda: specs)
     ran = call(capsys, "rescore", graded)
     assert "ada: 4 -> none" in ran.out
     assert "3 students with no results under the specs as they are" in ran.out
@@ -642,7 +642,7 @@ def test_an_implausible_time_is_decided_by_a_person(capsys, source, results, mon
         "bytes: n, thresholds: [{speed_vs: copy, at_least: 0.5, points: 2}]}}",
     )
     specs = write_spec(tmp_path / "timed", text)
-    monkeypatch.setattr(batch, "load_all", lambda: specs)
+    monkeypatch.setattr(class_commands, "load_all", lambda: specs)
 
     def timed(task: HandinTask) -> Graded:
         graded = unchecked(replace(task, device="interpreter"))

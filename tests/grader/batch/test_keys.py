@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from grader import executors
-from grader.batch.plan import Plans
+from grader.batch.missing_results import Plans
 from grader.batch.store.keys import (
     NO_FILE,
     USES,

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from grader.batch.course.records import Attempt, Entry, Handin
-from grader.batch.pages.clusters import Cluster, clusters
 from grader.batch.pages.overview import submissions
+from grader.batch.pages.shared_mistakes import Cluster, clusters
 from grader.evidence import Failure
 from grader.scoring.score import score
 from grader.status import Status

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from grader.batch.collect import classroom_times
-from grader.batch.collect.classroom import NO_CLONE
+from grader.batch.collect.classroom_clones import NO_CLONE
 from grader.batch.course.records import Handin, Member
 from grader.batch.course.roster import RosterError
 

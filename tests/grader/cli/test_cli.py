@@ -17,7 +17,7 @@ from rich.console import Console
 
 from grader import __version__
 from grader import evidence as evidence_files
-from grader.cli import app, batch, console, staff
+from grader.cli import app, class_commands, console, staff_commands
 from grader.evidence import Evidence, Failure, PartEvidence, PerformanceEvidence, VariantEvidence
 from grader.grading.grade import Options, grade
 from grader.spec import load_all
@@ -65,7 +65,7 @@ def surroundings(monkeypatch, exercises):
     any_sandbox_will_do(monkeypatch)
     monkeypatch.setenv("COLUMNS", str(WIDTH))
     monkeypatch.setenv("NO_COLOR", "1")
-    for module in (app, batch, staff):
+    for module in (app, class_commands, staff_commands):
         monkeypatch.setattr(module, "load_all", lambda: exercises)
 
 
@@ -131,7 +131,7 @@ def test_rescoring_goes_by_the_spec_of_now(capsys, graded, wrong, tmp_path, monk
     stored, again = tmp_path / "evidence.json", tmp_path / "grade.json"
     stored.write_text(evidence_files.to_json(graded), encoding="utf-8")
     dearer = write_spec(tmp_path / "specs", SPEC.replace("ragged: 3}", "ragged: 5}"))
-    monkeypatch.setattr(batch, "load_all", lambda: dearer)
+    monkeypatch.setattr(class_commands, "load_all", lambda: dearer)
     assert call(capsys, "rescore", stored, "--json", again).code == 0
     assert json.loads(again.read_text(encoding="utf-8"))["max_score"] == 5.0
 
@@ -264,7 +264,7 @@ def test_a_broken_spec_gets_one_line(capsys, wrong, tmp_path, monkeypatch):
     folder.mkdir()
     text = SPEC.replace("points: {ragged: 3}", "points: {ragged: -3}")
     (folder / "silu.yaml").write_text(text, encoding="utf-8")
-    for module in (app, batch, staff):
+    for module in (app, class_commands, staff_commands):
         monkeypatch.setattr(module, "load_all", lambda: load_all(folder))
     for words in (("grade", wrong), ("check", "silu"), ("batch", wrong, "--out", tmp_path / "o")):
         ran = call(capsys, *words)
@@ -277,7 +277,7 @@ def test_a_broken_spec_gets_one_line(capsys, wrong, tmp_path, monkeypatch):
 def test_an_exercise_without_an_oracle_gets_one_line(capsys, wrong, tmp_path, monkeypatch):
     text = SPEC.replace("title: SiLU", "title: SiLU\noracle: no_such_function")
     without = write_spec(tmp_path / "specs", text)
-    for module in (app, batch, staff):
+    for module in (app, class_commands, staff_commands):
         monkeypatch.setattr(module, "load_all", lambda: without)
     for words in (("grade", wrong), ("check", "silu"), ("batch", wrong, "--out", tmp_path / "o")):
         ran = call(capsys, *words)
@@ -457,7 +457,7 @@ def test_the_line_a_failing_grade_prints_shows_the_same_failure_when_pasted(
 
 
 def test_stubs_are_written_and_work_is_not_overwritten(capsys, tmp_path, monkeypatch):
-    monkeypatch.setattr(staff, "ROOT", tmp_path)
+    monkeypatch.setattr(staff_commands, "ROOT", tmp_path)
     reference = tmp_path / "reference"
     reference.mkdir()
     (reference / "silu.py").write_bytes((ROOT / "reference" / "silu.py").read_bytes())
@@ -501,7 +501,7 @@ def test_the_progress_line_fits_however_narrow_the_window(columns, monkeypatch, 
     stream = io.StringIO()
     terminal = Console(file=stream, force_terminal=True, width=columns, color_system=None)
     monkeypatch.setattr(console, "errors", terminal)
-    with app._progress() as on_step:
+    with console.progress(app._in_words) as on_step:
         on_step(app.Step("silu", "triton", "\x1b[2J" + "n=5 " * 40, 12))
     drawn = stream.getvalue()
     assert "n=5" in drawn

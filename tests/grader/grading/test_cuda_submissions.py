@@ -18,6 +18,7 @@ from grader.spec.blocks import Limits
 from grader.spec.task import Task
 from grader.staff.calibration import corpus
 from grader.status import Status
+from tests.support import expected
 
 EXERCISES = load_all()
 WRONG = corpus.load("wrong", "cuda")
@@ -43,7 +44,7 @@ needs_emulator = pytest.mark.skipif(
 
 def observe(submission: corpus.Submission, folder: Path, backend: Backend) -> VariantEvidence:
     """The evidence on the submission's one file, from one place alone."""
-    submission.write(folder)
+    expected.write(submission, folder)
     exercise = EXERCISES[submission.exercise]
     if Status.timed_out in (submission.status, submission.gpu_status):
         exercise = exercise.model_copy(update={"limits": LIMITS_OF_A_HANG})
@@ -60,7 +61,7 @@ def observe(submission: corpus.Submission, folder: Path, backend: Backend) -> Va
         ),
     ) as session:
         variant = exercise.variants[submission.variant]
-        return grade_task(session, Task(exercise, submission.asked_of(variant)))
+        return grade_task(session, Task(exercise, expected.asked_of(submission, variant)))
 
 
 def told(seen: VariantEvidence) -> str:
@@ -84,7 +85,7 @@ def memory_holds(seen: VariantEvidence) -> bool:
 
 def check_wrong(submission: corpus.Submission, seen: VariantEvidence, gpu: bool) -> None:
     """Every part that must fail has the status, and its message the line."""
-    status = submission.status_on(gpu)
+    status = expected.status_on(submission, gpu)
     assert all(part.status is not Status.grader_error for part in seen.parts), told(seen)
     if submission.check == "memory":
         assert seen.correctness is Status.passed, told(seen)
@@ -94,7 +95,7 @@ def check_wrong(submission: corpus.Submission, seen: VariantEvidence, gpu: bool)
         if part.size_class in submission.classes:
             assert part.status is status, told(seen)
             if submission.line and status is submission.status and not gpu:
-                wanted = {f"{submission.file}:{line}" for line in submission.lines()}
+                wanted = {f"{submission.file}:{line}" for line in expected.lines(submission)}
                 assert part.failures[0].where in wanted, told(seen)
             assert part.failures[0].what if part.failures else part.reason
         if part.size_class in submission.passes:
@@ -103,7 +104,7 @@ def check_wrong(submission: corpus.Submission, seen: VariantEvidence, gpu: bool)
 
 def check_honest(submission: corpus.Submission, seen: VariantEvidence, gpu: bool) -> None:
     """Full marks in every part, for memory too."""
-    status = submission.status_on(gpu)
+    status = expected.status_on(submission, gpu)
     assert {part.status for part in seen.parts} == {status}, told(seen)
     variant = EXERCISES[seen.exercise].variants[seen.variant]
     if status is Status.passed and variant.memory is not None:

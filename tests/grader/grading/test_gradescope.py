@@ -23,8 +23,8 @@ from grader.grading.gradescope import CONFIG, Config
 from grader.sandbox import confinement
 from grader.sandbox.confinement import Confinement, Level
 from grader.staff import release
-from grader.staff.gradescope import upload
-from grader.staff.gradescope.upload import Settings
+from grader.staff.autograder import upload
+from grader.staff.autograder.upload import Settings
 from grader.staff.release import ReleaseError
 from tests.support.gradebooks import EXERCISES, variant_evidence
 from tests.support.leaks import leaks, solution_lines

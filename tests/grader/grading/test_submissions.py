@@ -22,6 +22,7 @@ from grader.spec.blocks import Limits
 from grader.spec.task import Task
 from grader.staff.calibration import corpus
 from grader.status import Status
+from tests.support import expected
 
 EXERCISES = load_all()
 WRONG = corpus.load("wrong")
@@ -73,7 +74,7 @@ def observe(
     Without `every_dtype` a wrong one is tried on `dtypes_tried`, and an honest one compiled for one
     of its dtypes: compiling is more than half of the time, and has a part in no other verdict.
     """
-    submission.write(folder)
+    expected.write(submission, folder)
     exercise = EXERCISES[submission.exercise]
     effort = BRIEF
     if submission.status is Status.nondeterministic:
@@ -120,7 +121,7 @@ def _observed_in_part(
     session: Session, exercise: Exercise, variant: Variant, submission: corpus.Submission
 ) -> VariantEvidence:
     """What the submission says must fail, looked for with all effort; what must pass, with less."""
-    asked = submission.asked_of(variant)
+    asked = expected.asked_of(submission, variant)
     effort = session.effort
     less = replace(FOR_WHAT_PASSES, compile_ahead=effort.compile_ahead)
     failing = {k: v for k, v in asked.points.items() if k in submission.classes}
@@ -174,7 +175,7 @@ def check_wrong(submission: corpus.Submission, seen: VariantEvidence, gpu: bool)
     for part in seen.parts:
         fails_here = not submission.dtypes or part.dtype in submission.dtypes
         if part.size_class in submission.classes and fails_here:
-            assert part.status is submission.status_on(gpu), told
+            assert part.status is expected.status_on(submission, gpu), told
             assert not part.failures or part.failures[0].what
         if part.size_class in submission.passes or part.dtype in submission.passes_dtypes:
             assert part.status is Status.passed, told
@@ -193,7 +194,7 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 
 
 def skip_unless_noticed(submission: corpus.Submission) -> None:
-    if reason := submission.unnoticed_by(version("triton")):
+    if reason := expected.unnoticed_by(submission, version("triton")):
         pytest.skip(reason)
 
 

@@ -16,7 +16,7 @@ import torch
 import typer
 from rich.console import Console
 
-from grader.cli import bench as bench_command
+from grader.cli import bench_command
 from grader.evidence import Baseline, PerformanceEvidence
 from grader.gpu.roofline import Roofs, peaks
 from grader.grading.grade import Session

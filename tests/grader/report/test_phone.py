@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from grader import report
-from grader.batch.pages import page
+from grader.batch.pages import class_page
 from grader.evidence import LineCounters
 from grader.scoring.score import score
 from grader.status import Status
@@ -65,7 +65,7 @@ def pages(tmp_path_factory) -> Path:
     graded = report.to_html(observed, score(observed, EXERCISES))
     (folder / "grade.html").write_text(graded, encoding="utf-8")
     book = make(40)
-    (folder / "class.html").write_text(page.render(book, EXERCISES), encoding="utf-8")
+    (folder / "class.html").write_text(class_page.render(book, EXERCISES), encoding="utf-8")
     return folder
 
 

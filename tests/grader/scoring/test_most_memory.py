@@ -26,6 +26,7 @@ from grader.spec import load_all
 from grader.spec.task import Task
 from grader.staff.calibration import corpus
 from grader.status import Status
+from tests.support import expected
 
 FLASH = load_all()["flash_attention"]
 VARIANT = FLASH.variants["triton"]
@@ -157,7 +158,7 @@ def test_what_keeps_the_scores_misses_the_target_without_a_gpu(measured, tmp_pat
         for each in corpus.load("wrong")
         if each.name == "keeps_the_scores" and each.exercise == "flash_attention"
     ]
-    submission.write(tmp_path / "submission")
+    expected.write(submission, tmp_path / "submission")
     found = measured(tmp_path / "submission")
     assert found.status is Status.target_missed, found
     assert score._decide_bounds(FLASH, VARIANT, found, 1).status is Status.target_missed

@@ -8,6 +8,7 @@ import pytest
 from grader import spec
 from grader.staff.calibration import corpus
 from grader.status import Status
+from tests.support import expected
 
 WRONG = corpus.load("wrong")
 HONEST = corpus.load("honest")
@@ -54,7 +55,7 @@ def test_there_are_enough_of_each(exercise):
 
 @pytest.mark.parametrize("submission", WRONG + HONEST, ids=_ids)
 def test_every_edit_fits_the_reference_and_changes_it(submission, tmp_path):
-    path = submission.write(tmp_path / "handed_in")
+    path = expected.write(submission, tmp_path / "handed_in")
     text = path.read_text(encoding="utf-8")
     assert text != (corpus.REFERENCE / submission.file).read_text(encoding="utf-8")
     assert [path] == list((tmp_path / "handed_in").iterdir())
@@ -75,8 +76,8 @@ def test_expectations_speak_of_classes_and_dtypes_that_exist(submission):
 def test_what_only_newer_versions_of_triton_notice_is_not_asked_of_older_ones():
     [late] = [each for each in WRONG if each.since_triton]
     assert late.id == "gemm-triton_v4-key_misspelt"
-    assert not late.unnoticed_by("3.9.0") and not late.unnoticed_by("3.10.1")
-    assert late.unnoticed_by("3.8.0") == "Triton 3.8.0 takes no notice of it, 3.9 does"
+    assert not expected.unnoticed_by(late, "3.9.0") and not expected.unnoticed_by(late, "3.10.1")
+    assert expected.unnoticed_by(late, "3.8.0") == "Triton 3.8.0 takes no notice of it, 3.9 does"
 
 
 def test_the_statuses_a_triton_kernel_can_earn_without_a_gpu_all_occur():
@@ -157,12 +158,12 @@ def test_there_are_enough_cuda_submissions_of_each():
 
 @pytest.mark.parametrize("submission", WRONG_CUDA + HONEST_CUDA, ids=_ids)
 def test_a_cuda_submission_differs_from_the_reference_and_its_lines_are_found(submission, tmp_path):
-    path = submission.write(tmp_path / "handed_in")
+    path = expected.write(submission, tmp_path / "handed_in")
     text = path.read_text(encoding="utf-8")
     assert path.name == EXERCISES[submission.exercise].variants[submission.variant].file
     assert text != (corpus.REFERENCE / submission.file).read_text(encoding="utf-8")
     assert "//|" not in text
-    for number, wanted in zip(submission.lines(), submission.line, strict=True):
+    for number, wanted in zip(expected.lines(submission), submission.line, strict=True):
         assert wanted in text.splitlines()[number - 1]
 
 
@@ -223,7 +224,7 @@ def test_behind_a_text_an_edit_and_a_line_are_the_first_ones(folder):
     [submission] = _load(folder, [entry], language="cuda")
     assert "silu_kernel(const float* input" in submission.text()
     assert f"{after}float* input" in submission.text()
-    [number] = submission.lines()
+    [number] = expected.lines(submission)
     assert after in submission.text().splitlines()[number - 1]
 
 
@@ -239,7 +240,7 @@ def test_behind_a_text_an_edit_and_a_line_are_the_first_ones(folder):
 def test_a_place_that_is_not_there_once_is_refused(folder, changes, message):
     [submission] = _load(folder, [_cuda_entry(**changes)], language="cuda")
     with pytest.raises(corpus.CorpusError, match=message):
-        submission.lines()
+        expected.lines(submission)
 
 
 @pytest.mark.parametrize(

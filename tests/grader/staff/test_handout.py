@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from grader.cli import staff
+from grader.cli import staff_commands
 from grader.spec import Exercise, load, load_all
 from grader.staff import handout
 from grader.staff.handout import HandoutError
@@ -197,7 +197,7 @@ def test_the_command_writes_the_handout_and_check_only_asks(tmp_path, monkeypatc
     assert stale != text
     path = tmp_path / "handout.md"
     path.write_text(stale, encoding="utf-8")
-    monkeypatch.setattr(staff, "ROOT", tmp_path)
+    monkeypatch.setattr(staff_commands, "ROOT", tmp_path)
 
     refused = call(capsys, "handout", "--check")
     assert refused.code == 2 and "`make handout` mends it" in refused.err

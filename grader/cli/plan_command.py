@@ -13,7 +13,7 @@ from rich.text import Text
 
 from grader import plan
 from grader.cases import Case, CaseError, Space, arena, fixed_case, inputs, parse
-from grader.cli.console import bar, console, known_names, refuse, tell, writable, write
+from grader.cli.console import console, known_names, progress, refuse, tell, writable, write
 from grader.evidence import Failure
 from grader.executors.gpu import bundle
 from grader.gpu import machine
@@ -52,7 +52,7 @@ def command(
 ) -> None:
     """Show what an entry asks of the GPU: memory, copies and launches, in their order."""
     exercises = load_all()
-    chosen = selected(exercises, known_names(exercises, [name] if name else []))
+    chosen = selected(exercises, known_names(exercises, [name] if name else None))
     if out is not None:
         if case is not None or json is not None:
             refuse("--out: expected neither --case nor --json beside it")
@@ -87,13 +87,7 @@ def _write_file(
     if capability is not None:
         machine.compile_for(capability)
     options = Options(seed=seed, device="interpreter")
-    with Session(submission, exercises, options) as session, bar() as line:
-        task = line.add_task("starting", total=None)
-
-        def on_step(step: Step) -> None:
-            text = f"{step.exercise}/{step.variant} {step.part}"
-            line.update(task, description=one_line(text))
-
+    with Session(submission, exercises, options) as session, progress(_in_words) as on_step:
         made = plan_files.make(session, submission.name or str(submission), chosen, on_step)
     bundle.write(out, made)
     for variant in made.variants:
@@ -101,6 +95,10 @@ def _write_file(
     size = f"{max(out.stat().st_size // 1000, 1):,} KB"
     on = f"a GPU of compute capability {made.capability / 10}"
     tell(f"{out}: {size}, for {on}. There: grader run-plan {shlex.quote(out.name)}")
+
+
+def _in_words(step: Step) -> str:
+    return f"{step.exercise}/{step.variant} {step.part}"
 
 
 def _tell_variant(variant: bundle.PlannedVariant) -> None:
@@ -131,10 +129,9 @@ def _case(text: str | None, task: Task) -> Case:
         return fixed_case(exercise, variant, variant.performance.every_case[-1], PUBLIC_SEED)
     if variant.memory is not None:
         return fixed_case(exercise, variant, variant.memory.case, PUBLIC_SEED)
-    edges = Space(
-        exercise, variant, variant.dtypes[0], next(iter(exercise.sizes)), PUBLIC_SEED
-    ).edges()
-    return replace(edges[-1], layouts=(), scalars=(), data="normal")
+    size_class = next(iter(exercise.sizes))
+    [*_, edge] = Space(exercise, variant, variant.dtypes[0], size_class, PUBLIC_SEED).edges()
+    return replace(edge, layouts=(), scalars=(), data="normal")
 
 
 def _show(session: Session, task: Task, case: Case, json: Path | None) -> None:

@@ -1,11 +1,6 @@
 """The layouts of a source of hand-ins: recognised, and read.
 
-gradescope   a folder or zip with submission_metadata.yml
-canvas       a zip, or a folder, of names such as doejane_LATE_12345_6789_rmsnorm.py
-classroom    a folder of clones
-folders      a folder of folders; archives beside them are hand-ins too
-archives     a folder of archives; folders beside them are hand-ins too
-single       one submission, a folder or an archive
+In `folders` and in `archives` both are hand-ins; the name says which of them are more frequent.
 """
 
 from __future__ import annotations
@@ -15,19 +10,23 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from grader.batch.collect import canvas, classroom, gradescope
+from grader.batch.collect import canvas_zip, classroom_clones, gradescope_export
 from grader.batch.collect.archives import open_archive, without_suffix
-from grader.batch.collect.merging import with_earlier
-from grader.batch.collect.names import Match, Quality, Wanted, identifier
-from grader.batch.collect.reading import Reader
-from grader.batch.collect.sources import CollectError, Part, Source, opened
+from grader.batch.collect.file_names import Match, Quality, Wanted, identifier
+from grader.batch.collect.sources import CollectError, Part, Reader, Source, opened
 from grader.batch.course.records import Handin, Member
 from grader.grading.submitted import Unreadable
 from grader.report import one_line
 from grader.spec import Exercise
 
-LAYOUTS = ("folders", "archives", "gradescope", "canvas", "classroom", "single")
-_Read = Callable[[Source, Reader], tuple[list[Handin], list[str]]]
+
+@dataclass(frozen=True)
+class _Layout:
+    """One way in which hand-ins lie in a source."""
+
+    expected: str  # what a source of this layout has
+    find: Callable[[Source], Source | None]  # the part of a source that has it, if any
+    read: Callable[[Source, Reader], tuple[list[Handin], list[str]]]
 
 
 @dataclass(frozen=True)
@@ -61,8 +60,8 @@ def collect(
         if not whole.parts and whole.archive is None:
             raise CollectError(f"{source}: expected submissions, found nothing")
         name, root = _forced(whole, layout, source) if layout else _recognised(whole, wanted)
-        made, notes = _READ[name](root, Reader(wanted))
-    made = with_earlier(_with_own_ids(made), merge)
+        made, notes = _LAYOUTS[name].read(root, Reader(wanted))
+    made = _with_earlier(_with_own_ids(made), merge)
     return Collection(
         name, tuple(sorted(made, key=lambda each: each.id)), tuple(map(one_line, notes))
     )
@@ -79,20 +78,60 @@ def _with_own_ids(handins: Iterable[Handin]) -> list[Handin]:
     return made
 
 
+# --- several hand-ins of the same people ----------------------------------------------------------
+
+
+def _with_earlier(handins: Iterable[Handin], merge: bool) -> list[Handin]:
+    """The hand-ins with notes on the files that they lack and earlier ones had.
+
+    Earlier ones are those of the same people; with `merge` a hand-in gets such files. Only hand-ins
+    whose times are known are in an order. One that can't be read neither gives nor gets anything.
+    """
+    made = list(handins)
+    groups: dict[frozenset[str], list[int]] = {}
+    for index, handin in enumerate(made):
+        people = frozenset(member.id for member in handin.members)
+        groups.setdefault(people, []).append(index)
+    for people, indices in groups.items():
+        if people and len(indices) > 1:
+            _complete(made, indices, merge)
+    return made
+
+
+def _complete(made: list[Handin], indices: list[int], merge: bool) -> None:
+    readable = [index for index in indices if not made[index].problem]
+    if any(made[index].submitted_at is None for index in readable):
+        for index in readable:
+            others = ", ".join(made[other].id for other in indices if other != index)
+            note = f"also handed in: {others}; which came first isn't known"
+            made[index] = replace(made[index], notes=(*made[index].notes, note))
+        return
+    had: dict[str, tuple[str, bytes]] = {}  # of every file the last hand-in that had it
+    for index in sorted(readable, key=lambda each: (made[each].submitted_at, made[each].id)):
+        handin = made[index]
+        lacking = {name: had[name] for name in sorted(had.keys() - handin.files.keys())}
+        had |= {name: (handin.id, data) for name, data in handin.files.items()}
+        if not lacking:
+            continue
+        verb = "merged from {}: {}" if merge else "{} had, and this one lacks: {}"
+        sources = dict.fromkeys(source for source, _ in lacking.values())
+        notes = tuple(
+            verb.format(each, ", ".join(name for name, (by, _) in lacking.items() if by == each))
+            for each in sources
+        )
+        files = dict(handin.files)
+        if merge:
+            files |= {name: data for name, (_, data) in lacking.items()}
+        made[index] = replace(handin, files=files, notes=(*handin.notes, *notes))
+
+
 # --- which layout --------------------------------------------------------------------------------
 
 
 def _forced(source: Source, layout: str, path: Path) -> tuple[str, Source]:
-    expected = {
-        "gradescope": f"{gradescope.METADATA} in it",
-        "canvas": "names such as doejane_12345_6789_rmsnorm.py",
-        "classroom": "folders with a .git",
-        "folders": "folders in it",
-        "archives": "archives in it",
-        "single": "a folder or an archive",
-    }[layout]
-    root = _ROOT[layout](source)
+    root = _LAYOUTS[layout].find(source)
     if root is None:
+        expected = _LAYOUTS[layout].expected
         raise CollectError(
             f"{path}: layout {layout}: expected {expected}; found {_contents(source)}"
         )
@@ -115,7 +154,7 @@ def _contents(source: Source) -> str:
 
 def _recognised(source: Source, wanted: Wanted) -> tuple[str, Source]:
     for layout in ("gradescope", "canvas", "classroom"):
-        find = classroom.find if layout == "classroom" else _ROOT[layout]
+        find = classroom_clones.find if layout == "classroom" else _LAYOUTS[layout].find
         if (root := find(source)) is not None:
             return layout, root
     if source.archive is not None:
@@ -128,9 +167,8 @@ def _recognised(source: Source, wanted: Wanted) -> tuple[str, Source]:
         source = wrapped
     archives = sum(part.is_archive for part in source.parts)
     if not archives and not source.folders and not any(_is_refused(part) for part in source.parts):
-        contents = _contents(source)
         raise CollectError(
-            f"{source.name}: expected submissions in a known layout; found {contents}"
+            f"{source.name}: expected submissions in a known layout; found {_contents(source)}"
         )
     return ("archives" if archives > len(source.folders) else "folders"), source
 
@@ -196,19 +234,24 @@ def _single(source: Source, reader: Reader) -> tuple[list[Handin], list[str]]:
     return [reader.handin(source.name, [member], lambda: open_archive(archive))], []
 
 
-_ROOT: Mapping[str, Callable[[Source], Source | None]] = {
-    "gradescope": gradescope.find,
-    "canvas": canvas.find,
-    "classroom": lambda source: classroom.find(source, least=0),
-    "folders": lambda source: source if source.folders else None,
-    "archives": lambda source: source if any(part.is_archive for part in source.parts) else None,
-    "single": lambda source: source,
+_LAYOUTS = {
+    "folders": _Layout("folders in it", lambda source: source if source.folders else None, _plain),
+    "archives": _Layout(
+        "archives in it",
+        lambda source: source if any(part.is_archive for part in source.parts) else None,
+        _plain,
+    ),
+    "gradescope": _Layout(
+        f"{gradescope_export.METADATA} in it", gradescope_export.find, gradescope_export.handins
+    ),
+    "canvas": _Layout(
+        "names such as doejane_12345_6789_rmsnorm.py", canvas_zip.find, canvas_zip.handins
+    ),
+    "classroom": _Layout(
+        "folders with a .git",
+        lambda source: classroom_clones.find(source, least=0),
+        classroom_clones.handins,
+    ),
+    "single": _Layout("a folder or an archive", lambda source: source, _single),
 }
-_READ: Mapping[str, _Read] = {
-    "gradescope": gradescope.handins,
-    "canvas": canvas.handins,
-    "classroom": classroom.handins,
-    "folders": _plain,
-    "archives": _plain,
-    "single": _single,
-}
+LAYOUTS = tuple(_LAYOUTS)

@@ -14,9 +14,8 @@ from typing import Any
 
 import yaml
 
-from grader.batch.collect.names import identifier
-from grader.batch.collect.reading import Reader, listing_of
-from grader.batch.collect.sources import CollectError, Part, Source
+from grader.batch.collect.file_names import identifier
+from grader.batch.collect.sources import CollectError, Part, Reader, Source, listing_of
 from grader.batch.course.records import Handin, Member
 from grader.grading.submitted import Unreadable
 from grader.report import one_line

@@ -8,11 +8,11 @@ has another name, what the names of all clones begin with, up to a hyphen, is th
 from __future__ import annotations
 
 import os
+from itertools import takewhile
 
+from grader.batch.collect.file_names import identifier
 from grader.batch.collect.git_time import commit_time
-from grader.batch.collect.names import identifier
-from grader.batch.collect.reading import Reader
-from grader.batch.collect.sources import Part, Source
+from grader.batch.collect.sources import Part, Reader, Source
 from grader.batch.course.records import Handin, Member
 
 NO_CLONE = "no clone (it has no .git): its time isn't known"
@@ -28,12 +28,9 @@ def is_clone(part: Part) -> bool:
 
 def find(source: Source, least: float = 0.5) -> Source | None:
     """The source, or the folder around it, if enough of its folders are clones."""
-    for each in (source, source.wrapped()):
-        folders = each.folders if each is not None else []
-        clones = sum(map(is_clone, folders))
-        if clones and clones >= least * len(folders):
-            return each
-    return None
+    return source.itself_or_wrapped(
+        lambda each: sum(map(is_clone, each.folders)) >= max(1, least * len(each.folders))
+    )
 
 
 def handins(source: Source, reader: Reader) -> tuple[list[Handin], list[str]]:
@@ -58,12 +55,9 @@ def assignment_prefix(names: list[str], folder: str) -> str:
         return prefix
     if len(names) < 2:
         return ""
-    common = []
-    for words in zip(*(name.split("-")[:-1] for name in names), strict=False):
-        if len(set(words)) > 1:
-            break
-        common.append(f"{words[0]}-")
-    return "".join(common)
+    columns = zip(*(name.split("-")[:-1] for name in names), strict=False)
+    common = takewhile(lambda words: len(set(words)) == 1, columns)
+    return "".join(f"{words[0]}-" for words in common)
 
 
 def _handin(part: Part, prefix: str, reader: Reader) -> Handin:

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Gradescope starts this once for each submission. Standard library only.
 
-Whatever happens, results.json is valid and claims no score that isn't one: it is written first, as
-a failure, and replaced by the grader's own at the end.
+A results.json that says that grading failed is written first. The grader replaces it at its end, so
+there is always a valid file, and never a score that the grader didn't give.
 """
 
 import json

@@ -2,7 +2,7 @@
 
     setup.sh            once, when the image is built: Python packages, a compiler, bubblewrap
     run_autograder      for each submission; whatever happens, results.json is valid
-    autograder.json     what to grade, what to hide, how long (autograder.py reads it)
+    autograder.json     what to grade, what to hide, how long
     pyproject.toml constraints.txt README.md LICENSE    to install by
     grader/ reference/oracles.py
 
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import cast, get_args
 
 from grader.grading.gradescope import CONFIG, Config
-from grader.report.gradescope import Visibility
+from grader.report.gradescope_results import Visibility
 from grader.spec import Exercise
 from grader.staff import release
 from grader.staff.release import Release, ReleaseError
@@ -60,10 +60,10 @@ class Settings:
     @property
     def shown(self) -> Visibility:
         """`visibility`, checked. Raises ReleaseError."""
-        for each in get_args(Visibility):
-            if each == self.visibility and each != "visible":
-                return cast(Visibility, each)
-        wanted = ", ".join(each for each in get_args(Visibility) if each != "visible")
+        known = [each for each in get_args(Visibility) if each != "visible"]
+        if self.visibility in known:
+            return cast(Visibility, self.visibility)
+        wanted = ", ".join(known)
         raise ReleaseError(f"--visibility: expected one of {wanted}, got {self.visibility!r}")
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -11,10 +10,11 @@ import typer
 
 from grader.cli.console import (
     INTERRUPTED,
-    bar,
+    NameArgument,
     console,
     have_oracles,
     known_names,
+    progress,
     tell,
     writable,
     write,
@@ -25,7 +25,6 @@ from grader.grading.grade import Session, expect_files, selected
 from grader.instruments import bench, bench_report, plots
 from grader.instruments.bench import Step, Timed
 from grader.instruments.bench_sizes import parse, plan
-from grader.report import one_line
 from grader.sandbox import Sandbox
 from grader.spec import Exercise, load_all
 from grader.spec.task import Task
@@ -39,7 +38,7 @@ ROOFS_ADVICE = (
 
 
 def command(
-    name: Annotated[str, typer.Argument(help="An exercise or variant: rmsnorm, rmsnorm/triton.")],
+    name: NameArgument,
     submission: Annotated[Path, typer.Option(help="The folder to time.")] = Path("assignment"),
     sizes: Annotated[
         str | None,
@@ -85,7 +84,7 @@ def run(
     timings: list[Timed] = []
     interrupted = False
     try:
-        with _progress() as on_step:
+        with progress(_in_words) as on_step:
             for timed in bench.run(session, trusted, chosen, sizes, roofs, budget, on_step):
                 timings.append(timed)
     except KeyboardInterrupt:
@@ -129,14 +128,5 @@ def _chosen(
     return chosen
 
 
-@contextmanager
-def _progress() -> Iterator[Callable[[Step], None]]:
-    """A line on the terminal with the case being timed."""
-    with bar() as line:
-        task = line.add_task("starting", total=None)
-
-        def on_step(step: Step) -> None:
-            text = f"{step.name} {step.number}/{step.count}: {step.case}"
-            line.update(task, description=one_line(text))
-
-        yield on_step
+def _in_words(step: Step) -> str:
+    return f"{step.name} {step.number}/{step.count}: {step.case}"

@@ -8,24 +8,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from grader.batch.course.records import Entry
 from grader.batch.pages.overview import Submission
 from grader.evidence import VariantEvidence
 from grader.report import one_line
-from grader.report.message import listing, merge_failures
+from grader.report.message import ALWAYS, TRIED, listing, merge_failures, without_numbers
 from grader.scoring.score import MEMORY, PERFORMANCE, SKIPPED_AS_WRONG, VariantScore
 from grader.spec import Exercise
 from grader.status import Status
 
 EVERY_CASE = "every case"
 
-_TRIED = re.compile(r" \(\d+ tried\)")
 _CONDITION = re.compile(r"every case with (?P<condition>.+?) fails\b", re.IGNORECASE)
-_ALWAYS = re.compile(r"every (?:\w+ )?case fails\b", re.IGNORECASE)
-_NUMBER = re.compile(r"[-+]?\d+(\.\d*)?(e[-+]?\d+)?", re.IGNORECASE)
-_DTYPE = re.compile(r"\bb?float\d+\b")
 _SOURCE = re.compile(r" \(`[^`]*`\)")  # a line of the submission, quoted
 
 
@@ -85,12 +81,6 @@ class Cluster:
         return fail + where + (f" for {listing(kind.dtypes)} only" if kind.dtypes else "")
 
 
-@dataclass
-class _Group:
-    example: str
-    submissions: list[Submission] = field(default_factory=list)
-
-
 def clusters(
     everyone: Iterable[Submission], exercises: Mapping[str, Exercise], smallest: int = 1
 ) -> tuple[Cluster, ...]:
@@ -101,24 +91,17 @@ def clusters(
     A submission counts once for a mistake, in however many dtypes and size classes it shows, and
     may have several mistakes. Not attempted, not measured and grader_error are none.
     """
-    groups: dict[Kind, _Group] = {}
+    groups: dict[Kind, tuple[str, list[Submission]]] = {}
     for submission in everyone:
         for kind, example in dict(_mistakes(submission, exercises)).items():
-            groups.setdefault(kind, _Group(example)).submissions.append(submission)
-    order = {name: index for index, name in enumerate(exercises)}
-    rows = [Cluster(kind, each.example, tuple(each.submissions)) for kind, each in groups.items()]
-    rows = [row for row in rows if row.count >= smallest]
-    return tuple(
-        sorted(
-            rows,
-            key=lambda row: (
-                row.kind.is_slow,
-                -row.count,
-                order[row.kind.exercise],
-                row.kind.variant,
-            ),
-        )
-    )
+            groups.setdefault(kind, (example, []))[1].append(submission)
+    order = list(exercises)
+
+    def rank(row: Cluster) -> tuple[object, ...]:
+        return (row.kind.is_slow, -row.count, order.index(row.kind.exercise), row.kind.variant)
+
+    rows = (Cluster(kind, example, tuple(each)) for kind, (example, each) in groups.items())
+    return tuple(sorted((row for row in rows if row.count >= smallest), key=rank))
 
 
 def _mistakes(
@@ -148,7 +131,7 @@ def _of_cases(evidence: VariantEvidence) -> Iterator[tuple[Kind, str]]:
                 condition,
                 dtypes=() if says_enough or set(failing) == tried else tuple(failing),
                 hint=one_line(failure.hint),
-                about="" if says_enough else _without_numbers(failure.what),
+                about="" if says_enough else _about(failure.what),
             ),
             one_line(failure.what),
         )
@@ -161,18 +144,18 @@ def _of_targets(exercise: str, score: VariantScore) -> Iterator[tuple[Kind, str]
             continue
         if check.status.is_failure:
             is_slow = check.name == PERFORMANCE and check.status is Status.target_missed
-            about = "" if is_slow else _without_numbers(check.message)
+            about = "" if is_slow else _about(check.message)
             kind = Kind(exercise, score.name, check.status, "", check.name, about=about)
             yield kind, one_line(check.message)
 
 
 def _condition(pattern: str) -> str:
     """'Every case with cols > 1024 fails (9 tried); …' -> 'cols > 1024'."""
-    text = _TRIED.sub("", one_line(pattern))
+    text = TRIED.sub("", one_line(pattern))
     if match := _CONDITION.match(text):
         return match["condition"]
-    return EVERY_CASE if _ALWAYS.match(text) else text
+    return EVERY_CASE if ALWAYS.match(text) else text
 
 
-def _without_numbers(message: str) -> str:
-    return _NUMBER.sub("#", _DTYPE.sub("dtype", _SOURCE.sub("", one_line(message))))
+def _about(message: str) -> str:
+    return without_numbers(_SOURCE.sub("", one_line(message)))

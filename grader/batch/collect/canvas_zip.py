@@ -14,10 +14,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from grader.batch.collect.archives import is_archive
+from grader.batch.collect.file_names import Wanted, identifier
 from grader.batch.collect.files import Item, Listing
-from grader.batch.collect.names import Wanted, identifier
-from grader.batch.collect.reading import Reader
-from grader.batch.collect.sources import Part, Source
+from grader.batch.collect.sources import Part, Reader, Source
 from grader.batch.course.records import Handin, Member
 from grader.grading.submitted import Unreadable
 
@@ -65,12 +64,9 @@ def parse(name: str) -> CanvasName | None:
 
 def find(source: Source) -> Source | None:
     """The source, or the folder around it, if most of its names are Canvas's."""
-    for each in (source, source.wrapped()):
-        if each is not None and each.parts:
-            parsed = sum(parse(part.name) is not None for part in each.parts)
-            if 2 * parsed > len(each.parts):
-                return each
-    return None
+    return source.itself_or_wrapped(
+        lambda each: 2 * sum(parse(part.name) is not None for part in each.parts) > len(each.parts)
+    )
 
 
 def handins(source: Source, reader: Reader) -> tuple[list[Handin], list[str]]:
@@ -88,7 +84,7 @@ def handins(source: Source, reader: Reader) -> tuple[list[Handin], list[str]]:
 
 
 def _handin(name: str, attachments: list[tuple[CanvasName, Part]], reader: Reader) -> Handin:
-    first = attachments[0][0]
+    first, _ = attachments[0]
     member = Member(identifier(first.user), identifier(first.name))
     online = [each.display for each, _ in attachments if not each.attachment]
     notes = [f"handed in as {each.removesuffix('.html')} on the page: no files" for each in online]

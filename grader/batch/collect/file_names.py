@@ -11,7 +11,7 @@ import hashlib
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 
 from grader.sandbox.untrusted import clean
@@ -60,17 +60,11 @@ class Wanted:
         if name in self.files:
             return Match(name, Quality.exact)
         folded = _folded(name)
-        if folded in self._by_case:
-            return Match(self._by_case[folded], Quality.spelling)
-        if (copy := self._copy(folded)) is not None:
-            return copy
+        if (near := self._near(folded)) is not None:
+            return near
         bare = folded.removesuffix(".txt").rstrip()
-        if bare == folded:
-            return None
-        if bare in self._by_case:
-            return Match(self._by_case[bare], Quality.as_text)
-        copy = self._copy(bare)
-        return Match(copy.file, Quality.as_text, copy.copy) if copy is not None else None
+        near = self._near(bare) if bare != folded else None
+        return near and replace(near, quality=Quality.as_text)
 
     def resembled(self, name: str) -> str:
         """The file that a name which stands for none may have been meant for, or ""."""
@@ -81,7 +75,9 @@ class Wanted:
                 return file
         return ""
 
-    def _copy(self, folded: str) -> Match | None:
+    def _near(self, folded: str) -> Match | None:
+        if (file := self._by_case.get(folded)) is not None:
+            return Match(file, Quality.spelling)
         if (file := self._by_letters.get(_letters(folded))) is not None:
             return Match(file, Quality.copy)
         stem, dot, suffix = folded.rpartition(".")

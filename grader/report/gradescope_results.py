@@ -1,17 +1,16 @@
 """The grade as Gradescope's results.json: a test per check that was decided.
 
-Gradescope knows passed and failed only, and shows a test of 0 of 0 points as passed, so each status
-is said. What this machine could not decide is no test (a red one would look like lost points): it
-is told in the text above the tests. A test's maximum is what could be given here.
-
-Where a student can't see one of the tests, Gradescope hides the total from them, and so does the
-text.
+Gradescope knows passed and failed only, and shows a test of 0 of 0 points as passed, so the text of
+a test begins with its status. What this machine could not decide is named in the text above the
+tests: a red test would look like lost points. A test's maximum is what could be given here. Where a
+student can't see one of the tests, Gradescope hides the total, and so does the text.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any, Literal
 
 from grader.evidence import Evidence, VariantEvidence
@@ -54,15 +53,13 @@ def render(
             for check in variant.checks:
                 shown = visibility(exercise.name, variant.name, check.name)
                 hides |= shown != "visible"
-                if check.max_score and not check.gradable:
-                    if shown == "visible":
-                        name = f"{exercise.name}/{variant.name} {check.name}"
-                        undecided.append(f"{name}: {summary.result(check)}")
-                    continue
-                own += 1
-                tests.append(
-                    _test(exercise.name, variant, check, observed, f"{place}.{own}", shown)
-                )
+                if not check.max_score or check.gradable:
+                    own += 1
+                    number = f"{place}.{own}"
+                    tests.append(_test(exercise.name, variant, check, observed, number, shown))
+                elif shown == "visible":
+                    name = f"{exercise.name}/{variant.name} {check.name}"
+                    undecided.append(f"{name}: {summary.result(check)}")
     score = grade.score if header is None or header.score is None else header.score
     data = {
         "score": score,
@@ -114,22 +111,17 @@ def _text(variant: VariantScore, check: CheckScore, observed: VariantEvidence | 
         return result
     counted = summary.counted_parts(variant, observed)
     own = tuple(part for part in counted.parts if part.size_class == check.name)
-    of_class = VariantEvidence(observed.exercise, observed.variant, observed.file, parts=own)
-    messages = merged_messages(of_class)
-    paragraphs = [
-        "\n\n".join(
-            filter(
-                None,
-                (each.paragraph, each.reproduce and f"Reproduce: {each.reproduce}", each.detail),
-            )
+    of_class = replace(counted, parts=own)
+    paragraphs = [result]
+    for each in merged_messages(of_class):
+        paragraphs += (
+            each.paragraph,
+            each.reproduce and f"Reproduce: {each.reproduce}",
+            each.detail,
         )
-        for each in messages
-    ]
-    printed = [
-        clean(f"Printed by kernels for {case}:\n{text}")
-        for case, text in summary.printed(of_class)[: summary.SHOWN_PRINTS]
-    ]
-    return "\n\n".join((result, *paragraphs, *printed))
+    for case, text in summary.printed(of_class):
+        paragraphs.append(clean(f"Printed by kernels for {case}:\n{text}"))
+    return "\n\n".join(filter(None, paragraphs))
 
 
 def _output(

@@ -68,10 +68,8 @@ class Plans:
         A result is missing where there is none, where the grader failed on it, and where it was
         seen without a sandbox and one is required.
         """
-        known, graded = (
-            self.store.results.known(),
-            self.store.results.graded(self.conditions.device),
-        )
+        known = self.store.results.known()
+        graded = self.store.results.graded(self.conditions.device)
         outdated: Counter[str] = Counter()
         jobs: list[Job] = []
         waits: dict[int, frozenset[str]] = {}
@@ -98,7 +96,8 @@ class Plans:
             outdated.update(
                 each.name
                 for each in mine
-                if each.key not in known and self._identity(handin, each) in graded
+                if each.key not in known
+                and (each.exercise, each.variant, self._sha256(handin, each), each.lifted) in graded
             )
         return Plan(tuple(jobs), waits, shared, {} if anew else outdated)
 
@@ -122,10 +121,7 @@ class Plans:
         graded = self.store.results.graded(self.conditions.device)
         covered = {(exercise, variant) for exercise, variant, *_ in graded}
         result_of = cache(self.store.results.of)  # hand-ins share results
-        return [
-            Attempt(handin.handin, self._evidence(handin, covered, seed, result_of))
-            for handin in handins
-        ]
+        return [Attempt(e.handin, self._evidence(e, covered, seed, result_of)) for e in handins]
 
     def _evidence(
         self,
@@ -142,28 +138,16 @@ class Plans:
                 continue
             result = result_of(each.key)
             if result is None and each.lifted:  # not run again yet: what there was before
-                result = result_of(self._as_it_was(handin, each))
+                sha256 = self._sha256(handin, each)
+                result = result_of(self._keys.of(each.exercise, each.variant, sha256))
             if result is None:
                 return None
             stored.append(result)
         if not stored:
             return None
         newest = max(stored, key=lambda result: result.stored)
-        return Evidence(
-            submission=handin.handin.id,
-            seed=seed,
-            variants=tuple(result.evidence for result in stored),
-            environment=newest.environment,
-        )
-
-    def _identity(self, handin: StoredHandin, wanted: Wanted) -> tuple[str, str, str, bool]:
-        """The variant, file and rules of a result, as ResultTable.graded has them."""
-        return wanted.exercise, wanted.variant, self._sha256(handin, wanted), wanted.lifted
-
-    def _as_it_was(self, handin: StoredHandin, wanted: Wanted) -> str:
-        """The key without lifted rules."""
-        sha256 = self._sha256(handin, wanted)
-        return self._keys.of(wanted.exercise, wanted.variant, sha256)
+        variants = tuple(result.evidence for result in stored)
+        return Evidence(handin.handin.id, seed, variants, newest.environment)
 
     def _sha256(self, handin: StoredHandin, wanted: Wanted) -> str:
         file = self.exercises[wanted.exercise].variants[wanted.variant].file

@@ -1,11 +1,4 @@
-"""The commands on a class: batch, rescore, regrade, adjust, export.
-
-grade_class      collect, grade what is missing, write the views
-rescore_class    score what is stored by today's specs; runs nothing
-regrade          run chosen parts of one student's hand-ins again
-adjust           a person's decision, with its reason
-export           the views again, or a file for a platform
-"""
+"""The commands on a class: batch, rescore, regrade, adjust, export, similarity."""
 
 from __future__ import annotations
 
@@ -13,10 +6,9 @@ import getpass
 import math
 import shlex
 import sys
-import threading
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
 from enum import Enum
 from pathlib import Path
 from typing import Annotated
@@ -25,7 +17,7 @@ import typer
 
 from grader import __version__
 from grader import evidence as evidence_files
-from grader.batch import exports
+from grader.batch import exports, similarity
 from grader.batch.classes import ClassError, CourseClass, moves, to_run_again
 from grader.batch.collect import LAYOUTS, Collection, collect
 from grader.batch.collect.classroom_times import LAYOUT, judged_by
@@ -33,37 +25,48 @@ from grader.batch.course.records import Adjustment, AdjustmentKind, Gradebook
 from grader.batch.gradebook import incomplete
 from grader.batch.pages import views
 from grader.batch.run import run
-from grader.batch.run.progress import Watcher, watcher
+from grader.batch.run.progress import watcher
 from grader.batch.run.run import Machines, Options, Outcome
 from grader.batch.store.handins import StoredHandin
 from grader.batch.store.store import NAME, Store
 from grader.cli.console import (
     FAILED,
     INTERRUPTED,
-    CourseOption,
+    ROOT,
     GpusOption,
+    GradescopeOption,
+    HtmlOption,
     JobsOption,
+    JsonOption,
+    JunitOption,
     OnlyOption,
-    RosterOption,
+    console,
     errors,
     have_oracles,
     known_names,
     refuse,
+    show,
     tell,
     writable,
     write,
 )
-from grader.cli.reports import show
 from grader.gpu.locks import choose
 from grader.report import narrow, one_line
 from grader.report.summary import number
 from grader.sandbox.untrusted import clean
 from grader.spec import Exercise, load_all
+from grader.staff.stubs import make_stubs
 
 MOST_LINES = 10  # of one kind, on the terminal; the gradebook has them all
 
 ResultsArgument = Annotated[
     Path, typer.Argument(metavar="RESULTS", help="The folder that `grader batch --out` wrote.")
+]
+CourseOption = Annotated[
+    Path | None, typer.Option("--course", help="course.yaml; kept for later commands.")
+]
+RosterOption = Annotated[
+    Path | None, typer.Option("--roster", help="Who is in the class: a CSV; kept, too.")
 ]
 TimesOption = Annotated[
     Path | None,
@@ -94,6 +97,14 @@ class Format(str, Enum):
     json = "json"
 
 
+_EXPORTS = {
+    Format.gradescope: exports.to_gradescope,
+    Format.classroom: exports.to_classroom,
+    Format.csv: exports.to_csv,
+    Format.json: exports.to_json,
+}
+
+
 def grade_class(  # noqa: PLR0913 - typer makes an option of each parameter
     source: Annotated[Path, typer.Argument(help="What the course's platform exports: see docs.")],
     out: Annotated[Path, typer.Option(help="Where results go; what is there is kept.")],
@@ -119,25 +130,55 @@ def grade_class(  # noqa: PLR0913 - typer makes an option of each parameter
     """Grade a class; what is graded already isn't graded again."""
     _choose_gpus(gpus, scheduler)
     exercises = load_all()
-    options = Options(tuple(known_names(exercises, only or [])), require_sandbox)
+    options = Options(tuple(known_names(exercises, only)), require_sandbox)
     have_oracles(exercises, options.only)
     collection = collect(source, exercises, layout=layout, merge=merge, leave_out=[out])
     with run.begun(out) as store:
         course_class = CourseClass.open(store, exercises, course, roster)
         collection = _timed(collection, course_class, times)
         run.seed_of(store, seed, course_class.course.seed)
-        with _running(course_class, jobs, plain, scheduler, options) as running:
-            store.handins.keep(collection.handins, str(source.resolve()), running.number)
+
+        def kept(number: int) -> list[StoredHandin]:
+            store.handins.keep(collection.handins, str(source.resolve()), number)
             for note in collection.notes[:MOST_LINES]:
                 tell(one_line(note), "yellow")
-            outcome = running.grade(course_class.handins, options)
-        book = _publish(course_class, out, running.machines.device)
+            return course_class.handins
+
+        outcome, device = _graded(course_class, kept, options, jobs, plain, scheduler)
+        book = course_class.gradebook(device)
+        _publish(course_class, book)
     _tell_class(book, out)
     _finish(outcome)
 
 
-def rescore_class(results: Path, course: Path | None, roster: Path | None, yes: bool) -> None:
-    """Score what is stored by the specs, the course and the roster as they are now."""
+def rescore(
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="RESULTS|EVIDENCE.json",
+            help="What `grader batch --out` wrote, or `grade --evidence`.",
+        ),
+    ],
+    course: CourseOption = None,
+    roster: RosterOption = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Of a class: write without asking.")] = False,
+    json: JsonOption = None,
+    html: HtmlOption = None,
+    junit: JunitOption = None,
+    gradescope: GradescopeOption = None,
+) -> None:
+    """Score what is stored by the specs as they are now; runs nothing."""
+    writable(json, html, junit, gradescope)
+    if file.is_dir() or file.name == NAME:
+        if json or html or junit or gradescope:
+            refuse(f"{file}: expected a file of evidence; of a class, `grader export` writes pages")
+        _rescore_class(file, course, roster, yes)
+        return
+    exercises = load_all()
+    show(evidence_files.read(file), exercises, json, html, junit, gradescope)
+
+
+def _rescore_class(results: Path, course: Path | None, roster: Path | None, yes: bool) -> None:
     folder = _folder(results)
     with run.alone(folder), Store(folder) as store:
         course_class = CourseClass.open(store, load_all(), course, roster)
@@ -156,7 +197,7 @@ def rescore_class(results: Path, course: Path | None, roster: Path | None, yes: 
             if not typer.confirm("Write this gradebook?"):
                 tell("Nothing is written")
                 return
-        _publish(course_class, folder, book.device, book)
+        _publish(course_class, book)
     _tell_class(book, folder)
 
 
@@ -173,8 +214,7 @@ def regrade(
     """Run a student's hand-ins again, from the files that are stored."""
     _choose_gpus(gpus, scheduler)
     exercises = load_all()
-    names = tuple(known_names(exercises, only or []))
-    options = Options(names, require_sandbox, anew=True)
+    options = Options(tuple(known_names(exercises, only)), require_sandbox, anew=True)
     have_oracles(exercises, options.only)
     folder = _folder(results)
     with run.alone(folder), Store(folder) as store:
@@ -182,11 +222,12 @@ def regrade(
         handins = course_class.handins_of[course_class.student(student)]
         if not handins:
             refuse(f"--student {one_line(student)}: there is nothing that they handed in")
-        with _running(course_class, jobs, plain, scheduler, options) as running:
-            outcome = running.grade(handins, options)
-        book = course_class.gradebook(running.machines.device)
+        outcome, device = _graded(
+            course_class, lambda number: handins, options, jobs, plain, scheduler
+        )
+        book = course_class.gradebook(device)
         _tell_moves(course_class, book)
-        _publish(course_class, folder, running.machines.device, book)
+        _publish(course_class, book)
     _finish(outcome)
 
 
@@ -235,7 +276,7 @@ def adjust(
         course_class = CourseClass.open(store, exercises)
         book = course_class.gradebook()
         _tell_moves(course_class, book)
-        _publish(course_class, folder, book.device, book)
+        _publish(course_class, book)
     if lift is not None and student is not None:
         command = f"grader regrade {shlex.quote(str(results))} --student {shlex.quote(student)}"
         tell(f"{lift} is to be run without its rules: {command} --only {lift}", "yellow")
@@ -269,10 +310,13 @@ def export(
         for note in course_class.notes:
             narrow.say(one_line(note), errors, "yellow")
         if format is None:
-            _publish(course_class, folder, book.device, book)
+            _publish(course_class, book)
             _tell_class(book, folder)
             return
-    text = _exported(book, format, assignment, allow_incomplete)
+    if format is Format.canvas:
+        text = exports.to_canvas(book, assignment=assignment, allow_incomplete=allow_incomplete)
+    else:
+        text = _EXPORTS[format](book, allow_incomplete=allow_incomplete)
     if to is None:
         sys.stdout.write(text)
     else:
@@ -280,60 +324,62 @@ def export(
         tell(f"{_count(len(book.entries), 'student')} in {to}")
 
 
-def is_class(path: Path) -> bool:
-    """Whether a path names a class's results rather than a file of evidence."""
-    return path.is_dir() or path.name == NAME
+def list_similar(
+    results: ResultsArgument,
+    threshold: Annotated[
+        float, typer.Option(min=0.0, max=1.0, help="Of a file's own code, from 0 to 1.")
+    ] = similarity.THRESHOLD,
+    html_file: Annotated[
+        Path | None, typer.Option("--html", help="Write both texts side by side here.")
+    ] = None,
+) -> None:
+    """List hand-ins that are alike, of those that count: a reason to look, no proof."""
+    writable(html_file)
+    exercises = load_all()
+    with Store(results) as store:
+        counting = CourseClass.open(store, exercises).compared()
+        handins = [replace(e.handin, files=store.handins.files(e.number)) for e in counting]
+    stubs = make_stubs(ROOT / "reference", exercises)
+    located = similarity.MOST_SHOWN if html_file is not None else 0
+    with console.status("comparing"):
+        alike = similarity.pairs(handins, stubs, threshold, located)
+    if html_file is not None:
+        write(html_file, similarity.to_html(alike, threshold))
+    tell(similarity.to_text(alike, threshold).removesuffix("\n"))
 
 
 # --- running --------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Running:
-    """A run that has begun; `number` is the store's."""
-
-    course_class: CourseClass
-    number: int
-    machines: Machines
-    watcher: Watcher
-    stop: threading.Event
-
-    def grade(self, handins: Sequence[StoredHandin], options: Options) -> Outcome:
-        outcome = run.grade(
-            self.course_class,
-            handins,
-            self.machines,
-            self.number,
-            options,
-            self.watcher,
-            self.stop,
-        )
-        if outcome.complete:
-            self.course_class.store.end_run(self.number)
-        return outcome
-
-
-@contextmanager
-def _running(
+def _graded(
     course_class: CourseClass,
+    handins: Callable[[int], Sequence[StoredHandin]],
+    options: Options,
     jobs: int | None,
     plain: bool,
     scheduler: str | None,
-    options: Options,
-) -> Iterator[_Running]:
+) -> tuple[Outcome, str]:
+    """What came of a run, and its device; `handins` gets the run's number once it has begun."""
+    store, watching = course_class.store, watcher(errors, plain)
     if scheduler is None:
         run.expect_sandbox(run.device_here(), options.require_sandbox)
-    watching = watcher(errors, plain)
+    machines: AbstractContextManager[Machines]
+    if scheduler is None:
+        machines = run.this_machine(watching, jobs)
+    else:
+        from grader.batch.run import cluster
+
+        machines = cluster.at(scheduler)
     try:
-        with (
-            run.stopped_by_signals(watching.say) as stop,
-            _machines(scheduler, jobs, watching) as machines,
-        ):
-            if why := course_class.course.why_not_final(machines.device):
+        with run.stopped_by_signals(watching.say) as stop, machines as here:
+            if why := course_class.course.why_not_final(here.device):
                 watching.say(why)
-            command = shlex.join(sys.argv)
-            number = course_class.store.begin_run(command, __version__, run.environment())
-            yield _Running(course_class, number, machines, watching, stop)
+            number = store.begin_run(shlex.join(sys.argv), __version__, run.environment())
+            chosen = handins(number)
+            outcome = run.grade(course_class, chosen, here, number, options, watching, stop)
+            if outcome.complete:
+                store.end_run(number)
+            return outcome, here.device
     finally:
         watching.close()
 
@@ -358,16 +404,6 @@ def _choose_gpus(gpus: str | None, scheduler: str | None) -> None:
         choose(gpus)
 
 
-def _machines(
-    scheduler: str | None, jobs: int | None, watching: Watcher
-) -> AbstractContextManager[Machines]:
-    if scheduler is None:
-        return run.this_machine(watching, jobs)
-    from grader.batch.run import cluster
-
-    return cluster.at(scheduler)
-
-
 def _finish(outcome: Outcome) -> None:
     if outcome.shared:
         tell(f"{_count(outcome.shared, 'result')} shared by hand-ins with the same file")
@@ -386,11 +422,9 @@ def _finish(outcome: Outcome) -> None:
 # --- written and printed --------------------------------------------------------------------------
 
 
-def _publish(
-    course_class: CourseClass, folder: Path, device: str, book: Gradebook | None = None
-) -> Gradebook:
+def _publish(course_class: CourseClass, book: Gradebook) -> None:
     """Write every view, and keep the scores that are in them."""
-    book = book or course_class.gradebook(device)
+    folder = course_class.store.path.parent
     for note in course_class.notes:
         tell(one_line(note), "yellow")
     course_class.notes.clear()
@@ -402,7 +436,6 @@ def _publish(
             f"stored: `grader export {folder}` writes these files"
         ) from None
     course_class.store.keep_standings(book)
-    return book
 
 
 def _tell_class(book: Gradebook, folder: Path) -> None:
@@ -434,7 +467,6 @@ def _tell_moves(course_class: CourseClass, book: Gradebook) -> None:
     if not moved:
         tell("Nobody's score changes")
         return
-
     for move in sorted(moved, key=lambda each: (-abs(each.change), each.student)):
         name = one_line(f"{move.student} {move.name}".strip())
         by = ""
@@ -450,20 +482,6 @@ def _points(score: float | None) -> str:
 
 def _count(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"
-
-
-def _exported(
-    book: Gradebook, format: Format, assignment: str | None, allow_incomplete: bool
-) -> str:
-    if format is Format.canvas:
-        return exports.to_canvas(book, assignment=assignment, allow_incomplete=allow_incomplete)
-    make = {
-        Format.gradescope: exports.to_gradescope,
-        Format.classroom: exports.to_classroom,
-        Format.csv: exports.to_csv,
-        Format.json: exports.to_json,
-    }[format]
-    return make(book, allow_incomplete=allow_incomplete)
 
 
 # --- adjustments ----------------------------------------------------------------------------------
@@ -525,32 +543,3 @@ def _folder(results: Path) -> Path:
     """The folder of a class's results, given itself or by its file. Raises StoreError."""
     folder = results.parent if results.name == NAME else results
     return Store.expect(folder)
-
-
-def rescore(
-    file: Annotated[
-        Path,
-        typer.Argument(
-            metavar="RESULTS|EVIDENCE.json",
-            help="What `grader batch --out` wrote, or `grade --evidence`.",
-        ),
-    ],
-    course: CourseOption = None,
-    roster: RosterOption = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Of a class: write without asking.")] = False,
-    json: Annotated[Path | None, typer.Option(help="Write the grade as JSON.")] = None,
-    html: Annotated[Path | None, typer.Option(help="Write a report page.")] = None,
-    junit: Annotated[Path | None, typer.Option(help="Write JUnit XML.")] = None,
-    gradescope: Annotated[
-        Path | None, typer.Option(help="Write Gradescope's results.json.")
-    ] = None,
-) -> None:
-    """Score what is stored by the specs as they are now; runs nothing."""
-    writable(json, html, junit, gradescope)
-    if is_class(file):
-        if json or html or junit or gradescope:
-            refuse(f"{file}: expected a file of evidence; of a class, `grader export` writes pages")
-        rescore_class(file, course, roster, yes)
-        return
-    exercises = load_all()
-    show(evidence_files.read(file), exercises, json, html, junit, gradescope)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from grader.batch.course.records import Entry, Gradebook, Student
+from grader.batch.course.records import Gradebook, Student
 from grader.batch.exports.cells import expect_complete, identifier, points, table, text
 from grader.batch.gradebook import GradebookError
 from grader.report import one_line
@@ -22,6 +22,7 @@ UNTITLED = "warpgrade"
 POINTS_POSSIBLE = "    Points Possible"  # as Canvas itself indents it
 _NAMES = {"Student", "LastName", "FirstName"}
 _IDS = {"ID", "SIS User ID", "SIS Login ID", "Integration ID", "Root Account"}
+_OWN = _NAMES | _IDS | {"Section"}
 _STUDENT_COLUMNS = ("Student", "ID", "SIS User ID", "SIS Login ID", "Section")
 # In the columns that Canvas works out itself: it takes none with these words for an assignment.
 _TOTALS = re.compile(r"(Current|Final|Override) (Score|Points|Grade)|Override Status")
@@ -43,11 +44,14 @@ def render(
     """
     expect_complete(book, allow_incomplete)
     known = _columns(book)
-    students = _student_columns(known)
+    students = tuple(name for name in known if name in _OWN) or _STUDENT_COLUMNS
     column = _assignment_column(known, assignment or book.title or UNTITLED)
     header = [*students, column]
     possible = [POINTS_POSSIBLE, *[""] * (len(students) - 1), points(book.max_score)]
-    rows = [[*_cells(entry, students), points(entry.final_score)] for entry in book.entries]
+    rows = [
+        [*(_cell(entry.student, name) for name in students), points(entry.final_score)]
+        for entry in book.entries
+    ]
     return table(header, [possible, *rows])
 
 
@@ -55,11 +59,6 @@ def _columns(book: Gradebook) -> tuple[str, ...]:
     """The header of the roster, where that was a gradebook of Canvas's."""
     columns = next((tuple(e.student.columns) for e in book.entries if e.student.columns), ())
     return columns if {"ID", "Section"} <= set(columns) else ()
-
-
-def _student_columns(columns: Sequence[str]) -> tuple[str, ...]:
-    kept = tuple(name for name in columns if name in _NAMES | _IDS | {"Section"})
-    return kept or _STUDENT_COLUMNS
 
 
 def _assignment_column(columns: Sequence[str], wanted: str) -> str:
@@ -73,11 +72,9 @@ def _assignment_column(columns: Sequence[str], wanted: str) -> str:
         )
     if wanted in others:
         return wanted
-    meant = []
-    for name in others:
-        match = _TITLED.fullmatch(name)
-        if match and wanted.casefold() in (match["id"], match["title"].casefold()):
-            meant.append(name)
+    titled = [match for name in others if (match := _TITLED.fullmatch(name))]
+    title = wanted.casefold()
+    meant = [each[0] for each in titled if title in (each["id"], each["title"].casefold())]
     if len(meant) > 1:
         names = ", ".join(map(repr, meant))
         raise GradebookError(f"expected one assignment called {wanted!r} in Canvas, got {names}")
@@ -85,26 +82,17 @@ def _assignment_column(columns: Sequence[str], wanted: str) -> str:
 
 
 def _is_canvas_own(column: str) -> bool:
-    return column in _NAMES | _IDS | {"Section"} or bool(_TOTALS.search(column))
-
-
-def _cells(entry: Entry, columns: Sequence[str]) -> list[str]:
-    student = entry.student
-    return [
-        identifier(_cell(student, name)) if name in _IDS else text(_cell(student, name))
-        for name in columns
-    ]
+    return column in _OWN or bool(_TOTALS.search(column))
 
 
 def _cell(student: Student, column: str) -> str:
-    if column in student.columns:
-        return student.columns[column]
     # Canvas takes ID for its own number of a person: another platform's id must not stand there.
     is_foreign = bool(student.columns) and "id" not in map(str.casefold, student.columns)
-    own = {
+    cells = {
         "Student": student.name or student.id,
         "SIS User ID" if is_foreign else "ID": student.id,
         "SIS Login ID": student.columns.get("login", ""),
         "Section": student.section,
+        **student.columns,
     }
-    return own.get(column, "")
+    return (identifier if column in _IDS else text)(cells.get(column, ""))

@@ -12,25 +12,25 @@ import hashlib
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from functools import lru_cache
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from grader.batch.course.records import Adjustment, AdjustmentKind, Entry, Gradebook, Handin
 from grader.batch.pages import charts, overview
-from grader.batch.pages.clusters import Cluster, clusters
-from grader.batch.pages.overview import Strip, Submission, VariantTally
+from grader.batch.pages.overview import Strip, Submission
+from grader.batch.pages.shared_mistakes import clusters
 from grader.report import one_line, summary
-from grader.sandbox.untrusted import clean
+from grader.report.html import template
 from grader.spec import Exercise
+from grader.status import Status
 
 SHARED_BY = 2  # submissions that make a mistake worth a line of its own
 DOT = 4.6  # pixels between the dots of a strip
+HERE = Path(__file__).parent
 
 LinkOf = Callable[[Entry], str]
 
@@ -46,37 +46,40 @@ def render(
     everyone = overview.submissions(gradebook)
     shared = clusters(everyone, exercises)
     strips = overview.strips(everyone, exercises)
-    index = {id(entry): number for number, entry in enumerate(gradebook.entries)}
-    links = [href(link_of(entry)) for entry in gradebook.entries]
-    mistakes = [_mistake(each, index) for each in shared if each.count >= SHARED_BY]
-    failed = _grader_errors(everyone)
-    return (
-        _environment()
-        .get_template("class.html")
-        .render(
-            book=gradebook,
-            made_at=_time(gradebook.made_at),
-            links=links,
-            counts=_counts(gradebook, everyone),
-            errors=failed,
-            error_line=summary.GRADER_ERROR_LINE,
-            waiting=_waiting(everyone),
-            unfinished=_unfinished(everyone),
-            unconfined=sum(summary.is_unconfined(each.grade) for each in everyone),
-            scores=_scores(gradebook),
-            rows=[_row(entry, exercises) for entry in gradebook.entries],
-            columns=[name for name in exercises if exercises[name].max_points],
-            exercises=exercises,
-            tallies=_by_exercise(overview.tally(everyone, exercises)),
-            mistakes=mistakes,
-            alone=sum(each.count < SHARED_BY for each in shared),
-            strips=[_strip(each) for each in strips],
-            adjusted=[(entry, each) for entry in gradebook.entries for each in entry.adjustments],
-            unmatched=[_unmatched(handin) for handin in gradebook.unmatched_handins],
-            data={"strips": [_what_if(each) for each in strips]},
-            script=_script(),
-            script_hash=_script_hash(),
-        )
+    entries = gradebook.entries
+    index = {id(entry): number for number, entry in enumerate(entries)}
+    script = _script()
+    return template("class.html", HERE).render(
+        book=gradebook,
+        made_at=_time(gradebook.made_at),
+        links=[href(link_of(entry)) for entry in entries],
+        counts=_counts(gradebook, everyone),
+        errors=_grader_errors(everyone),
+        waiting=_waiting(everyone),
+        unfinished=[name for e in everyone if not e.grade.complete for name in e.names],
+        unconfined=sum(summary.is_unconfined(each.grade) for each in everyone),
+        scores=_scores(gradebook),
+        rows=[_row(entry, exercises) for entry in entries],
+        columns=[name for name in exercises if exercises[name].max_points],
+        exercises=exercises,
+        # Together in the order they come in: Jinja's groupby sorts.
+        tallies=[
+            (name, list(rows))
+            for name, rows in groupby(overview.tally(everyone, exercises), lambda row: row.exercise)
+        ],
+        mistakes=[
+            (each, [index[id(entry)] for entry in each.entries])
+            for each in shared
+            if each.count >= SHARED_BY
+        ],
+        alone=sum(each.count < SHARED_BY for each in shared),
+        strips=[_strip(each) for each in strips],
+        adjusted=[(entry, each) for entry in entries for each in entry.adjustments],
+        adjustment_in_words=adjustment_in_words,
+        unmatched=[_unmatched(handin) for handin in gradebook.unmatched_handins],
+        data={"strips": [_what_if(each) for each in strips]},
+        script=Markup(script),
+        script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
     )
 
 
@@ -121,33 +124,24 @@ def _scores(gradebook: Gradebook) -> dict[str, Any] | None:
     }
 
 
-def _by_exercise(tallies: Iterable[VariantTally]) -> list[tuple[str, list[VariantTally]]]:
-    """The rows of each exercise together, in the order they come in: Jinja's groupby sorts."""
-    return [(name, list(rows)) for name, rows in groupby(tallies, key=lambda row: row.exercise)]
-
-
-def _grader_errors(everyone: Iterable[Submission]) -> list[dict[str, Any]]:
-    """The failures of the grader itself, equal ones together, with everybody they concern."""
+def _grader_errors(everyone: Iterable[Submission]) -> Mapping[tuple[str, str], list[str]]:
+    """By (where, detail) of a failure of the grader itself, the names of everybody it concerns."""
     names_of: dict[tuple[str, str], list[str]] = {}
     for each in everyone:
-        for where, detail in each.grader_errors:
-            names_of.setdefault((where, detail), []).extend(each.names)
-    return [{"where": w, "detail": d, "names": names} for (w, d), names in names_of.items()]
+        for error in each.grader_errors:
+            names_of.setdefault(error, []).extend(each.names)
+    return names_of
 
 
-def _unfinished(everyone: Iterable[Submission]) -> list[str]:
-    return [name for each in everyone if not each.grade.complete for name in each.names]
-
-
-def _waiting(everyone: Iterable[Submission]) -> list[tuple[str, list[str]]]:
-    """(exercise/variant, names) of the times that a person has to decide about."""
+def _waiting(everyone: Iterable[Submission]) -> Mapping[str, list[str]]:
+    """By exercise/variant, whose times a person has to decide about."""
     names_of: dict[str, list[str]] = {}
     for each in everyone:
         for exercise in each.grade.exercises:
             for variant in exercise.variants:
-                if any(check.status.value == "implausible_time" for check in variant.checks):
+                if any(check.status is Status.implausible_time for check in variant.checks):
                     names_of.setdefault(f"{exercise.name}/{variant.name}", []).extend(each.names)
-    return list(names_of.items())
+    return names_of
 
 
 def _unmatched(handin: Handin) -> dict[str, str]:
@@ -160,20 +154,7 @@ def _unmatched(handin: Handin) -> dict[str, str]:
     }
 
 
-# --- mistakes and timings -------------------------------------------------------------------------
-
-
-def _mistake(cluster: Cluster, index: Mapping[int, int]) -> dict[str, Any]:
-    kind = cluster.kind
-    return {
-        "kind": kind,
-        "count": cluster.count,
-        "sentence": cluster.sentence,
-        "headline": kind.status.headline,
-        "tone": summary.tone(kind.status),
-        "what": cluster.example,
-        "rows": [index[id(entry)] for entry in cluster.entries],
-    }
+# --- timings --------------------------------------------------------------------------------------
 
 
 def _strip(strip: Strip) -> dict[str, Any]:
@@ -194,22 +175,18 @@ def _strip(strip: Strip) -> dict[str, Any]:
                 "measure": measure,
                 "is_ratio": measure != overview.MILLISECONDS,
                 "scale": scale,
-                "ticks": [(tick, scale.at(tick)) for tick in scale.ticks],
                 "dots": [
                     (across, away * DOT, f"{', '.join(each.submission.names)}: {value:.3g}")
                     for (across, away), each, value in zip(places, timings, values, strict=True)
                 ],
-                "limits": [
-                    (number, each, each.limit, scale.at(each.limit)) for number, each in limits
-                ],
+                "limits": limits,
             }
         )
     return {
         "strip": strip,
         "drawings": drawings,
         "thresholds": [
-            (each, overview.measure_of(each), each.limit, _getting(strip, number))
-            for number, each in enumerate(strip.thresholds)
+            (each, _getting(strip, number)) for number, each in enumerate(strip.thresholds)
         ],
         "nothing": _getting(strip, -1),
     }
@@ -299,32 +276,7 @@ def _time(when: datetime | None) -> str:
     return when.strftime("%Y-%m-%d %H:%M %Z").strip() if when is not None else ""
 
 
-# --- the template ---------------------------------------------------------------------------------
-
-
-@lru_cache(maxsize=1)
-def _script() -> Markup:
-    text = (Path(__file__).parent / "class.js").read_text(encoding="utf-8")
+def _script() -> str:
+    text = (HERE / "class.js").read_text(encoding="utf-8")
     assert "</" not in text  # it would end the script element
-    return Markup(text)
-
-
-@lru_cache(maxsize=1)
-def _script_hash() -> str:
-    return base64.b64encode(hashlib.sha256(_script().encode()).digest()).decode()
-
-
-@lru_cache(maxsize=1)
-def _environment() -> Environment:
-    here = Path(__file__).parent
-    environment = Environment(
-        loader=FileSystemLoader([here, here.parents[1] / "report"]),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=lambda value: clean(value) if type(value) is str else value,
-    )
-    environment.filters.update(number=summary.number, tone=summary.tone)
-    environment.globals.update(adjustment_in_words=adjustment_in_words)
-    return environment
+    return text
