@@ -179,7 +179,6 @@ class SizeRule(Block):
     choices: tuple[int, ...] | None = None
 
     def contains(self, value: int) -> bool:
-        """Whether `value` is allowed."""
         if self.choices is not None:
             return value in self.choices
         return self.low <= value <= self.high and value % self.multiple_of == 0
@@ -328,8 +327,6 @@ class Bound(Block):
 
 
 class LoadStore(Block):
-    """A bound each for loads and stores."""
-
     load: Bound | None = None
     store: Bound | None = None
 
@@ -549,7 +546,6 @@ class Performance(Block):
 
     @property
     def every_case(self) -> tuple[Case, ...]:
-        """The case, or the cases."""
         return self.cases or (() if self.case is None else (self.case,))
 
     @property
