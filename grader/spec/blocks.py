@@ -523,11 +523,11 @@ def _step_count(start: float, end: float) -> int:
 class Performance(Block):
     """What is timed, the bytes and operations it must have, and the points for speed.
 
-    There is one `case`, or several `cases`, of which the worst speed counts. `bytes` and `flops` are
-    formulas over sizes and `itemsize` (bytes per element of the dtype); `device` names the GPU the
-    thresholds were calibrated on. The first of `thresholds` that holds counts, and of linear points
-    the highest step. `beside`: drawn sizes near the first case's are timed too, and the worse speed
-    counts.
+    There is one `case`, or several `cases`, of which the worst speed counts. `bytes` and `flops`
+    are formulas over sizes and `itemsize` (bytes per element of the dtype); `device` names the GPU
+    the thresholds were calibrated on. The first of `thresholds` that holds counts, and of linear
+    points the highest step. `beside`: drawn sizes near the first case's are timed too, and the
+    worse speed counts.
     """
 
     case: Case | None = None
