@@ -10,8 +10,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
-# torch with CUDA brings the triton that fits it; the CPU build brings none, and gets this one. The
-# second is the last for Python 3.10.
+# torch with CUDA installs its own triton; the CPU build gets this one. The second is the last version
+# for Python 3.10.
 TRITON := 3.9.0
 TRITON_310 := 3.8.0
 INDEX := $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX))
@@ -25,7 +25,7 @@ grade: $(READY)  ## grade SUBMISSION (default: assignment) and show the score
 check: $(READY)  ## the tests students run, over SUBMISSION; ARGS='-k rmsnorm'
 	@$(BIN)/python -m pytest tests/test_assignment.py --submission $(SUBMISSION) $(ARGS)
 
-setup: $(READY)  ## what every other target does first
+setup: $(READY)  ## set up .venv, as every other target does first
 
 clean:
 	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis .benchmarks .import_linter_cache .mypy_cache *.egg-info
@@ -56,10 +56,10 @@ handout: $(READY)  ## bring the tables of handout.md up to date with the specs; 
 	@$(BIN)/grader handout $(ARGS)
 
 release: OUT ?= release.zip
-release: $(READY)  ## what students get, into OUT: a new folder or a .zip; ARGS='--only silu'
+release: $(READY)  ## the students' release, into OUT: a new folder or a .zip; ARGS='--only silu'
 	@$(BIN)/grader release --out $(OUT) $(ARGS)
 
-bench: $(READY)  ## where the time of grading goes
+bench: $(READY)  ## the parts of grading's time
 	@$(BIN)/python benchmarks/grading.py $(ARGS)
 
 bench-reference: OUT ?= results/reference
@@ -76,7 +76,7 @@ lecture: $(READY)  ## the lecture's comparisons on this GPU, for the handout; AR
 attacks: $(READY)  ## every attack of tests/submissions/attacks against every layer: a table
 	@$(BIN)/python benchmarks/attacks.py $(ARGS)
 
-fuzz: $(READY)  ## coverage-guided fuzzing of what reads untrusted bytes, SECONDS for each
+fuzz: $(READY)  ## coverage-guided fuzzing of the readers of untrusted bytes, SECONDS for each
 	@$(PIP) --editable '.[dev,fuzz]'
 	@for target in protocol spec policy evidence plan ttir; do \
 	  $(BIN)/python -m tests.fuzz $$target -max_total_time=$(SECONDS) -timeout=20 $(ARGS) || exit 1; done

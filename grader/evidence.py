@@ -222,7 +222,6 @@ class VariantEvidence:
 
     @property
     def has_grader_error(self) -> bool:
-        """Whether any part has an error of the grader."""
         every = (*self.parts, self.performance, self.memory)
         return any(part.status is Status.grader_error for part in every if part is not None)
 

@@ -39,7 +39,6 @@ class Requirement(NamedTuple):
 
     @property
     def module(self) -> str:
-        """The name of its module."""
         return _MODULES.get(self.name, self.name.replace("-", "_"))
 
     def __str__(self) -> str:

@@ -27,7 +27,6 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the option."""
     parser.addoption(
         "--submission",
         metavar="DIR",
@@ -67,13 +66,11 @@ def pytest_collection() -> Iterator[None]:
 
 
 def pytest_deselected(items: Sequence[pytest.Item]) -> None:
-    """Store the names of deselected tests."""
     for item in items:
         item.config.stash.setdefault(_DESELECTED, []).append(item.name)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Store the number of selected tests."""
     session.config.stash[_SELECTED] = len(session.items)
 
 

@@ -64,15 +64,12 @@ class Slot:
 
 @dataclass(frozen=True)
 class Placed:
-    """A slot in the arena."""
-
     slot: Slot
     argument: Argument
     before: torch.Tensor | None  # uint8: the allocation before the run, if it is judged
 
     @property
     def is_output(self) -> bool:
-        """Whether the kernel writes it."""
         return self.slot.role != "input"
 
 

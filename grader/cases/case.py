@@ -61,19 +61,15 @@ class Case:
         return math.prod(value for _, value in self.sizes)
 
     def size(self, name: str) -> int:
-        """One size by name."""
         return dict(self.sizes)[name]
 
     def with_size(self, name: str, value: int) -> Case:
-        """The same case with one size changed."""
         return replace(self, sizes=tuple((n, value if n == name else v) for n, v in self.sizes))
 
     def layout_of(self, tensor: Tensor) -> str:
-        """The name of a tensor's layout."""
         return dict(self.layouts).get(tensor.name, tensor.layout[0])
 
     def scalar(self, scalar: Scalar) -> float | int | bool:
-        """The value of a scalar argument."""
         values: Mapping[str, float | int | bool] = dict(self.scalars)
         return values.get(scalar.name, scalar.values[0])
 
@@ -128,12 +124,10 @@ class Space:
 
     @property
     def tensors(self) -> list[Tensor]:
-        """The variant's tensor arguments."""
         return [each for each in self.exercise.signature(self.variant) if isinstance(each, Tensor)]
 
     @property
     def scalars(self) -> list[Scalar]:
-        """The variant's scalar arguments."""
         return [each for each in self.exercise.signature(self.variant) if isinstance(each, Scalar)]
 
     @property
@@ -147,7 +141,6 @@ class Space:
         return "normal" if "normal" in self.exercise.data else self.exercise.data[0]
 
     def allows(self, sizes: Mapping[str, int]) -> bool:
-        """Whether the class allows these sizes."""
         return any(
             all(rule.contains(sizes[name]) for name, rule in rules.items())
             for rules in self.alternatives

@@ -38,7 +38,6 @@ class Verdict:
 
     @property
     def passed(self) -> bool:
-        """Whether the case is right."""
         return self.status is Status.passed
 
 

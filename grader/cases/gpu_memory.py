@@ -71,7 +71,6 @@ class GpuMemory:
             (self.inputs, self.outputs)[buffer][start : start + len(values)].copy_(values)
 
     def finish(self) -> None:
-        """Wait for all puts."""
         with _explained("copying to the GPU"):
             torch.cuda.synchronize(self._device)
 

@@ -33,7 +33,6 @@ class Inputs:
 
     @property
     def slots(self) -> list[Slot]:
-        """The tensors."""
         return [each for each in self.order if isinstance(each, Slot)]
 
     def arguments(self, placed: Sequence[Argument]) -> list[Argument]:

@@ -75,7 +75,10 @@ class Oracle:
 
         Raises OracleError where a function of the oracle fails.
         """
-        wide = {name: _widened(tensor, dtype) for name, tensor in inputs.items()}
+        wide = {
+            name: tensor.to(dtype) if tensor.is_floating_point() else tensor
+            for name, tensor in inputs.items()
+        }
         expected = self._call(self.definition, wide, scalars)
         return expected, self.magnitudes(inputs, wide, scalars, expected, magnitude)
 
@@ -168,7 +171,3 @@ def _module(path: Path) -> ModuleType:
     except Exception as error:
         raise OracleError(f"{path.name}: {type(error).__name__}: {error}") from error
     return module
-
-
-def _widened(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    return tensor.to(dtype) if tensor.is_floating_point() else tensor

@@ -177,7 +177,6 @@ def exclusive_on(device: str, waiting: Callable[[], None] = lambda: None) -> Ite
 
 
 def is_exclusive_on(device: str) -> bool:
-    """Whether this process has an exclusive lock on its GPU."""
     return device == ON_GPU and bool(_held.setdefault(here(), _Held()).times_exclusive)
 
 

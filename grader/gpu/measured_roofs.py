@@ -56,8 +56,6 @@ class Workload:
 
 @dataclass(frozen=True)
 class Identity:
-    """The GPU and driver of measured roofs."""
-
     uuid: str
     driver: str
     device: str
@@ -128,7 +126,6 @@ def copy_workload(memory_bytes: int) -> Workload:
 
 
 def matrix_workload(dtype: str, size: int = MATRIX_SIZE) -> Workload:
-    """A product of two square matrices."""
     itemsize = 2 if dtype in ("float16", "bfloat16") else 4
     return Workload("matmul", dtype, size, bytes=3 * size**2 * itemsize, flops=2 * size**3)
 

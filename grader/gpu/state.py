@@ -88,7 +88,6 @@ class Unobserved:
     reason: str
 
     def as_dict(self) -> dict[str, str | float | int]:
-        """For the evidence."""
         return {"unobserved": self.reason}
 
 

@@ -147,7 +147,6 @@ def _ratios(timings: Sequence[Timed]) -> Table:
 
 
 def _series(family: Sequence[Timed]) -> list[Series]:
-    """The kernel and its baselines over sizes."""
     given = [(float(each.size), each.evidence) for each in family if each.size is not None]
     mine = series_of("yours", given)
     every = [mine]

@@ -141,7 +141,6 @@ def below_roofline(
 
 
 def _line(index: int, name: str) -> dict[str, Any]:
-    """The style of a kernel's line."""
     return {
         "label": name,
         "color": _COLOURS[index % len(_COLOURS)],

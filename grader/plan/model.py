@@ -111,7 +111,6 @@ class View:
 
     @property
     def itemsize(self) -> int:
-        """Bytes of an element."""
         return ITEM_BYTES.get(self.dtype, 1)
 
     @property
@@ -126,7 +125,6 @@ class View:
 
     @property
     def elements(self) -> int:
-        """The number of elements."""
         return math.prod(self.shape)
 
 
@@ -164,10 +162,7 @@ class Fill:
 
 @dataclass(frozen=True, config=_BY_NAME)
 class Copy:
-    """A copy of one view to another, converted where the dtypes differ.
-
-    `stream` is as in Fill.
-    """
+    """A copy of one view to another, converted where the dtypes differ. `stream` is as in Fill."""
 
     do: Literal["copy"]
     to: View

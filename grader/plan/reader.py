@@ -54,8 +54,6 @@ class PlanTooLarge(PlanError):
 
 @dataclass(frozen=True)
 class Limits:
-    """Bounds on one plan."""
-
     device_bytes: int = 2 << 30  # allocated at a time, without the arguments
     upload_bytes: int = 64 << 10  # including parameters and symbols
     launches: int = 4096

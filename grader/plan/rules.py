@@ -48,7 +48,6 @@ class Allowed:
 
     @property
     def judges_copies(self) -> bool:
-        """Whether the rule on copies applies."""
         return self.moves_data and "*" not in self.torch and not _COPYING & self.torch
 
 
@@ -158,16 +157,12 @@ def _foreign(plan: Plan, call: tuple[Step, ...], tainted: dict[int, Foreign]) ->
 
 
 def _computed(step: Foreign, reached: str) -> Violation:
-    message = f"PyTorch computed {_shown(step.operation)}, and the result reaches {reached}"
+    operation = step.operation.removeprefix("aten::")
+    message = f"PyTorch computed {operation}, and the result reaches {reached}"
     return Violation("torch", message, step.line, _COMPUTE)
 
 
-def _shown(operation: str) -> str:
-    return operation.removeprefix("aten::")
-
-
 def _pointed_to(step: Launch) -> list[int]:
-    """The buffers that a launch points to."""
     numbers = [number for _, number, _ in step.pointers]
     for argument in step.arguments:
         if hasattr(argument, "pointer"):
@@ -209,7 +204,6 @@ def _straight(plan: Plan, call: tuple[Step, ...], reached: set[int]) -> Iterator
 
 
 def copies_to_arguments(plan: Plan) -> bool:
-    """Whether a copy writes an argument of the entry."""
     return any(_goes_to_argument(step, plan) for step in plan.calls[0])
 
 

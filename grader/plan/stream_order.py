@@ -21,7 +21,6 @@ def streams(steps: Iterable[Step]) -> set[int]:
 
 
 def _stream_of(step: Step) -> int | None:
-    """A step's stream, or None."""
     stream = getattr(step, "stream", None)
     return stream if isinstance(stream, int) else None
 

@@ -105,7 +105,6 @@ class Names:
         return f"{self.buffer(view.buffer)} ({shape}, {view.dtype})"
 
     def kernel(self, launch: Launch) -> str:
-        """The name of the launched function."""
         kernel = self.plan.specialisations[launch.specialisation]
         return kernel.kernel if isinstance(kernel, model.KernelName) else kernel.function
 

@@ -98,7 +98,6 @@ def executable(device: DeviceName) -> list[Path]:
 
 
 def devices(device: DeviceName) -> list[Path]:
-    """The device files that a worker reads and writes."""
     paths = [Path(path) for path in _DEVICES]
     if device == "cuda":
         paths += sorted(Path("/dev").glob("nvidia*"))

@@ -73,7 +73,6 @@ class ProcessGroup:
         return 0
 
     def is_empty(self) -> bool:
-        """Whether the group has no process."""
         with contextlib.suppress(OSError):
             return not (self.folder / "cgroup.procs").read_text().split()
         return True

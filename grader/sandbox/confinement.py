@@ -371,7 +371,6 @@ def _plain_filter(level: Level, device: DeviceName) -> str:
 
 @lru_cache(maxsize=1)
 def _bubblewrap_options() -> frozenset[str]:
-    """The options of this bubblewrap: older ones lack some."""
     try:
         done = subprocess.run(["bwrap", "--help"], capture_output=True, text=True, timeout=10)
     except (OSError, subprocess.TimeoutExpired):

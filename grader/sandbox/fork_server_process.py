@@ -42,8 +42,6 @@ _in_use: set[int] = set()  # fork servers of this process
 
 
 class ForkServer:
-    """One fork server."""
-
     def __init__(
         self,
         confined: Confinement,

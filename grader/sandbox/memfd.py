@@ -35,8 +35,6 @@ def sealed(data: bytes) -> Iterator[int]:
 
 
 class Memfds:
-    """Two sealed memfds."""
-
     on_gpu = False
 
     def __init__(self, input_bytes: int, output_bytes: int) -> None:

@@ -194,7 +194,6 @@ def _new_home() -> str:
 
 
 def environment_of(device: DeviceName, scratch: Path) -> dict[str, str]:
-    """The environment of a fork server and its workers."""
     environment = {
         "PATH": os.environ.get("PATH", "/usr/local/bin:/usr/bin:/bin"),
         "HOME": str(scratch),

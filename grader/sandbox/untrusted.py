@@ -103,5 +103,4 @@ def line_in_log(log: str, path: Path) -> int | None:
 
 
 def tail(log: str, lines: int = 25) -> str:
-    """The last lines of a log."""
     return "\n".join(log.splitlines()[-lines:])

@@ -43,8 +43,6 @@ class SandboxError(RuntimeError):
 
 
 class Cause(str, Enum):
-    """How a worker ended."""
-
     exited = "exited"  # by itself, before it answered
     signalled = "signalled"  # a fault, or it killed itself
     timed_out = "timed_out"
@@ -68,8 +66,6 @@ class Death:
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits of one request."""
-
     cpu_seconds: float = 10.0
     memory_bytes: int = 2 << 30
 
@@ -80,8 +76,6 @@ class Limits:
 
 
 class Server(Protocol):
-    """The worker's interface to its fork server."""
-
     def processes_of(self, worker: Worker) -> list[psutil.Process]: ...
     def exit_of(self, number: int, wait: float) -> int | None: ...
     def forget(self, worker: Worker) -> None: ...
@@ -235,7 +229,6 @@ class Worker:
 
     @property
     def sequence(self) -> int:
-        """The number of the last request."""
         return self._sequence
 
     def close(self) -> None:
@@ -303,7 +296,6 @@ class Worker:
         return _death(cause, status, log, seconds)
 
     def _kill(self) -> None:
-        """End the worker and all its processes."""
         self.alive = False
         if self._pidfd is not None:  # unlike a number, it can't refer to another process
             with contextlib.suppress(OSError):

@@ -128,8 +128,6 @@ class GradeScore:
 
 
 class _Points(NamedTuple):
-    """Exact points, before rounding."""
-
     score: Fraction
     gradable: Fraction
     max_score: Fraction

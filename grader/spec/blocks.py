@@ -179,7 +179,6 @@ class SizeRule(Block):
     choices: tuple[int, ...] | None = None
 
     def contains(self, value: int) -> bool:
-        """Whether `value` is allowed."""
         if self.choices is not None:
             return value in self.choices
         return self.low <= value <= self.high and value % self.multiple_of == 0
@@ -328,8 +327,6 @@ class Bound(Block):
 
 
 class LoadStore(Block):
-    """A bound each for loads and stores."""
-
     load: Bound | None = None
     store: Bound | None = None
 
@@ -526,11 +523,11 @@ def _step_count(start: float, end: float) -> int:
 class Performance(Block):
     """What is timed, the bytes and operations it must have, and the points for speed.
 
-    There is one `case`, or several `cases`, of which the slowest counts. `bytes` and `flops` are
-    formulas over sizes and `itemsize` (bytes per element of the dtype); `device` names the GPU the
-    thresholds were calibrated on. The first of `thresholds` that holds counts, and of linear points
-    the highest step. `beside`: drawn sizes near the first case's are timed too, and the worse speed
-    counts.
+    There is one `case`, or several `cases`, of which the worst speed counts. `bytes` and `flops`
+    are formulas over sizes and `itemsize` (bytes per element of the dtype); `device` names the GPU
+    the thresholds were calibrated on. The first of `thresholds` that holds counts, and of linear
+    points the highest step. `beside`: drawn sizes near the first case's are timed too, and the
+    worse speed counts.
     """
 
     case: Case | None = None
@@ -549,7 +546,6 @@ class Performance(Block):
 
     @property
     def every_case(self) -> tuple[Case, ...]:
-        """The case, or the cases."""
         return self.cases or (() if self.case is None else (self.case,))
 
     @property

@@ -163,7 +163,6 @@ class Exercise(Block):
 
     @property
     def max_bonus(self) -> float:
-        """The points of the bonus variants."""
         return math.fsum(each.max_points for each in self.variants.values() if each.bonus)
 
     def signature(self, variant: Variant | str) -> tuple[Tensor | Scalar | Size, ...]:
@@ -187,11 +186,9 @@ class Exercise(Block):
         return tuple(tensor for tensor in self._tensors(variant) if tensor.is_output)
 
     def tolerance_of(self, variant: Variant | str) -> Tolerance:
-        """The tolerance in force for a variant."""
         return self._variant(variant).tolerance or self.tolerance
 
     def limits_of(self, variant: Variant | str) -> Limits:
-        """The limits in force for a variant."""
         return self._variant(variant).limits or self.limits
 
     def rules_of(self, variant: Variant | str) -> Rules:

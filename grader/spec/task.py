@@ -16,8 +16,6 @@ from grader.spec.exercise import Exercise, Variant
 
 @dataclass(frozen=True)
 class Task:
-    """An exercise and a variant of it."""
-
     exercise: Exercise
     variant: Variant
 
@@ -43,15 +41,12 @@ class Task:
 
     @property
     def tolerance(self) -> Tolerance:
-        """How far outputs may be off."""
         return self.exercise.tolerance_of(self.variant)
 
     @property
     def signature(self) -> Sequence[Tensor | Scalar | Size]:
-        """The entry's arguments, in order."""
         return self.exercise.signature(self.variant)
 
     @property
     def outputs(self) -> Sequence[Tensor]:
-        """The tensors that the entry writes."""
         return self.exercise.outputs(self.variant)

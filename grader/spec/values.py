@@ -184,7 +184,6 @@ def yes_or_no(value: object) -> bool:
 
 
 def filled(value: object) -> object:
-    """A mapping that isn't empty."""
     if not isinstance(value, Mapping):
         raise unexpected("a mapping", value)
     if not value:

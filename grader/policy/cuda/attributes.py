@@ -34,7 +34,8 @@ def _check_list(tokens: Sequence[Token], start: int, report: Report) -> int:
     Inner parentheses hold an attribute's own arguments: `aligned(16)`, `format(printf, 1, 2)`.
     """
     depth, index = 0, start
-    names_at = 2 if start < len(tokens) and _opens_two(tokens, start) else 1
+    opening = [each.text for each in tokens[start : start + 2]]
+    names_at = 2 if opening in (["(", "("], ["[", "["]) else 1
     while index < len(tokens):
         token = tokens[index]
         if token.kind == "punctuation" and token.text in "([":
@@ -47,10 +48,6 @@ def _check_list(tokens: Sequence[Token], start: int, report: Report) -> int:
             report("attribute", token, f"the attribute {token.text[:60]} is not for kernels")
         index += 1
     return index
-
-
-def _opens_two(tokens: Sequence[Token], start: int) -> bool:
-    return [each.text for each in tokens[start : start + 2]] in (["(", "("], ["[", "["])
 
 
 def _is_allowed(name: str) -> bool:

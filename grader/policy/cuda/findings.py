@@ -35,5 +35,4 @@ _INSTEAD = {
 
 
 def instead_of(rule: str) -> str:
-    """The advice for a violation of `rule`."""
     return _INSTEAD[rule]

@@ -141,7 +141,6 @@ def _restart(scope: Scope) -> None:
 
 
 def _close(scope: Scope, closed: Scope, token: Token) -> None:
-    """Continue in `scope` behind a closing brace."""
     ends = closed.kind == "block" and not scope.depth and not _is_value(scope.head)
     if ends or closed.kind in ("function", "namespace"):
         _restart(scope)
