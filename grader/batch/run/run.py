@@ -9,6 +9,7 @@ class; its folder is locked meanwhile.
 from __future__ import annotations
 
 import fcntl
+import itertools
 import os
 import secrets
 import signal
@@ -38,8 +39,8 @@ from grader.sandbox import confinement
 MOST_SEEDS = 1 << 32
 LOCK = "class.lock"
 SECONDS_PER_TIMING = 15.0  # until some are stored
-# Of fewer hand-ins for each process the variants are shared out one by one: else, where the last
-# hand-ins are graded, most processes would have nothing to do. Of more each keeps its session.
+# On a GPU, a class with fewer hand-ins for each process is shared out by exercises: else most
+# processes would be idle at the end. In a larger class a process keeps a hand-in's session.
 HANDINS_EACH = 4
 INTERRUPTED = 130
 
@@ -157,12 +158,14 @@ class _Work:
         self.outcome = Outcome(total, shared=plan.shared)
 
     def go(self, stop: threading.Event) -> None:
-        few = len(self._plan.jobs) < HANDINS_EACH * self._machines.check.width
+        width = self._machines.check.width
+        on_gpu = self._machines.measure is not None
+        few = on_gpu and width > 1 and len(self._plan.jobs) < HANDINS_EACH * width
         for job in self._plan.jobs:
             for queue, is_checked in ((self._check, False), (self._measure, True)):
                 mine = tuple(each for each in job.wanted if bool(each.checked) is is_checked)
                 whole = replace(job, wanted=mine)
-                queue.add((_one_by_one(whole) if few else [whole]) if mine else [])
+                queue.add((_by_exercise(whole) if few else [whole]) if mine else [])
         self._watcher.begin(self._total - len(self._waits), self._total)
         self._tell_outdated()
         self._tell_estimate()
@@ -256,6 +259,12 @@ class _Work:
     def _may_be_timed(self, wanted: Wanted) -> bool:
         variant = self._class.exercises[wanted.exercise].variants[wanted.variant]
         return variant.performance is not None
+
+
+def _by_exercise(job: Job) -> Iterator[Job]:
+    """A job's exercises each by themselves."""
+    for _, wanted in itertools.groupby(job.wanted, key=lambda each: each.exercise):
+        yield replace(job, wanted=tuple(wanted))
 
 
 def _one_by_one(job: Job) -> Iterator[Job]:

@@ -30,7 +30,7 @@ from grader.gpu import machine
 from grader.grading.measure import is_timed
 from grader.grading.session import selected
 from grader.sandbox import Sandbox
-from grader.spec import load_all
+from grader.spec import Exercise, load_all
 from grader.spec.task import Task
 from grader.status import Status
 from tests.support import standin
@@ -157,6 +157,17 @@ def timing(task: HandinTask) -> Graded:
     return Graded(tuple(made), {**ENVIRONMENT, "gpu": GPU})
 
 
+def two_exercises(folder: Path) -> dict[str, Exercise]:
+    """silu, and the same again as an exercise of another name in another file."""
+    specs = write_spec(folder, TWO)
+    silu = specs["silu"].model_copy(
+        update={"variants": {"triton": specs["silu"].variants["triton"]}}
+    )
+    variant = silu.variants["triton"].model_copy(update={"file": "other.py"})
+    other = silu.model_copy(update={"name": "other", "variants": {"triton": variant}})
+    return {"silu": silu, "other": other}
+
+
 @pytest.fixture
 def timed_class(tmp_path, monkeypatch):
     """Three hand-ins of a class in which a variant is timed: right, wrong, and the right one."""
@@ -189,6 +200,27 @@ def test_only_what_is_right_is_timed_and_each_file_once(timed_class):
     assert ada[0].parts[0].status is Status.passed
     timed_class(noted)
     assert len(tasks) == 1
+
+
+@pytest.mark.parametrize(("width", "together"), [(1, [2]), (2, [1, 1])])
+def test_a_small_class_on_a_gpu_is_shared_out_by_exercises(tmp_path, monkeypatch, width, together):
+    """Where there are idle processes; else one process does all of a hand-in."""
+    folder = tmp_path / "in" / "ada"
+    folder.mkdir(parents=True)
+    for name in ("silu.py", "other.py"):
+        (folder / name).write_text("x = 'right'\n")
+    specs = two_exercises(tmp_path / "specs")
+    given: list[int] = []
+
+    def checked(task: HandinTask) -> Graded:
+        given.append(len(task.wanted))
+        return on_gpu(task)
+
+    executor = InThisProcess(checked)
+    executor.width = width
+    machines = Machines(GPU, executor, InThisProcess(timing))
+    grade_class(tmp_path / "in", tmp_path / "out", specs, machines=machines)
+    assert given == together
 
 
 def test_a_run_that_ends_before_the_clock_has_only_the_clock_left(timed_class):
