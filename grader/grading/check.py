@@ -26,7 +26,6 @@ from grader.status import Status
 
 EDGES_ON_A_GPU = 2  # cases of a part that is right by plan
 MOST_TIMED_OUT = 3  # parts of a task, after which the other parts aren't run
-BY_PLAN, ON_GPU = 0, 1  # a task's runners, in their order; with one alone it is the first
 DIED_COMPILING = "the process that compiled the kernel for the GPU ended without an answer, twice."
 
 
@@ -64,7 +63,10 @@ def check_case(session: Session, task: Task, case: Case) -> PartEvidence:
     if failures := session.rules.violations(task):
         return PartEvidence(case.dtype, "case", Status.policy_violation, failures=failures)
     space = replace(any_space(session, task, case.dtype), seed=case.seed)
-    return TaskCheck(session, task).case(case, space)
+    called = session.files.called
+    return TaskCheck(session, task).by_each_runner(
+        (case.dtype, "case"), lambda runner, _: one_case(space, runner, case, called)
+    )
 
 
 def check_memory(session: Session, task: Task, on_step: Progress = unwatched) -> MemoryEvidence:
@@ -115,49 +117,14 @@ class TaskCheck:
     on_step: Progress = unwatched
 
     def parts(self, names: Sequence[tuple[str, str]]) -> list[PartEvidence]:
-        """Check parts by plan, then on the GPU, where there is one, those that didn't fail."""
+        """Check parts one after the other; each is compiled while the next one runs."""
         if failures := self.session.rules.violations(self.task):
             status = Status.policy_violation
             return [PartEvidence(*name, status, failures=failures) for name in names]
-        spaces = [self._space(*name) for name in names]
-        parts, chosen = self._by_plan(spaces)
-        right = [number for number, part in enumerate(parts) if part.status is Status.passed]
-        with locks.shared_on(self.session.device):  # once for the few cases of all these parts
-            for number in right:
-                parts[number] = self._then_on_gpu(spaces[number], parts[number], chosen[number])
-        for number in {*range(len(parts))} - {*right}:
-            if not parts[number].status.is_failure:
-                parts[number] = self._then_on_gpu(spaces[number], parts[number])
-        return parts
-
-    def case(self, case: Case, space: Space) -> PartEvidence:
-        """Run one given case by plan and then on the GPU, where there is one."""
-        called = self.session.files.called
-        observed: list[PartEvidence] = []
-        for number in (BY_PLAN, ON_GPU):
-            part = self._observed(
-                (case.dtype, "case"), number, lambda runner: one_case(space, runner, case, called)
-            )
-            observed += [] if part is None else [part]
-            if observed[-1].status.is_failure:
-                return observed[-1]
-        return _together(observed)
-
-    def _by_plan(
-        self, spaces: Sequence[Space]
-    ) -> tuple[list[PartEvidence], list[list[Case] | None]]:
-        """Each part's evidence by plan, and the cases that the GPU is to run if it is right.
-
-        Each part is compiled while the next one runs.
-        """
         parts: list[PartEvidence] = []
-        chosen = []
         pending = None
-        for space in spaces:
-            part = self._searched(space, BY_PLAN)
-            assert part is not None  # a task has a runner
-            parts.append(part)
-            chosen.append(self._chosen(space))
+        for dtype, size_class in names:
+            parts.append(self.part(self._space(dtype, size_class)))
             # Started before the last part's result is awaited: a rerun of that then runs alone.
             following = self._compile_in_background()
             if pending:
@@ -165,54 +132,50 @@ class TaskCheck:
             pending = following
         if pending:
             parts[-1] = self._with_compiled(parts[-1], pending)
-        return parts, chosen
+        return parts
 
-    def _then_on_gpu(
-        self, space: Space, part: PartEvidence, chosen: list[Case] | None = None
+    def by_each_runner(
+        self, name: tuple[str, str], observe: Callable[[Runner, bool], PartEvidence]
     ) -> PartEvidence:
-        """A part's evidence by plan joined with the GPU's, of all its cases or of `chosen` ones."""
-        on_gpu = self._searched(space, ON_GPU, chosen)
-        if on_gpu is None or on_gpu.status.is_failure:
-            return on_gpu or part
-        return _together([part, on_gpu])
+        """The evidence of `observe` by plan and then on the GPU, where there is one.
 
-    def _observed(
-        self, name: tuple[str, str], number: int, observe: Callable[[Runner], PartEvidence]
-    ) -> PartEvidence | None:
-        """The evidence of `observe` with one of the task's runners; None if there are fewer.
-
-        An error of the grader becomes grader_error and costs no points.
+        The first fault is the verdict; a part that one runner can't decide, the other may.
+        `observe` gets a runner, and whether the part was right with another one. An error of the
+        grader becomes grader_error and costs no points.
         """
         if reason := self.session.runners.why_none(self.task.variant):
             return PartEvidence(*name, Status.not_measured, reason=reason)
+        observed: list[PartEvidence] = []
         try:
-            runners = self.session.runners.of(self.task)
-            if number >= len(runners):
-                return None
-            part = observe(runners[number])
+            for runner in self.session.runners.of(self.task):
+                is_right = any(part.status is Status.passed for part in observed)
+                observed.append(observe(runner, is_right))
+                if observed[-1].status.is_failure:
+                    return self._with_folder_named(observed[-1])
         except SandboxError as error:
             reason = f"no worker could be started: {error}"
             return PartEvidence(*name, Status.grader_error, reason=reason)
         except Exception:
             reason = traceback.format_exc(limit=-6)
             return PartEvidence(*name, Status.grader_error, reason=reason)
-        return self._with_folder_named(part) if part.status.is_failure else part
+        decided = [part for part in observed if part.status is Status.passed]
+        last = (decided or observed)[-1]
+        return replace(
+            last,
+            cases_run=sum(part.cases_run for part in decided) if decided else last.cases_run,
+            seconds=sum(part.seconds for part in observed),
+        )
 
-    def _searched(
-        self, space: Space, number: int, chosen: list[Case] | None = None
-    ) -> PartEvidence | None:
-        """Run a part's edge cases and drawn ones, or `chosen` ones, and diagnose a failure.
-
-        With one of the task's runners; None if there are fewer.
-        """
+    def part(self, space: Space) -> PartEvidence:
+        """Run a part's edge cases and drawn ones, and diagnose a failure."""
         step = Step.at(self.task, f"{space.dtype} {space.size_class}")
         self.on_step(step)
-        timed_out, key = self.session.timed_out_parts, f"{self.task} {number}"
-        if timed_out[key] >= MOST_TIMED_OUT:
+        timed_out = self.session.timed_out_parts
+        if timed_out[str(self.task)] >= MOST_TIMED_OUT:
             reason = "not run: three other parts of this variant had run out of time"
             return PartEvidence(space.dtype, space.size_class, Status.timed_out, reason=reason)
         effort = self.session.effort
-        if timed_out[key]:
+        if timed_out[str(self.task)]:
             effort = replace(effort, shrink_timeouts=0)
         cases = 0
 
@@ -221,13 +184,16 @@ class TaskCheck:
             cases += 1
             self.on_step(replace(step, cases=cases))
 
-        called = self.session.files.called
-        part = self._observed(
-            (space.dtype, space.size_class),
-            number,
-            lambda runner: search_part(space, runner, effort, on_case, called, chosen),
-        )
-        timed_out[key] += part is not None and part.status is Status.timed_out
+        def observe(runner: Runner, is_right_by_plan: bool) -> PartEvidence:
+            called = self.session.files.called
+            if not is_right_by_plan:
+                return search_part(space, runner, effort, on_case, called)
+            with locks.shared_on(self.session.device):  # once for all of these few cases
+                chosen = self._chosen(space)
+                return search_part(space, runner, effort, on_case, called, chosen)
+
+        part = self.by_each_runner((space.dtype, space.size_class), observe)
+        timed_out[str(self.task)] += part.status is Status.timed_out
         return part
 
     def _chosen(self, space: Space) -> list[Case] | None:
@@ -285,17 +251,3 @@ class TaskCheck:
 
     def _space(self, dtype: str, size_class: str) -> Space:
         return Space(self.task.exercise, self.task.variant, dtype, size_class, self.session.seed)
-
-
-def _together(observed: Sequence[PartEvidence]) -> PartEvidence:
-    """A part's evidence from that of each runner, none of which found a fault.
-
-    A part that one runner can't decide, the other may.
-    """
-    decided = [part for part in observed if part.status is Status.passed]
-    last = (decided or observed)[-1]
-    return replace(
-        last,
-        cases_run=sum(part.cases_run for part in decided) if decided else last.cases_run,
-        seconds=sum(part.seconds for part in observed),
-    )

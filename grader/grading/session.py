@@ -147,7 +147,7 @@ class Session:
         )
         self.stopwatch = Stopwatch(self.device, self.seed, exercises, self.runners, trusted)
         self.runners.begin()
-        self.timed_out_parts: Counter[str] = Counter()  # by task and runner
+        self.timed_out_parts: Counter[str] = Counter()  # by task
 
     def __enter__(self) -> Session:
         return self

@@ -81,16 +81,14 @@ def ran(monkeypatch) -> list[str]:
     """
     seen: list[str] = []
 
-    def part(self: TaskCheck, space: Space, number: int, *_: object) -> PartEvidence | None:
-        if number:  # there is no GPU
-            return None
+    def part(self: TaskCheck, space: Space) -> PartEvidence:
         text = self.session.files.read(self.task.variant.file).decode("utf-8", "replace")
         seen.append(text.split()[1])
         self.on_step(Step.at(self.task, f"{space.dtype} {space.size_class}"))
         status = Status.wrong_values if "wrong" in text else Status.passed
         return PartEvidence(space.dtype, space.size_class, status, 3)
 
-    monkeypatch.setattr(TaskCheck, "_searched", part)
+    monkeypatch.setattr(TaskCheck, "part", part)
     return seen
 
 
@@ -302,17 +300,17 @@ def _limits_only(level, device):
 def test_what_the_grader_failed_on_costs_nothing_and_is_tried_again(
     source, out, exercises, ran, monkeypatch
 ):
-    works = TaskCheck._searched
+    works = TaskCheck.part
 
-    def fail(self: TaskCheck, space: Space, *_: object) -> PartEvidence:
+    def fail(self: TaskCheck, space: Space) -> PartEvidence:
         return PartEvidence(space.dtype, space.size_class, Status.grader_error, reason="Boom")
 
-    monkeypatch.setattr(TaskCheck, "_searched", fail)
+    monkeypatch.setattr(TaskCheck, "part", fail)
     outcome, book = grade_class(source, out, exercises)
     assert outcome.failed == ["ada", "bob"]
     assert [row["score"] for row in rows(out)] == ["", "", "0"]  # no final score, not 0
     assert "the grader failed on silu/triton" in book.entries[0].waiting
-    monkeypatch.setattr(TaskCheck, "_searched", works)
+    monkeypatch.setattr(TaskCheck, "part", works)
     outcome, _ = grade_class(source, out, exercises)
     assert outcome.failed == []
     assert ran == ["ada", "bob"]

@@ -19,7 +19,7 @@ from grader.executors.runner import CaseResult
 from grader.gpu import locks, machine
 from grader.gpu.locks import GpuError
 from grader.grading import process_pool
-from grader.grading.check import check_parts
+from grader.grading.check import check_part
 from grader.grading.measure import measure
 from grader.grading.session import Options, Session, Step
 from grader.sandbox import Sandbox
@@ -200,49 +200,20 @@ def test_a_case_on_the_gpu_waits_for_whoever_times(monkeypatch):
     assert free == [False] and is_free()
 
 
-NAMES = [("float32", "ragged"), ("float32", "aligned")]
+@pytest.mark.parametrize("status", [Status.passed, Status.not_measured])
+def test_the_few_cases_of_a_part_that_is_right_by_plan_have_one_turn(session, monkeypatch, status):
+    """What nothing is known of yet may have many cases: each of them has a turn of its own."""
+    by_plan, on_gpu, free = object(), object(), {}
 
-
-@pytest.fixture
-def searched(session, monkeypatch) -> list[tuple[str, str, bool]]:
-    """By which runner a part was searched, its size class, and whether the GPU was free then."""
-    order: list[tuple[str, str, bool]] = []
-    session.by_plan = Status.passed
-
-    def search(space, runner, *_: object) -> PartEvidence:
-        order.append((runner, space.size_class, is_free()))
-        status = session.by_plan if runner == "by plan" else Status.passed
-        return PartEvidence(space.dtype, space.size_class, status, cases_run=1)
+    def searched(space, runner, *_: object) -> PartEvidence:
+        free[runner] = is_free()
+        return PartEvidence("float32", "ragged", status)
 
     monkeypatch.setattr(session.runners, "why_none", lambda variant: "")
-    monkeypatch.setattr(session.runners, "of", lambda task: ["by plan", "on the GPU"])
-    monkeypatch.setattr("grader.grading.check.search_part", search)
-    return order
-
-
-def test_the_gpu_runs_the_parts_of_a_task_together_once_all_are_right_by_plan(session, searched):
-    parts = check_parts(session, Task(SILU, TRITON), NAMES)
-    assert searched == [
-        ("by plan", "ragged", True),
-        ("by plan", "aligned", True),
-        ("on the GPU", "ragged", False),
-        ("on the GPU", "aligned", False),
-    ]
-    assert [(part.status, part.cases_run) for part in parts] == [(Status.passed, 2)] * 2
-
-
-def test_what_could_not_be_decided_by_plan_may_have_many_cases_and_holds_no_lock(session, searched):
-    session.by_plan = Status.not_measured
-    parts = check_parts(session, Task(SILU, TRITON), NAMES)
-    assert [free for _, _, free in searched] == [True] * 4
-    assert [(part.status, part.cases_run) for part in parts] == [(Status.passed, 1)] * 2
-
-
-def test_what_is_wrong_by_plan_does_not_run_on_the_gpu(session, searched):
-    session.by_plan = Status.wrong_values
-    parts = check_parts(session, Task(SILU, TRITON), NAMES)
-    assert [runner for runner, _, _ in searched] == ["by plan"] * 2
-    assert {part.status for part in parts} == {Status.wrong_values}
+    monkeypatch.setattr(session.runners, "of", lambda task: [by_plan, on_gpu])
+    monkeypatch.setattr("grader.grading.check.search_part", searched)
+    assert check_part(session, Task(SILU, TRITON), "float32", "ragged").status is status
+    assert free == {by_plan: True, on_gpu: status is not Status.passed}
 
 
 def test_the_clock_takes_the_gpu_for_each_case_by_itself(timed_cases):
