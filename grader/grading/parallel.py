@@ -6,7 +6,7 @@ Evidence is returned to the grading process. A lost process costs only the task 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -181,9 +181,8 @@ def shared_out(tasks: Sequence[Task], device: str | None) -> list[Share]:
     Without a GPU, each task is one share. On a GPU, compiling takes most of the time. So each dtype
     of a Triton task is a share, since its size classes have most compiled kernels in common.
     Planning what will be timed is another, and so is counting accesses, which needs no GPU. All
-    tasks in one CUDA C++ file are one share, so that it is compiled once; these come first, since
-    they are short and run many cases on the GPU, which nothing else may use during a timing. Tasks
-    that will be timed come next, since they are timed one at a time.
+    tasks in one CUDA C++ file are one share, so that it is compiled once. Tasks that will be timed
+    come first, since they are timed one at a time.
     """
     by_worth = _by_worth(tasks)
     if device != locks.ON_GPU:
@@ -196,15 +195,8 @@ def shared_out(tasks: Sequence[Task], device: str | None) -> list[Share]:
             shares[variant.file] = [replace(before, indices=(*before.indices, index))]
         else:
             shares[index] = _shares_of_triton(index, tasks[index])
-    return list(chain.from_iterable(sorted(shares.values(), key=_by_need)))
-
-
-def _by_need(shares: Iterable[Share]) -> int:
-    """A sort key: CUDA C++ first, then what will be timed, then the rest."""
-    kinds = [*shares]
-    if any(share.is_all for share in kinds):
-        return 0
-    return 1 if any(share.plans for share in kinds) else 2
+    ordered = sorted(shares.values(), key=lambda each: not any(share.plans for share in each))
+    return list(chain.from_iterable(ordered))
 
 
 def _shares_of_triton(index: int, task: Task) -> list[Share]:

@@ -87,14 +87,14 @@ class Stopwatch:
             else:
                 sandbox = self._runners.sandbox_of("cuda")
                 candidate = Planned(sandbox, Task(exercise, variant), documents)
-            return measure(
-                candidate,
-                self._seed,
-                trusted=self.trusted,
-                turn=turn,
-                reference=lambda: self.reference(exercise, variant),
-                options=self._options,
-            )
+            with turn():
+                return measure(
+                    candidate,
+                    self._seed,
+                    trusted=self.trusted,
+                    reference=lambda: self.reference(exercise, variant),
+                    options=self._options,
+                )
         except TimingFailed as failed:
             return PerformanceEvidence(failed.status, str(failed))
         except Exception:

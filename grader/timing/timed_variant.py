@@ -15,9 +15,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from dataclasses import replace
-from functools import partial
 
 import torch
 
@@ -47,7 +45,6 @@ def measure(
     seed: int,
     *,
     trusted: Sandbox,
-    turn: Callable[[], AbstractContextManager[None]] | None = None,
     reference: Callable[[], Planned] | None = None,
     options: Options = AS_GRADED,
 ) -> PerformanceEvidence:
@@ -55,20 +52,22 @@ def measure(
 
     Where the spec asks for it, a drawn case near the first one is timed as well.
 
-    `trusted` runs the baselines and no submission; its owner closes it. `turn` locks the GPU
-    exclusively, anew for each case, so that checks run on it in between. `reference` makes the
-    staff's solution. The first case that can't be timed ends the measurement.
+    `trusted` runs the baselines and no submission; its owner closes it. `reference` makes the
+    staff's solution. The first case that can't be timed ends the measurement. Waits for an
+    exclusive lock on the GPU.
     """
     task = candidate.task
-    turn = turn or partial(locks.exclusive_on, candidate.sandbox.device)
     timed: list[PerformanceEvidence] = []
-    if not trusted.is_started:
-        trusted.start()
-    cases = cases_of(task, seed)
-    with Baselines(trusted, candidate.sandbox, task, cases, reference) as baselines:
+    with contextlib.ExitStack() as opened:
+        opened.enter_context(locks.exclusive_on(candidate.sandbox.device))
+        if not trusted.is_started:
+            trusted.start()
+        cases = cases_of(task, seed)
+        baselines = opened.enter_context(
+            Baselines(trusted, candidate.sandbox, task, cases, reference)
+        )
         for case in cases:
-            with turn():
-                timed.append(measure_case(candidate, baselines, case, options))
+            timed.append(measure_case(candidate, baselines, case, options))
             if timed[-1].status is not Status.passed:
                 return timed[-1]
     return replace(timed[0], further=tuple(timed[1:]))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import os
 import signal
@@ -128,43 +127,23 @@ def session() -> Session:
     return Session(ROOT / "reference", EXERCISES, Options(device="cuda"))
 
 
-@pytest.fixture
-def timed_cases(monkeypatch) -> list[bool]:
-    """Cases are not timed; for each, whether another command could have had the GPU meanwhile."""
+def test_a_variant_is_timed_by_a_grader_that_is_alone_on_the_gpu(session, monkeypatch):
     free: list[bool] = []
 
     def timed(*_: object, **__: object) -> PerformanceEvidence:
         free.append(is_free(how=fcntl.LOCK_SH))
         return PerformanceEvidence(Status.passed)
 
-    monkeypatch.setattr(clock, "measure_case", timed)
-    monkeypatch.setattr(Sandbox, "start", lambda self: None)
-    monkeypatch.setattr(Planned, "prepare", lambda self, case: None)
-    return free
-
-
-def test_a_variant_is_timed_by_a_grader_that_is_alone_on_the_gpu(session, timed_cases):
+    monkeypatch.setattr("grader.timing.submission.measure", timed)
     seen = measure(session, Task(SILU, TRITON), RIGHT)
     assert seen.performance.status is Status.passed
-    assert timed_cases == [False, False] and is_free()  # the spec's case and one beside it
+    assert free == [False] and is_free()
 
 
-def test_between_two_cases_of_a_variant_others_get_the_gpu(session, timed_cases, monkeypatch):
-    between: list[bool] = []
-    real = locks.exclusive
-
-    @contextlib.contextmanager
-    def noted(name, waiting):
-        between.append(is_free())
-        with real(name, waiting):
-            yield
-
-    monkeypatch.setattr(locks, "exclusive", noted)
-    measure(session, Task(SILU, TRITON), RIGHT)
-    assert between == [True, True]
-
-
-def test_a_grader_that_waits_for_the_gpu_says_so(session, timed_cases, tmp_path):
+def test_a_grader_that_waits_for_the_gpu_says_so(session, monkeypatch, tmp_path):
+    monkeypatch.setattr(
+        "grader.timing.submission.measure", lambda *_, **__: PerformanceEvidence(Status.passed)
+    )
     ready, steps = tmp_path / "ready", []
 
     def hold() -> None:
@@ -216,11 +195,18 @@ def test_the_few_cases_of_a_part_that_is_right_by_plan_have_one_turn(session, mo
     assert free == {by_plan: True, on_gpu: status is not Status.passed}
 
 
-def test_the_clock_takes_the_gpu_for_each_case_by_itself(timed_cases):
+def test_the_clock_takes_the_gpu_for_all_of_a_measurement(monkeypatch):
+    def timed(*_: object, **__: object) -> None:
+        assert not is_free(how=fcntl.LOCK_SH)
+        raise InterruptedError
+
+    monkeypatch.setattr(clock, "Baselines", timed)
+    monkeypatch.setattr(Sandbox, "start", lambda self: None)
     sandbox = Sandbox("cuda", Level.limits, native=True)
     candidate = Planned(sandbox, Task(SILU, TRITON), plans=None)
-    clock.measure(candidate, 7, trusted=Sandbox("cuda", Level.limits))
-    assert timed_cases == [False, False] and is_free()
+    with pytest.raises(InterruptedError):
+        clock.measure(candidate, 7, trusted=Sandbox("cuda", Level.limits))
+    assert is_free()
 
 
 # --- --gpus ---------------------------------------------------------------------------------------
