@@ -3,10 +3,10 @@
     python benchmarks/whole_grade.py [--only NAME]... [--jobs N] [--submission FOLDER]
         [--evidence FILE]
 
-Variants are checked in parallel (seconds of all processes together, and cases), and those that are
-right are timed meanwhile, one after the other. The parts that finish checking last are listed. On a
-GPU the whole has a goal of 60 s, including imports, compiling and tuning: exit status 1 where it
-takes longer, and where something isn't right.
+Variants are checked in parallel (seconds of all processes together, and cases), then those that are
+right are timed, one after the other. The parts that finish checking last are listed. On a GPU the
+whole has a goal of 60 s, including imports, compiling and tuning: exit status 1 where it takes
+longer, and where something isn't right.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from grader.evidence import Evidence, VariantEvidence
 from grader.grading import plan_files
 from grader.grading.check import EDGES_ON_A_GPU, check
 from grader.grading.measure import measure
-from grader.grading.parallel import checked_side_by_side
+from grader.grading.parallel import Checked, checked_side_by_side
 from grader.grading.session import (
     PUBLIC_SEED,
     Options,
@@ -52,7 +52,7 @@ def grade(
     """All evidence about a submission that this machine can observe.
 
     `only` holds names of exercises (`rmsnorm`) or variants (`rmsnorm/triton`). With `jobs`
-    processes, tasks are checked in parallel, on all GPUs. A right task is timed at once, in this
+    processes, tasks are checked in parallel, on all GPUs. Then right tasks are timed, in this
     process, on the first GPU. Ctrl-C ends it with the evidence of the finished tasks, marked
     incomplete. Raises SubmissionError when the folder doesn't exist, ConfinementError where a
     sandbox is required and none is available.
@@ -75,20 +75,30 @@ def _observed(
     session: Session, tasks: Sequence[Task], jobs: int, on_step: Progress
 ) -> tuple[list[VariantEvidence], bool]:
     """The evidence on each task, and whether it is complete: Ctrl-C interrupts."""
+    checked: dict[int, Checked] = {}
     done: dict[int, VariantEvidence] = {}
     complete = True
     try:
         if jobs > 1 and len(tasks) > 1:
             session.stopwatch.begin()
-            for index, checked in checked_side_by_side(session, tasks, jobs, on_step):
-                plans = plan_files.documents_of(checked.plans) if checked.plans else None
-                done[index] = measure(session, tasks[index], checked.evidence, on_step, plans)
-        else:
-            for index, task in enumerate(tasks):
-                done[index] = grade_task(session, task, on_step)
+            for index, each in checked_side_by_side(session, tasks, jobs, on_step):
+                checked[index] = each
+        for index, task in enumerate(tasks):
+            if index not in checked:
+                checked[index] = Checked(check(session, task, on_step))
+            done[index] = _measured(session, task, checked[index], on_step)
     except KeyboardInterrupt:
         complete = False
+        if session.device != "cuda":  # without a GPU, nothing more is run for these
+            for index in checked.keys() - done.keys():
+                done[index] = _measured(session, tasks[index], checked[index], unwatched)
     return [done.get(i) or session.blank_evidence(task) for i, task in enumerate(tasks)], complete
+
+
+def _measured(session: Session, task: Task, checked: Checked, on_step: Progress) -> VariantEvidence:
+    """The evidence of a checked task with its speed, by the plans that were made meanwhile."""
+    plans = plan_files.documents_of(checked.plans) if checked.plans else None
+    return measure(session, task, checked.evidence, on_step, plans)
 
 
 def grade_task(session: Session, task: Task, on_step: Progress = unwatched) -> VariantEvidence:

@@ -181,8 +181,7 @@ def shared_out(tasks: Sequence[Task], device: str | None) -> list[Share]:
     Without a GPU, each task is one share. On a GPU, compiling takes most of the time. So each dtype
     of a Triton task is a share, since its size classes have most compiled kernels in common.
     Planning what will be timed is another, and so is counting accesses, which needs no GPU. All
-    tasks in one CUDA C++ file are one share, so that it is compiled once. Tasks that will be timed
-    come first, since they are timed one at a time.
+    tasks in one CUDA C++ file are one share, so that it is compiled once.
     """
     by_worth = _by_worth(tasks)
     if device != locks.ON_GPU:
@@ -195,8 +194,8 @@ def shared_out(tasks: Sequence[Task], device: str | None) -> list[Share]:
             shares[variant.file] = [replace(before, indices=(*before.indices, index))]
         else:
             shares[index] = _shares_of_triton(index, tasks[index])
-    ordered = sorted(shares.values(), key=lambda each: not any(share.plans for share in each))
-    return list(chain.from_iterable(ordered))
+    # Counting comes last, when no other share is waiting.
+    return sorted(chain.from_iterable(shares.values()), key=lambda share: share.counts)
 
 
 def _shares_of_triton(index: int, task: Task) -> list[Share]:

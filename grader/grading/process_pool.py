@@ -35,7 +35,6 @@ Lost = pebble.ProcessExpired  # a future's exception where its process was kille
 T = TypeVar("T")
 
 MOST_BY_DEFAULT, MOST_BY_DEFAULT_ON_GPU = 4, 16
-CORES_TO_TIME = 2  # for each GPU: of the process that times there, and of the worker it times
 GPU_BYTES_EACH = 3 << 30  # a context, its worker's context, and the tensors of both
 PRELOADED = ["grader.grading.preloaded"]
 # The environment of a pool's processes: one queue to the GPU each, instead of eight, which starts
@@ -48,16 +47,15 @@ _writer: Connection | None = None  # in a pool process: to the process that made
 _number = 0  # of its current task
 
 
-def default_jobs(gpu_bytes: int = 0, gpus: int = 1) -> int:
+def default_jobs(gpu_bytes: int = 0, gpus: int = 1, idle_cores: int = 0) -> int:
     """The usable cores, at most four: each process needs some 1.5 GB of memory.
 
     With `gpus` of `gpu_bytes` each, at most sixteen for each GPU as far as they fit there:
-    compiling takes most of the time, and machines with a GPU have the memory. Some cores are left
-    for timing.
+    compiling takes most of the time, and machines with a GPU have the memory. `idle_cores` are
+    left free.
     """
-    cores, most = len(os.sched_getaffinity(0)), MOST_BY_DEFAULT
+    cores, most = len(os.sched_getaffinity(0)) - idle_cores, MOST_BY_DEFAULT
     if gpu_bytes:
-        cores -= CORES_TO_TIME * gpus
         most = gpus * min(MOST_BY_DEFAULT_ON_GPU, gpu_bytes // GPU_BYTES_EACH)
     return max(1, min(cores, most))
 
