@@ -51,6 +51,8 @@ class Operation(IntEnum):
     adopt = 18  # take the plan in the document, to be timed on the buffer sets that were placed
     arrange = 19  # make calls ready; the document has their count and their buffer sets (uint32)
     replay = 20  # do what was arranged (with `repeat` 0 without the calls); answers with its time
+    show_stages = 21  # from TTIR to the text of each stage; what and how is in the document
+    disassemble = 22  # the instructions in the cubin that the document has
 
 
 class Kind(IntEnum):
