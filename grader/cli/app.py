@@ -66,6 +66,7 @@ ROOT = Path(__file__).resolve().parents[2]
 _ELSEWHERE = {
     "bench": "grader.cli.bench:command",
     "plan": "grader.cli.plan:command",
+    "inspect": "grader.cli.inspect:command",
     # BEGIN STAFF
     "batch": "grader.cli.batch:grade_class",
     "rescore": "grader.cli.batch:rescore",

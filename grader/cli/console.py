@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, NoReturn
 
@@ -17,10 +18,11 @@ from rich import progress as bars
 from rich.console import Console
 from rich.table import Column
 
-from grader.cases import oracle
-from grader.grading.session import selected
+from grader.cases import Case, CaseError, Space, fixed_case, oracle, parse
+from grader.grading.session import PUBLIC_SEED, selected
 from grader.report import narrow
 from grader.spec import Exercise
+from grader.spec.task import Task
 
 OK, USAGE, FAILED, INTERRUPTED = 0, 2, 3, 130
 
@@ -63,6 +65,28 @@ def known_names(exercises: Mapping[str, Exercise], names: Iterable[str]) -> list
             there_are = ", ".join(exercises)
             refuse(f"{name}: expected the name of an exercise, one of {there_are}.{hint}")
     return list(names)
+
+
+def case_of(text: str | None, task: Task, dtype: str | None = None) -> Case:
+    """The case to plan: what `--case` says, else the one that is timed or counted, or a middling
+    one; of another `dtype`, where `--dtype` says so."""
+    exercise, variant = task.exercise, task.variant
+    if dtype is not None and dtype not in variant.dtypes:
+        refuse(f"--dtype: expected one of {', '.join(variant.dtypes)} for {task}, got {dtype}")
+    if text is not None:
+        try:
+            case = parse(text, exercise, variant, PUBLIC_SEED, is_run=False)
+        except CaseError as error:
+            refuse(f"--case: {error}")
+    elif variant.performance is not None:
+        case = fixed_case(exercise, variant, variant.performance.every_case[-1], PUBLIC_SEED)
+    elif variant.memory is not None:
+        case = fixed_case(exercise, variant, variant.memory.case, PUBLIC_SEED)
+    else:
+        sizes = next(iter(exercise.sizes))
+        edges = Space(exercise, variant, variant.dtypes[0], sizes, PUBLIC_SEED).edges()
+        case = replace(edges[-1], layouts=(), scalars=(), data="normal")
+    return replace(case, dtype=dtype or case.dtype)
 
 
 def have_oracles(exercises: Mapping[str, Exercise], names: Sequence[str]) -> None:

@@ -31,7 +31,6 @@ _DOT = re.compile(r"\b(?:tt\.dot|ttng\.warp_group_dot)\b.*-> tensor<[0-9x]+x\w+,
 _F32_DOT = re.compile(r"\btt\.dot\b.*: tensor<[0-9x]+xf32>")
 _DIVISION = re.compile(r"(?:div|rem)\.[su](?:16|32|64)$")
 _USES_FLOAT64 = re.compile(r"\b(?:ld|st)\.(?:global|param)\S*\.f64\b")
-_STAGES = 3  # what Triton takes where a launch says nothing
 
 
 @dataclass(frozen=True)
@@ -66,22 +65,37 @@ def findings(kernel: Kernel, compilers: Compilers) -> list[Finding]:
 def _of_accesses(kernel: Kernel, compilers: Compilers) -> Iterator[Finding]:
     reasons = Reasons(kernel, compilers)
     for each in accesses(kernel.sass):
-        what = "load" if each.kind == "load" else "store"
-        into = " into shared memory" if each.in_background else ""
-        many = f"1 {what}" if each.count == 1 else f"{each.count} {what}s"
-        text = f"{many}{into} of {each.bytes} bytes for each thread ({each.opcode})"
+        text = f"{_counted(each)} of {each.bytes} bytes for each thread ({each.opcode})"
+        kind = each.in_background and "cp.async"
         if each.bytes >= WIDEST:
-            yield Finding("wide", "good", f"{text}, the widest there is.", each.place)
+            text += f", the widest there is{_in_background(kernel, each)}."
+            yield Finding(kind or "wide", "good", text, each.place)
             continue
-        why = reasons.of(each) if kernel.language == "triton" else _as_in_source(kernel, each)
-        yield Finding("narrow", "cost", f"{text}. {why}." if why else f"{text}.", each.place)
+        text += f"{_in_background(kernel, each)}."
+        why = reasons.of(each) if kernel.language == "triton" else _as_in_source(each)
+        tone: Tone = "cost" if "would" in why else "fact"
+        yield Finding(kind or "narrow", tone, f"{text} {why}.".replace(" .", ""), each.place)
 
 
-def _as_in_source(kernel: Kernel, access: Access) -> str:
+def _counted(access: Access) -> str:
+    what = f"{access.kind}s" if access.count > 1 else access.kind
+    return f"{access.count} {what}" + (" into shared memory" if access.in_background else "")
+
+
+def _in_background(kernel: Kernel, access: Access) -> str:
+    """That a load is started before it is needed, which Triton's num_stages asks for."""
+    if not access.in_background:
+        return ""
+    stages = kernel.options.get("num_stages")
+    said = f": num_stages is {stages}" if kernel.language == "triton" else ""
+    return f", in the background by cp.async{said}"
+
+
+def _as_in_source(access: Access) -> str:
     """nvcc loads as wide as the type in the source says."""
     if access.bytes != 4:
         return ""
-    return f"A float4 is {WIDEST} bytes at a time, where its address is a multiple of {WIDEST}"
+    return f"A float4 has {WIDEST}, where its address is a multiple of {WIDEST}"
 
 
 # --- tensor cores and what loads ahead ------------------------------------------------------------
@@ -107,18 +121,16 @@ def _is_ieee(kernel: Kernel, place: Place, of_float32: set[Place | None]) -> boo
 
 
 def _of_pipelining(kernel: Kernel) -> Iterator[Finding]:
-    """Loads that are started before they are needed. Triton's num_stages asks for them."""
+    """Loads by the tensor memory accelerator; and that num_stages has started nothing ahead."""
     tma = _by_place(kernel, _TMA_LOADS)
     for place, counts in tma.items():
         text = f"Loads of whole blocks by the tensor memory accelerator: {_listed(counts)}."
         yield Finding("tma", "good", text, place)
-    copies = _by_place(kernel, frozenset({"LDGSTS"}))
-    stages = kernel.options.get("num_stages", _STAGES)
-    said = f": num_stages is {stages}" if kernel.language == "triton" else ""
-    for place, counts in copies.items():
-        text = f"cp.async: it is loaded in the background{said} ({_listed(counts)})."
-        yield Finding("cp.async", "good", text, place)
-    if kernel.language != "triton" or not isinstance(stages, int) or stages < 2 or copies or tma:
+    stages = kernel.options.get("num_stages")
+    is_asked = any(_DOT.search(each.text) for each in kernel.ttgir)
+    is_asked |= kernel.wanted is not None and "num_stages" in kernel.wanted.options
+    is_ahead = tma or _anywhere(kernel, frozenset({"LDGSTS"}))
+    if not is_asked or is_ahead or not isinstance(stages, int) or stages < 2:
         return
     loops = sass.loops(kernel.sass)
     inside = [

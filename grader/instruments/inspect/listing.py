@@ -1,0 +1,120 @@
+"""A stage's code by the lines of the source that it comes from, as the views show it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from grader.gpu import machine
+from grader.gpu.occupancy import Occupancy, occupancy
+from grader.instruments.inspect.findings import Finding, spilled
+from grader.instruments.inspect.kernels import Kernel
+from grader.instruments.inspect.statements import Place, Statement
+
+NO_LINE = "without a line of the source"
+_KINDS = {  # of SASS's first part and of PTX's and MLIR's beginnings, what they do
+    "global": ("LDG", "STG", "ATOMG", "REDG", "LDGSTS", "UTMA", "UBLKCP", "ld.global", "st.global")
+    + ("cp.async", "tt.load", "tt.store", "ttg.async_copy"),
+    "shared": ("LDS", "STS", "ATOMS", "ld.shared", "st.shared", "ttg.local_", "BAR", "bar."),
+    "local": ("LDL", "STL", "ld.local", "st.local"),
+    "tensor": ("HMMA", "IMMA", "DMMA", "HGMMA", "IGMMA", "QGMMA", "UTCHMMA", "wgmma", "mma.")
+    + ("tt.dot", "ttng.warp_group_dot"),
+    "branch": ("BRA", "BSSY", "BSYNC", "EXIT", "CALL", "RET", "bra", "ret", "scf.", "cf."),
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """A line of the source, what the compiler made of it, and what that shows."""
+
+    place: Place | None
+    source: str
+    code: tuple[Statement, ...]
+    findings: tuple[Finding, ...] = ()
+
+
+def rows(
+    kernel: Kernel,
+    stage: str,
+    sources: Mapping[str, str],
+    found: Sequence[Finding],
+    line: int | None = None,
+) -> list[Row]:
+    """The lines of a kernel, from the first that has code to the last; then code without one.
+
+    Of one `line` alone, where that is given.
+    """
+    by_place: dict[Place | None, list[Statement]] = {}
+    for each in kernel.stage(stage):
+        by_place.setdefault(each.place, []).append(each)
+    made: list[Row] = []
+    for name in sources:
+        numbers = [place.line for place in by_place if place is not None and place.file == name]
+        lines = sources[name].splitlines()
+        for number in range(min(numbers, default=1), max(numbers, default=0) + 1):
+            place = Place(name, number)
+            source = lines[number - 1] if number <= len(lines) else ""
+            shown = tuple(each for each in found if each.place == place)
+            made.append(Row(place, source, tuple(by_place.get(place, ())), shown))
+    if line is not None:
+        return [each for each in made if each.place is not None and each.place.line == line]
+    if None in by_place:
+        made.append(Row(None, "", tuple(by_place[None])))
+    return made
+
+
+def kind_of(statement: Statement) -> str:
+    """What a statement does, of the kinds that the views colour; "" for any other."""
+    words = [each for each in statement.text.split() if not each.startswith(("@", "%"))]
+    name = next((word for word in words if word != "="), "")
+    return next((kind for kind, names in _KINDS.items() if name.startswith(names)), "")
+
+
+def occupancy_of(kernel: Kernel) -> Occupancy | None:
+    """How many blocks of a kernel an SM of the GPU holds; None where that isn't known."""
+    used = kernel.code.usage
+    return occupancy(machine.capability(), kernel.threads, used.registers, kernel.shared_bytes)
+
+
+def resources(kernel: Kernel) -> list[tuple[str, str]]:
+    """What a kernel uses, as pairs of a name and words."""
+    used = kernel.code.usage
+    local = "none"
+    if used.stack:
+        is_spilled = spilled(kernel) > 0
+        what = "registers that were spilled" if is_spilled else "an array, or spilled registers"
+        local = f"{used.stack:,} bytes of each thread: {what}"
+    capability = machine.capability() / 10
+    return [
+        ("registers", f"{used.registers} of each thread"),
+        ("spills", local),
+        ("shared memory", f"{kernel.shared_bytes:,} bytes of each block"),
+        ("threads", f"{kernel.threads:,} in a block"),
+        ("occupancy", f"{_in_words(kernel)} (compute capability {capability})"),
+    ]
+
+
+def _in_words(kernel: Kernel) -> str:
+    """'32 of 64 warps on each SM, 4 blocks: registers allow no more'."""
+    held = occupancy_of(kernel)
+    if held is None:
+        return "not known for this GPU"
+    if not held.blocks:
+        return f"no block fits on an SM: too many {' and '.join(held.limits)}"
+    blocks = "1 block" if held.blocks == 1 else f"{held.blocks} blocks"
+    verb = "allow" if len(held.limits) > 1 or held.limits[0] != "shared memory" else "allows"
+    limit = "the number of blocks" if held.limits == ("blocks",) else " and ".join(held.limits)
+    verb = "allows" if held.limits == ("blocks",) else verb
+    return f"{held.warps} of {held.most_warps} warps on each SM, {blocks}: {limit} {verb} no more"
+
+
+def title(kernel: Kernel, count: int) -> str:
+    """'Kernel 1 of 2: silu_kernel on 512 programs of 8 warps'."""
+    total = 1
+    for size in kernel.grid:
+        total *= size
+    one = "program" if kernel.language == "triton" else "block"
+    many = f"{total:,} {one}" + ("" if total == 1 else "s")
+    by = "x".join(map(str, kernel.block)) if kernel.language == "cuda" else ""
+    size = f"{by} threads" if by else f"{kernel.threads // 32} warps"
+    return f"Kernel {kernel.number} of {count}: {kernel.name} on {many} of {size}"
