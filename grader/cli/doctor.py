@@ -20,6 +20,7 @@ from grader.emulator.toolchain import cache_root
 from grader.executors import cuda_build
 from grader.gpu import machine
 from grader.gpu.devices import DeviceName
+from grader.instruments.inspect import tools
 from grader.report import narrow
 from grader.sandbox import Sandbox, bytecode, confinement
 from grader.sandbox.worker_process import Limits, SandboxError
@@ -175,6 +176,19 @@ def probe_compilers() -> Finding:
     return Finding("compilers", "yes", text)
 
 
+def probe_inspection() -> Finding:
+    """What `grader inspect` needs: Triton's disassembler, and nvcc for CUDA C++."""
+    there = tools.of_triton()
+    absent = [name for name in ("ptxas", "nvdisasm") if name not in there]
+    if absent:
+        return Finding(
+            "inspect", "no", f"Triton's package has no {', '.join(absent)}", _SET_UP_AGAIN
+        )
+    if tools.nvcc() is None:
+        return Finding("inspect", "part", "Triton kernels", f"{tools.NO_NVCC}.")
+    return Finding("inspect", "yes", "Triton kernels and CUDA C++: ptxas, nvdisasm, nvcc")
+
+
 def probe_cuda() -> Finding:
     """CUDA C++: by compiling a kernel in a sandbox, for the emulator or, with a GPU, for that."""
     backends: tuple[cuda_build.Backend, ...] = (
@@ -256,6 +270,7 @@ _PROBES: tuple[Callable[[], Finding], ...] = (
     probe_triton_gpu,
     probe_compilers,
     probe_cuda,
+    probe_inspection,
     probe_confinement,
     probe_cache,
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
@@ -32,7 +32,7 @@ from grader.instruments.inspect.kernels import (
     inspect,
     open_compilers,
 )
-from grader.spec import Exercise, load_all
+from grader.spec import load_all
 from grader.spec.task import Task
 
 _UNWRAPPED = 10_000  # columns
@@ -58,7 +58,7 @@ class _Asked:
     configuration: int | None
 
 
-def command(
+def command(  # noqa: PLR0913  # each parameter is an option
     name: Annotated[str, typer.Argument(help="An exercise or variant: rmsnorm, rmsnorm/triton.")],
     submission: Annotated[Path, typer.Option(help="The folder to look into.")] = Path("assignment"),
     stage: Annotated[
@@ -112,10 +112,9 @@ def _inspected(
 ) -> Iterator[page.Part]:
     chosen = case_of(case, task, dtype)
     configuration = None if asked.configuration is None else asked.configuration - 1
-    with open_compilers(session, task) as compilers:
-        with _waiting(f"{task}: compiling"):
-            made = inspect(session, compilers, task, chosen, configuration, asked.kernel)
-            found = [findings(each, compilers) for each in made.kernels]
+    with open_compilers(session, task) as compilers, _waiting(f"{task}: compiling"):
+        made = inspect(session, compilers, task, chosen, configuration, asked.kernel)
+        found = [findings(each, compilers) for each in made.kernels]
     terminal.headline(made, shown)
     for kernel, of_kernel in zip(made.kernels, found, strict=True):
         _show(made, kernel, of_kernel, asked, shown)
@@ -137,9 +136,15 @@ def _show(
         refuse(f"--stage: expected one of {there_are} for {made.task}, got {stage}")
     rows = listing.rows(kernel, stage, made.sources, found, asked.line)
     if asked.line is not None and not any(row.code for row in rows):
-        lines = [row.place.line for row in listing.rows(kernel, stage, made.sources, ()) if row.code and row.place]
+        lines = [
+            row.place.line
+            for row in listing.rows(kernel, stage, made.sources, ())
+            if row.code and row.place
+        ]
         span = f"{min(lines)} to {max(lines)}" if lines else "none"
-        refuse(f"--line: {made.task.variant.file}:{asked.line} has no code; lines that have: {span}")
+        refuse(
+            f"--line: {made.task.variant.file}:{asked.line} has no code; lines that have: {span}"
+        )
     terminal.show_code(rows, stage, shown)
 
 

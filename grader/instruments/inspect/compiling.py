@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import json
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -84,7 +83,7 @@ class Compilers:
         return Text(made.ttir, wanted.options)
 
     def code(self, wanted: Specialisation, text: Text) -> DeviceCode:
-        """What the backend makes of a text; `wanted` is named where it can't. Raises NotCompiled."""
+        """What the backend makes of a text; where it can't, NotCompiled names `wanted`."""
         kernel = {"ttir": text.ttir, "options": dict(text.options)}
         answer = self._asked(Operation.show_stages, {**kernel, "capability": machine.capability()})
         if isinstance(error := answer.get("error"), dict):
@@ -161,5 +160,3 @@ def _refused(wanted: Specialisation, failure: Failure) -> NotCompiled:
     excerpt = untrusted.text(failure.fields, "excerpt").rstrip()
     message = f"{untrusted.brief(file)}:{line}: {wanted.function} can't be compiled: {why}"
     return NotCompiled(f"{message}\n{excerpt}" if excerpt else message)
-
-

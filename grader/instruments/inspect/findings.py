@@ -16,14 +16,13 @@ from grader.instruments.inspect import divergence, ptx, sass
 from grader.instruments.inspect.accesses import WIDEST, Access, accesses
 from grader.instruments.inspect.compiling import Compilers
 from grader.instruments.inspect.kernels import Kernel
-from grader.instruments.inspect.narrow import Reasons
+from grader.instruments.inspect.narrow import Reason, Reasons
 from grader.instruments.inspect.statements import Place
 
 Tone = Literal["good", "cost", "fact"]
 
 _TENSOR_CORES = frozenset(
-    ("HMMA", "IMMA", "DMMA", "BMMA", "QMMA", "OMMA", "HGMMA", "IGMMA", "QGMMA", "BGMMA")
-    + ("UTCHMMA", "UTCIMMA", "UTCQMMA", "UTCOMMA")
+    "HMMA IMMA DMMA BMMA QMMA OMMA HGMMA IGMMA QGMMA BGMMA UTCHMMA UTCIMMA UTCQMMA UTCOMMA".split()
 )
 _TMA_LOADS = frozenset({"UTMALDG", "UBLKCP"})
 _FLOAT64 = frozenset({"DADD", "DMUL", "DFMA", "DSETP", "DMNMX"})
@@ -72,9 +71,10 @@ def _of_accesses(kernel: Kernel, compilers: Compilers) -> Iterator[Finding]:
             yield Finding(kind or "wide", "good", text, each.place)
             continue
         text += f"{_in_background(kernel, each)}."
-        why = reasons.of(each) if kernel.language == "triton" else _as_in_source(each)
-        tone: Tone = "cost" if "would" in why else "fact"
-        yield Finding(kind or "narrow", tone, f"{text} {why}.".replace(" .", ""), each.place)
+        in_triton = kernel.language == "triton"
+        why = reasons.of(each) if in_triton else Reason(_as_in_source(each))
+        tone: Tone = "cost" if why.can_change else "fact"
+        yield Finding(kind or "narrow", tone, f"{text} {why.text}".rstrip(), each.place)
 
 
 def _counted(access: Access) -> str:
@@ -95,7 +95,7 @@ def _as_in_source(access: Access) -> str:
     """nvcc loads as wide as the type in the source says."""
     if access.bytes != 4:
         return ""
-    return f"A float4 has {WIDEST}, where its address is a multiple of {WIDEST}"
+    return f"A float4 has {WIDEST}, where its address is a multiple of {WIDEST}."
 
 
 # --- tensor cores and what loads ahead ------------------------------------------------------------
@@ -180,7 +180,9 @@ def _of_float64(kernel: Kernel) -> Iterator[Finding]:
             found.setdefault(each.place, Counter())[each.opcode] += 1
     for place, counts in sorted(found.items()):
         text = f"Computed in float64, though no argument is: {_listed(counts)}. "
-        literal = "A literal without an f, as 0.5, is a double." if kernel.language == "cuda" else ""
+        literal = (
+            "A literal without an f, as 0.5, is a double." if kernel.language == "cuda" else ""
+        )
         yield Finding("float64", "cost", f"{text}{literal}".strip(), place)
 
 

@@ -15,7 +15,8 @@ from grader.evidence import Failure
 from grader.executors import configurations
 from grader.grading import plan_files
 from grader.grading.session import Session
-from grader.instruments.inspect import device_code, llvm, mlir, ptx, sass
+from grader.instruments.inspect import device_code, llvm, mlir, ptx
+from grader.instruments.inspect import sass as machine_code
 from grader.instruments.inspect.compiling import Compilers, DeviceCode, NotCompiled, Text
 from grader.instruments.inspect.statements import Files, Statement
 from grader.mistakes import Mistake
@@ -71,7 +72,7 @@ class Kernel:
         return ptx.read(self.code.texts.get("ptx", ""), self.files)
 
     @cached_property
-    def sass(self) -> list[sass.Instruction]:
+    def sass(self) -> list[machine_code.Instruction]:
         """Its instructions."""
         return self.instructions(self.code)
 
@@ -80,10 +81,10 @@ class Kernel:
         """Its TTGIR; nothing of CUDA C++."""
         return mlir.read(self.code.texts.get("ttgir", ""), self.files)
 
-    def instructions(self, code: DeviceCode) -> list[sass.Instruction]:
+    def instructions(self, code: DeviceCode) -> list[machine_code.Instruction]:
         """The instructions of this kernel in code that was made of another text of it."""
         program = self.ptx if code is self.code else ptx.read(code.texts["ptx"], self.files)
-        return sass.read(code.texts.get("sass", ""), code.name, self.files, program)
+        return machine_code.read(code.texts.get("sass", ""), code.name, self.files, program)
 
     def stage(self, name: str) -> Sequence[Statement]:
         """The statements of a stage; none of one that it hasn't."""

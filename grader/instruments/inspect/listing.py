@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from grader.gpu import machine
 from grader.gpu.occupancy import Occupancy, occupancy
 from grader.instruments.inspect.findings import Finding, spilled
-from grader.instruments.inspect.kernels import Kernel
+from grader.instruments.inspect.kernels import WARP, Kernel
 from grader.instruments.inspect.statements import Place, Statement
 
 NO_LINE = "without a line of the source"
-_KINDS = {  # of SASS's first part and of PTX's and MLIR's beginnings, what they do
-    "global": ("LDG", "STG", "ATOMG", "REDG", "LDGSTS", "UTMA", "UBLKCP", "ld.global", "st.global")
-    + ("cp.async", "tt.load", "tt.store", "ttg.async_copy"),
-    "shared": ("LDS", "STS", "ATOMS", "ld.shared", "st.shared", "ttg.local_", "BAR", "bar."),
-    "local": ("LDL", "STL", "ld.local", "st.local"),
-    "tensor": ("HMMA", "IMMA", "DMMA", "HGMMA", "IGMMA", "QGMMA", "UTCHMMA", "wgmma", "mma.")
-    + ("tt.dot", "ttng.warp_group_dot"),
-    "branch": ("BRA", "BSSY", "BSYNC", "EXIT", "CALL", "RET", "bra", "ret", "scf.", "cf."),
+# What statements do whose names begin so: SASS's, PTX's and MLIR's.
+_KINDS = {
+    "global": "LDG STG ATOMG REDG UTMA UBLKCP ld.global st.global cp.async tt.load tt.store "
+    "ttg.async_copy",
+    "shared": "LDS STS ATOMS BAR ld.shared st.shared bar. ttg.local_",
+    "local": "LDL STL ld.local st.local",
+    "tensor": "HMMA IMMA DMMA HGMMA IGMMA QGMMA UTCHMMA wgmma mma. tt.dot ttng.warp_group_dot",
+    "branch": "BRA BSSY BSYNC EXIT CALL RET bra ret scf. cf.",
 }
+_BEGINNINGS = {kind: tuple(names.split()) for kind, names in _KINDS.items()}
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,8 @@ def kind_of(statement: Statement) -> str:
     """What a statement does, of the kinds that the views colour; "" for any other."""
     words = [each for each in statement.text.split() if not each.startswith(("@", "%"))]
     name = next((word for word in words if word != "="), "")
-    return next((kind for kind, names in _KINDS.items() if name.startswith(names)), "")
+    found = (kind for kind, names in _BEGINNINGS.items() if name.startswith(names))
+    return next(found, "")
 
 
 def occupancy_of(kernel: Kernel) -> Occupancy | None:
@@ -110,11 +113,11 @@ def _in_words(kernel: Kernel) -> str:
 
 def title(kernel: Kernel, count: int) -> str:
     """'Kernel 1 of 2: silu_kernel on 512 programs of 8 warps'."""
-    total = 1
-    for size in kernel.grid:
-        total *= size
+    total = math.prod(kernel.grid)
     one = "program" if kernel.language == "triton" else "block"
     many = f"{total:,} {one}" + ("" if total == 1 else "s")
-    by = "x".join(map(str, kernel.block)) if kernel.language == "cuda" else ""
-    size = f"{by} threads" if by else f"{kernel.threads // 32} warps"
+    if kernel.language == "cuda":
+        size = f"{'x'.join(map(str, kernel.block))} threads"
+    else:
+        size = f"{kernel.threads // WARP} warp" + ("" if kernel.threads == WARP else "s")
     return f"Kernel {kernel.number} of {count}: {kernel.name} on {many} of {size}"

@@ -21,8 +21,16 @@ _BY_16 = {"divisibility": 16}
 _MASKED_LOAD = re.compile(r"(tt\.load %[\w#]+)(?:, %[\w#]+){1,2}")
 _MASKED_STORE = re.compile(r"(tt\.store %[\w#]+, %[\w#]+), %[\w#]+")
 _NO_REASON = (
-    "The compiler can't tell that the elements of a thread lie beside each other in memory"
+    "The compiler can't tell that the elements of a thread lie beside each other in memory."
 )
+
+
+@dataclass(frozen=True)
+class Reason:
+    """A sentence; `can_change` where what it names was tried, and makes the access wider."""
+
+    text: str = ""
+    can_change: bool = False
 
 
 @dataclass(frozen=True)
@@ -42,23 +50,23 @@ class Reasons:
     compilers: Compilers
     _known: dict[str, dict[Key, int]] = field(default_factory=dict)
 
-    def of(self, access: Access) -> str:
-        """A sentence that says why an access isn't wider; "" where it is as wide as can be."""
+    def of(self, access: Access) -> Reason:
+        """Why an access isn't wider; no words where it is as wide as can be."""
         block = blocks(self.kernel.ttgir).get((access.place, access.kind))
         if access.bytes >= WIDEST or block is None:
-            return ""
+            return Reason()
         if not block.elements:
-            return "It is a single value, for the whole program"
+            return Reason("It is a single value, for the whole program.")
         own = block.of_thread(self.kernel.threads)
         if own * block.bytes <= access.bytes:
             elements = "1 element" if own == 1 else f"{own} elements"
             shared = f"{block.elements} among {self.kernel.threads} threads"
-            return f"A thread has no more: {elements} of {block.bytes} bytes ({shared})"
+            return Reason(f"A thread has no more: {elements} of {block.bytes} bytes ({shared}).")
         for trial in self._trials(access):
             wider = self._widths(trial).get((access.place, access.kind), 0)
             if wider > access.bytes:
-                return f"{trial.words}, or it would be {wider} bytes"
-        return _NO_REASON
+                return Reason(f"It would be {wider} bytes at once if {trial.words}.", True)
+        return Reason(_NO_REASON)
 
     def _widths(self, trial: _Trial) -> dict[Key, int]:
         """The widths of the kernel as a trial has it; {} where it doesn't compile."""
@@ -92,11 +100,11 @@ class Reasons:
         if pointers and integers:
             yield _multiples(wanted, [*pointers, *integers], "")
         if (unmasked := self._without_mask(access)) is not None:
-            words = "Its mask would have to be the same for elements side by side"
+            words = "its mask were the same for elements side by side"
             yield _Trial(f"{words} (line {access.place.line})", text=unmasked)
         for name in _runtime(wanted):
             if not _is_pointer(wanted, name):
-                yield _Trial(f"{name} would have to be 1", _with_one(wanted, name))
+                yield _Trial(f"{name} were known to be 1", _with_one(wanted, name))
 
     def _without_mask(self, access: Access) -> Text | None:
         """The kernel without the masks of a line; None where it has none."""
@@ -135,8 +143,9 @@ def _alone_and_together(names: Sequence[str]) -> Iterator[list[str]]:
 def _multiples(wanted: Specialisation, names: Sequence[str], unit: str) -> _Trial:
     known = {**wanted.attributes, **dict.fromkeys(names, _BY_16)}
     listed = ", ".join(names[:-1]) + (" and " if len(names) > 1 else "") + names[-1]
-    each = f"{listed} would have to be {'multiples' if len(names) > 1 else 'a multiple'} of 16"
-    return _Trial(f"{each}{unit}", replace(wanted, attributes=known))
+    kind = "multiples" if len(names) > 1 else "a multiple"
+    words = f"{listed} were known to be {kind} of 16{unit}"
+    return _Trial(words, replace(wanted, attributes=known))
 
 
 def _with_one(wanted: Specialisation, name: str) -> Specialisation:

@@ -128,9 +128,7 @@ def _place(
 
 def loops(instructions: Sequence[Instruction]) -> list[Loop]:
     """The loops of a kernel: from each label that a later branch goes back to, to that branch."""
-    labels = {
-        match[1]: each.number for each in instructions if (match := _LABEL.match(each.text))
-    }
+    labels = {match[1]: each.number for each in instructions if (match := _LABEL.match(each.text))}
     ends: dict[int, int] = {}
     for each, target in branches(instructions):
         start = labels.get(target)

@@ -21,6 +21,7 @@ _STYLES = {
     "branch": "magenta",
 }
 _TONES = {"good": "green", "cost": "yellow", "fact": ""}
+_NAMES = 15  # columns of what is used
 _INDENT = 7  # columns in front of code: room for a line's number
 
 
@@ -39,12 +40,9 @@ def show(inspected: Inspected, kernel: Kernel, count: int, console: Console) -> 
     if kernel.options:
         options = ", ".join(f"{name}={value}" for name, value in kernel.options.items())
         _print(f"launched with {options}", console, "dim", indent=2)
-    table = narrow.table(show_header=False)
-    table.add_column(style="cyan", no_wrap=True)
-    table.add_column(overflow="fold", ratio=1)
     for name, words in listing.resources(kernel):
-        table.add_row(Text(name), Text(words))
-    narrow.show(table, console, indent=2, at_least=24)
+        line = Text.assemble((f"{name:<{_NAMES}}", "cyan"), words)
+        narrow.tell(line, console, indent=2, hang=_NAMES)
 
 
 def show_findings(found: Sequence[Finding], console: Console) -> None:

@@ -9,10 +9,14 @@ from pathlib import Path
 
 from grader.cases import parse
 from grader.grading.session import Options, Session, selected
+from grader.instruments.inspect import device_code
+from grader.instruments.inspect.compiling import Compilers, DeviceCode
 from grader.instruments.inspect.findings import Finding, findings
-from grader.instruments.inspect.kernels import Inspected, inspect, open_compilers
+from grader.instruments.inspect.kernels import Inspected, Kernel, inspect, open_compilers
+from grader.instruments.inspect.statements import Files
 from grader.sandbox import Sandbox
 from grader.spec import load_all
+from grader.worker.compile.cubin import usage
 from tests.support.small_exercise import ROOT
 
 Look = Callable[..., tuple[Inspected, list[Finding]]]
@@ -40,6 +44,22 @@ def look(
     with _session(folder, sandbox) as session, open_compilers(session, task) as compilers:
         made = inspect(session, compilers, task, chosen, configuration)
         return made, findings(made.kernels[0], compilers)
+
+
+def cuda_kernel(
+    plans: Sandbox, native: Sandbox, text: str, block: tuple[int, ...] = (256, 1, 1)
+) -> tuple[Kernel, list[Finding]]:
+    """The first kernel of a file of CUDA C++, launched with such blocks, without a planner."""
+    made = device_code.compile_file(native, native.hold("silu.cu", text.encode()))
+    with Compilers(plans, plans.hold("silu.cu", text.encode())) as compilers:
+        texts = compilers.disassembled(made.cubin)
+        no_sass = texts.pop("no_sass")
+        name = next(iter(made.names))
+        code = DeviceCode(
+            name, {"ptx": made.ptx, **texts}, usage(made.cubin)[name], no_sass=no_sass
+        )
+        kernel = Kernel(1, name, "cuda", 1, (1, 1, 1), block, 0, code, Files({"silu.cu"}))
+        return kernel, findings(kernel, compilers)
 
 
 @contextlib.contextmanager
