@@ -48,6 +48,7 @@ class DeviceCode:
     shared: int = 0
     warps: int = 0
     no_sass: str = ""
+    cubin: bytes = b""
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,7 @@ class Compilers:
             raise NotCompiled(f"{self._file}: {_NOTHING}")
         texts = {"ttir": untrusted.clean(text.ttir), **_texts(answer)}
         used = usage(cubin).get(name, Usage())
-        return DeviceCode(name, texts, used, shared, warps, _why_no_sass(answer))
+        return DeviceCode(name, texts, used, shared, warps, _why_no_sass(answer), cubin)
 
     def disassembled(self, cubin: bytes) -> dict[str, str]:
         """{"sass": the text of a cubin's instructions}, or {"no_sass": why there is none}."""

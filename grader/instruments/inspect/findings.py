@@ -22,7 +22,8 @@ from grader.instruments.inspect.statements import Place
 Tone = Literal["good", "cost", "fact"]
 
 _TENSOR_CORES = frozenset(
-    "HMMA IMMA DMMA BMMA QMMA OMMA HGMMA IGMMA QGMMA BGMMA UTCHMMA UTCIMMA UTCQMMA UTCOMMA".split()
+    f"{prefix}MMA"
+    for prefix in (*"HIDBQO", *("HG", "IG", "QG", "BG"), *("UTCH", "UTCI", "UTCQ", "UTCO"))
 )
 _TMA_LOADS = frozenset({"UTMALDG", "UBLKCP"})
 _FLOAT64 = frozenset({"DADD", "DMUL", "DFMA", "DSETP", "DMNMX"})

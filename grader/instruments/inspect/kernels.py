@@ -282,6 +282,6 @@ def _of_cuda(
             raise NotCompiled(f"{task.variant.file}:{kernel.line}: {what}")
         for symbol in symbols:
             name = untrusted.brief(made.names[symbol])
-            code = DeviceCode(symbol, texts, used[symbol], no_sass=no_sass)
+            code = DeviceCode(symbol, texts, used[symbol], no_sass=no_sass, cubin=made.cubin)
             size = (launch.grid, launch.block, launch.shared)
             yield Kernel(number, name, "cuda", kernel.line, *size, code, files)

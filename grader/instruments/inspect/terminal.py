@@ -94,7 +94,9 @@ def _source(number: Text, source: Text, console: Console) -> None:
     start = len(source.plain) - len(source.plain.lstrip())
     room = console.width - _INDENT
     if source.cell_len <= room:
-        console.print(number + source, soft_wrap=True)
+        line = number + source
+        line.rstrip()
+        console.print(line, soft_wrap=True)
         return
     lines = narrow.wrapped(source[start:], room, indent=min(start, room // 3), hang=4)
     for index, line in enumerate(lines):

@@ -41,7 +41,7 @@ def look(
     (task,) = selected(exercises(), [name])
     text = case or CASES[task.exercise.name]
     chosen = parse(text, task.exercise, task.variant, 1, is_run=False)
-    with _session(folder, sandbox) as session, open_compilers(session, task) as compilers:
+    with session_of(folder, sandbox) as session, open_compilers(session, task) as compilers:
         made = inspect(session, compilers, task, chosen, configuration)
         return made, findings(made.kernels[0], compilers)
 
@@ -56,14 +56,15 @@ def cuda_kernel(
         no_sass = texts.pop("no_sass")
         name = next(iter(made.names))
         code = DeviceCode(
-            name, {"ptx": made.ptx, **texts}, usage(made.cubin)[name], no_sass=no_sass
+            name, {"ptx": made.ptx, **texts}, usage(made.cubin)[name], no_sass=no_sass, cubin=made.cubin
         )
         kernel = Kernel(1, name, "cuda", 1, (1, 1, 1), block, 0, code, Files({"silu.cu"}))
         return kernel, findings(kernel, compilers)
 
 
 @contextlib.contextmanager
-def _session(folder: Path, sandbox: Sandbox) -> Iterator[Session]:
+def session_of(folder: Path, sandbox: Sandbox) -> Iterator[Session]:
+    """A submission opened in a sandbox that others share; nothing is kept for later runs."""
     with Session(
         folder, exercises(), Options(device="interpreter", keeps_builds=False), sandbox=sandbox
     ) as session:
