@@ -39,7 +39,7 @@ def show(inspected: Inspected, kernel: Kernel, count: int, console: Console) -> 
         _print("; ".join(kernel.arguments), console, "dim", indent=2)
     if kernel.options:
         options = ", ".join(f"{name}={value}" for name, value in kernel.options.items())
-        _print(f"launched with {options}", console, "dim", indent=2)
+        _print(f"compiled with {options}", console, "dim", indent=2)
     for name, words in listing.resources(kernel):
         line = Text.assemble((f"{name:<{_NAMES}}", "cyan"), words)
         narrow.tell(line, console, indent=2, hang=_NAMES)
