@@ -105,9 +105,10 @@ def _in_words(kernel: Kernel) -> str:
     if not held.blocks:
         return f"no block fits on an SM: too many {' and '.join(held.limits)}"
     blocks = "1 block" if held.blocks == 1 else f"{held.blocks} blocks"
-    verb = "allow" if len(held.limits) > 1 or held.limits[0] != "shared memory" else "allows"
-    limit = "the number of blocks" if held.limits == ("blocks",) else " and ".join(held.limits)
-    verb = "allows" if held.limits == ("blocks",) else verb
+    names = ["the number of blocks" if name == "blocks" else name for name in held.limits]
+    limit = ", ".join(names[:-1]) + (" and " if len(names) > 1 else "") + names[-1]
+    is_plural = len(names) > 1 or names[0] in ("threads", "registers")
+    verb = "allow" if is_plural else "allows"
     return f"{held.warps} of {held.most_warps} warps on each SM, {blocks}: {limit} {verb} no more"
 
 
@@ -117,7 +118,8 @@ def title(kernel: Kernel, count: int) -> str:
     one = "program" if kernel.language == "triton" else "block"
     many = f"{total:,} {one}" + ("" if total == 1 else "s")
     if kernel.language == "cuda":
-        size = f"{'x'.join(map(str, kernel.block))} threads"
+        sizes = "x".join(map(str, kernel.block)).removesuffix("x1").removesuffix("x1")
+        size = f"{sizes} threads"
     else:
         size = f"{kernel.threads // WARP} warp" + ("" if kernel.threads == WARP else "s")
     return f"Kernel {kernel.number} of {count}: {kernel.name} on {many} of {size}"

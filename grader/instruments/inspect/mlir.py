@@ -6,7 +6,7 @@ import re
 
 from grader.instruments.inspect.statements import Files, Place, Statement
 
-_MAX_DEPTH = 40  # of inlined calls
+_MOST_STEPS = 200  # from a location to all that it is made of
 _DEFINED = re.compile(r"#(loc\d*) = loc\((.*)\)\s*")
 _AT_END = re.compile(r" loc\(#(loc\d*)\)\s*$")
 _SHOWN = re.compile(r'\s*loc\((?:#loc\d*|unknown|"[^"]*"\(#loc\d*\))\)')
@@ -36,19 +36,20 @@ def read(text: str, files: Files) -> list[Statement]:
     return statements
 
 
-def _chain(name: str, written: dict[str, str], depth: int = 0) -> list[tuple[str, int]]:
+def _chain(name: str, written: dict[str, str]) -> list[tuple[str, int]]:
     """The files and lines of a location, the innermost call first."""
-    text = written.get(name, "")
-    if depth > _MAX_DEPTH:
-        return []
-    if match := _FILE.match(text):
-        return [(match[1], int(match[2]))]
-    if match := _CALL.match(text):
-        inner = _chain(match[1], written, depth + 1)
-        return [*inner, *_chain(match[2], written, depth + 1)]
-    if match := _NAMED.match(text):
-        return _chain(match[1], written, depth + 1)
-    if match := _FUSED.match(text):
-        first = _ONE.search(match[1])
-        return _chain(first[1], written, depth + 1) if first else []
-    return []
+    chain: list[tuple[str, int]] = []
+    waiting = [name]
+    for _ in range(_MOST_STEPS):  # locations may lead to each other
+        if not waiting:
+            break
+        text = written.get(waiting.pop(), "")
+        if match := _FILE.match(text):
+            chain.append((match[1], int(match[2])))
+        elif match := _CALL.match(text):
+            waiting += [match[2], match[1]]
+        elif match := _NAMED.match(text):
+            waiting.append(match[1])
+        elif (match := _FUSED.match(text)) and (first := _ONE.search(match[1])):
+            waiting.append(first[1])
+    return chain

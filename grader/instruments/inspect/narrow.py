@@ -7,7 +7,7 @@ wider then. Only what does make it wider is given as a reason.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from grader.instruments.inspect import mlir
@@ -16,7 +16,7 @@ from grader.instruments.inspect.compiling import Compilers, NotCompiled, Text
 from grader.instruments.inspect.kernels import Kernel
 from grader.plan import Specialisation
 
-MOST_TRIALS = 12  # of one kernel: each is a compilation
+MOST_TRIALS = 20  # of one kernel: each is a compilation
 _BY_16 = {"divisibility": 16}
 _MASKED_LOAD = re.compile(r"(tt\.load %[\w#]+)(?:, %[\w#]+){1,2}")
 _MASKED_STORE = re.compile(r"(tt\.store %[\w#]+, %[\w#]+), %[\w#]+")
@@ -62,11 +62,50 @@ class Reasons:
             elements = "1 element" if own == 1 else f"{own} elements"
             shared = f"{block.elements} among {self.kernel.threads} threads"
             return Reason(f"A thread has no more: {elements} of {block.bytes} bytes ({shared}).")
-        for trial in self._trials(access):
-            wider = self._widths(trial).get((access.place, access.kind), 0)
-            if wider > access.bytes:
-                return Reason(f"It would be {wider} bytes at once if {trial.words}.", True)
-        return Reason(_NO_REASON)
+        reasons = (self._by_multiples, self._by_mask, self._by_one)
+        found = (words for reason in reasons if (words := reason(access)))
+        words = next(found, "")
+        return Reason(words, True) if words else Reason(_NO_REASON)
+
+    def _by_multiples(self, access: Access) -> str:
+        """Which arguments would have to be multiples of 16: as few of them as will do."""
+        wanted = self.kernel.wanted
+        assert wanted is not None  # of Triton
+        kept = [name for name in _runtime(wanted) if wanted.attributes.get(name) != _BY_16]
+        wider = self._width(_multiples(wanted, kept), access) if kept else 0
+        if wider <= access.bytes:
+            return ""
+        for name in list(kept):
+            fewer = [each for each in kept if each != name]
+            if fewer and self._width(_multiples(wanted, fewer), access) >= wider:
+                kept = fewer
+        return _wider(wider, _multiples(wanted, kept))
+
+    def _by_mask(self, access: Access) -> str:
+        """That the mask of the line is the reason, where it is."""
+        unmasked = self._without_mask(access)
+        if unmasked is None:
+            return ""
+        words = f"its mask were the same for elements side by side (line {access.place.line})"
+        trial = _Trial(words, text=unmasked)
+        wider = self._width(trial, access)
+        return _wider(wider, trial) if wider > access.bytes else ""
+
+    def _by_one(self, access: Access) -> str:
+        """Which integer would have to be 1, as a stride is whose elements are neighbours."""
+        wanted = self.kernel.wanted
+        assert wanted is not None  # of Triton
+        for name in _runtime(wanted):
+            if str(wanted.signature[name]).startswith("*"):
+                continue
+            trial = _Trial(f"{name} were known to be 1", _with_one(wanted, name))
+            if (wider := self._width(trial, access)) > access.bytes:
+                return _wider(wider, trial)
+        return ""
+
+    def _width(self, trial: _Trial, access: Access) -> int:
+        """The bytes of an access as a trial has it; 0 where that isn't known."""
+        return self._widths(trial).get((access.place, access.kind), 0)
 
     def _widths(self, trial: _Trial) -> dict[Key, int]:
         """The widths of the kernel as a trial has it; {} where it doesn't compile."""
@@ -84,27 +123,6 @@ class Reasons:
             return widths(self.kernel.instructions(self.compilers.code(wanted, text)))
         except NotCompiled:
             return {}
-
-    def _trials(self, access: Access) -> Iterator[_Trial]:
-        """Guesses in the order of their likelihood."""
-        wanted = self.kernel.wanted
-        if wanted is None or self.kernel.text is None:
-            return
-        unknown = [n for n in _runtime(wanted) if wanted.attributes.get(n) != _BY_16]
-        pointers = [name for name in unknown if _is_pointer(wanted, name)]
-        integers = [name for name in unknown if not _is_pointer(wanted, name)]
-        for names in _alone_and_together(pointers):
-            yield _multiples(wanted, names, " bytes")
-        for names in _alone_and_together(integers):
-            yield _multiples(wanted, names, "")
-        if pointers and integers:
-            yield _multiples(wanted, [*pointers, *integers], "")
-        if (unmasked := self._without_mask(access)) is not None:
-            words = "its mask were the same for elements side by side"
-            yield _Trial(f"{words} (line {access.place.line})", text=unmasked)
-        for name in _runtime(wanted):
-            if not _is_pointer(wanted, name):
-                yield _Trial(f"{name} were known to be 1", _with_one(wanted, name))
 
     def _without_mask(self, access: Access) -> Text | None:
         """The kernel without the masks of a line; None where it has none."""
@@ -130,22 +148,18 @@ def _runtime(wanted: Specialisation) -> list[str]:
     ]
 
 
-def _is_pointer(wanted: Specialisation, name: str) -> bool:
-    return str(wanted.signature[name]).startswith("*")
-
-
-def _alone_and_together(names: Sequence[str]) -> Iterator[list[str]]:
-    yield from ([name] for name in names)
-    if len(names) > 1:
-        yield list(names)
-
-
-def _multiples(wanted: Specialisation, names: Sequence[str], unit: str) -> _Trial:
+def _multiples(wanted: Specialisation, names: Sequence[str]) -> _Trial:
     known = {**wanted.attributes, **dict.fromkeys(names, _BY_16)}
     listed = ", ".join(names[:-1]) + (" and " if len(names) > 1 else "") + names[-1]
     kind = "multiples" if len(names) > 1 else "a multiple"
+    pointers = all(str(wanted.signature[name]).startswith("*") for name in names)
+    unit = " bytes" if pointers else ""
     words = f"{listed} were known to be {kind} of 16{unit}"
     return _Trial(words, replace(wanted, attributes=known))
+
+
+def _wider(bytes_at_once: int, trial: _Trial) -> str:
+    return f"It would be {bytes_at_once} bytes at once if {trial.words}."
 
 
 def _with_one(wanted: Specialisation, name: str) -> Specialisation:

@@ -55,9 +55,9 @@ def cuda_kernel(
         texts = compilers.disassembled(made.cubin)
         no_sass = texts.pop("no_sass")
         name = next(iter(made.names))
-        code = DeviceCode(
-            name, {"ptx": made.ptx, **texts}, usage(made.cubin)[name], no_sass=no_sass, cubin=made.cubin
-        )
+        used = usage(made.cubin)[name]
+        texts = {"ptx": made.ptx, **texts}
+        code = DeviceCode(name, texts, used, no_sass=no_sass, cubin=made.cubin)
         kernel = Kernel(1, name, "cuda", 1, (1, 1, 1), block, 0, code, Files({"silu.cu"}))
         return kernel, findings(kernel, compilers)
 

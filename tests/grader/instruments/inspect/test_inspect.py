@@ -1,5 +1,5 @@
-"""`grader inspect` on every solution: what it says of resources is what NVIDIA's tool says, and each
-stage has lines of the source."""
+"""`grader inspect` on every solution: what it says of resources is what NVIDIA's tool says, and
+each stage has lines of the source."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ __global__ void __launch_bounds__(1024, 2) spills(const float* x, float* out, in
     said = as_cuobjdump_says(kernel.code.cubin, tmp_path)
     ours = {name: without_reserved(used) for name, used in usage(kernel.code.cubin).items()}
     assert {name: ours[name] for name in said} == said
-    named = {name: used for name, used in usage(kernel.code.cubin).items()}
+    named = usage(kernel.code.cubin)
     (shares,) = [used for name, used in named.items() if "shares" in name]
     assert (shares.shared, shares.reserved) == (1024 + 64 * 4, 1024)
     (spills,) = [used for name, used in named.items() if "spills" in name]
