@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -109,7 +109,7 @@ def _of_tensor_cores(kernel: Kernel) -> Iterator[Finding]:
     ttir = {each.place for each in kernel.stage("ttir") if _F32_DOT.search(each.text)}
     for each in kernel.ttgir:
         match = _DOT.search(each.text)
-        if match is None or each.place is None or "mma" in match[1]:
+        if match is None or each.place is None or "mma" in match[1] or each.place in used:
             continue
         why = ' of float32 in input_precision="ieee"' if _is_ieee(kernel, each.place, ttir) else ""
         text = f"A tl.dot{why} without tensor cores: the ordinary units compute it."
@@ -133,12 +133,8 @@ def _of_pipelining(kernel: Kernel) -> Iterator[Finding]:
     is_ahead = tma or _anywhere(kernel, frozenset({"LDGSTS"}))
     if not is_asked or is_ahead or not isinstance(stages, int) or stages < 2:
         return
-    loops = sass.loops(kernel.sass)
-    inside = [
-        each
-        for each in kernel.sass
-        if each.parts[0] == "LDG" and any(loop.has(each.number) for loop in loops)
-    ]
+    looped = sass.in_loops(kernel.sass)
+    inside = [each for each in kernel.sass if each.parts[0] == "LDG" and each.number in looped]
     if inside:
         text = f"num_stages is {stages}, and no load of the loop is started ahead: there is no "
         yield Finding("no cp.async", "fact", f"{text}cp.async and no TMA.", inside[0].place)
@@ -223,21 +219,17 @@ def _of_divisions(kernel: Kernel) -> Iterator[Finding]:
     """Divisions by what only the run knows, of integers, in the innermost loops."""
     instructions = kernel.ptx.of(kernel.code.name)
     inner = ptx.innermost(ptx.loops(instructions))
-    loops = sass.loops(kernel.sass)
+    looped = sass.in_loops(kernel.sass)
+    repeated = Counter(each.ptx for each in kernel.sass if each.number in looped)
     found: dict[Place, Counter[str]] = {}
     cost: Counter[Place] = Counter()
     for each in instructions:
         if not _DIVISION.match(each.opcode) or each.place is None:
             continue
         is_inside = any(loop.has(each.number) for loop in inner)
-        repeated = [
-            one
-            for one in kernel.sass
-            if one.ptx == each.number and any(loop.has(one.number) for loop in loops)
-        ]
-        if is_inside and repeated and "%" in each.operands.rpartition(",")[2]:
+        if is_inside and repeated[each.number] and "%" in each.operands.rpartition(",")[2]:
             found.setdefault(each.place, Counter())[each.opcode] += 1
-            cost[each.place] += len(repeated)
+            cost[each.place] += repeated[each.number]
     for place, counts in sorted(found.items()):
         text = f"A division of integers in the innermost loop ({_listed(counts)} in PTX), by what "
         more = f"only the run knows: {cost[place]} instructions each time round."
@@ -264,8 +256,3 @@ def _listed(counts: Counter[str]) -> str:
     """'64 HGMMA.64x256x16.F32.BF16, 2 LDGSTS.E.128'."""
     shown = [f"{count} {name}" for name, count in counts.most_common(3)]
     return ", ".join(shown) + (f" and {len(counts) - 3} other kinds" if len(counts) > 3 else "")
-
-
-def lines_of(found: Sequence[Finding], place: Place | None) -> list[Finding]:
-    """The findings of one line."""
-    return [each for each in found if each.place == place]

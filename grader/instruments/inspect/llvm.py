@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from grader.instruments.inspect.statements import Files, Place, Statement
+from grader.instruments.inspect.statements import Files, Place, Statement, lines_of
 
 _MAX_DEPTH = 40  # of inlined calls, and of scopes
 _NODE = re.compile(r"!(\d+) = (?:distinct )?!DI(\w+)\((.*)\)\s*")
@@ -16,7 +16,7 @@ _Node = dict[str, str]
 
 def read(text: str, files: Files) -> list[Statement]:
     """The statements of a module; what only describes it to a debugger is left out."""
-    lines = text.splitlines()
+    lines = lines_of(text)
     nodes = {match[1]: _fields(match[3]) for line in lines if (match := _NODE.fullmatch(line))}
     places: dict[str, Place | None] = {}
     statements = []

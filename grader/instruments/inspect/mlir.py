@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from grader.instruments.inspect.statements import Files, Place, Statement
+from grader.instruments.inspect.statements import Files, Place, Statement, lines_of
 
 _MOST_STEPS = 200  # from a location to all that it is made of
 _DEFINED = re.compile(r"#(loc\d*) = loc\((.*)\)\s*")
@@ -19,7 +19,7 @@ _ONE = re.compile(r"#(loc\d*)")
 
 def read(text: str, files: Files) -> list[Statement]:
     """The statements of a module."""
-    lines = text.splitlines()
+    lines = lines_of(text)
     written = {match[1]: match[2] for line in lines if (match := _DEFINED.fullmatch(line))}
     places: dict[str, Place | None] = {}
     statements = []

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from grader.instruments.inspect.statements import Files, Place, Statement
+from grader.instruments.inspect.statements import Files, Place, Statement, lines_of
 
 _FILE = re.compile(r'\s*\.file\s+(\d+)\s+"([^"]*)"')
 _LOC = re.compile(
@@ -82,7 +83,7 @@ class Program:
 
 def read(text: str, files: Files) -> Program:
     """The statements of a text. What only describes it to a debugger is left out."""
-    lines = text.splitlines()
+    lines = lines_of(text)
     paths = {int(match[1]): match[2] for line in lines if (match := _FILE.match(line))}
     known: dict[_Spot, Place | None] = {}
     place: Place | None = None
@@ -127,7 +128,7 @@ def _place(
 
 
 def loops(instructions: Sequence[Instruction]) -> list[Loop]:
-    """The loops of a kernel: from each label that a later branch goes back to, to that branch."""
+    """The loops of a kernel, by their beginnings: labels that a later branch goes back to."""
     labels = {match[1]: each.number for each in instructions if (match := _LABEL.match(each.text))}
     ends: dict[int, int] = {}
     for each, target in branches(instructions):
@@ -138,12 +139,9 @@ def loops(instructions: Sequence[Instruction]) -> list[Loop]:
 
 
 def innermost(found: Sequence[Loop]) -> list[Loop]:
-    """Those loops that have no other inside of them."""
-    return [
-        each
-        for each in found
-        if not any(other is not each and each.has(other.first) for other in found)
-    ]
+    """Those of `loops` that have no other inside of them: the next one begins behind their end."""
+    following = [*(each.first for each in found[1:]), math.inf]
+    return [each for each, after in zip(found, following, strict=True) if after > each.last]
 
 
 def branches(instructions: Sequence[Instruction]) -> Iterator[tuple[Instruction, str]]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from grader.instruments.inspect.ptx import Program
-from grader.instruments.inspect.statements import Files, Place, Statement
+from grader.instruments.inspect.statements import Files, Place, Statement, lines_of
 
 _SECTION = re.compile(r"\s*\.section\s+\.text\.([^,\s]+)")
 _LABEL = re.compile(r"(\.L_x_\d+|\.L_\d+|\$?[\w$.]+):\s*$")
@@ -43,25 +43,13 @@ class Instruction(Statement):
         return self.opcode.split(".")
 
 
-@dataclass(frozen=True)
-class Loop:
-    """Instructions from an address to the branch back to it."""
-
-    first: int
-    last: int
-
-    def has(self, address: int) -> bool:
-        """Whether the instruction at an address is in it."""
-        return self.first <= address <= self.last
-
-
 def read(text: str, function: str, files: Files, program: Program) -> list[Instruction]:
     """The instructions of one kernel, without the padding behind its end.
 
     An instruction's line is that of its line of PTX where an assembly statement was written out
     there: in those the compiler's own table of lines counts on from the source's.
     """
-    lines = _of_function(text.splitlines(), function)
+    lines = _of_function(lines_of(text), function)
     labels: dict[str, int] = {}
     waiting: list[str] = []
     read: list[tuple[int, str, Place | None, int]] = []
@@ -113,10 +101,16 @@ def _without_padding(made: list[Instruction]) -> list[Instruction]:
     return made
 
 
-def loops(instructions: Sequence[Instruction]) -> list[Loop]:
-    """The loops of a kernel: each branch back, from where it goes to."""
+def in_loops(instructions: Sequence[Instruction]) -> set[int]:
+    """The addresses of the instructions that are in a loop: from where a branch back goes to it."""
     ends: dict[int, int] = {}
     for each in instructions:
         if each.parts[0] in ("BRA", "BRX") and 0 <= each.target < each.number:
             ends[each.target] = max(ends.get(each.target, 0), each.number)
-    return [Loop(*pair) for pair in sorted(ends.items())]
+    inside: set[int] = set()
+    end = -1
+    for each in instructions:
+        end = max(end, ends.get(each.number, -1))
+        if each.number <= end:
+            inside.add(each.number)
+    return inside

@@ -10,6 +10,15 @@ STAGES = ("ttir", "ttgir", "llir", "ptx", "sass")
 _FOLDER = "submission"  # the one that a sandbox holds a submission's files in
 
 
+_MOST_LINES = 200_000  # of a text, and characters of a line: what is read takes time
+_LONGEST = 20_000
+
+
+def lines_of(text: str) -> list[str]:
+    """The lines of a stage's text; of a text that nobody would read, as many as are bearable."""
+    return [line[:_LONGEST] for line in text.splitlines()[:_MOST_LINES]]
+
+
 @dataclass(frozen=True, order=True)
 class Place:
     """A line of one of the submission's files."""
