@@ -141,7 +141,7 @@ def loops(instructions: Sequence[Instruction]) -> list[Loop]:
 def innermost(found: Sequence[Loop]) -> list[Loop]:
     """Those of `loops` that have no other inside of them: the next one begins behind their end."""
     following = [*(each.first for each in found[1:]), math.inf]
-    return [each for each, after in zip(found, following, strict=True) if after > each.last]
+    return [each for each, after in zip(found, following, strict=False) if after > each.last]
 
 
 def branches(instructions: Sequence[Instruction]) -> Iterator[tuple[Instruction, str]]:

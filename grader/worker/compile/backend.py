@@ -79,7 +79,8 @@ def _built(ttir: str, chosen: dict[str, Any], capability: int) -> dict[str, Any]
     with warnings.catch_warnings(), messages.captured_stderr() as diagnostics:
         warnings.simplefilter("ignore")
         try:
-            return build(_read(ttir), options.parsed(chosen, capability), capability)
+            parsed = options.parsed(chosen, capability)
+            return build(_read(ttir), parsed, capability)
         except OutOfResources as error:
             return {"error": too_large(_name(ttir), error).to_json()}
         except Exception as error:
