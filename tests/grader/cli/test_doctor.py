@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,7 +12,9 @@ from rich.console import Console
 
 from grader.cli import doctor
 from grader.cli.doctor import Finding
+from grader.emulator import toolchain
 from grader.gpu import machine
+from grader.instruments.inspect import tools
 from grader.sandbox import Sandbox
 from grader.sandbox.confinement import Level, Offer
 from grader.sandbox.worker_process import SandboxError
@@ -205,3 +208,29 @@ def test_the_doctor_never_ends_a_command_with_a_traceback(monkeypatch):
         lambda *args, **options: SimpleNamespace(returncode=-9, stderr=""),
     )
     assert doctor._trial("interpreter") == "exit status -9"
+
+
+def test_what_inspect_lacks_is_told_with_what_to_install(monkeypatch: pytest.MonkeyPatch):
+    there = {name: Path(f"/triton/{name}") for name in tools.OF_TRITON}
+    monkeypatch.setattr(tools, "of_triton", lambda: there)
+    monkeypatch.setattr(tools, "nvcc", lambda: "/usr/local/cuda/bin/nvcc")
+    assert doctor.probe_inspection().state == "yes"
+    monkeypatch.setattr(tools, "nvcc", lambda: None)
+    lacking = doctor.probe_inspection()
+    assert lacking.state == "part" and "warpgrade[cuda]" in lacking.advice
+    there.pop("nvdisasm")
+    lacking = doctor.probe_inspection()
+    assert lacking.state == "no" and "nvdisasm" in lacking.found
+
+
+def test_nvcc_of_the_extra_is_found_where_there_is_no_toolkit(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    program = tmp_path / "nvidia" / "cu13" / "bin" / "nvcc"
+    program.parent.mkdir(parents=True)
+    program.touch()
+    monkeypatch.setattr(toolchain, "find_nvcc", lambda: None)
+    monkeypatch.setattr(tools, "_places", lambda package: [tmp_path / package])
+    assert tools.nvcc() == str(program)
+    program.unlink()
+    assert tools.nvcc() is None
