@@ -106,7 +106,7 @@ class Kernel:
 
 @dataclass(frozen=True)
 class Inspected:
-    """What a variant launches for a case. `sources` are its files; `compilers` stay open.
+    """What a variant launches for a case. `sources` are the texts of its files, by name.
 
     `tuned` names the configurations of an autotuned kernel, `chosen` is the number of the one that
     is shown, from 0.
@@ -122,7 +122,7 @@ class Inspected:
 
 def inspect(
     session: Session,
-    compilers: Compilers | None,
+    compilers: Compilers,
     task: Task,
     case: Case,
     configuration: int | None = None,
@@ -130,8 +130,8 @@ def inspect(
 ) -> Inspected:
     """The kernels of a case: of a tuned one in the `configuration` of this number, from 0.
 
-    `only` is the number of the one kernel that is wanted, from 1. `compilers` are needed for both
-    languages: see `open_compilers`. Raises NothingToInspect, NotCompiled and SandboxError.
+    `only` is the number of the one kernel that is wanted, from 1; for `compilers` see
+    `open_compilers`. Raises NothingToInspect, NotCompiled and SandboxError.
     """
     planned = _planned(session, task, case)
     names = [] if planned.language == "cuda" else configurations.names_of(planned)
@@ -148,7 +148,6 @@ def inspect(
         raise NothingToInspect(f"{task}: --kernel: expected {there_are}, got {only}")
     wanted = [(n, each) for n, each in enumerate(launches, 1) if only in (None, n)]
     sources = _sources(session, task)
-    assert compilers is not None
     if planned.language == "triton":
         kernels = _of_triton(compilers, planned, wanted, Files(sources))
     else:

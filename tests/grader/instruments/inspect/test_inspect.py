@@ -12,7 +12,7 @@ import pytest
 from grader.executors import cuda_build
 from grader.grading.session import selected
 from grader.instruments.inspect import listing, tools
-from grader.instruments.inspect.findings import findings
+from grader.instruments.inspect.findings import Finding, findings
 from grader.instruments.inspect.kernels import Inspected, NothingToInspect, inspect, open_compilers
 from grader.sandbox import Sandbox
 from grader.worker.compile.cubin import Usage, usage
@@ -69,7 +69,21 @@ def test_every_solution_is_inspected_and_uses_what_cuobjdump_says(
             assert without_reserved(kernel.code.usage) == said
             assert kernel.stages[-2:] == ["ptx", "sass"]
             _has_lines_of_its_file(made, kernel.number)
-            assert findings(kernel, compilers)
+            found = findings(kernel, compilers)
+            assert found
+            if not in_cuda:
+                _stand_at_the_calls_they_are_about(made, found)
+
+
+def _stand_at_the_calls_they_are_about(made: Inspected, found: list[Finding]) -> None:
+    calls = {"tensor cores": "tl.dot(", "no tensor cores": "tl.dot("}
+    for each in found:
+        if each.place is None:
+            continue
+        line = made.sources[each.place.file].splitlines()[each.place.line - 1]
+        kind = "tl.store(" if " store" in each.text.partition(" of ")[0] else "tl.load("
+        if each.kind in (*calls, "wide", "narrow", "cp.async"):
+            assert calls.get(each.kind, kind) in line, each
 
 
 def _has_lines_of_its_file(made: Inspected, number: int) -> None:
