@@ -69,6 +69,7 @@ if TYPE_CHECKING:  # typer has a copy of click, under a private name
 _ELSEWHERE = {
     "bench": "grader.cli.bench_command:command",
     "plan": "grader.cli.plan_command:command",
+    "inspect": "grader.cli.inspect_command:command",
     # BEGIN STAFF
     "batch": "grader.cli.class_commands:grade_class",
     "rescore": "grader.cli.class_commands:rescore",

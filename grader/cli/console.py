@@ -20,12 +20,13 @@ from rich.console import Console
 from rich.table import Column
 
 from grader import report
-from grader.cases import oracle
+from grader.cases import Case, CaseError, Space, fixed_case, oracle, parse
 from grader.evidence import Evidence
-from grader.grading.session import selected
+from grader.grading.session import PUBLIC_SEED, selected
 from grader.report import narrow
 from grader.scoring.score import score
 from grader.spec import Exercise
+from grader.spec.task import Task
 
 ROOT = Path(__file__).resolve().parents[2]
 OK, USAGE, FAILED, INTERRUPTED = 0, 2, 3, 130
@@ -74,6 +75,30 @@ def known_names(exercises: Mapping[str, Exercise], names: Iterable[str] | None) 
             there_are = ", ".join(exercises)
             refuse(f"{name}: expected the name of an exercise, one of {there_are}.{hint}")
     return names
+
+
+def case_of(text: str | None, task: Task, dtype: str | None = None) -> Case:
+    """The case that `--case` names; else the one that is timed or counted, or a middling one.
+
+    `dtype` replaces the case's own.
+    """
+    exercise, variant = task.exercise, task.variant
+    if dtype is not None and dtype not in variant.dtypes:
+        refuse(f"--dtype: expected one of {', '.join(variant.dtypes)} for {task}, got {dtype}")
+    if text is not None:
+        try:
+            case = parse(text, exercise, variant, PUBLIC_SEED, is_run=False)
+        except CaseError as error:
+            refuse(f"--case: {error}")
+    elif variant.performance is not None:
+        case = fixed_case(exercise, variant, variant.performance.every_case[-1], PUBLIC_SEED)
+    elif variant.memory is not None:
+        case = fixed_case(exercise, variant, variant.memory.case, PUBLIC_SEED)
+    else:
+        sizes = next(iter(exercise.sizes))
+        edges = Space(exercise, variant, variant.dtypes[0], sizes, PUBLIC_SEED).edges()
+        case = replace(edges[-1], layouts=(), scalars=(), data="normal")
+    return replace(case, dtype=dtype or case.dtype)
 
 
 def have_oracles(exercises: Mapping[str, Exercise], names: Sequence[str]) -> None:

@@ -20,6 +20,7 @@ from grader.emulator.toolchain import cache_root
 from grader.executors.cuda import cuda_build
 from grader.gpu import machine
 from grader.gpu.devices import DeviceName
+from grader.instruments.inspect import tools
 from grader.report import narrow
 from grader.sandbox import Sandbox, bytecode, confinement
 from grader.sandbox.worker_process import Limits, SandboxError
@@ -69,7 +70,7 @@ class Finding:
 
     name: str
     state: State
-    found: str
+    detail: str
     advice: str = ""
 
 
@@ -100,7 +101,7 @@ def _tell(finding: Finding, console: Console) -> None:
     table = narrow.table(show_header=False)
     table.add_column(no_wrap=True, min_width=7)  # "missing", also where it is "ok"
     table.add_column(overflow="fold")
-    table.add_row(Text(word, style), Text.assemble((finding.name, "bold"), ": ", finding.found))
+    table.add_row(Text(word, style), Text.assemble((finding.name, "bold"), ": ", finding.detail))
     if finding.advice:
         table.add_row("", Text(finding.advice))
     narrow.show(table, console)
@@ -171,6 +172,19 @@ def probe_compilers() -> Finding:
     return Finding("compilers", "yes", f"{there[0]}, {nvcc}")
 
 
+def probe_inspection() -> Finding:
+    """What `grader inspect` needs: Triton's disassembler, and nvcc for CUDA C++."""
+    there = tools.of_triton()
+    absent = [name for name in ("ptxas", "nvdisasm") if name not in there]
+    if absent:
+        return Finding(
+            "inspect", "no", f"Triton's package has no {', '.join(absent)}", _SET_UP_AGAIN
+        )
+    if tools.nvcc() is None:
+        return Finding("inspect", "part", "Triton kernels", f"{tools.NO_NVCC}.")
+    return Finding("inspect", "yes", "Triton kernels and CUDA C++: ptxas, nvdisasm, nvcc")
+
+
 def probe_cuda() -> Finding:
     """CUDA C++: by compiling a kernel in a sandbox, for the emulator or, with a GPU, for that."""
     where: dict[cuda_build.Backend, str] = {"emulator": "runs in the emulator"}
@@ -181,8 +195,8 @@ def probe_cuda() -> Finding:
     trouble = " ".join(filter(None, troubles.values()))
     if works:
         return Finding("CUDA C++", "part" if trouble else "yes", works, trouble)
-    what, _, advice = trouble.partition(": ")
-    return Finding("CUDA C++", "no", what, advice)
+    problem, _, advice = trouble.partition(": ")
+    return Finding("CUDA C++", "no", problem, advice)
 
 
 def _build_trial(backend: cuda_build.Backend) -> str:
@@ -248,6 +262,7 @@ _PROBES: tuple[Callable[[], Finding], ...] = (
     probe_triton_gpu,
     probe_compilers,
     probe_cuda,
+    probe_inspection,
     probe_confinement,
     probe_cache,
 )

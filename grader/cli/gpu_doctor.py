@@ -75,7 +75,7 @@ def examine_gpu(
         measured = replace(measured, sm_mhz=after.sm_mhz)
     _show_roofs(measured, peaks, console)
     noise = troubles(before, after, {os.getpid()}) if isinstance(after, GpuState) else []
-    noise += [_sentence(what) for what in map(too_much, taken) if what]
+    noise += [_sentence(words) for words in map(too_much, taken) if words]
     _keep(measured, noise, folder, console)
     return measured
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -12,8 +11,17 @@ import typer
 from rich.text import Text
 
 from grader import plan
-from grader.cases import Case, CaseError, Space, arena, fixed_case, inputs, parse
-from grader.cli.console import console, known_names, progress, refuse, tell, writable, write
+from grader.cases import Case, arena, inputs
+from grader.cli.console import (
+    case_of,
+    console,
+    known_names,
+    progress,
+    refuse,
+    tell,
+    writable,
+    write,
+)
 from grader.evidence import Failure
 from grader.executors.gpu import bundle
 from grader.gpu import machine
@@ -68,7 +76,7 @@ def command(
         for index, task in enumerate(chosen):
             if index:
                 console.print()
-            shown = _case(case, task)
+            shown = case_of(case, task)
             tell(f"{task}: {shown}", "bold")
             _show(session, task, shown, json)
 
@@ -115,23 +123,6 @@ def _tell_variant(variant: bundle.PlannedVariant) -> None:
         first_cases.setdefault((each.status, one_line(each.what)), each.case)
     for (status, message), case in first_cases.items():
         tell(f"  {status.headline}: {message} ({case})", "red")
-
-
-def _case(text: str | None, task: Task) -> Case:
-    """The case that was asked for; else the one that is timed or counted, or a middling one."""
-    exercise, variant = task.exercise, task.variant
-    if text is not None:
-        try:
-            return parse(text, exercise, variant, PUBLIC_SEED, is_run=False)
-        except CaseError as error:
-            refuse(f"--case: {error}")
-    if variant.performance is not None:
-        return fixed_case(exercise, variant, variant.performance.every_case[-1], PUBLIC_SEED)
-    if variant.memory is not None:
-        return fixed_case(exercise, variant, variant.memory.case, PUBLIC_SEED)
-    size_class = next(iter(exercise.sizes))
-    [*_, edge] = Space(exercise, variant, variant.dtypes[0], size_class, PUBLIC_SEED).edges()
-    return replace(edge, layouts=(), scalars=(), data="normal")
 
 
 def _show(session: Session, task: Task, case: Case, json: Path | None) -> None:

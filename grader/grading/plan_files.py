@@ -257,11 +257,11 @@ class FromBundle:
 
     def documents(self, case: Case, arguments: Sequence[Argument]) -> Sequence[bytes]:
         """As timing's Documents says."""
-        found = {each.case: each for each in self.planned.timed}.get(str(case))
-        if found is None or not found.documents:
-            why = bundles.refusal(found, case)
+        case_plan = {each.case: each for each in self.planned.timed}.get(str(case))
+        if case_plan is None or not case_plan.documents:
+            why = bundles.refusal(case_plan, case)
             raise TimingFailed(why.verdict.what, why.status)
-        return [self.bundle.documents[number] for number in found.documents]
+        return [self.bundle.documents[number] for number in case_plan.documents]
 
 
 def documents_of(data: bytes) -> FromBundle:

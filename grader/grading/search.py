@@ -404,8 +404,8 @@ def _failure(
     if flaky is not None:
         failed, total = flaky
         occurrences = f"wrong in {failed} of {total} runs"
-        found = f"{verdict.status.headline}: {verdict.what.rstrip('.')}"
-        what = f"The same case was {occurrences} ({found})"
+        headline = f"{verdict.status.headline}: {verdict.what.rstrip('.')}"
+        what = f"The same case was {occurrences} ({headline})"
         verdict = replace(verdict, status=Status.nondeterministic, what=what)
     advice = result.hint
     if not advice and verdict.status is Status.wrong_values:

@@ -40,13 +40,13 @@ def is_untouched(source: str, entry: str, language: str = "triton") -> str:
 
 def _last_definition(module: ast.Module, entry: str) -> ast.FunctionDef | None:
     """The module-level function that the name `entry` is finally bound to, or None."""
-    found = None
+    defined = None
     for statement in module.body:
         if isinstance(statement, ast.FunctionDef) and statement.name == entry:
-            found = statement
+            defined = statement
         elif entry in _names_bound(statement):
-            found = None
-    return found
+            defined = None
+    return defined
 
 
 def _names_bound(statement: ast.stmt) -> set[str]:
@@ -126,17 +126,17 @@ def _is_untouched_cuda(source: str, entry: str) -> str:
     if lexed.problems or entry in macros or not is_sure(lexed.tokens, lexed.directives):
         return ""
     try:
-        found = functions(lexed.tokens)
+        defined = functions(lexed.tokens)
     except TooInvolved:
         return ""
-    entries = [each for each in found if each.name == entry]
+    entries = [each for each in defined if each.name == entry]
     if not entries or not all(_does_nothing(each.body) for each in entries):
         return ""
     named = Counter(token.text for token in lexed.tokens if token.kind == "name")
     # A kernel that the rest of the file names may be launched there: it belongs to another entry.
     written = [
         each.name
-        for each in found
+        for each in defined
         if each.is_kernel and named[each.name] == 1 and not _does_nothing(each.body)
     ]
     if written:

@@ -125,7 +125,7 @@ def _message(message: Message) -> Iterator[str]:
     if message.reproduce:
         yield from ("Reproduce:", "", *block(message.reproduce), "")
     if message.detail:
-        told = (
+        words = (
             "What the kernel's process reported:" if message.observed_by == "worker" else "Details:"
         )
-        yield from (told, "", *block(message.detail), "")
+        yield from (words, "", *block(message.detail), "")

@@ -137,8 +137,8 @@ def _merged(failing: Sequence[PartEvidence], parts: Sequence[PartEvidence]) -> l
     order = {(part.size_class, part.dtype): index for index, part in enumerate(failing)}
     merged = []
     for kind in (kind for kind in groups if kind in told_by):
-        found = {(p.size_class, p.dtype) for echo in told_by[kind] for p, _ in groups[echo]}
-        places = tuple(sorted(found, key=order.__getitem__))
+        matched = {(p.size_class, p.dtype) for echo in told_by[kind] for p, _ in groups[echo]}
+        places = tuple(sorted(matched, key=order.__getitem__))
         as_good = [
             each for echo in told_by[kind] if _worth(echo) == _worth(kind) for each in groups[echo]
         ]
@@ -260,10 +260,10 @@ def _scope(merged: MergedFailure, does: str = "Fails") -> str:
     classes: dict[str, list[str]] = {}
     for size_class, dtype in merged.places:
         classes.setdefault(size_class, []).append(dtype)
-    dtypes = {tuple(found) for found in classes.values()}
+    dtypes = {tuple(matched) for matched in classes.values()}
     if len(dtypes) == 1:
         return f"{does} in {listing(classes)} for {listing(dtypes.pop())}."
-    return f"{does} in {listing(f'{c} ({listing(found)})' for c, found in classes.items())}."
+    return f"{does} in {listing(f'{c} ({listing(dtypes)})' for c, dtypes in classes.items())}."
 
 
 def _bare_failure(part: PartEvidence) -> Failure:

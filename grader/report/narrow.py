@@ -35,7 +35,7 @@ def wrapped(text: Text, width: int, indent: int = 0, hang: int = 0, whole: str =
     `whole` is a part of the text in which no line may be broken.
     """
     kept = text.copy()
-    kept.plain = _WHOLE.sub(lambda found: found[0].replace(" ", _HELD), text.plain)
+    kept.plain = _WHOLE.sub(lambda best: best[0].replace(" ", _HELD), text.plain)
     if whole:
         kept.plain = kept.plain.replace(whole, whole.replace(" ", _HELD))
     lines: list[Text] = []
@@ -54,11 +54,11 @@ def _breaks(text: str, width: int) -> list[int]:
     rich's own wrapping breaks words that are longer than a line, or none at all.
     """
     starts, used = [], 0
-    for found in re.finditer(r"\s*\S+\s*", text):
-        if used and used + cell_len(found[0].rstrip()) > width:
-            starts.append(found.start())
+    for best in re.finditer(r"\s*\S+\s*", text):
+        if used and used + cell_len(best[0].rstrip()) > width:
+            starts.append(best.start())
             used = 0
-        used += cell_len(found[0])
+        used += cell_len(best[0])
     return starts
 
 

@@ -51,8 +51,8 @@ def flops_of(timed: PerformanceEvidence) -> float | None:
 
 def dtype_of(timed: PerformanceEvidence) -> str:
     """The dtype of the case; "" where it names none."""
-    found = re.search(r"(?:^|\s)dtype=(\w+)", timed.case)
-    return found[1] if found else ""
+    best = re.search(r"(?:^|\s)dtype=(\w+)", timed.case)
+    return best[1] if best else ""
 
 
 def duration(microseconds: float) -> str:

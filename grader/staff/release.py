@@ -154,8 +154,8 @@ def _grader_file(project: Path, name: str) -> bytes:
     if not name.startswith("grader/exercises/"):
         return _read(project, name)
     text = _MISSED_BY.sub("", _text(project, name))
-    before, found, _ = text.partition("missed_by")
-    if found:
+    before, matched, _ = text.partition("missed_by")
+    if matched:
         line = before.count("\n") + 1
         raise ReleaseError(
             f"{name}:{line}: expected missed_by: [names] last in a threshold's {{...}}, "

@@ -2,7 +2,8 @@
 
 The compiler reads the student's text, so it runs where their code runs. It writes to the grader's
 descriptor: the executable (the planner, except for the backend "gpu"), directly followed by the
-emulator's executor or the GPU's cubin, then the site table as JSON. The answer's text is JSON too:
+emulator's executor or the GPU's cubin, then the site table as JSON. For the backend "device code"
+it writes a cubin and PTX, which nothing runs. The answer's text is JSON too:
 
     {"ok": whether there is an executable, "executable_bytes": ..., "executor_bytes": ...,
      "sites_bytes": ...,
@@ -31,11 +32,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from . import gpu_build, nvcc
+from . import gpu_build, gpu_entries, nvcc
 from .protocol import MAX_TEXT, REQUEST_BYTES, Code, Operation, ProtocolError, Reply, Request
 
 EMULATOR_FOLDER = Path(__file__).resolve().parent.parent / "emulator"
 MAX_PROBLEMS = 20
+_MAX_KERNELS = 64
 _MAX_MESSAGE = 1000  # characters of a problem's text in an answer
 
 
@@ -43,14 +45,15 @@ _MAX_MESSAGE = 1000  # characters of a problem's text in an answer
 class Wanted:
     """The grader's order: the JSON object `build` of the spawn message."""
 
-    backend: str  # "emulator" or "gpu"
+    backend: str  # "emulator", "gpu", or "device code", of which nothing is run
     entries: tuple[dict[str, Any], ...]  # {"name": ..., "arguments": ["pointer:float32", ...]}
     check_with_nvcc: bool = False  # emulator only: whether nvcc must agree with g++
     cache: str | None = None  # of built parts; None: this user's cache folder
     toolchain: tuple[str, str, str] | None = None  # prepared one: compiler, version, folder
-    architecture: str = nvcc.DEFAULT_ARCHITECTURE  # gpu only
+    architecture: str = nvcc.DEFAULT_ARCHITECTURE  # gpu and device code
     guarded: bool = True  # emulator only: False in tests of other layers of defence
     gpu_planner: str | None = None  # gpu only: the folder of our part of it
+    nvcc: str = "nvcc"  # device code only
 
 
 @dataclass
@@ -88,6 +91,8 @@ def build(source: Path, wanted: Wanted, folder: Path) -> Made:
 
     Raises OSError when no compiler can be started.
     """
+    if wanted.backend == "device code":
+        return _build_device_code(source, wanted, folder)
     if wanted.backend == "gpu":
         return _build_for_gpu(source, wanted, folder)
     if wanted.check_with_nvcc:
@@ -261,3 +266,33 @@ def _build_for_gpu(source: Path, wanted: Wanted, folder: Path) -> Made:
     needed = (source, wanted.entries, _toolchain(wanted), runtime, wanted.architecture, folder)
     made = gpu_build.build(*needed)
     return Made(made.planner, made.problems, made.sites, made.entries, made.cubin)
+
+
+# --- device code, to be read ---------------------------------------------------------------------
+
+
+def _build_device_code(source: Path, wanted: Wanted, folder: Path) -> Made:
+    """The cubin of a file's kernels (in the executable's place) and their PTX (the executor's)."""
+    kept, own = folder / "kept", folder / "submission"
+    kept.mkdir()
+    own.mkdir()
+    copy = Path(shutil.copyfile(source, own / source.name))  # without its mode: no chmod here
+    gpu_entries.provide_headers(folder / "include")
+    options = ("-I", str(folder / "include"), "--keep", "--keep-dir", str(kept))
+    made = (copy, folder / "student.o", wanted.architecture, options)
+    refused = nvcc.compile_object(wanted.nvcc, *made)
+    if refused:
+        return Made(None, [each.as_problem("compile") for each in refused])
+    cubin, ptx = (next(kept.glob(pattern), None) for pattern in ("*.cubin", "*.ptx"))
+    if cubin is None or ptx is None:
+        raise nvcc.NvccError("nvcc left no cubin and no PTX")
+    return Made(cubin, [], entries=_kernel_names(cubin), executor=ptx)
+
+
+def _kernel_names(cubin: Path) -> list[str]:
+    """The names of a cubin's kernels, each with what it is called in the source behind it."""
+    from warpgrade_emulator import cubins
+
+    names = [each.name for each in cubins.kernels(cubin)][:_MAX_KERNELS]
+    shown = nvcc.demangled(names, cubin.parent)
+    return [f"{name} {called}" for name, called in zip(names, shown, strict=True)]

@@ -99,14 +99,22 @@ def read_messages(text: str, file: str) -> list[Refusal]:
     return refusals[:MAX_REFUSALS]
 
 
+def demangled(names: Sequence[str], folder: Path) -> list[str]:
+    """What functions are called in the source; the names themselves where that can't be had."""
+    if not names or shutil.which("c++filt") is None:
+        return list(names)
+    shown = _run(["c++filt", *names], folder).stdout.splitlines()
+    return shown if len(shown) == len(names) else list(names)
+
+
 def _placed(refusal: Refusal, source: Path) -> Refusal:
     """A refusal of ptxas's with the function's name and line, instead of its mangled name."""
     mangled = _MANGLED.search(refusal.message)
     if mangled is None:
         return refusal
-    if shutil.which("c++filt") is None:
+    name = demangled([mangled[0]], source.parent)[0]
+    if name == mangled[0]:
         return refusal
-    name = _run(["c++filt", mangled[0]], source.parent).stdout.strip() or mangled[0]
     message = refusal.message.replace(mangled[0], name)
     plain = re.search(r"(\w+)\s*[<(]", name.removeprefix("void "))
     line = refusal.line

@@ -12,10 +12,12 @@ planner.
 
 from __future__ import annotations
 
+import base64
 import faulthandler
 import gc
 import json
 import socket
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -84,7 +86,8 @@ def _refusing(work: Callable[[], Any]) -> Any:
 
 
 def _compiler(message: dict[str, Any], _: list[memory.Buffer]) -> dict[Operation, Handler]:
-    from .compile.backend import compile_backend, compile_layouts
+    from .compile import disassembly
+    from .compile.backend import compile_backend, compile_layouts, compile_stages
     from .compile.frontend import compile_frontend
 
     folder = str(Path(message["path"]).parent)
@@ -106,11 +109,26 @@ def _compiler(message: dict[str, Any], _: list[memory.Buffer]) -> dict[Operation
         kernel = json.loads(document)
         return compile_layouts(kernel["ttir"], kernel["options"])
 
+    def show_stages(_: Request, document: bytes) -> dict[str, Any]:
+        kernel = json.loads(document)
+        return _packed(compile_stages(kernel["ttir"], kernel["options"], kernel["capability"]))
+
+    def disassemble(_: Request, document: bytes) -> dict[str, Any]:
+        return _packed(disassembly.disassembled(base64.b64decode(json.loads(document)["cubin"])))
+
     return {
         Operation.translate: translate,
         Operation.assemble: assemble,
         Operation.lay_out: lay_out,
+        Operation.show_stages: show_stages,
+        Operation.disassemble: disassemble,
     }
+
+
+def _packed(answer: dict[str, Any]) -> dict[str, Any]:
+    """An answer with long texts, compressed so that it fits the longest message."""
+    data = zlib.compress(json.dumps(answer).encode())
+    return {"packed": base64.b64encode(data).decode()}
 
 
 # Fields of the backend's answer; the cubin itself only on request.

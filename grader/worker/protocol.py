@@ -51,6 +51,8 @@ class Operation(IntEnum):
     adopt = 18  # take the plan in the document, to be timed on the placed buffer sets
     arrange = 19  # prepare calls; the document has their count and their buffer sets (uint32)
     replay = 20  # run the prepared calls (none if `repeat` is 0); answers with the time
+    show_stages = 21  # compile TTIR to the text of each stage, as the document says
+    disassemble = 22  # list the instructions of the cubin in the document
 
 
 class Kind(IntEnum):

@@ -4,11 +4,12 @@ by name.
 Blocks of handout.md, by what follows the backticks:
 
     python          run in the order of the text, those of a section in one process, as a student
-                    would; what is printed is what the block `text output` below it shows, or
-                    contains what the block `ptx` below it shows. One whose first line is
-                    `# Needs a GPU.` is run alone, on a GPU; signatures are held to assignment/
+                    would; what is printed is what the block `text output` below it shows. One
+                    whose first line is `# Needs a GPU.` is run alone, on a GPU; signatures are held
+                    to assignment/
     cuda            run in the emulator; `text output` below it says what was counted or found
-    sh              each line is a command
+    sh              each line is a command; of `grader inspect` the blocks `ptx` and `text output`
+                    below it are parts of what is printed
     text            a formula or a diagram
 """
 
@@ -43,7 +44,7 @@ EXERCISES = load_all()
 # What README.md had before it was short. Of docs/cli.md the part that is written by hand.
 PAGES = (
     "README.md", "docs/cli.md", "docs/reports.md", "docs/release.md", "docs/support.md",
-    "docs/architecture.md", "docs/glossary.md",
+    "docs/architecture.md", "docs/glossary.md", "docs/inspect.md",
 )  # fmt: skip
 SECONDS = 240
 BETWEEN = "\x1e"  # printed between the blocks of a section
@@ -77,8 +78,10 @@ def test_every_block_is_of_a_known_kind_and_none_only_stands_there():
         what = kind(block)
         if what in ("output", "ptx"):
             assert block.previous is not None, f"{place}: output of nothing"
-            allowed = ("python", "cuda") if what == "output" else ("python",)
-            assert kind(block.previous) in allowed, place
+            if kind(block.previous) == "sh":
+                assert block.previous.text.startswith("grader inspect "), place
+            else:
+                assert what == "output" and kind(block.previous) in ("python", "cuda"), place
         elif what == "cuda":
             assert shown_below(block), f"{place}: nothing says what this does"
         elif what in ("python", "gpu"):
@@ -128,11 +131,21 @@ def test_python_prints_what_the_handout_shows(section, tmp_path):
         pytest.skip(f"what a compiler prints is shown of triton {written_for}, here is {here}")
     for block, printed in zip(blocks, run_python(blocks, tmp_path, not compiles), strict=True):
         for below in shown_below(block):
-            place = f"handout.md:{below.line}"
-            if kind(below) == "ptx":
-                assert_in_order(below.lines, printed, place)
-            else:
-                assert printed == below.text, place
+            assert printed == below.text, f"handout.md:{below.line}"
+
+
+@pytest.mark.parametrize(
+    "block", [each for each in of_kind("sh") if shown_below(each)], ids=lambda block: block.id
+)
+def test_inspect_prints_what_the_handout_shows(block, capsys, monkeypatch):
+    if (written_for := made_for()) != (here := minor(version("triton"))):
+        pytest.skip(f"what a compiler prints is shown of triton {written_for}, here is {here}")
+    [command] = block.lines
+    monkeypatch.chdir(ROOT)
+    ended = call(capsys, *shlex.split(command)[1:], "--plain")
+    assert ended.code == 0, ended.err
+    for below in shown_below(block):
+        assert_in_order(below.lines, ended.out, f"handout.md:{below.line}")
 
 
 def made_for() -> str:

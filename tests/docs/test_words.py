@@ -44,7 +44,7 @@ PLACES: Mapping[str, tuple[str, str, str]] = {
     ),
     "lane": (
         r"lanes?",
-        r"grader/(?!emulator/|worker/(ttir|compile)/|executors/|evidence\.py)|benchmarks/",
+        r"grader/(?!emulator/|worker/(ttir|compile)/|executors/|instruments/inspect/|evidence\.py)|benchmarks/",
         "a worker, a contender, an element",
     ),
 }
@@ -72,18 +72,12 @@ EXCEPTIONS: Mapping[tuple[str, str], str] = {
 NAME_EXCEPTIONS: Mapping[tuple[str, str], str] = {
     ("grader/executors/", "variable what"): "the text of a verdict, whose field has that name",
     ("grader/executors/", "parameter what"): "the text of a verdict, whose field has that name",
+    ("grader/executors/", "def what"): "the text of a verdict, whose field has that name",
     ("grader/grading/", "variable what"): "the text of a failure, whose field has that name",
     (
         "grader/report/message.py",
         "variable what",
     ): "the text of a failure, whose field has that name",
-    ("grader/grading/", "variable found"): "not renamed yet",
-    ("grader/cli/doctor.py", "attribute found"): "not renamed yet",
-    ("grader/report/", "variable found"): "not renamed yet",
-    ("grader/report/narrow.py", "parameter found"): "not renamed yet",
-    ("grader/report/markdown.py", "variable told"): "not renamed yet",
-    ("grader/staff/", "variable found"): "not renamed yet",
-    ("grader/staff/", "variable told"): "not renamed yet",
 }
 
 

@@ -45,8 +45,8 @@ class Matcher:
             (logins, (member.login, member.id, member.email)),
             (emails, (member.email, member.id, member.login)),
         )
-        found = (table.get(key.strip().casefold()) for table, keys in asked for key in keys)
-        rows = [student for student in found if student]
+        matches = (table.get(key.strip().casefold()) for table, keys in asked for key in keys)
+        rows = [student for student in matches if student]
         others = [each for each in rows if each.id != rows[0].id]
         if others:
             places = [self.roster.place(each) for each in (rows[0], others[0])]

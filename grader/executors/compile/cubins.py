@@ -76,7 +76,7 @@ class Cubins(Compiler):
     ) -> dict[str, Any] | Failure:
         kernel = {"ttir": ttir, "options": dict(options), "cubin": True}
         kernel["capability"] = machine.capability()
-        answer = self._ask_process(Operation.assemble, {"kernels": [kernel]}, limits)
+        answer = self.ask(Operation.assemble, {"kernels": [kernel]}, limits)
         if isinstance(answer, Death):
             return Failure(answer, "the compiler's process ended.")
         if answer.code is not Code.ok:
@@ -103,12 +103,12 @@ class _Told(pydantic.BaseModel):
 def read(fields: Mapping[str, Any]) -> DeviceKernel | None:
     """A kernel from a backend's answer; None where that makes no sense."""
     try:
-        told = _Told.model_validate(fields)
-        data = base64.b64decode(told.cubin, validate=True)
+        checked = _Told.model_validate(fields)
+        data = base64.b64decode(checked.cubin, validate=True)
     except ValueError:
         return None
-    if not told.name.isprintable() or not 0 < len(data) <= MAX_CUBIN_BYTES:
+    if not checked.name.isprintable() or not 0 < len(data) <= MAX_CUBIN_BYTES:
         return None
-    known = tuple(each for each in told.descriptors if isinstance(each, dict))
-    scratch = told.global_scratch_size
-    return DeviceKernel(data, told.name, told.num_warps, told.shared, scratch, known)
+    known = tuple(each for each in checked.descriptors if isinstance(each, dict))
+    scratch = checked.global_scratch_size
+    return DeviceKernel(data, checked.name, checked.num_warps, checked.shared, scratch, known)

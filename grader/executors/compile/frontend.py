@@ -121,7 +121,7 @@ class Compiler:
         self._kept = kept or KeptBuilds(None)
         self._worker: Worker | None = None
 
-    def _ask_process(
+    def ask(
         self, operation: Operation, request: dict[str, Any], limits: Limits | None = None
     ) -> Reply | Death:
         """Send a request as JSON and wait for its answer; after its end a process is replaced."""
@@ -218,7 +218,7 @@ class Frontend(Compiler):
             return Failure(None, TOO_LONG)
         with self._budget.spending():
             limits = self._budget.within(LIMITS)
-            answer = self._ask_process(Operation.translate, described(wanted), limits)
+            answer = self.ask(Operation.translate, described(wanted), limits)
         if isinstance(answer, Death) or answer.code is not Code.ok:
             return Failure(answer)
         fields = untrusted.fields(answer)

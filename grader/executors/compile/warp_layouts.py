@@ -134,7 +134,7 @@ class LayoutCompiler(Compiler):
         if self._seconds <= 0:
             return None
         started = time.monotonic()
-        answer = self._ask_process(Operation.lay_out, {"ttir": ttir, "options": options})
+        answer = self.ask(Operation.lay_out, {"ttir": ttir, "options": options})
         self._seconds -= time.monotonic() - started
         if isinstance(answer, Death):
             return None

@@ -210,18 +210,20 @@ def behind(after: str, text: str, place: str) -> int:
 def applied(edit: Edit, text: str, place: str, after: str = "") -> str:
     """`text` with an edit made behind `after`. Raises CorpusError where it doesn't fit."""
     old, new = edit.old.rstrip("\n"), edit.new.rstrip("\n")
-    found = []
+    matched = []
     first_line = old.partition("\n")[0]
     start = text.find(first_line, behind(after, text, place))
     while start >= 0:
         indent = _indent_at(text, start)
         needle = _indented(old, indent)
         if text.startswith(needle, start):
-            found.append((start, needle, indent))
+            matched.append((start, needle, indent))
         start = text.find(first_line, start + 1)
-    if not found or (len(found) != 1 and not after):
-        raise CorpusError(f"{place}: expected {old!r} once in the file it edits, got {len(found)}")
-    start, needle, indent = min(found)
+    if not matched or (len(matched) != 1 and not after):
+        raise CorpusError(
+            f"{place}: expected {old!r} once in the file it edits, got {len(matched)}"
+        )
+    start, needle, indent = min(matched)
     return text[:start] + _indented(new, indent) + text[start + len(needle) :]
 
 

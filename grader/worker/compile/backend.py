@@ -23,7 +23,7 @@ from triton.backends.compiler import Language
 from triton.compiler import make_backend
 from triton.runtime.errors import OutOfResources
 
-from . import access_layouts, messages, options
+from . import access_layouts, disassembly, messages, options
 from .cubin import resources
 from .failures import CompileFailure
 
@@ -41,16 +41,9 @@ def compile_backend(
     "layouts" (see access_layouts.py, or None), "descriptors" (how it reads each parameter that is
     a tensor descriptor), "ttgir" and "ptx" as text, "cubin" as base64.
     """
-    with warnings.catch_warnings(), messages.captured_stderr() as diagnostics:
-        warnings.simplefilter("ignore")
-        try:
-            parsed = options.parsed(chosen, capability)
-            built = build(_read(ttir), parsed, capability)
-        except OutOfResources as error:
-            return {"error": too_large(_name(ttir), error).to_json()}
-        except Exception as error:
-            failure = messages.failure(error, (), diagnostics())
-            return {"error": failure.to_json()}
+    built = _built(ttir, chosen, capability)
+    if "error" in built:
+        return built
     assembly = built.pop("asm")
     try:
         accesses = access_layouts.read_layouts(assembly["ttgir"], assembly["llir"])
@@ -63,6 +56,35 @@ def compile_backend(
         "ptx": assembly["ptx"],
         "cubin": base64.b64encode(assembly["cubin"]).decode(),
     }
+
+
+def compile_stages(
+    ttir: str, chosen: dict[str, Any], capability: int = options.CAPABILITY
+) -> dict[str, Any]:
+    """As compile_backend, for who wants to read it: "ttgir", "llir" and "ptx" as text, and "sass".
+
+    Without "sass", and with "no_sass" instead, where there is no disassembler.
+    """
+    built = _built(ttir, chosen, capability)
+    if "error" in built:
+        return built
+    assembly = built.pop("asm")
+    texts = {stage: assembly[stage] for stage in ("ttgir", "llir", "ptx")}
+    cubin = base64.b64encode(assembly["cubin"]).decode()
+    return {**built, **texts, **disassembly.disassembled(assembly["cubin"]), "cubin": cubin}
+
+
+def _built(ttir: str, chosen: dict[str, Any], capability: int) -> dict[str, Any]:
+    """What `build` makes of a text, or {"error": ...}."""
+    with warnings.catch_warnings(), messages.captured_stderr() as diagnostics:
+        warnings.simplefilter("ignore")
+        try:
+            parsed = options.parsed(chosen, capability)
+            return build(_read(ttir), parsed, capability)
+        except OutOfResources as error:
+            return {"error": too_large(_name(ttir), error).to_json()}
+        except Exception as error:
+            return {"error": messages.failure(error, (), diagnostics()).to_json()}
 
 
 def compile_layouts(ttir: str, chosen: dict[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Reads a kernel's resources from a cubin: registers, local memory, global variables.
+"""Reads a kernel's resources from a cubin: registers, local and shared memory, global variables.
 
 A cubin is a 64-bit ELF file. Its sections `.nv.info*` are lists of attributes: a format, a number
 and, for those read here, a symbol and a value.
@@ -7,7 +7,7 @@ and, for those read here, a symbol and a value.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 _REGISTERS, _FRAME = 0x2F, 0x11  # EIATTR_REGCOUNT, EIATTR_FRAME_SIZE
@@ -17,6 +17,8 @@ _MAX_NAME = 4096  # bytes
 _MAX_VARIABLES = 4096
 _SYMBOLS, _NO_BITS, _OBJECT = 2, 8, 1  # SHT_SYMTAB, SHT_NOBITS, STT_OBJECT
 _SYMBOL = struct.Struct("<IBBHQQ")
+_FUNCTION, _SHARED = 2, ".nv.shared."  # STT_FUNC; begins the name of a section
+_RESERVES, _RESERVED = ".nv.shared.reserved", 1024  # section, and bytes in front of a kernel's own
 _VARIABLE_SECTIONS = (".nv.global", ".nv.constant3")
 
 
@@ -46,6 +48,67 @@ def resources(cubin: bytes) -> Resources:
     except (struct.error, ValueError, IndexError):
         return Resources()
     return Resources(registers, local)
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What one kernel of a cubin uses, as `cuobjdump -res-usage` says it.
+
+    Registers and `stack` bytes are of each thread, `shared` bytes of each block, with the
+    `reserved` ones that are CUDA's; what a launch asks for on top is in no cubin.
+    """
+
+    registers: int = 0
+    stack: int = 0
+    shared: int = 0
+    reserved: int = 0
+
+
+def usage(cubin: bytes) -> dict[str, Usage]:
+    """What each function of a cubin uses, by its name; {} where it can't be read."""
+    try:
+        sections = list(_sections(cubin))
+        names = _function_names(sections)
+        shared = {
+            name.removeprefix(_SHARED): header[5]
+            for name, header, _ in sections
+            if name.startswith(_SHARED)
+        }
+        reserved = _RESERVED * any(name.startswith(_RESERVES) for name, *_ in sections)
+        numbers: dict[tuple[str, int], int] = {}
+        for name, _, body in sections:
+            if name == ".nv.info":
+                for number, attribute, value in _symbol_attributes(body):
+                    if number in names:
+                        numbers[names[number], attribute] = value
+    except (struct.error, ValueError, IndexError):
+        return {}
+    return {
+        name: Usage(
+            numbers.get((name, _REGISTERS), 0),
+            numbers.get((name, _FRAME), 0),
+            shared.get(name, 0),
+            min(reserved, shared.get(name, 0)),
+        )
+        for name in sorted(set(names.values()))
+        if (name, _REGISTERS) in numbers
+    }
+
+
+def _function_names(sections: Sequence[tuple[str, tuple[int, ...], bytes]]) -> dict[int, str]:
+    """The names of functions by the numbers of their symbols. Raises what unpacking raises."""
+    named: dict[int, str] = {}
+    for _, header, body in sections:
+        if header[1] != _SYMBOLS:
+            continue
+        names = sections[header[6]][2]
+        for number in range(len(body) // _SYMBOL.size):
+            name, info, *_ = _SYMBOL.unpack_from(body, number * _SYMBOL.size)
+            if info & 0xF == _FUNCTION:
+                named[number] = _name(names, name).decode("utf-8", "replace")
+            if len(named) > _MAX_VARIABLES:
+                raise ValueError("too many functions")
+    return named
 
 
 def variables(cubin: bytes) -> list[tuple[str, int]]:
@@ -103,6 +166,11 @@ def _name(names: bytes, at: int) -> bytes:
 
 
 def _attributes(section: bytes) -> Iterator[tuple[int, int]]:
+    return ((attribute, value) for _, attribute, value in _symbol_attributes(section))
+
+
+def _symbol_attributes(section: bytes) -> Iterator[tuple[int, int, int]]:
+    """The symbol's number, the attribute and its value, of those that are wanted here."""
     at = 0
     while at + 4 <= len(section):
         form, attribute, size = struct.unpack_from("<BBH", section, at)
@@ -110,5 +178,6 @@ def _attributes(section: bytes) -> Iterator[tuple[int, int]]:
         if form != _SIZED:
             continue  # the format has the value in the place of the size
         if attribute in (_REGISTERS, _FRAME) and size == 8:
-            yield attribute, struct.unpack_from("<II", section, at)[1]
+            number, value = struct.unpack_from("<II", section, at)
+            yield number, attribute, value
         at += size

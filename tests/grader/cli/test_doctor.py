@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,7 +12,9 @@ from rich.console import Console
 
 from grader.cli import doctor
 from grader.cli.doctor import Finding
+from grader.emulator import toolchain
 from grader.gpu import machine
+from grader.instruments.inspect import tools
 from grader.sandbox import Sandbox
 from grader.sandbox.confinement import Level, Offer
 from grader.sandbox.worker_process import SandboxError
@@ -27,11 +30,13 @@ def told(monkeypatch, *findings: Finding, width: int = 60) -> str:
 
 def test_the_cache_is_told_with_its_size_and_place(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert doctor.probe_cache().found.startswith("0 MB")
+    assert doctor.probe_cache().detail.startswith("0 MB")
     (tmp_path / "warpgrade").mkdir()
     (tmp_path / "warpgrade" / "kernels.sqlite").write_bytes(b"x" * 7_400_000)
-    assert doctor.probe_cache().found.startswith("7 MB of compiled kernels and of the emulator in ")
-    assert str(tmp_path / "warpgrade") in doctor.probe_cache().found
+    assert doctor.probe_cache().detail.startswith(
+        "7 MB of compiled kernels and of the emulator in "
+    )
+    assert str(tmp_path / "warpgrade") in doctor.probe_cache().detail
 
 
 def findings(**changes: str) -> list[Finding]:
@@ -85,7 +90,7 @@ def test_processes_that_do_not_start_are_trouble(monkeypatch):
 
     monkeypatch.setattr(doctor.Sandbox, "worker", refuse)
     assert doctor.probe_plans().state == "no"
-    assert doctor.probe_plans().found == "no module of that name"
+    assert doctor.probe_plans().detail == "no module of that name"
 
 
 @pytest.mark.parametrize(
@@ -113,7 +118,7 @@ def test_a_trial_that_never_ends_is_trouble_too(monkeypatch):
 def test_a_triton_that_does_not_work_is_missing_and_says_what_to_do(monkeypatch, look):
     monkeypatch.setattr(doctor, "_trial", lambda what: "ImportError: no triton")
     finding = look()
-    assert (finding.state, finding.found) == ("no", "ImportError: no triton")
+    assert (finding.state, finding.detail) == ("no", "ImportError: no triton")
     assert "make clean" in finding.advice
 
 
@@ -123,7 +128,7 @@ def test_a_package_that_is_missing_is_named(monkeypatch):
     finding = doctor.probe_python()
     assert finding.state == "no"
     assert "triton missing" in finding.advice
-    assert "triton" not in finding.found
+    assert "triton" not in finding.detail
 
 
 @pytest.mark.parametrize(
@@ -150,7 +155,7 @@ def test_compiled_kernels_are_tried_only_where_there_is_a_gpu(monkeypatch):
     assert tried == []
     monkeypatch.setattr(machine, "gpu_name", lambda: "NVIDIA H100")
     finding = doctor.probe_triton_gpu()
-    assert (finding.state, finding.found, tried) == ("no", "no Python.h", ["cuda"])
+    assert (finding.state, finding.detail, tried) == ("no", "no Python.h", ["cuda"])
     assert "python3-dev" in finding.advice
 
 
@@ -165,7 +170,7 @@ def test_compiled_kernels_are_tried_only_where_there_is_a_gpu(monkeypatch):
 def test_compilers_are_looked_up(monkeypatch, there, state, found):
     monkeypatch.setattr(doctor.shutil, "which", lambda name: "/bin/x" if name in there else None)
     finding = doctor.probe_compilers()
-    assert (finding.state, finding.found) == (state, found)
+    assert (finding.state, finding.detail) == (state, found)
     assert (state == "yes") or "apt install gcc" in finding.advice
 
 
@@ -174,14 +179,14 @@ def test_confinement_is_what_a_started_worker_has(monkeypatch):
     finding = doctor.probe_confinement()
     sandbox = Sandbox()
     assert finding.state == ("yes" if sandbox.confinement.is_enough else "part")
-    assert sandbox.description in finding.found
+    assert sandbox.description in finding.detail
 
     def fail(self):
         raise SandboxError("did not start:\nno memory")
 
     monkeypatch.setattr(Sandbox, "start", fail)
     finding = doctor.probe_confinement()
-    assert (finding.state, finding.found) == ("no", "no memory")
+    assert (finding.state, finding.detail) == ("no", "no memory")
 
 
 def test_without_confinement_the_doctor_says_why_and_what_to_install(monkeypatch):
@@ -205,3 +210,29 @@ def test_the_doctor_never_ends_a_command_with_a_traceback(monkeypatch):
         lambda *args, **options: SimpleNamespace(returncode=-9, stderr=""),
     )
     assert doctor._trial("interpreter") == "exit status -9"
+
+
+def test_what_inspect_lacks_is_told_with_what_to_install(monkeypatch: pytest.MonkeyPatch):
+    there = {name: Path(f"/triton/{name}") for name in tools.OF_TRITON}
+    monkeypatch.setattr(tools, "of_triton", lambda: there)
+    monkeypatch.setattr(tools, "nvcc", lambda: "/usr/local/cuda/bin/nvcc")
+    assert doctor.probe_inspection().state == "yes"
+    monkeypatch.setattr(tools, "nvcc", lambda: None)
+    lacking = doctor.probe_inspection()
+    assert lacking.state == "part" and "warpgrade[cuda]" in lacking.advice
+    there.pop("nvdisasm")
+    lacking = doctor.probe_inspection()
+    assert lacking.state == "no" and "nvdisasm" in lacking.detail
+
+
+def test_nvcc_of_the_extra_is_found_where_there_is_no_toolkit(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    program = tmp_path / "nvidia" / "cu13" / "bin" / "nvcc"
+    program.parent.mkdir(parents=True)
+    program.touch()
+    monkeypatch.setattr(toolchain, "find_nvcc", lambda: None)
+    monkeypatch.setattr(tools, "_places", lambda package: [tmp_path / package])
+    assert tools.nvcc() == str(program)
+    program.unlink()
+    assert tools.nvcc() is None

@@ -98,10 +98,10 @@ def test_what_sandboxes_import_is_put_there_and_found_by_them(tmp_path: Path, mo
 
 def test_the_doctor_tells_how_much_that_is(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert "byte code" not in doctor.probe_cache().found
+    assert "byte code" not in doctor.probe_cache().detail
     bytecode.folder().mkdir()
     (bytecode.folder() / "some.pyc").write_bytes(bytes(3_000_000))
-    assert f"3 MB of byte code in {bytecode.folder()}" in doctor.probe_cache().found
+    assert f"3 MB of byte code in {bytecode.folder()}" in doctor.probe_cache().detail
 
 
 def test_of_the_grader_sandboxes_see_none(tmp_path: Path, monkeypatch) -> None:

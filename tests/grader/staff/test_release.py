@@ -513,6 +513,17 @@ def test_a_link_is_not_followed(tmp_path, made):
         release.make(copy, EXERCISES)
 
 
+def test_students_can_look_into_their_kernels(made):
+    wanted = {
+        "grader/cli/inspect_command.py",
+        "grader/instruments/inspect/page.html",
+        "docs/inspect.md",
+    }
+    assert wanted <= set(made.files)
+    assert b"nvidia-cuda-nvcc" in made.files["pyproject.toml"]
+    assert b"grader.cli.inspect_command:command" in made.files["grader/cli/app.py"]
+
+
 def test_pages_come_with_their_drawings_and_links_to_the_rest_become_text(tmp_path, made):
     own = (
         '![a warp](docs/img/warp.svg)\n<img src="docs/img/sector.svg">\n'
@@ -532,6 +543,7 @@ def test_pages_come_with_their_drawings_and_links_to_the_rest_become_text(tmp_pa
     docs = {name for name in made.files if name.startswith("docs/")}
     assert docs == {
         "docs/emulator.md",
+        "docs/inspect.md",
         *(f"docs/img/{name}.svg" for name in ("warp", "sector", "tile")),
     }
     assert made.files["docs/emulator.md"] == b"![tile](img/tile.svg), security\n"

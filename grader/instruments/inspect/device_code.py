@@ -1,0 +1,120 @@
+"""A file of CUDA C++ compiled to PTX and a cubin by nvcc, in the submission's sandbox.
+
+It is compiled as for a grade on a GPU, with lines, and nothing of it is run.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import pydantic
+
+from grader.executors.cuda.cuda_build import COMPILE_LIMITS, Problem
+from grader.gpu import machine
+from grader.instruments.inspect import tools
+from grader.instruments.inspect.compiling import NotCompiled
+from grader.sandbox import Sandbox, untrusted
+from grader.sandbox.worker_process import Death
+from grader.worker.protocol import Code, Operation
+
+MAX_BYTES = 32 << 20  # of the cubin, and of the PTX
+
+
+class _Answer(pydantic.BaseModel):
+    """The fields of worker/builder.py's answer that matter here: untrusted until read as this."""
+
+    ok: bool
+    executable_bytes: Annotated[int, pydantic.Field(ge=0, le=MAX_BYTES)] = 0
+    executor_bytes: Annotated[int, pydantic.Field(ge=0, le=MAX_BYTES)] = 0
+    problems: Annotated[tuple[Problem, ...], pydantic.Field(max_length=32)] = ()
+    entries: Annotated[tuple[str, ...], pydantic.Field(max_length=256)] = ()
+
+
+@dataclass(frozen=True)
+class CudaCode:
+    """The device code of a file. `names` has what the source calls each kernel, by its symbol."""
+
+    cubin: bytes
+    ptx: str
+    names: Mapping[str, str]
+
+    def symbols_of(self, kernel: str) -> list[str]:
+        """The kernels that a launch may mean: by its name with template arguments, else without."""
+        wanted = _squeezed(kernel)
+        named = {symbol: _called(shown) for symbol, shown in self.names.items()}
+        exact = [symbol for symbol, called in named.items() if called == wanted]
+        base = _base(wanted)
+        return exact or [symbol for symbol, called in named.items() if _base(called) == base]
+
+
+def _squeezed(name: str) -> str:
+    return "".join(name.split()).removeprefix("::")
+
+
+def _called(demangled: str) -> str:
+    """A demangled name without result and parameters: copy<float,4>."""
+    depth = 0
+    for at, char in enumerate(demangled):
+        depth += {"<": 1, ">": -1}.get(char, 0)
+        if char == "(" and depth == 0 and not demangled.startswith("(anonymous namespace)", at):
+            demangled = demangled[:at]
+            break
+    head, bracket, rest = demangled.partition("<")
+    return _squeezed(head.rpartition(" ")[2] + bracket + rest)
+
+
+def _base(called: str) -> str:
+    return called.partition("<")[0].rpartition("::")[2]
+
+
+def compile_file(sandbox: Sandbox, path: Path) -> CudaCode:
+    """Compile a file that the sandbox holds, one where CUDA C++ is compiled. Raises NotCompiled."""
+    nvcc = tools.nvcc()
+    if nvcc is None:
+        raise NotCompiled(tools.NO_NVCC)
+    wanted = {
+        "backend": "device code",
+        "entries": [],
+        "nvcc": nvcc,
+        "architecture": f"sm_{machine.capability()}",
+    }
+    output = os.memfd_create("device code", os.MFD_CLOEXEC)
+    try:
+        os.ftruncate(output, 2 * MAX_BYTES)
+        worker = sandbox.builder(path, wanted, output, 2 * MAX_BYTES, COMPILE_LIMITS)
+        try:
+            reply = worker.ask(Operation.build)
+        finally:
+            worker.close()
+        if isinstance(reply, Death):
+            raise NotCompiled(f"{path.name}: compiling ended nvcc ({reply.description})")
+        answer = _read(path.name, reply.text if reply.code is Code.ok else "")
+        if not answer.ok:
+            raise _refused(path.name, answer)
+        cubin = os.pread(output, answer.executable_bytes, 0)
+        ptx = os.pread(output, answer.executor_bytes, answer.executable_bytes)
+    finally:
+        os.close(output)
+    names = dict(each.split(" ", 1) for each in answer.entries if " " in each)
+    return CudaCode(cubin, untrusted.clean(ptx.decode("utf-8", "replace")), names)
+
+
+def _read(file: str, text: str) -> _Answer:
+    try:
+        return _Answer.model_validate_json(text)
+    except pydantic.ValidationError:
+        raise NotCompiled(f"{file}: nvcc gave no answer that can be used") from None
+
+
+def _refused(file: str, answer: _Answer) -> NotCompiled:
+    """'gelu.cu:31: nvcc refuses it: ...'."""
+    for each in answer.problems:
+        where = f"{file}:{each.line}" if each.line else file
+        excerpt = untrusted.clean(each.detail).rstrip()
+        message = f"{where}: nvcc refuses it: {untrusted.brief(each.message)}"
+        return NotCompiled(f"{message}\n{excerpt}" if excerpt else message)
+    return NotCompiled(f"{file}: nvcc made nothing of it")

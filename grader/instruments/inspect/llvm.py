@@ -1,0 +1,57 @@
+"""LLVM IR as statements: debug information is resolved, and left out of the text."""
+
+from __future__ import annotations
+
+import re
+
+from grader.instruments.inspect.statements import Files, Place, Statement, lines_of
+
+_MAX_DEPTH = 40  # of inlined calls, and of scopes
+_NODE = re.compile(r"!(\d+) = (?:distinct )?!DI(\w+)\((.*)\)\s*")
+_DEBUG = re.compile(r",? !dbg !(\d+)")
+_FIELD = re.compile(r'(\w+): (?:!(\d+)|"([^"]*)"|(\d+))')
+
+_Node = dict[str, str]
+
+
+def read(text: str, files: Files) -> list[Statement]:
+    """The statements of a module; what only describes it to a debugger is left out."""
+    lines = lines_of(text)
+    nodes = {match[1]: _fields(match[3]) for line in lines if (match := _NODE.fullmatch(line))}
+    places: dict[str, Place | None] = {}
+    statements = []
+    for number, line in enumerate(lines, 1):
+        if line.startswith("!") or not line.strip():
+            continue
+        matched = _DEBUG.search(line)
+        if matched and matched[1] not in places:
+            places[matched[1]] = files.innermost(_chain(matched[1], nodes))
+        place = places[matched[1]] if matched else None
+        statements.append(Statement(_DEBUG.sub("", line).rstrip(), place, number))
+    return statements
+
+
+def _fields(text: str) -> _Node:
+    return {match[1]: next(filter(None, match.groups()[1:]), "") for match in _FIELD.finditer(text)}
+
+
+def _chain(number: str, nodes: dict[str, _Node]) -> list[tuple[str, int]]:
+    chain: list[tuple[str, int]] = []
+    for _ in range(_MAX_DEPTH):
+        node = nodes.get(number)
+        if node is None:
+            break
+        line = node.get("line", "0")
+        chain.append((_file(node.get("scope", ""), nodes), int(line) if line.isdigit() else 0))
+        number = node.get("inlinedAt", "")
+    return chain
+
+
+def _file(scope: str, nodes: dict[str, _Node]) -> str:
+    """The path of the file that a scope lies in."""
+    for _ in range(_MAX_DEPTH):
+        node = nodes.get(scope, {})
+        if "filename" in node:
+            return f"{node.get('directory', '')}/{node['filename']}"
+        scope = node.get("file") or node.get("scope", "")
+    return ""

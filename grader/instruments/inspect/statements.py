@@ -1,0 +1,57 @@
+"""A stage's code as statements, each with the line of the submission that it comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+STAGES = ("ttir", "ttgir", "llir", "ptx", "sass")
+_FOLDER = "submission"  # the one that a sandbox holds a submission's files in
+
+
+_MOST_LINES = 200_000  # of a text, and characters of a line: what is read takes time
+_LONGEST = 20_000
+
+
+def lines_of(text: str) -> list[str]:
+    """The lines of a stage's text; of a text that nobody would read, as many as are bearable."""
+    return [line[:_LONGEST] for line in text.splitlines()[:_MOST_LINES]]
+
+
+@dataclass(frozen=True, order=True)
+class Place:
+    """A line of one of the submission's files."""
+
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+@dataclass(frozen=True)
+class Statement:
+    """One statement or instruction. `number` is its line in the stage's text."""
+
+    text: str
+    place: Place | None = None
+    number: int = 0
+
+
+@dataclass(frozen=True)
+class Files:
+    """The submission's files, by which places are recognised in what compilers write."""
+
+    names: Collection[str]
+
+    def place(self, path: str, line: int) -> Place | None:
+        """The place of a path and a line; None where the file isn't the submission's."""
+        known = PurePosixPath(path)
+        is_ours = known.name in self.names and known.parent.name in (_FOLDER, "")
+        return Place(known.name, line) if is_ours and line > 0 else None
+
+    def innermost(self, chain: Sequence[tuple[str, int]]) -> Place | None:
+        """The first place of a chain of calls, innermost first, that is the submission's."""
+        places = (self.place(path, line) for path, line in chain)
+        return next((each for each in places if each is not None), None)

@@ -1,0 +1,288 @@
+"""What `grader inspect` says of Triton kernels: each finding on a kernel that has it, and not on
+one that hasn't."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from grader.sandbox import Sandbox
+from tests.grader.instruments.inspect.looking import at, kinds, look, silu
+from tests.support.small_exercise import ROOT
+
+COPY = """
+@triton.jit
+def kernel(x_ptr, out_ptr, n, step, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = {mask}
+    x = tl.load(x_ptr + {source}, mask=mask)
+    tl.store(out_ptr + offs, {value}, mask=mask)
+"""
+LOAD, STORE = 10, 11  # lines of the file
+LAUNCH = "kernel[(4,)](x, out, x.numel(), {step}, BLOCK={block}, num_warps=4)"
+
+
+def copied(
+    folder: Path,
+    mask: str = "offs < n",
+    source: str = "offs",
+    value: str = "x",
+    step: int = 7,
+    block: int = 1024,
+) -> Path:
+    """A submission whose silu loads elements and stores them."""
+    kernel = COPY.format(mask=mask, source=source, value=value)
+    return silu(folder, kernel, LAUNCH.format(step=step, block=block))
+
+
+# --- global memory --------------------------------------------------------------------------------
+
+
+def test_gelu_in_bfloat16_has_one_wide_load(shared_sandbox: Sandbox):
+    made, found = look(shared_sandbox, "gelu/triton", case="n=16384 dtype=bfloat16")
+    (load,) = [each for each in found if "load" in each.text]
+    assert load.kind == "wide"
+    assert load.text.startswith("1 load of 16 bytes for each thread (LDG.E.128)")
+    assert (
+        made.sources["gelu.py"].splitlines()[load.place.line - 1].strip().startswith("x = tl.load")
+    )
+
+
+def test_gelu_of_a_misaligned_slice_has_eight_narrow_loads(shared_sandbox: Sandbox):
+    case = "n=16384 dtype=bfloat16 x.layout=offset"
+    _, found = look(shared_sandbox, "gelu/triton", case=case)
+    (load,) = [each for each in found if "load" in each.text]
+    assert load.kind == "narrow" and load.tone == "cost"
+    assert load.text.startswith("8 loads of 2 bytes for each thread (LDG.E.U16)")
+    assert (
+        "It would be 16 bytes at once if x_ptr were known to be a multiple of 16 bytes."
+        in load.text
+    )
+    (store,) = [each for each in found if "store" in each.text]
+    assert store.kind == "wide"
+
+
+def test_a_length_that_is_no_multiple_is_why_a_mask_makes_loads_narrow(
+    shared_sandbox: Sandbox, tmp_path: Path
+):
+    folder = copied(tmp_path)
+    _, ragged = look(shared_sandbox, "silu/triton", folder, "n=4093 dtype=float32")
+    (load,) = at(ragged, LOAD)
+    assert load.kind == "narrow" and "if n were known to be a multiple of 16." in load.text
+    _, even = look(shared_sandbox, "silu/triton", folder, "n=4096 dtype=float32")
+    assert [each.kind for each in at(even, LOAD)] == ["wide"]
+
+
+def test_a_mask_that_differs_from_element_to_element_is_the_reason(
+    shared_sandbox: Sandbox, tmp_path: Path
+):
+    folder = copied(tmp_path, mask="(offs < n) & (offs % 3 != 1)")
+    _, found = look(shared_sandbox, "silu/triton", folder)
+    (load,) = at(found, LOAD)
+    assert "if its mask were the same for elements side by side (line 10)." in load.text
+
+
+def test_a_stride_is_the_reason_where_1_would_make_it_wide(shared_sandbox: Sandbox, tmp_path: Path):
+    folder = copied(tmp_path, source="offs * step")
+    _, found = look(shared_sandbox, "silu/triton", folder)
+    (load,) = at(found, LOAD)
+    assert "It would be 16 bytes at once if step were known to be 1." in load.text
+    assert [each.kind for each in at(found, STORE)] == ["wide"]
+
+
+def test_no_guess_that_fails_is_given_as_a_reason(shared_sandbox: Sandbox, tmp_path: Path):
+    folder = copied(tmp_path, source="(offs * 5) % 4096")
+    _, found = look(shared_sandbox, "silu/triton", folder)
+    (load,) = at(found, LOAD)
+    assert load.tone == "fact" and "would" not in load.text
+    assert "can't tell that the elements of a thread lie beside each other" in load.text
+
+
+def test_threads_with_one_element_can_load_no_more(shared_sandbox: Sandbox, tmp_path: Path):
+    _, found = look(shared_sandbox, "silu/triton", copied(tmp_path, block=128))
+    (load,) = at(found, LOAD)
+    assert "A thread has no more: 1 element of 4 bytes (128 among 128 threads)" in load.text
+
+
+def test_a_single_value_is_said_to_be_one(shared_sandbox: Sandbox, tmp_path: Path):
+    folder = copied(tmp_path, value="x + tl.load(x_ptr)")
+    _, found = look(shared_sandbox, "silu/triton", folder)
+    loads = [each for each in at(found, STORE) if "load" in each.text]
+    assert [each.text.count("a single value, for the whole program") for each in loads] == [1]
+
+
+# --- products -------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def gemm(tmp_path: Path):
+    """Makes folders with the solutions' gemm.py, with words of it replaced."""
+
+    def make(old: str, new: str) -> Path:
+        text = (ROOT / "reference" / "gemm.py").read_text()
+        assert old in text
+        (tmp_path / "gemm.py").write_text(text.replace(old, new))
+        return tmp_path
+
+    return make
+
+
+def test_num_stages_of_3_loads_ahead_and_of_1_does_not(shared_sandbox: Sandbox, gemm):
+    case = "M=512 N=512 K=512 dtype=bfloat16"
+    staged = gemm("num_warps=8, num_stages=3", "num_warps=8, num_stages=3")
+    _, ahead = look(shared_sandbox, "gemm/triton_v3", staged, case)
+    loads = [each for each in ahead if each.kind == "cp.async"]
+    assert len(loads) == 2
+    assert all("LDGSTS" in each.text and "num_stages is 3" in each.text for each in loads)
+    single = gemm("num_warps=8, num_stages=3", "num_warps=8, num_stages=1")
+    _, at_once = look(shared_sandbox, "gemm/triton_v3", single, case)
+    assert not kinds(at_once) & {"cp.async", "no cp.async", "tma"}
+
+
+def test_num_stages_without_effect_is_told(shared_sandbox: Sandbox, tmp_path: Path):
+    loop = """
+@triton.jit
+def kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    offs = tl.arange(0, BLOCK)
+    for start in range(0, n, BLOCK):
+        tl.store(out_ptr + start + offs, tl.load(x_ptr + start + offs))
+"""
+    launch = "kernel[(1,)](x, out, x.numel(), BLOCK=1024, num_stages={})"
+    _, found = look(shared_sandbox, "silu/triton", silu(tmp_path, loop, launch.format(4)))
+    (told,) = [each for each in found if each.kind == "no cp.async"]
+    assert told.text.startswith("num_stages is 4, and no load of the loop is started ahead")
+    _, found = look(shared_sandbox, "silu/triton", silu(tmp_path, loop, launch.format(1)))
+    assert "no cp.async" not in kinds(found)
+
+
+def test_tensor_cores_compute_half_precision_and_not_float32_in_ieee(shared_sandbox: Sandbox, gemm):
+    case = "M=128 N=128 K=128 dtype={}"
+    _, half = look(shared_sandbox, "gemm/triton_v2", case=case.format("float16"))
+    assert "tensor cores" in kinds(half) and "no tensor cores" not in kinds(half)
+    _, single = look(shared_sandbox, "gemm/triton_v2", case=case.format("float32"))
+    (told,) = [each for each in single if each.kind == "no tensor cores"]
+    assert 'float32 in input_precision="ieee"' in told.text
+    assert "tensor cores" not in kinds(single)
+    rounded = gemm('input_precision="ieee"', 'input_precision="tf32"')
+    _, tf32 = look(shared_sandbox, "gemm/triton_v2", rounded, case.format("float32"))
+    assert "tensor cores" in kinds(tf32) and "no tensor cores" not in kinds(tf32)
+
+
+# --- the rest -------------------------------------------------------------------------------------
+
+
+def test_spilled_registers_are_told_with_their_bytes(shared_sandbox: Sandbox, tmp_path: Path):
+    kernel = """
+@triton.jit
+def kernel(x_ptr, out_ptr, BLOCK: tl.constexpr):
+    offs = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + offs)
+    tl.store(out_ptr + offs, x - tl.sum(x))
+"""
+    launch = "kernel[(1,)](x, out, BLOCK={}, num_warps=1)"
+    made, found = look(shared_sandbox, "silu/triton", silu(tmp_path, kernel, launch.format(16384)))
+    told = [each for each in found if each.kind == "local memory"]
+    stack = made.kernels[0].code.usage.stack
+    assert stack > 0 and told
+    assert all(f"registers that were spilled; {stack:,} bytes" in each.text for each in told)
+    made, found = look(shared_sandbox, "silu/triton", silu(tmp_path, kernel, launch.format(1024)))
+    assert made.kernels[0].code.usage.stack == 0 and "local memory" not in kinds(found)
+
+
+@pytest.mark.parametrize(
+    ("value", "is_double"), [("x.to(tl.float64) / 3 + 1", True), ("x / 3 + 1", False)]
+)
+def test_float64_is_told_where_no_argument_is(
+    shared_sandbox: Sandbox, tmp_path: Path, value: str, is_double: bool
+):
+    _, found = look(shared_sandbox, "silu/triton", copied(tmp_path, value=value))
+    assert ("float64" in {each.kind for each in at(found, STORE)}) == is_double
+
+
+@pytest.mark.parametrize(("divisor", "is_costly"), [("(n + i)", True), ("16", False)])
+def test_divisions_by_what_only_the_run_knows_are_told_in_loops(
+    shared_sandbox: Sandbox, tmp_path: Path, divisor: str, is_costly: bool
+):
+    kernel = f"""
+@triton.jit
+def kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    offs = tl.arange(0, BLOCK)
+    sums = tl.zeros([BLOCK], tl.int32)
+    for i in range(n):
+        sums += (offs + i) % {divisor}
+    tl.store(out_ptr + offs, sums.to(tl.float32))
+"""
+    launch = "kernel[(1,)](x, out, x.numel(), BLOCK=128)"
+    _, found = look(shared_sandbox, "silu/triton", silu(tmp_path, kernel, launch))
+    assert bool(at(found, 11, "division")) == is_costly
+
+
+def test_a_division_outside_of_loops_is_none_of_them(shared_sandbox: Sandbox, tmp_path: Path):
+    folder = copied(tmp_path, value="(x.to(tl.int32) // n).to(tl.float32)")
+    _, found = look(shared_sandbox, "silu/triton", folder)
+    assert "division" not in kinds(found)
+
+
+def test_float_bool_and_pointer_arguments_are_compiled_as_launched(
+    shared_sandbox: Sandbox, tmp_path: Path
+):
+    kernel = """
+@triton.jit
+def kernel(x_ptr, out_ptr, n, scale, keep, BLOCK: tl.constexpr):
+    offs = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + offs, mask=offs < n)
+    tl.store(out_ptr + offs, tl.where(keep, x * scale, x), mask=offs < n)
+"""
+    launch = "kernel[(1,)](x, out, x.numel(), 0.25, True, BLOCK=1024)"
+    made, _ = look(shared_sandbox, "silu/triton", silu(tmp_path, kernel, launch))
+    arguments = list(made.kernels[0].arguments)
+    assert arguments[0] == "x_ptr: *fp32, a multiple of 16 bytes"
+    assert "scale: fp32" in arguments and "BLOCK = 1024" in arguments
+    assert any(each.startswith("keep") for each in arguments)
+
+
+def test_a_helper_function_of_the_file_keeps_its_own_line(shared_sandbox: Sandbox, tmp_path: Path):
+    kernel = """
+@triton.jit
+def read(x_ptr, offs):
+    return tl.load(x_ptr + offs)
+
+@triton.jit
+def kernel(x_ptr, out_ptr, BLOCK: tl.constexpr):
+    offs = tl.arange(0, BLOCK)
+    tl.store(out_ptr + offs, tl.softmax(read(x_ptr, offs)))
+"""
+    folder = silu(tmp_path, kernel, "kernel[(1,)](x, out, BLOCK=1024)")
+    made, found = look(shared_sandbox, "silu/triton", folder)
+    assert [each.kind for each in at(found, 8)] == ["wide"]
+    exponentials = [each for each in made.kernels[0].sass if each.opcode == "MUFU.EX2"]
+    assert {str(each.place) for each in exponentials} == {"silu.py:13"}
+
+
+def test_each_configuration_of_a_tuned_kernel_can_be_chosen(shared_sandbox: Sandbox):
+    case = "M=128 N=128 K=128 dtype=bfloat16"
+    made, _ = look(shared_sandbox, "gemm/triton_v4", case=case, configuration=3)
+    assert made.chosen == 3 and len(made.tuned) == 5
+    assert "BLOCK_M = 16" in made.kernels[0].arguments
+    assert made.kernels[0].options["num_stages"] == 5
+
+
+def test_files_beside_the_graded_one_are_shown_too(shared_sandbox: Sandbox, tmp_path: Path):
+    shutil.copy(ROOT / "reference" / "silu.py", tmp_path / "silu.py")
+    (tmp_path / "beside.py").write_text(
+        "import triton\n\n\n\n@triton.jit\ndef double(x):\n    return x * 2\n"
+    )
+    kernel = """
+from beside import double
+
+@triton.jit
+def kernel(x_ptr, out_ptr, BLOCK: tl.constexpr):
+    offs = tl.arange(0, BLOCK)
+    tl.store(out_ptr + offs, double(tl.load(x_ptr + offs)))
+"""
+    silu(tmp_path, kernel, "kernel[(1,)](x, out, BLOCK=1024)")
+    made, _ = look(shared_sandbox, "silu/triton", tmp_path)
+    places = {str(each.place) for each in made.kernels[0].stage("ttgir")}
+    assert "beside.py:7" in places
