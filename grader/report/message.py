@@ -263,7 +263,7 @@ def _scope(merged: MergedFailure, does: str = "Fails") -> str:
     dtypes = {tuple(matched) for matched in classes.values()}
     if len(dtypes) == 1:
         return f"{does} in {listing(classes)} for {listing(dtypes.pop())}."
-    return f"{does} in {listing(f'{c} ({listing(dtypes)})' for c, dtypes in classes.items())}."
+    return f"{does} in {listing(f'{c} ({listing(each)})' for c, each in classes.items())}."
 
 
 def _bare_failure(part: PartEvidence) -> Failure:
