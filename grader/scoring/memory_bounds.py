@@ -14,7 +14,8 @@ from grader.cases import agrees
 from grader.emulator.report import SECTOR_BYTES
 from grader.evidence import LineCounters, MemoryEvidence, Metric
 from grader.spec import ITEMSIZE, Bound, Exercise, Memory, Variant
-from grader.spec.blocks import GROWTH
+from grader.spec.blocks import GROWTH, SHARED_WORK, SHARES
+from grader.spec.checks import SMS
 
 
 @dataclass(frozen=True)
@@ -37,10 +38,10 @@ class Judged:
 
 
 def sizes_of(variant: Variant) -> dict[str, int]:
-    """Sizes and itemsize for the formulas of a variant's memory block."""
+    """Sizes, itemsize and sms for the formulas of a variant's memory block."""
     case = variant.counted.case
     sizes = {name: value for name, value in case.items() if type(value) is int}
-    return {**sizes, "itemsize": ITEMSIZE[case.get("dtype", variant.dtypes[0])]}
+    return {"sms": SMS, **sizes, "itemsize": ITEMSIZE[case.get("dtype", variant.dtypes[0])]}
 
 
 def sizes_in(variant: Variant, case: str) -> dict[str, int]:
@@ -99,7 +100,7 @@ def missed(judged: Judged, lines: Sequence[LineCounters], file: str, run: str = 
     `run` describes a further run.
     """
     limit = "at least" if judged.at_least else "at most"
-    wanted = number(judged.wanted, up=judged.at_least)
+    wanted = _amount(judged.path, judged.wanted, up=judged.at_least)
     where = f"with {run}: " if run else ""
     return f"{where}{_measured(judged, lines, file)}, asked for: {limit} {wanted}"
 
@@ -122,7 +123,7 @@ def sentences(evidence: MemoryEvidence, exercise: Exercise, variant: Variant) ->
             _, asking = held.setdefault(judged.name, (judged, []))
             if not judged.holds and other.name != variant.name:
                 limit = "at least " if judged.at_least else "at most "
-                wanted = limit + number(judged.wanted, up=judged.at_least)
+                wanted = limit + _amount(judged.path, judged.wanted, up=judged.at_least)
                 asking.append(f"{other.name} asks for {wanted if judged.wanted else 'none'}")
     texts = []
     for judged, asking in held.values():
@@ -131,7 +132,43 @@ def sentences(evidence: MemoryEvidence, exercise: Exercise, variant: Variant) ->
     return [*texts, *evidence.notes]
 
 
-def number(value: float, up: bool = False) -> str:
+def unscored(evidence: MemoryEvidence, variant: Variant) -> list[str]:
+    """How work is shared, in sentences, where the variant has no bound on it."""
+    bounded = {path[0] for path, _ in variant.counted.bounds()}
+    return [
+        f"{text[:1].upper()}{text[1:]}."
+        for metric in evidence.metrics
+        if metric.name in SHARED_WORK and metric.name not in bounded
+        for amount in [_amount((metric.name,), metric.value, up=metric.name == "largest_share")]
+        for text in [_shared(metric.name, amount, variant.file)]
+    ]
+
+
+def _shared(metric: str, amount: str, file: str) -> str:
+    """What one of the metrics in SHARED_WORK came to."""
+    is_cuda = file.endswith(".cu")
+    if metric == "largest_share":
+        who = "thread" if is_cuda else "program"
+        return f"the busiest {who} moves {amount} of the bytes that kernels move in global memory"
+    if metric == "requests":
+        whose = "warps make" if is_cuda else "programs make, by 32 elements,"
+        return f"{whose} {amount} requests to global memory"
+    if metric == "blocks":
+        many = "" if amount == "1" else "s"
+        return f"the largest launch has {amount} {'block' if is_cuda else 'program'}{many}"
+    if is_cuda:
+        return f"{amount} of a warp's threads take part in its accesses to global memory"
+    return f"masks let {amount} of the elements of loads and stores through"
+
+
+def _amount(path: tuple[str, ...], value: float, up: bool) -> str:
+    """A metric's value or bound: shares in percent."""
+    if path[0] in SHARES:
+        return f"{number(Fraction(repr(float(value))) * 100, up)} %"
+    return number(value, up)
+
+
+def number(value: float | Fraction, up: bool = False) -> str:
     """'63,488' or '29.99': cut to 2 decimals, never rounded over a bound; `up` rounds up."""
     exact = Fraction(value) * 100
     cut = (math.ceil(exact) if up else math.floor(exact)) / 100
@@ -147,7 +184,9 @@ def _measured(judged: Judged, lines: Sequence[LineCounters], file: str) -> str:
         used = f"{kind}s use {number(judged.measured)} of {SECTOR_BYTES} bytes per sector"
         worst = _least_useful(lines, kind)
         return f"{used} ({file}:{worst.line} the fewest)" if worst and not judged.holds else used
-    amount = number(judged.measured or 0, up=not judged.at_least)
+    amount = _amount(judged.path, judged.measured or 0, up=not judged.at_least)
+    if subject in SHARED_WORK:
+        return _shared(subject, amount, file)
     if subject == "shared_bank_conflicts":
         return _conflicts(amount, lines, file)
     if subject == "copies":

@@ -81,10 +81,12 @@ USES: dict[type[Block], dict[str, Use | Callable[[Any], Any]]] = {
     Tolerance: {"factor": M, "floor_ulps": M, "magnitude": M},
     Limits: {"seconds": M, "memory_mb": M},
     Policy: {"torch": M, "lifted": M},
-    # Whether stores and loads are bounded decides what counts as earned (memory.unearned).
+    # Whether stores, loads and shares are bounded decides what counts as earned
+    # (memory_metrics.unearned).
     Memory: {
         "case": M, "useful_bytes_per_sector": M, "shared_bank_conflicts": S, "copies": S,
-        "bytes_copied": S, "scratch_stores": S, "reads": S, "scratch_bytes": S, "wave_bytes": M,
+        "bytes_copied": S, "scratch_stores": S, "reads": S, "largest_share": M,
+        "requests": S, "blocks": S, "simt_efficiency": M, "scratch_bytes": S, "wave_bytes": M,
         "growth": M, "memory_pressure": M, "most_traffic": M,
     },
     LoadStore: {"load": M, "store": M},

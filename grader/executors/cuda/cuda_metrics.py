@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping
 
 from grader.cases import Case
-from grader.emulator.report import Report, status_name_of
+from grader.emulator.report import WARP_LANES, LaunchCounters, Report, status_name_of
 from grader.evidence import LineCounters, MemoryEvidence, Metric
 from grader.executors import memory_metrics
 from grader.executors.memory_metrics import Traffic
@@ -46,6 +46,12 @@ def _metrics(report: Report, task: Task, case: Case) -> Iterator[Metric]:
         of_kind = [site for site in sites if (site.space, site.kind) == ("global", kind)]
         counter = f"l1tex__t_sectors_pipe_lsu_mem_global_{_NCU[kind]}.sum = {{}}"
         yield from memory_metrics.useful_bytes(kind, of_kind, counter)
+    largest = sum(launch.largest_bytes for launch in report.launches)
+    blocks = max((math.prod(launch.grid) for launch in report.launches), default=0)
+    of_global = [site for site in sites if site.space == "global"]
+    lanes = sum(site.lanes for site in of_global)
+    every = WARP_LANES * sum(site.requests for site in of_global)
+    yield from memory_metrics.shared_work(largest, blocks, of_global, (lanes, every))
     conflicts = {"load": 0, "store": 0}
     for site in sites:
         if site.space == "shared":
@@ -92,7 +98,22 @@ def implausible(report: Report, task: Task, case: Case) -> str:
     moved = {each.argument: (each.load_bytes, each.store_bytes) for each in report.buffers}
     traffic = _traffic(report)
     missing = memory_metrics.left_out(moved, traffic.copied, task, case)
-    return missing or traffic.disagreement(report.buffers)
+    return (
+        missing
+        or traffic.disagreement(report.buffers)
+        or next(filter(None, map(_impossible_share, report.launches)), "")
+    )
+
+
+def _impossible_share(launch: LaunchCounters) -> str:
+    """Why one thread of a launch can't have moved the bytes that it is said to move, or ""."""
+    sites = [site for site in launch.sites if site.space == "global"]
+    return memory_metrics.impossible_share(
+        launch.largest_bytes,
+        sum(site.useful_bytes for site in sites),
+        sum(site.lanes * site.bytes for site in sites),
+        math.prod(launch.grid) * math.prod(launch.block),
+    )
 
 
 def _traffic(report: Report) -> Traffic:
