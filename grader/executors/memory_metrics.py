@@ -170,33 +170,40 @@ def by_line(rows: Iterable[LineCounters]) -> tuple[LineCounters, ...]:
 
 
 def unearned(traffic: Traffic, task: Task, case: Case) -> str:
-    """Why the average over a run's sectors says nothing about the work, or "".
+    """Why averages over a run's traffic say nothing about the work, or "".
 
-    Where a spec bounds useful bytes per sector, copies or atomics may not do the work instead, nor
-    may other traffic lift the average. Nor may it where a spec bounds how work is shared.
+    Where a spec bounds useful bytes per sector, copies or atomics may not do the work instead. Nor
+    may other traffic lift that average, or lower the share of the busiest.
     """
     if (block := task.variant.memory) is None:
         return ""
     paths = [path for path, _ in block.bounds()]
     of_sectors = {path[1] for path in paths if path[0] == _USEFUL}
-    is_shared = any(path[0] in _SHARED for path in paths)
-    factor = block.most_traffic or MOST_TRAFFIC
+    of_shares = _unbounded(paths) if any(path[0] in _SHARED for path in paths) else set()
     needs = _needs(task, case)
-    for kind in KINDS if is_shared else sorted(of_sectors):
-        needed = needs[kind]
-        if kind in of_sectors and traffic.copied > MOST_ASIDE * needed:
+    for kind in sorted(of_sectors):
+        if traffic.copied > MOST_ASIDE * needs[kind]:
             return "copies moved a part of the data: what counts here is what kernels move"
-        if kind in of_sectors and traffic.atomic > MOST_ASIDE * needed:
+        if traffic.atomic > MOST_ASIDE * needs[kind]:
             return "atomics moved a part of the data: what counts here are loads and stores"
-        moved = getattr(traffic, kind) + (traffic.atomic if is_shared else 0)
-        needed = needed or max(needs.values())  # of inputs in host memory kernels load a copy
-        if moved > factor * needed:
-            rest = "the average over" if kind in of_sectors else "a share of"
+    for kind in sorted(of_sectors | of_shares):
+        moved = getattr(traffic, kind) + (traffic.atomic if kind in of_shares else 0)
+        # Of inputs in host memory kernels can load a copy.
+        needed = needs[kind] or max(needs.values())
+        if moved > (block.most_traffic or MOST_TRAFFIC) * needed:
             return (
-                f"kernels {kind} {moved:,} bytes where {needed:,} are needed: {rest} so much else "
-                "says nothing about the work"
+                f"kernels {kind} {moved:,} bytes where {needed:,} are needed: "
+                f"{'the average over' if kind in of_sectors else 'a share of'} so much else says "
+                "nothing about the work"
             )
     return ""
+
+
+def _unbounded(paths: Iterable[tuple[str, ...]]) -> set[str]:
+    """The kinds of accesses whose traffic no other bound limits."""
+    bounded = {path[0] for path in paths}
+    limits = {"load": "reads", "store": "scratch_stores"}
+    return {kind for kind, limit in limits.items() if limit not in bounded}
 
 
 def _needs(task: Task, case: Case) -> dict[str, int]:

@@ -132,16 +132,21 @@ def sentences(evidence: MemoryEvidence, exercise: Exercise, variant: Variant) ->
     return [*texts, *evidence.notes]
 
 
-def unscored(evidence: MemoryEvidence, variant: Variant) -> list[str]:
-    """How work is shared, in sentences, where the variant has no bound on it."""
-    bounded = {path[0] for path, _ in variant.counted.bounds()}
-    return [
-        f"{text[:1].upper()}{text[1:]}."
-        for metric in evidence.metrics
-        if metric.name in SHARED_WORK and metric.name not in bounded
-        for amount in [_amount((metric.name,), metric.value, up=metric.name == "largest_share")]
-        for text in [_shared(metric.name, amount, variant.file)]
-    ]
+def shared_work(evidence: MemoryEvidence, variant: Variant) -> list[str]:
+    """How work is shared, in sentences: 'The largest launch has 64 blocks (not scored).'
+
+    A sentence says where the variant has no bound, or no points for it.
+    """
+    has_points = variant.points.get("memory", 0) > 0
+    scored = {path[0] for path, _ in variant.counted.bounds()} if has_points else set()
+    texts = []
+    for metric in evidence.metrics:
+        if metric.name in SHARED_WORK:
+            amount = _amount((metric.name,), metric.value, up=metric.name != "simt_efficiency")
+            text = _shared(metric.name, amount, variant.file)
+            note = "" if metric.name in scored else " (not scored)"
+            texts.append(f"{text[:1].upper()}{text[1:]}{note}.")
+    return texts
 
 
 def _shared(metric: str, amount: str, file: str) -> str:

@@ -353,7 +353,7 @@ def _amount_problem(
     most: float | None = None,
     more: Mapping[str, int] | None = None,
 ) -> str:
-    """The mistake in a formula over sizes, itemsize and `more`; evaluated unless `case` is empty."""
+    """The mistake in a formula over sizes, itemsize and `more`; not evaluated for an empty case."""
     known = (*exercise.sizes_names, "itemsize", *(more or ()))
     unknown = next(_unknown_names(formula, known, "names"), "")
     if unknown or not case:
