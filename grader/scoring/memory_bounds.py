@@ -154,16 +154,17 @@ def _shared(metric: str, amount: str, file: str) -> str:
     is_cuda = file.endswith(".cu")
     if metric == "largest_share":
         who = "thread" if is_cuda else "program"
-        return f"the busiest {who} moves {amount} of the bytes that kernels move in global memory"
+        return f"of the bytes that kernels move in global memory, the busiest {who} moves {amount}"
     if metric == "requests":
-        whose = "warps make" if is_cuda else "programs make, by 32 elements,"
-        return f"{whose} {amount} requests to global memory"
+        by = "warps make {} requests to global memory"
+        elements = "programs make {} requests to global memory, each of up to 32 elements"
+        return (by if is_cuda else elements).format(amount)
     if metric == "blocks":
         many = "" if amount == "1" else "s"
         return f"the largest launch has {amount} {'block' if is_cuda else 'program'}{many}"
     if is_cuda:
         return f"{amount} of a warp's threads take part in its accesses to global memory"
-    return f"masks let {amount} of the elements of loads and stores through"
+    return f"masks let {amount} of the elements of loads, stores and atomics through"
 
 
 def _amount(path: tuple[str, ...], value: float, up: bool) -> str:

@@ -10,6 +10,8 @@ from grader.emulator.report import WARP_LANES, LaunchCounters, Report, status_na
 from grader.evidence import LineCounters, MemoryEvidence, Metric
 from grader.executors import memory_metrics
 from grader.executors.memory_metrics import Traffic
+from grader.plan import Plan
+from grader.plan.model import Launch
 from grader.spec.task import Task
 from grader.status import Status
 
@@ -21,8 +23,12 @@ _NCU = {
 }  # kinds of access, as ncu names them
 
 
-def measure(report: Report, lines: Lines, task: Task, case: Case) -> MemoryEvidence:
+def measure(
+    report: Report, lines: Lines, task: Task, case: Case, plan: Plan | None = None
+) -> MemoryEvidence:
     """The evidence of one call; `lines` has source lines by the pc of a site.
+
+    The launches of a report have to be some of the `plan`, where it is given.
 
     Not measured, with the reason, where the report is incomplete or can't be true; a finding's
     status where the run found something wrong.
@@ -34,7 +40,7 @@ def measure(report: Report, lines: Lines, task: Task, case: Case) -> MemoryEvide
     if report.error or report.lost:
         reason = f"the counted run ended in CUDA error {report.error}"
         return MemoryEvidence(Status.launch_error, reason, name)
-    if reason := memory_metrics.CUT if report.cut else implausible(report, task, case):
+    if reason := memory_metrics.CUT if report.cut else implausible(report, task, case, plan):
         return MemoryEvidence(Status.not_measured, reason, name)
     metrics = _metrics(report, task, case)
     return memory_metrics.judged(metrics, _traffic(report), rows(report, lines), task, case)
@@ -89,7 +95,7 @@ def rows(report: Report, lines: Lines) -> Iterator[LineCounters]:
                 )
 
 
-def implausible(report: Report, task: Task, case: Case) -> str:
+def implausible(report: Report, task: Task, case: Case, plan: Plan | None = None) -> str:
     """Why the counters can't be those of a run that did the work, or "".
 
     Every byte of an input on the device must have been loaded, and every byte of an output stored,
@@ -102,7 +108,20 @@ def implausible(report: Report, task: Task, case: Case) -> str:
         missing
         or traffic.disagreement(report.buffers)
         or next(filter(None, map(_impossible_share, report.launches)), "")
+        or ("" if plan is None else _unplanned(report, plan))
     )
+
+
+def _unplanned(report: Report, plan: Plan) -> str:
+    """Why a launch of the report isn't one of the plan's first call, or ""."""
+    planned = {(step.grid, step.block) for step in plan.calls[0] if isinstance(step, Launch)}
+    for launch in report.launches:
+        if (launch.grid, launch.block) not in planned:
+            return (
+                f"the counters can't be right: no launch of {launch.grid} blocks of "
+                f"{launch.block} threads was planned"
+            )
+    return ""
 
 
 def _impossible_share(launch: LaunchCounters) -> str:
