@@ -187,7 +187,7 @@ def unearned(traffic: Traffic, task: Task, case: Case) -> str:
         if traffic.atomic > MOST_ASIDE * needs[kind]:
             return "atomics moved a part of the data: what counts here are loads and stores"
     for kind in sorted(of_sectors | of_shares):
-        moved = getattr(traffic, kind) + (traffic.atomic if kind in of_shares else 0)
+        moved = getattr(traffic, kind) + (0 if kind in of_sectors else traffic.atomic)
         # Of inputs in host memory kernels can load a copy.
         needed = needs[kind] or max(needs.values())
         if moved > (block.most_traffic or MOST_TRAFFIC) * needed:

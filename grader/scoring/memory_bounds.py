@@ -112,7 +112,8 @@ def sentences(evidence: MemoryEvidence, exercise: Exercise, variant: Variant) ->
     conflict 32 ways at transpose.cu:63: 63,488 extra wavefronts; cuda_v4 asks for none.'
     """
     held: dict[str, tuple[Judged, list[str]]] = {}
-    for other in exercise.variants.values():
+    others = [each for each in exercise.variants.values() if each.name != variant.name]
+    for other in (variant, *others):  # its own bounds first
         if other.language != variant.language or other.memory is None:
             continue
         if not is_case_of(other, evidence.case):
@@ -192,6 +193,8 @@ def _measured(judged: Judged, lines: Sequence[LineCounters], file: str) -> str:
         return f"{used} ({file}:{worst.line} the fewest)" if worst and not judged.holds else used
     amount = _amount(judged.path, judged.measured or 0, up=not judged.at_least)
     if subject in SHARED_WORK:
+        if judged.measured is None:
+            return f"{subject} was not counted"
         return _shared(subject, amount, file)
     if subject == "shared_bank_conflicts":
         return _conflicts(amount, lines, file)

@@ -864,6 +864,9 @@ COUNTED = MemoryEvidence(
         Metric("useful_bytes_per_sector.load", 32.0),
         Metric("useful_bytes_per_sector.store", 32.0),
         Metric("shared_bank_conflicts", 126976.0),
+        Metric("largest_share", 0.001),
+        Metric("blocks", 128),
+        Metric("simt_efficiency", 0.75),
     ),
     lines=(
         LineCounters(60, "k", "global", "load", 4096, sectors=16384, useful_bytes=524288),

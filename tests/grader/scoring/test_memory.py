@@ -31,6 +31,7 @@ TRANSPOSE = EXERCISES["transpose"]
 COLUMN = EXERCISES["copy_first_column"]
 ELEMENTS = 256 * 512  # of transpose's memory case
 BYTES = 4 * ELEMENTS
+THREADS = 128 * 32 * 8  # of a launch
 LINES = {1: 60, 2: 67, 3: 63, 4: 60, 5: None}
 
 
@@ -51,7 +52,10 @@ def site(pc, space, kind, requests, sectors=0, useful=0, wavefronts=0, conflicts
 
 
 def launched(*sites, kernel="transpose_kernel"):
-    return LaunchCounters(kernel, (128, 1, 1), (32, 8, 1), 0, 4096, 1, 1.0, sites)
+    """A launch whose threads all move as many bytes."""
+    asked = sum(each.lanes * each.bytes for each in sites if each.space == "global")
+    largest = -(-asked // THREADS)
+    return LaunchCounters(kernel, (128, 1, 1), (32, 8, 1), 0, 4096, 1, 1.0, sites, largest)
 
 
 REQUESTS = ELEMENTS // 32
@@ -112,6 +116,10 @@ def test_counters_of_all_launches_are_summed_into_metrics() -> None:
         "bytes_copied": 0,
         "scratch_stores": 0,
         "reads.input": 1,
+        "largest_share": (32 + 16) / (2 * BYTES),
+        "requests": 3 * REQUESTS,
+        "blocks": 128,
+        "simt_efficiency": 1,
     }
     assert evidence.case == "rows=256 cols=512 dtype=float32 seed=7"
     assert evidence.observed_by == "worker"
@@ -177,6 +185,9 @@ def test_copies_between_host_and_device_are_counted() -> None:
         "copies": 2,
         "bytes_copied": 4096,
         "scratch_stores": 0,
+        "largest_share": 0,
+        "requests": 0,
+        "blocks": 0,
     }
 
 
@@ -282,17 +293,24 @@ def test_a_bound_holds_at_its_own_value() -> None:
         Metric("useful_bytes_per_sector.load", 30.0),
         Metric("useful_bytes_per_sector.store", 29.999),
         Metric("shared_bank_conflicts", 0),
+        Metric("largest_share", 0.05),
+        Metric("blocks", 8),
     ]
-    found = memory_bounds.judge(block, exact, {"rows": 1, "cols": 1, "itemsize": 4})
-    assert [each.holds for each in found] == [True, False, True]
+    found = memory_bounds.judge(block, exact, {"rows": 1, "cols": 1, "itemsize": 4, "sms": 132})
+    assert [each.holds for each in found] == [True, False, True, True, True]
 
 
 def test_bounds_are_formulas_over_the_cases_sizes() -> None:
     variant = COLUMN.variants["cuda"]
     assert variant.memory is not None
-    assert memory_bounds.sizes_of(variant) == {"rows": 1024, "cols": 48, "itemsize": 4}
+    assert memory_bounds.sizes_of(variant) == {
+        "rows": 1024,
+        "cols": 48,
+        "itemsize": 4,
+        "sms": 132,
+    }
     metrics = [Metric("copies", 4), Metric("bytes_copied", 8193)]
-    copies, bytes_copied = memory_bounds.judge(
+    copies, bytes_copied, _ = memory_bounds.judge(
         variant.memory, metrics, memory_bounds.sizes_of(variant)
     )
     assert copies.holds and not bytes_copied.holds
@@ -302,8 +320,8 @@ def test_bounds_are_formulas_over_the_cases_sizes() -> None:
 def test_a_metric_that_was_not_measured_holds_no_bound() -> None:
     block = TRANSPOSE.variants["cuda_v4"].memory
     assert block is not None
-    found = memory_bounds.judge(block, [], {"rows": 1, "cols": 1})
-    assert [(each.measured, each.holds) for each in found] == [(None, False)] * 3
+    found = memory_bounds.judge(block, [], {"rows": 1, "cols": 1, "sms": 132})
+    assert [(each.measured, each.holds) for each in found] == [(None, False)] * 5
 
 
 def test_evidence_of_another_case_is_told_apart() -> None:
@@ -322,11 +340,13 @@ def test_what_was_measured_is_told_with_what_the_next_rung_asks() -> None:
     assert memory_bounds.sentences(evidence, TRANSPOSE, TRANSPOSE.variants["cuda_v3"]) == [
         "Loads use 32 of 32 bytes per sector.",
         "Stores use 32 of 32 bytes per sector.",
+        "Of the bytes that kernels move in global memory, the busiest thread moves 0.01 %.",
+        "The largest launch has 128 blocks.",
         "Shared loads conflict 32 ways at transpose.cu:63: 126,976 extra wavefronts; "
         "cuda_v4 asks for none.",
     ]
     evidence = measured(report_of(*RUNGS["cuda_v4"]), "cuda_v4")
-    assert memory_bounds.sentences(evidence, TRANSPOSE, TRANSPOSE.variants["cuda_v4"])[-1] == (
+    assert memory_bounds.sentences(evidence, TRANSPOSE, TRANSPOSE.variants["cuda_v4"])[2] == (
         "Shared memory has no bank conflicts."
     )
 

@@ -62,6 +62,8 @@ TOLD: dict[str, Any] = {
     "largest_tile": 2048,
     "tile_line": 11,
     "scratch_bytes": 0,
+    "largest_bytes": SIZE,  # a load and a store of 2048 elements by each program
+    "programs": 2,
     "copied_bytes": 0,
     "cut": False,
 }
@@ -286,6 +288,10 @@ def test_metrics_follow_from_the_counters(silu):
         "useful_bytes_per_sector.load": 16,
         "useful_bytes_per_sector.store": 32,
         "reads.x": 1,
+        "largest_share": 0.5,
+        "requests": 256,
+        "blocks": 2,
+        "simt_efficiency": 8192 / 8199,
         "scratch_bytes": 64,
         "largest_tile": 2048,
         "wave_bytes.distinct": SIZE,
