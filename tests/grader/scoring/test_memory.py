@@ -19,9 +19,11 @@ from grader.emulator.report import (
     Report,
     SiteCounters,
 )
-from grader.evidence import LineCounters, Metric
+from grader.evidence import LineCounters, MemoryEvidence, Metric
 from grader.executors.cuda import cuda_metrics
 from grader.executors.memory_metrics import MAX_LINES, by_line
+from grader.plan import Plan
+from grader.plan.model import Launch
 from grader.scoring import memory_bounds
 from grader.spec.task import Task
 from grader.status import Status
@@ -226,6 +228,39 @@ def test_counters_below_what_the_case_requires_are_not_believed(report, said) ->
     assert evidence.metrics == ()
 
 
+@pytest.mark.parametrize(
+    ("largest", "said"),
+    [
+        (2 * BYTES + 1, "but the busiest is said to move 1,048,577"),  # both sites: 1,048,576
+        (2 * BYTES // THREADS - 1, "32,768 threads or programs ask for 1,048,576 bytes"),
+    ],
+)
+def test_a_share_that_no_thread_can_have_is_not_believed(largest, said) -> None:
+    launch = dataclasses.replace(launched(LOAD, STORE), largest_bytes=largest)
+    evidence = measured(report_of(launches=(launch,)))
+    assert (evidence.status, evidence.metrics) == (Status.not_measured, ())
+    assert said in evidence.reason
+
+
+@pytest.mark.parametrize("largest", [2 * BYTES // THREADS, 2 * BYTES])
+def test_a_share_between_even_and_all_is_believed(largest) -> None:
+    launch = dataclasses.replace(launched(LOAD, STORE), largest_bytes=largest)
+    evidence = measured(report_of(launches=(launch,)))
+    assert values(evidence)["largest_share"] == largest / (2 * BYTES)
+
+
+def test_blocks_that_nobody_planned_are_not_believed() -> None:
+    variant = TRANSPOSE.variants["cuda_v4"]
+    case = fixed_case(TRANSPOSE, variant, variant.memory.case, 7)
+    report = report_of(LOAD, STORE)
+    for grid, said in (((128, 1, 1), ""), ((64, 1, 1), "no launch of (128, 1, 1) blocks")):
+        step = Launch("launch", 0, grid, (32, 8, 1))
+        plan = Plan.__new__(Plan)
+        object.__setattr__(plan, "calls", ((step,),))
+        assert said in cuda_metrics.implausible(report, Task(TRANSPOSE, variant), case, plan)
+    assert cuda_metrics.implausible(report, Task(TRANSPOSE, variant), case, plan) != ""
+
+
 def test_copies_may_do_what_kernels_do_not() -> None:
     variant = TRANSPOSE.variants["cuda_v4"]
     case = fixed_case(TRANSPOSE, variant, variant.memory.case, 7)
@@ -333,6 +368,47 @@ def test_evidence_of_another_case_is_told_apart() -> None:
 
 
 # --- in words -------------------------------------------------------------------------------------
+
+
+def test_how_work_is_shared_is_told_and_what_of_it_has_no_points() -> None:
+    evidence = measured(report_of(LOAD, STORE), "cuda_v3")
+    assert memory_bounds.shared_work(evidence, TRANSPOSE.variants["cuda_v3"]) == [
+        "Of the bytes that kernels move in global memory, the busiest thread moves 0.01 %.",
+        "Warps make 8,192 requests to global memory (not scored).",
+        "The largest launch has 128 blocks.",
+        "100 % of a warp's threads take part in its accesses to global memory (not scored).",
+    ]
+    v1 = memory_bounds.shared_work(evidence, TRANSPOSE.variants["cuda_v1"])
+    assert v1[2] == "The largest launch has 128 blocks (not scored)."
+    # A bound for which there are no points.
+    gelu = EXERCISES["gelu"].variants["cuda"]
+    assert all(text.endswith("(not scored).") for text in memory_bounds.shared_work(evidence, gelu))
+
+
+def test_shares_are_told_in_percent_and_never_rounded_over_their_bound() -> None:
+    metrics = [Metric("largest_share", 0.05001), Metric("simt_efficiency", 0.2499)]
+    block = EXERCISES["rmsnorm"].variants["cuda_matrix"].memory
+    found = memory_bounds.judge(block, metrics, {})
+    assert [memory_bounds.missed(each, (), "rmsnorm.cu") for each in found] == [
+        "of the bytes that kernels move in global memory, the busiest thread moves 5.01 %, "
+        "asked for: at most 5 %",
+        "24.99 % of a warp's threads take part in its accesses to global memory, "
+        "asked for: at least 25 %",
+    ]
+
+
+def test_of_triton_programs_and_elements_are_told() -> None:
+    names = ("largest_share", "requests", "blocks", "simt_efficiency")
+    metrics = tuple(
+        Metric(name, value) for name, value in zip(names, (0.5, 256, 1, 1), strict=True)
+    )
+    evidence = MemoryEvidence(Status.passed, metrics=metrics)
+    assert memory_bounds.shared_work(evidence, EXERCISES["silu"].variants["triton"]) == [
+        "Of the bytes that kernels move in global memory, the busiest program moves 50 %.",
+        "Programs make 256 requests to global memory, each of up to 32 elements (not scored).",
+        "The largest launch has 1 program (not scored).",
+        "Masks let 100 % of the elements of loads, stores and atomics through (not scored).",
+    ]
 
 
 def test_what_was_measured_is_told_with_what_the_next_rung_asks() -> None:

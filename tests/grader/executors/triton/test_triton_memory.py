@@ -334,6 +334,10 @@ def test_scratch_out_of_nothing_is_growth(silu):
         ({"buffers": []}, "only 0 were loaded"),
         ({"x__distinct_load_bytes": 2 * SIZE}, "not more"),
         ({"x__load_bytes": 2 * SIZE}, "the counters don't agree"),
+        ({"largest_bytes": 2 * SIZE + 4}, "the busiest is said to move 32,772"),
+        # Half of what both programs move is the least that the busiest can have moved.
+        ({"largest_bytes": SIZE - 4}, "2 threads or programs ask for 32,768 bytes"),
+        ({"programs": 1}, "1 threads or programs"),
         ({"cut": True}, "more counters than fit"),
     ],
 )
