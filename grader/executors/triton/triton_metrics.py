@@ -140,7 +140,6 @@ def implausible(report: Report, task: Task, case: Case) -> str:
         if max(moved.get(index, (0, 0))) > size:
             return f"the counters can't be right: {tensor.name} has {size:,} bytes, not more"
     traffic = _traffic(report)
-    moved, largest = traffic.all, report.largest_bytes
     return traffic.disagreement(report.buffers) or memory_metrics.impossible_share(
-        largest, moved, moved, report.programs
+        report.largest_bytes, traffic.all, traffic.all, report.programs
     )

@@ -387,7 +387,7 @@ def test_how_work_is_shared_is_told_and_what_of_it_has_no_points() -> None:
 
 def test_shares_are_told_in_percent_and_never_rounded_over_their_bound() -> None:
     metrics = [Metric("largest_share", 0.05001), Metric("simt_efficiency", 0.2499)]
-    block = EXERCISES["rmsnorm"].variants["cuda_matrix"].memory
+    block = EXERCISES["rmsnorm"].variants["cuda_matrix"].counted
     found = memory_bounds.judge(block, metrics, {})
     assert [memory_bounds.missed(each, (), "rmsnorm.cu") for each in found] == [
         "of the bytes that kernels move in global memory, the busiest thread moves 5.01 %, "
