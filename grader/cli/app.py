@@ -183,10 +183,11 @@ def check(
         session.begin_building(tasks)
         for task, wanted in zip(tasks, cases, strict=True):
             observed.append(_checked(session, task, wanted, on_step))
-    for index, (evidence, wanted) in enumerate(zip(observed, cases, strict=True)):
+    for index, (evidence, wanted, task) in enumerate(zip(observed, cases, tasks, strict=True)):
         if index:
             console.print()
-        report.check_to_terminal(evidence, console, case=str(wanted) if wanted else "")
+        only = str(wanted) if wanted else ""
+        report.check_to_terminal(evidence, console, case=only, variant=task.variant)
     if any(each.has_grader_error for each in observed):
         raise typer.Exit(FAILED)
 

@@ -104,7 +104,10 @@ class SiteCounters:
 
 @dataclass(frozen=True, config=_CONFIG)
 class LaunchCounters:
-    """A kernel launched `count` times at one configuration; counters are summed over them."""
+    """A kernel launched `count` times at one configuration; counters are summed over them.
+
+    `largest_bytes` are those that one thread moves in global memory, the most of each launch.
+    """
 
     kernel: Annotated[str, Field(max_length=1000)]
     grid: Index3
@@ -114,6 +117,7 @@ class LaunchCounters:
     count: Count
     simt_efficiency: Annotated[float, Field(ge=0, le=1)]
     sites: tuple[SiteCounters, ...]
+    largest_bytes: Count
 
 
 @dataclass(frozen=True, config=_CONFIG)

@@ -6,6 +6,15 @@ spec's memory block (scoring/memory_bounds.py judges it) and names the counters 
     useful_bytes_per_sector.load    distinct bytes asked for per 32-byte sector moved, global loads
     useful_bytes_per_sector.store   the same of global stores
     reads.NAME                      bytes loaded from an argument, over the argument's size
+    largest_share                   bytes moved by the busiest thread (CUDA) or program (Triton) of
+                                    each launch, over the bytes that all loads, stores and atomics
+                                    of kernels move in global memory; 0 where they move none
+    requests                        accesses of whole warps to global memory, which ncu counts as
+                                    l1tex__t_requests; in Triton each 32 elements of a block
+    blocks                          blocks (CUDA) or programs (Triton) of the largest launch
+    simt_efficiency                 CUDA: threads that take part in accesses to global memory, over
+                                    32 for each access of a warp; Triton: elements that masks let
+                                    through, over all elements of loads, stores and atomics
 
 Only of CUDA C++ (cuda/cuda_metrics.py):
 
@@ -47,6 +56,7 @@ KINDS = ("load", "store")  # of accesses whose sectors a spec bounds
 MOST_TRAFFIC = 2
 MOST_ASIDE = Fraction(1, 8)  # that copies or atomics may move where sectors of kernels are judged
 _USEFUL = "useful_bytes_per_sector"
+_SHARED = ("largest_share", "simt_efficiency")  # bounds that other traffic could help to keep
 CUT = "the run has more counters than fit into one answer"
 _ADDED_UP = ("requests", "sectors", "useful_bytes", "wavefronts", "conflicts", "masked")
 
@@ -59,6 +69,11 @@ class Traffic:
     store: int
     atomic: int
     copied: float  # by copies; math.inf where nobody has counted them
+
+    @property
+    def all(self) -> int:
+        """Bytes that kernels move."""
+        return self.load + self.store + self.atomic
 
     @classmethod
     def of(cls, sites: Iterable[Any], copied: float) -> Traffic:
@@ -101,6 +116,33 @@ def reads(buffers: Sequence[Any], task: Task, case: Case) -> Iterator[Metric]:
             yield Metric(f"reads.{tensor.name}", bytes_ / size, f"{bytes_} bytes of {size}")
 
 
+def shared_work(
+    largest_bytes: int, blocks: int, sites: Sequence[Any], lanes: tuple[int, int]
+) -> Iterator[Metric]:
+    """How the work is shared: `sites` access global memory; `lanes` are those active, and all."""
+    moved = Traffic.of(sites, copied=0).all
+    share = largest_bytes / moved if moved else 0
+    yield Metric("largest_share", share, f"{largest_bytes} bytes of {moved}")
+    yield Metric("requests", sum(site.requests for site in sites))
+    yield Metric("blocks", blocks)
+    active, every = lanes
+    if every:
+        yield Metric("simt_efficiency", active / every, f"{active} of {every}")
+
+
+def impossible_share(largest: int, moved: int, asked: int, sharers: int) -> str:
+    """Why one of `sharers` can't have moved the `largest` bytes of a launch, or "".
+
+    They ask for `asked` bytes in all, of which the hardware moves `moved`.
+    """
+    if largest <= moved and largest * sharers >= asked:
+        return ""
+    return (
+        f"the counters don't agree: {sharers:,} threads or programs ask for {asked:,} bytes, of "
+        f"which {moved:,} are moved, but the busiest is said to move {largest:,}"
+    )
+
+
 def judged(
     metrics: Iterable[Metric],
     traffic: Traffic,
@@ -128,29 +170,48 @@ def by_line(rows: Iterable[LineCounters]) -> tuple[LineCounters, ...]:
 
 
 def unearned(traffic: Traffic, task: Task, case: Case) -> str:
-    """Why the average over a run's sectors says nothing about the work, or "".
+    """Why averages over a run's traffic say nothing about the work, or "".
 
-    Where a spec bounds useful bytes per sector, copies or atomics may not do the work instead, nor
-    may other traffic lift the average.
+    Where a spec bounds useful bytes per sector, copies or atomics may not do the work instead. Nor
+    may other traffic lift that average, or lower the share of the busiest.
     """
     if (block := task.variant.memory) is None:
         return ""
-    kinds = {path[1] for path, _ in block.bounds() if path[0] == _USEFUL}
-    sizes = list(tensors_of(task, case))
-    factor = block.most_traffic or MOST_TRAFFIC
-    for kind in sorted(kinds):
-        needed = sum(size for _, tensor, size in sizes if _is_side(tensor, kind))
-        if traffic.copied > MOST_ASIDE * needed:
+    paths = [path for path, _ in block.bounds()]
+    of_sectors = {path[1] for path in paths if path[0] == _USEFUL}
+    of_shares = _unbounded(paths) if any(path[0] in _SHARED for path in paths) else set()
+    needs = _needs(task, case)
+    for kind in sorted(of_sectors):
+        if traffic.copied > MOST_ASIDE * needs[kind]:
             return "copies moved a part of the data: what counts here is what kernels move"
-        if traffic.atomic > MOST_ASIDE * needed:
+        if traffic.atomic > MOST_ASIDE * needs[kind]:
             return "atomics moved a part of the data: what counts here are loads and stores"
-        moved = getattr(traffic, kind)
-        if moved > factor * needed:
+    for kind in sorted(of_sectors | of_shares):
+        moved = getattr(traffic, kind) + (0 if kind in of_sectors else traffic.atomic)
+        # Of inputs in host memory kernels can load a copy.
+        needed = needs[kind] or max(needs.values())
+        if moved > (block.most_traffic or MOST_TRAFFIC) * needed:
             return (
-                f"kernels {kind} {moved:,} bytes where {needed:,} are needed: the average over so "
-                "much else says nothing about the work"
+                f"kernels {kind} {moved:,} bytes where {needed:,} are needed: "
+                f"{'the average over' if kind in of_sectors else 'a share of'} so much else says "
+                "nothing about the work"
             )
     return ""
+
+
+def _unbounded(paths: Iterable[tuple[str, ...]]) -> set[str]:
+    """The kinds of accesses whose traffic no other bound limits."""
+    bounded = {path[0] for path in paths}
+    limits = {"load": "reads", "store": "scratch_stores"}
+    return {kind for kind, limit in limits.items() if limit not in bounded}
+
+
+def _needs(task: Task, case: Case) -> dict[str, int]:
+    """The bytes of arguments on the device that kernels have to load, and to store."""
+    sizes = list(tensors_of(task, case))
+    return {
+        kind: sum(size for _, tensor, size in sizes if _is_side(tensor, kind)) for kind in KINDS
+    }
 
 
 def _is_side(tensor: Tensor, kind: str) -> bool:

@@ -149,7 +149,7 @@ class NativeRuns(Runs[PlannedNativeRunner]):
         if isinstance(report, CaseResult):
             return _failed(report, case)
         lines = {pc: site.line for pc, site in (self._runner.program.sites or {}).items()}
-        return cuda_metrics.measure(report, lines, self.task, case)
+        return cuda_metrics.measure(report, lines, self.task, case, self.plan)
 
 
 def case_of(task: Task, seed: int) -> Case:

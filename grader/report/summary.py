@@ -22,6 +22,7 @@ from grader.scoring.score import (
     PartScore,
     VariantScore,
 )
+from grader.spec import Variant
 from grader.status import Status
 
 STUDENTS_FOLDER = "assignment"
@@ -258,6 +259,13 @@ def memory_rows(observed: VariantEvidence) -> list[tuple[str, str, str]]:
         place = f"{observed.file}:{row.line}" if row.line else one_line(row.kernel)
         rows.append((place, f"{row.space} {row.access}", _counted(row)))
     return rows
+
+
+def shared_work(observed: VariantEvidence, variant: Variant) -> list[str]:
+    """How a variant shares its work, in sentences, where that was counted."""
+    if observed.memory is None or variant.memory is None:
+        return []
+    return memory_bounds.shared_work(observed.memory, variant)
 
 
 def _counted(row: LineCounters) -> str:

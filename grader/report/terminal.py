@@ -25,6 +25,7 @@ from grader.report.message import (
 )
 from grader.sandbox.untrusted import clean, one_line, shorten_middle
 from grader.scoring.score import MEMORY, ExerciseScore, GradeScore
+from grader.spec import Variant
 from grader.status import Status
 
 WIDEST = 96  # columns; longer lines are hard to read
@@ -71,8 +72,13 @@ def render(evidence: Evidence, grade: GradeScore, console: Console) -> None:
         narrow.say(step, console, whole=step[step.rindex("pytest -k ") :])
 
 
-def render_check(observed: VariantEvidence, console: Console, case: str = "") -> None:
-    """Print what checking one variant showed. `case` is the only case that was run, if not ""."""
+def render_check(
+    observed: VariantEvidence, console: Console, case: str = "", variant: Variant | None = None
+) -> None:
+    """Print what checking one variant showed. `case` is the only case that was run, if not "".
+
+    With the spec's `variant`, how its work is shared is told too, and which of it has no points.
+    """
     name = f"{observed.exercise}/{observed.variant}"
     if observed.not_attempted:
         reason = f"{name}: {Status.not_attempted.headline}: {one_line(observed.not_attempted)}."
@@ -93,6 +99,10 @@ def render_check(observed: VariantEvidence, console: Console, case: str = "") ->
     _printed(observed, console)
     _notes(observed, console)
     _memory(observed, console)
+    if variant is not None and (sentences := summary.shared_work(observed, variant)):
+        _heading(console, observed, ": how work is shared")
+        for each in sentences:
+            _indented(console, each)
     _grader_errors(summary.errors_in(observed), console)
 
 

@@ -14,7 +14,8 @@ from grader.cases import agrees
 from grader.emulator.report import SECTOR_BYTES
 from grader.evidence import LineCounters, MemoryEvidence, Metric
 from grader.spec import ITEMSIZE, Bound, Exercise, Memory, Variant
-from grader.spec.blocks import GROWTH
+from grader.spec.blocks import GROWTH, SHARED_WORK, SHARES
+from grader.spec.checks import SMS
 
 
 @dataclass(frozen=True)
@@ -37,10 +38,10 @@ class Judged:
 
 
 def sizes_of(variant: Variant) -> dict[str, int]:
-    """Sizes and itemsize for the formulas of a variant's memory block."""
+    """Sizes, itemsize and sms for the formulas of a variant's memory block."""
     case = variant.counted.case
     sizes = {name: value for name, value in case.items() if type(value) is int}
-    return {**sizes, "itemsize": ITEMSIZE[case.get("dtype", variant.dtypes[0])]}
+    return {"sms": SMS, **sizes, "itemsize": ITEMSIZE[case.get("dtype", variant.dtypes[0])]}
 
 
 def sizes_in(variant: Variant, case: str) -> dict[str, int]:
@@ -99,7 +100,7 @@ def missed(judged: Judged, lines: Sequence[LineCounters], file: str, run: str = 
     `run` describes a further run.
     """
     limit = "at least" if judged.at_least else "at most"
-    wanted = number(judged.wanted, up=judged.at_least)
+    wanted = _amount(judged.path, judged.wanted, up=judged.at_least)
     where = f"with {run}: " if run else ""
     return f"{where}{_measured(judged, lines, file)}, asked for: {limit} {wanted}"
 
@@ -111,7 +112,8 @@ def sentences(evidence: MemoryEvidence, exercise: Exercise, variant: Variant) ->
     conflict 32 ways at transpose.cu:63: 63,488 extra wavefronts; cuda_v4 asks for none.'
     """
     held: dict[str, tuple[Judged, list[str]]] = {}
-    for other in exercise.variants.values():
+    others = [each for each in exercise.variants.values() if each.name != variant.name]
+    for other in (variant, *others):  # its own bounds first
         if other.language != variant.language or other.memory is None:
             continue
         if not is_case_of(other, evidence.case):
@@ -122,7 +124,7 @@ def sentences(evidence: MemoryEvidence, exercise: Exercise, variant: Variant) ->
             _, asking = held.setdefault(judged.name, (judged, []))
             if not judged.holds and other.name != variant.name:
                 limit = "at least " if judged.at_least else "at most "
-                wanted = limit + number(judged.wanted, up=judged.at_least)
+                wanted = limit + _amount(judged.path, judged.wanted, up=judged.at_least)
                 asking.append(f"{other.name} asks for {wanted if judged.wanted else 'none'}")
     texts = []
     for judged, asking in held.values():
@@ -131,7 +133,49 @@ def sentences(evidence: MemoryEvidence, exercise: Exercise, variant: Variant) ->
     return [*texts, *evidence.notes]
 
 
-def number(value: float, up: bool = False) -> str:
+def shared_work(evidence: MemoryEvidence, variant: Variant) -> list[str]:
+    """How work is shared, in sentences: 'The largest launch has 64 blocks (not scored).'
+
+    A sentence says where the variant has no bound, or no points for it.
+    """
+    has_points = variant.points.get("memory", 0) > 0
+    scored = {path[0] for path, _ in variant.counted.bounds()} if has_points else set()
+    texts = []
+    for metric in evidence.metrics:
+        if metric.name in SHARED_WORK:
+            amount = _amount((metric.name,), metric.value, up=metric.name != "simt_efficiency")
+            text = _shared(metric.name, amount, variant.file)
+            note = "" if metric.name in scored else " (not scored)"
+            texts.append(f"{text[:1].upper()}{text[1:]}{note}.")
+    return texts
+
+
+def _shared(metric: str, amount: str, file: str) -> str:
+    """What one of the metrics in SHARED_WORK came to."""
+    is_cuda = file.endswith(".cu")
+    if metric == "largest_share":
+        who = "thread" if is_cuda else "program"
+        return f"of the bytes that kernels move in global memory, the busiest {who} moves {amount}"
+    if metric == "requests":
+        by = "warps make {} requests to global memory"
+        elements = "programs make {} requests to global memory, each of up to 32 elements"
+        return (by if is_cuda else elements).format(amount)
+    if metric == "blocks":
+        many = "" if amount == "1" else "s"
+        return f"the largest launch has {amount} {'block' if is_cuda else 'program'}{many}"
+    if is_cuda:
+        return f"{amount} of a warp's threads take part in its accesses to global memory"
+    return f"masks let {amount} of the elements of loads, stores and atomics through"
+
+
+def _amount(path: tuple[str, ...], value: float, up: bool) -> str:
+    """A metric's value or bound: shares in percent."""
+    if path[0] in SHARES:
+        return f"{number(Fraction(repr(float(value))) * 100, up)} %"
+    return number(value, up)
+
+
+def number(value: float | Fraction, up: bool = False) -> str:
     """'63,488' or '29.99': cut to 2 decimals, never rounded over a bound; `up` rounds up."""
     exact = Fraction(value) * 100
     cut = (math.ceil(exact) if up else math.floor(exact)) / 100
@@ -147,7 +191,11 @@ def _measured(judged: Judged, lines: Sequence[LineCounters], file: str) -> str:
         used = f"{kind}s use {number(judged.measured)} of {SECTOR_BYTES} bytes per sector"
         worst = _least_useful(lines, kind)
         return f"{used} ({file}:{worst.line} the fewest)" if worst and not judged.holds else used
-    amount = number(judged.measured or 0, up=not judged.at_least)
+    amount = _amount(judged.path, judged.measured or 0, up=not judged.at_least)
+    if subject in SHARED_WORK:
+        if judged.measured is None:
+            return f"{subject} was not counted"
+        return _shared(subject, amount, file)
     if subject == "shared_bank_conflicts":
         return _conflicts(amount, lines, file)
     if subject == "copies":

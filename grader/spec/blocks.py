@@ -383,6 +383,9 @@ class MemoryPressure(Block):
     leaves: Formula
 
 
+# Metrics of how a kernel shares its work, counted in both languages.
+SHARED_WORK = ("largest_share", "requests", "blocks", "simt_efficiency")
+SHARES = ("largest_share", "simt_efficiency")  # from 0 to 1
 GROWTH = 4  # factor of the sizes that `growth` names
 
 
@@ -391,13 +394,19 @@ class Memory(Block):
 
     `case` gives every size, the dtype where the variant has several, and scalars or a data pattern
     where they matter. `useful_bytes_per_sector` is of 32; `reads` is how often each element of an
-    argument is read from global memory. For CUDA C++ alone: `shared_bank_conflicts`; `copies` and
-    `bytes_copied` between host and device; `scratch_stores`, the bytes that kernels store to global
-    memory other than arguments. For Triton alone: `scratch_bytes` of tensors that the entry
-    allocates; `wave_bytes`; `growth`; `memory_pressure`, a bound on allocations for a large case.
+    argument is read from global memory. `largest_share` is of the bytes that kernels move in global
+    memory, the part of the busiest thread (CUDA C++) or program (Triton) of each launch; `requests`
+    are accesses of whole warps to it; `simt_efficiency` is the part of a warp's threads, or of a
+    block's elements, that take part in them; `blocks` are those, or programs, of the largest
+    launch. A formula may name `sms`, the SMs of the course's GPU. For CUDA C++ alone:
+    `shared_bank_conflicts`; `copies` and `bytes_copied` between host and device; `scratch_stores`,
+    the bytes that kernels store to global memory other than arguments. For Triton alone:
+    `scratch_bytes` of tensors that the entry allocates; `wave_bytes`; `growth`; `memory_pressure`,
+    a bound on allocations for a large case.
 
     Kernels that load or store more than `most_traffic` times the arguments' bytes earn no points
-    for useful bytes per sector (by default memory.MOST_TRAFFIC).
+    for useful bytes per sector, `largest_share` and `simt_efficiency` (by default
+    memory_metrics.MOST_TRAFFIC).
     """
 
     case: Case
@@ -407,6 +416,10 @@ class Memory(Block):
     bytes_copied: Bound | None = None
     scratch_stores: Bound | None = None
     reads: dict[str, Bound] | None = None
+    largest_share: Bound | None = None
+    requests: Bound | None = None
+    blocks: Bound | None = None
+    simt_efficiency: Bound | None = None
     scratch_bytes: Bound | None = None
     wave_bytes: Wave | None = None
     growth: Growth | None = None
@@ -424,8 +437,9 @@ class Memory(Block):
                 yield (metric,), getattr(self, metric)
         for argument, bound in (self.reads or {}).items():
             yield ("reads", argument), bound
-        if self.scratch_bytes is not None:
-            yield ("scratch_bytes",), self.scratch_bytes
+        for metric in (*SHARED_WORK, "scratch_bytes"):
+            if getattr(self, metric) is not None:
+                yield (metric,), getattr(self, metric)
         yield from self._below("wave_bytes", ("distinct", "to_row_major"))
         yield from self._below("growth", ("tile", "scratch"))
 

@@ -10,6 +10,8 @@ from pydantic_core import PydanticCustomError
 
 from grader.gpu import roofline
 from grader.spec.blocks import (
+    SHARES,
+    Bound,
     Growth,
     Memory,
     MemoryPressure,
@@ -27,6 +29,9 @@ if TYPE_CHECKING:
     from grader.spec.exercise import Exercise, Variant
 
 USUAL_DEVICE = "H100"  # for the length of cases, where the spec names no device
+_PEAKS = roofline.peaks(USUAL_DEVICE)
+assert _PEAKS is not None  # it has a data sheet
+SMS = _PEAKS.sm_count  # of the course's GPU: `sms` in bounds on memory
 LEAST_SECONDS = 50e-6  # of a case at the GPU's peaks: below it, the clock is too coarse
 
 
@@ -268,17 +273,32 @@ def _memory_mistakes(exercise: Exercise, variant: Variant, block: Memory) -> Ite
     if not bounds:
         yield Mistake((), "expected a target beside the case, got none")
     for path, bound in bounds:
-        # Only a bound in the good direction: a kernel that does better must not lose points.
-        good, bad = "at_most", "at_least"
-        if path[0] == "useful_bytes_per_sector":
-            good, bad = bad, good
-        if getattr(bound, bad) is not None:
-            yield Mistake((*path, bad), f"expected {good} for {path[0]}, got {bad}")
-        elif getattr(bound, good) is not None:
-            case = {} if in_case else block.case
-            problem = _amount_problem(exercise, variant, getattr(bound, good), case)
-            if problem:
-                yield Mistake((*path, good), problem)
+        for mistake in _bound_mistakes(
+            exercise, variant, path[0], bound, {} if in_case else block.case
+        ):
+            yield Mistake((*path, *mistake.path), mistake.message)
+
+
+def _bound_mistakes(
+    exercise: Exercise, variant: Variant, metric: str, bound: Bound, case: Mapping[str, Any]
+) -> Iterator[Mistake]:
+    """Mistakes in a bound on a metric; `case` is empty where it is wrong itself.
+
+    Only a bound in the good direction: a kernel that does better must not lose points. Of blocks
+    there can be too few or too many.
+    """
+    good, bad = "at_most", "at_least"
+    is_upward = metric in ("useful_bytes_per_sector", "simt_efficiency")
+    if is_upward or (metric == "blocks" and bound.at_least is not None):
+        good, bad = bad, good
+    if getattr(bound, bad) is not None:
+        wanted = "one of at_least and at_most" if metric == "blocks" else good
+        yield Mistake((bad,), f"expected {wanted} for {metric}, got {bad}")
+        return
+    formula, most = getattr(bound, good), 1.0 if metric in SHARES else None
+    problem = _amount_problem(exercise, variant, formula, case, more={"sms": SMS}, most=most)
+    if problem:
+        yield Mistake((good,), problem)
 
 
 def _uncounted_mistakes(variant: Variant, block: Memory) -> Iterator[Mistake]:
@@ -328,20 +348,27 @@ def _amount_problem(
     variant: Variant,
     formula: Formula,
     case: Mapping[str, Any],
+    *,
     above: int = -1,
+    most: float | None = None,
+    more: Mapping[str, int] | None = None,
 ) -> str:
-    """The mistake in a formula over sizes and itemsize; evaluated unless the case is empty."""
-    known = (*exercise.sizes_names, "itemsize")
+    """The mistake in a formula over sizes, itemsize and `more`; not evaluated for an empty case."""
+    known = (*exercise.sizes_names, "itemsize", *(more or ()))
     unknown = next(_unknown_names(formula, known, "names"), "")
     if unknown or not case:
         return unknown
-    env = {name: case[name] for name in exercise.sizes_names}
+    env = {**(more or {}), **{name: case[name] for name in exercise.sizes_names}}
     env["itemsize"] = ITEMSIZE[case.get("dtype", variant.dtypes[0])]
     try:
         amount = formula.evaluate(env)
     except FormulaError as error:
         return str(error)
-    return "" if amount > above else f"expected a number > {above}, got {formula} = {amount}"
+    if amount <= above:
+        return f"expected a number > {above}, got {formula} = {amount}"
+    if most is not None and amount > most:
+        return f"expected a share from 0 to {most:g}, got {formula} = {amount}"
+    return ""
 
 
 def _case_mistakes(

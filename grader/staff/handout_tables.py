@@ -15,6 +15,10 @@ _METRICS = {
     ("shared_bank_conflicts",): "bank conflicts {bound}",
     ("copies",): "copies between host and device {bound}",
     ("bytes_copied",): "bytes copied {bound}",
+    ("largest_share",): "the busiest {one}'s share of the bytes moved {bound}",
+    ("requests",): "requests to global memory {bound}",
+    ("blocks",): "{one_of_grid}s of the largest launch {bound}",
+    ("simt_efficiency",): "share of {parts} in accesses to global memory {bound}",
     ("scratch_bytes",): "bytes allocated {bound}",
     ("scratch_stores",): "bytes stored beside the arguments {bound}",
     ("reads",): "each element of `{argument}` read {bound} times",
@@ -25,6 +29,10 @@ _METRICS = {
     ),
     ("growth", "tile"): "for {grown} times 4, the largest block times {bound}",
     ("growth", "scratch"): "for {grown} times 4, the bytes allocated times {bound}",
+}
+_WORDS = {
+    "cuda": {"one": "thread", "one_of_grid": "block", "parts": "a warp's threads"},
+    "triton": {"one": "program", "one_of_grid": "program", "parts": "a block's elements"},
 }
 WIDTH = 108  # columns of a line; tables may be wider
 
@@ -118,9 +126,10 @@ def _memory(variant: Variant) -> list[str]:
         return []
     grown = " and ".join(f"`{name}`" for name in memory.growth.sizes) if memory.growth else ""
     programs = memory.wave_bytes.programs if memory.wave_bytes else 0
+    words = _WORDS[variant.language]
     bounds = [
         _METRICS[("reads",) if path[0] == "reads" else path].format(
-            bound=_bound(bound), argument=path[-1], programs=programs, grown=grown
+            bound=_bound(bound), argument=path[-1], programs=programs, grown=grown, **words
         )
         for path, bound in memory.bounds()
     ]

@@ -81,10 +81,11 @@ USES: dict[type[Block], dict[str, Use | Callable[[Any], Any]]] = {
     Tolerance: {"factor": M, "floor_ulps": M, "magnitude": M},
     Limits: {"seconds": M, "memory_mb": M},
     Policy: {"torch": M, "lifted": M},
-    # Whether stores and loads are bounded decides what counts as earned (memory.unearned).
+    # Whether stores and loads are bounded decides what counts as earned (memory_metrics.unearned).
     Memory: {
         "case": M, "useful_bytes_per_sector": M, "shared_bank_conflicts": S, "copies": S,
-        "bytes_copied": S, "scratch_stores": S, "reads": S, "scratch_bytes": S, "wave_bytes": M,
+        "bytes_copied": S, "scratch_stores": S, "reads": S, "largest_share": M,
+        "requests": M, "blocks": M, "simt_efficiency": M, "scratch_bytes": S, "wave_bytes": M,
         "growth": M, "memory_pressure": M, "most_traffic": M,
     },
     LoadStore: {"load": M, "store": M},
@@ -106,6 +107,9 @@ USES: dict[type[Block], dict[str, Use | Callable[[Any], Any]]] = {
 # Fields that have another name now than when the first results were kept: a key is of the old one,
 # so that what is graded already still counts.
 HASHED_AS = {"memory_pressure": "ballast"}
+# Fields that the first results were kept without. Evidence of a spec that leaves them out has the
+# key it had; evidence from before a spec has them lacks their metrics, and has another key.
+NEWER = ("largest_share", "requests", "blocks", "simt_efficiency")
 
 
 @dataclass(frozen=True)
@@ -179,6 +183,7 @@ def _reduced(value: Any) -> Any:
             )
             for name, use in uses
             if use is M or not isinstance(use, Use)
+            if name not in NEWER or getattr(value, name) is not None
         }
     if isinstance(value, Mapping):
         return [[key, _reduced(item)] for key, item in value.items()]  # the order counts

@@ -54,6 +54,7 @@ struct Thread {
     int call_depth;
     Address waiting_at;  // pc where it waits (absolute return address)
     std::vector<TraceEntry> trace;
+    uint64_t global_bytes;  // that it has moved in global memory, where accesses are counted
     // Of the execution half:
     int barrier_line;       // source line of the barrier where it waits
     int barrier_kind;       // BarrierKind (scheduler.h)

@@ -30,6 +30,7 @@ LaunchCounters spare;              // for launches that aren't kept
 LaunchCounters* current = &spare;
 // The last index in current->sites of a place, by a hash of it: number plus one.
 std::uint32_t site_numbers[sites_remembered];
+std::uint64_t largest_bytes;  // of the launch's threads so far
 
 SiteCounters& site_of(const WarpAccess& access) {
     std::uint32_t& number = site_numbers[(access.pc ^ access.pc >> 8) % sites_remembered];
@@ -207,6 +208,7 @@ void counters_launch_begin() {
     current = counters_of(*current_launch);
     ++current->count;
     trace_room = most_traced;
+    largest_bytes = 0;
     std::memset(site_numbers, 0, sizeof site_numbers);
     buffers.resize(static_cast<std::size_t>(argument_count()));
 }
@@ -214,6 +216,15 @@ void counters_launch_begin() {
 void counters_launch_end() {
     if (!counting) return;
     current->static_shared = std::max(current->static_shared, used_static_shared());
+    current->largest_bytes += largest_bytes;
+}
+
+// A block at the grid's barrier ends here too, and its threads go on with the bytes they have.
+void counters_block_end() {
+    if (!counting) return;
+    for (const Thread& thread : threads) {
+        largest_bytes = std::max<std::uint64_t>(largest_bytes, thread.global_bytes);
+    }
 }
 
 void count_request(const WarpAccess& access) {

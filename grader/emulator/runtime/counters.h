@@ -23,6 +23,7 @@ struct LaunchCounters {
     std::size_t dynamic_shared, static_shared;
     std::uint64_t count;
     std::uint64_t blocks_entered, lanes_entered;  // basic blocks, by warps and by lanes
+    std::uint64_t largest_bytes;  // that one thread moves in global memory, summed over launches
     std::vector<SiteCounters> sites;
 };
 
@@ -37,6 +38,7 @@ bool counters_are_incomplete();  // more launches or longer traces than are kept
 void forget_counters();
 void counters_launch_begin();
 void counters_launch_end();
+void counters_block_end();
 
 // One access of a warp: what its lanes touch.
 struct WarpAccess {

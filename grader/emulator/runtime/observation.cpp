@@ -35,6 +35,7 @@ void observe_block_begin() { races_block_begin(); }
 
 void observe_block_end() {
     if (race_pending) settle_race();
+    counters_block_end();
     settle_early_shared_reads();
     settle_unconfirmed_shared_reads();
 }

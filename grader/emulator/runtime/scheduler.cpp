@@ -135,6 +135,7 @@ void reset_thread(Thread& thread) {
     thread.spins = 0;
     thread.gave_turn = false;
     thread.trace.clear();
+    thread.global_bytes = 0;
 }
 
 void run_warp(uint32_t warp) {

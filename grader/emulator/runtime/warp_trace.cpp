@@ -94,6 +94,9 @@ void observe_warp_trace(std::uint32_t warp) {
     }
     std::size_t first = std::size_t{warp} * warp_lanes;
     for (std::size_t i = first; i < first + warp_lanes && i < threads.size(); ++i) {
+        for (const TraceEntry& entry : threads[i].trace) {
+            if (entry.space == access::global) threads[i].global_bytes += entry.size;
+        }
         trace_room += threads[i].trace.size();
         threads[i].trace.clear();
     }

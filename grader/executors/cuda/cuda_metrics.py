@@ -6,10 +6,12 @@ import math
 from collections.abc import Iterator, Mapping
 
 from grader.cases import Case
-from grader.emulator.report import Report, status_name_of
+from grader.emulator.report import WARP_LANES, LaunchCounters, Report, status_name_of
 from grader.evidence import LineCounters, MemoryEvidence, Metric
 from grader.executors import memory_metrics
 from grader.executors.memory_metrics import Traffic
+from grader.plan import Plan
+from grader.plan.model import Launch
 from grader.spec.task import Task
 from grader.status import Status
 
@@ -21,8 +23,12 @@ _NCU = {
 }  # kinds of access, as ncu names them
 
 
-def measure(report: Report, lines: Lines, task: Task, case: Case) -> MemoryEvidence:
+def measure(
+    report: Report, lines: Lines, task: Task, case: Case, plan: Plan | None = None
+) -> MemoryEvidence:
     """The evidence of one call; `lines` has source lines by the pc of a site.
+
+    The launches of a report have to be some of the `plan`, where it is given.
 
     Not measured, with the reason, where the report is incomplete or can't be true; a finding's
     status where the run found something wrong.
@@ -34,7 +40,7 @@ def measure(report: Report, lines: Lines, task: Task, case: Case) -> MemoryEvide
     if report.error or report.lost:
         reason = f"the counted run ended in CUDA error {report.error}"
         return MemoryEvidence(Status.launch_error, reason, name)
-    if reason := memory_metrics.CUT if report.cut else implausible(report, task, case):
+    if reason := memory_metrics.CUT if report.cut else implausible(report, task, case, plan):
         return MemoryEvidence(Status.not_measured, reason, name)
     metrics = _metrics(report, task, case)
     return memory_metrics.judged(metrics, _traffic(report), rows(report, lines), task, case)
@@ -46,6 +52,12 @@ def _metrics(report: Report, task: Task, case: Case) -> Iterator[Metric]:
         of_kind = [site for site in sites if (site.space, site.kind) == ("global", kind)]
         counter = f"l1tex__t_sectors_pipe_lsu_mem_global_{_NCU[kind]}.sum = {{}}"
         yield from memory_metrics.useful_bytes(kind, of_kind, counter)
+    largest = sum(launch.largest_bytes for launch in report.launches)
+    blocks = max((math.prod(launch.grid) for launch in report.launches), default=0)
+    of_global = [site for site in sites if site.space == "global"]
+    lanes = sum(site.lanes for site in of_global)
+    every = WARP_LANES * sum(site.requests for site in of_global)
+    yield from memory_metrics.shared_work(largest, blocks, of_global, (lanes, every))
     conflicts = {"load": 0, "store": 0}
     for site in sites:
         if site.space == "shared":
@@ -83,7 +95,7 @@ def rows(report: Report, lines: Lines) -> Iterator[LineCounters]:
                 )
 
 
-def implausible(report: Report, task: Task, case: Case) -> str:
+def implausible(report: Report, task: Task, case: Case, plan: Plan | None = None) -> str:
     """Why the counters can't be those of a run that did the work, or "".
 
     Every byte of an input on the device must have been loaded, and every byte of an output stored,
@@ -92,7 +104,35 @@ def implausible(report: Report, task: Task, case: Case) -> str:
     moved = {each.argument: (each.load_bytes, each.store_bytes) for each in report.buffers}
     traffic = _traffic(report)
     missing = memory_metrics.left_out(moved, traffic.copied, task, case)
-    return missing or traffic.disagreement(report.buffers)
+    return (
+        missing
+        or traffic.disagreement(report.buffers)
+        or next(filter(None, map(_impossible_share, report.launches)), "")
+        or ("" if plan is None else _unplanned(report, plan))
+    )
+
+
+def _unplanned(report: Report, plan: Plan) -> str:
+    """Why a launch of the report isn't one of the plan's first call, or ""."""
+    planned = {(step.grid, step.block) for step in plan.calls[0] if isinstance(step, Launch)}
+    for launch in report.launches:
+        if (launch.grid, launch.block) not in planned:
+            return (
+                f"the counters can't be right: no launch of {launch.grid} blocks of "
+                f"{launch.block} threads was planned"
+            )
+    return ""
+
+
+def _impossible_share(launch: LaunchCounters) -> str:
+    """Why one thread of a launch can't have moved the bytes that it is said to move, or ""."""
+    sites = [site for site in launch.sites if site.space == "global"]
+    return memory_metrics.impossible_share(
+        launch.largest_bytes,
+        sum(site.useful_bytes for site in sites),
+        sum(site.lanes * site.bytes for site in sites),
+        math.prod(launch.grid) * math.prod(launch.block),
+    )
 
 
 def _traffic(report: Report) -> Traffic:

@@ -75,6 +75,11 @@ def _metrics(report: Report, task: Task, case: Case) -> Iterator[Metric]:
         of_kind = [site for site in report.sites if site.kind == kind]
         yield from memory_metrics.useful_bytes(kind, of_kind, "{} sectors")
     yield from memory_metrics.reads(report.buffers, task, case)
+    lanes = sum(site.lanes for site in report.sites)
+    every = lanes + sum(site.masked for site in report.sites)
+    yield from memory_metrics.shared_work(
+        report.largest_bytes, report.programs, report.sites, (lanes, every)
+    )
     yield Metric("scratch_bytes", report.scratch_bytes)
     yield Metric("largest_tile", report.largest_tile, f"elements, line {report.tile_line}")
     waves = [launch for launch in report.waves if launch.waves]
@@ -134,4 +139,7 @@ def implausible(report: Report, task: Task, case: Case) -> str:
     for index, tensor, size in memory_metrics.tensors_of(task, case):
         if max(moved.get(index, (0, 0))) > size:
             return f"the counters can't be right: {tensor.name} has {size:,} bytes, not more"
-    return _traffic(report).disagreement(report.buffers)
+    traffic = _traffic(report)
+    return traffic.disagreement(report.buffers) or memory_metrics.impossible_share(
+        report.largest_bytes, traffic.all, traffic.all, report.programs
+    )

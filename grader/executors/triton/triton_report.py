@@ -154,7 +154,8 @@ class Report:
     """One call of the entry. `cut`: the report has no room for all that was observed.
 
     `largest_tile` counts elements; `scratch_bytes` are of memory that the entry brought,
-    `copied_bytes` of copies that PyTorch made for it.
+    `copied_bytes` of copies that PyTorch made for it. `largest_bytes` are those that one program
+    moves, the most of each launch; the largest launch has `programs`.
     """
 
     sites: Annotated[tuple[SiteCounters, ...], Field(max_length=MAX_SITES)]
@@ -164,6 +165,8 @@ class Report:
     largest_tile: Count
     tile_line: _Line
     scratch_bytes: Count
+    largest_bytes: Count
+    programs: Count
     copied_bytes: Count
     cut: bool
 

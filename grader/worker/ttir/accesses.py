@@ -73,6 +73,13 @@ class Requests:
         )
         return np.repeat(self._program_of_row(), per_row)
 
+    def distinct_of_programs(self) -> np.ndarray:
+        """How many distinct addresses each of the `programs` requests, over all its requests."""
+        if self.fresh is None:
+            return np.full(len(self.programs), self.per_program * self.addresses.shape[1])
+        count: np.ndarray = np.count_nonzero(self.fresh.reshape(len(self.programs), -1), axis=1)
+        return count
+
     def span(self) -> tuple[int, int]:
         """The lowest address, and the one behind the highest byte. Needs an active lane."""
         distinct = self.addresses[:, [0, -1]] if self.fresh is None else self.distinct()

@@ -75,17 +75,24 @@ class Counters(Observer):
         self._grid = (1, 1, 1)
         self._waves: Waves | None = None
         self._wave_counts: list[dict[str, int]] = []
+        self._of_programs = np.zeros(0, dtype=np.int64)  # bytes that each of the launch moves
+        self._largest_bytes = 0
+        self._most_programs = 0
 
     def begin(self, launch: Launch) -> None:
         """Begin a launch."""
         self._kernel = launch.module.entry.name
         self._layouts = launch.layouts
         self._grid = launch.grid
+        programs = int(np.prod(launch.grid, dtype=np.int64))
+        self._most_programs = max(self._most_programs, programs)
+        self._of_programs = np.zeros(programs, dtype=np.int64)
         if self._wave:
-            self._waves = Waves(self._wave, int(np.prod(launch.grid, dtype=np.int64)))
+            self._waves = Waves(self._wave, programs)
 
     def end(self) -> None:
         """End the launch."""
+        self._largest_bytes += int(self._of_programs.max(initial=0))
         if self._waves is not None:
             self._wave_counts.append(self._waves.counted())
             self.cut = self.cut or self._waves.cut
@@ -113,6 +120,8 @@ class Counters(Observer):
         site.lanes += requests.lanes
         site.sectors += requests.sectors
         site.useful_bytes += requests.distinct().size * requests.width
+        moved = requests.distinct_of_programs() * requests.width
+        np.add.at(self._of_programs, requests.programs, moved)
         astray = requests.misaligned()
         if astray.size:
             self._find("misaligned", line, requests, astray)
@@ -131,6 +140,8 @@ class Counters(Observer):
             "largest_tile": self.largest_tile,
             "tile_line": self.tile_line,
             "scratch_bytes": self._regions.scratch_bytes,
+            "largest_bytes": self._largest_bytes,
+            "programs": self._most_programs,
             "cut": self.cut or len(sites) > MAX_SITES or len(self._wave_counts) > MAX_WAVES,
         }
 

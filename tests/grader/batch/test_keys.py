@@ -129,6 +129,15 @@ def test_points_thresholds_and_words_keep_every_key(keys_with, old, new):
         ),
         ("2 * n * itemsize", "3 * n * itemsize", {"triton"}),
         ("{load: {at_least: 30}}", "{store: {at_least: 30}}", {"triton"}),
+        # Evidence from before such a bound has no such metric.
+        ("{at_least: 30}}\n", "{at_least: 30}}\n      largest_share: {at_most: 1}\n", {"triton"}),
+        ("{at_least: 30}}\n", "{at_least: 30}}\n      requests: {at_most: n}\n", {"triton"}),
+        ("{at_least: 30}}\n", "{at_least: 30}}\n      blocks: {at_least: 1}\n", {"triton"}),
+        (
+            "{at_least: 30}}\n",
+            "{at_least: 30}}\n      simt_efficiency: {at_least: 0}\n",
+            {"triton"},
+        ),
         ("ragged: 3, performance", "ragged: 3, aligned: 1, performance", {"triton"}),
         # A CUDA file is compiled once, with the entries of all its variants.
         ("entry: twin", "entry: tween", {"cuda", "twin"}),

@@ -56,6 +56,7 @@ LAUNCH = {
     "count": 1,
     "simt_efficiency": 0.97,
     "sites": [SITE],
+    "largest_bytes": 32,
 }
 BUFFER = {
     "argument": 0,

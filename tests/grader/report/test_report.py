@@ -864,6 +864,9 @@ COUNTED = MemoryEvidence(
         Metric("useful_bytes_per_sector.load", 32.0),
         Metric("useful_bytes_per_sector.store", 32.0),
         Metric("shared_bank_conflicts", 126976.0),
+        Metric("largest_share", 0.001),
+        Metric("blocks", 128),
+        Metric("simt_efficiency", 0.75),
     ),
     lines=(
         LineCounters(60, "k", "global", "load", 4096, sectors=16384, useful_bytes=524288),
@@ -907,6 +910,19 @@ def test_memory_that_is_good_enough_is_told_with_what_the_next_rung_asks():
     assert "Stores use 32 of 32 bytes per sector." in check["message"]
     assert check["memory"]["lines"][1]["ways"] == 32
     assert check["memory"]["observed_by"] == "worker"
+
+
+def test_checking_tells_how_work_is_shared_before_points_hang_on_it():
+    seen = counted_evidence("cuda_v3").variants[0]
+    shown = []
+    for variant in (TRANSPOSE.variants["cuda_v3"], None):
+        file = io.StringIO()
+        report.check_to_terminal(seen, Console(file=file, width=90), variant=variant)
+        shown.append(unwrapped(file.getvalue()))
+    assert "transpose/cuda_v3: how work is shared Of the bytes that kernels move" in shown[0]
+    assert "The largest launch has 128 blocks. 75 % of a warp's threads take part" in shown[0]
+    assert "accesses to global memory (not scored)." in shown[0]
+    assert "how work is shared" not in shown[1]
 
 
 def test_memory_that_falls_short_is_told_line_by_line():

@@ -19,9 +19,11 @@ from grader.emulator.report import (
     Report,
     SiteCounters,
 )
-from grader.evidence import LineCounters, Metric
+from grader.evidence import LineCounters, MemoryEvidence, Metric
 from grader.executors.cuda import cuda_metrics
 from grader.executors.memory_metrics import MAX_LINES, by_line
+from grader.plan import Plan
+from grader.plan.model import Launch
 from grader.scoring import memory_bounds
 from grader.spec.task import Task
 from grader.status import Status
@@ -31,6 +33,7 @@ TRANSPOSE = EXERCISES["transpose"]
 COLUMN = EXERCISES["copy_first_column"]
 ELEMENTS = 256 * 512  # of transpose's memory case
 BYTES = 4 * ELEMENTS
+THREADS = 128 * 32 * 8  # of a launch
 LINES = {1: 60, 2: 67, 3: 63, 4: 60, 5: None}
 
 
@@ -51,7 +54,10 @@ def site(pc, space, kind, requests, sectors=0, useful=0, wavefronts=0, conflicts
 
 
 def launched(*sites, kernel="transpose_kernel"):
-    return LaunchCounters(kernel, (128, 1, 1), (32, 8, 1), 0, 4096, 1, 1.0, sites)
+    """A launch whose threads all move as many bytes."""
+    asked = sum(each.lanes * each.bytes for each in sites if each.space == "global")
+    largest = -(-asked // THREADS)
+    return LaunchCounters(kernel, (128, 1, 1), (32, 8, 1), 0, 4096, 1, 1.0, sites, largest)
 
 
 REQUESTS = ELEMENTS // 32
@@ -112,6 +118,10 @@ def test_counters_of_all_launches_are_summed_into_metrics() -> None:
         "bytes_copied": 0,
         "scratch_stores": 0,
         "reads.input": 1,
+        "largest_share": (32 + 16) / (2 * BYTES),
+        "requests": 3 * REQUESTS,
+        "blocks": 128,
+        "simt_efficiency": 1,
     }
     assert evidence.case == "rows=256 cols=512 dtype=float32 seed=7"
     assert evidence.observed_by == "worker"
@@ -177,6 +187,9 @@ def test_copies_between_host_and_device_are_counted() -> None:
         "copies": 2,
         "bytes_copied": 4096,
         "scratch_stores": 0,
+        "largest_share": 0,
+        "requests": 0,
+        "blocks": 0,
     }
 
 
@@ -213,6 +226,39 @@ def test_counters_below_what_the_case_requires_are_not_believed(report, said) ->
     assert evidence.status is Status.not_measured
     assert said in evidence.reason
     assert evidence.metrics == ()
+
+
+@pytest.mark.parametrize(
+    ("largest", "said"),
+    [
+        (2 * BYTES + 1, "but the busiest is said to move 1,048,577"),  # both sites: 1,048,576
+        (2 * BYTES // THREADS - 1, "32,768 threads or programs ask for 1,048,576 bytes"),
+    ],
+)
+def test_a_share_that_no_thread_can_have_is_not_believed(largest, said) -> None:
+    launch = dataclasses.replace(launched(LOAD, STORE), largest_bytes=largest)
+    evidence = measured(report_of(launches=(launch,)))
+    assert (evidence.status, evidence.metrics) == (Status.not_measured, ())
+    assert said in evidence.reason
+
+
+@pytest.mark.parametrize("largest", [2 * BYTES // THREADS, 2 * BYTES])
+def test_a_share_between_even_and_all_is_believed(largest) -> None:
+    launch = dataclasses.replace(launched(LOAD, STORE), largest_bytes=largest)
+    evidence = measured(report_of(launches=(launch,)))
+    assert values(evidence)["largest_share"] == largest / (2 * BYTES)
+
+
+def test_blocks_that_nobody_planned_are_not_believed() -> None:
+    variant = TRANSPOSE.variants["cuda_v4"]
+    case = fixed_case(TRANSPOSE, variant, variant.memory.case, 7)
+    report = report_of(LOAD, STORE)
+    for grid, said in (((128, 1, 1), ""), ((64, 1, 1), "no launch of (128, 1, 1) blocks")):
+        step = Launch("launch", 0, grid, (32, 8, 1))
+        plan = Plan.__new__(Plan)
+        object.__setattr__(plan, "calls", ((step,),))
+        assert said in cuda_metrics.implausible(report, Task(TRANSPOSE, variant), case, plan)
+    assert cuda_metrics.implausible(report, Task(TRANSPOSE, variant), case, plan) != ""
 
 
 def test_copies_may_do_what_kernels_do_not() -> None:
@@ -282,17 +328,24 @@ def test_a_bound_holds_at_its_own_value() -> None:
         Metric("useful_bytes_per_sector.load", 30.0),
         Metric("useful_bytes_per_sector.store", 29.999),
         Metric("shared_bank_conflicts", 0),
+        Metric("largest_share", 0.05),
+        Metric("blocks", 8),
     ]
-    found = memory_bounds.judge(block, exact, {"rows": 1, "cols": 1, "itemsize": 4})
-    assert [each.holds for each in found] == [True, False, True]
+    found = memory_bounds.judge(block, exact, {"rows": 1, "cols": 1, "itemsize": 4, "sms": 132})
+    assert [each.holds for each in found] == [True, False, True, True, True]
 
 
 def test_bounds_are_formulas_over_the_cases_sizes() -> None:
     variant = COLUMN.variants["cuda"]
     assert variant.memory is not None
-    assert memory_bounds.sizes_of(variant) == {"rows": 1024, "cols": 48, "itemsize": 4}
+    assert memory_bounds.sizes_of(variant) == {
+        "rows": 1024,
+        "cols": 48,
+        "itemsize": 4,
+        "sms": 132,
+    }
     metrics = [Metric("copies", 4), Metric("bytes_copied", 8193)]
-    copies, bytes_copied = memory_bounds.judge(
+    copies, bytes_copied, _ = memory_bounds.judge(
         variant.memory, metrics, memory_bounds.sizes_of(variant)
     )
     assert copies.holds and not bytes_copied.holds
@@ -302,8 +355,8 @@ def test_bounds_are_formulas_over_the_cases_sizes() -> None:
 def test_a_metric_that_was_not_measured_holds_no_bound() -> None:
     block = TRANSPOSE.variants["cuda_v4"].memory
     assert block is not None
-    found = memory_bounds.judge(block, [], {"rows": 1, "cols": 1})
-    assert [(each.measured, each.holds) for each in found] == [(None, False)] * 3
+    found = memory_bounds.judge(block, [], {"rows": 1, "cols": 1, "sms": 132})
+    assert [(each.measured, each.holds) for each in found] == [(None, False)] * 5
 
 
 def test_evidence_of_another_case_is_told_apart() -> None:
@@ -317,16 +370,59 @@ def test_evidence_of_another_case_is_told_apart() -> None:
 # --- in words -------------------------------------------------------------------------------------
 
 
+def test_how_work_is_shared_is_told_and_what_of_it_has_no_points() -> None:
+    evidence = measured(report_of(LOAD, STORE), "cuda_v3")
+    assert memory_bounds.shared_work(evidence, TRANSPOSE.variants["cuda_v3"]) == [
+        "Of the bytes that kernels move in global memory, the busiest thread moves 0.01 %.",
+        "Warps make 8,192 requests to global memory (not scored).",
+        "The largest launch has 128 blocks.",
+        "100 % of a warp's threads take part in its accesses to global memory (not scored).",
+    ]
+    v1 = memory_bounds.shared_work(evidence, TRANSPOSE.variants["cuda_v1"])
+    assert v1[2] == "The largest launch has 128 blocks (not scored)."
+    # A bound for which there are no points.
+    gelu = EXERCISES["gelu"].variants["cuda"]
+    assert all(text.endswith("(not scored).") for text in memory_bounds.shared_work(evidence, gelu))
+
+
+def test_shares_are_told_in_percent_and_never_rounded_over_their_bound() -> None:
+    metrics = [Metric("largest_share", 0.05001), Metric("simt_efficiency", 0.2499)]
+    block = EXERCISES["rmsnorm"].variants["cuda_matrix"].counted
+    found = memory_bounds.judge(block, metrics, {})
+    assert [memory_bounds.missed(each, (), "rmsnorm.cu") for each in found] == [
+        "of the bytes that kernels move in global memory, the busiest thread moves 5.01 %, "
+        "asked for: at most 5 %",
+        "24.99 % of a warp's threads take part in its accesses to global memory, "
+        "asked for: at least 25 %",
+    ]
+
+
+def test_of_triton_programs_and_elements_are_told() -> None:
+    names = ("largest_share", "requests", "blocks", "simt_efficiency")
+    metrics = tuple(
+        Metric(name, value) for name, value in zip(names, (0.5, 256, 1, 1), strict=True)
+    )
+    evidence = MemoryEvidence(Status.passed, metrics=metrics)
+    assert memory_bounds.shared_work(evidence, EXERCISES["silu"].variants["triton"]) == [
+        "Of the bytes that kernels move in global memory, the busiest program moves 50 %.",
+        "Programs make 256 requests to global memory, each of up to 32 elements (not scored).",
+        "The largest launch has 1 program (not scored).",
+        "Masks let 100 % of the elements of loads, stores and atomics through (not scored).",
+    ]
+
+
 def test_what_was_measured_is_told_with_what_the_next_rung_asks() -> None:
     evidence = measured(report_of(*RUNGS["cuda_v3"]), "cuda_v3")
     assert memory_bounds.sentences(evidence, TRANSPOSE, TRANSPOSE.variants["cuda_v3"]) == [
         "Loads use 32 of 32 bytes per sector.",
         "Stores use 32 of 32 bytes per sector.",
+        "Of the bytes that kernels move in global memory, the busiest thread moves 0.01 %.",
+        "The largest launch has 128 blocks.",
         "Shared loads conflict 32 ways at transpose.cu:63: 126,976 extra wavefronts; "
         "cuda_v4 asks for none.",
     ]
     evidence = measured(report_of(*RUNGS["cuda_v4"]), "cuda_v4")
-    assert memory_bounds.sentences(evidence, TRANSPOSE, TRANSPOSE.variants["cuda_v4"])[-1] == (
+    assert memory_bounds.sentences(evidence, TRANSPOSE, TRANSPOSE.variants["cuda_v4"])[2] == (
         "Shared memory has no bank conflicts."
     )
 

@@ -433,6 +433,8 @@ MEASURED = MemoryEvidence(
         Metric("useful_bytes_per_sector.load", 32.0),
         Metric("useful_bytes_per_sector.store", 32.0),
         Metric("shared_bank_conflicts", 0.0),
+        Metric("largest_share", 0.001),
+        Metric("blocks", 128),
     ),
     lines=(
         LineCounters(67, "k", "global", "store", 4096, sectors=131072, useful_bytes=524288),
@@ -469,6 +471,8 @@ def test_one_bound_that_is_missed_costs_all_memory_points_and_is_named():
             useful_bytes_per_sector__load=32.0,
             useful_bytes_per_sector__store=4.0,
             shared_bank_conflicts=126976.0,
+            largest_share=0.05,
+            blocks=8.0,
         )
     )
     assert numbers(found) == (0.0, 3.0, 3.0)

@@ -780,6 +780,32 @@ MISTAKES = {
         "conflicts: {at_most: 0}", "conflicts: {at_least: 0}",
         "46: variants.cuda_v1.memory.shared_bank_conflicts.at_least", ["expected at_most"],
     ),
+    "share bounded from below": (
+        "copies: {at_most: 1}", "largest_share: {at_least: 0.1}",
+        "47: variants.cuda_v1.memory.largest_share.at_least", ["expected at_most"],
+    ),
+    "requests bounded from below": (
+        "copies: {at_most: 1}", "requests: {at_least: rows}",
+        "47: variants.cuda_v1.memory.requests.at_least", ["expected at_most"],
+    ),
+    "efficiency bounded from above": (
+        "copies: {at_most: 1}", "simt_efficiency: {at_most: 0.5}",
+        "47: variants.cuda_v1.memory.simt_efficiency.at_most", ["expected at_least"],
+    ),
+    "share of more than all": (
+        "copies: {at_most: 1}", "largest_share: {at_most: 64 / rows + 0.5}",
+        "47: variants.cuda_v1.memory.largest_share.at_most",
+        ["expected a share from 0 to 1, got 64 / rows + 0.5 = 1.5"],
+    ),
+    "blocks bounded from both sides": (
+        "copies: {at_most: 1}", "blocks: {at_least: sms, at_most: rows * sms}",
+        "47: variants.cuda_v1.memory.blocks.at_most", ["expected one of at_least and at_most"],
+    ),
+    "name in a bound that nobody knows": (
+        "copies: {at_most: 1}", "blocks: {at_least: sm}",
+        "47: variants.cuda_v1.memory.blocks.at_least",
+        ["expected one of the names", "sms", "got 'sm'"],
+    ),
     "empty bound": (
         "copies: {at_most: 1}", "copies: {}", "47: variants.cuda_v1.memory.copies",
         ["expected at_least or at_most, got neither"],

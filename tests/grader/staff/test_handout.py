@@ -57,6 +57,10 @@ variants:
       case: {rows: 64, cols: 64}
       shared_bank_conflicts: {at_most: 0}
       copies: {at_most: 4}
+      largest_share: {at_most: 0.1}
+      requests: {at_most: rows * cols}
+      blocks: {at_least: sms // 4}
+      simt_efficiency: {at_least: 0.5}
       scratch_stores: {at_most: "2 * rows * cols"}
       bytes_copied: {at_most: 2 * rows * 4}
   bonus:
@@ -116,7 +120,9 @@ def test_every_point_size_bound_and_threshold_is_told(exercises):
         "for `rows` and `cols` times 4, the bytes allocated times at most 4",
         "- `cuda`, rows = 64, cols = 64: bank conflicts at most 0; copies between host and device "
         "at most 4; bytes copied at most `2 * rows * 4`; bytes stored beside the arguments at most "
-        "`2 * rows * cols`",
+        "`2 * rows * cols`; the busiest thread's share of the bytes moved at most 0.1; requests to "
+        "global memory at most `rows * cols`; blocks of the largest launch at least `sms // 4`; "
+        "share of a warp's threads in accesses to global memory at least 0.5",
         "| `bonus` (bonus) | `extra.cu` | float32 | 0.5 | | | | 0.5 |",
         "- `triton`, rows = 8192, cols = 8192, bfloat16: 3 points for 0.90 of a copy's speed; "
         "1 point for 0.5 ms on an NVIDIA H100 80GB HBM3; 0.5 points for 0.50 of the roofline, in "

@@ -62,6 +62,8 @@ TOLD: dict[str, Any] = {
     "largest_tile": 2048,
     "tile_line": 11,
     "scratch_bytes": 0,
+    "largest_bytes": SIZE,  # a load and a store of 2048 elements by each program
+    "programs": 2,
     "copied_bytes": 0,
     "cut": False,
 }
@@ -286,6 +288,10 @@ def test_metrics_follow_from_the_counters(silu):
         "useful_bytes_per_sector.load": 16,
         "useful_bytes_per_sector.store": 32,
         "reads.x": 1,
+        "largest_share": 0.5,
+        "requests": 256,
+        "blocks": 2,
+        "simt_efficiency": 8192 / 8199,
         "scratch_bytes": 64,
         "largest_tile": 2048,
         "wave_bytes.distinct": SIZE,
@@ -328,6 +334,10 @@ def test_scratch_out_of_nothing_is_growth(silu):
         ({"buffers": []}, "only 0 were loaded"),
         ({"x__distinct_load_bytes": 2 * SIZE}, "not more"),
         ({"x__load_bytes": 2 * SIZE}, "the counters don't agree"),
+        ({"largest_bytes": 2 * SIZE + 4}, "the busiest is said to move 32,772"),
+        # Half of what both programs move is the least that the busiest can have moved.
+        ({"largest_bytes": SIZE - 4}, "2 threads or programs ask for 32,768 bytes"),
+        ({"programs": 1}, "1 threads or programs"),
         ({"cut": True}, "more counters than fit"),
     ],
 )

@@ -1,0 +1,192 @@
+"""How kernels share work, counted by both executors: exact numbers of kernels that do and don't."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from grader import spec
+from grader.evidence import MemoryEvidence
+from grader.executors.cuda import cuda_build
+from grader.grading.check import check_memory
+from grader.grading.session import Options, Session
+from grader.sandbox import Sandbox
+from grader.scoring import memory_bounds
+from grader.spec.task import Task
+from grader.status import Status
+
+SPECS = spec.load_all()
+SILU = SPECS["silu"]
+IN_CUDA, IN_TRITON = 65536, 131072  # elements of the memory cases
+needs_compiler = pytest.mark.skipif(
+    bool(cuda_build.why_not("emulator")), reason="there is no compiler for CUDA C++"
+)
+
+CUDA = """#include <cooperative_groups.h>
+#include <cuda_runtime.h>
+
+__device__ float silu_of(float x) { return x / (1.0f + expf(-x)); }
+
+__global__ void by_grid(const float* x, float* out, int first, int n) {
+    const int step = gridDim.x * blockDim.x;
+    for (int i = first + blockIdx.x * blockDim.x + threadIdx.x; i < n; i += step)
+        out[i] = silu_of(x[i]);
+}
+
+__global__ void halves(const float* x, float* out, int n) {
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n / 2) out[i] = silu_of(x[i]);
+    cooperative_groups::this_grid().sync();
+    if (n / 2 + i < n) out[n / 2 + i] = silu_of(x[n / 2 + i]);
+}
+
+__global__ void with_idle_lanes(const float* x, float* out, int n) {
+    const int i = (blockIdx.x * blockDim.x + threadIdx.x) / 4;
+    if (threadIdx.x % 4 == 0 && i < n) out[i] = silu_of(x[i]);
+}
+
+// Block 0 does the work. Each other block loads all of x, and nothing comes of it.
+__global__ void padded(const float* x, float* out, int n) {
+    if (blockIdx.x == 0) {
+        for (int i = threadIdx.x; i < n; i += blockDim.x) out[i] = silu_of(x[i]);
+        return;
+    }
+    float sum = 0.0f;
+    for (int i = threadIdx.x; i < n; i += blockDim.x) sum += x[i];
+    if (sum == 12345.678f) out[0] = sum;
+}
+
+extern "C" void silu(const float* x, float* out, int n) {
+    LAUNCH
+}
+"""
+COOPERATIVE = """void* parameters[] = {&x, &out, &n};
+    cudaLaunchCooperativeKernel((void*)halves, (n / 2 + 255) / 256, 256, parameters, 0, 0);"""
+
+TRITON = """
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def by_grid(x_ptr, out_ptr, first, n, BLOCK: tl.constexpr, TAKEN: tl.constexpr):
+    step = tl.num_programs(0) * TAKEN
+    for start in range(first + tl.program_id(0) * TAKEN, n, step):
+        offs = start + tl.arange(0, BLOCK)
+        mask = (offs < n) & (tl.arange(0, BLOCK) < TAKEN)
+        x = tl.load(x_ptr + offs, mask=mask).to(tl.float32)
+        tl.store(out_ptr + offs, x / (1.0 + tl.exp(-x)), mask=mask)
+
+
+def silu(x, out):
+    n = x.numel()
+    LAUNCH
+"""
+
+
+def counted(folder: Path, name: str, source: str, sandbox: Sandbox) -> MemoryEvidence:
+    (folder / ("silu.cu" if name == "cuda" else "silu.py")).write_text(source)
+    options = Options(device="interpreter", check_with_nvcc=False, backends=("emulator",))
+    with Session(folder, SPECS, options, sandbox=sandbox) as session:
+        return check_memory(session, Task(SILU, SILU.variants[name]))
+
+
+def values(evidence: MemoryEvidence) -> tuple[float | None, ...]:
+    """Largest share, requests, blocks and SIMT efficiency."""
+    assert evidence.status is Status.passed, evidence.reason
+    found = {metric.name: metric.value for metric in evidence.metrics}
+    return tuple(
+        found.get(name) for name in ("largest_share", "requests", "blocks", "simt_efficiency")
+    )
+
+
+def missed(evidence: MemoryEvidence, name: str) -> set[str]:
+    """The metrics whose bounds of silu's variant don't hold."""
+    return {judged.name for _, judged in memory_bounds.shortfalls(evidence, SILU.variants[name])}
+
+
+@needs_compiler
+@pytest.mark.parametrize(
+    ("launch", "expected", "unmet"),
+    [
+        ("by_grid<<<n / 256, 256>>>(x, out, 0, n);", (1 / IN_CUDA, 4096, 256, 1), set()),
+        (
+            "by_grid<<<1, 1>>>(x, out, 0, n);",
+            (1, 2 * IN_CUDA, 1, 1 / 32),
+            {"largest_share", "requests", "blocks"},
+        ),
+        # Each of four launches has a busiest thread; together they have done all of the work.
+        (
+            "for (int i = 0; i < n; i += n / 4) by_grid<<<1, 1>>>(x, out, i, i + n / 4);",
+            (1, 2 * IN_CUDA, 1, 1 / 32),
+            {"largest_share", "requests", "blocks"},
+        ),
+        ("by_grid<<<1, 256>>>(x, out, 0, n);", (1 / 256, 4096, 1, 1), {"blocks"}),
+        (
+            "by_grid<<<n, 1>>>(x, out, 0, n);",
+            (1 / IN_CUDA, 2 * IN_CUDA, IN_CUDA, 1 / 32),
+            {"requests"},
+        ),
+        (
+            "with_idle_lanes<<<n / 64, 256>>>(x, out, n);",
+            (1 / IN_CUDA, 4 * 4096, 1024, 1 / 4),
+            set(),
+        ),
+        # A thread goes on with its bytes behind the grid's barrier.
+        (COOPERATIVE, (2 / IN_CUDA, 4096, 128, 1), set()),
+    ],
+    ids=[
+        "shared",
+        "serial",
+        "serial_in_parts",
+        "one_block",
+        "lone_threads",
+        "idle_lanes",
+        "barrier",
+    ],
+)
+def test_threads_of_cuda(launch, expected, unmet, tmp_path, shared_sandbox):
+    evidence = counted(tmp_path, "cuda", CUDA.replace("LAUNCH", launch), shared_sandbox)
+    assert values(evidence) == expected
+    assert missed(evidence, "cuda") == unmet
+
+
+@pytest.mark.parametrize(
+    ("launch", "expected", "unmet"),
+    [
+        ("by_grid[(n // 1024,)](x, out, 0, n, 1024, 1024)", (1 / 128, 8192, 128, 1), set()),
+        ("by_grid[(1,)](x, out, 0, n, 1024, 1024)", (1, 8192, 1, 1), {"largest_share"}),
+        (
+            "for i in range(4): by_grid[(1,)](x, out, i * n // 4, (i + 1) * n // 4, 1024, 1024)",
+            (1, 8192, 1, 1),
+            {"largest_share"},
+        ),
+        # Masks let a fourth of each block through: 8 requests of 32 elements, of 32 in a block.
+        ("by_grid[(n // 256,)](x, out, 0, n, 1024, 256)", (1 / 512, 8192, 512, 1 / 4), set()),
+        # A request for each element.
+        ("by_grid[(64,)](x, out, 0, n, 1, 1)", (1 / 64, 2 * IN_TRITON, 64, 1), set()),
+    ],
+    ids=["shared", "serial", "serial_in_parts", "masked", "scalars"],
+)
+def test_programs_of_triton(launch, expected, unmet, tmp_path, shared_sandbox):
+    evidence = counted(tmp_path, "triton", TRITON.replace("LAUNCH", launch), shared_sandbox)
+    assert values(evidence) == expected
+    assert missed(evidence, "triton") == unmet
+
+
+@needs_compiler
+def test_a_share_cant_be_lowered_by_needless_traffic(tmp_path, shared_sandbox):
+    launch = "padded<<<16, 256>>>(x, out, n);"
+    evidence = counted(tmp_path, "cuda", CUDA.replace("LAUNCH", launch), shared_sandbox)
+    assert evidence.status is Status.target_missed
+    assert evidence.reason.startswith("kernels load 4,194,304 bytes where 262,144 are needed")
+    assert evidence.reason.endswith("a share of so much else says nothing about the work")
+
+
+@needs_compiler
+def test_a_launch_that_changes_nothing_shares_no_work(tmp_path, shared_sandbox):
+    launch = "by_grid<<<1, 1>>>(x, out, 0, n); by_grid<<<n / 256, 256>>>(x, out, n, n);"
+    evidence = counted(tmp_path, "cuda", CUDA.replace("LAUNCH", launch), shared_sandbox)
+    assert values(evidence) == (1, 2 * IN_CUDA, 1, 1 / 32)
