@@ -46,6 +46,7 @@ class Failure:
     what: str  # one or two sentences: "out[0, 1024] is nan, expected 0.173; the other 1024 agree."
     where: str = ""  # "rmsnorm.py:23", or "" where no line is known
     pattern: str = ""  # "every case with cols > 1024 fails; every case with cols <= 1024 passes"
+    cause: str = ""  # "lse is in powers of two.": a mistake that a try has confirmed
     hint: str = ""  # "does the kernel loop over, or mask, columns past one block?"
     reproduce: str = ""  # "grader check rmsnorm --case '...'"
     occurrences: str = ""  # "wrong in 3 of 10 runs", for nondeterministic

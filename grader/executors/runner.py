@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
+
+import torch
 
 from grader.cases import Case
 from grader.cases.compare import Verdict
@@ -33,6 +35,8 @@ class CaseResult:
     refused_by_gpu: bool = False  # an access; perhaps a store to an input, which is read-only
     printed: str = ""  # by kernels; clean text
     notes: tuple[str, ...] = ()  # the grader's own, on what the launcher asked for
+    # What wrong outputs are, for hypotheses on them; of large cases nothing is kept.
+    outputs: tuple[torch.Tensor, ...] = field(default=(), compare=False, repr=False)
 
     @property
     def status(self) -> Status:

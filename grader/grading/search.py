@@ -22,6 +22,7 @@ from grader.cases import Case, Space
 from grader.evidence import Failure, PartEvidence, Printed
 from grader.executors.runner import CaseResult, Runner
 from grader.grading.diagnosis import Separation, hint, separate
+from grader.grading.hypotheses import cause_of
 from grader.spec import SizeRule
 from grader.status import Status, worst
 
@@ -410,6 +411,10 @@ def _failure(
     advice = result.hint
     if not advice and verdict.status is Status.wrong_values:
         advice = search.runner.advice(result)
+    cause = None
+    if not advice and flaky is None:
+        cause = cause_of(space, [*search.results.values()], result)
+        advice = cause.advice if cause else ""
     if not advice and verdict.status.is_failure:  # a fault of the grader has no hint
         advice = hint(verdict, separation, space.variant.language, shrunk)
     return Failure(
@@ -418,6 +423,7 @@ def _failure(
         what=verdict.what,
         where=f"{space.variant.file}:{result.line}" if result.line else "",
         pattern=separation.sentence if separation else "",
+        cause=f"{cause.what}." if cause else "",
         hint=advice,
         reproduce=reproduce_line(space, _case_of(result), submission),
         occurrences=occurrences,

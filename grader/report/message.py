@@ -83,7 +83,7 @@ def compose(
     advice = _advice(one_line(failure.pattern), one_line(failure.hint))
     is_said = failure.occurrences in failure.what
     occurrences = "" if is_said else sentence(failure.occurrences)
-    body = (sentence(failure.what), occurrences, advice)
+    body = (sentence(failure.cause), sentence(failure.what), occurrences, advice)
     return Message(
         status=failure.status,
         headline=f"{one_line(exercise)}/{one_line(variant)}: {failure.status.headline}{at}{about}.",
@@ -210,7 +210,7 @@ def _kind(failure: Failure) -> tuple[str, ...]:
     pattern = TRIED.sub("", failure.pattern)
     pattern = ALWAYS.sub("Every case fails", pattern)  # in whichever dtype
     what = without_numbers(failure.what)
-    return (failure.status.value, failure.where, pattern, failure.hint, what)
+    return (failure.status.value, failure.where, pattern, failure.cause + failure.hint, what)
 
 
 def _of_dtypes(
