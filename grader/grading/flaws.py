@@ -140,7 +140,7 @@ def _softmax_in_blocks(
     x: torch.Tensor, block: int, carried: Carried, padded: float = -math.inf
 ) -> Sequence[torch.Tensor]:
     m, total, _ = _online(x, None, block or _power(x.shape[-1]), carried, padded)
-    return [torch.exp(x - m) / total]
+    return [torch.exp(x.float() - m) / total]
 
 
 def _flash_in_blocks(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -198,15 +198,24 @@ def _of_size(name: str, power: float, observed: Observed) -> float:
 
 
 def _scaled(observed: Observed) -> Iterator[Attempt]:
-    """One output is off by a constant factor, or by a size or the root of one."""
-    factors: dict[str, _Factor] = {
-        text: partial(_constant, factor) for text, factor in _FACTORS.items()
+    """One output is off by a constant factor."""
+    factors = {text: partial(_constant, factor) for text, factor in _FACTORS.items()}
+    return _by_factors(observed, factors)
+
+
+def _scaled_by_size(observed: Observed) -> Iterator[Attempt]:
+    """One output is off by a size or the root of one."""
+    powers = (("{}", 1.0), ("1/{}", -1.0), ("sqrt({})", 0.5), ("1/sqrt({})", -0.5))
+    factors = {
+        text.format(name): partial(_of_size, name, power)
+        for name, _ in observed.case.sizes
+        for text, power in powers
     }
-    for name, _ in observed.case.sizes:
-        for text, power in (("{}", 1.0), ("1/{}", -1.0), ("sqrt({})", 0.5), ("1/sqrt({})", -0.5)):
-            factors[text.format(name)] = partial(_of_size, name, power)
-    outputs = observed.task.outputs
-    for place, output in enumerate(outputs):
+    return _by_factors(observed, factors)
+
+
+def _by_factors(observed: Observed, factors: Mapping[str, _Factor]) -> Iterator[Attempt]:
+    for place, output in enumerate(observed.task.outputs):
         for text, factor in factors.items():
 
             def scaled(each: Observed, place: int = place, factor: _Factor = factor) -> Outputs:
@@ -329,4 +338,5 @@ HYPOTHESES: Sequence[Callable[[Observed], Iterator[Attempt]]] = (
     _scaled,
     _exchanged_inputs,
     _changed_formula,
+    _scaled_by_size,
 )

@@ -29,7 +29,8 @@ class Message:
     """
 
     status: Status
-    headline: str  # "rmsnorm/triton: wrong values for rows=1, cols=1025, float16 (smallest ...)."
+    # "rmsnorm/triton: wrong values for rows=1, cols=1025, float16 (smallest ...).", or the cause.
+    headline: str
     body: str  # "out[0, 1024] is nan, expected 0.173. Every case with ...: does the kernel ...?"
     scope: str  # "Fails in ragged and degenerate for float16.", or "" for a single part
     reproduce: str  # "grader check rmsnorm --case '...'", or ""
@@ -83,10 +84,16 @@ def compose(
     advice = _advice(one_line(failure.pattern), one_line(failure.hint))
     is_said = failure.occurrences in failure.what
     occurrences = "" if is_said else sentence(failure.occurrences)
-    body = (sentence(failure.cause), sentence(failure.what), occurrences, advice)
+    seen = f"{failure.status.headline}{at}{about}"
+    first = seen
+    if failure.cause:
+        first = one_line(failure.cause).rstrip(".")
+        body = (f"{_capital(seen)}: {one_line(failure.what).rstrip('.')}.", occurrences, advice)
+    else:
+        body = (sentence(failure.what), occurrences, advice)
     return Message(
         status=failure.status,
-        headline=f"{one_line(exercise)}/{one_line(variant)}: {failure.status.headline}{at}{about}.",
+        headline=f"{one_line(exercise)}/{one_line(variant)}: {first}.",
         body=" ".join(filter(None, body)),
         scope=scope,
         reproduce=shorten(clean(failure.reproduce).replace("\n", " ").strip()),
@@ -117,9 +124,10 @@ def undecided_messages(observed: VariantEvidence) -> list[Message]:
 def merge_failures(parts: Iterable[PartEvidence]) -> list[MergedFailure]:
     """Failures of the parts that failed, alike ones together.
 
-    Two are alike with the same status, line, pattern (however many cases it was tried on) and hint,
-    and a `what` that differs in numbers and dtypes only. One about elements that has neither a
-    pattern nor a hint of its own counts to another of its status and line.
+    Two are alike with the same cause; or with the same status, line, pattern (however many cases it
+    was tried on) and hint, and a `what` that differs in numbers and dtypes only. At one line the
+    pattern doesn't matter. Wrong elements without a cause count to the only cause there is; those
+    with neither a pattern nor a hint count to another failure of their status and line.
     """
     parts = list(parts)
     return _merged([part for part in parts if part.status.is_failure], parts)
@@ -166,7 +174,11 @@ def case_in_words(case: str) -> str:
 
 
 _NUMBER = re.compile(r"[-+]?\d+(\.\d*)?(e[-+]?\d+)?", re.IGNORECASE)
-_DTYPE = re.compile(r"\bb?float\d+\b")
+_DTYPE = re.compile(r"\bb?float\d+\b|\b[bf]p?(?:16|32|64)\b")
+_HOW_OFTEN = re.compile(
+    r" (?:The same happened [\d,]+ times|[\d,]+ elements (?:did so|are contended)) there; "
+    r"this was the first\."
+)
 _OUR_LINES = re.compile(
     r'^ *File "[^"\n]*/grader/worker/[^"\n]*", line \d+.*\n?(?: {4,}(?!File ").*\n?)?'
     r"|^Extension modules: .*\n?",
@@ -207,10 +219,19 @@ def without_numbers(text: str) -> str:
 
 
 def _kind(failure: Failure) -> tuple[str, ...]:
+    """What tells a failure from others: with one cause or at one line in one way, it is the same.
+
+    (status, line, pattern, hint, what, cause); "" where it doesn't matter.
+    """
+    status, where = failure.status.value, failure.where
+    if failure.cause:
+        return ("", "", "", "", "", failure.cause)
+    if where:
+        what = without_numbers(_HOW_OFTEN.sub("", failure.what))
+        return (status, where, "", failure.hint, what, "")
     pattern = TRIED.sub("", failure.pattern)
     pattern = ALWAYS.sub("Every case fails", pattern)  # in whichever dtype
-    what = without_numbers(failure.what)
-    return (failure.status.value, failure.where, pattern, failure.cause + failure.hint, what)
+    return (status, where, pattern, failure.hint, without_numbers(failure.what), "")
 
 
 def _of_dtypes(
@@ -229,17 +250,24 @@ def _of_dtypes(
 
 def _teller(kind: tuple[str, ...], kinds: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
     """The kind of failure that explains most, of those that explain what this one does."""
-    status, where, _, hint, _ = kind
-    if status not in _ABOUT_ELEMENTS or _worth(kind)[0]:
+    status, where, _, hint, _, cause = kind
+    if cause or status not in _ABOUT_ELEMENTS:
+        return kind
+    kinds = list(kinds)
+    causes = [each for each in kinds if each[5]]
+    if len(causes) == 1 and not where:
+        return causes[0]
+    if _worth(kind)[1]:
         return kind
     same = [each for each in kinds if each[:2] == (status, where) and hint in ("", each[3])]
     return max(same, key=_worth)
 
 
-def _worth(kind: tuple[str, ...]) -> tuple[bool, bool]:
-    """How much it explains: a pattern that tells cases apart, or at least a hint or a pattern."""
-    _, _, pattern, hint, _ = kind
-    return bool(pattern) and not ALWAYS.match(pattern), bool(hint or pattern)
+def _worth(kind: tuple[str, ...]) -> tuple[bool, bool, bool]:
+    """How much it explains: a cause, a pattern that tells cases apart, at least a hint."""
+    _, _, pattern, hint, _, cause = kind
+    separates = bool(pattern) and not ALWAYS.match(pattern)
+    return bool(cause), separates, bool(hint or pattern)
 
 
 def _volume(failure: Failure) -> int:
