@@ -115,7 +115,7 @@ class Executor(Runner):
     def __init__(self, task: Task, path: Path, answers: Answers, times: Times) -> None:
         """`path` is the submission's file; the time that is spent is added to `times`."""
         self.task = task
-        self.path = path
+        self.path: Path = path
         self.times = times
         self._answers = answers
         self._memory = CaseMemory(self._end_users)

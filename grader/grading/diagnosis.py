@@ -19,6 +19,15 @@ MAX_PROBES_IN_ALL = 48
 
 
 @dataclass(frozen=True)
+class Cause:
+    """A mistake that was found to explain a failure."""
+
+    name: str
+    what: str  # a sentence, perhaps without its stop
+    advice: str  # a sentence: what to do
+
+
+@dataclass(frozen=True)
 class Condition:
     """A property of cases: those that have it fail, the others pass.
 

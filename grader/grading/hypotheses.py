@@ -21,6 +21,7 @@ from grader.cases.compare import allowed_error
 from grader.cases.oracle import Oracle, OracleError, Truth
 from grader.executors.runner import CaseResult
 from grader.grading import mutations
+from grader.grading.diagnosis import Cause
 from grader.grading.flaws import FLAWS
 from grader.spec.task import Task
 from grader.status import Status
@@ -30,15 +31,6 @@ FURTHER = 3  # failing cases, beside the smallest, that a hypothesis has to expl
 ENOUGH = 6  # elements in all cases: fewer agree by chance
 
 Outputs = list[torch.Tensor]
-
-
-@dataclass(frozen=True)
-class Cause:
-    """A mistake that explains the outputs."""
-
-    name: str
-    what: str  # a sentence
-    advice: str  # a sentence
 
 
 @dataclass(frozen=True)
@@ -320,6 +312,40 @@ def _flawed(observed: Observed) -> Iterator[Attempt]:
         yield Cause(flaw.name, flaw.what, flaw.advice), computed
 
 
+def _rounded(observed: Observed) -> Iterator[Attempt]:
+    """A step is computed in half precision: all is right but for errors of either sign."""
+    kind = observed.outputs[0].dtype
+    half = str(kind).removeprefix("torch.") if kind.itemsize == 2 else "half precision or TF32"
+
+    def is_near(each: Observed) -> Outputs | None:
+        pairs = zip(each.outputs, each.truths, strict=True)
+        return each.outputs if all(_is_rounding(*pair) for pair in pairs) else None
+
+    yield (
+        Cause(
+            "rounded",
+            f"All is right but for rounding: a step is computed in {half} that belongs in float32",
+            "Keep sums, products and exponentials in float32, and convert where the result is "
+            "stored.",
+        ),
+        is_near,
+    )
+
+
+LEAST_ROUNDED = 16  # elements that have to show errors of both signs
+
+
+def _is_rounding(actual: torch.Tensor, truth: Truth) -> bool:
+    """Whether an output is off by a few units of half precision, up and down."""
+    unit = torch.finfo(actual.dtype if actual.dtype.itemsize == 2 else torch.float16).eps
+    scale = truth.magnitude.double().clamp_min(torch.finfo(torch.float32).tiny)
+    error = ((actual.double() - truth.expected) / scale).flatten()
+    small = error.numel() < LEAST_ROUNDED
+    varies = bool((error > 0).any() and (error < 0).any())
+    varies &= float(error.mean().abs()) < 0.8 * float(error.square().mean().sqrt())
+    return bool((error.abs() <= 32 * unit).all()) and (small or varies)
+
+
 def _defined(
     observed: Observed, tensors: dict[str, torch.Tensor], scalars: dict[str, float | int | bool]
 ) -> Outputs | None:
@@ -339,4 +365,5 @@ HYPOTHESES: Sequence[Callable[[Observed], Iterator[Attempt]]] = (
     _exchanged_inputs,
     _changed_formula,
     _scaled_by_size,
+    _rounded,
 )

@@ -21,8 +21,8 @@ from hypothesis.internal.conjecture import providers
 from grader.cases import Case, Space
 from grader.evidence import Failure, PartEvidence, Printed
 from grader.executors.runner import CaseResult, Runner
-from grader.grading.diagnosis import Separation, hint, separate
-from grader.grading.hypotheses import cause_of
+from grader.grading import by_name, hypotheses
+from grader.grading.diagnosis import Cause, Separation, hint, separate
 from grader.spec import SizeRule
 from grader.status import Status, worst
 
@@ -409,12 +409,9 @@ def _failure(
         what = f"The same case was {occurrences} ({found})"
         verdict = replace(verdict, status=Status.nondeterministic, what=what)
     advice = result.hint
-    if not advice and verdict.status is Status.wrong_values:
-        advice = search.runner.advice(result)
-    cause = None
-    if not advice and flaky is None:
-        cause = cause_of(space, [*search.results.values()], result)
-        advice = cause.advice if cause else ""
+    cause = _cause(search, replace(result, verdict=verdict), is_flaky=flaky is not None)
+    if cause is not None:
+        advice = cause.advice
     if not advice and verdict.status.is_failure:  # a fault of the grader has no hint
         advice = hint(verdict, separation, space.variant.language, shrunk)
     return Failure(
@@ -423,13 +420,26 @@ def _failure(
         what=verdict.what,
         where=f"{space.variant.file}:{result.line}" if result.line else "",
         pattern=separation.sentence if separation else "",
-        cause=f"{cause.what}." if cause else "",
+        cause=cause.what if cause else "",
         hint=advice,
         reproduce=reproduce_line(space, _case_of(result), submission),
         occurrences=occurrences,
         detail=result.detail,
         observed_by=result.observed_by,
     )
+
+
+def _cause(search: _Search, result: CaseResult, is_flaky: bool) -> Cause | None:
+    """The mistake behind a failure, where a try or the source shows it."""
+    if not result.status.is_failure:
+        return None
+    source = search.runner.source
+    named = by_name.cause_of(result, source, search.space.variant.language) if source else None
+    if named is not None or is_flaky:
+        return named
+    if advice := search.runner.advice(result):
+        return Cause("rounded_inputs", "float32 inputs of `tl.dot` are rounded to TF32", advice)
+    return hypotheses.cause_of(search.space, [*search.results.values()], result)
 
 
 def _case_of(result: CaseResult) -> Case:

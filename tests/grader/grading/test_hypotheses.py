@@ -130,6 +130,18 @@ OTHERS = [
 ]
 
 
+def softmax_in_half(x):
+    e = torch.exp(x - x.amax(1, keepdim=True)).half().double()
+    return e / e.sum(1, keepdim=True)
+
+
+def test_a_step_in_half_precision_is_named_and_a_small_factor_is_not():
+    cause = named("softmax", softmax_in_half)
+    assert cause is not None
+    assert "but for rounding" in cause.what
+    assert named("softmax", lambda x: torch.softmax(x, 1) * 1.002) is None
+
+
 @pytest.mark.parametrize(("name", "kernel", "words"), MISTAKES)
 def test_a_mistake_that_explains_the_outputs_is_named(name, kernel, words):
     cause = named(name, kernel, "triton_v2" if name == "gemm" else "triton")

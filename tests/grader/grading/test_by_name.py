@@ -1,0 +1,80 @@
+"""Mistakes that an error and the source name: each row, and what must not be taken for one."""
+
+import pytest
+
+from grader.cases.compare import Verdict
+from grader.executors.runner import CaseResult
+from grader.grading.by_name import cause_of
+from grader.status import Status
+
+RACE = (
+    "Data race: thread (0,0,0) of block (1,0,0) writes 4 bytes at offset 0 of out at a.cu:1, "
+    "which thread (0,0,0) of block ({},0,0) {} at a.cu:1, with nothing that orders the two."
+)
+
+
+def cause(status, what, source, language="triton", line=1):
+    return cause_of(CaseResult(None, Verdict(Status(status), what), line), source, language)
+
+
+NAMED = [
+    ("compile_error", "NameError: Block_K is not defined.", "BLOCK_K = 1\nx = Block_K", "triton",
+     "did you mean `BLOCK_K`?"),
+    ("compile_error", "‘treads’ was not declared in this scope", "int threads = treads;", "cuda",
+     "did you mean `threads`?"),
+    ("crashed", "`k` was launched without GROUP_SIZE_M.", 'Config({"GROUP_M": 8})', "triton",
+     "The configurations set `GROUP_M`"),
+    ("compile_error", "Expected dtype ['fp32', 'fp64'] but got bf16", "y = tl.exp(x)", "triton",
+     "`tl.exp` takes float32, and gets bfloat16"),
+    ("compile_error", "Both operands must be same dtype. Got fp32 and fp16", "tl.dot(p, v)",
+     "triton", "operands of `tl.dot`"),
+    ("compile_error", "arange's arguments must be of type tl.constexpr", "", "triton",
+     "known when the kernel is compiled"),
+    ("wrote_out_of_bounds", "of dynamic shared memory, of which the launch has 0 bytes", "",
+     "cuda", "no dynamic shared memory"),
+    ("wrote_out_of_bounds", "The host code copies beyond the end", "f(n * sizeof(float*));",
+     "cuda", "size of a pointer"),
+    ("nondeterministic", "It varies", "float sum;\nfor (;;) sum += x[i];", "cuda",
+     "`sum` has no initial value at line 1, and line 2 adds to it"),
+    ("wrong_values", "", "float s;\ns = s + x[i];", "cuda", "`s` has no initial value"),
+    ("data_race", RACE.format(0, "fills with another value"), "out[threadIdx.x] = 1;", "cuda",
+     "Several blocks store different values to the same element of `out`"),
+    ("data_race", RACE.format(1, "fills with another value"), "s[0] = 1;", "cuda",
+     "Several threads of a block"),
+    ("wrong_values", "", "def k(x_ptr, n_cols, eps):\n    pass\nk[grid](x, eps, cols)", "triton",
+     "passes `eps` for the parameter `n_cols`, and `cols` for `eps`"),
+    ("wrong_values", "", "__global__ void k(float* a, int rows, int cols) {\n}\n"
+     "k<<<g, b>>>(a, cols, rows);", "cuda", "passes `cols` for the parameter `rows`"),
+]  # fmt: skip
+
+NOT_NAMED = [
+    ("compile_error", "NameError: foo is not defined.", "bar = foo", "triton"),
+    ("crashed", "`k` was launched without GROUP_SIZE_M.", 'Config({"GROUP_SIZE_M": 8})', "triton"),
+    ("wrong_values", "", "float sum = 0;\nsum += x[i];", "cuda"),
+    ("wrong_values", "", "float sum;\nsum = x[i];\nsum += x[j];", "cuda"),
+    ("wrong_values", "", "// float sum;\nfloat sum = 0;\nsum += x[i];", "cuda"),
+    ("wrong_values", "", "__shared__ float sum;\nsum += x[i];", "cuda"),
+    ("data_race", RACE.format(1, "reads"), "out[threadIdx.x] = 1;", "cuda"),
+    ("wrong_values", "", "def k(x_ptr, n_cols, eps):\n    pass\nk[grid](x, cols, eps)", "triton"),
+    # A kernel that is meant for the other orientation: only one of the two is misplaced.
+    ("wrong_values", "", "def k(x_ptr, M, rows):\n    pass\nk[grid](x, rows, depth)", "triton"),
+    ("wrong_values", "", "def k(a, b)\nk[grid](b, a)", "triton"),
+]
+
+
+@pytest.mark.parametrize(("status", "what", "source", "language", "words"), NAMED)
+def test_a_mistake_is_named(status, what, source, language, words):
+    line = 2 if "Block_K" in source else 1
+    found = cause(status, what, source, language, line)
+    assert found is not None
+    assert words in found.what
+    assert found.advice
+
+
+@pytest.mark.parametrize(("status", "what", "source", "language"), NOT_NAMED)
+def test_what_only_looks_like_it_is_not_named(status, what, source, language):
+    assert cause(status, what, source, language) is None
+
+
+def test_a_huge_source_is_left_alone():
+    assert cause("wrong_values", "", "float s;\ns += 1;\n" * 50_000, "cuda") is None
