@@ -29,6 +29,7 @@ class Kind:
     status: str
     sentence: Callable[[Parts], str]
     hint: str
+    between_blocks: str = ""  # the hint where threads of two blocks are concerned
 
 
 def _capital(text: str) -> str:
@@ -61,6 +62,12 @@ _RACES = {
     "an atomic write after a read": ("changes atomically", "reads"),
     "an atomic write after a plain one": ("changes atomically", "writes"),
 }
+
+
+def race_verbs(text: str) -> tuple[str, str]:
+    """What the later and the earlier thread do, by the runtime's words for a race; "" unknown."""
+    _, _, kind = text.strip().rstrip(".").removesuffix(")").rpartition(" (")
+    return _RACES.get(kind, ("", ""))
 
 
 def _race(parts: Parts) -> str:
@@ -139,8 +146,8 @@ KINDS: dict[str, Kind] = {
         "data_race",
         _race,
         "Put __syncthreads() between the writes and the reads of other threads (within a warp "
-        "__syncwarp() will do), and one more before the next round of a loop writes again. Between "
-        "blocks, give each block its own elements or use atomics.",
+        "__syncwarp() will do), and one more before the next round of a loop writes again.",
+        "Blocks run in any order: give each block its own elements, or use atomics.",
     ),
     "divergent_barrier": Kind(
         "barrier_error",

@@ -38,6 +38,7 @@ class CaseResult:
     refused_by_gpu: bool = False  # an access; perhaps a store to an input, which is read-only
     printed: str = ""  # by kernels; clean text
     notes: tuple[str, ...] = ()  # the grader's own, on what the launcher asked for
+    marks: tuple[tuple[int, str], ...] = ()  # lines, and who did what there; "" for nobody
     # What wrong outputs are, for hypotheses on them; of large cases nothing is kept.
     outputs: tuple[torch.Tensor, ...] = field(default=(), compare=False, repr=False)
 

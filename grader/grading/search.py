@@ -23,6 +23,7 @@ from grader.evidence import Failure, PartEvidence, Printed
 from grader.executors.runner import CaseResult, Runner
 from grader.grading import by_name, hypotheses
 from grader.grading.diagnosis import Cause, Separation, hint, separate
+from grader.grading.marked_lines import marked_lines
 from grader.spec import SizeRule
 from grader.status import Status, worst
 
@@ -424,6 +425,7 @@ def _failure(
         hint=advice,
         reproduce=reproduce_line(space, _case_of(result), submission),
         occurrences=occurrences,
+        code=marked_lines(search.runner.source, result),
         detail=result.detail,
         observed_by=result.observed_by,
     )

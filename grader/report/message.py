@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from grader.evidence import Failure, PartEvidence, VariantEvidence
+from grader.report.code_frame import frame
 from grader.sandbox.untrusted import clean, one_line, shorten, shorten_middle
 from grader.status import Status
 
@@ -33,6 +34,7 @@ class Message:
     headline: str
     body: str  # "out[0, 1024] is nan, expected 0.173. Every case with ...: does the kernel ...?"
     scope: str  # "Fails in ragged and degenerate for float16.", or "" for a single part
+    frame: str  # the student's lines with a mark under the place, or ""
     reproduce: str  # "grader check rmsnorm --case '...'", or ""
     detail: str  # a traceback or compiler output, or ""
     observed_by: str  # "grader" or "worker": whose word `detail` is
@@ -77,6 +79,7 @@ def compose(
 ) -> Message:
     """The Message of one failure; `given` where its case was asked for instead of searched."""
     case = case_in_words(one_line(failure.case))
+    what, detail = _beside_frame(failure)
     at = f" at {one_line(failure.where)}" if failure.where else ""
     about = f" for {case}" if case else ""
     if case and not given and failure.status.is_failure:
@@ -88,18 +91,32 @@ def compose(
     first = seen
     if failure.cause:
         first = one_line(failure.cause).rstrip(".")
-        body = (f"{_capital(seen)}: {one_line(failure.what).rstrip('.')}.", occurrences, advice)
+        body = (f"{_capital(seen)}: {one_line(what).rstrip('.')}.", occurrences, advice)
     else:
-        body = (sentence(failure.what), occurrences, advice)
+        body = (sentence(what), occurrences, advice)
     return Message(
         status=failure.status,
         headline=f"{one_line(exercise)}/{one_line(variant)}: {first}.",
         body=" ".join(filter(None, body)),
         scope=scope,
+        frame=frame(failure.code).plain,
         reproduce=shorten(clean(failure.reproduce).replace("\n", " ").strip()),
-        detail=shorten_middle(_without_ours(clean(failure.detail)).strip("\n"), DETAIL_LIMIT),
+        detail=shorten_middle(_without_ours(clean(detail)).strip("\n"), DETAIL_LIMIT),
         observed_by=failure.observed_by,
     )
+
+
+def _beside_frame(failure: Failure) -> tuple[str, str]:
+    """What happened and its detail, without the lines of code that the frame shows."""
+    what, detail = failure.what, failure.detail
+    headline = f"{failure.status.headline}: "
+    if what.lower().startswith(headline):
+        what = what[len(headline) :]
+    if failure.code:
+        what = _QUOTED.sub("", what)
+        if detail.count("\n") <= 1 and detail.rstrip().endswith("^"):
+            detail = ""
+    return what, detail
 
 
 def merged_messages(observed: VariantEvidence, given: bool = False) -> list[Message]:
@@ -173,6 +190,7 @@ def case_in_words(case: str) -> str:
     return ", ".join(item.removeprefix("dtype=") for item in items)
 
 
+_QUOTED = re.compile(r" \(`[^`]*`\)")  # a line of code behind its number
 _NUMBER = re.compile(r"[-+]?\d+(\.\d*)?(e[-+]?\d+)?", re.IGNORECASE)
 _DTYPE = re.compile(r"\bb?float\d+\b|\b[bf]p?(?:16|32|64)\b")
 _HOW_OFTEN = re.compile(

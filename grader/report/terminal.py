@@ -207,6 +207,11 @@ def _failure(message: Message, console: Console) -> None:
     body = " ".join(filter(None, (message.body, message.scope)))
     if body:
         _indented(console, body)
+    if message.frame:
+        for line in message.frame.split("\n"):
+            shown = _text(f"  {line}", console, "bold red" if "^" in line else "")
+            shown.truncate(_width(console))
+            console.print(shown, soft_wrap=True)
     if message.detail:
         _indented(console, shorten_middle(message.detail, DETAIL_SHOWN), "dim")
     if message.reproduce:
