@@ -107,22 +107,19 @@ def _misnamed_configuration(seen: Seen) -> Cause | None:
 
 # --- Triton's compiler -------------------------------------------------------------------------
 
-_DTYPES = {"fp16": "float16", "bf16": "bfloat16", "fp32": "float32", "fp64": "float64"}
-_NEEDS_FLOAT32 = re.compile(r"Expected dtype \['fp32', 'fp64'\] but got (\w+)")
+_NEEDS_FLOAT32 = re.compile(r"Expected dtype \['fp32', 'fp64'\] but got \w+")
 _TWO_DTYPES = re.compile(r"Both operands must be same dtype. Got \w+ and \w+")
 _CALL = re.compile(r"\b((?:tl|tl\.math|libdevice)\.\w+)\(")
 
 
 def _half_precision(seen: Seen) -> Cause | None:
-    found = _NEEDS_FLOAT32.search(seen.what)
-    if found is None:
+    if _NEEDS_FLOAT32.search(seen.what) is None:
         return None
     calls = _CALL.findall(seen.line)
     which = f"`{calls[0]}`" if len(set(calls)) == 1 else "This function"
-    got = _DTYPES.get(found[1], found[1])
     return Cause(
         "half_precision",
-        f"{which} takes float32, and gets {got} where the input has that dtype",
+        f"{which} takes float32, and gets half precision where the input has it",
         "Convert right behind the load: `tl.load(...).to(tl.float32)`.",
     )
 
@@ -312,9 +309,17 @@ def _triton_launches(seen: Seen) -> Iterator[_Launch]:
         for node in ast.walk(tree)
         if isinstance(node, ast.FunctionDef)
     }
+    chosen: dict[str, str] = {}  # `kernel = one_kernel if ... else other_kernel`
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            names = [each.id for each in ast.walk(node.value) if isinstance(each, ast.Name)]
+            for name in names:
+                if name in functions:
+                    chosen[node.targets[0].id] = name
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Subscript):
             name = ast.unparse(node.func.value)
+            name = chosen.get(name, name)
             if name in functions:
                 yield name, functions[name], [ast.unparse(each) for each in node.args]
 

@@ -91,12 +91,16 @@ def compose(
     first = seen
     if failure.cause:
         first = one_line(failure.cause).rstrip(".")
-        body = (f"{_capital(seen)}: {one_line(what).rstrip('.')}.", occurrences, advice)
+        # In a race the frame says who did what.
+        is_shown = any(each.note for each in failure.code)
+        happened = f"{_capital(seen)}" + ("" if is_shown else f": {one_line(what).rstrip('.')}")
+        body = (f"{happened}.", occurrences, advice)
     else:
         body = (sentence(what), occurrences, advice)
+    stop = "" if first.endswith("?") else "."
     return Message(
         status=failure.status,
-        headline=f"{one_line(exercise)}/{one_line(variant)}: {first}.",
+        headline=f"{one_line(exercise)}/{one_line(variant)}: {first}{stop}",
         body=" ".join(filter(None, body)),
         scope=scope,
         frame=frame(failure.code).plain,
@@ -120,11 +124,18 @@ def _beside_frame(failure: Failure) -> tuple[str, str]:
 
 
 def merged_messages(observed: VariantEvidence, given: bool = False) -> list[Message]:
-    """What to tell about a variant: one message per kind of failure, in the order of its parts."""
+    """What to tell about a variant: one message per kind of failure, those with a cause first."""
     return [
         compose(observed.exercise, observed.variant, merged.failure, _scope(merged), given)
-        for merged in merge_failures(observed.parts)
+        for merged in sorted(merge_failures(observed.parts), key=_rank)
     ]
+
+
+def _rank(merged: MergedFailure) -> int:
+    """What explains most comes first: a cause that explains outputs, then any cause."""
+    if not merged.failure.cause:
+        return 2
+    return int(merged.failure.status not in (Status.wrong_values, Status.not_finite))
 
 
 def undecided_messages(observed: VariantEvidence) -> list[Message]:

@@ -7,6 +7,7 @@ never parsed: all text is a rich.text.Text.
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 from dataclasses import replace
 
 from rich.console import Console
@@ -28,7 +29,8 @@ from grader.scoring.score import MEMORY, ExerciseScore, GradeScore
 from grader.status import Status
 
 WIDEST = 96  # columns; longer lines are hard to read
-SHOWN_FAILURES = 4  # kinds of failure per variant; all of them are in the other reports
+SHOWN_OTHERS = 3  # kinds of failure per variant that have a line below the first's message
+DETAIL_LINES = 4  # of a traceback or compiler output, unless all is asked for
 SHOWN_LINES = 12  # of the lines that use memory, and of what kernels print
 NAME_WIDTH = 20  # columns; the same in every table, so that they line up
 RESULT_WIDTH = 12  # columns; with fewer for what checks came to, tables become blocks
@@ -37,7 +39,7 @@ DETAIL_SHOWN = 1500  # characters of a traceback or compiler output
 _STYLES = {"passed": "green", "failed": "bold red", "undecided": "yellow"}
 
 
-def render(evidence: Evidence, grade: GradeScore, console: Console) -> None:
+def render(evidence: Evidence, grade: GradeScore, console: Console, verbose: bool = False) -> None:
     """Print the report of one grade on `console`."""
     _print(console, f"warpgrade: {one_line(grade.submission)}, seed {grade.seed}", "bold")
     _print(console, _conditions(grade), "dim")
@@ -49,7 +51,7 @@ def render(evidence: Evidence, grade: GradeScore, console: Console) -> None:
         console.print()
         _print(console, f"{one_line(exercise.title)} ({one_line(exercise.name)})", "bold")
         _show(table, console, blocks)
-    _failures(evidence, grade, console)
+    _failures(evidence, grade, console, verbose)
     for _, variant, observed in summary.scored_variants(evidence, grade):
         _printed(observed, console)
         _notes(observed, console)
@@ -71,7 +73,9 @@ def render(evidence: Evidence, grade: GradeScore, console: Console) -> None:
         narrow.say(step, console, whole=step[step.rindex("pytest -k ") :])
 
 
-def render_check(observed: VariantEvidence, console: Console, case: str = "") -> None:
+def render_check(
+    observed: VariantEvidence, console: Console, case: str = "", verbose: bool = False
+) -> None:
     """Print what checking one variant showed. `case` is the only case that was run, if not ""."""
     name = f"{observed.exercise}/{observed.variant}"
     if observed.not_attempted:
@@ -86,10 +90,10 @@ def render_check(observed: VariantEvidence, console: Console, case: str = "") ->
         table = _check_table(observed, console)
         _show(table, console, not narrow.fits(table, _width(console), RESULT_WIDTH))
     undecided = [] if case else undecided_messages(observed)
-    for index, message in enumerate([*merged_messages(observed, given=bool(case)), *undecided]):
-        if index or not case:
-            console.print()
-        _failure(message, console)
+    _messages(merged_messages(observed, given=bool(case)), console, verbose or bool(case))
+    for message in undecided:
+        console.print()
+        _failure(message, console, verbose)
     _printed(observed, console)
     _notes(observed, console)
     _memory(observed, console)
@@ -188,21 +192,30 @@ def _row(
     table.add_row(*(_text(text, console, style) for text, style in cells))
 
 
-def _failures(evidence: Evidence, grade: GradeScore, console: Console) -> None:
+def _failures(evidence: Evidence, grade: GradeScore, console: Console, verbose: bool) -> None:
     for _, variant, observed in summary.scored_variants(evidence, grade):
         if observed.not_attempted:
             continue
-        messages = merged_messages(summary.counted_parts(variant, observed))
-        for message in messages[:SHOWN_FAILURES]:
-            console.print()
-            _failure(message, console)
-        if (hidden := len(messages) - SHOWN_FAILURES) > 0:
-            console.print()
-            kinds = "kind" if hidden == 1 else "kinds"
-            _print(console, f"{hidden} more {kinds} of failure: see --html FILE.", "yellow")
+        _messages(merged_messages(summary.counted_parts(variant, observed)), console, verbose)
 
 
-def _failure(message: Message, console: Console) -> None:
+def _messages(messages: Sequence[Message], console: Console, verbose: bool) -> None:
+    """The first message, and the others in a line each: they mostly follow from the first."""
+    whole = len(messages) if verbose else 1
+    for message in messages[:whole]:
+        console.print()
+        _failure(message, console, verbose)
+    others = messages[whole:][:SHOWN_OTHERS]
+    if others:
+        _indented(console, "Also seen, perhaps for the same reason:")
+    for message in others:
+        _print(console, message.headline, indent=4)
+    if (hidden := len(messages) - whole - len(others)) > 0:
+        kinds = "kind" if hidden == 1 else "kinds"
+        _indented(console, f"{hidden} more {kinds} of failure: see --verbose.", "yellow")
+
+
+def _failure(message: Message, console: Console, verbose: bool = False) -> None:
     _print(console, message.headline, _STYLES[summary.tone(message.status)])
     body = " ".join(filter(None, (message.body, message.scope)))
     if body:
@@ -213,11 +226,22 @@ def _failure(message: Message, console: Console) -> None:
             shown.truncate(_width(console))
             console.print(shown, soft_wrap=True)
     if message.detail:
-        _indented(console, shorten_middle(message.detail, DETAIL_SHOWN), "dim")
+        _detail(message.detail, console, verbose)
     if message.reproduce:
         _indented(console, "Reproduce:")
         # One unbroken line however narrow the window is: it must paste as one command.
         console.print(_text(f"  {message.reproduce}", console, "cyan"), soft_wrap=True)
+
+
+def _detail(detail: str, console: Console, verbose: bool) -> None:
+    """A traceback or compiler output: its end, which says what happened, or most of it."""
+    if verbose:
+        _indented(console, shorten_middle(detail, DETAIL_SHOWN), "dim")
+        return
+    lines = detail.splitlines()
+    if len(lines) > DETAIL_LINES:
+        _indented(console, f"... {len(lines) - DETAIL_LINES} more lines: see --verbose.", "dim")
+    _indented(console, shorten_middle("\n".join(lines[-DETAIL_LINES:]), DETAIL_SHOWN), "dim")
 
 
 def _timing(observed: VariantEvidence, console: Console) -> None:

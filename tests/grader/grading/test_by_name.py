@@ -25,7 +25,7 @@ NAMED = [
     ("crashed", "`k` was launched without GROUP_SIZE_M.", 'Config({"GROUP_M": 8})', "triton",
      "The configurations set `GROUP_M`"),
     ("compile_error", "Expected dtype ['fp32', 'fp64'] but got bf16", "y = tl.exp(x)", "triton",
-     "`tl.exp` takes float32, and gets bfloat16"),
+     "`tl.exp` takes float32, and gets half precision"),
     ("compile_error", "Both operands must be same dtype. Got fp32 and fp16", "tl.dot(p, v)",
      "triton", "operands of `tl.dot`"),
     ("compile_error", "arange's arguments must be of type tl.constexpr", "", "triton",
