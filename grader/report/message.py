@@ -166,7 +166,7 @@ def _merged(failing: Sequence[PartEvidence], parts: Sequence[PartEvidence]) -> l
     groups: dict[tuple[str, ...], list[tuple[PartEvidence, Failure]]] = {}
     for part in failing:
         for failure in part.failures or (_bare_failure(part),):
-            groups.setdefault(_kind(failure), []).append((part, failure))
+            groups.setdefault(kind_of(failure), []).append((part, failure))
     told_by: dict[tuple[str, ...], list[tuple[str, ...]]] = {}
     for kind in groups:
         told_by.setdefault(_teller(kind, groups), []).append(kind)
@@ -247,7 +247,7 @@ def without_numbers(text: str) -> str:
     return _NUMBER.sub("#", _DTYPE.sub("dtype", text))
 
 
-def _kind(failure: Failure) -> tuple[str, ...]:
+def kind_of(failure: Failure) -> tuple[str, ...]:
     """What tells a failure from others: with one cause or at one line in one way, it is the same.
 
     (status, line, pattern, hint, what, cause); "" where it doesn't matter.

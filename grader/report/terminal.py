@@ -20,6 +20,7 @@ from grader.report.message import (
     Message,
     case_in_words,
     compose,
+    kind_of,
     merged_messages,
     part_text,
     undecided_messages,
@@ -100,13 +101,25 @@ def render_check(
     _grader_errors(summary.errors_in(observed), console)
 
 
-def part_block(exercise: str, variant: str, part: PartEvidence, width: int) -> str:
+def part_block(
+    exercise: str,
+    variant: str,
+    part: PartEvidence,
+    width: int,
+    told: dict[tuple[str, ...], str] | None = None,
+) -> str:
     """Why a part did not pass, in lines of at most `width` columns but for what must paste whole.
 
-    The detail is left out. "" where the part passed.
+    The detail is left out. "" where the part passed. What another part was `told` already, by kind
+    of failure, is a line that names that part; what is told now is added.
     """
     if part.status is Status.passed:
         return ""
+    kind = (exercise, variant, *kind_of(part.failures[0])) if part.failures else ()
+    if told is not None and kind:
+        name = f"{part.dtype} {part.size_class}"
+        if (other := told.setdefault(kind, name)) != name:
+            return f"{exercise}/{variant}: fails as {other} does, which is shown in full."
     text = io.StringIO()
     console = Console(file=text, width=width, color_system=None, legacy_windows=False)
     if part.failures:
