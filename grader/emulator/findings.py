@@ -30,6 +30,7 @@ class Kind:
     sentence: Callable[[Parts], str]
     hint: str
     between_blocks: str = ""  # the hint where threads of two blocks are concerned
+    on_host: str = ""  # the hint where it is the host code
 
 
 def _capital(text: str) -> str:
@@ -96,18 +97,24 @@ def _missing(parts: Parts) -> str:
     )
 
 
+_HOST_INDEX = (
+    "The host code itself goes past the end: where does each row start (row * cols), and how many "
+    "elements does the array have?"
+)
 KINDS: dict[str, Kind] = {
     "out_of_bounds_read": Kind(
         "invalid_read",
         _does("reads"),
         "Is every index checked against the size before it is used? The last block has threads "
         "beyond the end: if (i < n).",
+        on_host=_HOST_INDEX,
     ),
     "out_of_bounds_write": Kind(
         "wrote_out_of_bounds",
         _does("writes"),
         "Is every store guarded by the size, in each dimension? Rows and columns need a check "
         "each: an index past a row's end is the start of the next row.",
+        on_host=_HOST_INDEX,
     ),
     "use_after_free_read": Kind(
         "invalid_read",

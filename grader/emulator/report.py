@@ -225,7 +225,11 @@ def message_of(
         same_block=finding.block == finding.other_block,
     )
     kind = KINDS[finding.kind]
-    hint = kind.between_blocks if kind.between_blocks and not parts.same_block else kind.hint
+    hint = kind.hint
+    if finding.thread is None and kind.on_host:
+        hint = kind.on_host
+    elif kind.between_blocks and not parts.same_block:
+        hint = kind.between_blocks
     sentence = kind.sentence(parts)
     if finding.count > 1:
         sentence += f" The same happened {finding.count:,} times there; this was the first."

@@ -112,6 +112,16 @@ def hint(
     return ""
 
 
+def hint_on_index(verdict: Verdict, separation: Separation) -> str:
+    """What an access outside means that happens only where one size is above 1, or ""."""
+    condition = separation.condition
+    outside = (Status.wrote_out_of_bounds, Status.invalid_read, Status.modified_input)
+    if verdict.status in outside and condition.kind == "above" and condition.value == 1:
+        name = condition.subject
+        return f"Only {name} = 1 works: is the index along {name} right, and its stride?"
+    return ""
+
+
 # --- conditions --------------------------------------------------------------------------------
 
 

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
@@ -23,6 +23,7 @@ from grader.executors.runner import CaseResult
 from grader.grading import mutations
 from grader.grading.diagnosis import Cause
 from grader.grading.flaws import FLAWS
+from grader.spec import Scalar
 from grader.spec.task import Task
 from grader.status import Status
 
@@ -187,10 +188,12 @@ _FACTORS = {
     "0": 0.0,
 }
 _Factor = Callable[[Observed], float]
+_Value = Callable[[Observed], float | int | bool]
+_Number = TypeVar("_Number", float, int, bool)
 
 
-def _constant(factor: float, observed: Observed) -> float:
-    return factor
+def _constant(number: _Number, observed: Observed) -> _Number:
+    return number
 
 
 def _of_size(name: str, power: float, observed: Observed) -> float:
@@ -234,46 +237,25 @@ def _by_factors(observed: Observed, factors: Mapping[str, _Factor]) -> Iterator[
 
 def _other_scalar(observed: Observed) -> Iterator[Attempt]:
     """The result is right for another value of a scalar argument than the one passed."""
-    for name, given in observed.scalars.items():
-        spec = next(each for each in observed.task.signature if each.name == name)
-        values: list[float | int | bool] = [*getattr(spec, "values", ())]
+    for argument in observed.task.signature:
+        if not isinstance(argument, Scalar):
+            continue
+        name, given = argument.name, observed.scalars[argument.name]
+        others: dict[str, _Value] = {}
         if isinstance(given, float):
-            values += [0.0, 1.0]
-        for value in dict.fromkeys(values):
+            for size, _ in observed.case.sizes:
+                others[f"1 / sqrt({size})"] = partial(_of_size, size, -0.5)
+        values = [*argument.values, *((0.0, 1.0) if isinstance(given, float) else ())]
+        others |= {str(value): partial(_constant, value) for value in values if value != given}
+        for text, value in others.items():
 
-            def with_value(
-                each: Observed, name: str = name, value: float | int | bool = value
-            ) -> Outputs | None:
-                return _defined(each, each.wide, {**each.scalars, name: value})
+            def with_value(each: Observed, name: str = name, value: _Value = value) -> Outputs:
+                return _defined(each, each.wide, {**each.scalars, name: value(each)})
 
-            if value == given:
-                continue
-            ignored = isinstance(given, float) and value in (0.0, 1.0)
-            what = f"`{name}` is left out" if ignored else f"`{name}` counts as {value}"
-            yield (
-                Cause(
-                    "scalar",
-                    f"{what}, whatever is passed",
-                    f"Use the argument {name} where the definition has it, and pass it on to the "
-                    "kernel.",
-                ),
-                with_value,
-            )
-        for size, _ in observed.case.sizes:
-
-            def of_size(each: Observed, name: str = name, size: str = size) -> Outputs | None:
-                value = 1 / math.sqrt(each.case.size(size))
-                return _defined(each, each.wide, {**each.scalars, name: value})
-
-            if isinstance(given, float):
-                yield (
-                    Cause(
-                        "scalar",
-                        f"`{name}` counts as 1 / sqrt({size}), whatever is passed",
-                        f"Use the argument {name} itself.",
-                    ),
-                    of_size,
-                )
+            ignored = text in ("0.0", "1.0")
+            what = f"`{name}` is left out" if ignored else f"`{name}` counts as {text}"
+            advice = f"Use the argument {name} where the definition has it, and pass it on."
+            yield Cause("scalar", f"{what}, whatever is passed", advice), with_value
 
 
 def _exchanged_inputs(observed: Observed) -> Iterator[Attempt]:
@@ -323,7 +305,7 @@ def _flawed(observed: Observed) -> Iterator[Attempt]:
 def _rounded(observed: Observed) -> Iterator[Attempt]:
     """A step is computed in half precision: all is right but for errors of either sign."""
     kind = observed.outputs[0].dtype
-    half = str(kind).removeprefix("torch.") if kind.itemsize == 2 else "half precision or TF32"
+    half = "half precision" + (" or TF32" if kind.itemsize > 2 else "")
 
     def is_near(each: Observed) -> Outputs | None:
         pairs = zip(each.outputs, each.truths, strict=True)
@@ -359,7 +341,7 @@ def _is_rounding(actual: torch.Tensor, truth: Truth) -> bool:
 
 def _defined(
     observed: Observed, tensors: dict[str, torch.Tensor], scalars: dict[str, float | int | bool]
-) -> Outputs | None:
+) -> Outputs:
     return _as_list(observed.oracle.definition(**tensors, **scalars))
 
 

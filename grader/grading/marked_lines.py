@@ -7,11 +7,14 @@ from collections.abc import Iterator
 
 from grader.evidence import SourceLine
 from grader.executors.runner import CaseResult
+from grader.status import Status
 
 MOST = 3  # lines
 LONGEST = 400  # characters of a line
 # An access: a load or store of Triton's, or an element of an array to which something is assigned.
 _STORE = re.compile(r"tl\.(?:store|atomic_\w+)\(.*|\*?\w+(?:\s*\[[^\]]*\])+(?=\s*[-+*/|&]?=[^=])")
+_LOAD = re.compile(r"tl\.load\(.*|\w+(?:\s*\[[^\]]*\])+(?!.*\[)")
+_WRITES = (Status.wrote_out_of_bounds, Status.modified_input)
 _CARET = re.compile(r"(?P<text>[^\n]+)\n(?P<before> *)\^")
 
 
@@ -30,17 +33,21 @@ def _of_lines(
         if 1 <= line <= len(lines) and lines[line - 1].strip():
             text = lines[line - 1].expandtabs(4)[:LONGEST]
             note = "; ".join(each for each in notes[line] if each)
-            start, length = _place(text, note, result.detail)
+            start, length = _place(text, note, result)
             yield SourceLine(line, text, note, start, length)
 
 
-def _place(text: str, note: str, detail: str) -> tuple[int, int]:
+def _place(text: str, note: str, result: CaseResult) -> tuple[int, int]:
     """(start, length) of the place in a line; (0, 0) for all of it."""
-    caret = _CARET.match(detail)
+    caret = _CARET.match(result.detail)
     if caret and caret["text"].strip() == text.strip():
         shift = text.find(caret["text"].strip())
         at = shift + len(caret["before"]) - (len(caret["text"]) - len(caret["text"].lstrip()))
         return max(at, 0), 1
     does = ("writes", "fills", "stores", "updates", "changes")
-    found = _STORE.search(text) if any(verb in note for verb in does) else None
+    found = None
+    if result.status in _WRITES or any(verb in note for verb in does):
+        found = _STORE.search(text)
+    elif result.status is Status.invalid_read or note:
+        found = _LOAD.search(text)
     return (found.start(), len(found[0].rstrip())) if found else (0, 0)

@@ -22,7 +22,7 @@ from grader.cases import Case, Space
 from grader.evidence import Failure, PartEvidence, Printed
 from grader.executors.runner import CaseResult, Runner
 from grader.grading import by_name, hypotheses
-from grader.grading.diagnosis import Cause, Separation, hint, separate
+from grader.grading.diagnosis import Cause, Separation, hint, hint_on_index, separate
 from grader.grading.marked_lines import marked_lines
 from grader.spec import SizeRule
 from grader.status import Status, worst
@@ -409,7 +409,7 @@ def _failure(
         found = f"{verdict.status.headline}: {verdict.what.rstrip('.')}"
         what = f"The same case was {occurrences} ({found})"
         verdict = replace(verdict, status=Status.nondeterministic, what=what)
-    advice = result.hint
+    advice = (separation and hint_on_index(verdict, separation)) or result.hint
     cause = _cause(search, replace(result, verdict=verdict), is_flaky=flaky is not None)
     if cause is not None:
         advice = cause.advice

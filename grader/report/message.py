@@ -32,6 +32,7 @@ class Message:
     status: Status
     # "rmsnorm/triton: wrong values for rows=1, cols=1025, float16 (smallest ...).", or the cause.
     headline: str
+    kind: str  # "wrong values", or "data race at silu.cu:19"
     body: str  # "out[0, 1024] is nan, expected 0.173. Every case with ...: does the kernel ...?"
     scope: str  # "Fails in ragged and degenerate for float16.", or "" for a single part
     frame: str  # the student's lines with a mark under the place, or ""
@@ -101,6 +102,7 @@ def compose(
     return Message(
         status=failure.status,
         headline=f"{one_line(exercise)}/{one_line(variant)}: {first}{stop}",
+        kind=f"{failure.status.headline}{at}",
         body=" ".join(filter(None, body)),
         scope=scope,
         frame=frame(failure.code).plain,

@@ -30,7 +30,7 @@ from grader.scoring.score import MEMORY, ExerciseScore, GradeScore
 from grader.status import Status
 
 WIDEST = 96  # columns; longer lines are hard to read
-SHOWN_OTHERS = 3  # kinds of failure per variant that have a line below the first's message
+SHOWN_OTHERS = 3  # kinds of failure per variant that are named below the first's message
 DETAIL_LINES = 4  # of a traceback or compiler output, unless all is asked for
 SHOWN_LINES = 12  # of the lines that use memory, and of what kernels print
 NAME_WIDTH = 20  # columns; the same in every table, so that they line up
@@ -213,19 +213,16 @@ def _failures(evidence: Evidence, grade: GradeScore, console: Console, verbose: 
 
 
 def _messages(messages: Sequence[Message], console: Console, verbose: bool) -> None:
-    """The first message, and the others in a line each: they mostly follow from the first."""
+    """The first message, and what else there is in a line: it mostly follows from the first."""
     whole = len(messages) if verbose else 1
     for message in messages[:whole]:
         console.print()
         _failure(message, console, verbose)
-    others = messages[whole:][:SHOWN_OTHERS]
+    others = list(dict.fromkeys(message.kind for message in messages[whole:]))
     if others:
-        _indented(console, "Also seen, perhaps for the same reason:")
-    for message in others:
-        _print(console, message.headline, indent=4)
-    if (hidden := len(messages) - whole - len(others)) > 0:
-        kinds = "kind" if hidden == 1 else "kinds"
-        _indented(console, f"{hidden} more {kinds} of failure: see --verbose.", "yellow")
+        listed = "; ".join(others[:SHOWN_OTHERS]) + ("; ..." if len(others) > SHOWN_OTHERS else "")
+        words = f"Also, perhaps for the same reason: {listed}. --verbose shows all."
+        _indented(console, words, "yellow")
 
 
 def _failure(message: Message, console: Console, verbose: bool = False) -> None:
