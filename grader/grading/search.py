@@ -439,7 +439,8 @@ def _cause(search: _Search, result: CaseResult, is_flaky: bool) -> Cause | None:
     named = by_name.cause_of(result, source, search.space.variant.language) if source else None
     if named is not None or is_flaky:
         return named
-    if advice := search.runner.advice(result):
+    is_wrong = result.status is Status.wrong_values
+    if is_wrong and (advice := search.runner.advice(result)):
         return Cause("rounded_inputs", "float32 inputs of `tl.dot` are rounded to TF32", advice)
     return hypotheses.cause_of(search.space, [*search.results.values()], result)
 
