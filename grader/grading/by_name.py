@@ -1,4 +1,4 @@
-"""Mistakes that an error and the submission's source name together, without another run.
+"""Mistakes that an error names, some together with the submission's source, without another run.
 
 Each row of the table takes a failure and the source; it gives a cause only where what it says of
 the source is there to be read.
@@ -6,51 +6,19 @@ the source is there to be read.
 
 from __future__ import annotations
 
-import ast
 import difflib
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Callable, Sequence
+from itertools import islice
 
 from grader.executors.runner import CaseResult
+from grader.grading import by_source
+from grader.grading.by_source import Seen
 from grader.grading.diagnosis import Cause
 from grader.status import Status
 
-MOST_CHARACTERS = 200_000  # of a source that is looked at
-
-
-@dataclass(frozen=True)
-class Seen:
-    """A failure and the source of the submission's file."""
-
-    result: CaseResult
-    source: str
-    is_triton: bool
-
-    @property
-    def what(self) -> str:
-        """The failure in the grader's, the compiler's or Python's words."""
-        return self.result.verdict.what
-
-    @cached_property
-    def lines(self) -> list[str]:
-        """The source's lines."""
-        return self.source.splitlines()
-
-    @property
-    def line(self) -> str:
-        """The line of the failure, or ""."""
-        number = self.result.line or 0
-        return self.lines[number - 1] if 1 <= number <= len(self.lines) else ""
-
-    @cached_property
-    def code(self) -> str:
-        """A CUDA source with blanks in the place of comments, so that offsets stay."""
-        return _COMMENT.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), self.source)
-
-
-_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+MOST_CHARACTERS = 100_000  # of a source that is looked at
+MOST_NAMES = 2000  # that may be meant by a misspelt one
 
 
 def cause_of(result: CaseResult, source: str, language: str) -> Cause | None:
@@ -58,7 +26,10 @@ def cause_of(result: CaseResult, source: str, language: str) -> Cause | None:
     if len(source) > MOST_CHARACTERS:
         return None
     seen = Seen(result, source, language == "triton")
-    return next(filter(None, (row(seen) for row in TABLE)), None)
+    try:
+        return next(filter(None, (row(seen) for row in TABLE)), None)
+    except (RecursionError, MemoryError):
+        return None  # expressions in a thousand levels
 
 
 # --- names -------------------------------------------------------------------------------------
@@ -76,7 +47,8 @@ def _unknown_name(seen: Seen) -> Cause | None:
     if found is None:
         return None
     name = next(filter(None, found.groups()))
-    known = set(re.findall(r"\b[A-Za-z_]\w*\b", seen.source)) - {name}
+    names = dict.fromkeys(re.findall(r"\b[A-Za-z_]\w{0,60}\b", seen.source))
+    known = set(islice(names, MOST_NAMES)) - {name}
     same = sorted(each for each in known if each.lower() == name.lower())
     near = same or difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.8)
     if not near:
@@ -148,6 +120,16 @@ _WORDS: Sequence[tuple[re.Pattern[str], str, str]] = (
         "Take the next one, `triton.next_power_of_2(n)`, with a mask.",
     ),
     (
+        re.compile(r"Conflicting meta-parameters"),
+        "The launch sets a parameter that the autotuner chooses as well",
+        "Leave it out of the call: the configurations give it a value.",
+    ),
+    (
+        re.compile(r"Cannot view a tensor|view size is not compatible"),
+        "`view` needs a contiguous tensor, and this one's rows or columns lie apart",
+        "Pass the tensor itself and its strides to the kernel.",
+    ),
+    (
         re.compile(r"dynamic shared memory, of which the launch has 0 bytes"),
         "The launch asks for no dynamic shared memory, and the kernel has an `extern __shared__` "
         "array",
@@ -196,36 +178,6 @@ def _size_of_a_pointer(seen: Seen) -> Cause | None:
     )
 
 
-_DECLARED = re.compile(r"\b(?:float|double|int|unsigned|long|size_t)\s+(\w+)\s*;")
-
-
-def _uninitialised(seen: Seen) -> Cause | None:
-    """A local variable without a value, to which its first use adds."""
-    if seen.is_triton or seen.result.status not in _OF_VALUES:
-        return None
-    for found in _DECLARED.finditer(seen.code):
-        name = found[1]
-        if seen.code[: found.start()].rstrip().endswith(("__shared__", "extern", "struct")):
-            continue
-        use = re.compile(rf"\b{name}\b").search(seen.code, found.end())
-        if use is None:
-            continue
-        behind = seen.code[use.end() :]
-        is_added_to = re.match(r"\s*(?:\+=|-=|\*=|\+\+)", behind)
-        is_own = re.match(rf"\s*=(?!=)[^;]*\b{name}\b", behind)
-        if is_added_to or is_own:
-            declared, used = (seen.code.count("\n", 0, at) + 1 for at in (found.start(), use.end()))
-            return Cause(
-                "uninitialised",
-                f"`{name}` has no initial value at line {declared}, and line {used} adds to it",
-                f"Write `{found[0].rstrip(';').strip()} = 0;`, or what the reduction begins with.",
-            )
-    return None
-
-
-_OF_VALUES = frozenset(
-    {Status.wrong_values, Status.not_finite, Status.nondeterministic, Status.uninitialised_read}
-)
 _SAME_ADDRESS = re.compile(
     r"(?P<who>thread|program) (?P<one>\([\d, ]+\))(?: of block (?P<block>\([\d, ]+\)))?"
     r" (?:writes|stores) .*?(?:fills with another value|stores another value)",
@@ -260,84 +212,6 @@ def _same_element(seen: Seen) -> Cause | None:
     )
 
 
-# --- launches ----------------------------------------------------------------------------------
-
-
-def _exchanged_arguments(seen: Seen) -> Cause | None:
-    """A launch that passes two arguments each for the parameter of the other's name."""
-    if seen.result.status in (Status.compile_error, Status.import_error):
-        return None
-    launches = _triton_launches(seen) if seen.is_triton else _cuda_launches(seen)
-    for kernel, parameters, arguments in launches:
-        plain = [_plain(each) for each in parameters]
-        given = [_plain(each) for each in arguments]
-        for i, name in enumerate(given[: len(plain)]):
-            if not name or name == plain[i] or plain.count(name) != 1:
-                continue
-            j = plain.index(name)
-            if j > i and j < len(given) and given[j] != plain[j] and _fits(given[j], plain[i]):
-                return Cause(
-                    "exchanged_arguments",
-                    f"The launch of `{kernel}` passes `{arguments[i]}` for the parameter "
-                    f"`{parameters[i]}`, and `{arguments[j]}` for `{parameters[j]}`",
-                    "Exchange the two arguments.",
-                )
-    return None
-
-
-def _plain(name: str) -> str:
-    """A name as arguments and parameters share it: `n_cols` and `cols`, `x_ptr` and `x`."""
-    if not re.fullmatch(r"[A-Za-z_]\w*", name):
-        return name
-    return re.sub(r"^(?:n|num|d)_|_(?:ptr|pointer|size)$", "", name.lower())
-
-
-def _fits(argument: str, parameter: str) -> bool:
-    return argument == parameter or argument in parameter or parameter in argument
-
-
-_Launch = tuple[str, list[str], list[str]]
-
-
-def _triton_launches(seen: Seen) -> Iterator[_Launch]:
-    try:
-        tree = ast.parse(seen.source)
-    except (SyntaxError, ValueError, RecursionError):
-        return
-    functions: Mapping[str, list[str]] = {
-        node.name: [each.arg for each in node.args.args]
-        for node in ast.walk(tree)
-        if isinstance(node, ast.FunctionDef)
-    }
-    chosen: dict[str, str] = {}  # `kernel = one_kernel if ... else other_kernel`
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-            names = [each.id for each in ast.walk(node.value) if isinstance(each, ast.Name)]
-            for name in names:
-                if name in functions:
-                    chosen[node.targets[0].id] = name
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Subscript):
-            name = ast.unparse(node.func.value)
-            name = chosen.get(name, name)
-            if name in functions:
-                yield name, functions[name], [ast.unparse(each) for each in node.args]
-
-
-_KERNEL = re.compile(r"__global__[^({;]*?\b(\w+)\s*\(([^)]*)\)\s*\{")
-_LAUNCH = re.compile(r"\b(\w+)\s*<<<[^;]*?>>>\s*\(([^;]*)\)\s*;")
-
-
-def _cuda_launches(seen: Seen) -> Iterator[_Launch]:
-    functions = {
-        found[1]: [re.findall(r"\w+", each)[-1] for each in found[2].split(",") if each.strip()]
-        for found in _KERNEL.finditer(seen.code)
-    }
-    for found in _LAUNCH.finditer(seen.code):
-        if found[1] in functions and "(" not in found[2]:
-            yield found[1], functions[found[1]], [each.strip() for each in found[2].split(",")]
-
-
 TABLE: Sequence[Callable[[Seen], Cause | None]] = (
     _unknown_name,
     _misnamed_configuration,
@@ -346,7 +220,6 @@ TABLE: Sequence[Callable[[Seen], Cause | None]] = (
     _words,
     _axis,
     _size_of_a_pointer,
-    _exchanged_arguments,
-    _uninitialised,
+    *by_source.TABLE,
     _same_element,
 )

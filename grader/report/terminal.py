@@ -235,7 +235,7 @@ def _failure(message: Message, console: Console, verbose: bool = False) -> None:
             shown = _text(f"  {line}", console, "bold red" if "^" in line else "")
             shown.truncate(_width(console))
             console.print(shown, soft_wrap=True)
-    if message.detail:
+    if message.detail and (verbose or not message.frame):
         _detail(message.detail, console, verbose)
     if message.reproduce:
         _indented(console, "Reproduce:")

@@ -45,6 +45,16 @@ NAMED = [
      "passes `eps` for the parameter `n_cols`, and `cols` for `eps`"),
     ("wrong_values", "", "__global__ void k(float* a, int rows, int cols) {\n}\n"
      "k<<<g, b>>>(a, cols, rows);", "cuda", "passes `cols` for the parameter `rows`"),
+    ("not_written", "", "def k(x):\n    pid = tl.program_id(1)\nk[(n,)](x)", "triton",
+     "`tl.program_id(1)` is always 0: the grid of `k` has one axis"),
+    ("not_written", "", "def k(x):\n    pid_m = tl.program_id(1)\n    pid_n = tl.program_id(0)\n"
+     "grid = lambda meta: (cdiv(M, 8), cdiv(N, 8))\nk[grid](x)", "triton",
+     "`pid_m` is taken from axis 1 of the grid"),
+    ("timed_out", "", "while (col < n) {\n  out[col] = 1;\n}", "cuda",
+     "The loop at line 1 never ends: nothing in it changes `col < n`"),
+    ("timed_out", "", "for (int i = tid; i < n;) { out[i] = f(i); }", "cuda", "never ends"),
+    ("crashed", "ValueError: Conflicting meta-parameters: BLOCK_M.", "", "triton", "autotuner"),
+    ("crashed", "Cannot view a tensor with shape", "", "triton", "`view` needs a contiguous"),
 ]  # fmt: skip
 
 NOT_NAMED = [
@@ -59,6 +69,17 @@ NOT_NAMED = [
     # A kernel that is meant for the other orientation: only one of the two is misplaced.
     ("wrong_values", "", "def k(x_ptr, M, rows):\n    pass\nk[grid](x, rows, depth)", "triton"),
     ("wrong_values", "", "def k(a, b)\nk[grid](b, a)", "triton"),
+    ("not_written", "", "def k(x):\n    pid = tl.program_id(0)\nk[(n,)](x)", "triton"),
+    (
+        "not_written",
+        "",
+        "def k(x):\n    pid_m = tl.program_id(0)\n    pid_n = tl.program_id(1)\n"
+        "grid = lambda meta: (cdiv(M, 8), cdiv(N, 8))\nk[grid](x)",
+        "triton",
+    ),
+    ("timed_out", "", "while (col < n) {\n  out[col] = 1;\n  col += step;\n}", "cuda"),
+    ("timed_out", "", "while (col < n) {\n  if (x) break;\n}", "cuda"),
+    ("timed_out", "", "for (int i = tid; i < n; i += step) { out[i] = f(i); }", "cuda"),
 ]
 
 

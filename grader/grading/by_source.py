@@ -1,0 +1,297 @@
+"""Mistakes that are to be read in a submission's source, once a failure has a reason to look.
+
+Arguments passed for each other's parameters, axes that a grid doesn't have, loops that don't end
+and locals without a value: each row gives a cause only where the source shows all of it. The source
+is untrusted, so what would take long on a contrived one is bounded.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
+
+from grader.executors.runner import CaseResult
+from grader.grading.diagnosis import Cause
+from grader.status import Status
+
+MOST_PLACES = 200  # declarations, loops, kernels or launches that are looked at
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A failure and the source of the submission's file."""
+
+    result: CaseResult
+    source: str
+    is_triton: bool
+
+    @property
+    def what(self) -> str:
+        """The failure in the grader's, the compiler's or Python's words."""
+        return self.result.verdict.what
+
+    @cached_property
+    def lines(self) -> list[str]:
+        """The source's lines."""
+        return self.source.splitlines()
+
+    @property
+    def line(self) -> str:
+        """The line of the failure, or ""."""
+        number = self.result.line or 0
+        return self.lines[number - 1] if 1 <= number <= len(self.lines) else ""
+
+    @cached_property
+    def code(self) -> str:
+        """A CUDA source with blanks in the place of comments, so that offsets stay."""
+        return _COMMENT.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), self.source)
+
+
+_COMMENT = re.compile(r"//[^\n]*|/\*.{0,5000}?\*/", re.DOTALL)
+
+
+# --- launches ----------------------------------------------------------------------------------
+
+
+def _exchanged_arguments(seen: Seen) -> Cause | None:
+    """A launch that passes two arguments each for the parameter of the other's name."""
+    if seen.result.status in (Status.compile_error, Status.import_error):
+        return None
+    launches = _triton_launches(seen) if seen.is_triton else _cuda_launches(seen)
+    for kernel, parameters, arguments in islice(launches, MOST_PLACES):
+        if len(arguments) > MOST_PLACES:
+            continue
+        plain = [_plain(each) for each in parameters]
+        given = [_plain(each) for each in arguments]
+        for i, name in enumerate(given[: len(plain)]):
+            if not name or name == plain[i] or plain.count(name) != 1:
+                continue
+            j = plain.index(name)
+            if j > i and j < len(given) and given[j] != plain[j] and _fits(given[j], plain[i]):
+                return Cause(
+                    "exchanged_arguments",
+                    f"The launch of `{kernel}` passes `{arguments[i]}` for the parameter "
+                    f"`{parameters[i]}`, and `{arguments[j]}` for `{parameters[j]}`",
+                    "Exchange the two arguments.",
+                )
+    return None
+
+
+def _plain(name: str) -> str:
+    """A name as arguments and parameters share it: `n_cols` and `cols`, `x_ptr` and `x`."""
+    if not re.fullmatch(r"[A-Za-z_]\w*", name):
+        return name
+    return re.sub(r"^(?:n|num|d)_|_(?:ptr|pointer|size)$", "", name.lower())
+
+
+def _fits(argument: str, parameter: str) -> bool:
+    return argument == parameter or argument in parameter or parameter in argument
+
+
+_Launch = tuple[str, list[str], list[str]]
+
+
+def _triton_launches(seen: Seen) -> Iterator[_Launch]:
+    tree = _tree(seen.source)
+    if tree is None:
+        return
+    functions: Mapping[str, list[str]] = {
+        node.name: [each.arg for each in node.args.args]
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef)
+    }
+    chosen: dict[str, str] = {}  # `kernel = one_kernel if ... else other_kernel`
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            names = [each.id for each in ast.walk(node.value) if isinstance(each, ast.Name)]
+            for name in names:
+                if name in functions:
+                    chosen[node.targets[0].id] = name
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Subscript):
+            name = ast.unparse(node.func.value)
+            name = chosen.get(name, name)
+            if name in functions:
+                yield name, functions[name], [ast.unparse(each) for each in node.args]
+
+
+_KERNEL = re.compile(r"__global__[^({;]{0,200}?\b(\w+)\s*\(([^)]{0,1000})\)\s*\{")
+_LAUNCH = re.compile(r"\b(\w{1,80})\s*<<<[^;]{0,300}?>>>\s*\(([^;]{0,1000})\)\s*;")
+
+
+def _cuda_launches(seen: Seen) -> Iterator[_Launch]:
+    functions = {
+        found[1]: [re.findall(r"\w+", each)[-1] for each in found[2].split(",") if each.strip()]
+        for found in islice(_KERNEL.finditer(seen.code), MOST_PLACES)
+    }
+    for found in islice(_LAUNCH.finditer(seen.code), MOST_PLACES):
+        if found[1] in functions and "(" not in found[2]:
+            yield found[1], functions[found[1]], [each.strip() for each in found[2].split(",")]
+
+
+# --- grids -------------------------------------------------------------------------------------
+
+_GENERAL = frozenset({"pid", "program", "id", "block", "tile", "idx", "index"})
+
+
+def _axes(seen: Seen) -> Cause | None:
+    """A program id of an axis that the grid doesn't have, or of the axis meant for another."""
+    if not seen.is_triton or seen.result.status in (Status.compile_error, Status.import_error):
+        return None
+    tree = _tree(seen.source)
+    if tree is None:
+        return None
+    ids = {
+        node.name: dict(_program_ids(node))
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef)
+    }
+    for kernel, grid in _grids(tree, ids.keys()):
+        for name, axis in ids[kernel].items():
+            if axis >= len(grid):
+                axes = "one axis" if len(grid) == 1 else f"{len(grid)} axes"
+                return Cause(
+                    "missing_axis",
+                    f"`tl.program_id({axis})` is always 0: the grid of `{kernel}` has {axes}",
+                    "Axes count from 0: take one that the grid has.",
+                )
+            own, others = grid[axis], [each for at, each in enumerate(grid) if at != axis]
+            words = set(name.lower().split("_")) - _GENERAL
+            if words and not words & own and any(words & each for each in others):
+                return Cause(
+                    "exchanged_axes",
+                    f"`{name}` is taken from axis {axis} of the grid, and the programs along it "
+                    "are counted on another axis",
+                    "Exchange the axes in tl.program_id, or the numbers in the grid.",
+                )
+    return None
+
+
+def _tree(source: str) -> ast.Module | None:
+    try:
+        return ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def _program_ids(kernel: ast.FunctionDef) -> Iterator[tuple[str, int]]:
+    """The names of a kernel's program ids, with their axes."""
+    for node in ast.walk(kernel):
+        if not isinstance(node, ast.Assign) or not isinstance(node.targets[0], ast.Name):
+            continue
+        for call in ast.walk(node.value):
+            if (
+                isinstance(call, ast.Call)
+                and ast.unparse(call.func) == "tl.program_id"
+                and len(call.args) == 1
+                and isinstance(call.args[0], ast.Constant)
+                and isinstance(call.args[0].value, int)
+            ):
+                yield node.targets[0].id, call.args[0].value
+
+
+def _grids(tree: ast.Module, kernels: Set[str]) -> Iterator[tuple[str, list[set[str]]]]:
+    """Each launched kernel with its grid: the words in the names of each axis' number."""
+    values = {
+        node.targets[0].id: node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Subscript):
+            kernel, grid = ast.unparse(node.func.value), node.func.slice
+            if isinstance(grid, ast.Name):
+                grid = values.get(grid.id, grid)
+            if isinstance(grid, ast.Lambda):
+                grid = grid.body
+            if kernel in kernels and isinstance(grid, ast.Tuple):
+                yield kernel, [_words_in(each) for each in grid.elts]
+
+
+def _words_in(node: ast.expr) -> set[str]:
+    names = [each.id for each in ast.walk(node) if isinstance(each, ast.Name)]
+    names += [str(each.value) for each in ast.walk(node) if isinstance(each, ast.Constant)]
+    return {word for name in names for word in name.lower().split("_")}
+
+
+# --- loops -------------------------------------------------------------------------------------
+
+_LOOP = re.compile(
+    r"\b(?:while\s*\(|for\s*\([^;(){}]{0,200};)(?P<condition>[^;{}]{0,200}?)(?:;\s*\)|\))\s*\{"
+)
+
+
+_CHANGES = r"\b{0}\b\s*(?:[-+*/%&|^]|<<|>>)?=(?!=)|(?:\+\+|--|&)\s*{0}\b|\b{0}\b\s*(?:\+\+|--)"
+
+
+def _endless(seen: Seen) -> Cause | None:
+    """A loop in CUDA C++ that changes nothing of its condition."""
+    if seen.is_triton or seen.result.status is not Status.timed_out:
+        return None
+    for found in islice(_LOOP.finditer(seen.code), MOST_PLACES):
+        names = set(re.findall(r"\b[A-Za-z_]\w*\b(?!\s*[(.])", found["condition"]))
+        body = _body(seen.code, found.end())
+        leaves = re.search(r"\b(?:break|return|goto)\b|asm|volatile", body)
+        if names and not leaves and not any(re.search(_CHANGES.format(n), body) for n in names):
+            line = seen.code.count("\n", 0, found.start()) + 1
+            return Cause(
+                "endless",
+                f"The loop at line {line} never ends: nothing in it changes "
+                f"`{found['condition'].strip()}`",
+                "Advance the index in the loop.",
+            )
+    return None
+
+
+def _body(code: str, start: int) -> str:
+    """What stands between a brace, just before `start`, and its partner."""
+    depth = 1
+    for at in range(start, len(code)):
+        depth += (code[at] == "{") - (code[at] == "}")
+        if not depth:
+            return code[start:at]
+    return code[start:]
+
+
+# --- locals ------------------------------------------------------------------------------------
+
+_OF_VALUES = frozenset(
+    {Status.wrong_values, Status.not_finite, Status.nondeterministic, Status.uninitialised_read}
+)
+_DECLARED = re.compile(r"\b(?:float|double|int|unsigned|long|size_t)\s+(\w+)\s*;")
+
+
+def _uninitialised(seen: Seen) -> Cause | None:
+    """A local variable without a value, to which its first use adds."""
+    if seen.is_triton or seen.result.status not in _OF_VALUES:
+        return None
+    for found in islice(_DECLARED.finditer(seen.code), MOST_PLACES):
+        name = found[1]
+        if seen.code[: found.start()].rstrip().endswith(("__shared__", "extern", "struct")):
+            continue
+        use = re.compile(rf"\b{name}\b").search(seen.code, found.end())
+        if use is None:
+            continue
+        behind = seen.code[use.end() :]
+        is_added_to = re.match(r"\s*(?:\+=|-=|\*=|\+\+)", behind)
+        is_own = re.match(rf"\s*=(?!=)[^;]*\b{name}\b", behind)
+        if is_added_to or is_own:
+            declared, used = (seen.code.count("\n", 0, at) + 1 for at in (found.start(), use.end()))
+            return Cause(
+                "uninitialised",
+                f"`{name}` has no initial value at line {declared}, and line {used} adds to it",
+                f"Write `{found[0].rstrip(';').strip()} = 0;`, or what the reduction begins with.",
+            )
+    return None
+
+
+TABLE: Sequence[Callable[[Seen], Cause | None]] = (
+    _exchanged_arguments,
+    _axes,
+    _endless,
+    _uninitialised,
+)
