@@ -120,6 +120,12 @@ _WORDS: Sequence[tuple[re.Pattern[str], str, str]] = (
         "Take the next one, `triton.next_power_of_2(n)`, with a mask.",
     ),
     (
+        re.compile(r"through a null pointer"),
+        "The pointer is null: no memory was given to it",
+        "Make it an array, in shared memory where a block shares it, or allocate what it points "
+        "to.",
+    ),
+    (
         re.compile(r"Conflicting meta-parameters"),
         "The launch sets a parameter that the autotuner chooses as well",
         "Leave it out of the call: the configurations give it a value.",
@@ -146,7 +152,7 @@ def _words(seen: Seen) -> Cause | None:
     return None
 
 
-_AXIS = re.compile(r"\baxis\b.*(?:out of|range|must be|invalid)|reduction axis", re.IGNORECASE)
+_AXIS = re.compile(r"invalid axis|\baxis\b.*(?:out of|range|must be)", re.IGNORECASE)
 
 
 def _axis(seen: Seen) -> Cause | None:
@@ -212,6 +218,23 @@ def _same_element(seen: Seen) -> Cause | None:
     )
 
 
+_ADDED = re.compile(r"(\w+(?:\s*\[[^\]]*\])*)\s*[-+*/]=(?!=)")
+
+
+def _lost_additions(seen: Seen) -> Cause | None:
+    """Threads that read and write one element at one line, with no barrier between."""
+    found = _ADDED.search(seen.line)
+    lines = {line for line, _ in seen.result.marks}
+    if seen.result.status is not Status.data_race or found is None or len(lines) != 1:
+        return None
+    return Cause(
+        "lost_additions",
+        f"Several threads add to `{found[1]}` at the same time, so additions get lost",
+        "Keep a sum of its own in a register of each thread, and put the sums together by a "
+        "reduction or by atomicAdd.",
+    )
+
+
 TABLE: Sequence[Callable[[Seen], Cause | None]] = (
     _unknown_name,
     _misnamed_configuration,
@@ -222,4 +245,5 @@ TABLE: Sequence[Callable[[Seen], Cause | None]] = (
     _size_of_a_pointer,
     *by_source.TABLE,
     _same_element,
+    _lost_additions,
 )

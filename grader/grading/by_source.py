@@ -196,6 +196,13 @@ def _program_ids(kernel: ast.FunctionDef) -> Iterator[tuple[str, int]]:
 
 def _grids(tree: ast.Module, kernels: Set[str]) -> Iterator[tuple[str, list[set[str]]]]:
     """Each launched kernel with its grid: the words in the names of each axis' number."""
+    for kernel, grid in _launches(tree):
+        if kernel in kernels:
+            yield kernel, [_words_in(each) for each in grid.elts]
+
+
+def _launches(tree: ast.Module) -> Iterator[tuple[str, ast.Tuple]]:
+    """What is launched, with the expression of its grid."""
     values = {
         node.targets[0].id: node.value
         for node in ast.walk(tree)
@@ -203,19 +210,87 @@ def _grids(tree: ast.Module, kernels: Set[str]) -> Iterator[tuple[str, list[set[
     }
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Subscript):
-            kernel, grid = ast.unparse(node.func.value), node.func.slice
+            grid = node.func.slice
             if isinstance(grid, ast.Name):
                 grid = values.get(grid.id, grid)
             if isinstance(grid, ast.Lambda):
                 grid = grid.body
-            if kernel in kernels and isinstance(grid, ast.Tuple):
-                yield kernel, [_words_in(each) for each in grid.elts]
+            if isinstance(grid, ast.Tuple):
+                yield ast.unparse(node.func.value), grid
 
 
 def _words_in(node: ast.expr) -> set[str]:
     names = [each.id for each in ast.walk(node) if isinstance(each, ast.Name)]
     names += [str(each.value) for each in ast.walk(node) if isinstance(each, ast.Constant)]
     return {word for name in names for word in name.lower().split("_")}
+
+
+# --- masks and numbers of blocks ---------------------------------------------------------------
+
+_OUTSIDE = (Status.invalid_read, Status.wrote_out_of_bounds)
+_MASK_AT = {"tl.load": 1, "tl.store": 2}  # the place of the mask among the arguments
+
+
+def _without_mask(seen: Seen) -> Cause | None:
+    """A load or store that goes past the end, and has no mask at all."""
+    if not seen.is_triton or seen.result.status not in _OUTSIDE:
+        return None
+    tree = _tree(seen.source)
+    for node in ast.walk(tree) if tree is not None else ():
+        if not isinstance(node, ast.Call) or node.lineno != seen.result.line:
+            continue
+        name = ast.unparse(node.func)
+        masked = any(each.arg in ("mask", "boundary_check", None) for each in node.keywords)
+        if name in _MASK_AT and not masked and len(node.args) <= _MASK_AT[name]:
+            return Cause(
+                "without_mask",
+                f"This `{name}` has no mask, and the last block goes past the end",
+                "Pass mask=, which is true only for what is inside, in each dimension.",
+            )
+    return None
+
+
+def _rounded_down(seen: Seen) -> Cause | None:
+    """A number of programs or blocks that is divided and rounded down."""
+    if seen.result.status is not Status.not_written:
+        return None
+    number = _rounded_in_triton(seen) if seen.is_triton else _rounded_in_cuda(seen)
+    if not number:
+        return None
+    up = "triton.cdiv" if seen.is_triton else "(n + size - 1) / size"
+    return Cause(
+        "rounded_down",
+        f"The grid is rounded down: with `{number}` the last, partly filled block has no "
+        + ("program" if seen.is_triton else "block"),
+        f"Round up: {up}.",
+    )
+
+
+def _rounded_in_triton(seen: Seen) -> str:
+    tree = _tree(seen.source)
+    if tree is None:
+        return ""
+    for _, grid in _launches(tree):
+        for node in grid.elts:
+            if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.FloorDiv):
+                continue
+            # `(n + BLOCK - 1) // BLOCK` rounds up.
+            if isinstance(node.left, (ast.Name, ast.Call, ast.Attribute)):
+                return ast.unparse(node)
+    return ""
+
+
+_QUOTIENT = r"(\w{1,60}\s*/\s*\w{1,60})"
+_DIVIDED = re.compile(rf"\b(\w{{1,60}})\s*[=({{]\s*{_QUOTIENT}\s*[;)}}]")
+_FIRST_OF_LAUNCH = re.compile(rf"<<<\s*(?:{_QUOTIENT}|(\w{{1,60}}))\s*,")
+
+
+def _rounded_in_cuda(seen: Seen) -> str:
+    divided = {found[1]: found[2] for found in islice(_DIVIDED.finditer(seen.code), MOST_PLACES)}
+    for found in islice(_FIRST_OF_LAUNCH.finditer(seen.code), MOST_PLACES):
+        if number := found[1] or divided.get(found[2], ""):
+            return number
+    return ""
 
 
 # --- loops -------------------------------------------------------------------------------------
@@ -289,9 +364,35 @@ def _uninitialised(seen: Seen) -> Cause | None:
     return None
 
 
+_SUM_IN_INT = re.compile(r"\bint\s+(\w{1,60})\s*=\s*0\s*;")
+_OF_INTS = re.compile(r"\bint\s*\*|\bint\s+\w+\s*\[")
+
+
+def _whole_number(seen: Seen) -> Cause | None:
+    """A sum of floats that is kept in an int."""
+    if (
+        seen.is_triton
+        or seen.result.status is not Status.wrong_values
+        or _OF_INTS.search(seen.code)
+    ):
+        return None
+    for found in islice(_SUM_IN_INT.finditer(seen.code), MOST_PLACES):
+        added = re.search(rf"\b{found[1]}\s*\+=\s*[^;\n]{{0,200}}\[", seen.code)
+        if added:
+            return Cause(
+                "whole_number",
+                f"`{found[1]}` is an int, so each addition cuts off what is behind the point",
+                "Declare it as a float.",
+            )
+    return None
+
+
 TABLE: Sequence[Callable[[Seen], Cause | None]] = (
     _exchanged_arguments,
     _axes,
+    _without_mask,
+    _rounded_down,
     _endless,
     _uninitialised,
+    _whole_number,
 )

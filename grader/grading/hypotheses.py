@@ -253,9 +253,11 @@ def _other_scalar(observed: Observed) -> Iterator[Attempt]:
                 return _defined(each, each.wide, {**each.scalars, name: value(each)})
 
             ignored = text in ("0.0", "1.0")
-            what = f"`{name}` is left out" if ignored else f"`{name}` counts as {text}"
+            what = f"`{name}` counts as {text}, whatever is passed"
+            if ignored:
+                what = f"`{name}` has no effect: it is left out, or stands in the wrong place"
             advice = f"Use the argument {name} where the definition has it, and pass it on."
-            yield Cause("scalar", f"{what}, whatever is passed", advice), with_value
+            yield Cause("scalar", what, advice), with_value
 
 
 def _exchanged_inputs(observed: Observed) -> Iterator[Attempt]:

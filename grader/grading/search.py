@@ -294,7 +294,7 @@ def _explain(search: _Search, submission: str) -> tuple[Failure, ...]:
             flaky = _flakiness(search, result, search.effort.reruns)
         if flaky is None and primary is not Status.timed_out:
             separation = _separate(search, result)
-    failures = [_failure(search, result, separation, flaky, submission, shrunk=result.case)]
+    failures = [_failure(search, result, separation, flaky, submission)]
     others = sorted(search.smallest.keys() - {primary}, key=list(Status).index)
     failures += [_failure(search, search.smallest[o], None, None, submission) for o in others]
     return tuple(failures)
@@ -399,7 +399,6 @@ def _failure(
     separation: Separation | None,
     flaky: tuple[int, int] | None,
     submission: str,
-    shrunk: Case | None = None,
 ) -> Failure:
     space, verdict = search.space, result.verdict
     occurrences = ""
@@ -414,7 +413,7 @@ def _failure(
     if cause is not None:
         advice = cause.advice
     if not advice and verdict.status.is_failure:  # a fault of the grader has no hint
-        advice = hint(verdict, separation, space.variant.language, shrunk)
+        advice = hint(verdict, separation, space.variant.language)
     return Failure(
         status=verdict.status,
         case=str(result.case),

@@ -48,7 +48,7 @@ def _mark(line: SourceLine, margin: int) -> list[str]:
         return [mark]
     if len(mark) + 1 + len(note) <= MOST_COLUMNS:
         return [f"{mark} {note}"]
-    return [mark, note]
+    return [mark, *note.split("; ")]
 
 
 def _shown(text: str) -> str:

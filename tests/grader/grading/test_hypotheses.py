@@ -94,7 +94,7 @@ MISTAKES = [
     ("rmsnorm", lambda x, weight, eps: -rms(x, weight, eps), "wrong sign"),
     ("rmsnorm", lambda x, weight, eps: 2 * rms(x, weight, eps), "2 times"),
     ("rmsnorm", lambda x, weight, eps: rms(x, torch.ones_like(weight), eps), "`weight` is left"),
-    ("rmsnorm", lambda x, weight, eps: rms(x, weight, 0.0), "`eps` is left out"),
+    ("rmsnorm", lambda x, weight, eps: rms(x, weight, 0.0), "`eps` has no effect"),
     ("rmsnorm", lambda x, weight, eps: rms(x, weight, 1e-6), "`eps` counts as 1e-06"),
     ("rmsnorm", lambda x, weight, eps: rms(x - x.mean(-1, keepdim=True), weight, eps), "mean is"),
     (
