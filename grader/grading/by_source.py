@@ -225,6 +225,53 @@ def _words_in(node: ast.expr) -> set[str]:
     return {word for name in names for word in name.lower().split("_")}
 
 
+# --- strides -----------------------------------------------------------------------------------
+
+_BY_STRIDES = frozenset(
+    {
+        Status.invalid_read,
+        Status.wrote_out_of_bounds,
+        Status.data_race,
+        Status.not_written,
+        Status.not_finite,
+        Status.wrong_values,
+    }
+)
+
+
+def _strides(seen: Seen) -> Cause | None:
+    """A kernel that never uses a stride, or a launch that passes something else for one."""
+    tree = _tree(seen.source) if seen.is_triton and seen.result.status in _BY_STRIDES else None
+    if tree is None:
+        return None
+    launched = {name: arguments for name, _, arguments in _triton_launches(seen)}
+    for kernel in (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)):
+        if kernel.name not in launched:
+            continue
+        parameters = [each.arg for each in kernel.args.args]
+        used = {node.id for node in ast.walk(kernel) if isinstance(node, ast.Name)}
+        for parameter in parameters:
+            if parameter.startswith("stride") and parameter not in used:
+                return Cause(
+                    "unused_stride",
+                    f"`{kernel.name}` never uses its parameter `{parameter}`",
+                    "Each tensor is reached by its own strides: they differ where rows are padded.",
+                )
+        laid_out = seen.result.case is not None and seen.result.case.layouts
+        for parameter, argument in zip(parameters, launched[kernel.name], strict=False):
+            is_size = argument.isidentifier() and "stride" not in argument
+            if laid_out and parameter.startswith("stride") and is_size:
+                if re.search(rf"\b{argument}\b[^=\n]{{0,80}}=[^=\n]{{0,200}}stride", seen.source):
+                    continue
+                return Cause(
+                    "no_stride",
+                    f"The launch of `{kernel.name}` passes `{argument}` for `{parameter}`",
+                    "Pass the tensor's own stride, as in out.stride(0): rows can lie further apart "
+                    "than they are long.",
+                )
+    return None
+
+
 # --- masks and numbers of blocks ---------------------------------------------------------------
 
 _OUTSIDE = (Status.invalid_read, Status.wrote_out_of_bounds)
@@ -389,6 +436,7 @@ def _whole_number(seen: Seen) -> Cause | None:
 
 TABLE: Sequence[Callable[[Seen], Cause | None]] = (
     _exchanged_arguments,
+    _strides,
     _axes,
     _without_mask,
     _rounded_down,

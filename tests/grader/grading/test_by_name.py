@@ -2,6 +2,7 @@
 
 import pytest
 
+from grader.cases import Case
 from grader.cases.compare import Verdict
 from grader.executors.runner import CaseResult
 from grader.grading.by_name import cause_of
@@ -50,6 +51,8 @@ NAMED = [
     ("not_written", "", "def k(x):\n    pid_m = tl.program_id(1)\n    pid_n = tl.program_id(0)\n"
      "grid = lambda meta: (cdiv(M, 8), cdiv(N, 8))\nk[grid](x)", "triton",
      "`pid_m` is taken from axis 1 of the grid"),
+    ("wrote_out_of_bounds", "", "def k(x, stride_xm, stride_om):\n    y = stride_xm\n"
+     "k[grid](x, x.stride(0), out.stride(0))", "triton", "never uses its parameter `stride_om`"),
     ("invalid_read", "", "x = tl.load(x_ptr + offs)", "triton", "`tl.load` has no mask"),
     ("not_written", "", "k[(n // BLOCK,)](x)", "triton", "`n // BLOCK` the last, partly"),
     ("not_written", "", "int blocks = n / 256;\nk<<<blocks, 256>>>(x);", "cuda", "rounded down"),
@@ -85,6 +88,7 @@ NOT_NAMED = [
         "triton",
     ),
     ("invalid_read", "", "x = tl.load(x_ptr + offs, mask=offs < n)", "triton"),
+    ("wrong_values", "", "def k(x, stride_xm):\n    y = stride_xm\nk[grid](x, cols)", "triton"),
     ("invalid_read", "", "x = tl.load(x_ptr + offs, offs < n)", "triton"),
     ("not_written", "", "k[(triton.cdiv(n, BLOCK),)](x)", "triton"),
     ("not_written", "", "k[((n + BLOCK - 1) // BLOCK,)](x)", "triton"),
@@ -108,6 +112,22 @@ def test_a_mistake_is_named(status, what, source, language, words):
 @pytest.mark.parametrize(("status", "what", "source", "language"), NOT_NAMED)
 def test_what_only_looks_like_it_is_not_named(status, what, source, language):
     assert cause(status, what, source, language) is None
+
+
+@pytest.mark.parametrize(
+    ("before", "layouts", "is_named"),
+    [
+        ("", (("out", "row_padded"),), True),
+        ("", (), False),
+        ("apart = out.stride(0)\n", (("out", "row_padded"),), False),
+    ],
+)
+def test_a_size_in_the_place_of_a_stride_is_named_where_a_layout_matters(before, layouts, is_named):
+    source = f"def k(x, stride_om):\n    y = stride_om\n{before}k[grid](x, apart)"
+    case = Case((("rows", 2),), "float32", 7, layouts=layouts)
+    found = cause_of(CaseResult(case, Verdict(Status.wrong_values)), source, "triton")
+    assert (found is not None) == is_named
+    assert found is None or "passes `apart` for `stride_om`" in found.what
 
 
 def test_a_huge_source_is_left_alone():
