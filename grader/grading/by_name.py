@@ -23,11 +23,25 @@ MOST_NAMES = 2000  # that may be meant by a misspelt one
 
 def cause_of(result: CaseResult, source: str, language: str) -> Cause | None:
     """The mistake that a failure's words and the source name; None where they name none."""
+    return _first(TABLE, result, source, language)
+
+
+def suspect_of(result: CaseResult, source: str, language: str) -> Cause | None:
+    """What in the source is likely to be the mistake where nothing else explains the failure."""
+    return _first(by_source.SUSPECTS, result, source, language)
+
+
+def _first(
+    table: Sequence[Callable[[Seen], Cause | None]],
+    result: CaseResult,
+    source: str,
+    language: str,
+) -> Cause | None:
     if len(source) > MOST_CHARACTERS:
         return None
     seen = Seen(result, source, language == "triton")
     try:
-        return next(filter(None, (row(seen) for row in TABLE)), None)
+        return next(filter(None, (row(seen) for row in table)), None)
     except (RecursionError, MemoryError):
         return None  # expressions in a thousand levels
 

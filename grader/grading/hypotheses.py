@@ -330,7 +330,7 @@ LEAST_ROUNDED = 16  # elements of an output whose errors have to vary
 def _is_rounding(actual: torch.Tensor, truth: Truth) -> bool:
     """Whether an output is off by a few units of half precision, up and down."""
     unit = torch.finfo(actual.dtype if actual.dtype.itemsize == 2 else torch.float16).eps
-    scale = truth.magnitude.double().clamp_min(torch.finfo(torch.float32).tiny)
+    scale = truth.magnitude.double().clamp_min(torch.finfo(actual.dtype).tiny)
     error = ((actual.double() - truth.expected) / scale).flatten()
     most = float(error.square().mean().sqrt())
     if actual.dtype.itemsize == 2:

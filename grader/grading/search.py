@@ -434,14 +434,16 @@ def _cause(search: _Search, result: CaseResult, is_flaky: bool) -> Cause | None:
     """The mistake behind a failure, where a try or the source shows it."""
     if not result.status.is_failure:
         return None
-    source = search.runner.source
-    named = by_name.cause_of(result, source, search.space.variant.language) if source else None
-    if named is not None or is_flaky:
+    seen = (result, search.runner.source, search.space.variant.language)
+    if (named := by_name.cause_of(*seen)) is not None:
         return named
     is_wrong = result.status is Status.wrong_values
     if is_wrong and (advice := search.runner.advice(result)):
         return Cause("rounded_inputs", "float32 inputs of `tl.dot` are rounded to TF32", advice)
-    return hypotheses.cause_of(search.space, [*search.results.values()], result)
+    tried = None
+    if not is_flaky:
+        tried = hypotheses.cause_of(search.space, [*search.results.values()], result)
+    return tried or by_name.suspect_of(*seen)
 
 
 def _case_of(result: CaseResult) -> Case:

@@ -5,7 +5,7 @@ import pytest
 from grader.cases import Case
 from grader.cases.compare import Verdict
 from grader.executors.runner import CaseResult
-from grader.grading.by_name import cause_of
+from grader.grading.by_name import cause_of, suspect_of
 from grader.status import Status
 
 RACE = (
@@ -15,7 +15,9 @@ RACE = (
 
 
 def cause(status, what, source, language="triton", line=1):
-    return cause_of(CaseResult(None, Verdict(Status(status), what), line), source, language)
+    case = Case((("rows", 2),), "float32", 7, layouts=(("out", "row_padded"),))
+    result = CaseResult(case, Verdict(Status(status), what), line)
+    return cause_of(result, source, language) or suspect_of(result, source, language)
 
 
 NAMED = [
@@ -88,12 +90,12 @@ NOT_NAMED = [
         "triton",
     ),
     ("invalid_read", "", "x = tl.load(x_ptr + offs, mask=offs < n)", "triton"),
-    ("wrong_values", "", "def k(x, stride_xm):\n    y = stride_xm\nk[grid](x, cols)", "triton"),
     ("invalid_read", "", "x = tl.load(x_ptr + offs, offs < n)", "triton"),
     ("not_written", "", "k[(triton.cdiv(n, BLOCK),)](x)", "triton"),
     ("not_written", "", "k[((n + BLOCK - 1) // BLOCK,)](x)", "triton"),
     ("not_written", "", "int blocks = (n + 255) / 256;\nk<<<blocks, 256>>>(x);", "cuda"),
     ("wrong_values", "", "int count = 0;\ncount += 1;", "cuda"),
+    ("wrong_values", "", "for (int d = 0; d < n; d += 32) a[d] = 0;", "cuda"),
     ("timed_out", "", "while (col < n) {\n  out[col] = 1;\n  col += step;\n}", "cuda"),
     ("timed_out", "", "while (col < n) {\n  if (x) break;\n}", "cuda"),
     ("timed_out", "", "for (int i = tid; i < n; i += step) { out[i] = f(i); }", "cuda"),
@@ -125,7 +127,7 @@ def test_what_only_looks_like_it_is_not_named(status, what, source, language):
 def test_a_size_in_the_place_of_a_stride_is_named_where_a_layout_matters(before, layouts, is_named):
     source = f"def k(x, stride_om):\n    y = stride_om\n{before}k[grid](x, apart)"
     case = Case((("rows", 2),), "float32", 7, layouts=layouts)
-    found = cause_of(CaseResult(case, Verdict(Status.wrong_values)), source, "triton")
+    found = suspect_of(CaseResult(case, Verdict(Status.wrong_values)), source, "triton")
     assert (found is not None) == is_named
     assert found is None or "passes `apart` for `stride_om`" in found.what
 
