@@ -52,7 +52,6 @@ _UNKNOWN = re.compile(
     r"NameError\W+(?:name ')?(?P<a>\w+)'? is not defined"
     r"|[‘'\"](?P<b>\w+)[’'\"] was not declared in this scope"
     r"|identifier \"(?P<c>\w+)\" is undefined"
-    r"|has no attribute '(?P<d>\w+)'"
 )
 
 

@@ -242,11 +242,12 @@ def _other_scalar(observed: Observed) -> Iterator[Attempt]:
             continue
         name, given = argument.name, observed.scalars[argument.name]
         others: dict[str, _Value] = {}
-        if isinstance(given, float):
+        if isinstance(given, float):  # no effect at all comes first: 1 / sqrt(size) may be 1 too
+            others = {"0.0": partial(_constant, 0.0), "1.0": partial(_constant, 1.0)}
             for size, _ in observed.case.sizes:
                 others[f"1 / sqrt({size})"] = partial(_of_size, size, -0.5)
-        values = [*argument.values, *((0.0, 1.0) if isinstance(given, float) else ())]
-        others |= {str(value): partial(_constant, value) for value in values if value != given}
+        others |= {str(each): partial(_constant, each) for each in argument.values}
+        others.pop(str(given), None)
         for text, value in others.items():
 
             def with_value(each: Observed, name: str = name, value: _Value = value) -> Outputs:

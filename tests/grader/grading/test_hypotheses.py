@@ -113,7 +113,16 @@ MISTAKES = [
     ("flash_attention", lambda **given: attention(**given, scale=math.log(2)), "ln 2"),
     ("flash_attention", lambda **given: attention(**{**given, "causal": False}), "`causal` counts"),
     ("flash_attention", lambda **given: attention(**given, shift=1), "off by one"),
-    ("flash_attention", lambda **given: attention(**{**given, "sm_scale": 1.0}), "`sm_scale`"),
+    (
+        "flash_attention",
+        lambda **given: attention(**{**given, "sm_scale": given["q"].shape[-1] ** -0.5}),
+        "`sm_scale` counts as 1 / sqrt(HEAD_DIM)",
+    ),
+    (
+        "flash_attention",
+        lambda **given: attention(**{**given, "sm_scale": 1.0}),
+        "`sm_scale` has no effect",
+    ),
 ]
 # Similar outputs, other causes: nothing must be named.
 OTHERS = [
