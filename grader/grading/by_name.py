@@ -13,7 +13,7 @@ from itertools import islice
 
 from grader.executors.runner import CaseResult
 from grader.grading import by_source
-from grader.grading.by_source import Seen
+from grader.grading.by_source import Context
 from grader.grading.diagnosis import Cause
 from grader.status import Status
 
@@ -32,16 +32,16 @@ def suspect_of(result: CaseResult, source: str, language: str) -> Cause | None:
 
 
 def _first(
-    table: Sequence[Callable[[Seen], Cause | None]],
+    table: Sequence[Callable[[Context], Cause | None]],
     result: CaseResult,
     source: str,
     language: str,
 ) -> Cause | None:
     if len(source) > MOST_CHARACTERS:
         return None
-    seen = Seen(result, source, language == "triton")
+    context = Context(result, source, language == "triton")
     try:
-        return next(filter(None, (row(seen) for row in table)), None)
+        return next(filter(None, (row(context) for row in table)), None)
     except (RecursionError, MemoryError):
         return None  # expressions in a thousand levels
 
@@ -55,12 +55,12 @@ _UNKNOWN = re.compile(
 )
 
 
-def _unknown_name(seen: Seen) -> Cause | None:
-    found = _UNKNOWN.search(seen.what)
-    if found is None:
+def _unknown_name(context: Context) -> Cause | None:
+    match = _UNKNOWN.search(context.words)
+    if match is None:
         return None
-    name = next(filter(None, found.groups()))
-    names = dict.fromkeys(re.findall(r"\b[A-Za-z_]\w{0,60}\b", seen.source))
+    name = next(filter(None, match.groups()))
+    names = dict.fromkeys(re.findall(r"\b[A-Za-z_]\w{0,60}\b", context.source))
     known = set(islice(names, MOST_NAMES)) - {name}
     same = sorted(each for each in known if each.lower() == name.lower())
     near = same or difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.8)
@@ -74,12 +74,12 @@ def _unknown_name(seen: Seen) -> Cause | None:
 _WITHOUT = re.compile(r"`(\w+)` was launched without (\w+)")
 
 
-def _misnamed_configuration(seen: Seen) -> Cause | None:
-    found = _WITHOUT.search(seen.what)
-    if found is None:
+def _misnamed_configuration(context: Context) -> Cause | None:
+    match = _WITHOUT.search(context.words)
+    if match is None:
         return None
-    kernel, name = found.groups()
-    given = set(re.findall(r"""["'](\w+)["']\s*:""", seen.source))
+    kernel, name = match.groups()
+    given = set(re.findall(r"""["'](\w+)["']\s*:""", context.source))
     near = difflib.get_close_matches(name, sorted(given - {name}), n=1, cutoff=0.6)
     if not near or name in given:
         return None
@@ -97,10 +97,10 @@ _TWO_DTYPES = re.compile(r"Both operands must be same dtype. Got \w+ and \w+")
 _CALL = re.compile(r"\b((?:tl|tl\.math|libdevice)\.\w+)\(")
 
 
-def _half_precision(seen: Seen) -> Cause | None:
-    if _NEEDS_FLOAT32.search(seen.what) is None:
+def _half_precision(context: Context) -> Cause | None:
+    if _NEEDS_FLOAT32.search(context.words) is None:
         return None
-    calls = _CALL.findall(seen.line)
+    calls = _CALL.findall(context.line)
     which = f"`{calls[0]}`" if len(set(calls)) == 1 else "This function"
     return Cause(
         "half_precision",
@@ -109,10 +109,10 @@ def _half_precision(seen: Seen) -> Cause | None:
     )
 
 
-def _operands_differ(seen: Seen) -> Cause | None:
-    if _TWO_DTYPES.search(seen.what) is None:
+def _operands_differ(context: Context) -> Cause | None:
+    if _TWO_DTYPES.search(context.words) is None:
         return None
-    dot = re.search(r"tl\.dot\(\s*(\w+)\s*,\s*(\w+)", seen.line)
+    dot = re.search(r"tl\.dot\(\s*(\w+)\s*,\s*(\w+)", context.line)
     advice = "Convert one of them with `.to(...)`."
     if dot:
         advice = f"Convert one of them, as in `{dot[1]}.to({dot[2]}.dtype)`."
@@ -158,9 +158,9 @@ _WORDS: Sequence[tuple[re.Pattern[str], str, str]] = (
 )
 
 
-def _words(seen: Seen) -> Cause | None:
+def _words(context: Context) -> Cause | None:
     for pattern, what, advice in _WORDS:
-        if pattern.search(seen.what):
+        if pattern.search(context.words):
             return Cause("words", what, advice)
     return None
 
@@ -168,11 +168,11 @@ def _words(seen: Seen) -> Cause | None:
 _AXIS = re.compile(r"invalid axis|\baxis\b.*(?:out of|range|must be)", re.IGNORECASE)
 
 
-def _axis(seen: Seen) -> Cause | None:
-    given = re.search(r"(tl\.\w+)\(.*axis\s*=\s*(\d+)", seen.line)
-    if seen.result.status is not Status.compile_error or given is None:
+def _axis(context: Context) -> Cause | None:
+    given = re.search(r"(tl\.\w+)\(.*axis\s*=\s*(\d+)", context.line)
+    if context.result.status is not Status.compile_error or given is None:
         return None
-    if not _AXIS.search(seen.what) and "IndexError" not in seen.what:
+    if not _AXIS.search(context.words) and "IndexError" not in context.words:
         return None
     return Cause(
         "axis",
@@ -186,14 +186,14 @@ def _axis(seen: Seen) -> Cause | None:
 _POINTER_SIZE = re.compile(r"sizeof\s*\(\s*(\w+)\s*\*\s*\)")
 
 
-def _size_of_a_pointer(seen: Seen) -> Cause | None:
-    found = _POINTER_SIZE.search(seen.line)
-    if found is None or "copies" not in seen.what:
+def _size_of_a_pointer(context: Context) -> Cause | None:
+    match = _POINTER_SIZE.search(context.line)
+    if match is None or "copies" not in context.words:
         return None
     return Cause(
         "size_of_a_pointer",
-        f"`{found[0]}` is the size of a pointer, 8 bytes",
-        f"An element has `sizeof({found[1]})` bytes.",
+        f"`{match[0]}` is the size of a pointer, 8 bytes",
+        f"An element has `sizeof({match[1]})` bytes.",
     )
 
 
@@ -206,16 +206,16 @@ _BLOCK = re.compile(r"of block (\([\d, ]+\))")
 _STORED = re.compile(r"(\w+)\s*\[[^=;]*\]\s*=(?!=)")
 
 
-def _same_element(seen: Seen) -> Cause | None:
+def _same_element(context: Context) -> Cause | None:
     """Two writes of different values to one element."""
-    found = _SAME_ADDRESS.search(seen.what)
-    if seen.result.status is not Status.data_race or found is None:
+    match = _SAME_ADDRESS.search(context.words)
+    if context.result.status is not Status.data_race or match is None:
         return None
-    blocks = _BLOCK.findall(seen.what)
-    who = "programs" if seen.is_triton else "blocks"
-    if not seen.is_triton and len(set(blocks)) == 1:
+    blocks = _BLOCK.findall(context.words)
+    who = "programs" if context.is_triton else "blocks"
+    if not context.is_triton and len(set(blocks)) == 1:
         who = "threads of a block"
-    stored = _STORED.search(seen.line)
+    stored = _STORED.search(context.line)
     array = f" of `{stored[1]}`" if stored else ""
     return Cause(
         "same_element",
@@ -223,7 +223,7 @@ def _same_element(seen: Seen) -> Cause | None:
         f"The index of the store must differ between {who}: "
         + (
             "does it contain the program id, and are its strides those of the output?"
-            if seen.is_triton
+            if context.is_triton
             else "does it contain blockIdx, and are row lengths those of the array stored to?"
             if who == "blocks"
             else "threads that add to one element need atomicAdd, or an element each."
@@ -234,21 +234,21 @@ def _same_element(seen: Seen) -> Cause | None:
 _ADDED = re.compile(r"(\w+(?:\s*\[[^\]]*\])*)\s*[-+*/]=(?!=)")
 
 
-def _lost_additions(seen: Seen) -> Cause | None:
+def _lost_additions(context: Context) -> Cause | None:
     """Threads that read and write one element at one line, with no barrier between."""
-    found = _ADDED.search(seen.line)
-    lines = {line for line, _ in seen.result.marks}
-    if seen.result.status is not Status.data_race or found is None or len(lines) != 1:
+    match = _ADDED.search(context.line)
+    lines = {line for line, _ in context.result.marks}
+    if context.result.status is not Status.data_race or match is None or len(lines) != 1:
         return None
     return Cause(
         "lost_additions",
-        f"Several threads add to `{found[1]}` at the same time, so additions get lost",
+        f"Several threads add to `{match[1]}` at the same time, so additions get lost",
         "Keep a sum of its own in a register of each thread, and put the sums together by a "
         "reduction or by atomicAdd.",
     )
 
 
-TABLE: Sequence[Callable[[Seen], Cause | None]] = (
+TABLE: Sequence[Callable[[Context], Cause | None]] = (
     _unknown_name,
     _misnamed_configuration,
     _half_precision,

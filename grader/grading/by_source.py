@@ -22,7 +22,7 @@ MOST_PLACES = 200  # declarations, loops, kernels or launches that are looked at
 
 
 @dataclass(frozen=True)
-class Seen:
+class Context:
     """A failure and the source of the submission's file."""
 
     result: CaseResult
@@ -30,7 +30,7 @@ class Seen:
     is_triton: bool
 
     @property
-    def what(self) -> str:
+    def words(self) -> str:
         """The failure in the grader's, the compiler's or Python's words."""
         return self.result.verdict.what
 
@@ -48,7 +48,7 @@ class Seen:
     @cached_property
     def code(self) -> str:
         """A CUDA source with blanks in the place of comments, so that offsets stay."""
-        return _COMMENT.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), self.source)
+        return _COMMENT.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), self.source)
 
 
 _COMMENT = re.compile(r"//[^\n]*|/\*.{0,5000}?\*/", re.DOTALL)
@@ -57,11 +57,11 @@ _COMMENT = re.compile(r"//[^\n]*|/\*.{0,5000}?\*/", re.DOTALL)
 # --- launches ----------------------------------------------------------------------------------
 
 
-def _exchanged_arguments(seen: Seen) -> Cause | None:
+def _exchanged_arguments(context: Context) -> Cause | None:
     """A launch that passes two arguments each for the parameter of the other's name."""
-    if seen.result.status in (Status.compile_error, Status.import_error):
+    if context.result.status in (Status.compile_error, Status.import_error):
         return None
-    launches = _triton_launches(seen) if seen.is_triton else _cuda_launches(seen)
+    launches = _triton_launches(context) if context.is_triton else _cuda_launches(context)
     for kernel, parameters, arguments in islice(launches, MOST_PLACES):
         if len(arguments) > MOST_PLACES:
             continue
@@ -95,8 +95,8 @@ def _fits(argument: str, parameter: str) -> bool:
 _Launch = tuple[str, list[str], list[str]]
 
 
-def _triton_launches(seen: Seen) -> Iterator[_Launch]:
-    tree = _tree(seen.source)
+def _triton_launches(context: Context) -> Iterator[_Launch]:
+    tree = _tree(context.source)
     if tree is None:
         return
     functions: Mapping[str, list[str]] = {
@@ -123,14 +123,14 @@ _KERNEL = re.compile(r"__global__[^({;]{0,200}?\b(\w+)\s*\(([^)]{0,1000})\)\s*\{
 _LAUNCH = re.compile(r"\b(\w{1,80})\s*<<<[^;]{0,300}?>>>\s*\(([^;]{0,1000})\)\s*;")
 
 
-def _cuda_launches(seen: Seen) -> Iterator[_Launch]:
+def _cuda_launches(context: Context) -> Iterator[_Launch]:
     functions = {
-        found[1]: [re.findall(r"\w+", each)[-1] for each in found[2].split(",") if each.strip()]
-        for found in islice(_KERNEL.finditer(seen.code), MOST_PLACES)
+        match[1]: [re.findall(r"\w+", each)[-1] for each in match[2].split(",") if each.strip()]
+        for match in islice(_KERNEL.finditer(context.code), MOST_PLACES)
     }
-    for found in islice(_LAUNCH.finditer(seen.code), MOST_PLACES):
-        if found[1] in functions and "(" not in found[2]:
-            yield found[1], functions[found[1]], [each.strip() for each in found[2].split(",")]
+    for match in islice(_LAUNCH.finditer(context.code), MOST_PLACES):
+        if match[1] in functions and "(" not in match[2]:
+            yield match[1], functions[match[1]], [each.strip() for each in match[2].split(",")]
 
 
 # --- grids -------------------------------------------------------------------------------------
@@ -138,11 +138,14 @@ def _cuda_launches(seen: Seen) -> Iterator[_Launch]:
 _GENERAL = frozenset({"pid", "program", "id", "block", "tile", "idx", "index"})
 
 
-def _axes(seen: Seen) -> Cause | None:
+def _axes(context: Context) -> Cause | None:
     """A program id of an axis that the grid doesn't have, or of the axis meant for another."""
-    if not seen.is_triton or seen.result.status in (Status.compile_error, Status.import_error):
+    if not context.is_triton or context.result.status in (
+        Status.compile_error,
+        Status.import_error,
+    ):
         return None
-    tree = _tree(seen.source)
+    tree = _tree(context.source)
     if tree is None:
         return None
     ids = {
@@ -239,14 +242,14 @@ _BY_STRIDES = frozenset(
 )
 
 
-def _strides(seen: Seen) -> Cause | None:
+def _strides(context: Context) -> Cause | None:
     """A kernel that never uses a stride, or a launch that passes something else for one."""
-    laid_out = seen.result.case is not None and bool(seen.result.case.layouts)
-    is_likely = seen.is_triton and laid_out and seen.result.status in _BY_STRIDES
-    tree = _tree(seen.source) if is_likely else None
+    laid_out = context.result.case is not None and bool(context.result.case.layouts)
+    is_likely = context.is_triton and laid_out and context.result.status in _BY_STRIDES
+    tree = _tree(context.source) if is_likely else None
     if tree is None:
         return None
-    launched = {name: arguments for name, _, arguments in _triton_launches(seen)}
+    launched = {name: arguments for name, _, arguments in _triton_launches(context)}
     for kernel in (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)):
         if kernel.name not in launched:
             continue
@@ -262,7 +265,9 @@ def _strides(seen: Seen) -> Cause | None:
         for parameter, argument in zip(parameters, launched[kernel.name], strict=False):
             is_size = argument.isidentifier() and "stride" not in argument
             if parameter.startswith("stride") and is_size:
-                if re.search(rf"\b{argument}\b[^=\n]{{0,80}}=[^=\n]{{0,200}}stride", seen.source):
+                if re.search(
+                    rf"\b{argument}\b[^=\n]{{0,80}}=[^=\n]{{0,200}}stride", context.source
+                ):
                     continue
                 return Cause(
                     "no_stride",
@@ -279,13 +284,13 @@ _OUTSIDE = (Status.invalid_read, Status.wrote_out_of_bounds)
 _MASK_AT = {"tl.load": 1, "tl.store": 2}  # the place of the mask among the arguments
 
 
-def _without_mask(seen: Seen) -> Cause | None:
+def _without_mask(context: Context) -> Cause | None:
     """A load or store that goes past the end, and has no mask at all."""
-    if not seen.is_triton or seen.result.status not in _OUTSIDE:
+    if not context.is_triton or context.result.status not in _OUTSIDE:
         return None
-    tree = _tree(seen.source)
+    tree = _tree(context.source)
     for node in ast.walk(tree) if tree is not None else ():
-        if not isinstance(node, ast.Call) or node.lineno != seen.result.line:
+        if not isinstance(node, ast.Call) or node.lineno != context.result.line:
             continue
         name = ast.unparse(node.func)
         masked = any(each.arg in ("mask", "boundary_check", None) for each in node.keywords)
@@ -298,24 +303,24 @@ def _without_mask(seen: Seen) -> Cause | None:
     return None
 
 
-def _rounded_down(seen: Seen) -> Cause | None:
+def _rounded_down(context: Context) -> Cause | None:
     """A number of programs or blocks that is divided and rounded down."""
-    if seen.result.status is not Status.not_written:
+    if context.result.status is not Status.not_written:
         return None
-    number = _rounded_in_triton(seen) if seen.is_triton else _rounded_in_cuda(seen)
+    number = _rounded_in_triton(context) if context.is_triton else _rounded_in_cuda(context)
     if not number:
         return None
-    up = "triton.cdiv" if seen.is_triton else "(n + size - 1) / size"
+    up = "triton.cdiv" if context.is_triton else "(n + size - 1) / size"
     return Cause(
         "rounded_down",
         f"The grid is rounded down: with `{number}` the last, partly filled block has no "
-        + ("program" if seen.is_triton else "block"),
+        + ("program" if context.is_triton else "block"),
         f"Round up: {up}.",
     )
 
 
-def _rounded_in_triton(seen: Seen) -> str:
-    tree = _tree(seen.source)
+def _rounded_in_triton(context: Context) -> str:
+    tree = _tree(context.source)
     if tree is None:
         return ""
     for _, grid in _launches(tree):
@@ -333,10 +338,10 @@ _DIVIDED = re.compile(rf"\b(\w{{1,60}})\s*[=({{]\s*{_QUOTIENT}\s*[;)}}]")
 _FIRST_OF_LAUNCH = re.compile(rf"<<<\s*(?:{_QUOTIENT}|(\w{{1,60}}))\s*,")
 
 
-def _rounded_in_cuda(seen: Seen) -> str:
-    divided = {found[1]: found[2] for found in islice(_DIVIDED.finditer(seen.code), MOST_PLACES)}
-    for found in islice(_FIRST_OF_LAUNCH.finditer(seen.code), MOST_PLACES):
-        if number := found[1] or divided.get(found[2], ""):
+def _rounded_in_cuda(context: Context) -> str:
+    divided = {match[1]: match[2] for match in islice(_DIVIDED.finditer(context.code), MOST_PLACES)}
+    for match in islice(_FIRST_OF_LAUNCH.finditer(context.code), MOST_PLACES):
+        if number := match[1] or divided.get(match[2], ""):
             return number
     return ""
 
@@ -351,20 +356,20 @@ _LOOP = re.compile(
 _CHANGES = r"\b{0}\b\s*(?:[-+*/%&|^]|<<|>>)?=(?!=)|(?:\+\+|--|&)\s*{0}\b|\b{0}\b\s*(?:\+\+|--)"
 
 
-def _endless(seen: Seen) -> Cause | None:
+def _endless(context: Context) -> Cause | None:
     """A loop in CUDA C++ that changes nothing of its condition."""
-    if seen.is_triton or seen.result.status is not Status.timed_out:
+    if context.is_triton or context.result.status is not Status.timed_out:
         return None
-    for found in islice(_LOOP.finditer(seen.code), MOST_PLACES):
-        names = set(re.findall(r"\b[A-Za-z_]\w*\b(?!\s*[(.])", found["condition"]))
-        body = _body(seen.code, found.end())
+    for match in islice(_LOOP.finditer(context.code), MOST_PLACES):
+        names = set(re.findall(r"\b[A-Za-z_]\w*\b(?!\s*[(.])", match["condition"]))
+        body = _body(context.code, match.end())
         leaves = re.search(r"\b(?:break|return|goto)\b|asm|volatile", body)
         if names and not leaves and not any(re.search(_CHANGES.format(n), body) for n in names):
-            line = seen.code.count("\n", 0, found.start()) + 1
+            line = context.code.count("\n", 0, match.start()) + 1
             return Cause(
                 "endless",
                 f"The loop at line {line} never ends: nothing in it changes "
-                f"`{found['condition'].strip()}`",
+                f"`{match['condition'].strip()}`",
                 "Advance the index in the loop.",
             )
     return None
@@ -388,26 +393,28 @@ _OF_VALUES = frozenset(
 _DECLARED = re.compile(r"\b(?:float|double|int|unsigned|long|size_t)\s+(\w+)\s*;")
 
 
-def _uninitialised(seen: Seen) -> Cause | None:
+def _uninitialised(context: Context) -> Cause | None:
     """A local variable without a value, to which its first use adds."""
-    if seen.is_triton or seen.result.status not in _OF_VALUES:
+    if context.is_triton or context.result.status not in _OF_VALUES:
         return None
-    for found in islice(_DECLARED.finditer(seen.code), MOST_PLACES):
-        name = found[1]
-        if seen.code[: found.start()].rstrip().endswith(("__shared__", "extern", "struct")):
+    for match in islice(_DECLARED.finditer(context.code), MOST_PLACES):
+        name = match[1]
+        if context.code[: match.start()].rstrip().endswith(("__shared__", "extern", "struct")):
             continue
-        use = re.compile(rf"\b{name}\b").search(seen.code, found.end())
+        use = re.compile(rf"\b{name}\b").search(context.code, match.end())
         if use is None:
             continue
-        behind = seen.code[use.end() :]
+        behind = context.code[use.end() :]
         is_added_to = re.match(r"\s*(?:\+=|-=|\*=|\+\+)", behind)
         is_own = re.match(rf"\s*=(?!=)[^;]*\b{name}\b", behind)
         if is_added_to or is_own:
-            declared, used = (seen.code.count("\n", 0, at) + 1 for at in (found.start(), use.end()))
+            declared, used = (
+                context.code.count("\n", 0, at) + 1 for at in (match.start(), use.end())
+            )
             return Cause(
                 "uninitialised",
                 f"`{name}` has no initial value at line {declared}, and line {used} adds to it",
-                f"Write `{found[0].rstrip(';').strip()} = 0;`, or what the reduction begins with.",
+                f"Write `{match[0].rstrip(';').strip()} = 0;`, or what the reduction begins with.",
             )
     return None
 
@@ -416,28 +423,28 @@ _SUM_IN_INT = re.compile(r"\bint\s+(\w{1,60})\s*=\s*0\s*;")
 _OF_INTS = re.compile(r"\bint\s*\*|\bint\s+\w+\s*\[")
 
 
-def _whole_number(seen: Seen) -> Cause | None:
+def _whole_number(context: Context) -> Cause | None:
     """A sum of floats that is kept in an int."""
     if (
-        seen.is_triton
-        or seen.result.status is not Status.wrong_values
-        or _OF_INTS.search(seen.code)
+        context.is_triton
+        or context.result.status is not Status.wrong_values
+        or _OF_INTS.search(context.code)
     ):
         return None
-    for found in islice(_SUM_IN_INT.finditer(seen.code), MOST_PLACES):
-        if seen.code[: found.start()].rstrip().endswith("("):
+    for match in islice(_SUM_IN_INT.finditer(context.code), MOST_PLACES):
+        if context.code[: match.start()].rstrip().endswith("("):
             continue  # of a for loop
-        added = re.search(rf"\b{found[1]}\s*\+=\s*[^;\n]{{0,200}}\[", seen.code)
+        added = re.search(rf"\b{match[1]}\s*\+=\s*[^;\n]{{0,200}}\[", context.code)
         if added:
             return Cause(
                 "whole_number",
-                f"`{found[1]}` is an int, so each addition cuts off what is behind the point",
+                f"`{match[1]}` is an int, so each addition cuts off what is behind the point",
                 "Declare it as a float.",
             )
     return None
 
 
-TABLE: Sequence[Callable[[Seen], Cause | None]] = (
+TABLE: Sequence[Callable[[Context], Cause | None]] = (
     _exchanged_arguments,
     _axes,
     _without_mask,
@@ -445,7 +452,7 @@ TABLE: Sequence[Callable[[Seen], Cause | None]] = (
     _endless,
 )
 # What may be harmless: told only where no hypothesis explains the outputs.
-SUSPECTS: Sequence[Callable[[Seen], Cause | None]] = (
+SUSPECTS: Sequence[Callable[[Context], Cause | None]] = (
     _strides,
     _uninitialised,
     _whole_number,

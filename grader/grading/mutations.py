@@ -50,7 +50,7 @@ def of(oracle: Oracle) -> tuple[WrongFormula, ...]:
         trees = [_tree(function) for function in _with_helpers(definition)]
     except (OSError, SyntaxError):
         return ()
-    found = []
+    formulas = []
     for tree in trees:
         for what, changed in _changes(tree):
             namespace = dict(definition.__globals__)
@@ -58,20 +58,20 @@ def of(oracle: Oracle) -> tuple[WrongFormula, ...]:
                 chosen = changed if other is tree else other
                 module = ast.fix_missing_locations(ast.Module([chosen], []))
                 exec(compile(module, "<wrong formula>", "exec"), namespace)  # the staff's source
-            found.append(WrongFormula(what, namespace[definition.__name__]))
-    return tuple(found)
+            formulas.append(WrongFormula(what, namespace[definition.__name__]))
+    return tuple(formulas)
 
 
 def _with_helpers(definition: Callable[..., Any]) -> list[Callable[..., Any]]:
     """A function and the functions of its file that it calls, directly or not."""
-    found = [definition]
-    for function in found:  # grows meanwhile
+    formulas = [definition]
+    for function in formulas:  # grows meanwhile
         known = function.__globals__
         for name in function.__code__.co_names:
             other = known.get(name)
-            if inspect.isfunction(other) and other.__globals__ is known and other not in found:
-                found.append(other)
-    return found
+            if inspect.isfunction(other) and other.__globals__ is known and other not in formulas:
+                formulas.append(other)
+    return formulas
 
 
 def _tree(function: Callable[..., Any]) -> ast.FunctionDef:

@@ -434,8 +434,8 @@ def _cause(search: _Search, result: CaseResult, is_flaky: bool) -> Cause | None:
     """The mistake behind a failure, where a try or the source shows it."""
     if not result.status.is_failure:
         return None
-    seen = (result, search.runner.source, search.space.variant.language)
-    if (named := by_name.cause_of(*seen)) is not None:
+    failing = (result, search.runner.source, search.space.variant.language)
+    if (named := by_name.cause_of(*failing)) is not None:
         return named
     is_wrong = result.status is Status.wrong_values
     if is_wrong and (advice := search.runner.advice(result)):
@@ -443,7 +443,7 @@ def _cause(search: _Search, result: CaseResult, is_flaky: bool) -> Cause | None:
     tried = None
     if not is_flaky:
         tried = hypotheses.cause_of(search.space, [*search.results.values()], result)
-    return tried or by_name.suspect_of(*seen)
+    return tried or by_name.suspect_of(*failing)
 
 
 def _case_of(result: CaseResult) -> Case:

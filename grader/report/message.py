@@ -88,13 +88,15 @@ def compose(
     advice = _advice(one_line(failure.pattern), one_line(failure.hint))
     is_said = failure.occurrences in failure.what
     occurrences = "" if is_said else sentence(failure.occurrences)
-    seen = f"{failure.status.headline}{at}{about}"
-    first = seen
+    status_and_case = f"{failure.status.headline}{at}{about}"
+    first = status_and_case
     if failure.cause:
         first = one_line(failure.cause).rstrip(".")
         # In a race the frame says who did what.
         is_shown = any(each.note for each in failure.code)
-        happened = f"{_capital(seen)}" + ("" if is_shown else f": {one_line(what).rstrip('.')}")
+        happened = f"{_capital(status_and_case)}" + (
+            "" if is_shown else f": {one_line(what).rstrip('.')}"
+        )
         body = (f"{happened}.", occurrences, advice)
     else:
         body = (sentence(what), occurrences, advice)

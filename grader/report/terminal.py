@@ -106,19 +106,19 @@ def part_block(
     variant: str,
     part: PartEvidence,
     width: int,
-    told: dict[tuple[str, ...], str] | None = None,
+    shown_parts: dict[tuple[str, ...], str] | None = None,
 ) -> str:
     """Why a part did not pass, in lines of at most `width` columns but for what must paste whole.
 
-    The detail is left out. "" where the part passed. What another part was `told` already, by kind
-    of failure, is a line that names that part; what is told now is added.
+    The detail is left out. "" where the part passed. `shown_parts` are those that were shown
+    in full, by kind of failure: what fails as one of them does is a line, and others are added.
     """
     if part.status is Status.passed:
         return ""
     kind = (exercise, variant, *kind_of(part.failures[0])) if part.failures else ()
-    if told is not None and kind:
+    if shown_parts is not None and kind:
         name = f"{part.dtype} {part.size_class}"
-        if (other := told.setdefault(kind, name)) != name:
+        if (other := shown_parts.setdefault(kind, name)) != name:
             return f"{exercise}/{variant}: fails as {other} does, which is shown in full."
     text = io.StringIO()
     console = Console(file=text, width=width, color_system=None, legacy_windows=False)
