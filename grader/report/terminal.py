@@ -115,13 +115,14 @@ def part_block(
     """
     if part.status is Status.passed:
         return ""
+    text = io.StringIO()
+    console = Console(file=text, width=width, color_system=None, legacy_windows=False)
     kind = (exercise, variant, *kind_of(part.failures[0])) if part.failures else ()
     if shown_parts is not None and kind:
         name = f"{part.dtype} {part.size_class}"
         if (other := shown_parts.setdefault(kind, name)) != name:
-            return f"{exercise}/{variant}: fails as {other} does, which is shown in full."
-    text = io.StringIO()
-    console = Console(file=text, width=width, color_system=None, legacy_windows=False)
+            _print(console, f"{exercise}/{variant}: fails as {other} does, which is shown in full.")
+            return text.getvalue().strip("\n")
     if part.failures:
         message = compose(exercise, variant, part.failures[0])
         _failure(replace(message, detail=""), console)
