@@ -8,6 +8,7 @@ Reading checks every field and names a wrong one.
       VariantEvidence            one per variant asked for
         PartEvidence             one per dtype and size class: a run of the correctness loop
           Failure                the smallest failing case of each status
+            SourceLine           a line of the submission that it is about
           Printed                what kernels printed in one case
         PerformanceEvidence      timings, where a device could take them
         MemoryEvidence           how memory was used, counted on one case
@@ -34,6 +35,17 @@ class EvidenceError(Mistake, ValueError):
 
 
 @dataclass(frozen=True)
+class SourceLine:
+    """A line of the submission that a failure is about, and the place in it."""
+
+    line: int  # counted from 1
+    text: str
+    note: str = ""  # "thread (0,0,0) of block (1,0,0) writes"
+    start: int = 0  # column of the place, counted from 0
+    length: int = 0  # of the place; 0: the whole line
+
+
+@dataclass(frozen=True)
 class Failure:
     """The smallest failing case of one status, and its diagnosis.
 
@@ -46,9 +58,11 @@ class Failure:
     what: str  # one or two sentences: "out[0, 1024] is nan, expected 0.173; the other 1024 agree."
     where: str = ""  # "rmsnorm.py:23", or "" where no line is known
     pattern: str = ""  # "every case with cols > 1024 fails; every case with cols <= 1024 passes"
+    cause: str = ""  # "lse is in powers of two.": a mistake that a try has confirmed
     hint: str = ""  # "does the kernel loop over, or mask, columns past one block?"
     reproduce: str = ""  # "grader check rmsnorm --case '...'"
     occurrences: str = ""  # "wrong in 3 of 10 runs", for nondeterministic
+    code: tuple[SourceLine, ...] = ()
     detail: str = ""  # a traceback or compiler output, shortened to the student's part
     observed_by: Literal["grader", "worker"] = "grader"
 

@@ -48,6 +48,7 @@ MEMORY = [
 ]
 
 
+told: dict[tuple[str, ...], str] = {}  # the first part that failed, by kind of failure
 right_on: Counter[str] = Counter()  # cases passed, by variant; below 0 where one did not
 
 
@@ -79,7 +80,7 @@ def test_assignment(
         pytest.skip(f"not measured here: {part.reason}")
     if part.status is not Status.passed:
         columns = min(max(shutil.get_terminal_size().columns, NARROWEST), WIDEST)
-        message = part_block(exercise.name, variant.name, part, columns)
+        message = part_block(exercise.name, variant.name, part, columns, told)
         right_on[str(task)] = -sys.maxsize
         pytest.fail(message, pytrace=False)
     right_on[str(task)] += part.cases_run

@@ -118,6 +118,10 @@ SeedOption = Annotated[
     int, typer.Option("--seed", min=0, help="Seed of the drawn cases and their data.")
 ]
 
+VerboseOption = Annotated[
+    bool, typer.Option("--verbose", help="All kinds of failure in full, and whole tracebacks.")
+]
+
 
 @app.command()
 def grade(  # noqa: PLR0913  # each parameter is an option
@@ -138,6 +142,7 @@ def grade(  # noqa: PLR0913  # each parameter is an option
     html: HtmlOption = None,
     junit: JunitOption = None,
     gradescope: GradescopeOption = None,
+    verbose: VerboseOption = False,
 ) -> None:
     """Grade a submission and show the score."""
     if gpus is not None:
@@ -159,7 +164,9 @@ def grade(  # noqa: PLR0913  # each parameter is an option
         )
     if evidence is not None:
         write(evidence, evidence_files.to_json(observed))
-    show(observed, exercises, json, html, junit, gradescope, called=str(submission))
+    show(
+        observed, exercises, json, html, junit, gradescope, called=str(submission), verbose=verbose
+    )
 
 
 @app.command()
@@ -170,6 +177,7 @@ def check(
     ] = None,
     submission: Annotated[Path, typer.Option(help="The folder to check.")] = Path("assignment"),
     seed: SeedOption = PUBLIC_SEED,
+    verbose: VerboseOption = False,
 ) -> None:
     """Check one exercise, or repeat one case of it."""
     exercises = load_all()
@@ -186,8 +194,10 @@ def check(
     for index, (evidence, wanted, task) in enumerate(zip(observed, cases, tasks, strict=True)):
         if index:
             console.print()
-        only = str(wanted) if wanted else ""
-        report.check_to_terminal(evidence, console, case=only, variant=task.variant)
+        named = str(wanted) if wanted else ""
+        report.check_to_terminal(
+            evidence, console, case=named, verbose=verbose, variant=task.variant
+        )
     if any(each.has_grader_error for each in observed):
         raise typer.Exit(FAILED)
 

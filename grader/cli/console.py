@@ -162,6 +162,7 @@ def show(
     junit: Path | None = None,
     gradescope: Path | None = None,
     called: str = "",
+    verbose: bool = False,
 ) -> None:
     """Write the reports asked for and print the terminal's, which names the folder as `called`."""
     grade = score(observed, exercises)
@@ -174,7 +175,8 @@ def show(
     for path, make in reports:
         if path is not None:
             write(path, make(observed, grade))
-    report.to_terminal(observed, replace(grade, submission=called or grade.submission), console)
+    named = replace(grade, submission=called or grade.submission)
+    report.to_terminal(observed, named, console, verbose)
     if any(each.has_grader_error for each in observed.variants):
         raise typer.Exit(FAILED)
     if not observed.complete:

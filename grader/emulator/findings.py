@@ -29,6 +29,8 @@ class Kind:
     status: str
     sentence: Callable[[Parts], str]
     hint: str
+    between_blocks: str = ""  # the hint where threads of two blocks are concerned
+    on_host: str = ""  # the hint where it is the host code
 
 
 def _capital(text: str) -> str:
@@ -63,6 +65,12 @@ _RACES = {
 }
 
 
+def race_verbs(text: str) -> tuple[str, str]:
+    """What the later and the earlier thread do, by the runtime's words for a race; "" unknown."""
+    _, _, kind = text.strip().rstrip(".").removesuffix(")").rpartition(" (")
+    return _RACES.get(kind, ("", ""))
+
+
 def _race(parts: Parts) -> str:
     """'Data race: thread ... reads 4 bytes at offset 128 of tile, which thread ... writes'."""
     place, _, kind = parts.text.removesuffix(")").rpartition(" (")
@@ -89,18 +97,24 @@ def _missing(parts: Parts) -> str:
     )
 
 
+_HOST_INDEX = (
+    "The host code itself goes past the end: where does each row start (row * cols), and how many "
+    "elements does the array have?"
+)
 KINDS: dict[str, Kind] = {
     "out_of_bounds_read": Kind(
         "invalid_read",
         _does("reads"),
         "Is every index checked against the size before it is used? The last block has threads "
         "beyond the end: if (i < n).",
+        on_host=_HOST_INDEX,
     ),
     "out_of_bounds_write": Kind(
         "wrote_out_of_bounds",
         _does("writes"),
         "Is every store guarded by the size, in each dimension? Rows and columns need a check "
         "each: an index past a row's end is the start of the next row.",
+        on_host=_HOST_INDEX,
     ),
     "use_after_free_read": Kind(
         "invalid_read",
@@ -139,8 +153,8 @@ KINDS: dict[str, Kind] = {
         "data_race",
         _race,
         "Put __syncthreads() between the writes and the reads of other threads (within a warp "
-        "__syncwarp() will do), and one more before the next round of a loop writes again. Between "
-        "blocks, give each block its own elements or use atomics.",
+        "__syncwarp() will do), and one more before the next round of a loop writes again.",
+        "Blocks run in any order: give each block its own elements, or use atomics.",
     ),
     "divergent_barrier": Kind(
         "barrier_error",

@@ -23,7 +23,7 @@ import pydantic
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grader.emulator.findings import KINDS, Parts
+from grader.emulator.findings import KINDS, Parts, race_verbs
 
 MAX_BYTES = 64 * 1024  # of the text, as in the protocol
 MAX_FINDINGS = 16
@@ -229,10 +229,28 @@ def message_of(
         same_block=finding.block == finding.other_block,
     )
     kind = KINDS[finding.kind]
+    hint = kind.hint
+    if finding.thread is None and kind.on_host:
+        hint = kind.on_host
+    elif kind.between_blocks and not parts.same_block:
+        hint = kind.between_blocks
     sentence = kind.sentence(parts)
     if finding.count > 1:
         sentence += f" The same happened {finding.count:,} times there; this was the first."
-    return sentence, kind.hint
+    return sentence, hint
+
+
+def marks_of(finding: Finding, line: int, other_line: int) -> tuple[tuple[int, str], ...]:
+    """The lines that a race is about, and who does what there; the one line of anything else."""
+    who, other = (
+        _who(finding.thread, finding.block),
+        _who(finding.other_thread, finding.other_block),
+    )
+    later, earlier = race_verbs(finding.text)
+    if finding.kind != "race" or not line or not later:
+        return ((line, ""),) if line else ()
+    marks = ((other_line, f"{other} {earlier}"), (line, f"{who} {later}"))
+    return tuple(mark for mark in marks if mark[0])
 
 
 def _who(thread: Sequence[int] | None, block: Sequence[int] | None) -> str:

@@ -37,6 +37,7 @@ from grader.worker.protocol import Argument, Code, Reply
 # what it would have compiled. Memory that isn't touched costs nothing.
 ARENA_BYTES = 256 << 20
 GPU_ARENA_BYTES = 32 << 20  # there it costs, touched or not
+MOST_KEPT = 1 << 17  # elements of wrong outputs
 _FAULTS = (signal.SIGSEGV, signal.SIGBUS)
 
 
@@ -114,7 +115,7 @@ class Executor(Runner):
     def __init__(self, task: Task, path: Path, answers: Answers, times: Times) -> None:
         """`path` is the submission's file; the time that is spent is added to `times`."""
         self.task = task
-        self.path = path
+        self.path: Path = path
         self.times = times
         self._answers = answers
         self._memory = CaseMemory(self._end_users)
@@ -225,7 +226,12 @@ class Executor(Runner):
         outcomes = self._memory.arena.collect(placed)
         tolerance = self.task.tolerance
         truths = self._oracle.truths(inputs.tensors, inputs.scalars, tolerance.magnitude)
-        return self._judged(case, untrusted.fields(answer), judge(outcomes, truths, tolerance))
+        result = self._judged(case, untrusted.fields(answer), judge(outcomes, truths, tolerance))
+        if result.status in (Status.wrong_values, Status.not_finite):
+            outputs = tuple(each.values for each in outcomes if each.slot.role != "input")
+            if sum(each.numel() for each in outputs) <= MOST_KEPT:
+                return replace(result, outputs=outputs)
+        return result
 
     def _explain_fault(self, case: Case, inputs: Inputs, first: CaseResult) -> CaseResult:
         """A memory fault, run again with inputs writable: a store to one then shows as a change."""

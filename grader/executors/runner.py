@@ -5,10 +5,15 @@ Whatever a worker does, `run` returns a CaseResult and the next case meets a liv
 
 from __future__ import annotations
 
+import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
 from typing import Any, Literal, TypeVar
+
+import torch
 
 from grader.cases import Case
 from grader.cases.compare import Verdict
@@ -33,6 +38,9 @@ class CaseResult:
     refused_by_gpu: bool = False  # an access; perhaps a store to an input, which is read-only
     printed: str = ""  # by kernels; clean text
     notes: tuple[str, ...] = ()  # the grader's own, on what the launcher asked for
+    marks: tuple[tuple[int, str], ...] = ()  # lines, and who did what there; "" for nobody
+    # What wrong outputs are, for hypotheses on them; of large cases nothing is kept.
+    outputs: tuple[torch.Tensor, ...] = field(default=(), compare=False, repr=False)
 
     @property
     def status(self) -> Status:
@@ -65,6 +73,7 @@ class Runner(ABC):
 
     on_gpu = False  # whether kernels run on a GPU
     task: Task
+    path: Path | None = None  # the submission's file
     times: Times
 
     def __enter__(self: _R) -> _R:
@@ -87,6 +96,15 @@ class Runner(ABC):
     @abstractmethod
     def fresh_worker(self) -> None:
         """Let the next case meet workers that have run nothing."""
+
+    @cached_property
+    def source(self) -> str:
+        """The text of the submission's file; untrusted. "" where there is none."""
+        if self.path is None:
+            return ""
+        with contextlib.suppress(OSError):
+            return self.path.read_bytes().decode("utf-8", "replace")
+        return ""
 
     def expect(self, cases: Sequence[Case]) -> None:  # noqa: B027  # few runners need to
         """Prepare for these cases, which are likely to be run from now on, in this order."""

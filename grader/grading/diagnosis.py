@@ -19,6 +19,15 @@ MAX_PROBES_IN_ALL = 48
 
 
 @dataclass(frozen=True)
+class Cause:
+    """A mistake that was found to explain a failure."""
+
+    name: str
+    what: str  # a sentence, perhaps without its stop
+    advice: str  # a sentence: what to do
+
+
+@dataclass(frozen=True)
 class Condition:
     """A property of cases: those that have it fail, the others pass.
 
@@ -76,30 +85,24 @@ def separate(
     return None
 
 
-def hint(
-    verdict: Verdict, separation: Separation | None, language: str, shrunk: Case | None = None
-) -> str:
+def hint(verdict: Verdict, separation: Separation | None, language: str) -> str:
     """A question that points at the likely mistake, or "" where none is likely.
 
-    `shrunk` is the smallest failing case, if plainer ones were tried. Where no condition separates,
-    its remaining layouts, data and scalars are the ones that matter.
+    Only a condition that was tried says anything on layouts, data and scalars.
     """
     if verdict.pattern == RAISED:
         return ""  # the other hints are about kernels, and none has run
-    conditions: list[Condition | None] = [separation.condition] if separation else []
-    if not separation and shrunk is not None:
-        conditions = [*_left_in(shrunk)]
-    for condition in conditions or [None]:
-        for rule in _HINTS:
-            text = rule(verdict, condition, language)
-            if text:
-                return text
-    all_wrong = verdict.status is Status.wrong_values and verdict.pattern == "all"
-    if all_wrong and shrunk is not None and not all(_power_of_two(n) for _, n in shrunk.sizes):
-        return (
-            "Does what lies past the end of a partly filled block, masked off, enter a maximum or "
-            "a sum? Work this case out by hand with the definition in reference/oracles.py."
-        )
+    condition = separation.condition if separation else None
+    return next(filter(None, (rule(verdict, condition, language) for rule in _HINTS)), "")
+
+
+def hint_on_index(verdict: Verdict, separation: Separation) -> str:
+    """What an access outside means that happens only where one size is above 1, or ""."""
+    condition = separation.condition
+    outside = (Status.wrote_out_of_bounds, Status.invalid_read, Status.modified_input)
+    if verdict.status in outside and condition.kind == "above" and condition.value == 1:
+        name = condition.subject
+        return f"Only {name} = 1 works: is the index along {name} right, and its stride?"
     return ""
 
 
@@ -199,31 +202,6 @@ def _odd_size(name: str) -> Condition:
         "odd_size",
         name,
     )
-
-
-def _left_in(case: Case) -> Iterator[Condition]:
-    """A case's data, layouts and scalars that aren't plain, as conditions.
-
-    Flags that are set come first: they are more telling than drawn numbers.
-    """
-    switches = [each for each in case.scalars if isinstance(each[1], bool)]
-    others = [each for each in case.scalars if each not in switches]
-    for name, value in switches:
-        yield Condition("", "", _has_scalar(name, value), "scalar", name, value)
-    if case.data != "normal":
-        yield Condition("", "", lambda other: other.data == case.data, "data", "data", case.data)
-    for name, layout in case.layouts:
-        yield Condition("", "", _has_layout(name, layout), "layout", name, layout)
-    for name, value in others:
-        yield Condition("", "", _has_scalar(name, value), "scalar", name, value)
-
-
-def _has_layout(name: str, layout: str) -> Callable[[Case], bool]:
-    return lambda case: (name, layout) in case.layouts
-
-
-def _has_scalar(name: str, value: float | bool) -> Callable[[Case], bool]:
-    return lambda case: (name, value) in case.scalars
 
 
 def _not_multiple(name: str, step: int) -> Condition:
@@ -419,6 +397,11 @@ def _hint_from_values(verdict: Verdict, condition: Condition | None, language: s
         return ""
     if verdict.pattern == "all" and condition is not None and condition.kind == "always":
         return "Compare one element by hand with the definition in reference/oracles.py."
+    if verdict.pattern == "tail" and " from 1 on" in verdict.what:
+        return (
+            "Only the first element is right: does every thread have the whole result of the "
+            "reduction, or thread 0 alone?"
+        )
     if verdict.pattern == "tail":
         return "What differs for the last block: its mask, or what masked elements count as?"
     if verdict.pattern in ("row", "rows_tail"):

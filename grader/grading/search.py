@@ -21,7 +21,9 @@ from hypothesis.internal.conjecture import providers
 from grader.cases import Case, Space
 from grader.evidence import Failure, PartEvidence, Printed
 from grader.executors.runner import CaseResult, Runner
-from grader.grading.diagnosis import Separation, hint, separate
+from grader.grading import by_name, hypotheses
+from grader.grading.diagnosis import Cause, Separation, hint, hint_on_index, separate
+from grader.grading.marked_lines import marked_lines
 from grader.spec import SizeRule
 from grader.status import Status, worst
 
@@ -292,7 +294,7 @@ def _explain(search: _Search, submission: str) -> tuple[Failure, ...]:
             flaky = _flakiness(search, result, search.effort.reruns)
         if flaky is None and primary is not Status.timed_out:
             separation = _separate(search, result)
-    failures = [_failure(search, result, separation, flaky, submission, shrunk=result.case)]
+    failures = [_failure(search, result, separation, flaky, submission)]
     others = sorted(search.smallest.keys() - {primary}, key=list(Status).index)
     failures += [_failure(search, search.smallest[o], None, None, submission) for o in others]
     return tuple(failures)
@@ -397,7 +399,6 @@ def _failure(
     separation: Separation | None,
     flaky: tuple[int, int] | None,
     submission: str,
-    shrunk: Case | None = None,
 ) -> Failure:
     space, verdict = search.space, result.verdict
     occurrences = ""
@@ -407,23 +408,42 @@ def _failure(
         headline = f"{verdict.status.headline}: {verdict.what.rstrip('.')}"
         what = f"The same case was {occurrences} ({headline})"
         verdict = replace(verdict, status=Status.nondeterministic, what=what)
-    advice = result.hint
-    if not advice and verdict.status is Status.wrong_values:
-        advice = search.runner.advice(result)
+    advice = (separation and hint_on_index(verdict, separation)) or result.hint
+    cause = _cause(search, replace(result, verdict=verdict), is_flaky=flaky is not None)
+    if cause is not None:
+        advice = cause.advice
     if not advice and verdict.status.is_failure:  # a fault of the grader has no hint
-        advice = hint(verdict, separation, space.variant.language, shrunk)
+        advice = hint(verdict, separation, space.variant.language)
     return Failure(
         status=verdict.status,
         case=str(result.case),
         what=verdict.what,
         where=f"{space.variant.file}:{result.line}" if result.line else "",
         pattern=separation.sentence if separation else "",
+        cause=cause.what if cause else "",
         hint=advice,
         reproduce=reproduce_line(space, _case_of(result), submission),
         occurrences=occurrences,
+        code=marked_lines(search.runner.source, result),
         detail=result.detail,
         observed_by=result.observed_by,
     )
+
+
+def _cause(search: _Search, result: CaseResult, is_flaky: bool) -> Cause | None:
+    """The mistake behind a failure, where a try or the source shows it."""
+    if not result.status.is_failure:
+        return None
+    failing = (result, search.runner.source, search.space.variant.language)
+    if (named := by_name.cause_of(*failing)) is not None:
+        return named
+    is_wrong = result.status is Status.wrong_values
+    if is_wrong and (advice := search.runner.advice(result)):
+        return Cause("rounded_inputs", "float32 inputs of `tl.dot` are rounded to TF32", advice)
+    tried = None
+    if not is_flaky:
+        tried = hypotheses.cause_of(search.space, [*search.results.values()], result)
+    return tried or by_name.suspect_of(*failing)
 
 
 def _case_of(result: CaseResult) -> Case:

@@ -122,6 +122,8 @@ def _message(message: Message) -> Iterator[str]:
     )
     yield from block(paragraph)
     yield ""
+    if message.frame:
+        yield from (*block(message.frame), "")
     if message.reproduce:
         yield from ("Reproduce:", "", *block(message.reproduce), "")
     if message.detail:

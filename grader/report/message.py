@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from grader.evidence import Failure, PartEvidence, VariantEvidence
+from grader.report.code_frame import frame
 from grader.sandbox.untrusted import clean, one_line, shorten, shorten_middle
 from grader.status import Status
 
@@ -29,9 +30,12 @@ class Message:
     """
 
     status: Status
-    headline: str  # "rmsnorm/triton: wrong values for rows=1, cols=1025, float16 (smallest ...)."
+    # "rmsnorm/triton: wrong values for rows=1, cols=1025, float16 (smallest ...).", or the cause.
+    headline: str
+    kind: str  # "wrong values", or "data race at silu.cu:19"
     body: str  # "out[0, 1024] is nan, expected 0.173. Every case with ...: does the kernel ...?"
     scope: str  # "Fails in ragged and degenerate for float16.", or "" for a single part
+    frame: str  # the student's lines with a mark under the place, or ""
     reproduce: str  # "grader check rmsnorm --case '...'", or ""
     detail: str  # a traceback or compiler output, or ""
     observed_by: str  # "grader" or "worker": whose word `detail` is
@@ -76,6 +80,7 @@ def compose(
 ) -> Message:
     """The Message of one failure; `given` where its case was asked for instead of searched."""
     case = case_in_words(one_line(failure.case))
+    what, detail = _beside_frame(failure)
     at = f" at {one_line(failure.where)}" if failure.where else ""
     about = f" for {case}" if case else ""
     if case and not given and failure.status.is_failure:
@@ -83,24 +88,58 @@ def compose(
     advice = _advice(one_line(failure.pattern), one_line(failure.hint))
     is_said = failure.occurrences in failure.what
     occurrences = "" if is_said else sentence(failure.occurrences)
-    body = (sentence(failure.what), occurrences, advice)
+    status_and_case = f"{failure.status.headline}{at}{about}"
+    first = status_and_case
+    if failure.cause:
+        first = one_line(failure.cause).rstrip(".")
+        # In a race the frame says who did what.
+        is_shown = any(each.note for each in failure.code)
+        happened = f"{_capital(status_and_case)}" + (
+            "" if is_shown else f": {one_line(what).rstrip('.')}"
+        )
+        body = (f"{happened}.", occurrences, advice)
+    else:
+        body = (sentence(what), occurrences, advice)
+    stop = "" if first.endswith("?") else "."
     return Message(
         status=failure.status,
-        headline=f"{one_line(exercise)}/{one_line(variant)}: {failure.status.headline}{at}{about}.",
+        headline=f"{one_line(exercise)}/{one_line(variant)}: {first}{stop}",
+        kind=f"{failure.status.headline}{at}",
         body=" ".join(filter(None, body)),
         scope=scope,
+        frame=frame(failure.code).plain,
         reproduce=shorten(clean(failure.reproduce).replace("\n", " ").strip()),
-        detail=shorten_middle(_without_ours(clean(failure.detail)).strip("\n"), DETAIL_LIMIT),
+        detail=shorten_middle(_without_ours(clean(detail)).strip("\n"), DETAIL_LIMIT),
         observed_by=failure.observed_by,
     )
 
 
+def _beside_frame(failure: Failure) -> tuple[str, str]:
+    """What happened and its detail, without the lines of code that the frame shows."""
+    what, detail = failure.what, failure.detail
+    headline = f"{failure.status.headline}: "
+    if what.lower().startswith(headline):
+        what = what[len(headline) :]
+    if failure.code:
+        what = _QUOTED.sub("", what)
+        if detail.count("\n") <= 1 and detail.rstrip().endswith("^"):
+            detail = ""
+    return what, detail
+
+
 def merged_messages(observed: VariantEvidence, given: bool = False) -> list[Message]:
-    """What to tell about a variant: one message per kind of failure, in the order of its parts."""
+    """What to tell about a variant: one message per kind of failure, those with a cause first."""
     return [
         compose(observed.exercise, observed.variant, merged.failure, _scope(merged), given)
-        for merged in merge_failures(observed.parts)
+        for merged in sorted(merge_failures(observed.parts), key=_rank)
     ]
+
+
+def _rank(merged: MergedFailure) -> int:
+    """What explains most comes first: a cause that explains outputs, then any cause."""
+    if not merged.failure.cause:
+        return 2
+    return int(merged.failure.status not in (Status.wrong_values, Status.not_finite))
 
 
 def undecided_messages(observed: VariantEvidence) -> list[Message]:
@@ -117,9 +156,10 @@ def undecided_messages(observed: VariantEvidence) -> list[Message]:
 def merge_failures(parts: Iterable[PartEvidence]) -> list[MergedFailure]:
     """Failures of the parts that failed, alike ones together.
 
-    Two are alike with the same status, line, pattern (however many cases it was tried on) and hint,
-    and a `what` that differs in numbers and dtypes only. One about elements that has neither a
-    pattern nor a hint of its own counts to another of its status and line.
+    Two are alike with the same cause; or with the same status, line, pattern (however many cases it
+    was tried on) and hint, and a `what` that differs in numbers and dtypes only. At one line the
+    pattern doesn't matter. Wrong elements without a cause count to the only cause there is; those
+    with neither a pattern nor a hint count to another failure of their status and line.
     """
     parts = list(parts)
     return _merged([part for part in parts if part.status.is_failure], parts)
@@ -130,7 +170,7 @@ def _merged(failing: Sequence[PartEvidence], parts: Sequence[PartEvidence]) -> l
     groups: dict[tuple[str, ...], list[tuple[PartEvidence, Failure]]] = {}
     for part in failing:
         for failure in part.failures or (_bare_failure(part),):
-            groups.setdefault(_kind(failure), []).append((part, failure))
+            groups.setdefault(kind_of(failure), []).append((part, failure))
     told_by: dict[tuple[str, ...], list[tuple[str, ...]]] = {}
     for kind in groups:
         told_by.setdefault(_teller(kind, groups), []).append(kind)
@@ -165,8 +205,13 @@ def case_in_words(case: str) -> str:
     return ", ".join(item.removeprefix("dtype=") for item in items)
 
 
+_QUOTED = re.compile(r" \(`[^`]*`\)")  # a line of code behind its number
 _NUMBER = re.compile(r"[-+]?\d+(\.\d*)?(e[-+]?\d+)?", re.IGNORECASE)
-_DTYPE = re.compile(r"\bb?float\d+\b")
+_DTYPE = re.compile(r"\bb?float\d+\b|\b[bf]p?(?:16|32|64)\b")
+_HOW_OFTEN = re.compile(
+    r" (?:The same happened [\d,]+ times|[\d,]+ elements (?:did so|are contended)) there; "
+    r"this was the first\."
+)
 _OUR_LINES = re.compile(
     r'^ *File "[^"\n]*/grader/worker/[^"\n]*", line \d+.*\n?(?: {4,}(?!File ").*\n?)?'
     r"|^Extension modules: .*\n?",
@@ -206,11 +251,20 @@ def without_numbers(text: str) -> str:
     return _NUMBER.sub("#", _DTYPE.sub("dtype", text))
 
 
-def _kind(failure: Failure) -> tuple[str, ...]:
+def kind_of(failure: Failure) -> tuple[str, ...]:
+    """What tells a failure from others: with one cause or at one line in one way, it is the same.
+
+    (status, line, pattern, hint, what, cause); "" where it doesn't matter.
+    """
+    status, where = failure.status.value, failure.where
+    if failure.cause:
+        return ("", "", "", "", "", failure.cause)
+    if where:
+        what = without_numbers(_HOW_OFTEN.sub("", failure.what))
+        return (status, where, "", failure.hint, what, "")
     pattern = TRIED.sub("", failure.pattern)
     pattern = ALWAYS.sub("Every case fails", pattern)  # in whichever dtype
-    what = without_numbers(failure.what)
-    return (failure.status.value, failure.where, pattern, failure.hint, what)
+    return (status, where, pattern, failure.hint, without_numbers(failure.what), "")
 
 
 def _of_dtypes(
@@ -229,17 +283,24 @@ def _of_dtypes(
 
 def _teller(kind: tuple[str, ...], kinds: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
     """The kind of failure that explains most, of those that explain what this one does."""
-    status, where, _, hint, _ = kind
-    if status not in _ABOUT_ELEMENTS or _worth(kind)[0]:
+    status, where, _, hint, _, cause = kind
+    if cause or status not in _ABOUT_ELEMENTS:
+        return kind
+    kinds = list(kinds)
+    causes = [each for each in kinds if each[5]]
+    if len(causes) == 1 and not where:
+        return causes[0]
+    if _worth(kind)[1]:
         return kind
     same = [each for each in kinds if each[:2] == (status, where) and hint in ("", each[3])]
     return max(same, key=_worth)
 
 
-def _worth(kind: tuple[str, ...]) -> tuple[bool, bool]:
-    """How much it explains: a pattern that tells cases apart, or at least a hint or a pattern."""
-    _, _, pattern, hint, _ = kind
-    return bool(pattern) and not ALWAYS.match(pattern), bool(hint or pattern)
+def _worth(kind: tuple[str, ...]) -> tuple[bool, bool, bool]:
+    """How much it explains: a cause, a pattern that tells cases apart, at least a hint."""
+    _, _, pattern, hint, _, cause = kind
+    separates = bool(pattern) and not ALWAYS.match(pattern)
+    return bool(cause), separates, bool(hint or pattern)
 
 
 def _volume(failure: Failure) -> int:

@@ -7,6 +7,7 @@ never parsed: all text is a rich.text.Text.
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 from dataclasses import replace
 
 from rich.console import Console
@@ -19,6 +20,7 @@ from grader.report.message import (
     Message,
     case_in_words,
     compose,
+    kind_of,
     merged_messages,
     part_text,
     undecided_messages,
@@ -29,7 +31,8 @@ from grader.spec import Variant
 from grader.status import Status
 
 WIDEST = 96  # columns; longer lines are hard to read
-SHOWN_FAILURES = 4  # kinds of failure per variant; all of them are in the other reports
+SHOWN_OTHERS = 3  # kinds of failure per variant that are named below the first's message
+DETAIL_LINES = 4  # of a traceback or compiler output, unless all is asked for
 SHOWN_LINES = 12  # of the lines that use memory, and of what kernels print
 NAME_WIDTH = 20  # columns; the same in every table, so that they line up
 RESULT_WIDTH = 12  # columns; with fewer for what checks came to, tables become blocks
@@ -38,7 +41,7 @@ DETAIL_SHOWN = 1500  # characters of a traceback or compiler output
 _STYLES = {"passed": "green", "failed": "bold red", "undecided": "yellow"}
 
 
-def render(evidence: Evidence, grade: GradeScore, console: Console) -> None:
+def render(evidence: Evidence, grade: GradeScore, console: Console, verbose: bool = False) -> None:
     """Print the report of one grade on `console`."""
     _print(console, f"warpgrade: {one_line(grade.submission)}, seed {grade.seed}", "bold")
     _print(console, _conditions(grade), "dim")
@@ -50,7 +53,7 @@ def render(evidence: Evidence, grade: GradeScore, console: Console) -> None:
         console.print()
         _print(console, f"{one_line(exercise.title)} ({one_line(exercise.name)})", "bold")
         _show(table, console, blocks)
-    _failures(evidence, grade, console)
+    _failures(evidence, grade, console, verbose)
     for _, variant, observed in summary.scored_variants(evidence, grade):
         _printed(observed, console)
         _notes(observed, console)
@@ -73,7 +76,11 @@ def render(evidence: Evidence, grade: GradeScore, console: Console) -> None:
 
 
 def render_check(
-    observed: VariantEvidence, console: Console, case: str = "", variant: Variant | None = None
+    observed: VariantEvidence,
+    console: Console,
+    case: str = "",
+    verbose: bool = False,
+    variant: Variant | None = None,
 ) -> None:
     """Print what checking one variant showed. `case` is the only case that was run, if not "".
 
@@ -92,10 +99,10 @@ def render_check(
         table = _check_table(observed, console)
         _show(table, console, not narrow.fits(table, _width(console), RESULT_WIDTH))
     undecided = [] if case else undecided_messages(observed)
-    for index, message in enumerate([*merged_messages(observed, given=bool(case)), *undecided]):
-        if index or not case:
-            console.print()
-        _failure(message, console)
+    _messages(merged_messages(observed, given=bool(case)), console, verbose or bool(case))
+    for message in undecided:
+        console.print()
+        _failure(message, console, verbose)
     _printed(observed, console)
     _notes(observed, console)
     _memory(observed, console)
@@ -106,15 +113,28 @@ def render_check(
     _grader_errors(summary.errors_in(observed), console)
 
 
-def part_block(exercise: str, variant: str, part: PartEvidence, width: int) -> str:
+def part_block(
+    exercise: str,
+    variant: str,
+    part: PartEvidence,
+    width: int,
+    shown_parts: dict[tuple[str, ...], str] | None = None,
+) -> str:
     """Why a part did not pass, in lines of at most `width` columns but for what must paste whole.
 
-    The detail is left out. "" where the part passed.
+    The detail is left out. "" where the part passed. `shown_parts` are those that were shown
+    in full, by kind of failure: what fails as one of them does is a line, and others are added.
     """
     if part.status is Status.passed:
         return ""
     text = io.StringIO()
     console = Console(file=text, width=width, color_system=None, legacy_windows=False)
+    kind = (exercise, variant, *kind_of(part.failures[0])) if part.failures else ()
+    if shown_parts is not None and kind:
+        name = f"{part.dtype} {part.size_class}"
+        if (other := shown_parts.setdefault(kind, name)) != name:
+            _print(console, f"{exercise}/{variant}: fails as {other} does, which is shown in full.")
+            return text.getvalue().strip("\n")
     if part.failures:
         message = compose(exercise, variant, part.failures[0])
         _failure(replace(message, detail=""), console)
@@ -198,31 +218,53 @@ def _row(
     table.add_row(*(_text(text, console, style) for text, style in cells))
 
 
-def _failures(evidence: Evidence, grade: GradeScore, console: Console) -> None:
+def _failures(evidence: Evidence, grade: GradeScore, console: Console, verbose: bool) -> None:
     for _, variant, observed in summary.scored_variants(evidence, grade):
         if observed.not_attempted:
             continue
-        messages = merged_messages(summary.counted_parts(variant, observed))
-        for message in messages[:SHOWN_FAILURES]:
-            console.print()
-            _failure(message, console)
-        if (hidden := len(messages) - SHOWN_FAILURES) > 0:
-            console.print()
-            kinds = "kind" if hidden == 1 else "kinds"
-            _print(console, f"{hidden} more {kinds} of failure: see --html FILE.", "yellow")
+        _messages(merged_messages(summary.counted_parts(variant, observed)), console, verbose)
 
 
-def _failure(message: Message, console: Console) -> None:
+def _messages(messages: Sequence[Message], console: Console, verbose: bool) -> None:
+    """The first message, and what else there is in a line: it mostly follows from the first."""
+    whole = len(messages) if verbose else 1
+    for message in messages[:whole]:
+        console.print()
+        _failure(message, console, verbose)
+    others = list(dict.fromkeys(message.kind for message in messages[whole:]))
+    if others:
+        listed = "; ".join(others[:SHOWN_OTHERS]) + ("; ..." if len(others) > SHOWN_OTHERS else "")
+        words = f"Also, perhaps for the same reason: {listed}. --verbose shows all."
+        _indented(console, words, "yellow")
+
+
+def _failure(message: Message, console: Console, verbose: bool = False) -> None:
     _print(console, message.headline, _STYLES[summary.tone(message.status)])
     body = " ".join(filter(None, (message.body, message.scope)))
     if body:
         _indented(console, body)
-    if message.detail:
-        _indented(console, shorten_middle(message.detail, DETAIL_SHOWN), "dim")
+    if message.frame:
+        for line in message.frame.split("\n"):
+            shown = _text(f"  {line}", console, "bold red" if "^" in line else "")
+            shown.truncate(_width(console))
+            console.print(shown, soft_wrap=True)
+    if message.detail and (verbose or not message.frame):
+        _detail(message.detail, console, verbose)
     if message.reproduce:
         _indented(console, "Reproduce:")
         # One unbroken line however narrow the window is: it must paste as one command.
         console.print(_text(f"  {message.reproduce}", console, "cyan"), soft_wrap=True)
+
+
+def _detail(detail: str, console: Console, verbose: bool) -> None:
+    """A traceback or compiler output: its end, which says what happened, or most of it."""
+    if verbose:
+        _indented(console, shorten_middle(detail, DETAIL_SHOWN), "dim")
+        return
+    lines = detail.splitlines()
+    if len(lines) > DETAIL_LINES:
+        _indented(console, f"... {len(lines) - DETAIL_LINES} more lines: see --verbose.", "dim")
+    _indented(console, shorten_middle("\n".join(lines[-DETAIL_LINES:]), DETAIL_SHOWN), "dim")
 
 
 def _timing(observed: VariantEvidence, console: Console) -> None:

@@ -120,7 +120,7 @@ def _of_cases(evidence: VariantEvidence) -> Iterator[tuple[Kind, str]]:
     tried = {part.dtype for part in evidence.parts}
     for merged in merge_failures(evidence.parts):
         failure = merged.failure
-        condition = _condition(failure.pattern)
+        condition = "" if failure.cause else _condition(failure.pattern)
         failing = dict.fromkeys(dtype for _, dtype in merged.places)
         says_enough = condition not in ("", EVERY_CASE)
         yield (
@@ -129,9 +129,11 @@ def _of_cases(evidence: VariantEvidence) -> Iterator[tuple[Kind, str]]:
                 evidence.variant,
                 failure.status,
                 condition,
-                dtypes=() if says_enough or set(failing) == tried else tuple(failing),
+                dtypes=()
+                if failure.cause or says_enough or set(failing) == tried
+                else tuple(failing),
                 hint=one_line(failure.hint),
-                about="" if says_enough else _about(failure.what),
+                about=one_line(failure.cause) or ("" if says_enough else _about(failure.what)),
             ),
             one_line(failure.what),
         )

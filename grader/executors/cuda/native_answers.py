@@ -141,8 +141,9 @@ class NativeAnswers(Answers):
         other = self.program.line_of(finding.other_pc)
         name = self.task.variant.file
         what, hint = report.message_of(finding, name, self._source, line or 0, other or 0)
+        marks = report.marks_of(finding, line or 0, other or 0)
         verdict = Verdict(_status_of(finding), untrusted.clean(what), finding.kind)
-        return CaseResult(case, verdict, line, "", "worker", hint)
+        return CaseResult(case, verdict, line, "", "worker", hint, marks=marks)
 
     def _unsupported(self, case: Case, answer: Reply) -> CaseResult:
         fields = untrusted.fields(answer)

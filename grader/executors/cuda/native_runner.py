@@ -35,6 +35,7 @@ class PlannedNativeRunner(Runner):
     ) -> None:
         """The arguments are those of NativePlanner."""
         self.task = task
+        self.path = path
         self.program = program
         self.plans = NativePlanner(sandbox, task, path, program, watched)
         self.times = self.plans.times

@@ -256,6 +256,18 @@ def message_of(
     return _Words(finding, names, file, source).what(), _SAYS[finding.kind][1]
 
 
+def marks_of(finding: Finding) -> tuple[tuple[int, str], ...]:
+    """The lines that a race is about, and who does what there; the one line of anything else."""
+    if finding.kind != "data_race":
+        return ((finding.line, ""),) if finding.line else ()
+    does, other = (_DOES[each or "store"] for each in (finding.access, finding.other_access))
+    marks = (
+        (finding.line, f"program {finding.program} {does}"),
+        (finding.other_line, f"program {finding.other_program} {other}"),
+    )
+    return tuple(mark for mark in marks if mark[0])
+
+
 class _Words(NamedTuple):
     """A finding in words; the fields are those of `message_of`."""
 

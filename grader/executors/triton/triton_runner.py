@@ -53,6 +53,7 @@ class PlannedTritonRunner(Runner):
         """`path` is the submission's file. With `watched` a plan must keep the rules, but for what
         the spec allows. `kept` has results of earlier runs, `made` cubins of other runners."""
         self.task = task
+        self.path = path
         self.times = Times()
         self._answers = answers = Answers(task, path, limits_of(task))
         worker = partial(sandbox.worker, path, task.variant.entry)

@@ -211,7 +211,8 @@ class TritonExecutor(Executor):
         names = triton_metrics.arguments(self.task, case)
         what, hint = triton_report.message_of(worst, names, self.task.variant.file, source)
         explained = Verdict(status, untrusted.clean(what), worst.kind)
-        return CaseResult(case, explained, worst.line or None, "", "worker", hint)
+        marks = triton_report.marks_of(worst)
+        return CaseResult(case, explained, worst.line or None, "", "worker", hint, marks=marks)
 
     def _modified(
         self, case: Case, placed: Sequence[Placed], inputs_writable: bool

@@ -33,6 +33,7 @@ class FakeRunner:
 
     on_gpu = False
     advised = ""
+    source = ""
 
     def __init__(self, verdict_of):
         self.verdict_of = verdict_of

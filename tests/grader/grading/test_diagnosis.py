@@ -300,32 +300,6 @@ def test_a_likely_mistake_gets_a_hint(arguments, word):
 
 
 @pytest.mark.parametrize(
-    ("text", "word"),
-    [
-        ("data=tiny", "epsilon"),
-        ("x.layout=row_padded", "x can lie further apart"),
-        ("eps=1e-5", "Is eps used as it was passed"),
-        ("data=large x.layout=row_padded", "compute in float32"),
-    ],
-)
-def test_where_nothing_separates_what_shrinking_left_gives_the_hint(text, word):
-    space = space_of("rmsnorm")
-    case = parse(f"rows=2 cols=3 {text}", space.exercise, space.variant, 4)
-    assert word in hint(Verdict(WRONG, "", "all"), None, "triton", case)
-    assert hint(Verdict(WRONG, "", "all"), None, "triton") == ""
-    found = Separation(condition_of("above", "cols", 64), 5, 5)
-    assert "block of 64" in hint(Verdict(WRONG, "", "all"), found, "triton", case)
-
-
-def test_a_switch_that_shrinking_left_on_says_more_than_a_number():
-    space = space_of("flash_attention")
-    sizes = "Z=1 H=1 N_CTX=2 N_KV=1 HEAD_DIM=16"
-    case = parse(f"{sizes} data=large sm_scale=0.3 causal=true", space.exercise, space.variant, 4)
-    text = hint(Verdict(WRONG, "", "all"), None, "cuda", case)
-    assert "only where causal is set" in text
-
-
-@pytest.mark.parametrize(
     ("status", "pattern", "condition"),
     [
         (WRONG, "scattered", None),
@@ -340,23 +314,10 @@ def test_where_nothing_is_likely_nothing_is_said(status, pattern, condition):
     assert said(status, pattern, condition) == ""
 
 
-def test_where_a_block_is_partly_filled_and_all_is_wrong_what_is_masked_is_asked_about():
-    space = space_of("softmax")
-    ragged, whole = (
-        parse(f"rows=1 cols={cols}", space.exercise, space.variant, 4) for cols in (3, 4)
-    )
-    assert "masked off" in hint(Verdict(WRONG, "", "all"), None, "triton", ragged)
-    assert hint(Verdict(WRONG, "", "all"), None, "triton", whole) == ""
-    assert hint(Verdict(WRONG, "", "scattered"), None, "triton", ragged) == ""
-
-
-def test_stray_stores_where_a_layout_matters_ask_for_strides():
-    space = space_of("softmax")
-    text = "rows=2 cols=1 x.layout=row_padded"
-    strided = parse(text, space.exercise, space.variant, 4)
-    stray = Verdict(Status.wrote_out_of_bounds, "1 element was overwritten past the end", "outside")
-    assert "strides of x are not the output's" in hint(stray, None, "triton", strided)
-    assert "masked" in hint(stray, None, "triton", replace(strided, layouts=()))
+def test_where_only_the_first_element_is_right_the_reduction_is_asked_about():
+    what = "out[0, 1] is 2, expected 1; 63 of 64 elements are wrong: every element from 1 on."
+    assert "thread 0 alone" in said(WRONG, "tail", what=what)
+    assert "thread 0" not in said(WRONG, "tail", what=what.replace("from 1 on", "from 10 on"))
 
 
 def test_a_hint_for_cuda_does_not_speak_of_triton():

@@ -290,6 +290,15 @@ def test_a_case_that_was_asked_for_is_not_called_the_smallest_found():
     assert message.headline == "rmsnorm/triton: wrong values for rows=1, cols=1025, float16."
 
 
+def test_a_part_that_fails_as_another_does_is_a_line():
+    told = {}
+    parts = [make_part("float16", "ragged"), make_part("float32", "ragged")]
+    parts += [make_part("float32", "aligned", hint="another one")]
+    first, second, third = (report.part_block("a", "b", part, 80, told) for part in parts)
+    assert second == "a/b: fails as float16 ragged does, which is shown in full."
+    assert len(first.splitlines()) > 4 < len(third.splitlines())
+
+
 @pytest.mark.parametrize("width", [40, 60, 80])
 def test_a_part_in_lines_fits_but_for_the_line_to_paste(width):
     part = PartEvidence("float16", "ragged", Status.wrong_values, 9, 1, (make_failure(detail="x"),))
@@ -495,7 +504,8 @@ def test_many_kinds_of_failure_are_cut_and_counted_in_the_terminal_but_not_in_ht
         for failures in [(make_failure(dtype, pattern=f"pattern {size_class} of {dtype}"),)]
     )
     evidence = make_evidence(VariantEvidence("rmsnorm", "triton", "rmsnorm.py", parts=parts))
-    assert "2 more kinds of failure: see --html FILE." in in_terminal(evidence)
+    assert "Also, perhaps for the same reason: wrong values. --verbose" in in_terminal(evidence)
+    assert in_terminal(evidence).count("Reproduce:") == 1
     assert in_html(evidence).count('<article class="failure">') == 6
 
 

@@ -1,0 +1,262 @@
+"""Mistakes that an error names, some together with the submission's source, without another run.
+
+Each row of the table takes a failure and the source; it gives a cause only where what it says of
+the source is there to be read.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Sequence
+from itertools import islice
+
+from grader.executors.runner import CaseResult
+from grader.grading import by_source
+from grader.grading.by_source import Context
+from grader.grading.diagnosis import Cause
+from grader.status import Status
+
+MOST_CHARACTERS = 100_000  # of a source that is looked at
+MOST_NAMES = 2000  # that may be meant by a misspelt one
+
+
+def cause_of(result: CaseResult, source: str, language: str) -> Cause | None:
+    """The mistake that a failure's words and the source name; None where they name none."""
+    return _first(TABLE, result, source, language)
+
+
+def suspect_of(result: CaseResult, source: str, language: str) -> Cause | None:
+    """What in the source is likely to be the mistake where nothing else explains the failure."""
+    return _first(by_source.SUSPECTS, result, source, language)
+
+
+def _first(
+    table: Sequence[Callable[[Context], Cause | None]],
+    result: CaseResult,
+    source: str,
+    language: str,
+) -> Cause | None:
+    if len(source) > MOST_CHARACTERS:
+        return None
+    context = Context(result, source, language == "triton")
+    try:
+        return next(filter(None, (row(context) for row in table)), None)
+    except (RecursionError, MemoryError):
+        return None  # expressions in a thousand levels
+
+
+# --- names -------------------------------------------------------------------------------------
+
+_UNKNOWN = re.compile(
+    r"NameError\W+(?:name ')?(?P<a>\w+)'? is not defined"
+    r"|[‘'\"](?P<b>\w+)[’'\"] was not declared in this scope"
+    r"|identifier \"(?P<c>\w+)\" is undefined"
+)
+
+
+def _unknown_name(context: Context) -> Cause | None:
+    match = _UNKNOWN.search(context.words)
+    if match is None:
+        return None
+    name = next(filter(None, match.groups()))
+    names = dict.fromkeys(re.findall(r"\b[A-Za-z_]\w{0,60}\b", context.source))
+    known = set(islice(names, MOST_NAMES)) - {name}
+    same = sorted(each for each in known if each.lower() == name.lower())
+    near = same or difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.8)
+    if not near:
+        return None
+    what = f"`{name}` is not defined: did you mean `{near[0]}`?"
+    advice = "Upper and lower case differ." if same else f"Define `{name}`, or correct its name."
+    return Cause("unknown_name", what, advice)
+
+
+_WITHOUT = re.compile(r"`(\w+)` was launched without (\w+)")
+
+
+def _misnamed_configuration(context: Context) -> Cause | None:
+    match = _WITHOUT.search(context.words)
+    if match is None:
+        return None
+    kernel, name = match.groups()
+    given = set(re.findall(r"""["'](\w+)["']\s*:""", context.source))
+    near = difflib.get_close_matches(name, sorted(given - {name}), n=1, cutoff=0.6)
+    if not near or name in given:
+        return None
+    return Cause(
+        "misnamed_configuration",
+        f"The configurations set `{near[0]}`, and the parameter of `{kernel}` is `{name}`",
+        "Give both one name.",
+    )
+
+
+# --- Triton's compiler -------------------------------------------------------------------------
+
+_NEEDS_FLOAT32 = re.compile(r"Expected dtype \['fp32', 'fp64'\] but got \w+")
+_TWO_DTYPES = re.compile(r"Both operands must be same dtype. Got \w+ and \w+")
+_CALL = re.compile(r"\b((?:tl|tl\.math|libdevice)\.\w+)\(")
+
+
+def _half_precision(context: Context) -> Cause | None:
+    if _NEEDS_FLOAT32.search(context.words) is None:
+        return None
+    calls = _CALL.findall(context.line)
+    which = f"`{calls[0]}`" if len(set(calls)) == 1 else "This function"
+    return Cause(
+        "half_precision",
+        f"{which} takes float32, and gets half precision where the input has it",
+        "Convert right behind the load: `tl.load(...).to(tl.float32)`.",
+    )
+
+
+def _operands_differ(context: Context) -> Cause | None:
+    if _TWO_DTYPES.search(context.words) is None:
+        return None
+    dot = re.search(r"tl\.dot\(\s*(\w+)\s*,\s*(\w+)", context.line)
+    advice = "Convert one of them with `.to(...)`."
+    if dot:
+        advice = f"Convert one of them, as in `{dot[1]}.to({dot[2]}.dtype)`."
+    return Cause(
+        "operands_differ", "The operands of `tl.dot` need one dtype, whichever it is", advice
+    )
+
+
+_WORDS: Sequence[tuple[re.Pattern[str], str, str]] = (
+    (
+        re.compile(r"arange's arguments must be of type tl.constexpr"),
+        "`tl.arange` needs numbers that are known when the kernel is compiled",
+        "Declare the parameter with `: tl.constexpr`.",
+    ),
+    (
+        re.compile(r"arange's range must be a power of 2|Shape element \d+ must be a power of 2"),
+        "A block's size has to be a power of two",
+        "Take the next one, `triton.next_power_of_2(n)`, with a mask.",
+    ),
+    (
+        re.compile(r"through a null pointer"),
+        "The pointer is null: no memory was given to it",
+        "Make it an array, in shared memory where a block shares it, or allocate what it points "
+        "to.",
+    ),
+    (
+        re.compile(r"Conflicting meta-parameters"),
+        "The launch sets a parameter that the autotuner chooses as well",
+        "Leave it out of the call: the configurations give it a value.",
+    ),
+    (
+        re.compile(r"Cannot view a tensor|view size is not compatible"),
+        "`view` needs a contiguous tensor, and this one's rows or columns lie apart",
+        "Pass the tensor itself and its strides to the kernel.",
+    ),
+    (
+        re.compile(r"dynamic shared memory, of which the launch has 0 bytes"),
+        "The launch asks for no dynamic shared memory, and the kernel has an `extern __shared__` "
+        "array",
+        "Pass its size in bytes as the third argument of the launch: kernel<<<grid, block, "
+        "bytes>>>(...).",
+    ),
+)
+
+
+def _words(context: Context) -> Cause | None:
+    for pattern, what, advice in _WORDS:
+        if pattern.search(context.words):
+            return Cause("words", what, advice)
+    return None
+
+
+_AXIS = re.compile(r"invalid axis|\baxis\b.*(?:out of|range|must be)", re.IGNORECASE)
+
+
+def _axis(context: Context) -> Cause | None:
+    given = re.search(r"(tl\.\w+)\(.*axis\s*=\s*(\d+)", context.line)
+    if context.result.status is not Status.compile_error or given is None:
+        return None
+    if not _AXIS.search(context.words) and "IndexError" not in context.words:
+        return None
+    return Cause(
+        "axis",
+        f"`{given[1]}` is asked for axis {given[2]}, which this block doesn't have",
+        "Axes count from 0: a block of one dimension has axis 0 alone.",
+    )
+
+
+# --- CUDA --------------------------------------------------------------------------------------
+
+_POINTER_SIZE = re.compile(r"sizeof\s*\(\s*(\w+)\s*\*\s*\)")
+
+
+def _size_of_a_pointer(context: Context) -> Cause | None:
+    match = _POINTER_SIZE.search(context.line)
+    if match is None or "copies" not in context.words:
+        return None
+    return Cause(
+        "size_of_a_pointer",
+        f"`{match[0]}` is the size of a pointer, 8 bytes",
+        f"An element has `sizeof({match[1]})` bytes.",
+    )
+
+
+_SAME_ADDRESS = re.compile(
+    r"(?P<who>thread|program) (?P<one>\([\d, ]+\))(?: of block (?P<block>\([\d, ]+\)))?"
+    r" (?:writes|stores) .*?(?:fills with another value|stores another value)",
+    re.IGNORECASE | re.DOTALL,
+)
+_BLOCK = re.compile(r"of block (\([\d, ]+\))")
+_STORED = re.compile(r"(\w+)\s*\[[^=;]*\]\s*=(?!=)")
+
+
+def _same_element(context: Context) -> Cause | None:
+    """Two writes of different values to one element."""
+    match = _SAME_ADDRESS.search(context.words)
+    if context.result.status is not Status.data_race or match is None:
+        return None
+    blocks = _BLOCK.findall(context.words)
+    who = "programs" if context.is_triton else "blocks"
+    if not context.is_triton and len(set(blocks)) == 1:
+        who = "threads of a block"
+    stored = _STORED.search(context.line)
+    array = f" of `{stored[1]}`" if stored else ""
+    return Cause(
+        "same_element",
+        f"Several {who} store different values to the same element{array}: the index isn't unique",
+        f"The index of the store must differ between {who}: "
+        + (
+            "does it contain the program id, and are its strides those of the output?"
+            if context.is_triton
+            else "does it contain blockIdx, and are row lengths those of the array stored to?"
+            if who == "blocks"
+            else "threads that add to one element need atomicAdd, or an element each."
+        ),
+    )
+
+
+_ADDED = re.compile(r"(\w+(?:\s*\[[^\]]*\])*)\s*[-+*/]=(?!=)")
+
+
+def _lost_additions(context: Context) -> Cause | None:
+    """Threads that read and write one element at one line, with no barrier between."""
+    match = _ADDED.search(context.line)
+    lines = {line for line, _ in context.result.marks}
+    if context.result.status is not Status.data_race or match is None or len(lines) != 1:
+        return None
+    return Cause(
+        "lost_additions",
+        f"Several threads add to `{match[1]}` at the same time, so additions get lost",
+        "Keep a sum of its own in a register of each thread, and put the sums together by a "
+        "reduction or by atomicAdd.",
+    )
+
+
+TABLE: Sequence[Callable[[Context], Cause | None]] = (
+    _unknown_name,
+    _misnamed_configuration,
+    _half_precision,
+    _operands_differ,
+    _words,
+    _axis,
+    _size_of_a_pointer,
+    *by_source.TABLE,
+    _same_element,
+    _lost_additions,
+)

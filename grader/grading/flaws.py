@@ -1,0 +1,475 @@
+"""Known mistakes in what the lessons teach, computed in torch: online softmax, blocks, averages.
+
+A flaw belongs to an exercise's oracle, by name. It takes the oracle's arguments, in float64, and
+returns the outputs that a kernel with this mistake has. What depends on the size of a block is
+listed once for each size that kernels use.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal
+
+import torch
+
+Compute = Callable[..., Sequence[torch.Tensor]]
+Carried = Literal[
+    "nothing_wrong",
+    "sum_not_rescaled",
+    "acc_not_rescaled",
+    "wrong_way",
+    "new_rescaled",
+    "from_zero",
+    "maximum_not_kept",
+    "maximum_of_block",
+]
+BLOCKS = (16, 32, 64, 128, 256, 512, 1024, 2048)
+
+
+@dataclass(frozen=True)
+class Flaw:
+    """A mistake: its words for the student, and what a kernel with it computes."""
+
+    name: str
+    what: str  # a sentence without its stop
+    advice: str  # a sentence
+    compute: Compute
+
+
+# --- online softmax ----------------------------------------------------------------------------
+
+
+def _online(
+    scores: torch.Tensor, v: torch.Tensor | None, block: int, carried: Carried, padded: float
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """(maximum, sum, weighted v) after all blocks of the last dimension.
+
+    Scores behind the end of the last block are `padded`. In float32, where exponentials of what is
+    far from the maximum are 0 or infinite.
+    """
+    scores = scores.float()
+    v = v.float() if v is not None else None
+    n = scores.shape[-1]
+    lead = scores.shape[:-1]
+    start = 0.0 if carried == "from_zero" else -math.inf
+    m = scores.new_full((*lead, 1), start)
+    total = scores.new_zeros((*lead, 1))
+    acc = scores.new_zeros((*lead, v.shape[-1] if v is not None else 1))
+    for first in range(0, n, block):
+        part = scores[..., first : first + block]
+        if padded != -math.inf and part.shape[-1] < block:
+            part = torch.nn.functional.pad(part, (0, block - part.shape[-1]), value=padded)
+        largest = part.amax(-1, keepdim=True)
+        new = largest if carried == "maximum_of_block" else torch.maximum(m, largest)
+        alpha = torch.exp(new - m if carried == "wrong_way" else m - new)
+        p = torch.exp(part - new)
+        if carried == "new_rescaled":
+            total = (total + p.sum(-1, keepdim=True)) * alpha
+        else:
+            total = total * (1.0 if carried == "sum_not_rescaled" else alpha)
+            total = total + p.sum(-1, keepdim=True)
+        if v is not None:
+            acc = acc * (1.0 if carried == "acc_not_rescaled" else alpha)
+            acc = acc + p[..., : v.shape[-2] - first] @ v[..., first : first + block, :]
+        if carried != "maximum_not_kept":
+            m = new
+    return m, total, acc
+
+
+def _masked(scores: torch.Tensor, causal: bool, shift: int = 0) -> torch.Tensor:
+    n_ctx, n_kv = scores.shape[-2:]
+    if not causal:
+        return scores
+    visible = torch.ones(n_ctx, n_kv, dtype=torch.bool).tril(n_kv - n_ctx + shift)
+    return scores.masked_fill(~visible, -math.inf)
+
+
+_ONLINE: Mapping[Carried, tuple[str, str]] = {
+    "sum_not_rescaled": (
+        "The running sum isn't rescaled when a later block has the larger maximum",
+        "Multiply the old sum by exp(m_old - m_new) before the new block's terms are added.",
+    ),
+    "acc_not_rescaled": (
+        "The accumulator isn't rescaled when a later block has the larger maximum",
+        "Multiply acc by exp(m_old - m_new), as the sum is, before the new product is added.",
+    ),
+    "wrong_way": (
+        "The old sum is rescaled the wrong way, by exp(m_new - m_old)",
+        "The factor is exp(m_old - m_new), which is at most 1.",
+    ),
+    "new_rescaled": (
+        "The new block's terms are rescaled together with the old sum",
+        "They are relative to the new maximum already: only the old sum is multiplied by "
+        "exp(m_old - m_new).",
+    ),
+    "from_zero": (
+        "The running maximum begins at 0, which is wrong where all scores are below 0",
+        "Begin at -inf.",
+    ),
+    "maximum_not_kept": (
+        "The new maximum isn't kept from block to block",
+        "Assign it to the running maximum at the end of the loop.",
+    ),
+    "maximum_of_block": (
+        "The maximum is the block's own: the larger one of earlier blocks is forgotten",
+        "Take the maximum of the running maximum and the block's.",
+    ),
+}
+
+
+def _online_flaws(function: Callable[..., Sequence[torch.Tensor]]) -> Iterator[Flaw]:
+    for carried, (what, advice) in _ONLINE.items():
+        for block in BLOCKS:
+            yield Flaw(carried, what, advice, partial(function, block=block, carried=carried))
+
+
+def _padded_flaws(function: Callable[..., Sequence[torch.Tensor]], where: str) -> Iterator[Flaw]:
+    for block in (0, *BLOCKS):
+        yield Flaw(
+            "padding_counts",
+            f"Masked elements past the end {where} count as 0 in the maximum and in the sum",
+            "They have to be -inf, so that their exponential is 0.",
+            partial(function, block=block, carried="nothing_wrong", padded=0.0),
+        )
+
+
+def _softmax_in_blocks(
+    x: torch.Tensor, block: int, carried: Carried, padded: float = -math.inf
+) -> Sequence[torch.Tensor]:
+    m, total, _ = _online(x, None, block or _power(x.shape[-1]), carried, padded)
+    return [torch.exp(x.float() - m) / total]
+
+
+def _flash_in_blocks(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    sm_scale: float,
+    causal: bool,
+    block: int,
+    carried: Carried,
+    padded: float = -math.inf,
+) -> Sequence[torch.Tensor]:
+    scores = _masked(q @ k.mT * sm_scale, causal)
+    padded = -math.inf if causal else padded  # the causal mask covers what is past the end
+    m, total, acc = _online(scores, v, block or _power(k.shape[-2]), carried, padded)
+    return [acc / total, (m + total.log())[..., 0]]
+
+
+def _power(n: int) -> int:
+    """The next power of two."""
+    return 1 << max(n - 1, 0).bit_length()
+
+
+def _softmax_unshifted(x: torch.Tensor) -> Sequence[torch.Tensor]:
+    e = torch.exp(x.float())
+    return [e / e.sum(-1, keepdim=True)]
+
+
+def _softmax_of_one_block(x: torch.Tensor, block: int) -> Sequence[torch.Tensor]:
+    part = x[..., :block]
+    m = part.amax(-1, keepdim=True)
+    return [torch.exp(x - m) / torch.exp(part - m).sum(-1, keepdim=True)]
+
+
+# --- flash attention ---------------------------------------------------------------------------
+
+
+def _attention(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    sm_scale: float,
+    causal: bool,
+    shift: int = 0,
+    lse: Callable[[torch.Tensor, torch.Tensor], torch.Tensor] | None = None,
+) -> Sequence[torch.Tensor]:
+    """Attention whose causal mask is moved by `shift`, or with another log-sum-exp."""
+    scores = _masked(q @ k.mT * sm_scale, causal, shift)
+    right = scores.logsumexp(-1)
+    weights = torch.exp(scores - right.nan_to_num(neginf=0.0)[..., None])
+    return [weights @ v, lse(scores.amax(-1), right) if lse else right]
+
+
+def _mask_from_the_start(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, sm_scale: float, causal: bool
+) -> Sequence[torch.Tensor]:
+    return _attention(q, k, v, sm_scale, causal, shift=q.shape[-2] - k.shape[-2])
+
+
+def _unnormalised(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, sm_scale: float, causal: bool
+) -> Sequence[torch.Tensor]:
+    scores = _masked(q @ k.mT * sm_scale, causal)
+    weights = torch.exp(scores - scores.amax(-1, keepdim=True))
+    return [weights @ v, scores.logsumexp(-1)]
+
+
+def _heads_exchanged(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, sm_scale: float, causal: bool
+) -> Sequence[torch.Tensor]:
+    k, v = (t[:, :1].expand(t.shape) for t in (k, v))
+    return _attention(q, k, v, sm_scale, causal)
+
+
+_LN2, _LOG2E = math.log(2), math.log2(math.e)
+_LSE: tuple[tuple[str, str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]], ...] = (
+    (
+        "`lse` is the logarithm of the sum alone: the maximum isn't added",
+        "`lse` has to be m + log(sum).",
+        lambda m, lse: lse - m,
+    ),
+    (
+        "`lse` adds a maximum in powers of two to a natural logarithm",
+        "With log2(e) in the scale, multiply the maximum by ln 2 before it is added.",
+        lambda m, lse: m * _LOG2E + (lse - m),
+    ),
+    (
+        "`lse` is in powers of two",
+        "Multiply it by ln 2 = 0.6931 where log2(e) is in the scale.",
+        lambda m, lse: lse * _LOG2E,
+    ),
+    (
+        "`lse` adds a logarithm to base 2 to a natural maximum",
+        "Take the natural logarithm of the sum, or multiply log2 by ln 2.",
+        lambda m, lse: m + (lse - m) * _LOG2E,
+    ),
+    ("`lse` is the maximum alone", "`lse` has to be m + log(sum).", lambda m, lse: m),
+    (
+        "`lse` is the sum, without the logarithm",
+        "`lse` has to be m + log(sum).",
+        lambda m, lse: lse.exp(),
+    ),
+    (
+        "`lse` adds the sum itself to the maximum",
+        "`lse` has to be m + log(sum).",
+        lambda m, lse: m + (lse - m).exp(),
+    ),
+    (
+        "`lse` subtracts the maximum",
+        "`lse` has to be m + log(sum).",
+        lambda m, lse: lse - 2 * m,
+    ),
+)
+
+
+def _base_two(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, sm_scale: float, causal: bool, scale: float
+) -> Sequence[torch.Tensor]:
+    """Attention that mixes powers of two with natural exponentials."""
+    return _attention(q, k, v, sm_scale * scale, causal)
+
+
+def _flash_flaws() -> Iterator[Flaw]:
+    yield Flaw(
+        "not_divided",
+        "`out` isn't divided by the sum of the exponentials",
+        "Divide acc by the running sum after the loop.",
+        _unnormalised,
+    )
+    for what, advice, lse in _LSE:
+        yield Flaw("lse", what, advice, partial(_attention, lse=lse))
+    yield Flaw(
+        "mask_from_the_start",
+        "The causal mask is right only for as many keys as queries: query i sees the keys up to i",
+        "Query i sees the keys up to i + N_KV - N_CTX.",
+        _mask_from_the_start,
+    )
+    for shift, who in ((-1, "its own key isn't"), (1, "the key behind its last is")):
+        yield Flaw(
+            "mask_off_by_one",
+            f"The causal mask is off by one: {who} seen by a query",
+            "Query i sees the keys up to i + N_KV - N_CTX, that one included.",
+            partial(_attention, shift=shift),
+        )
+    yield Flaw(
+        "keys_of_one_head",
+        "Every head uses the keys and values of the first head",
+        "Move k and v by their own head stride: a head has N_KV rows there.",
+        _heads_exchanged,
+    )
+    for text, scale in (("log2(e)", _LOG2E), ("ln 2", _LN2)):
+        yield Flaw(
+            "base_of_the_exponential",
+            f"The scores are {text} times what they should be: powers of 2 and of e are mixed",
+            "With exp2 the scores need the factor log2(e); with exp they don't.",
+            partial(_base_two, scale=scale),
+        )
+
+
+# --- averages, sums and exponentials -----------------------------------------------------------
+
+
+def _rms(
+    x: torch.Tensor, weight: torch.Tensor, eps: float, count: Callable[[int], float]
+) -> Sequence[torch.Tensor]:
+    mean = x.square().sum(-1, keepdim=True) / count(x.shape[-1])
+    return [x * torch.rsqrt(mean + eps) * weight]
+
+
+def _layer_norm(x: torch.Tensor, weight: torch.Tensor, eps: float) -> Sequence[torch.Tensor]:
+    centred = x - x.mean(-1, keepdim=True)
+    scale = torch.rsqrt(centred.square().mean(-1, keepdim=True) + eps)
+    return [centred * scale * weight]
+
+
+def _centred_scale(x: torch.Tensor, weight: torch.Tensor, eps: float) -> Sequence[torch.Tensor]:
+    variance = x.var(-1, keepdim=True, correction=0)
+    return [x * torch.rsqrt(variance + eps) * weight]
+
+
+def _first_block(
+    x: torch.Tensor, weight: torch.Tensor, eps: float, block: int
+) -> Sequence[torch.Tensor]:
+    mean = x[..., :block].square().sum(-1, keepdim=True) / x.shape[-1]
+    return [x * torch.rsqrt(mean + eps) * weight]
+
+
+def _rms_flaws() -> Iterator[Flaw]:
+    centre = "RMSNorm doesn't centre: take the mean of the squares of x itself."
+    yield Flaw("layer_norm", "The mean is subtracted, as in layer norm", centre, _layer_norm)
+    yield Flaw(
+        "variance", "`x` is divided by its standard deviation, as in layer norm", centre,
+        _centred_scale,
+    )  # fmt: skip
+    advice = "The mean is the sum of the squares over cols, whatever the block's size."
+    for text, count in (
+        ("the block's size, the next power of two", _power),
+        ("cols - 1", lambda n: n - 1 or math.nan),
+        *((f"{block}", lambda n, block=block: block) for block in BLOCKS),
+    ):
+        what = f"The sum of squares is divided by {text}, not by cols"
+        yield Flaw("count", what, advice, partial(_rms, count=count))
+    for block in (1, 4, 8, *BLOCKS):
+        yield Flaw(
+            "first_block",
+            f"The mean takes in only the first {block} elements of a row",
+            "The sum has to run over all of a row, and every thread needs the whole sum.",
+            partial(_first_block, block=block),
+        )
+
+
+def _silu_overflow(x: torch.Tensor) -> Sequence[torch.Tensor]:
+    e = torch.exp(x.float())
+    return [x.float() * e / (1 + e)]
+
+
+def _gelu_overflow(x: torch.Tensor) -> Sequence[torch.Tensor]:
+    e = torch.exp(2 * math.sqrt(2 / math.pi) * (x + 0.044715 * x**3).float())
+    return [x.float() / 2 * (1 + (e - 1) / (e + 1))]
+
+
+def _exact_gelu(x: torch.Tensor) -> Sequence[torch.Tensor]:
+    return [torch.nn.functional.gelu(x)]
+
+
+def _products(
+    a: torch.Tensor, b: torch.Tensor, block: int, moved: tuple[bool, bool]
+) -> Sequence[torch.Tensor]:
+    """The product by blocks of k, where a or b stays at its first block."""
+    out = a.new_zeros(a.shape[0], b.shape[1])
+    for first in range(0, a.shape[1], block):
+        length = min(block, a.shape[1] - first)
+        at_a, at_b = (first if moves else 0 for moves in moved)
+        out += a[:, at_a : at_a + length] @ b[at_b : at_b + length]
+    return [out]
+
+
+def _slice_of_k(
+    a: torch.Tensor, b: torch.Tensor, which: Callable[[int], slice]
+) -> Sequence[torch.Tensor]:
+    part = which(a.shape[1])
+    return [a[:, part] @ b[part]]
+
+
+def _first_of_k(block: int, k: int) -> slice:
+    return slice(0, block)
+
+
+def _whole_of_k(block: int, k: int) -> slice:
+    return slice(0, k // block * block)
+
+
+def _last_of_k(block: int, k: int) -> slice:
+    return slice((k - 1) // block * block, None)
+
+
+def _rest_of_k(block: int, k: int) -> slice:
+    return slice(block, None)
+
+
+def _gemm_flaws() -> Iterator[Flaw]:
+    slices: list[tuple[str, Callable[[int], slice]]] = [
+        ("the first product of each sum is missing", lambda k: slice(1, None)),
+        ("the last product of each sum is missing", lambda k: slice(0, k - 1)),
+    ]
+    for block in (8, *BLOCKS[:4]):
+        for name, moved in (("b", (True, False)), ("a", (False, True))):
+            yield Flaw(
+                "stands_still",
+                f"The pointers of {name} stay at the first {block} of K",
+                f"Add the block's size times {name}'s stride along K to them at the end of the "
+                "loop.",
+                partial(_products, block=block, moved=moved),
+            )
+        slices += [
+            (f"only the first {block} products count", partial(_first_of_k, block)),
+            (f"the last, partly filled block of {block} is missing", partial(_whole_of_k, block)),
+            (f"only the last block of {block} counts", partial(_last_of_k, block)),
+            (f"the first block of {block} is missing", partial(_rest_of_k, block)),
+        ]
+    for what, which in slices:
+        yield Flaw(
+            "sum_over_k",
+            f"In the sum over K {what}",
+            "Where does the loop over K begin and end, and is the accumulator kept?",
+            partial(_slice_of_k, which=which),
+        )
+
+
+_OVERFLOW = (
+    "`exp(x)` overflows for large x, and inf / inf is nan",
+    "Write the formula with exp(-x): then 1 / (1 + exp(-x)) goes to 0 or 1.",
+)
+
+FLAWS: Mapping[str, Sequence[Flaw]] = {
+    "softmax": (
+        *_online_flaws(_softmax_in_blocks),
+        *_padded_flaws(_softmax_in_blocks, "of a row"),
+        Flaw(
+            "unshifted",
+            "The maximum isn't subtracted before the exponential, which then overflows",
+            "Subtract the row's maximum from x first.",
+            _softmax_unshifted,
+        ),
+        *(
+            Flaw(
+                "first_block",
+                f"Maximum and sum take in only the first {block} elements of a row",
+                "They have to run over the whole row.",
+                partial(_softmax_of_one_block, block=block),
+            )
+            for block in BLOCKS
+        ),
+    ),
+    "flash_attention": (
+        *_online_flaws(_flash_in_blocks),
+        *_padded_flaws(_flash_in_blocks, "of the keys"),
+        *_flash_flaws(),
+    ),
+    "rmsnorm": tuple(_rms_flaws()),
+    "gemm": tuple(_gemm_flaws()),
+    "silu": (Flaw("overflow", *_OVERFLOW, _silu_overflow),),
+    "gelu": (
+        Flaw("overflow", *_OVERFLOW, _gelu_overflow),
+        Flaw(
+            "exact",
+            "This is the exact GELU, by erf, and not the approximation by tanh",
+            "Compare with `gelu` in reference/oracles.py.",
+            _exact_gelu,
+        ),
+    ),
+}

@@ -1,0 +1,365 @@
+"""Hypotheses on wrong outputs: each says what a kernel with one mistake would compute.
+
+A hypothesis is tried on the smallest failing case first. It is told only if its outputs are the
+kernel's, within the tolerance, there and in most of the largest other failing cases. One of these
+may differ: where nothing but rounding is left, such as a variance of equal values, it decides.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar
+
+import torch
+
+from grader.cases import Case, Space, inputs, oracle
+from grader.cases.compare import allowed_error
+from grader.cases.oracle import Oracle, OracleError, Truth
+from grader.executors.runner import CaseResult
+from grader.grading import mutations
+from grader.grading.diagnosis import Cause
+from grader.grading.flaws import FLAWS
+from grader.spec import Scalar
+from grader.spec.task import Task
+from grader.status import Status
+
+SECONDS = 3.0  # for all hypotheses on one failure
+FURTHER = 3  # failing cases, beside the smallest, that a hypothesis has to explain
+ENOUGH = 6  # elements in all cases: fewer agree by chance
+
+Outputs = list[torch.Tensor]
+
+
+@dataclass(frozen=True)
+class Observed:
+    """A failing case, what the kernel made of it, and what is right."""
+
+    task: Task
+    case: Case
+    outputs: Outputs
+    tensors: dict[str, torch.Tensor]  # the inputs, in the dtype under test
+    scalars: dict[str, float | int | bool]
+    truths: list[Truth]
+    oracle: Oracle
+
+    @property
+    def wide(self) -> dict[str, torch.Tensor]:
+        """The inputs as float64."""
+        return {n: t.double() if t.is_floating_point() else t for n, t in self.tensors.items()}
+
+    def explained_by(self, outputs: Sequence[torch.Tensor] | None) -> bool:
+        """Whether all outputs are the kernel's, within the tolerance."""
+        if outputs is None or len(outputs) != len(self.outputs):
+            return False
+        triples = zip(self.outputs, outputs, self.truths, strict=True)
+        return all(_agree(one, other, truth, self.task) for one, other, truth in triples)
+
+
+# What the kernel would compute with a mistake: its name and words, and its outputs in a case.
+Attempt = tuple[Cause, Callable[[Observed], Outputs | None]]
+
+
+def cause_of(space: Space, results: Sequence[CaseResult], smallest: CaseResult) -> Cause | None:
+    """The mistake that explains the smallest failure and others of its kind; None if none does."""
+    until = time.monotonic() + SECONDS
+    if not smallest.outputs or smallest.status not in (Status.wrong_values, Status.not_finite):
+        return None
+    others = [each for each in results if each.outputs and each.case != smallest.case]
+    # Those with most elements: there it isn't by chance that a hypothesis holds.
+    others.sort(key=lambda each: sum(t.numel() for t in each.outputs), reverse=True)
+    try:
+        first = _observed(space, smallest)
+        further = [_observed(space, each) for each in others[:FURTHER]]
+    except OracleError:
+        return None
+    elements = sum(output.numel() for each in (first, *further) for output in each.outputs)
+    if not further or elements < ENOUGH:
+        return None
+    for hypothesis in HYPOTHESES:
+        for cause, compute in hypothesis(first):
+            if time.monotonic() > until:
+                return None
+            if _explains(compute, first):
+                explained = [each for each in further if _explains(compute, each)]
+                enough = len(explained) >= max(1, len(further) - 1)
+                if enough and _is_general([first, *explained], space):
+                    return cause
+    return None
+
+
+def _is_general(explained: Sequence[Observed], space: Space) -> bool:
+    """Whether each size that can be above 1 was so in a case: at 1 many mistakes look alike."""
+    tried = {name for each in explained for name, value in each.case.sizes if value > 1}
+    possible = {name for case in space.edges() for name, value in case.sizes if value > 1}
+    return possible <= tried
+
+
+def _observed(space: Space, result: CaseResult) -> Observed:
+    assert result.case is not None
+    task = Task(space.exercise, space.variant)
+    made = inputs.make(space.exercise, space.variant, result.case)
+    right = oracle.load(space.exercise.oracle)
+    truths = right.truths(made.tensors, made.scalars, task.tolerance.magnitude)
+    outputs = [*result.outputs]
+    return Observed(task, result.case, outputs, made.tensors, made.scalars, truths, right)
+
+
+def _explains(compute: Callable[[Observed], Outputs | None], observed: Observed) -> bool:
+    try:
+        return observed.explained_by(compute(observed))
+    except (RuntimeError, ValueError, TypeError, IndexError, AttributeError):
+        return False  # the mistake isn't possible with these shapes
+
+
+def _agree(actual: torch.Tensor, wrong: torch.Tensor, truth: Truth, task: Task) -> bool:
+    """Whether an output is that of a mistake: with nan and infinities at the same places."""
+    if wrong.shape != actual.shape:
+        return False
+    kind = actual.dtype
+    one, other = actual.double(), wrong.double()
+    if not kind.is_floating_point:
+        return bool((one == other).all())
+    allowed = allowed_error(truth, str(kind).removeprefix("torch."), task.tolerance)
+    allowed = allowed.nan_to_num(0.0, 0.0) + 16 * torch.finfo(kind).eps * other.abs()
+    beyond = other.abs() > torch.finfo(kind).max
+    as_far = one.sign() == other.sign()
+    same = (one - other).abs() <= allowed.nan_to_num(0.0, 0.0)
+    same |= (one == other) | (one.isnan() & other.isnan()) | (one.isinf() & beyond & as_far)
+    return bool(same.all())
+
+
+# --- the table ---------------------------------------------------------------------------------
+
+
+def _expected(observed: Observed) -> Outputs:
+    return [truth.expected for truth in observed.truths]
+
+
+def _moved(observed: Observed) -> Iterator[Attempt]:
+    """The values are right and stand in other places: the transposed output's, the input's order,
+    or all rows are the first."""
+
+    def transposed(each: Observed) -> Outputs | None:
+        return [t.mT.reshape(t.shape) if t.dim() > 1 else t for t in _expected(each)]
+
+    def copied(each: Observed) -> Outputs | None:
+        source = next(iter(each.wide.values()))
+        return [source.reshape(t.shape) for t in _expected(each)]
+
+    def first_row(each: Observed) -> Outputs | None:
+        return [t[:1].expand(t.shape) for t in _expected(each)]
+
+    yield (
+        Cause(
+            "first_row",
+            "Every row of the output is the first row's result",
+            "Each program must move its pointers to the row of its own program id or block.",
+        ),
+        first_row,
+    )
+    yield (
+        Cause(
+            "copied",
+            "The output has the input's elements in the input's order: it is a plain copy",
+            "The index of the store must differ from that of the load.",
+        ),
+        copied,
+    )
+    yield (
+        Cause(
+            "transposed",
+            "The values are right, and the output is transposed: rows and columns are exchanged",
+            "Which index is multiplied with the row's stride in the store?",
+        ),
+        transposed,
+    )
+
+
+_FACTORS = {
+    "-1": -1.0,
+    "2": 2.0,
+    "1/2": 0.5,
+    "log2(e) = 1.4427": math.log2(math.e),
+    "ln 2 = 0.6931": math.log(2),
+    "0": 0.0,
+}
+_Factor = Callable[[Observed], float]
+_Value = Callable[[Observed], float | int | bool]
+_Number = TypeVar("_Number", float, int, bool)
+
+
+def _constant(number: _Number, observed: Observed) -> _Number:
+    return number
+
+
+def _of_size(name: str, power: float, observed: Observed) -> float:
+    return float(observed.case.size(name) ** power)
+
+
+def _scaled(observed: Observed) -> Iterator[Attempt]:
+    """One output is off by a constant factor."""
+    factors = {text: partial(_constant, factor) for text, factor in _FACTORS.items()}
+    return _by_factors(observed, factors)
+
+
+def _scaled_by_size(observed: Observed) -> Iterator[Attempt]:
+    """One output is off by a size or the root of one."""
+    powers = (("{}", 1.0), ("1/{}", -1.0), ("sqrt({})", 0.5), ("1/sqrt({})", -0.5))
+    factors = {
+        text.format(name): partial(_of_size, name, power)
+        for name, _ in observed.case.sizes
+        for text, power in powers
+    }
+    return _by_factors(observed, factors)
+
+
+def _by_factors(observed: Observed, factors: Mapping[str, _Factor]) -> Iterator[Attempt]:
+    for place, output in enumerate(observed.task.outputs):
+        for text, factor in factors.items():
+
+            def scaled(each: Observed, place: int = place, factor: _Factor = factor) -> Outputs:
+                right = _expected(each)
+                right[place] = right[place] * factor(each)
+                return right
+
+            what = f"`{output.name}` is {text} times what it should be"
+            if text == "-1":
+                what = f"`{output.name}` has the wrong sign everywhere"
+            if text == "0":
+                what = f"`{output.name}` is 0 everywhere"
+            advice = "Where does that factor come from, or where was it left out?"
+            yield Cause("factor", what, advice), scaled
+
+
+def _other_scalar(observed: Observed) -> Iterator[Attempt]:
+    """The result is right for another value of a scalar argument than the one passed."""
+    for argument in observed.task.signature:
+        if not isinstance(argument, Scalar):
+            continue
+        name, given = argument.name, observed.scalars[argument.name]
+        others: dict[str, _Value] = {}
+        if isinstance(given, float):  # no effect at all comes first: 1 / sqrt(size) may be 1 too
+            others = {"0.0": partial(_constant, 0.0), "1.0": partial(_constant, 1.0)}
+            for size, _ in observed.case.sizes:
+                others[f"1 / sqrt({size})"] = partial(_of_size, size, -0.5)
+        others |= {str(each): partial(_constant, each) for each in argument.values}
+        others.pop(str(given), None)
+        for text, value in others.items():
+
+            def with_value(each: Observed, name: str = name, value: _Value = value) -> Outputs:
+                return _defined(each, each.wide, {**each.scalars, name: value(each)})
+
+            ignored = text in ("0.0", "1.0")
+            what = f"`{name}` counts as {text}, whatever is passed"
+            if ignored:
+                what = f"`{name}` has no effect: it is left out, or stands in the wrong place"
+            advice = f"Use the argument {name} where the definition has it, and pass it on."
+            yield Cause("scalar", what, advice), with_value
+
+
+def _exchanged_inputs(observed: Observed) -> Iterator[Attempt]:
+    """Two inputs of one shape are passed in the wrong order."""
+    names = [*observed.tensors]
+    for index, one in enumerate(names):
+        for other in names[index + 1 :]:
+
+            def exchanged(each: Observed, one: str = one, other: str = other) -> Outputs | None:
+                wide = each.wide
+                return _defined(each, {**wide, one: wide[other], other: wide[one]}, each.scalars)
+
+            yield (
+                Cause(
+                    "exchanged",
+                    f"`{one}` and `{other}` are exchanged",
+                    "Compare the order of the launch's arguments with the kernel's parameters.",
+                ),
+                exchanged,
+            )
+
+
+def _changed_formula(observed: Observed) -> Iterator[Attempt]:
+    """The definition with one part left out, exchanged or moved."""
+    for formula in mutations.of(observed.oracle):
+
+        def changed(each: Observed, function: Callable[..., object] = formula.function) -> Outputs:
+            return _as_list(function(**each.wide, **each.scalars))
+
+        what = f"One part of the formula differs: {formula.what}"
+        advice = f"Compare with `{observed.oracle.name}` in reference/oracles.py."
+        yield Cause("formula", what, advice), changed
+
+
+def _flawed(observed: Observed) -> Iterator[Attempt]:
+    """A known mistake in the way that the exercise's lesson teaches."""
+    for flaw in FLAWS.get(observed.oracle.name, ()):
+
+        def computed(
+            each: Observed, function: Callable[..., Sequence[torch.Tensor]] = flaw.compute
+        ) -> Outputs:
+            return [*function(**each.wide, **each.scalars)]
+
+        yield Cause(flaw.name, flaw.what, flaw.advice), computed
+
+
+def _rounded(observed: Observed) -> Iterator[Attempt]:
+    """A step is computed in half precision: all is right but for errors of either sign."""
+    kind = observed.outputs[0].dtype
+    half = "half precision" + (" or TF32" if kind.itemsize > 2 else "")
+
+    def is_near(each: Observed) -> Outputs | None:
+        pairs = zip(each.outputs, each.truths, strict=True)
+        return each.outputs if all(_is_rounding(*pair) for pair in pairs) else None
+
+    yield (
+        Cause(
+            "rounded",
+            f"All is right but for rounding: a step is computed in {half} that belongs in float32",
+            "Keep sums, products and exponentials in float32, and convert where the result is "
+            "stored.",
+        ),
+        is_near,
+    )
+
+
+LEAST_ROUNDED = 16  # elements of an output whose errors have to vary
+
+
+def _is_rounding(actual: torch.Tensor, truth: Truth) -> bool:
+    """Whether an output is off by a few units of half precision, up and down."""
+    unit = torch.finfo(actual.dtype if actual.dtype.itemsize == 2 else torch.float16).eps
+    scale = truth.magnitude.double().clamp_min(torch.finfo(actual.dtype).tiny)
+    error = ((actual.double() - truth.expected) / scale).flatten()
+    most = float(error.square().mean().sqrt())
+    if actual.dtype.itemsize == 2:
+        units, varies = 8, float(error.std(correction=0)) > 0.15 * most
+    else:  # a wrong formula may be as near: its errors have one sign
+        units, varies = 32, float(error.mean().abs()) < 0.8 * most
+    small = error.numel() < LEAST_ROUNDED
+    return bool((error.abs() <= units * unit).all()) and (small or varies)
+
+
+def _defined(
+    observed: Observed, tensors: dict[str, torch.Tensor], scalars: dict[str, float | int | bool]
+) -> Outputs:
+    return _as_list(observed.oracle.definition(**tensors, **scalars))
+
+
+def _as_list(result: Any) -> Outputs:
+    return list(result) if isinstance(result, (tuple, list)) else [result]
+
+
+# In the order in which they are tried: cheap ones first, and special ones before general ones.
+HYPOTHESES: Sequence[Callable[[Observed], Iterator[Attempt]]] = (
+    _moved,
+    _other_scalar,
+    _flawed,
+    _scaled,
+    _exchanged_inputs,
+    _changed_formula,
+    _scaled_by_size,
+    _rounded,
+)

@@ -1,0 +1,53 @@
+"""The lines of a submission's source that a failure is about, with the place in each."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from grader.evidence import SourceLine
+from grader.executors.runner import CaseResult
+from grader.status import Status
+
+MOST = 3  # lines
+LONGEST = 400  # characters of a line
+# An access: a load or store of Triton's, or an element of an array to which something is assigned.
+_STORE = re.compile(r"tl\.(?:store|atomic_\w+)\(.*|\*?\w+(?:\s*\[[^\]]*\])+(?=\s*[-+*/|&]?=[^=])")
+_LOAD = re.compile(r"tl\.load\(.*|\w+(?:\s*\[[^\]]*\])+(?!.*\[)")
+_WRITES = (Status.wrote_out_of_bounds, Status.modified_input)
+_CARET = re.compile(r"(?P<text>[^\n]+)\n(?P<before> *)\^")
+
+
+def marked_lines(source: str, result: CaseResult) -> tuple[SourceLine, ...]:
+    """The lines of a result, those at one line together; none where no line is known."""
+    notes: dict[int, list[str]] = {}
+    for line, note in result.marks or (((result.line, ""),) if result.line else ()):
+        notes.setdefault(line, []).append(note)
+    return tuple(_of_lines(source.splitlines(), notes, result))[:MOST]
+
+
+def _of_lines(
+    lines: list[str], notes: dict[int, list[str]], result: CaseResult
+) -> Iterator[SourceLine]:
+    for line in sorted(notes):
+        if 1 <= line <= len(lines) and lines[line - 1].strip():
+            text = lines[line - 1].expandtabs(4)[:LONGEST]
+            note = "; ".join(each for each in notes[line] if each)
+            start, length = _place(text, note, result)
+            yield SourceLine(line, text, note, start, length)
+
+
+def _place(text: str, note: str, result: CaseResult) -> tuple[int, int]:
+    """(start, length) of the place in a line; (0, 0) for all of it."""
+    caret = _CARET.match(result.detail)
+    if caret and caret["text"].strip() == text.strip():
+        shift = text.find(caret["text"].strip())
+        at = shift + len(caret["before"]) - (len(caret["text"]) - len(caret["text"].lstrip()))
+        return max(at, 0), 1
+    does = ("writes", "fills", "stores", "updates", "changes")
+    candidates = None
+    if result.status in _WRITES or any(verb in note for verb in does):
+        candidates = _STORE.search(text)
+    elif result.status is Status.invalid_read or note:
+        candidates = _LOAD.search(text)
+    return (candidates.start(), len(candidates[0].rstrip())) if candidates else (0, 0)

@@ -1,0 +1,180 @@
+"""Hypotheses on wrong outputs: a mistake is named where it explains them, and only there."""
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+
+from grader import spec
+from grader.cases import Space, inputs, oracle
+from grader.cases.arena import Outcome, Slot
+from grader.cases.compare import judge
+from grader.executors.runner import CaseResult
+from grader.grading.hypotheses import cause_of
+from grader.spec.task import Task
+
+EXERCISES = spec.load_all()
+
+
+def named(name, kernel, variant="triton", dtype="float32", size_class="ragged"):
+    """The cause that is named for a kernel in torch; None for none. The kernel has to fail."""
+    exercise = EXERCISES[name]
+    space = Space(exercise, exercise.variants[variant], dtype, size_class, 4)
+    cases = space.edges()
+    cases += [replace(case, data="large", seed=seed) for case in cases[:6] for seed in range(8)]
+    results = [each for case in dict.fromkeys(cases) if (each := wrong(space, case, kernel))]
+    assert results, "the kernel is right"
+    smallest = min(results, key=lambda each: each.case.complexity)
+    return cause_of(space, results, smallest)
+
+
+def wrong(space, case, kernel):
+    """The result of a case in which the kernel is wrong, else None."""
+    task = Task(space.exercise, space.variant)
+    made = inputs.make(space.exercise, space.variant, case)
+    truths = oracle.load(space.exercise.oracle).truths(
+        made.tensors, made.scalars, task.tolerance.magnitude
+    )
+    wide = {each: tensor.double() for each, tensor in made.tensors.items()}
+    outputs = kernel(**wide, **made.scalars)
+    outputs = list(outputs) if isinstance(outputs, (tuple, list)) else [outputs]
+    outcomes = []
+    for tensor, truth, output in zip(task.outputs, truths, outputs, strict=True):
+        assert output.shape == truth.expected.shape
+        kind = tensor.concrete_dtype(case.dtype)
+        strides = tuple(output.stride())
+        slot = Slot(tensor.name, kind, tuple(output.shape), strides, 0, "output", "device", None)
+        values = output.to(getattr(torch, kind))
+        outcomes.append(Outcome(slot, values, torch.zeros(output.shape, dtype=bool), (), 0, True))
+    verdict = judge(outcomes, truths, task.tolerance)
+    values = tuple(each.values for each in outcomes)
+    return None if verdict.passed else CaseResult(case, verdict, outputs=values)
+
+
+def rms(x, weight, eps):
+    return x * torch.rsqrt(x.square().mean(-1, keepdim=True) + eps) * weight
+
+
+def scores_of(q, k, sm_scale, causal, shift=0):
+    scores = q @ k.mT * sm_scale
+    n_ctx, n_kv = scores.shape[-2:]
+    visible = torch.ones(n_ctx, n_kv, dtype=torch.bool).tril(n_kv - n_ctx + shift)
+    return scores.masked_fill(~visible, -math.inf) if causal else scores
+
+
+def attention(q, k, v, sm_scale, causal, shift=0, factor=1.0, scale=1.0):
+    scores = scores_of(q, k, sm_scale * scale, causal, shift)
+    lse = scores.logsumexp(-1)
+    weights = torch.exp(scores - lse.nan_to_num(neginf=0.0)[..., None])
+    return weights @ v, lse * factor
+
+
+def online(x, rescales=True, block=64, start=-math.inf):
+    m = torch.full((x.shape[0], 1), start, dtype=x.dtype)
+    total = torch.zeros_like(m)
+    for part in x.split(block, dim=1):
+        new = torch.maximum(m, part.amax(1, keepdim=True))
+        total = total * (torch.exp(m - new) if rescales else 1)
+        total = total + torch.exp(part - new).sum(1, keepdim=True)
+        m = new
+    return torch.exp(x - m) / total
+
+
+def padded_softmax(x):
+    width = 1 << (x.shape[1] - 1).bit_length()
+    return torch.softmax(torch.nn.functional.pad(x, (0, width - x.shape[1])), 1)[:, : x.shape[1]]
+
+
+def half_of_gelu(x):
+    return x * torch.sigmoid(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))
+
+
+MISTAKES = [
+    ("rmsnorm", lambda x, weight, eps: -rms(x, weight, eps), "wrong sign"),
+    ("rmsnorm", lambda x, weight, eps: 2 * rms(x, weight, eps), "2 times"),
+    ("rmsnorm", lambda x, weight, eps: rms(x, torch.ones_like(weight), eps), "`weight` is left"),
+    ("rmsnorm", lambda x, weight, eps: rms(x, weight, 0.0), "`eps` has no effect"),
+    ("rmsnorm", lambda x, weight, eps: rms(x, weight, 1e-6), "`eps` counts as 1e-06"),
+    ("rmsnorm", lambda x, weight, eps: rms(x - x.mean(-1, keepdim=True), weight, eps), "mean is"),
+    (
+        "rmsnorm",
+        lambda x, weight, eps: x * torch.rsqrt(x.square().sum(-1, keepdim=True) + eps) * weight,
+        "`sum` stands where `mean`",
+    ),
+    ("rmsnorm", lambda x, weight, eps: rms(x, weight, eps)[:1].expand(x.shape), "first row"),
+    ("softmax", padded_softmax, "count as 0"),
+    ("softmax", lambda x: online(x, rescales=False), "sum isn't rescaled"),
+    ("softmax", lambda x: online(x.float(), start=0.0), "begins at 0"),
+    ("gelu", half_of_gelu, "`2.0` is left out"),
+    ("gemm", lambda a, b: a[:, 1:] @ b[1:], "first product"),
+    ("gemm", lambda a, b: (a @ b) / a.shape[1], "1/K times"),
+    ("flash_attention", lambda **given: attention(**given, factor=1.4426950408889634), "powers of"),
+    ("flash_attention", lambda **given: attention(**given, scale=math.log(2)), "ln 2"),
+    ("flash_attention", lambda **given: attention(**{**given, "causal": False}), "`causal` counts"),
+    ("flash_attention", lambda **given: attention(**given, shift=1), "off by one"),
+    (
+        "flash_attention",
+        lambda **given: attention(**{**given, "sm_scale": given["q"].shape[-1] ** -0.5}),
+        "`sm_scale` counts as 1 / sqrt(HEAD_DIM)",
+    ),
+    (
+        "flash_attention",
+        lambda **given: attention(**{**given, "sm_scale": 1.0}),
+        "`sm_scale` has no effect",
+    ),
+]
+# Similar outputs, other causes: nothing must be named.
+OTHERS = [
+    ("rmsnorm", lambda x, weight, eps: rms(x, weight, eps) * 1.7),
+    ("rmsnorm", lambda x, weight, eps: rms(x, weight, 3e-4)),
+    ("rmsnorm", lambda x, weight, eps: -rms(x, weight, eps) + x.sign()),
+    ("rmsnorm", lambda x, weight, eps: rms(x, weight.flip(0), eps)),
+    ("softmax", lambda x: torch.softmax(x * 0.9, -1)),
+    ("softmax", lambda x: online(x) + 0.01),
+    ("gelu", lambda x: half_of_gelu(x) * 1.01),
+    ("gemm", lambda a, b: a[:, ::2] @ b[::2]),
+    ("flash_attention", lambda **given: attention(**given, factor=1.3)),
+    ("flash_attention", lambda **given: attention(**given, shift=5)),
+]
+
+
+def softmax_in_half(x):
+    e = torch.exp(x - x.amax(1, keepdim=True)).half().double()
+    return e / e.sum(1, keepdim=True)
+
+
+def test_a_step_in_half_precision_is_named_and_a_small_factor_is_not():
+    cause = named("softmax", softmax_in_half)
+    assert cause is not None
+    assert "but for rounding" in cause.what
+    assert named("softmax", lambda x: torch.softmax(x, 1) * 1.002) is None
+
+
+@pytest.mark.parametrize(("name", "kernel", "words"), MISTAKES)
+def test_a_mistake_that_explains_the_outputs_is_named(name, kernel, words):
+    cause = named(name, kernel, "triton_v2" if name == "gemm" else "triton")
+    assert cause is not None
+    assert words in cause.what
+
+
+@pytest.mark.parametrize(("name", "kernel"), OTHERS)
+def test_another_mistake_with_similar_outputs_is_not_named(name, kernel):
+    assert named(name, kernel, "triton_v2" if name == "gemm" else "triton") is None
+
+
+@pytest.mark.parametrize("turned", [True, False])
+def test_a_transposed_output_and_a_copy_are_told_apart(turned):
+    def kernel(input):
+        return input.t().flip(0).contiguous() if turned else input.reshape(input.t().shape)
+
+    cause = named("transpose", kernel, "triton_v2")
+    assert (cause.name if cause else None) == (None if turned else "copied")
+
+
+def test_one_failing_case_is_not_enough():
+    exercise = EXERCISES["rmsnorm"]
+    space = Space(exercise, exercise.variants["triton"], "float32", "ragged", 4)
+    case = max(space.edges(), key=lambda each: each.elements)
+    result = wrong(space, case, lambda x, weight, eps: -rms(x, weight, eps))
+    assert cause_of(space, [result], result) is None

@@ -1,0 +1,42 @@
+"""The lines that a failure is about, found in the submission's source."""
+
+from grader.cases.compare import Verdict
+from grader.executors.runner import CaseResult
+from grader.grading.marked_lines import marked_lines
+from grader.status import Status
+
+SOURCE = "def f():\n\n    tl.store(out_ptr, x)\n    y = tl.exp(x)\nout[i * n] += in[i];\n"
+
+
+def marked(line=None, detail="", marks=()):
+    verdict = Verdict(Status.data_race, "")
+    return marked_lines(SOURCE, CaseResult(None, verdict, line, detail, marks=marks))
+
+
+def test_a_line_is_marked_whole_where_no_place_is_known():
+    [line] = marked(4)
+    assert (line.line, line.text, line.start, line.length) == (4, "    y = tl.exp(x)", 0, 0)
+
+
+def test_a_compilers_caret_gives_the_place():
+    [line] = marked(4, "    y = tl.exp(x)\n        ^")
+    assert (line.start, line.length) == (8, 1)
+    [line] = marked(4, "y = tl.exp(x)\n    ^")
+    assert (line.start, line.length) == (8, 1)
+
+
+def test_a_store_is_the_place_of_who_writes_but_not_of_who_reads():
+    store, element = marked(marks=((3, "program 1 stores"), (5, "thread 2 writes")))
+    assert store.text[store.start :] == "tl.store(out_ptr, x)"
+    assert element.text[element.start : element.start + element.length] == "out[i * n]"
+    [line] = marked(marks=((5, "thread 2 reads"),))
+    assert line.text[line.start : line.start + line.length] == "in[i]"
+
+
+def test_two_at_one_line_share_it():
+    [line] = marked(marks=((5, "one writes"), (5, "two writes")))
+    assert line.note == "one writes; two writes"
+
+
+def test_a_line_that_is_not_there_is_left_out():
+    assert marked(99) == marked(2) == marked() == ()
