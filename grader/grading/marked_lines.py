@@ -45,9 +45,9 @@ def _place(text: str, note: str, result: CaseResult) -> tuple[int, int]:
         at = shift + len(caret["before"]) - (len(caret["text"]) - len(caret["text"].lstrip()))
         return max(at, 0), 1
     does = ("writes", "fills", "stores", "updates", "changes")
-    candidates = None
+    match = None
     if result.status in _WRITES or any(verb in note for verb in does):
-        candidates = _STORE.search(text)
+        match = _STORE.search(text)
     elif result.status is Status.invalid_read or note:
-        candidates = _LOAD.search(text)
-    return (candidates.start(), len(candidates[0].rstrip())) if candidates else (0, 0)
+        match = _LOAD.search(text)
+    return (match.start(), len(match[0].rstrip())) if match else (0, 0)
