@@ -294,7 +294,8 @@ class _Run:
         outputs = [each for each in writable if each is not None]
         if len(outputs) < len(step["outputs"]):
             return
-        inputs = [self._tensor(each, line, writing=False) for each in step["inputs"]]
+        read = (self._tensor(each, line, writing=False) for each in step["inputs"])
+        inputs = [each if each is None else _widened(each) for each in read]
         name = step["operation"].rpartition("::")[2].partition(".")[0]
         try:
             results = getattr(torch.ops.aten, name)(*inputs)
@@ -379,3 +380,12 @@ def _number(data: bytes, kind: str) -> Any:
     if kind == "bf16":
         return np.float64(struct.unpack("<f", b"\0\0" + data)[0])
     return int.from_bytes(data, "little", signed=kind.startswith("i") and kind != "i1")
+
+
+def _widened(tensor: torch.Tensor) -> torch.Tensor:
+    """A tensor of 16-bit floats as float32, in which torch computes with them on a GPU as well.
+
+    On processors with AMX, torch's product of bfloat16 matrices reads what lies between padded
+    rows: NaN there would reach the result.
+    """
+    return tensor.float() if tensor.dtype in (torch.bfloat16, torch.float16) else tensor
