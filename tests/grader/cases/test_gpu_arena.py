@@ -25,6 +25,7 @@ from grader.executors.cuda import cuda_build
 from grader.executors.gpu import gpu_runner
 from grader.executors.gpu.gpu_runner import GpuRunner
 from grader.executors.registry import Runners
+from grader.gpu import locks
 from grader.grading import grade
 from grader.plan import Plan
 from grader.sandbox import Sandbox
@@ -143,7 +144,10 @@ def silu(x: torch.Tensor, out: torch.Tensor, writable: bool) -> None:
 
 
 @pytest.fixture
-def stand_in(monkeypatch: pytest.MonkeyPatch) -> StandInSandbox:
+def stand_in(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> StandInSandbox:
+    monkeypatch.setenv(locks.VISIBLE, "0")  # of the GPU that is locked for each case
+    monkeypatch.setattr(locks.tempfile, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr(locks, "_held", {})
     monkeypatch.setattr(executor, "GpuMemory", StandIn)
     monkeypatch.setattr(gpu_runner, "held_program", lambda sandbox: Path("executor"))
     monkeypatch.setattr(gpu_runner, "document", lambda *_: b"")
