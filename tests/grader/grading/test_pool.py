@@ -233,11 +233,12 @@ class Shares:
     width = 1
     lost = (Lost,)
 
-    def __init__(self, lost: int = 0, wrong: str = "") -> None:
+    def __init__(self, lost: int = 0, wrong: str = "", lost_kind: str = "") -> None:
         self.done: list[str] = []
         self.together: list[list[str]] = []  # variants that one process has to do whole
         self._losses = lost  # shares of a memory count, or of whole variants
         self._wrong = wrong  # a size class
+        self._lost_kind = lost_kind  # "": any of those
 
     def submit(self, work: parallel.Work) -> Future[list[Checked]]:
         share = work.share
@@ -246,7 +247,7 @@ class Shares:
         if share.is_all:
             self.together.append([each.variant.name for each in work.tasks])
         future: Future[list[Checked]] = Future()
-        if self._losses and not share.parts:
+        if self._losses and not share.parts and self._lost_kind in ("", self.done[-1]):
             self._losses -= 1
             future.set_exception(Lost("killed"))
         else:
@@ -371,7 +372,7 @@ def test_the_plans_of_a_variant_that_is_wrong_are_forgotten():
 
 
 def test_whoever_times_plans_by_itself_where_the_process_that_did_was_lost_twice():
-    _, [seen] = shared_out_among(Shares(lost=2), "cuda", "rmsnorm/triton")
+    _, [seen] = shared_out_among(Shares(2, lost_kind="plans"), "cuda", "rmsnorm/triton")
     assert seen.evidence.correctness is Status.passed and not seen.plans
 
 
