@@ -35,6 +35,7 @@ from grader.spec.task import Task
 from grader.status import Status
 from tests.support import standin
 from tests.support.children import child, wait_until
+from tests.support.gpu_locks import own_locks
 from tests.support.small_exercise import RIGHT, submission, write_spec
 from tests.support.standin import ENVIRONMENT, TWO, InThisProcess, grade_class, unchecked
 
@@ -47,11 +48,8 @@ TIMED = TWO.replace(
 
 
 @pytest.fixture(autouse=True)
-def own_locks(tmp_path, monkeypatch):
-    """Locks of this test's own; a process that has chosen no GPU yet."""
-    monkeypatch.setattr(gpus.tempfile, "gettempdir", lambda: str(tmp_path))
-    monkeypatch.setattr(gpus, "_mine", None)
-    monkeypatch.setenv(gpus.VISIBLE, "0")
+def locks_of_this_test(tmp_path, monkeypatch):
+    own_locks(monkeypatch, tmp_path)
 
 
 def marks(folder: Path) -> str:

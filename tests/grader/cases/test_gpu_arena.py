@@ -25,7 +25,6 @@ from grader.executors.cuda import cuda_build
 from grader.executors.gpu import gpu_runner
 from grader.executors.gpu.gpu_runner import GpuRunner
 from grader.executors.registry import Runners
-from grader.gpu import locks
 from grader.grading import grade
 from grader.plan import Plan
 from grader.sandbox import Sandbox
@@ -36,6 +35,7 @@ from grader.status import Status
 from grader.worker.gpu_mapping import GpuMemoryError
 from grader.worker.protocol import Argument, Code, Operation, Reply
 from tests.grader.executors.triton.test_runner import KERNEL
+from tests.support.gpu_locks import own_locks
 
 REFERENCE = Path(__file__).resolve().parents[3] / "reference"
 SILU = load(EXERCISES / "silu.yaml")
@@ -145,9 +145,7 @@ def silu(x: torch.Tensor, out: torch.Tensor, writable: bool) -> None:
 
 @pytest.fixture
 def stand_in(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> StandInSandbox:
-    monkeypatch.setenv(locks.VISIBLE, "0")  # of the GPU that is locked for each case
-    monkeypatch.setattr(locks.tempfile, "gettempdir", lambda: str(tmp_path))
-    monkeypatch.setattr(locks, "_held", {})
+    own_locks(monkeypatch, tmp_path)  # each case locks the GPU
     monkeypatch.setattr(executor, "GpuMemory", StandIn)
     monkeypatch.setattr(gpu_runner, "held_program", lambda sandbox: Path("executor"))
     monkeypatch.setattr(gpu_runner, "document", lambda *_: b"")

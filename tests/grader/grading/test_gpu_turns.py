@@ -31,6 +31,7 @@ from grader.timing import timed_variant as clock
 from grader.timing.contenders import Planned
 from tests.support.children import child, wait_until
 from tests.support.commandline import call, one_line
+from tests.support.gpu_locks import own_locks
 from tests.support.small_exercise import ROOT
 
 EXERCISES = load_all()
@@ -43,12 +44,8 @@ SECONDS = 30.0
 
 
 @pytest.fixture(autouse=True)
-def own_locks(tmp_path, monkeypatch):
-    """Locks of this test's own, and GPUs that aren't there."""
-    monkeypatch.setattr(locks.tempfile, "gettempdir", lambda: str(tmp_path))
-    monkeypatch.setattr(locks, "_mine", None)
-    monkeypatch.setattr(locks, "_held", {})
-    monkeypatch.setenv(locks.VISIBLE, "0")
+def locks_of_this_test(tmp_path, monkeypatch):
+    own_locks(monkeypatch, tmp_path)
 
 
 def is_free(name: str = "0", how: int = fcntl.LOCK_EX) -> bool:

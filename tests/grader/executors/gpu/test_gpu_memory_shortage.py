@@ -22,6 +22,7 @@ from grader.sandbox import Sandbox
 from grader.spec import EXERCISES, load
 from grader.spec.task import Task
 from grader.status import Status
+from tests.support.gpu_locks import own_locks
 from tests.support.small_exercise import ROOT
 
 SILU = load(EXERCISES / "silu.yaml")
@@ -34,16 +35,13 @@ Scripted = Callable[..., tuple[Runner, list[bool]]]
 
 
 @pytest.fixture(autouse=True)
-def own_locks(tmp_path, monkeypatch):
-    """Locks of this test's own."""
-    monkeypatch.setattr(locks.tempfile, "gettempdir", lambda: str(tmp_path))
-    monkeypatch.setattr(locks, "_held", {})
+def locks_of_this_test(tmp_path, monkeypatch):
+    own_locks(monkeypatch, tmp_path)
 
 
 @pytest.fixture
 def scripted(monkeypatch) -> Scripted:
     """A runner on a GPU that isn't there; what its runs show, and which of them were alone."""
-    monkeypatch.setenv(locks.VISIBLE, "0")
 
     def make(*results: CaseResult, free: int = 1 << 40) -> tuple[Runner, list[bool]]:
         made = GpuRunner(Sandbox("cuda"), Task(SILU, SILU.variants["triton"]), SOLUTION, None)

@@ -23,6 +23,7 @@ from grader.spec.task import Task
 from grader.status import Status
 from grader.worker.protocol import Argument
 from tests.support.fake_gpu import NEEDS_COMPILER, FakeGpu, view_of
+from tests.support.gpu_locks import own_locks
 
 pytestmark = NEEDS_COMPILER
 SILU = load_all()["silu"]
@@ -86,6 +87,11 @@ def launch(name: str, **more: Any) -> Steps:
         return [Launch("launch", NAMES.index(name), arguments=(*pointers, count), **given)]
 
     return steps
+
+
+@pytest.fixture(autouse=True)
+def locks_of_this_test(tmp_path, monkeypatch) -> None:
+    own_locks(monkeypatch, tmp_path)
 
 
 @pytest.fixture(scope="module")

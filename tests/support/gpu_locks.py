@@ -1,0 +1,18 @@
+"""Locks on a GPU that isn't there, of one test's own."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from grader.gpu import locks
+
+
+def own_locks(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    """Have one GPU, "0", whose locks lie in a folder; this process has chosen none yet."""
+    monkeypatch.setattr(tempfile, "gettempdir", lambda: str(folder))
+    monkeypatch.setattr(locks, "_mine", None)
+    monkeypatch.setattr(locks, "_held", {})
+    monkeypatch.setenv(locks.VISIBLE, "0")
