@@ -189,10 +189,12 @@ def _launches(planned: Plan, configuration: int | None) -> list[Launch]:
 def _number_of(planned: Plan, count: int) -> int:
     """The number of the configuration that the planner chose."""
     chosen = [each.specialisation for each in _launches(planned, None)]
-    for number in range(count):
-        if [each.specialisation for each in _launches(planned, number)] == chosen:
-            return number
-    return 0
+    numbers = (
+        number
+        for number in range(count)
+        if [each.specialisation for each in _launches(planned, number)] == chosen
+    )
+    return next(numbers, 0)
 
 
 def _sources(session: Session, task: Task) -> dict[str, str]:

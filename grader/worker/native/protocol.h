@@ -31,6 +31,8 @@ enum class Operation : std::uint16_t {
     adopt = 18,
     arrange = 19,
     replay = 20,
+    show_stages = 21,
+    disassemble = 22,
 };
 
 enum class Kind : std::uint8_t { tensor = 1, float64 = 2, int64 = 3, boolean = 4 };
