@@ -1,4 +1,4 @@
-"""Mistakes that an error names, some together with the submission's source, without another run.
+"""Mistakes that an error's words show, some together with the submission's source.
 
 Each row of the table takes a failure and the source; it gives a cause only where what it says of
 the source is there to be read.
@@ -27,7 +27,7 @@ def cause_of(result: CaseResult, source: str, language: str) -> Cause | None:
 
 
 def suspect_of(result: CaseResult, source: str, language: str) -> Cause | None:
-    """What in the source is likely to be the mistake where nothing else explains the failure."""
+    """The likely mistake in the source; for failures that nothing else explains."""
     return _first(by_source.SUSPECTS, result, source, language)
 
 

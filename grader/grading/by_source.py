@@ -1,4 +1,4 @@
-"""Mistakes that are to be read in a submission's source, once a failure has a reason to look.
+"""Mistakes that the source of a failing submission shows, by patterns and Python's syntax tree.
 
 Arguments passed for each other's parameters, axes that a grid doesn't have, loops that don't end
 and locals without a value: each row gives a cause only where the source shows all of it. The source
@@ -285,7 +285,7 @@ _MASK_AT = {"tl.load": 1, "tl.store": 2}  # the place of the mask among the argu
 
 
 def _without_mask(context: Context) -> Cause | None:
-    """A load or store that goes past the end, and has no mask at all."""
+    """A load or store past the end that has no mask."""
     if not context.is_triton or context.result.status not in _OUTSIDE:
         return None
     tree = _tree(context.source)
@@ -376,7 +376,7 @@ def _endless(context: Context) -> Cause | None:
 
 
 def _body(code: str, start: int) -> str:
-    """What stands between a brace, just before `start`, and its partner."""
+    """The text from `start`, just after an opening brace, to the brace that closes it."""
     depth = 1
     for at in range(start, len(code)):
         depth += (code[at] == "{") - (code[at] == "}")

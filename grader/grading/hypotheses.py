@@ -92,7 +92,7 @@ def cause_of(space: Space, results: Sequence[CaseResult], smallest: CaseResult) 
 
 
 def _is_general(explained: Sequence[Observed], space: Space) -> bool:
-    """Whether each size that can be above 1 was so in a case: at 1 many mistakes look alike."""
+    """Whether some case had each size above 1, if it can be: at 1 many mistakes look alike."""
     tried = {name for each in explained for name, value in each.case.sizes if value > 1}
     possible = {name for case in space.edges() for name, value in case.sizes if value > 1}
     return possible <= tried
