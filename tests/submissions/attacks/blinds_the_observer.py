@@ -1,10 +1,10 @@
-# It switches the observer of library calls off and calls the library. | silu/triton | import_error | boundary=import_error
+# It switches off the planner's notes of operations, and calls the library. | silu/triton | not_written | boundary=not_written
 import sys
 
 import torch
 
-calls = sys.modules["warpgrade_worker.library_calls"]
-calls.LibraryCalls.take = lambda self: []
+operations = sys.modules["warpgrade_worker.planner.operations"]
+operations.Operations.note = lambda self, *called: None
 
 
 def silu(x, out):

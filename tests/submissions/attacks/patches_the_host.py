@@ -1,9 +1,8 @@
-# It replaces the host's functions: every run is answered `ok` without running. | silu/triton | import_error | boundary=import_error
+# It replaces the planner's own function: every case is answered without a plan. | silu/triton | launch_error | boundary=launch_error
 import sys
 
-host = sys.modules["warpgrade_worker.baseline_host"]
-for operation in list(host._OPERATIONS):
-    host._OPERATIONS[operation] = lambda session, request: {}
+planner = sys.modules["warpgrade_worker.planner.host"]
+planner.Planner.plan = lambda self, arguments: {}
 
 
 def silu(x, out):
