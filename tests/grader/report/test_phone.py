@@ -38,6 +38,16 @@ BROKEN = r"""() => {
   }
   return [...new Set(broken)];
 }"""
+BROKEN_OPTIONS = r"""() => {
+  document.querySelectorAll("details").forEach((each) => { each.open = true; });
+  const words = [...document.querySelectorAll(".command span")];
+  const lines = (word) => {
+    const range = document.createRange();
+    range.selectNodeContents(word);
+    return new Set([...range.getClientRects()].map((box) => Math.round(box.top))).size;
+  };
+  return [words.length, words.filter((word) => lines(word) > 1).map((word) => word.textContent)];
+}"""
 HIDDEN = """() => [...document.querySelectorAll(".overview, .checks")]
   .filter((each) => each.getBoundingClientRect().right > innerWidth).length"""
 
@@ -46,7 +56,8 @@ HIDDEN = """() => [...document.querySelectorAll(".overview, .checks")]
 def pages(tmp_path_factory) -> Path:
     """A student's page with every exercise and all sorts of results, and their class's."""
     made = []
-    wrong = failure(Status.uninitialised_read)
+    command = "grader check flash_attention/triton --fresh-worker --no-sandbox-needed --case 'a=1'"
+    wrong = replace(failure(Status.uninitialised_read), reproduce=command)
     for number, (exercise, variant) in enumerate(
         (e, v) for e in EXERCISES.values() for v in e.variants.values()
     ):
@@ -92,6 +103,13 @@ def test_no_table_and_no_heading_breaks_a_word(opened):
 def test_no_page_is_wider_than_the_window(opened):
     width = opened.evaluate("innerWidth")
     assert opened.evaluate("document.scrollingElement.scrollWidth") <= width
+
+
+@pytest.mark.parametrize("opened", [("grade", 320), ("grade", 390)], indirect=True)
+def test_an_option_of_a_command_to_paste_is_not_broken(opened):
+    count, broken = opened.evaluate(BROKEN_OPTIONS)
+    assert count > 5
+    assert broken == []
 
 
 @pytest.mark.parametrize("opened", [("grade", 390)], indirect=True)
