@@ -1,4 +1,4 @@
-"""Compares the clock with Triton's benchmark and with CUDA events in another process. A table.
+"""Compares the grader's clock with Triton's benchmark and with CUDA events: prints a table.
 
     python benchmarks/clock_agreement.py [--replays 20]
 

@@ -167,7 +167,7 @@ def collect(
 
 
 def graded(file: str, text: str, task: str) -> Graded:
-    """What `grader grade --only TASK` says of a submission of one file."""
+    """The grade that `grader grade --only TASK` gives a submission of one file."""
     with tempfile.TemporaryDirectory(prefix="warpgrade-mistakes-") as root:
         submission = Path(root) / "submission"
         submission.mkdir()

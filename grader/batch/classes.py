@@ -1,4 +1,4 @@
-"""A class: what is stored, read by the specs, the course and the roster as they are now."""
+"""A class: its stored data, seen with today's specs, course and roster."""
 
 from __future__ import annotations
 
@@ -229,7 +229,7 @@ def to_run_again(book: Gradebook) -> list[Entry]:
 def _document(
     store: Store, name: str, given: Path | None, load: Callable[[Path], T], notes: list[str]
 ) -> T | None:
-    """A document of the class, read where it lies or as it was kept; kept as it is now."""
+    """A document of the class: the file if it exists, else the stored copy; the file is stored."""
     kept = store.document(name)
     if given is not None:
         path = given.absolute()

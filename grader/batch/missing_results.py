@@ -1,4 +1,4 @@
-"""The results of a class that are still to be run, each once, and those that are there."""
+"""Finds the results of a class that still have to be run, each once, and those that exist."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Plans:
         require_sandbox: bool = True,
         anew: bool = False,
     ) -> Plan:
-        """The missing results of these hand-ins; `anew`: all of them, whatever is stored.
+        """The missing results of these hand-ins; with `anew`, all of them.
 
         A result is missing where there is none, where the grader failed on it, and where it was
         seen without a sandbox and one is required.

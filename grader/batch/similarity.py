@@ -1,9 +1,9 @@
-"""Similar files of different people: a reason for a person to look, never a verdict.
+"""Finds similar files of different people: a reason for a person to look, never a verdict.
 
-copydetect (extra `[similarity]`) turns a file into a text in which every name reads the same, so
-that renaming changes nothing, and compares the texts by their substrings of LENGTH tokens. What
-the stubs have is taken out first. Its command and its report, which write files, open a browser
-and draw, are not used.
+copydetect (extra `[similarity]`) replaces all names in a file by one, so that renaming changes
+nothing, and compares the resulting texts by their substrings of LENGTH characters. The stub's code
+is removed first. copydetect's own command and report aren't used, since they write files and open
+a browser.
 """
 
 from __future__ import annotations

@@ -186,7 +186,7 @@ def _baselines(task: HandinTask) -> Sandbox | None:
 
 
 def _take_turn(task: HandinTask, held: contextlib.ExitStack, watch: _Watch) -> None:
-    """Choose a GPU, where one is used, and where something is to be timed wait until it's free."""
+    """Choose a GPU if one is used, and wait until it is free if something is to be timed."""
     if task.device == INTERPRETER:
         return
     gpu = locks.settle(task.needs_exclusive_gpu)

@@ -30,7 +30,7 @@ ROUNDS = 15
 
 
 def why_none() -> str:
-    """Why nothing can be timed here, or ""."""
+    """Why nothing can be timed on this machine, or ""."""
     return "" if machine.gpu_name() else "timing needs an NVIDIA GPU; there is none here"
 
 

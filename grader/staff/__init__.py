@@ -1,1 +1,1 @@
-"""What only the staff run: stubs, handout, the students' release, calibration."""
+"""Tools that only the staff run: stubs, handout, the students' release, calibration."""

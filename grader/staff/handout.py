@@ -59,7 +59,7 @@ def render(text: str, exercises: Mapping[str, Exercise], source: str = "handout.
 
 
 def difference(text: str, exercises: Mapping[str, Exercise], source: str = "handout.md") -> str:
-    """The first line in which the handout isn't what `render` makes of it; "" where it is."""
+    """The first line in which the handout differs from `render`'s text; "" if there is none."""
     made = render(text, exercises, source)
     if made == text:
         return ""

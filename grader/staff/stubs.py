@@ -1,6 +1,6 @@
-"""The students' files, made from the staff's: reference/silu.py -> assignment/silu.py.
+"""Makes the students' files from the staff's: reference/silu.py -> assignment/silu.py.
 
-A reference file marks what students are to write, and what they find in its place:
+A reference file marks the code that students have to write, and the text that replaces it:
 
     # BEGIN SOLUTION
     #| # TODO: load x           the lines of the stub, after "#| ", indented as the region is

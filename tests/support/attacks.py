@@ -1,8 +1,8 @@
-"""The attacks: submissions that try to cheat or to do harm, each held by the layers it names.
+"""Reads the attacks: submissions that try to cheat or to do harm, and the layers that stop each.
 
-They live in tests/submissions/attacks. Most are one trick in a file that is otherwise like others:
-bases/ has those files, with slots such as `# <imports>`, and THEME.yaml the attacks, as what stands
-in the slots:
+They are in tests/submissions/attacks. Most are one trick in an otherwise common file: bases/ has
+those files, with slots such as `# <imports>`, and THEME.yaml has for each attack the text of the
+slots:
 
     base: attempt.py          # what many of the attacks share, each may say otherwise
     variant: silu/triton      # the variant it is handed in for
@@ -22,37 +22,37 @@ places, each an `old` that occurs once and a `new`, as for submissions that are 
 (grader/staff/calibration/corpus.py). `python benchmarks/attacks.py --show NAME` prints the file
 that comes of it.
 
-Where the trick is the whole file, the attack is NAME.py or NAME.cu. Its first line has the same:
+An attack with a whole file of its own is NAME.py or NAME.cu. Its first line has the same fields:
 
     # It says what it tries. | silu/triton | not_written | boundary=not_written
 
-More than one file is a folder NAME, where the names of the others end in `.txt`, so that nothing
-here ever imports or collects them.
+An attack with several files is a folder NAME. The names of its other files end in `.txt`, so that
+nothing imports or collects them.
 
-A layer has the status that the attack must get where that layer is the only one; a layer without a
-status takes any that earns nothing. The names of attacks in CUDA C++ end in `_cu`. An attack knows
-what an insider could: the harness fills in its line `KNOWN = {}`, in CUDA C++ its line `// KNOWN`
-(it becomes `#define KNOWN_PORT 1234` and so on), with the places of the canaries
-(tests/support/canaries.py).
+`layers` gives each layer the status that the attack must get under that layer alone; without a
+status, any status that earns nothing is right. The names of attacks in CUDA C++ end in `_cu`. An
+attack knows as much as an insider: the harness replaces its line `KNOWN = {}` by the places of the
+canaries (tests/support/canaries.py), and in CUDA C++ its line `// KNOWN` by `#define KNOWN_PORT
+1234` and so on.
 
-Host code plans and has no data. Many an attack is nothing but its honest kernel then: its status is
-`passed`, and what it earns its kernel has computed.
+Host code plans and has no data. So many attacks come to nothing but an honest kernel: the status is
+`passed`, and the points are for what the kernel computed.
 
-Layers, and what it means that one alone holds an attack:
+An attack passes the test of one layer alone if:
 
-    plan        the rules on plans: PyTorch computed; of CUDA C++, the host did
-    sandbox     at each level that works here every canary is whole and no secret is told
-    boundary    with no sandbox it fails, or has gained nothing; another submission that is being
+    plan        the rules on plans refuse it: PyTorch computed, or in CUDA C++ the host did
+    sandbox     at each level that works here, every canary is intact and no secret leaks
+    boundary    without a sandbox it fails or gains nothing; another submission that is being
                 graded is unharmed, and no process is left
-    comparison  with no sandbox the values don't pass
+    comparison  without a sandbox, its values don't pass
 
-and for CUDA C++
+and for CUDA C++:
 
-    policy      reading the source finds a violation; nothing runs
-    emulator    with no sandbox a check of the object's symbols, or the watch over its loads and
-                stores, stops it; the layers above but comparison are tested with neither of the two
-    counters    with no sandbox the memory points aren't earned: what the counters show isn't what
-                is asked, or can't be true
+    policy      reading the source finds a violation, and nothing runs
+    emulator    without a sandbox, the check of the object's symbols or the observer of its loads
+                and stores stops it; both are off in the tests of the layers above but comparison
+    counters    without a sandbox, it earns no memory points: the counters miss the bounds or are
+                impossible
 
 The clock has cheats of its own (side streams, superbatches, graph capture, pinned L2, adaptive
 timers): clock_cheats.py. Archives (zip bombs, links, `..`) are those of test_archives.py, and
@@ -264,10 +264,10 @@ def columns() -> Sequence[tuple[str, Layer, Level | None]]:
 
 
 def alone(attacks: Sequence[Attack]) -> Sequence[tuple[Attack, str, Layer, Level | None]]:
-    """Attacks with a layer that is to hold them alone: attack, label, layer, level.
+    """Attacks with a layer that must stop them alone: attack, label, layer, level.
 
-    All that only reads a source; of the layers that run it one for each attack, in turn, since
-    every one of them takes a sandbox of its own: `make attacks` tries them all.
+    Layers that only read the source are all included. Of the layers that run it there is one for
+    each attack, in turn, since each run takes a sandbox of its own. `make attacks` tries them all.
     """
     tried = []
     for attack in attacks:

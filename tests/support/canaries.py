@@ -1,4 +1,4 @@
-"""Things that an attack must not reach, made anew for each run, and whether it did.
+"""Makes things that an attack must not reach, anew for each run, and checks whether it did.
 
 A folder beside the grader's own with files like the grader's, a process of the same user, listening
 servers, a secret in files, environment, memory and command line. `known` tells the attack where

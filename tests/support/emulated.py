@@ -1,5 +1,4 @@
-"""Runs entries of a .cu in the emulator and returns its report: host code in a planner, kernels in
-an executor."""
+"""Runs entries of a .cu in the emulator, by a planner and an executor, and returns the report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the grader must say about the submissions of the corpus, for what grades them."""
+"""The statuses and lines that the grader must report for submissions of the corpus."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from grader.status import Status
 
 
 def asked_of(submission: Submission, variant: Variant) -> Variant:
-    """The variant with what the submission says something about alone."""
+    """The variant, cut to the size classes that the submission's entry mentions."""
     if submission.check == "performance":
         variant = variant.model_copy(update={"memory": None, "performance": None})
     told = {*submission.classes, *submission.passes}

@@ -1,4 +1,4 @@
-"""The executor on a GPU without one: over a CUDA driver of the tests (fake_cuda/).
+"""Runs the GPU executor without a GPU, on the tests' own CUDA driver (fake_cuda/).
 
 built(folder)          the executor's program with that driver beside it
 built(folder).cubin()  kernels in C++, as the driver loads them

@@ -1,4 +1,4 @@
-"""Locks on a GPU that isn't there, of one test's own."""
+"""Locks for one test, on a GPU that doesn't exist."""
 
 from __future__ import annotations
 

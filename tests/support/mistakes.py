@@ -1,4 +1,4 @@
-"""Single mistakes of students, to judge the grader's messages by: tests/submissions/mistakes.
+"""Reads tests/submissions/mistakes: students' single mistakes, by which messages are judged.
 
 Each file there, EXERCISE.yaml or EXERCISE_cuda.yaml, is a list of entries such as
 

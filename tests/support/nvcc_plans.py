@@ -32,7 +32,7 @@ Entries = Mapping[str, Sequence[str]]  # name -> kinds of arguments, as native.s
 
 @dataclass(frozen=True)
 class Planned:
-    """What a planner said: `report` where it found something, `text` where there is no plan."""
+    """A planner's answer: the plan if there is one, the reply's text, and its findings."""
 
     code: Code | None
     plan: Plan | None

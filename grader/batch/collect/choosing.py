@@ -1,9 +1,10 @@
 """The files of a hand-in that exercises name, as bytes that the grader can read.
 
-Several files may stand for one. What decides, in this order: a file by itself beats one in an
+If several files match one name, these rules choose, in this order: a file by itself beats one in an
 archive; one in the hand-in's main folder (which has the most of the files wanted) beats others; the
 nearer name (file_names.py); fewer folders around it; the one handed in later, by the platform or by
-the number of the copy; the alphabet. What lost, and whatever no exercise names, is noted.
+the number of the copy; the alphabet. The files that weren't chosen, and those that no exercise
+names, are noted.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A source as parts (folders and files, on the disk or in a zip), and the hand-ins in them."""
+"""Reads a source of hand-ins as parts: folders and files, on the disk or in a zip."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def is_about(adjustment: Adjustment, exercise: str, variant: str) -> bool:
 
 
 def waits_for(attempt: Attempt) -> tuple[str, ...]:
-    """The reasons why the score of a readable hand-in may still change, a line each."""
+    """Why the score of a readable hand-in may still change, a line for each reason."""
     if attempt.grade is None:
         return ("not graded yet",)
     statuses = list(_statuses(attempt.grade))
@@ -77,7 +77,7 @@ def _decided(variant: VariantEvidence, decisions: list[Adjustment]) -> VariantEv
 
 
 def _judged(timed: PerformanceEvidence, decision: Adjustment) -> PerformanceEvidence:
-    """A time with a person's word on it, where it was implausible; in all of the spec's cases."""
+    """The timing with a person's decision on implausible times, in all of the spec's cases."""
     further = tuple(_judged(each, decision) for each in timed.further)
     if decision.kind is AdjustmentKind.reject_time:
         if not any(map(implausible, timed.every)):

@@ -1,4 +1,4 @@
-"""The rows of the roster that the people of a hand-in have."""
+"""Finds the roster's row of each person of a hand-in."""
 
 from __future__ import annotations
 

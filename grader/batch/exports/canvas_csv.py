@@ -4,8 +4,8 @@
 
 below it a row `Points Possible`, then a row per student. Canvas finds students by ID, then by SIS
 ids; a column by the assignment's id in parentheses. A column it doesn't know becomes a new
-assignment. Every other column of the course's gradebook is left out: imported, it would bring back
-the scores of the day on which the file was downloaded.
+assignment. Every other column of the course's gradebook is left out, since importing it would bring
+back the scores of the day on which the file was downloaded.
 """
 
 from __future__ import annotations

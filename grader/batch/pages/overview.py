@@ -64,7 +64,7 @@ def submissions(gradebook: Gradebook) -> tuple[Submission, ...]:
 
 
 def _identity(attempt: Attempt) -> tuple[object, ...]:
-    """What tells hand-ins apart.
+    """A key by which hand-ins are told apart.
 
     Their ids don't: a resubmission has the id of what it replaces. Nor do the objects: a group's
     attempt may have been read once for each member.

@@ -40,7 +40,7 @@ class Kind:
 
     @property
     def is_slow(self) -> bool:
-        """Whether the kernel is right, and only short of a speed target."""
+        """Whether the kernel is right and only misses a speed target."""
         return self.check == PERFORMANCE and self.status is Status.target_missed
 
 

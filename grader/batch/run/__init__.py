@@ -1,1 +1,1 @@
-"""Grading a class: what is left to do, where it runs, and how far it is."""
+"""Grading a class: the jobs that are left, the machines that run them, and the progress."""

@@ -1,4 +1,4 @@
-"""What came of one job of a class's grading: results of a grading, or of the grader's failure."""
+"""The outcome of one grading job of a class: its results, or the grader's failure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LOST = "the grader's own process was lost, twice"
 
 @dataclass
 class Finished:
-    """A job that is done: with its results, where `trouble` is empty those of a grading."""
+    """A finished job with its results. If the grader failed, `trouble` says why."""
 
     job: Job
     results: tuple[Result, ...]
@@ -27,7 +27,7 @@ class Finished:
 
 
 def finished(ended: Ended[Job, HandinTask, Graded], environment: dict[str, Any]) -> Finished:
-    """What a job has come to. `environment` is this machine's, for what nobody has graded.
+    """The outcome of a job. `environment` is this machine's, for results that nobody has graded.
 
     Raises TaskError, ConfinementError and GpuError: nothing would come of the other jobs either.
     """

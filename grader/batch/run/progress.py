@@ -1,4 +1,4 @@
-"""Where a class's grading is: a bar for people, a line per submission for logs."""
+"""Shows the progress of a class's grading: a bar for people, a line per submission for logs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from grader.status import Status
 
 
 class Watcher:
-    """Gets to know how a run goes on, and shows it to nobody. Another thread calls `step`."""
+    """Receives a run's progress and shows nothing. Another thread calls `step`."""
 
     def begin(self, done: int, total: int) -> None: ...
     def step(self, step: Step) -> None: ...

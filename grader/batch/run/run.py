@@ -1,4 +1,4 @@
-"""Grading a class: results that are missing are made, and each is stored as it comes.
+"""Grades a class: runs the missing results and stores each as soon as it exists.
 
     collect -> store -> what is missing -> processes -> store -> views
 
@@ -57,7 +57,7 @@ class Options:
 
 @dataclass
 class Outcome:
-    """What became of a run."""
+    """The outcome of a run."""
 
     handins: int = 0
     graded: int = 0  # results of this run
@@ -236,7 +236,7 @@ class _Work:
         )
 
     def _tell_outdated(self) -> None:
-        """Which results are made once more though their files are what they were."""
+        """Print which results are run again although their files haven't changed."""
         outdated = self._plan.outdated
         if outdated:
             names = ", ".join(f"{count} of {name}" for name, count in outdated.items())
@@ -246,7 +246,7 @@ class _Work:
             )
 
     def _tell_estimate(self) -> None:
-        """How long the GPU will be needed for itself, at most: only what is right is timed."""
+        """Print how long timing will hold the GPU at most; only right variants are timed."""
         if self._machines.measure is None:
             return
         count = sum(self._may_be_timed(wanted) for job in self._plan.jobs for wanted in job.wanted)
@@ -367,5 +367,5 @@ def stopped_by_signals(say: Callable[[str], None]) -> Iterator[threading.Event]:
 
 
 def expect_sandbox(device: str, required: bool) -> None:
-    """Say now that there is no sandbox. Raises ConfinementError."""
+    """Check before the run that there is a sandbox if one is required. Raises ConfinementError."""
     confinement.choose(None, "interpreter" if device == INTERPRETER else "cuda", required)

@@ -46,7 +46,7 @@ NO_FILE = ""  # stands for the hash of a file that wasn't handed in
 
 
 class Use(Enum):
-    """What a field of a spec has to do with evidence."""
+    """Whether, and how, evidence depends on a field of a spec."""
 
     measured = "evidence depends on it"
     in_force = "evidence depends on it by way of the value in force, which is in the key"
@@ -114,7 +114,7 @@ NEWER = ("largest_share", "requests", "blocks", "simt_efficiency")
 
 @dataclass(frozen=True)
 class Conditions:
-    """What a class's results have in common. `device` is "interpreter" or the GPU's name."""
+    """The conditions common to a class's results. `device` is "interpreter" or the GPU's name."""
 
     seed: int
     device: str
@@ -146,7 +146,7 @@ class Keys:
 def _digest(
     exercises: Mapping[str, Exercise], exercise: Exercise, variant: Variant, conditions: Conditions
 ) -> hashlib._Hash:
-    """Of all that a variant's keys have in common, whatever file is handed in."""
+    """The hash of everything that a variant's keys have in common, without the file."""
     stated = {
         "spec": measured_part(exercise, variant),
         "beside": _compiled_with(exercises, variant),
@@ -161,7 +161,7 @@ def _digest(
 
 
 def measured_part(exercise: Exercise, variant: Variant) -> dict[str, Any]:
-    """What of a spec the evidence of one variant depends on, as plain data in a fixed order."""
+    """The part of a spec that a variant's evidence depends on, as plain data in a fixed order."""
     in_force = exercise.model_copy(
         update={
             "sizes": {name: exercise.sizes[name] for name in variant.size_classes},
@@ -209,7 +209,7 @@ def _compiled_with(exercises: Mapping[str, Exercise], variant: Variant) -> list[
 
 @lru_cache(maxsize=256)
 def oracle_source(name: str, path: Path = oracle.ORACLES) -> str:
-    """What the oracle `name` consists of, without comments: its functions and all that they use.
+    """The source of the oracle `name` without comments: its functions and all that they use.
 
     So another exercise's oracle can change without a new run of this one. Raises OracleError where
     the file can't be read.

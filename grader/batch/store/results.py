@@ -26,7 +26,7 @@ class StoredResult:
 
 @dataclass(frozen=True)
 class Known:
-    """What a run needs to know about a result in order to leave it alone."""
+    """The part of a stored result by which a run decides whether it is still valid."""
 
     grader_failed: bool
     to_measure: bool
@@ -53,7 +53,7 @@ class ResultTable:
         self._database = database
 
     def devices(self) -> list[str]:
-        """Where there are results from: "interpreter", GPUs' names."""
+        """The devices that results are from: "interpreter", GPUs' names."""
         rows = self._database.rows(
             "SELECT DISTINCT device FROM results WHERE superseded IS NULL ORDER BY 1"
         )
@@ -70,7 +70,7 @@ class ResultTable:
         return {key: Known(bool(a), bool(b), bool(c)) for key, a, b, c in rows}
 
     def graded(self, device: str) -> set[tuple[str, str, str, bool]]:
-        """What there are results of from a device, whatever grader and specs they were made by.
+        """The variants with results from a device, by any version of grader and specs.
 
         Each as (exercise, variant, SHA-256 of the file, whether the rules were lifted).
         """
@@ -82,7 +82,7 @@ class ResultTable:
         return {(exercise, variant, file, bool(lifted)) for exercise, variant, file, lifted in rows}
 
     def seconds_per_timing(self, device: str) -> float | None:
-        """What a variant's time on a device alone has cost on average; None before the first."""
+        """The average seconds that timing one variant on a device took; None before the first."""
         row: tuple[float | None] = self._database.row(
             "SELECT avg(gpu_seconds) FROM results WHERE device = ? AND gpu_seconds > 0", (device,)
         )

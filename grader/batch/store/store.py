@@ -1,4 +1,4 @@
-"""RESULTS/class.sqlite: everything that is known of a class, in one file.
+"""RESULTS/class.sqlite, the one file with everything about a class.
 
 It holds the hand-ins with their bytes, the results and people's decisions. Each result is written
 in a transaction of its own. Scores follow from results and specs, so the file has only those that

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Gradescope starts this once for each submission. Standard library only.
 
-A results.json that says that grading failed is written first. The grader replaces it at its end, so
-there is always a valid file, and never a score that the grader didn't give.
+First it writes a results.json that says that grading failed. The grader replaces that file at its
+end. So there is always a valid file, and never a score that the grader didn't give.
 """
 
 import json

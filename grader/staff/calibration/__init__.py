@@ -1,5 +1,6 @@
-"""Thresholds of speed, calibrated on a GPU by the staff.
+"""Calibrates the thresholds of speed on a GPU, for the staff.
 
-Of timings (readings.py) of the solutions and of slow submissions (corpus.py) thresholds follow
-(proposals.py). The specs are held against them (lint.py), and edited in place (spec_edit.py).
+The solutions and slow submissions (corpus.py) are timed (readings.py), and thresholds are proposed
+(proposals.py). The specs are compared with the timings (lint.py) and edited in place
+(spec_edit.py).
 """

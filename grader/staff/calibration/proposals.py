@@ -42,7 +42,7 @@ class Proposal:
 
     @property
     def fastest(self) -> tuple[str, Baseline] | None:
-        """Of the submissions that must miss the threshold, the one that comes nearest."""
+        """The submission nearest to the threshold, of those that must miss it."""
         named = [(n, y) for n, y in self.edits.items() if n in self.threshold.missed_by]
         return max(named, key=lambda each: each[1].at_best, default=None)
 

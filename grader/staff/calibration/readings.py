@@ -25,12 +25,12 @@ Measure = Callable[[Exercise, Variant, str], PerformanceEvidence]  # the text of
 
 
 class CalibrationError(Mistake, ValueError):
-    """Nothing can be calibrated: one line says why."""
+    """Nothing can be calibrated; the message is one line that says why."""
 
 
 @dataclass(frozen=True)
 class VariantReadings:
-    """What timing one variant's solution and its slow submissions showed."""
+    """The timings of one variant's solution and its slow submissions."""
 
     exercise: str
     variant: str
@@ -48,7 +48,7 @@ class LadderReadings:
 
 @dataclass(frozen=True)
 class Readings:
-    """What one calibration came to; JSON in and out."""
+    """The timings of one calibration, which are stored as JSON."""
 
     device: str
     variants: tuple[VariantReadings, ...] = ()
@@ -84,7 +84,7 @@ def take(
     known: Readings | None = None,
     on_reading: Callable[[Readings], None] = lambda so_far: None,
 ) -> Readings:
-    """Time what the thresholds of the variants rest on, and every ladder they belong to.
+    """Time the solutions and slow submissions of the variants, and every ladder they belong to.
 
     `on_timing` gets the name of what is timed next, `on_reading` all readings after each timing.
     What is among `known` is not timed again. Raises CorpusError, CalibrationError, and what

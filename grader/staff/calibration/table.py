@@ -1,4 +1,4 @@
-"""Proposals for people: what was reached, by whom, and what that makes of thresholds."""
+"""Tables of a calibration for people: measured ratios and the proposed thresholds."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _edits(proposal: Proposal) -> Text:
 
 
 def _numbers(proposal: Proposal) -> tuple[Text, Text]:
-    """What the spec says and what is proposed, in the spec's own words."""
+    """The spec's present value and the proposed one, as the spec writes them."""
     threshold = proposal.threshold
     before = threshold.limit
     after = proposal.at_most if threshold.milliseconds else proposal.at_least

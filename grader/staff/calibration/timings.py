@@ -1,4 +1,4 @@
-"""A calibration's readings put into the specs, and the clock that takes them."""
+"""Takes a calibration's timings by the clock, and writes the proposed thresholds into the specs."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def _expect_accepted(name: str, text: str) -> None:
 
 
 def of_these(taken: Readings, exercises: Mapping[str, Exercise], names: list[str]) -> Readings:
-    """Of readings those that are asked for; of variants that the specs have."""
+    """The readings that were asked for, of variants that the specs have."""
     chosen = selected(exercises, names)
     kept = {(each.exercise.name, each.variant.name) for each in chosen}
     timed = {(e.exercise.name, e.variant.name) for e in chosen if e.variant.performance}
@@ -140,7 +140,7 @@ def clock(device: DeviceName = "cuda") -> Iterator[Measure]:
 
 
 def _kept_roofs() -> Roofs | None:
-    """What `grader doctor --gpu` has measured, where it has."""
+    """The roofs that `grader doctor --gpu` has measured and stored, if it has."""
     gpu = machine.gpu_properties()
     state = nvml.observe(gpu.uuid or None) if gpu else None
     if gpu is None or not isinstance(state, GpuState):
