@@ -201,7 +201,7 @@ class TritonPlanner(Plans):
         result = self.answers.from_refusal(case, reply)
         fields = untrusted.fields(reply)
         kind = untrusted.text(fields, "type")  # a class of worker/planner/errors.py, as it says
-        if kind == "TooManyLaunches" and reply.code is Code.raised:
+        if kind in ("TooManyLaunches", "GridTooLarge") and reply.code is Code.raised:
             return replace(result, verdict=replace(result.verdict, status=Status.launch_error))
         if kind in ("NeedsData", "ForeignKernel"):
             what = untrusted.brief(untrusted.text(fields, "message"))
