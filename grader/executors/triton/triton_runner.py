@@ -23,6 +23,7 @@ from grader.executors.program_orders import Reordered
 from grader.executors.runner import CaseResult, Compiled, Runner, Times
 from grader.executors.triton import triton_report
 from grader.executors.triton.configurations import Tuning
+from grader.executors.triton.large_sizes import LargeSizes
 from grader.executors.triton.other_ways import OtherWays
 from grader.executors.triton.triton_planner import TritonPlanner
 from grader.executors.triton.ttir_executor import TritonExecutor
@@ -61,6 +62,7 @@ class PlannedTritonRunner(Runner):
         def compiler(limits: Limits) -> Worker:
             return worker((), limits, role="compiler")
 
+        self._spawn_executor = lambda limits: worker((), limits, role="executor")
         lifted = not watched or "torch" in task.rules.lifted
         torch = frozenset({"*"}) if lifted else task.rules.torch
         allowed = plan.Allowed(torch, task.exercise.moves_data)
@@ -149,6 +151,10 @@ class PlannedTritonRunner(Runner):
             return report if result.verdict.passed and report is not None else result
 
         return self.tuning.settled(measured)
+
+    def large_sizes(self) -> LargeSizes:
+        """What plans cases of large sizes, on processes of its own; a context manager."""
+        return LargeSizes(self.plans, self._kernels, self._spawn_executor)
 
     def is_right_without(self, case: Case, places: Collection[int]) -> bool:
         """Whether the last run's plan, without some of its launches, gives the right result."""
