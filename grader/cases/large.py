@@ -41,6 +41,13 @@ def graded_cases(task: Task, seed: int) -> list[Case]:
     return [fixed_case(exercise, variant, each, seed) for each in variant.timed.every_case]
 
 
+def named_cases(task: Task, dtype: str, size_class: str, seed: int) -> list[Case]:
+    """The cases at which the spec says that launches must be possible, of one part."""
+    exercise, variant = task.exercise, task.variant
+    named = exercise.launches_at.get(size_class, ())
+    return [fixed_case(exercise, variant, {**sizes, "dtype": dtype}, seed) for sizes in named]
+
+
 def beyond_int(task: Task, seed: int) -> list[Case]:
     """The base case with each size alone so large that a tensor has BEYOND_INT elements."""
     base = _base(task, seed)

@@ -47,6 +47,10 @@ class LargeSizes:
         made = self._plan(case)
         return made if isinstance(made, CaseResult) else None
 
+    def launch_fault(self, case: Case) -> CaseResult | None:
+        """The same: registers are known where nvcc compiles, and a planner counts them then."""
+        return self.refused(case)
+
     def fault(self, case: Case) -> CaseResult | None:
         """The refused launch of a case, or an access far from its tensor; None for neither."""
         made = self._plan(case)

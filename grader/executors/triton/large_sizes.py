@@ -57,7 +57,7 @@ class LargeSizes:
         made = self._plan(case)
         return made if isinstance(made, CaseResult) else None
 
-    def not_compiled(self, case: Case) -> CaseResult | None:
+    def launch_fault(self, case: Case) -> CaseResult | None:
         """A refused launch of a case, or a kernel of it for which the GPU has too little room."""
         made = self._plan(case)
         if not isinstance(made, Plan):
