@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from grader.evidence import VariantEvidence
 from grader.spec import Variant
 from grader.staff.calibration.corpus import CorpusError, Submission, behind
 from grader.status import Status
@@ -53,6 +54,19 @@ def lines(submission: Submission) -> tuple[int, ...]:
             raise CorpusError(f"{submission.place}: line: expected {wanted!r} once, got {times}")
         numbers.append(text.count("\n", 0, text.index(wanted, start)) + 1)
     return tuple(numbers)
+
+
+def check_large(submission: Submission, seen: VariantEvidence) -> None:
+    """Whether a finding at a large size has the status, and one of the lines."""
+    wanted = {f"{submission.file}:{line}" for line in lines(submission)}
+    found = {(each.status, each.where) for each in seen.at_large_sizes}
+    assert any((submission.status, where) in found for where in wanted), seen.at_large_sizes
+
+
+def check_no_access_at_large_sizes(seen: VariantEvidence) -> None:
+    """Whether nothing but a grid's limit is found at large sizes, which many honest kernels meet."""
+    found = [each for each in seen.at_large_sizes if each.status is not Status.launch_error]
+    assert not found, found
 
 
 def write(submission: Submission, folder: Path) -> Path:

@@ -175,6 +175,8 @@ def check_wrong(submission: corpus.Submission, seen: VariantEvidence, gpu: bool)
         assert seen.correctness is Status.passed, told
     if submission.check == "memory":
         assert not memory_holds(seen), seen.memory
+    if submission.check == "large":
+        expected.check_large(submission, seen)
     for part in seen.parts:
         fails_here = not submission.dtypes or part.dtype in submission.dtypes
         if part.size_class in submission.classes and fails_here:
@@ -189,6 +191,7 @@ def check_honest(seen: VariantEvidence) -> None:
     """Full marks in every part."""
     told = [(p.dtype, p.size_class, p.status.value, p.failures[:1], p.reason) for p in seen.parts]
     assert {p.status for p in seen.parts} == {Status.passed}, told
+    expected.check_no_access_at_large_sizes(seen)
     if seen.memory is not None:
         assert seen.memory.status is Status.passed and memory_holds(seen), seen.memory
 
