@@ -1,7 +1,7 @@
 """Large sizes of a task: planned, held to the GPU's limits, and never run as a whole.
 
-    what the spec names      a launch that CUDA refuses there is a failure of the size class
-    what follows from it     the sizes of cases/large.py: what is wrong there is told, without points
+    sizes that a spec names     a launch that CUDA refuses there is a failure of the size class
+    the sizes of cases/large.py     what is wrong there is told, and costs no points
 
 Planning costs no data. Where a tensor has more than 2^31 elements, a few blocks or programs run on
 addresses without memory, so that an index that has wrapped at 32 bits is seen.
@@ -30,7 +30,7 @@ _Probe = Callable[[Case], CaseResult | None]
 
 
 def with_launches(session: Session, task: Task, part: PartEvidence) -> PartEvidence:
-    """A part that passed, failed if a launch isn't possible at a size that the spec names for it."""
+    """A part that passed, failed if a launch is refused at a size that the spec names for it."""
     cases = large.named_cases(task, part.dtype, part.size_class, session.seed)
     if part.status is not Status.passed or not cases or not _can_plan(task):
         return part

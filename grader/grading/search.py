@@ -174,9 +174,7 @@ def _notes(results: Iterable[CaseResult]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(note for each in results for note in each.notes))
 
 
-def failure_of(
-    space: Space, result: CaseResult, submission: str = "", source: str = ""
-) -> Failure:
+def failure_of(space: Space, result: CaseResult, submission: str = "", source: str = "") -> Failure:
     """A failure that no search has found: the compiler's refusal, or that of a planned launch.
 
     `source` is the submission's text, for the lines that are shown.

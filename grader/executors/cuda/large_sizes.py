@@ -101,7 +101,9 @@ class LargeSizes:
         names = [each.name for each in self._plans.answers.task.signature]
 
         def named(buffer: Buffer) -> Buffer:
-            return buffer if buffer.argument is None else replace(buffer, name=names[buffer.argument])
+            return (
+                buffer if buffer.argument is None else replace(buffer, name=names[buffer.argument])
+            )
 
         return replace(made, buffers=tuple(map(named, made.buffers)))
 

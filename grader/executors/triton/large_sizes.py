@@ -23,11 +23,11 @@ from grader.executors.triton.ttir_executor import EXECUTION, Execution
 from grader.plan import Plan
 from grader.sandbox import untrusted
 from grader.sandbox.worker_process import Limits, Worker
-from grader.status import Status
 from grader.worker.protocol import Operation, Reply
 
 LIMITS = Limits(cpu_seconds=5.0)  # of the programs of one case
 _FAR = ("out_of_bounds_read", "out_of_bounds_write")
+_INSIDE = "Every index has to stay inside its tensor at this size, too."
 _IN_64_BITS = (
     "An index that is computed in int32 wraps beyond 2,147,483,647. Compute it in int64: "
     "pid = tl.program_id(0).to(tl.int64), before it is multiplied."
@@ -132,11 +132,12 @@ class LargeSizes:
         file = answers.task.variant.file
         what, _ = triton_report.message_of(worst, names, file, source)
         marks = triton_report.marks_of(worst)
-        if (line := worst.other_line) and line != worst.line:
+        line = worst.other_line  # of arithmetic that has wrapped
+        if line and line != worst.line:
             what = f"{what} Its index wraps in int32 at {file}:{line}."
             marks = ((line, "wraps in int32"), *marks)
         verdict = Verdict(triton_metrics.status_of(worst), untrusted.clean(what), worst.kind)
-        hint = _IN_64_BITS
+        hint = _IN_64_BITS if line else _INSIDE
         return CaseResult(case, verdict, worst.line or None, "", "worker", hint, marks=marks)
 
     def _end_worker(self) -> None:

@@ -30,7 +30,6 @@ from grader.sandbox.worker_process import Cause, Death, Worker
 from grader.status import Status
 from grader.worker.protocol import Argument, Code, Kind, Operation, Reply
 
-
 GRID = "grid"  # the pattern of a launch on a grid that is too large
 
 

@@ -68,8 +68,8 @@ class PlanExecutor:
         draws the buffers' addresses. With `count` accesses are counted, for waves of `wave`
         programs, by the compiled kernels' `layouts` (by number); with `races` data races between
         programs are found. By `order` the programs of some kernels run in another order; without
-        it, atomics whose order may matter are reported. `sampled`: a few programs of each launch run,
-        on buffers that have no memory. Raises Refused.
+        it, atomics whose order may matter are reported. `sampled`: a few programs of each launch
+        run, on buffers that have no memory. Raises Refused.
         """
         try:
             for name, given in document["ttir"].items():
@@ -109,7 +109,10 @@ class PlanExecutor:
         """The buffers of a plan; those of arguments are in the arena, unless it is sampled."""
         buffers = document["buffers"]
         if document["sampled"]:
-            return [_WithoutMemory.of(each, address) for each, address in zip(buffers, where, strict=True)]
+            return [
+                _WithoutMemory.of(each, address)
+                for each, address in zip(buffers, where, strict=True)
+            ]
         tensors = {place: each for place, each in enumerate(arguments) if each.kind is Kind.tensor}
         return [
             self._of_argument(address, described, tensors[described["argument"]])
