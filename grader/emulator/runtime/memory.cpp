@@ -25,6 +25,8 @@ namespace {
 
 constexpr std::size_t alignment = 256;       // of cudaMalloc
 constexpr std::size_t red_zone = 64 * 1024;  // between allocations
+// Of an argument without memory: to set the shadow of a larger one would take longer than its plan.
+constexpr std::size_t most_with_shadow = std::size_t{64} << 20;
 constexpr int invalid_value = 1;             // cudaErrorInvalidValue
 
 struct Mapping {
@@ -271,7 +273,7 @@ void* reserve_argument_memory(std::size_t bytes, std::size_t misalignment) {
     initialise_observation();
     if (misalignment >= page_bytes) return nullptr;
     std::size_t size = round_up(bytes + misalignment, page_bytes) + page_bytes;
-    if (size > arena_bytes - next_mapping) {
+    if (size > most_with_shadow || size > arena_bytes - next_mapping) {
         char* vast = reserve_vast("", bytes + misalignment, false);
         return vast ? vast + misalignment : nullptr;
     }

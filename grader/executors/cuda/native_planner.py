@@ -175,7 +175,7 @@ class NativePlanner(Plans):
     # --- processes of the program -----------------------------------------------------------------
 
     def start(self, path: Path | None, buffers: Buffers, limits: Limits | None = None) -> Worker:
-        """Start a part of the program, which may read these buffers, within limits or the spec's."""
+        """Start a part of the program, which may read these buffers, with limits or the spec's."""
         assert path is not None  # who asks has seen that the program was built
         entry = self._task.variant.entry
         return self._sandbox.worker(path, entry, buffers, limits or self._limits, self._options)

@@ -88,6 +88,7 @@ class Submission(_Model):
     dtypes: tuple[str, ...] = ()  # dtypes that must fail; () is all. The others may do either
     passes: tuple[str, ...] = ()  # size classes that must pass, in every dtype
     passes_dtypes: tuple[str, ...] = ()  # dtypes that must pass, in every size class
+    wraps: bool = False  # honest ones: whether an index wraps beyond 2^31 elements
     fast: bool = True  # honest ones: whether the speed targets are within its reach
     variant: str = "triton"
     after: str = ""  # edits and lines are the first ones behind this text
