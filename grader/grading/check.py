@@ -89,9 +89,9 @@ def check_large_sizes(
     on_step(Step.at(task, "large sizes"))
     if session.rules.violations(task):
         return ()
-    found = large_sizes.findings(session, task)
+    failures = large_sizes.findings(session, task)
     session.runners.close_variant(task)
-    return found
+    return failures
 
 
 def any_space(session: Session, task: Task, dtype: str) -> Space:

@@ -36,10 +36,10 @@ def with_launches(session: Session, task: Task, part: PartEvidence) -> PartEvide
         return part
     runner = _runner(session, task)
     with runner.large_sizes() as sizes:
-        found = next(filter(None, map(sizes.launch_fault, cases)), None)
-    if found is None:
+        refused = next(filter(None, map(sizes.launch_fault, cases)), None)
+    if refused is None:
         return replace(part, cases_run=part.cases_run + len(cases))
-    failure = _failure(session, task, runner.source, found)
+    failure = _failure(session, task, runner.source, refused)
     return replace(
         part,
         status=failure.status,
@@ -61,16 +61,16 @@ def findings(session: Session, task: Task) -> tuple[Failure, ...]:
                 (sizes.fault, large.beyond_int(task, session.seed)),
                 (sizes.refused, large.at_grid_limits(task, session.seed)),
             )
-            found = list(_found(probes))
+            results = list(_distinct(probes))
     except SandboxError:  # nothing of the submission's
         return ()
     except Exception:
         reason = traceback.format_exc(limit=-6)
         return (Failure(Status.grader_error, "", reason),)
-    return tuple(map(partial(_failure, session, task, runner.source), found))
+    return tuple(map(partial(_failure, session, task, runner.source), results))
 
 
-def _found(probes: Sequence[tuple[_Probe, Sequence[Case]]]) -> Iterator[CaseResult]:
+def _distinct(probes: Sequence[tuple[_Probe, Sequence[Case]]]) -> Iterator[CaseResult]:
     known: set[tuple[bool, int | None]] = set()
     for probe, cases in probes:
         for result in filter(None, map(probe, cases)):

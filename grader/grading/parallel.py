@@ -143,8 +143,8 @@ def check_share(work: Work) -> list[Checked]:
     parts = check_parts(session, task, work.share.parts, process_pool.tell)
     evidence = replace(evidence, parts=parts)
     if work.share.parts[0] == task.parts[0] and evidence.correctness is Status.passed:
-        found = check_large_sizes(session, task, process_pool.tell)
-        evidence = replace(evidence, at_large_sizes=found)
+        failures = check_large_sizes(session, task, process_pool.tell)
+        evidence = replace(evidence, at_large_sizes=failures)
     return [Checked(evidence)]
 
 

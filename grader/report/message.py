@@ -139,8 +139,8 @@ def merged_messages(observed: VariantEvidence, given: bool = False) -> list[Mess
 def large_size_messages(observed: VariantEvidence) -> list[Message]:
     """What is wrong at sizes that are planned only: one message for each finding."""
     name = f"{one_line(observed.exercise)}/{one_line(observed.variant)}"
-    found = [each for each in observed.at_large_sizes if each.status.is_failure]
-    messages = [compose(observed.exercise, observed.variant, each, given=True) for each in found]
+    failures = [each for each in observed.at_large_sizes if each.status.is_failure]
+    messages = [compose(observed.exercise, observed.variant, each, given=True) for each in failures]
     return [
         replace(each, headline=each.headline.replace(f"{name}: ", f"{name}, {_NO_POINTS}: ", 1))
         for each in messages

@@ -38,9 +38,9 @@ class LargeSizes:
     """Plans one variant's cases of large sizes. A context manager: it ends its executor."""
 
     def __init__(
-        self, plans: TritonPlanner, kernels: Kernels, spawn: Callable[[Limits], Worker]
+        self, plans: TritonPlanner, kernels: Kernels, spawn: Callable[..., Worker]
     ) -> None:
-        """`spawn` starts an executor without buffers."""
+        """`spawn` starts a process without buffers, with limits and in a `role`."""
         self._plans = plans
         self._kernels = kernels
         self._spawn = spawn
@@ -112,7 +112,7 @@ class LargeSizes:
     def _explained(self, case: Case, document: bytes) -> CaseResult | None:
         """The gravest access far outside that an executor finds, or None."""
         if self._worker is None:
-            self._worker = self._spawn(LIMITS)
+            self._worker = self._spawn(LIMITS, role="executor")
         answer = self._worker.ask_at_length(Operation.execute, (), document=document)
         if not isinstance(answer, Reply):
             self._worker = None
@@ -130,13 +130,13 @@ class LargeSizes:
         source = answers.path.read_bytes().decode("utf-8", "replace").splitlines()
         names = triton_metrics.arguments(answers.task, case)
         file = answers.task.variant.file
-        what, _ = triton_report.message_of(worst, names, file, source)
+        sentence, _ = triton_report.message_of(worst, names, file, source)
         marks = triton_report.marks_of(worst)
         line = worst.other_line  # of arithmetic that has wrapped
         if line and line != worst.line:
-            what = f"{what} Its index wraps in int32 at {file}:{line}."
+            sentence = f"{sentence} Its index wraps in int32 at {file}:{line}."
             marks = ((line, "wraps in int32"), *marks)
-        verdict = Verdict(triton_metrics.status_of(worst), untrusted.clean(what), worst.kind)
+        verdict = Verdict(triton_metrics.status_of(worst), untrusted.clean(sentence), worst.kind)
         hint = _IN_64_BITS if line else _INSIDE
         return CaseResult(case, verdict, worst.line or None, "", "worker", hint, marks=marks)
 

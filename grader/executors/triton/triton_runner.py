@@ -62,7 +62,6 @@ class PlannedTritonRunner(Runner):
         def compiler(limits: Limits) -> Worker:
             return worker((), limits, role="compiler")
 
-        self._spawn_executor = lambda limits: worker((), limits, role="executor")
         lifted = not watched or "torch" in task.rules.lifted
         torch = frozenset({"*"}) if lifted else task.rules.torch
         allowed = plan.Allowed(torch, task.exercise.moves_data)
@@ -76,6 +75,8 @@ class PlannedTritonRunner(Runner):
             kernels,
             tuning,
         )
+        # Plans cases of large sizes, on an executor of its own; a context manager.
+        self.large_sizes = lambda: LargeSizes(self.plans, kernels, partial(worker, ()))
         self._executor = TritonExecutor(
             lambda buffers: worker(buffers, answers.limits, role="executor"),
             self.plans,
@@ -151,10 +152,6 @@ class PlannedTritonRunner(Runner):
             return report if result.verdict.passed and report is not None else result
 
         return self.tuning.settled(measured)
-
-    def large_sizes(self) -> LargeSizes:
-        """What plans cases of large sizes, on processes of its own; a context manager."""
-        return LargeSizes(self.plans, self._kernels, self._spawn_executor)
 
     def is_right_without(self, case: Case, places: Collection[int]) -> bool:
         """Whether the last run's plan, without some of its launches, gives the right result."""
