@@ -117,7 +117,7 @@ def _verdict(entry: corpus.Submission, seed: int, device: DeviceName) -> str:
         if entry.kind == "wrong":
             check_wrong(entry, seen, gpu=device == "cuda")
         else:
-            check_honest(seen)
+            check_honest(entry, seen)
     except AssertionError as error:
         return str(error)[:600]
     return ""

@@ -196,7 +196,7 @@ def _corpus_record(submission: Any, gpu: bool = False) -> Record:
             observed = triton.observe(
                 submission, folder, device, sandbox=_sandbox(), every_dtype=False
             )
-            check = functools.partial(triton.check_honest, observed)
+            check = functools.partial(triton.check_honest, submission, observed)
             if is_wrong:
                 check = functools.partial(triton.check_wrong, submission, observed, gpu=gpu)
     if submission.status is Status.not_attempted:  # it doesn't run, so no part can be checked

@@ -233,10 +233,12 @@ class VariantEvidence:
     performance: PerformanceEvidence | None = None  # None where the spec asks for none
     rules_lifted: bool = False  # by the course staff: the source was not checked
     memory: MemoryEvidence | None = None  # None where the spec asks for none
+    # Launches and accesses that are wrong at a size that is planned only; they cost no points.
+    at_large_sizes: tuple[Failure, ...] = ()
 
     @property
     def has_grader_error(self) -> bool:
-        every = (*self.parts, self.performance, self.memory)
+        every = (*self.parts, self.performance, self.memory, *self.at_large_sizes)
         return any(part.status is Status.grader_error for part in every if part is not None)
 
     @property

@@ -23,7 +23,8 @@ from grader.spec.formula import FormulaError
 
 MAX_SIZE = 1 << 20  # of a case on the command line
 MAX_ELEMENTS = 1 << 26
-MAX_PLANNED_SIZE = 1 << 31  # of a size, and of a tensor's elements, where nothing runs
+MAX_PLANNED_SIZE = 1 << 31  # of a size, where nothing runs
+MAX_PLANNED_ELEMENTS = 1 << 33  # of a tensor there
 
 
 class CaseError(ValueError):
@@ -286,9 +287,9 @@ def parse(text: str, exercise: Exercise, variant: Variant, seed: int, is_run: bo
             elements = math.prod(tensor.concrete_shape(dict(case.sizes)))
         except FormulaError as error:
             raise CaseError(f"the shape of {tensor.name}: {error}") from None
-        if elements > MAX_PLANNED_SIZE:
+        if elements > MAX_PLANNED_ELEMENTS:
             raise CaseError(
-                f"{tensor.name}: expected at most {MAX_PLANNED_SIZE} elements, got {elements}"
+                f"{tensor.name}: expected at most {MAX_PLANNED_ELEMENTS} elements, got {elements}"
             )
     return case
 

@@ -101,6 +101,10 @@ _HOST_INDEX = (
     "The host code itself goes past the end: where does each row start (row * cols), and how many "
     "elements does the array have?"
 )
+_IN_64_BITS = (
+    "An index that is computed in 32 bits wraps beyond 2,147,483,647. Compute it in 64 bits: "
+    "static_cast<size_t>(row) * cols + col."
+)
 KINDS: dict[str, Kind] = {
     "out_of_bounds_read": Kind(
         "invalid_read",
@@ -138,6 +142,8 @@ KINDS: dict[str, Kind] = {
         "Is the array as large as the loop or the block that fills it? The last index is its size "
         "minus one.",
     ),
+    "far_read": Kind("invalid_read", _does("reads"), _IN_64_BITS),
+    "far_write": Kind("wrote_out_of_bounds", _does("writes"), _IN_64_BITS),
     "write_to_input": Kind(
         "modified_input",
         _does("writes to an input:"),

@@ -16,6 +16,7 @@ lanes to a request). Anything else is a ReportError.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Annotated, Literal
 
@@ -106,7 +107,8 @@ class SiteCounters:
 class LaunchCounters:
     """A kernel launched `count` times at one configuration; counters are summed over them.
 
-    `largest_bytes` are those that one thread moves in global memory, the most of each launch.
+    `largest_bytes` are those that one thread moves in global memory, the most of each launch;
+    `storing_blocks` store to it or change it atomically, the most of any launch.
     """
 
     kernel: Annotated[str, Field(max_length=1000)]
@@ -118,6 +120,15 @@ class LaunchCounters:
     simt_efficiency: Annotated[float, Field(ge=0, le=1)]
     sites: tuple[SiteCounters, ...]
     largest_bytes: Count
+    storing_blocks: Count
+
+    @pydantic.model_validator(mode="after")
+    def _can_be(self) -> LaunchCounters:
+        stores = (each for each in self.sites if each.space == "global" and each.kind != "load")
+        most = min(math.prod(self.grid), sum(each.requests for each in stores))
+        if self.storing_blocks > most:
+            raise ValueError("more blocks that store than the grid or the stores have")
+        return self
 
 
 @dataclass(frozen=True, config=_CONFIG)

@@ -9,4 +9,4 @@ from grader.executors.triton.triton_runner import PlannedTritonRunner
 
 __all__ = ["VERSION", "KeptBuilds", "NativePlanner", "PlannedNativeRunner", "PlannedTritonRunner"]
 
-VERSION = 3  # of what executors observe: results of another one are graded anew
+VERSION = 4  # of what executors observe: results of another one are graded anew

@@ -52,6 +52,8 @@ class Manner:
     counts: bool = False  # accesses
     reordered: bool = False  # whether steps run in another order that streams and events allow
     order: Order | None = None  # of programs or blocks, else than from first to last
+    # Whether some programs or blocks run alone, on buffers of any size without data.
+    sampled: bool = False
     without: frozenset[int] = frozenset()  # places of launches among the steps, which are left out
     # Of Triton only:
     wave: int = 0  # how many programs at a time are counted, 0 where that doesn't matter

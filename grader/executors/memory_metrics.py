@@ -11,7 +11,8 @@ spec's memory block (scoring/memory_bounds.py judges it) and names the counters 
                                     of kernels move in global memory; 0 where they move none
     requests                        accesses of whole warps to global memory, which ncu counts as
                                     l1tex__t_requests; in Triton each 32 elements of a block
-    blocks                          blocks (CUDA) or programs (Triton) of the largest launch
+    blocks                          blocks (CUDA) or programs (Triton) of one launch that store to
+                                    global memory or change it atomically, the most of any launch
     simt_efficiency                 CUDA: threads that take part in accesses to global memory, over
                                     32 for each access of a warp; Triton: elements that masks let
                                     through, over all elements of loads, stores and atomics

@@ -13,12 +13,12 @@ from typing import Any
 
 from grader.cases import Case, Space
 from grader.cases.compare import Verdict
-from grader.evidence import MemoryEvidence, PartEvidence, VariantEvidence
+from grader.evidence import Failure, MemoryEvidence, PartEvidence, VariantEvidence
 from grader.executors.cuda import cuda_build
 from grader.executors.runner import CaseResult, Compiled, Runner
 from grader.gpu import locks
-from grader.grading import memory_use, submitted
-from grader.grading.search import failure_of_compile, one_case, search_part, spread
+from grader.grading import large_sizes, memory_use, submitted
+from grader.grading.search import failure_of, one_case, search_part, spread
 from grader.grading.session import Progress, Session, Step, unwatched
 from grader.sandbox.worker_process import SandboxError
 from grader.spec.task import Task
@@ -36,9 +36,11 @@ def check(session: Session, task: Task, on_step: Progress = unwatched) -> Varian
         session.stopwatch.begin()
     evidence = session.blank_evidence(task)
     evidence = replace(evidence, parts=check_parts(session, task, task.parts, on_step))
-    if task.variant.memory is None or evidence.correctness is not Status.passed:
+    if evidence.correctness is not Status.passed:
         return evidence
-    return replace(evidence, memory=check_memory(session, task, on_step))
+    if task.variant.memory is not None:
+        evidence = replace(evidence, memory=check_memory(session, task, on_step))
+    return replace(evidence, at_large_sizes=check_large_sizes(session, task, on_step))
 
 
 def check_parts(
@@ -78,6 +80,18 @@ def check_memory(session: Session, task: Task, on_step: Progress = unwatched) ->
     evidence = _memory(session, task)
     session.runners.close_variant(task)
     return evidence
+
+
+def check_large_sizes(
+    session: Session, task: Task, on_step: Progress = unwatched
+) -> tuple[Failure, ...]:
+    """What is wrong with a task at sizes that are planned only; it costs no points."""
+    on_step(Step.at(task, "large sizes"))
+    if session.rules.violations(task):
+        return ()
+    failures = large_sizes.findings(session, task)
+    session.runners.close_variant(task)
+    return failures
 
 
 def any_space(session: Session, task: Task, dtype: str) -> Space:
@@ -193,8 +207,20 @@ class TaskCheck:
                 return search_part(space, runner, effort, on_case, called, chosen)
 
         part = self.by_each_runner((space.dtype, space.size_class), observe)
+        if part.status is Status.passed:
+            part = self._with_launches(part)
         timed_out[str(self.task)] += part.status is Status.timed_out
         return part
+
+    def _with_launches(self, part: PartEvidence) -> PartEvidence:
+        """A part that passed, with the launches at large sizes that the spec names for it."""
+        try:
+            return large_sizes.with_launches(self.session, self.task, part)
+        except SandboxError as error:
+            reason = f"no worker could be started: {error}"
+        except Exception:
+            reason = traceback.format_exc(limit=-6)
+        return replace(part, status=Status.grader_error, reason=reason)
 
     def _chosen(self, space: Space) -> list[Case] | None:
         """The cases to run on the GPU of a part that is right by plan; None: all cases.
@@ -230,7 +256,7 @@ class TaskCheck:
         if compiled.failure is None:
             return replace(part, reason=part.reason or compiled.note)
         space = self._space(part.dtype, part.size_class)
-        failure = failure_of_compile(space, compiled.failure, self.session.files.called)
+        failure = failure_of(space, compiled.failure, self.session.files.called)
         if part.status is not Status.passed:
             return replace(part, failures=(*part.failures, failure))
         return replace(part, status=failure.status, failures=(failure,))

@@ -14,7 +14,7 @@ from pathlib import Path
 from grader.evidence import MemoryEvidence, PartEvidence, VariantEvidence
 from grader.gpu import locks
 from grader.grading import plan_files, process_pool, schedule
-from grader.grading.check import check, check_memory, check_parts
+from grader.grading.check import check, check_large_sizes, check_memory, check_parts
 from grader.grading.schedule import Executor, InPool, Queue
 from grader.grading.session import Options, Progress, Session, Step
 from grader.spec import Exercise
@@ -141,7 +141,11 @@ def check_share(work: Work) -> list[Checked]:
         memory = check_memory(session, task, process_pool.tell)
         return [Checked(replace(evidence, memory=memory))]
     parts = check_parts(session, task, work.share.parts, process_pool.tell)
-    return [Checked(replace(evidence, parts=parts))]
+    evidence = replace(evidence, parts=parts)
+    if work.share.parts[0] == task.parts[0] and evidence.correctness is Status.passed:
+        failures = check_large_sizes(session, task, process_pool.tell)
+        evidence = replace(evidence, at_large_sizes=failures)
+    return [Checked(evidence)]
 
 
 def _work(session: Session) -> Work:
@@ -155,12 +159,13 @@ def _joined(task: Task, observed: Sequence[Checked]) -> Checked:
     every = [each.evidence for each in observed]
     parts = {(part.dtype, part.size_class): part for each in every for part in each.parts}
     ordered = tuple(parts[name] for name in task.parts if name in parts)
-    joined = replace(every[0], parts=ordered, memory=None)
+    joined = replace(every[0], parts=ordered, memory=None, at_large_sizes=())
     if joined.correctness is not Status.passed:
         return Checked(joined)
     memory = next((each.memory for each in every if each.memory is not None), None)
     plans = next((each.plans for each in observed if each.plans), b"")
-    return Checked(replace(joined, memory=memory), plans)
+    large = next((each.at_large_sizes for each in every if each.at_large_sizes), ())
+    return Checked(replace(joined, memory=memory, at_large_sizes=large), plans)
 
 
 def _lost(session: Session, task: Task, share: Share) -> VariantEvidence:

@@ -43,7 +43,7 @@ from grader.executors.gpu.bundle import (
 from grader.executors.runner import CaseResult, Runner
 from grader.gpu import locks, machine
 from grader.grading.check import any_space
-from grader.grading.search import Effort, failure_of_compile, search_part, spread
+from grader.grading.search import Effort, failure_of, search_part, spread
 from grader.grading.session import Options, Progress, Session, Step, unwatched
 from grader.plan import Plan, Specialisation
 from grader.sandbox import untrusted
@@ -95,7 +95,7 @@ def plan_case(
     planned = runner.plans.plan_of(case, arguments)
     if isinstance(planned, CaseResult):
         space = any_space(session, task, case.dtype)
-        return failure_of_compile(space, replace(planned, case=case), session.files.called)
+        return failure_of(space, replace(planned, case=case), session.files.called)
     return planned
 
 

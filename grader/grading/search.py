@@ -146,7 +146,7 @@ def one_case(space: Space, runner: Runner, case: Case, submission: str = "") -> 
     pending = runner.compile_in_background()
     compiled = runner.compiled(pending) if pending else None
     if compiled is not None and compiled.failure is not None:
-        failures += (failure_of_compile(space, compiled.failure, submission),)
+        failures += (failure_of(space, compiled.failure, submission),)
     status = failures[0].status if failures else Status.passed
     reason = failures[0].what if status is Status.not_measured else ""
     return PartEvidence(
@@ -174,8 +174,11 @@ def _notes(results: Iterable[CaseResult]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(note for each in results for note in each.notes))
 
 
-def failure_of_compile(space: Space, result: CaseResult, submission: str = "") -> Failure:
-    """A refusal by the compiler, as a Failure of the part whose case ran the kernel first."""
+def failure_of(space: Space, result: CaseResult, submission: str = "", source: str = "") -> Failure:
+    """A failure that no search has found: the compiler's refusal, or that of a planned launch.
+
+    `source` is the submission's text, for the lines that are shown.
+    """
     case = result.case or space.edges()[0]
     return Failure(
         status=result.status,
@@ -184,6 +187,7 @@ def failure_of_compile(space: Space, result: CaseResult, submission: str = "") -
         where=f"{space.variant.file}:{result.line}" if result.line else "",
         hint=result.hint,
         reproduce=reproduce_line(space, case, submission),
+        code=marked_lines(source, result) if source else (),
         detail=result.detail,
         observed_by=result.observed_by,
     )
@@ -452,10 +456,10 @@ def _case_of(result: CaseResult) -> Case:
     return result.case
 
 
-def reproduce_line(space: Space, case: Case, submission: str = "") -> str:
-    """The command that runs one case again."""
+def reproduce_line(space: Space, case: Case, submission: str = "", command: str = "check") -> str:
+    """The command that runs, or only plans, one case again."""
     name = space.exercise.name
     if len(space.exercise.variants) > 1:
         name += f"/{space.variant.name}"
     where = f" --submission {shlex.quote(submission)}" if submission else ""
-    return f"grader check {name} --case '{case}'{where}"
+    return f"grader {command} {name} --case '{case}'{where}"

@@ -11,7 +11,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
 from grader.evidence import Baseline, Evidence, PerformanceEvidence, VariantEvidence
 from grader.report import performance, summary
-from grader.report.message import merged_messages
+from grader.report.message import large_size_messages, merged_messages
 from grader.report.summary import Header
 from grader.sandbox.untrusted import clean, one_line
 from grader.scoring.score import ExerciseScore, GradeScore
@@ -77,7 +77,10 @@ def _exercise(
             {
                 "score": variant,
                 "not_attempted": "" if is_attempted else summary.not_attempted(variant),
-                "messages": merged_messages(counted) if counted else [],
+                "messages": [
+                    *(merged_messages(counted) if counted else ()),
+                    *(large_size_messages(observed) if observed and is_attempted else ()),
+                ],
                 "timing": _timing(observed.performance) if observed else "",
                 "roofline": performance.sentences(observed.performance) if observed else [],
                 "memory": summary.memory_rows(observed) if observed else [],

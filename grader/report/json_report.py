@@ -5,7 +5,7 @@ Fields may be added under the same number; none may change its meaning or go.
     schema, submission, seed, score, gradable, max_score, bonus, gradable_bonus, max_bonus,
     complete, environment, exercises[]
       name, title, score, gradable, max_score, bonus, gradable_bonus, max_bonus, variants[]
-        name, file, status, is_bonus, score, gradable, max_score, checks[]
+        name, file, status, is_bonus, score, gradable, max_score, at_large_sizes[], checks[]
           name, status, score, gradable, max_score, message, parts[], failures[], performance,
           memory
 
@@ -68,6 +68,9 @@ def _variant(variant: VariantScore, observed: VariantEvidence | None) -> dict[st
         "status": variant.status.value,
         "is_bonus": variant.is_bonus,
         **_points(variant),
+        "at_large_sizes": [dataclasses.asdict(each) for each in observed.at_large_sizes]
+        if observed
+        else [],
         "checks": [_check(check, observed) for check in variant.checks],
     }
 

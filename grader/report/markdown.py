@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from grader.evidence import Evidence, VariantEvidence
 from grader.report import summary
-from grader.report.message import Message, merged_messages
+from grader.report.message import Message, large_size_messages, merged_messages
 from grader.report.summary import Header
 from grader.sandbox.untrusted import clean, one_line
 from grader.scoring.score import SKIPPED_AS_WRONG, CheckScore, GradeScore, VariantScore
@@ -112,7 +112,10 @@ def _failures(variant: VariantScore, observed: VariantEvidence | None) -> Iterat
     for check in variant.checks:
         if not check.parts and check.message and check.message not in SKIPPED_AS_WRONG:
             yield from (f"- {check.name}: {code(check.message)}", "")
-    for message in merged_messages(summary.counted_parts(variant, observed)) if observed else ():
+    if observed is None:
+        return
+    counted = summary.counted_parts(variant, observed)
+    for message in (*merged_messages(counted), *large_size_messages(observed)):
         yield from _message(message)
 
 

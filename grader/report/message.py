@@ -19,6 +19,7 @@ from grader.report.code_frame import frame
 from grader.sandbox.untrusted import clean, one_line, shorten, shorten_middle
 from grader.status import Status
 
+_NO_POINTS = "at a large size, which costs no points"
 DETAIL_LIMIT = 8000  # characters of a traceback or compiler output
 
 
@@ -132,6 +133,17 @@ def merged_messages(observed: VariantEvidence, given: bool = False) -> list[Mess
     return [
         compose(observed.exercise, observed.variant, merged.failure, _scope(merged), given)
         for merged in sorted(merge_failures(observed.parts), key=_rank)
+    ]
+
+
+def large_size_messages(observed: VariantEvidence) -> list[Message]:
+    """What is wrong at sizes that are planned only: one message for each finding."""
+    name = f"{one_line(observed.exercise)}/{one_line(observed.variant)}"
+    failures = [each for each in observed.at_large_sizes if each.status.is_failure]
+    messages = [compose(observed.exercise, observed.variant, each, given=True) for each in failures]
+    return [
+        replace(each, headline=each.headline.replace(f"{name}: ", f"{name}, {_NO_POINTS}: ", 1))
+        for each in messages
     ]
 
 

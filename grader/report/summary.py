@@ -234,6 +234,11 @@ def errors_in(observed: VariantEvidence) -> list[tuple[str, str]]:
         if measured is not None and measured.status is Status.grader_error:
             detail = shorten_middle(clean(measured.reason).strip(), DETAIL_LIMIT)
             places.setdefault(detail, []).append(name)
+    for each in observed.at_large_sizes:
+        if each.status is Status.grader_error:
+            places.setdefault(shorten_middle(clean(each.what).strip(), DETAIL_LIMIT), []).append(
+                "large sizes"
+            )
     name = f"{observed.exercise}/{observed.variant}"
     return [(f"{name}: {listing(where)}", text) for text, where in places.items()]
 

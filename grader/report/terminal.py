@@ -21,6 +21,7 @@ from grader.report.message import (
     case_in_words,
     compose,
     kind_of,
+    large_size_messages,
     merged_messages,
     part_text,
     undecided_messages,
@@ -57,6 +58,7 @@ def render(evidence: Evidence, grade: GradeScore, console: Console, verbose: boo
     for _, variant, observed in summary.scored_variants(evidence, grade):
         _printed(observed, console)
         _notes(observed, console)
+        _messages(large_size_messages(observed), console, verbose)
         _timing(observed, console)
         if any(c.name == MEMORY and c.status is Status.target_missed for c in variant.checks):
             _memory(observed, console)
@@ -105,6 +107,7 @@ def render_check(
         _failure(message, console, verbose)
     _printed(observed, console)
     _notes(observed, console)
+    _messages(large_size_messages(observed), console, verbose)
     _memory(observed, console)
     if variant is not None and (sentences := summary.shared_work(observed, variant)):
         _heading(console, observed, ": how work is shared")

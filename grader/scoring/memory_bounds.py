@@ -134,7 +134,7 @@ def sentences(evidence: MemoryEvidence, exercise: Exercise, variant: Variant) ->
 
 
 def shared_work(evidence: MemoryEvidence, variant: Variant) -> list[str]:
-    """How work is shared, in sentences: 'The largest launch has 64 blocks (not scored).'
+    """How work is shared, in sentences: 'The largest launch has 64 blocks that store (not scored).'
 
     A sentence says where the variant has no bound, or no points for it.
     """
@@ -161,8 +161,9 @@ def _shared(metric: str, amount: str, file: str) -> str:
         elements = "programs make {} requests to global memory, each of up to 32 elements"
         return (by if is_cuda else elements).format(amount)
     if metric == "blocks":
-        many = "" if amount == "1" else "s"
-        return f"the largest launch has {amount} {'block' if is_cuda else 'program'}{many}"
+        who = "block" if is_cuda else "program"
+        stores = f"{who} that stores" if amount == "1" else f"{who}s that store"
+        return f"the largest launch has {amount} {stores}"
     if is_cuda:
         return f"{amount} of a warp's threads take part in its accesses to global memory"
     return f"masks let {amount} of the elements of loads, stores and atomics through"

@@ -244,6 +244,14 @@ SizeClass = Annotated[
     tuple[Annotated[SizeRules, BeforeValidator(filled)], ...], BeforeValidator(_alternatives)
 ]
 
+# Sizes of cases whose launches are planned, and that never run: one mapping, or a list of them.
+PlannedSizes = Annotated[
+    tuple[
+        Annotated[dict[Name, Annotated[int, BeforeValidator(whole)]], BeforeValidator(filled)], ...
+    ],
+    BeforeValidator(_alternatives),
+]
+
 # --- what is promised about results, time and memory ---------------------------------------------
 
 _FLOOR_ULPS = {"float64": 64.0, "float32": 64.0, "float16": 2.0, "bfloat16": 2.0}
@@ -398,11 +406,11 @@ class Memory(Block):
     memory, the part of the busiest thread (CUDA C++) or program (Triton) of each launch; `requests`
     are accesses of whole warps to it; `simt_efficiency` is the part of a warp's threads, or of a
     block's elements, that take part in them; `blocks` are those, or programs, of the largest
-    launch. A formula may name `sms`, the SMs of the course's GPU. For CUDA C++ alone:
-    `shared_bank_conflicts`; `copies` and `bytes_copied` between host and device; `scratch_stores`,
-    the bytes that kernels store to global memory other than arguments. For Triton alone:
-    `scratch_bytes` of tensors that the entry allocates; `wave_bytes`; `growth`; `memory_pressure`,
-    a bound on allocations for a large case.
+    launch that store or atomically add anything. A formula may name `sms`, the SMs of the course's
+    GPU. For CUDA C++ alone: `shared_bank_conflicts`; `copies` and `bytes_copied` between host and
+    device; `scratch_stores`, the bytes that kernels store to global memory other than arguments.
+    For Triton alone: `scratch_bytes` of tensors that the entry allocates; `wave_bytes`; `growth`;
+    `memory_pressure`, a bound on allocations for a large case.
 
     Kernels that load or store more than `most_traffic` times the arguments' bytes earn no points
     for useful bytes per sector, `largest_share` and `simt_efficiency` (by default

@@ -38,6 +38,7 @@ LEAST_SECONDS = 50e-6  # of a case at the GPU's peaks: below it, the clock is to
 def across(exercise: Exercise) -> Iterator[Mistake]:
     """Every mistake that involves several fields."""
     yield from _size_mistakes(exercise)
+    yield from _launch_mistakes(exercise)
     yield from _argument_mistakes(exercise)
     entries: dict[tuple[str, str], str] = {}
     for key, variant in exercise.variants.items():
@@ -64,6 +65,22 @@ def _size_mistakes(exercise: Exercise) -> Iterator[Mistake]:
                     ("sizes", name, index),
                     f"expected the sizes {', '.join(wanted)}, as in the first class, "
                     f"got {', '.join(rules)}",
+                )
+
+
+def _launch_mistakes(exercise: Exercise) -> Iterator[Mistake]:
+    """Mistakes in the sizes at which launches must be possible."""
+    wanted = exercise.sizes_names
+    for name, cases in exercise.launches_at.items():
+        if name not in exercise.sizes:
+            known = ", ".join(exercise.sizes)
+            message = f"expected one of the size classes {known}, got {name!r}"
+            yield Mistake(("launches_at", name), message + hint(name, exercise.sizes))
+        for index, sizes in enumerate(cases):
+            if set(sizes) != set(wanted):
+                yield Mistake(
+                    ("launches_at", name, index),
+                    f"expected the sizes {', '.join(wanted)}, got {', '.join(sizes)}",
                 )
 
 

@@ -24,6 +24,7 @@ from grader.spec.blocks import (
     Memory,
     Pattern,
     Performance,
+    PlannedSizes,
     Policy,
     Scalar,
     Size,
@@ -121,7 +122,9 @@ class Exercise(Block):
     """A kernel task from its spec; `name` is the stem of the file.
 
     `sizes` maps a size class to its alternatives: a case follows the rules of one of them. `oracle`
-    names the function of reference/oracles.py that computes the right result.
+    names the function of reference/oracles.py that computes the right result. `launches_at` maps
+    size classes to sizes at which the entry's launches must be possible, too: they are planned, no
+    kernel runs, and a launch beyond the GPU's limits is a failure of the class.
     """
 
     name: Label
@@ -130,6 +133,7 @@ class Exercise(Block):
     oracle: Identifier = ""
     arguments: Annotated[tuple[Argument, ...], BeforeValidator(nonempty_list)]
     sizes: Annotated[dict[ClassLabel, SizeClass], BeforeValidator(filled)]
+    launches_at: dict[ClassLabel, PlannedSizes] = pydantic.Field(default_factory=dict)
     data: Annotated[
         tuple[Annotated[Pattern, one_of(get_args(Pattern))], ...], BeforeValidator(nonempty_list)
     ] = ("normal",)

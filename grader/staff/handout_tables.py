@@ -104,8 +104,14 @@ def _sizes(exercise: Exercise) -> list[str]:
             ", ".join(f"{size} {_rule(rule)}" for size, rule in rules.items())
             for rules in alternatives
         )
-        lines += _wrapped(f"- {name}: {rules_text}")
+        lines += _wrapped(f"- {name}: {rules_text}{_launches(exercise, name)}")
     return lines
+
+
+def _launches(exercise: Exercise, size_class: str) -> str:
+    """The sizes at which the launches of a class must be possible, too."""
+    cases = "; ".join(map(_case, exercise.launches_at.get(size_class, ())))
+    return f"; launches must be possible for {cases}, too" if cases else ""
 
 
 def _rule(rule: SizeRule) -> str:

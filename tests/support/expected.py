@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from grader.evidence import VariantEvidence
 from grader.spec import Variant
 from grader.staff.calibration.corpus import CorpusError, Submission, behind
 from grader.status import Status
@@ -53,6 +54,22 @@ def lines(submission: Submission) -> tuple[int, ...]:
             raise CorpusError(f"{submission.place}: line: expected {wanted!r} once, got {times}")
         numbers.append(text.count("\n", 0, text.index(wanted, start)) + 1)
     return tuple(numbers)
+
+
+def check_large(submission: Submission, seen: VariantEvidence) -> None:
+    """Whether a finding at a large size has the status, and one of the lines."""
+    wanted = {f"{submission.file}:{line}" for line in lines(submission)}
+    found = {(each.status, each.where) for each in seen.at_large_sizes}
+    assert any((submission.status, where) in found for where in wanted), seen.at_large_sizes
+
+
+def check_honest_at_large_sizes(submission: Submission, seen: VariantEvidence) -> None:
+    """Whether an access is found at large sizes where an index wraps, and only there.
+
+    Many honest kernels meet a grid's limit, which isn't asked here.
+    """
+    found = [each for each in seen.at_large_sizes if each.status is not Status.launch_error]
+    assert bool(found) is submission.wraps, found
 
 
 def write(submission: Submission, folder: Path) -> Path:

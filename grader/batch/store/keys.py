@@ -68,7 +68,8 @@ def _classes(points: Mapping[str, float]) -> list[str]:
 USES: dict[type[Block], dict[str, Use | Callable[[Any], Any]]] = {
     Exercise: {
         "name": M, "title": T, "summary": T, "oracle": M, "arguments": M, "sizes": M, "data": M,
-        "tolerance": M, "limits": M, "policy": M, "moves_data": M, "variants": F,
+        "tolerance": M, "limits": M, "policy": M, "moves_data": M, "launches_at": M,
+        "variants": F,
     },
     Variant: {
         "name": M, "file": M, "entry": M, "dtypes": M, "points": _classes, "bonus": S,

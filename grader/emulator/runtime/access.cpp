@@ -208,6 +208,25 @@ void observe_shared(const Request& request) {
                  static_cast<unsigned>(request.size), traced_kind(kind), access::shared);
 }
 
+// ---- Tensors of large sizes -----------------------------------------------------------------------
+
+constexpr std::size_t most_vast_accesses = 1 << 13;  // of a block: a long loop isn't run to its end
+std::size_t vast_accesses;
+std::uint64_t counted_launch;  // its number, and that of the block
+std::uint32_t counted_block;
+
+void observe_vast(const Request& request) {
+    if (counted_launch != current_launch->number || counted_block != current_block.linear) {
+        counted_launch = current_launch->number;
+        counted_block = current_block.linear;
+        vast_accesses = 0;
+    }
+    if (++vast_accesses > most_vast_accesses) abandon_block();
+    Description place;
+    if (is_in_vast_tensor(request.a, request.size, place)) return;
+    fail(request, request.stores() ? FindingKind::far_write : FindingKind::far_read, place.text);
+}
+
 // ---- Everything else ----------------------------------------------------------------------------
 
 [[noreturn]] void fail_elsewhere(const Request& request) {
@@ -260,6 +279,7 @@ void observe_slowly(Address a, std::size_t size, AccessKind kind, bool aligned, 
     if (attention) settle(next_event(kind), in_arena(a));
     if (aligned) check_alignment(request);
     if (in_arena(a)) return observe_global(request, global_offset(a));
+    if (in_vast(a)) return observe_vast(request);
     if (a - shared_low < shared_bytes) return observe_shared(request);
     bool own_stack = a - request.thread.stack_low < stack_bytes;
     if (own_stack && a >= reinterpret_cast<Address>(__builtin_frame_address(0))) return;

@@ -12,6 +12,8 @@ namespace {
 
 uint32_t order_seed;
 bool order_backwards;
+bool sampled;
+constexpr uint64_t most_sampled = 5;
 std::vector<uint32_t> order;  // the numbers of the launch's blocks; empty: as they are
 
 constexpr uint64_t nobody = ~uint64_t{0};
@@ -41,17 +43,29 @@ void set_block_order(uint32_t seed, bool backwards) {
 
 bool blocks_are_reordered() { return order_seed != 0; }
 
-void begin_blocks() {
+void sample_blocks(bool some) { sampled = some; }
+
+uint64_t begin_blocks() {
     first_with_atomics = nobody;
     launch_is_noted = false;
     order.clear();
     if (order_seed) draw_order(static_cast<uint32_t>(block_count()));
+    return sampled ? std::min(block_count(), most_sampled) : block_count();
 }
 
-BlockState block_in_turn(uint32_t place) {
+// A sample begins with the last block, whose indices are the largest.
+BlockState block_in_turn(uint64_t place) {
     const Index3& grid = current_launch->grid;
-    uint32_t number = order.empty() ? place : order[place];
-    return {number, {number % grid.x, number / grid.x % grid.y, number / grid.x / grid.y}, 0};
+    uint64_t number = order.empty() ? place : order[place];
+    if (sampled) {
+        const uint64_t last = block_count() - 1, most = std::min(last, most_sampled - 1);
+        number = last - (most ? place * last / most : 0);
+    }
+    const auto index = [](uint64_t n) { return static_cast<unsigned>(n); };
+    return {index(number),
+            {index(number % grid.x), index(number / grid.x % grid.y),
+             index(number / grid.x / grid.y)},
+            0};
 }
 
 void note_atomic(const void* p, Address pc) {

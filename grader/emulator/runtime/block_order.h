@@ -11,11 +11,13 @@ namespace warpgrade {
 // From the next launch on, blocks run in an order drawn by `seed`, or in its reverse; 0: by number.
 void set_block_order(uint32_t seed, bool backwards);
 bool blocks_are_reordered();
+// From the next launch on, only some blocks run: the last one, the first one, and some in between.
+void sample_blocks(bool sampled);
 
-// The blocks of current_launch will run next.
-void begin_blocks();
+// The blocks of current_launch will run next; returns how many.
+uint64_t begin_blocks();
 // The block that runs after `place` others.
-BlockState block_in_turn(uint32_t place);
+BlockState block_in_turn(uint64_t place);
 
 // A running thread makes an atomic access.
 void note_atomic(const void* p, Address pc);

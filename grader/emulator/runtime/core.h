@@ -100,6 +100,8 @@ inline bool in_stack_guard(Address a) {
 
 // From inside a kernel: the launch ends here, with a sticky error (700, 710, 716, 719).
 [[noreturn]] void abandon_launch(int cuda_error);
+// The block ends here, without an error; the launch's next one begins.
+[[noreturn]] void abandon_block();
 
 int sticky_error();
 // Sets what cudaGetLastError returns; a sticky one stays until the process ends.

@@ -31,6 +31,8 @@ LaunchCounters* current = &spare;
 // The last index in current->sites of a place, by a hash of it: number plus one.
 std::uint32_t site_numbers[sites_remembered];
 std::uint64_t largest_bytes;  // of the launch's threads so far
+std::vector<bool> storing;     // by the number of the launch's block
+std::uint64_t storing_blocks;
 
 SiteCounters& site_of(const WarpAccess& access) {
     std::uint32_t& number = site_numbers[(access.pc ^ access.pc >> 8) % sites_remembered];
@@ -116,7 +118,14 @@ void count_buffer(const WarpAccess& access, std::uint32_t sector, std::uint32_t 
     }
 }
 
+void note_storing_block() {
+    if (current_block.linear >= storing.size() || storing[current_block.linear]) return;
+    storing[current_block.linear] = true;
+    ++storing_blocks;
+}
+
 void count_global(const WarpAccess& access, SiteCounters& site) {
+    if (access.kind != access::load) note_storing_block();
     Sectors sectors;
     find_sectors(access, sectors);
     site.sectors += static_cast<std::uint64_t>(sectors.count);
@@ -208,7 +217,9 @@ void counters_launch_begin() {
     current = counters_of(*current_launch);
     ++current->count;
     trace_room = most_traced;
-    largest_bytes = 0;
+    largest_bytes = storing_blocks = 0;
+    const Index3& grid = current_launch->grid;
+    storing.assign(std::size_t{grid.x} * grid.y * grid.z, false);
     std::memset(site_numbers, 0, sizeof site_numbers);
     buffers.resize(static_cast<std::size_t>(argument_count()));
 }
@@ -217,6 +228,7 @@ void counters_launch_end() {
     if (!counting) return;
     current->static_shared = std::max(current->static_shared, used_static_shared());
     current->largest_bytes += largest_bytes;
+    current->storing_blocks = std::max(current->storing_blocks, storing_blocks);
 }
 
 // A block at the grid's barrier ends here too, and its threads go on with the bytes they have.

@@ -24,6 +24,7 @@ struct LaunchCounters {
     std::uint64_t count;
     std::uint64_t blocks_entered, lanes_entered;  // basic blocks, by warps and by lanes
     std::uint64_t largest_bytes;  // that one thread moves in global memory, summed over launches
+    std::uint64_t storing_blocks;  // that store to global memory, the most of any launch
     std::vector<SiteCounters> sites;
 };
 

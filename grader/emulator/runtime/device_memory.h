@@ -29,6 +29,19 @@ constexpr std::uint8_t addressable = 1, initialised = 2, writable = 4, freed = 8
 extern std::uint8_t* shadow;  // of arena_bytes + the executable's image
 
 inline bool in_arena(Address a) { return a - arena_low < arena_bytes; }
+
+// Tensors of large sizes, beyond the arena: they have neither shadow nor, until a block touches it,
+// memory. They lie so far apart that an index that has wrapped at 32 bits reaches none of them. The
+// upper half of an address is no multiple of 16, so that two adjacent sizes don't look like one.
+constexpr Address vast_low = 0x2b5e00000000;
+constexpr std::size_t vast_bytes = std::size_t(1) << 42;
+inline bool in_vast(Address a) { return a - vast_low < vast_bytes; }
+// Addresses for so many bytes, `with_memory` or without; null where there are none.
+char* reserve_vast(const char* name, std::size_t bytes, bool with_memory);
+void forget_vast();
+// Whether `size` bytes lie in a vast tensor; else `text` says where they lie.
+struct Description;
+bool is_in_vast_tensor(Address a, std::size_t size, Description& text);
 inline bool in_image(Address a) { return a - image().low < image().high - image().low; }
 // The __device__ variables of the image, as an offset of global memory. A sector or a page of the
 // image is one of global memory, too.
@@ -55,6 +68,8 @@ std::vector<Place>& device_variable_places();
 struct Variable;
 void place_variable(const Variable& variable);
 
+// Whether it is device memory with a shadow: all but vast tensors.
+bool has_shadow(const void* p);
 // Whether there is memory at all, allocated or not; without it, a load would end the process.
 bool is_readable_in_launch(std::uint32_t offset, std::size_t size);
 

@@ -44,6 +44,8 @@ const char* name_of(FindingKind kind) {
         NAME(device_assert);
         NAME(index_out_of_range_read);
         NAME(index_out_of_range_write);
+        NAME(far_read);
+        NAME(far_write);
 #undef NAME
     }
     return "";

@@ -66,17 +66,17 @@ void report_absent(uint64_t blocks) {
 }
 
 // Each block once, from its start.
-bool run_first(const Launch& launch, void (*thunk)(void*), void* context, void (*enter)(Index3)) {
-    const uint32_t count = launch.grid.x * launch.grid.y * launch.grid.z;
-    begin_blocks();
-    for (uint32_t place = 0; place < count; ++place) {
+bool run_first(void (*thunk)(void*), void* context, void (*enter)(Index3)) {
+    const uint64_t count = begin_blocks();
+    for (uint64_t place = 0; place < count; ++place) {
         current_block = block_in_turn(place);
         enter(current_block.index);
         observe_block_begin();
         BlockEnd end = run_block(thunk, context);
-        if (end == BlockEnd::abandoned) return false;
+        if (end == BlockEnd::abandoned && sticky_error()) return false;
         observe_block_end();
-        if (end == BlockEnd::finished) continue;
+        if (end == BlockEnd::abandoned) prepare_threads(current_launch->block);
+        if (end != BlockEnd::at_grid_barrier) continue;
         waiting.emplace_back();
         put_aside(waiting.back());
     }
@@ -103,7 +103,7 @@ bool run_on(void (*enter)(Index3)) {
 bool run_grid(const Launch& launch, void (*thunk)(void*), void* context, void (*enter)(Index3)) {
     uint64_t blocks = uint64_t{launch.grid.x} * launch.grid.y * launch.grid.z;
     forget_waiting();
-    bool good = run_first(launch, thunk, context, enter);
+    bool good = run_first(thunk, context, enter);
     while (good && !waiting.empty()) {
         good = waiting.size() == blocks;
         if (!good) report_absent(blocks);

@@ -25,6 +25,8 @@ namespace {
 
 constexpr std::size_t alignment = 256;       // of cudaMalloc
 constexpr std::size_t red_zone = 64 * 1024;  // between allocations
+// Of an argument without memory: to set the shadow of a larger one would take longer than its plan.
+constexpr std::size_t most_with_shadow = std::size_t{64} << 20;
 constexpr int invalid_value = 1;             // cudaErrorInvalidValue
 
 struct Mapping {
@@ -191,12 +193,14 @@ int device_free(void* p, Address pc) {
 
 bool is_device(const void* p) {
     Address a = reinterpret_cast<Address>(p);
-    if (in_arena(a)) return true;
+    if (in_arena(a) || in_vast(a)) return true;
     return shadow && in_image(a) && shadow[image_offset(a)];
 }
 
+bool has_shadow(const void* p) { return is_device(p) && !in_vast(reinterpret_cast<Address>(p)); }
+
 bool device_copy_ok(const void* p, std::size_t n, bool write, const char* what, Address pc) {
-    if (!n || !is_device(p)) return true;
+    if (!n || !has_shadow(p)) return true;
     Address a = reinterpret_cast<Address>(p);
     std::size_t offset = global_offset(a);
     std::size_t known = in_arena(a) ? arena_bytes - offset : image_offset(image().high) - offset;
@@ -212,13 +216,13 @@ bool device_copy_ok(const void* p, std::size_t n, bool write, const char* what, 
 }
 
 void device_mark_written(void* p, std::size_t n) {
-    if (!is_device(p)) return;
+    if (!has_shadow(p)) return;
     std::uint8_t* state = shadow + global_offset(reinterpret_cast<Address>(p));
     for (std::size_t i = 0; i < n; ++i) state[i] |= shadow_bit::initialised;
 }
 
 void device_copy_state(void* to, const void* from, std::size_t n) {
-    if (!is_device(to) || !is_device(from)) return;
+    if (!has_shadow(to) || !has_shadow(from)) return;
     std::uint8_t* target = shadow + global_offset(reinterpret_cast<Address>(to));
     const std::uint8_t* source = shadow + global_offset(reinterpret_cast<Address>(from));
     bool backwards = target > source;  // the ranges may overlap
@@ -267,15 +271,21 @@ void* map_argument_memory(int fd, std::size_t bytes, bool writable) {
 
 void* reserve_argument_memory(std::size_t bytes, std::size_t misalignment) {
     initialise_observation();
-    if (bytes > arena_bytes || misalignment >= page_bytes) return nullptr;
+    if (misalignment >= page_bytes) return nullptr;
     std::size_t size = round_up(bytes + misalignment, page_bytes) + page_bytes;
-    if (size > arena_bytes - next_mapping) return nullptr;
+    if (size > most_with_shadow || size > arena_bytes - next_mapping) {
+        char* vast = reserve_vast("", bytes + misalignment, false);
+        return vast ? vast + misalignment : nullptr;
+    }
     void* p = reinterpret_cast<void*>(arena_low + next_mapping + misalignment);
     next_mapping += size;
     return p;
 }
 
-void forget_reserved_memory() { next_mapping = arguments_offset; }
+void forget_reserved_memory() {
+    next_mapping = arguments_offset;
+    forget_vast();
+}
 
 void register_argument(int index, const char* name, void* p, std::size_t bytes, bool initialised,
                        bool writable, bool host_space) {
@@ -284,6 +294,7 @@ void register_argument(int index, const char* name, void* p, std::size_t bytes, 
         add_host_argument(name, a, bytes, writable);
         return;
     }
+    if (in_vast(a)) return;
     Place place{global_offset(a), bytes, index, false, "", 0};
     std::snprintf(place.name, sizeof place.name, "%s", name);
     arguments.push_back(place);

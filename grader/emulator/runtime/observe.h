@@ -46,6 +46,8 @@ enum class FindingKind : std::uint8_t {
     device_assert,
     index_out_of_range_read,
     index_out_of_range_write,
+    far_read,  // at a large size, far from every tensor
+    far_write,
 };
 
 // The values of TraceEntry::kind and TraceEntry::space.

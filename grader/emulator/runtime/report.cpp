@@ -106,10 +106,11 @@ void add_launch_head(Text& text, const LaunchCounters& launch) {
     text.add_string(launch.kernel);
     text.add(",\"grid\":[%u,%u,%u],\"block\":[%u,%u,%u],\"dynamic_shared\":%llu,"
              "\"static_shared\":%llu,\"count\":%llu,\"simt_efficiency\":%.6f,\"largest_bytes\":%llu,"
-             "\"sites\":[",
+             "\"storing_blocks\":%llu,\"sites\":[",
              launch.grid.x, launch.grid.y, launch.grid.z, launch.block.x, launch.block.y,
              launch.block.z, Number{launch.dynamic_shared}, Number{launch.static_shared},
-             Number{launch.count}, efficiency, Number{launch.largest_bytes});
+             Number{launch.count}, efficiency, Number{launch.largest_bytes},
+             Number{launch.storing_blocks});
 }
 
 // The elements of `list`, separated by commas; false where not all of them fit.

@@ -339,6 +339,10 @@ void count_spin() {
 void abandon_launch(int cuda_error) {
     set_error(cuda_error, true);
     if (!current_thread) abandon_entry(EntryEnd::abandoned);
+    abandon_block();
+}
+
+void abandon_block() {
     abandoned = true;
     void* forgotten;
     leave_for(nullptr, &forgotten);

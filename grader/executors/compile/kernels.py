@@ -75,6 +75,11 @@ class BackendQueue:
         self._covered -= facts(wanted)
         self._waiting[made.name] = (wanted, made)
 
+    def covers(self, wanted: Specialisation) -> bool:
+        """Whether kernels with its constants, dtypes and options have been in line."""
+        waiting = (facts(each) for each, _ in self._waiting.values())
+        return facts(wanted) <= self._covered.union(*waiting)
+
     def take(self) -> list[Waiting]:
         """Empty the line, and return the kernels that tell the backend something new.
 
@@ -133,6 +138,10 @@ class Kernels:
             self._note_refusal(wanted, made)
         return made
 
+    def text_of(self, wanted: Specialisation) -> Kernel | Failure:
+        """The TTIR of a specialisation that won't be launched on data, or why there is none."""
+        return self._frontend.translate(wanted)
+
     def layouts(
         self, specialisations: Sequence[Specialisation], numbers: Iterable[int]
     ) -> dict[int, Layouts]:
@@ -164,6 +173,13 @@ class Kernels:
         if isinstance(made, Failure):
             self._note_refusal(wanted, made)
         return made
+
+    def refusal_of(self, wanted: Specialisation) -> Failure | None:
+        """Why the backend refuses a specialisation; None for one like those that it has met."""
+        if self._queue.covers(wanted):
+            return None
+        made = self.cubin(wanted)
+        return made if isinstance(made, Failure) else None
 
     def cubin_of_ours(self, ttir: str) -> DeviceKernel:
         """The compiled kernel of a text that isn't the submission's. Raises NotExecutable."""

@@ -53,7 +53,7 @@ def _metrics(report: Report, task: Task, case: Case) -> Iterator[Metric]:
         counter = f"l1tex__t_sectors_pipe_lsu_mem_global_{_NCU[kind]}.sum = {{}}"
         yield from memory_metrics.useful_bytes(kind, of_kind, counter)
     largest = sum(launch.largest_bytes for launch in report.launches)
-    blocks = max((math.prod(launch.grid) for launch in report.launches), default=0)
+    blocks = max((launch.storing_blocks for launch in report.launches), default=0)
     of_global = [site for site in sites if site.space == "global"]
     lanes = sum(site.lanes for site in of_global)
     every = WARP_LANES * sum(site.requests for site in of_global)

@@ -27,7 +27,7 @@ from grader.executors.runner import CaseResult, Times
 from grader.plan import KernelName, Plan, Step
 from grader.sandbox import Sandbox, untrusted
 from grader.sandbox.seccomp import FilterError, compile_emulator_filter
-from grader.sandbox.worker_process import Death, SandboxError, Worker
+from grader.sandbox.worker_process import Death, Limits, SandboxError, Worker
 from grader.spec import Tensor
 from grader.spec.task import Task
 from grader.status import Status
@@ -174,11 +174,11 @@ class NativePlanner(Plans):
 
     # --- processes of the program -----------------------------------------------------------------
 
-    def start(self, path: Path | None, buffers: Buffers) -> Worker:
-        """Start a part of the program, which may read these buffers."""
+    def start(self, path: Path | None, buffers: Buffers, limits: Limits | None = None) -> Worker:
+        """Start a part of the program, which may read these buffers, with limits or the spec's."""
         assert path is not None  # who asks has seen that the program was built
         entry = self._task.variant.entry
-        return self._sandbox.worker(path, entry, buffers, self._limits, self._options)
+        return self._sandbox.worker(path, entry, buffers, limits or self._limits, self._options)
 
     def _serves_nobody(self) -> bool:
         """Whether even a program whose entry does nothing can't be had, or refuses to be called."""

@@ -15,6 +15,7 @@ from grader.cases.compare import Verdict
 from grader.emulator import report
 from grader.executors.cuda.cuda_build import Program
 from grader.executors.cuda.emulator_executor import EmulatorExecutor
+from grader.executors.cuda.large_sizes import LargeSizes
 from grader.executors.cuda.native_planner import NativePlanner
 from grader.executors.executor import Manner, last_plan
 from grader.executors.planning import copied_alone
@@ -103,6 +104,10 @@ class PlannedNativeRunner(Runner):
         if not result.verdict.passed or counted is None:
             return result
         return counted
+
+    def large_sizes(self) -> LargeSizes:
+        """What plans cases of large sizes, on processes of its own; a context manager."""
+        return LargeSizes(self.plans)
 
     def is_right_without(self, case: Case, places: Collection[int]) -> bool:
         """Whether the last run's plan, without some of its launches, gives the right result.

@@ -78,7 +78,7 @@ def _metrics(report: Report, task: Task, case: Case) -> Iterator[Metric]:
     lanes = sum(site.lanes for site in report.sites)
     every = lanes + sum(site.masked for site in report.sites)
     yield from memory_metrics.shared_work(
-        report.largest_bytes, report.programs, report.sites, (lanes, every)
+        report.largest_bytes, report.storing_programs, report.sites, (lanes, every)
     )
     yield Metric("scratch_bytes", report.scratch_bytes)
     yield Metric("largest_tile", report.largest_tile, f"elements, line {report.tile_line}")

@@ -30,6 +30,8 @@ from grader.sandbox.worker_process import Cause, Death, Worker
 from grader.status import Status
 from grader.worker.protocol import Argument, Code, Kind, Operation, Reply
 
+GRID = "grid"  # the pattern of a launch on a grid that is too large
+
 
 class TritonPlanner(Plans):
     """The plans of one variant's cases, and the cubins of the kernels that they launch."""
@@ -201,8 +203,10 @@ class TritonPlanner(Plans):
         result = self.answers.from_refusal(case, reply)
         fields = untrusted.fields(reply)
         kind = untrusted.text(fields, "type")  # a class of worker/planner/errors.py, as it says
-        if kind == "TooManyLaunches" and reply.code is Code.raised:
-            return replace(result, verdict=replace(result.verdict, status=Status.launch_error))
+        if kind in ("TooManyLaunches", "GridTooLarge") and reply.code is Code.raised:
+            pattern = GRID if kind == "GridTooLarge" else result.verdict.pattern
+            verdict = replace(result.verdict, status=Status.launch_error, pattern=pattern)
+            return replace(result, verdict=verdict)
         if kind in ("NeedsData", "ForeignKernel"):
             what = untrusted.brief(untrusted.text(fields, "message"))
             hint = untrusted.brief(untrusted.text(fields, "instead"))

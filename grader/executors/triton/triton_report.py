@@ -155,7 +155,8 @@ class Report:
 
     `largest_tile` counts elements; `scratch_bytes` are of memory that the entry brought,
     `copied_bytes` of copies that PyTorch made for it. `largest_bytes` are those that one program
-    moves, the most of each launch; the largest launch has `programs`.
+    moves, the most of each launch; the largest launch has `programs`, and `storing_programs` of one
+    launch store or change memory atomically.
     """
 
     sites: Annotated[tuple[SiteCounters, ...], Field(max_length=MAX_SITES)]
@@ -167,8 +168,16 @@ class Report:
     scratch_bytes: Count
     largest_bytes: Count
     programs: Count
+    storing_programs: Count
     copied_bytes: Count
     cut: bool
+
+    @pydantic.model_validator(mode="after")
+    def _can_be(self) -> Report:
+        stores = sum(each.requests for each in self.sites if each.kind != "load")
+        if self.storing_programs > min(self.programs, stores):
+            raise ValueError("more programs that store than the grid or the stores have")
+        return self
 
     @pydantic.field_validator("buffers")
     @classmethod

@@ -23,6 +23,7 @@ from grader.executors.program_orders import Reordered
 from grader.executors.runner import CaseResult, Compiled, Runner, Times
 from grader.executors.triton import triton_report
 from grader.executors.triton.configurations import Tuning
+from grader.executors.triton.large_sizes import LargeSizes
 from grader.executors.triton.other_ways import OtherWays
 from grader.executors.triton.triton_planner import TritonPlanner
 from grader.executors.triton.ttir_executor import TritonExecutor
@@ -74,6 +75,8 @@ class PlannedTritonRunner(Runner):
             kernels,
             tuning,
         )
+        # Plans cases of large sizes, on an executor of its own; a context manager.
+        self.large_sizes = lambda: LargeSizes(self.plans, kernels, partial(worker, ()))
         self._executor = TritonExecutor(
             lambda buffers: worker(buffers, answers.limits, role="executor"),
             self.plans,

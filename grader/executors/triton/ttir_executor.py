@@ -54,9 +54,10 @@ class Execution:
     wave: int
     races: bool
     order: Order | None
+    sampled: bool = False  # a few programs of each launch run, on buffers without data
 
 
-_EXECUTION = pydantic.TypeAdapter(Execution)
+EXECUTION = pydantic.TypeAdapter(Execution)
 
 
 class TritonExecutor(Executor):
@@ -145,7 +146,7 @@ class TritonExecutor(Executor):
             races=manner.races,
             order=manner.order,
         )
-        document = _EXECUTION.dump_json(execution, by_alias=True)
+        document = EXECUTION.dump_json(execution, by_alias=True)
         died = worker.post(Operation.execute, arguments, document=document)
         self._plans.ask_ahead(case)
         answer = died or worker.wait_at_length()

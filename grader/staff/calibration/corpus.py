@@ -28,6 +28,9 @@ stub lines (//|):
       check: memory                       # the memory check fails, every size class passes
       line: "= tile[threadIdx.x][i]"      # of the line that the message names; or several
 
+What is right, and goes wrong at a size that is planned only, has `check: large`: every size class
+passes, and a finding at a large size has the status and the line.
+
 What is right but slow has `status: target_missed` and `check: performance`: every size class
 passes, of which `passes` may pick some to try. The thresholds that it must miss name it in
 `missed_by`; `grader calibrate` times it on a GPU.
@@ -85,11 +88,12 @@ class Submission(_Model):
     dtypes: tuple[str, ...] = ()  # dtypes that must fail; () is all. The others may do either
     passes: tuple[str, ...] = ()  # size classes that must pass, in every dtype
     passes_dtypes: tuple[str, ...] = ()  # dtypes that must pass, in every size class
+    wraps: bool = False  # honest ones: whether an index wraps beyond 2^31 elements
     fast: bool = True  # honest ones: whether the speed targets are within its reach
     variant: str = "triton"
     after: str = ""  # edits and lines are the first ones behind this text
     line: tuple[str, ...] = ()  # texts of lines; the message must point at one of them
-    check: Literal["sizes", "memory", "performance"] = "sizes"  # what must fail
+    check: Literal["sizes", "memory", "performance", "large"] = "sizes"  # what must fail
     rare: bool = False  # few cases show it: tests look at more of them
     only_observed: bool = False  # a GPU that isn't watched may say anything, `passed` too
     # "3.9": the first version of Triton that takes notice of the mistake.
@@ -181,12 +185,13 @@ def _check(submission: Submission, place: str) -> None:
         raise CorpusError(f"{place}: status: got {submission.status.value}")
     if wrong != bool(submission.mistake) or wrong == bool(submission.about):
         raise CorpusError(f"{place}: expected {'mistake' if wrong else 'about'}, and only that")
-    if (submission.check == "sizes") == (submission.status is Status.target_missed):
+    is_of_target = submission.check in ("memory", "performance")
+    if is_of_target != (submission.status is Status.target_missed):
         raise CorpusError(
             f"{place}: check: expected memory or performance with target_missed, and only there"
         )
     running = submission.status not in (Status.not_attempted, Status.target_missed)
-    if wrong and running and not submission.classes:
+    if wrong and running and submission.check != "large" and not submission.classes:
         raise CorpusError(f"{place}: classes: expected the size classes that must fail")
     both = {*submission.classes} & {*submission.passes}
     both |= {*submission.dtypes} & {*submission.passes_dtypes}

@@ -51,6 +51,10 @@ class LaunchError(PlannerError):
     """A kernel call that Triton refuses, with the kernel's name in place of Triton's."""
 
 
+class GridTooLarge(LaunchError):
+    """A launch on more programs along an axis than a grid may have."""
+
+
 class SourceError(PlannerError):
     """A file of the submission that Python can't read; `line` is the place, or 0."""
 

@@ -20,7 +20,7 @@ from ..compile import backend, messages, options
 from ..compile.frontend import lower
 from ..compile.options import TARGET
 from . import autotuning, fake_tensors, torch_cuda
-from .errors import KernelError, Unsupported
+from .errors import GridTooLarge, KernelError, Unsupported
 from .specialisation import Describer
 
 # Errors for which an autotuner skips a configuration.
@@ -219,9 +219,9 @@ def _described(source: Any, chosen: Any) -> dict[str, Any]:
 def _check_grid(name: str, grid: list[int]) -> None:
     for size, most, axis in zip(grid, _MAX_GRID, "xyz", strict=True):
         if not 0 <= size <= most:
-            raise RuntimeError(
-                "Triton Error [CUDA]: invalid argument: "
-                f"{name} is launched on {size:,} programs in {axis}; at most {most:,} are possible"
+            raise GridTooLarge(
+                f"{name} is launched on {size:,} programs in {axis}; at most {most:,} are possible",
+                "Number the programs along x, which may have 2,147,483,647; y and z end at 65,535.",
             )
 
 

@@ -78,6 +78,8 @@ class Counters(Observer):
         self._of_programs = np.zeros(0, dtype=np.int64)  # bytes that each of the launch moves
         self._largest_bytes = 0
         self._most_programs = 0
+        self._storing = np.zeros(0, dtype=bool)  # whether each program of the launch stores
+        self._most_storing = 0
 
     def begin(self, launch: Launch) -> None:
         """Begin a launch."""
@@ -87,12 +89,14 @@ class Counters(Observer):
         programs = int(np.prod(launch.grid, dtype=np.int64))
         self._most_programs = max(self._most_programs, programs)
         self._of_programs = np.zeros(programs, dtype=np.int64)
+        self._storing = np.zeros(programs, dtype=bool)
         if self._wave:
             self._waves = Waves(self._wave, programs)
 
     def end(self) -> None:
         """End the launch."""
         self._largest_bytes += int(self._of_programs.max(initial=0))
+        self._most_storing = max(self._most_storing, int(np.count_nonzero(self._storing)))
         if self._waves is not None:
             self._wave_counts.append(self._waves.counted())
             self.cut = self.cut or self._waves.cut
@@ -122,6 +126,8 @@ class Counters(Observer):
         site.useful_bytes += requests.distinct().size * requests.width
         moved = requests.distinct_of_programs() * requests.width
         np.add.at(self._of_programs, requests.programs, moved)
+        if kind != "load":
+            self._storing[requests.programs[moved > 0]] = True
         astray = requests.misaligned()
         if astray.size:
             self._find("misaligned", line, requests, astray)
@@ -142,6 +148,7 @@ class Counters(Observer):
             "scratch_bytes": self._regions.scratch_bytes,
             "largest_bytes": self._largest_bytes,
             "programs": self._most_programs,
+            "storing_programs": self._most_storing,
             "cut": self.cut or len(sites) > MAX_SITES or len(self._wave_counts) > MAX_WAVES,
         }
 

@@ -30,7 +30,15 @@ from . import (
 )
 from .analysis import Facts, facts_of
 from .control import run_function
-from .errors import MalformedIR, TooDeeplyNested, TooManyPrograms, WaitsForever, WrongArguments
+from .errors import (
+    LimitExceeded,
+    MalformedIR,
+    NotModelled,
+    TooDeeplyNested,
+    TooManyPrograms,
+    WaitsForever,
+    WrongArguments,
+)
 from .floats import computed, round_to
 from .ir import Module, Type
 from .memory import Buffer, Memory
@@ -61,6 +69,7 @@ OPERATIONS = (
 CHUNK_ELEMENTS = 1 << 16
 CHUNK_LARGEST = 1 << 20
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of mallopt(3)
+_ALL = 1 << 30  # programs at once
 MAX_WAITING = 1024  # programs that have begun and wait
 PATIENCE = 8  # rounds in which no program ends, before more start, in a shuffled order
 
@@ -113,15 +122,17 @@ def execute(
     limits: Limits | None = None,
     printed: Callable[[str], None] | None = None,
     order: Order | None = None,
+    programs: np.ndarray | None = None,
 ) -> Result:
     """Run a launch. Raises NotModelled, MalformedIR and LimitExceeded; memory may have changed.
 
-    Programs run first to last, or in `order`.
+    Programs run first to last, or in `order`. With `programs` only these run, as far as the limits
+    allow, and none of a kernel whose programs wait for others.
     """
     limits = limits or Limits()
     grid = launch.grid
     count = math.prod(grid)
-    if min(grid) < 0 or count > limits.programs:
+    if min(grid) < 0 or (programs is None and count > limits.programs):
         raise TooManyPrograms(limits.programs)
     execution = Execution(launch.module, grid, memory, observers, limits, printed)
     facts = facts_of(launch.module)
@@ -134,7 +145,10 @@ def execute(
     try:
         with np.errstate(all="ignore"):
             arguments = _arguments(launch)
-            if facts.waits:
+            if programs is not None:
+                with contextlib.suppress(LimitExceeded, NotModelled):
+                    _in_step(execution, arguments, programs[: 0 if facts.waits else None], _ALL)
+            elif facts.waits:
                 execution.result.groups = count
                 _take_turns(execution, arguments, _numbers(order, count, waits=True), order)
             else:

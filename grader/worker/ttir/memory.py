@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from .errors import NotModelled
+
 
 class Buffer:
     """Memory from `address` on. `data` are its bytes (uint8); `tag` is the caller's own."""
@@ -37,9 +39,37 @@ class Buffer:
             view = self._views[dtype] = self.data[start : start + count * width].view(dtype)
         return view
 
+    def read(self, dtype: type, index: np.ndarray) -> np.ndarray:
+        """The elements at these indices."""
+        return np.take(self.view(dtype), index)
+
+    def write(self, dtype: type, index: np.ndarray, values: np.ndarray) -> None:
+        """Set the elements at these indices; of two values for one, the later one stays."""
+        self.view(dtype)[index] = values
+
     def skipped(self, width: int) -> int:
         """Bytes before the first address that is a multiple of `width`."""
         return -self.address % width
+
+
+class Zeros(Buffer):
+    """Addresses without memory, of any number: they read as zeros, and keep nothing."""
+
+    __slots__ = ()
+
+    def __init__(self, size: int, address: int) -> None:
+        super().__init__(np.broadcast_to(np.uint8(0), size), address)
+
+    def view(self, dtype: type) -> np.ndarray:
+        """Refuse: only reads and writes go without memory."""
+        raise NotModelled("an atomic on a buffer without data")
+
+    def read(self, dtype: type, index: np.ndarray) -> np.ndarray:
+        """Zeros."""
+        return np.zeros(index.shape, dtype)
+
+    def write(self, dtype: type, index: np.ndarray, values: np.ndarray) -> None:
+        """Keep nothing."""
 
 
 class Memory:

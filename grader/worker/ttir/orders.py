@@ -28,6 +28,15 @@ WINDOW = 32
 _COMMUTING = ("add", "fadd", "and", "or", "xor", "max", "min", "umax", "umin", "fmax", "fmin")
 
 
+MOST_SAMPLED = 5
+
+
+def sampled(count: int) -> np.ndarray:
+    """The numbers of a few of `count` programs: the first, the last, and some in between."""
+    places = {(count - 1) * place // (MOST_SAMPLED - 1) for place in range(MOST_SAMPLED)}
+    return np.array(sorted(places) if count else [], np.int64)
+
+
 @dataclass(frozen=True)
 class Order:
     """A shuffled order of programs, or its reverse.

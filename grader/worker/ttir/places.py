@@ -27,7 +27,7 @@ class Places:
 
     def reading(self, dtype: type) -> np.ndarray:
         """The bits in memory there."""
-        return np.take(self.buffer.view(dtype), self.index)
+        return self.buffer.read(dtype, self.index)
 
 
 def elements_mask(state: State, mask: np.ndarray | None, rank: int) -> np.ndarray | None:
@@ -166,12 +166,11 @@ def write(
         tell(state, op, way, width, addresses, mask, block, as_bits)
     state.execution.changes += 1
     for each in parts:
-        target = each.buffer.view(stored(kind))
         if each.chosen is None:
             shape = np.broadcast_shapes(each.index.shape, bits.shape)
-            target[np.broadcast_to(each.index, shape)] = bits
+            each.buffer.write(stored(kind), np.broadcast_to(each.index, shape), bits)
         else:
             shape = np.broadcast_shapes(each.index.shape, bits.shape, each.chosen.shape)
             chosen = np.broadcast_to(each.chosen, shape)
             index = np.broadcast_to(each.index, shape)[chosen]
-            target[index] = np.broadcast_to(bits, shape)[chosen]
+            each.buffer.write(stored(kind), index, np.broadcast_to(bits, shape)[chosen])

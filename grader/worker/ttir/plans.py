@@ -19,7 +19,7 @@ import torch
 
 from .. import memory as arena
 from ..protocol import Argument, Kind
-from . import addresses, text, warp_requests
+from . import addresses, text, warp_requests, wrapping
 from .accesses import LaneReader
 from .bounds import Bounds
 from .counters import Counters
@@ -27,15 +27,17 @@ from .errors import LimitExceeded, MalformedIR, NotModelled, WrongArguments
 from .executor import Descriptor, Launch, execute
 from .findings import Findings
 from .ir import Module
-from .memory import Buffer, Memory
+from .memory import Buffer, Memory, Zeros
 from .observer import Observer
-from .orders import Atomics, Order
+from .orders import Atomics, Order, sampled
 from .races import Races
 from .regions import Region, Regions, of_argument, of_scratch
 from .state import Finding, Limits
 
 MAX_PRINTED = 4000  # characters of kernels' output
 UNINITIALISED = 0xFF
+# Of the work of a few programs: a long loop isn't run to its end.
+SAMPLED_LIMITS = Limits(steps=4000, elements=1 << 25)
 _FLOATS = {"fp16": "<e", "fp32": "<f", "fp64": "<d"}
 
 
@@ -56,6 +58,7 @@ class PlanExecutor:
         self._buffers = buffers
         self._modules: dict[str, Module] = {}
         self._kept: list[_Placed] = []  # the last plan's buffers, after its first call
+        self._wrapped: list[int] = []  # lines of int32 arithmetic that has wrapped, as it ran
 
     def execute(self, arguments: Sequence[Argument], document: Mapping[str, Any]) -> dict[str, Any]:
         """Run the steps of a call over the arguments; returns the observations as JSON.
@@ -65,22 +68,26 @@ class PlanExecutor:
         draws the buffers' addresses. With `count` accesses are counted, for waves of `wave`
         programs, by the compiled kernels' `layouts` (by number); with `races` data races between
         programs are found. By `order` the programs of some kernels run in another order; without
-        it, atomics whose order may matter are reported. Raises Refused.
+        it, atomics whose order may matter are reported. `sampled`: a few programs of each launch
+        run, on buffers that have no memory. Raises Refused.
         """
         try:
             for name, given in document["ttir"].items():
-                self._modules[name] = text.read(given)
+                self._modules[name] = module = text.read(given)
+                if document["sampled"]:
+                    wrapping.watch(module, self._wrapped)
+            self._wrapped.clear()
             kernels = document["kernels"].items()
             modules = {int(number): self._modules[name] for number, name in kernels}
             kept, self._kept = self._kept if document["again"] else [], []
             sizes = [each["bytes"] for each in document["buffers"]]
             # Memory from the last execution may contain pointers.
             where = [each.address for each in kept] or addresses.drawn(sizes, document["seed"])
-            placed = self._placed(document["buffers"], arguments, where)
+            placed = self._placed(document, arguments, where)
             for each, before in zip(placed, kept, strict=False):
                 if each.region is None:
                     each.bytes = before.bytes
-            run = _Run(document, modules, placed)
+            run = _Run(document, modules, placed, self._wrapped)
             run.all_steps()
             self._kept = placed
             return run.report()
@@ -95,11 +102,17 @@ class PlanExecutor:
 
     def _placed(
         self,
-        buffers: Sequence[Mapping[str, Any]],
+        document: Mapping[str, Any],
         arguments: Sequence[Argument],
         where: Sequence[int],
     ) -> list[_Placed]:
-        """The buffers of a plan; those of arguments are in the arena."""
+        """The buffers of a plan; those of arguments are in the arena, unless it is sampled."""
+        buffers = document["buffers"]
+        if document["sampled"]:
+            return [
+                _WithoutMemory.of(each, address)
+                for each, address in zip(buffers, where, strict=True)
+            ]
         tensors = {place: each for place, each in enumerate(arguments) if each.kind is Kind.tensor}
         return [
             self._of_argument(address, described, tensors[described["argument"]])
@@ -158,6 +171,28 @@ class _Placed:
         return self.buffer
 
 
+class _WithoutMemory(_Placed):
+    """A buffer of a sampled plan: addresses alone."""
+
+    @classmethod
+    def of(cls, described: Mapping[str, Any], address: int) -> _WithoutMemory:
+        """The buffer that a plan describes; an argument is there from the start."""
+        size = described["bytes"]
+        made = cls(address, size, line=described["line"])
+        if described["kind"] == "argument":
+            made.region = Region(address, address + size, argument=described["argument"])
+            made.allocate()
+        return made
+
+    def allocate(self) -> None:
+        """Make its addresses accessible."""
+        self.buffer = Zeros(self.size, self.address)
+
+    def for_kernels(self) -> Buffer | None:
+        """The buffer; None while it isn't allocated."""
+        return self.buffer
+
+
 class _Run:
     """One execution of a plan."""
 
@@ -166,8 +201,10 @@ class _Run:
         document: Mapping[str, Any],
         modules: Mapping[int, Module],
         placed: Sequence[_Placed],
+        wrapped: Sequence[int],
     ) -> None:
         self._document = document
+        self._wrapped = wrapped
         self._modules = modules
         self._layouts = {
             int(number): warp_requests.of_json(each) for number, each in document["layouts"].items()
@@ -184,6 +221,9 @@ class _Run:
             "upload": self._upload,
             "host_op": self._host_op,
         }
+        self._is_sampled = document["sampled"]
+        if self._is_sampled:  # there is no memory to move anything to
+            self._do = {name: self._do[name] for name in ("alloc", "free")}
         self._regions = Regions(
             [each.region or of_scratch(each.address, each.size, each.line) for each in placed]
         )
@@ -204,7 +244,7 @@ class _Run:
             observers.append(Bounds(self._regions, self._findings))
         if self._document["races"]:
             observers.append(Races(self._regions, self._findings, reader=reader))
-        if not self._document["count"] and self._order is None:
+        if not (self._document["count"] or self._document["sampled"]) and self._order is None:
             self._atomics = Atomics()
             observers.append(self._atomics)
         return observers
@@ -318,17 +358,21 @@ class _Run:
         order = (
             self._order if number in (self._document["order"] or {}).get("kernels", ()) else None
         )
+        limits = None if order is None else Limits(steps=order.steps)
         result = execute(
             launch,
             Memory(live),
             self._observers,
-            limits=None if order is None else Limits(steps=order.steps),
+            limits=SAMPLED_LIMITS if self._is_sampled else limits,
             printed=self._print,
             order=order,
+            programs=sampled(math.prod(launch.grid)) if self._is_sampled else None,
         )
         if self._atomics is not None:
             self._atomics.launched(number, math.prod(launch.grid), result)
         for finding in result.findings:
+            if self._wrapped and finding.kind.startswith("out_of_bounds"):
+                finding.other_line = self._wrapped[0]
             self._add(finding)
 
     def _argument(self, given: Mapping[str, Any]) -> Any:

@@ -57,6 +57,7 @@ LAUNCH = {
     "simt_efficiency": 0.97,
     "sites": [SITE],
     "largest_bytes": 32,
+    "storing_blocks": 0,
 }
 BUFFER = {
     "argument": 0,

@@ -91,6 +91,10 @@ def check_wrong(submission: corpus.Submission, seen: VariantEvidence, gpu: bool)
         assert seen.correctness is Status.passed, told(seen)
         assert gpu or not memory_holds(seen), told(seen)
         return
+    if submission.check == "large":
+        assert seen.correctness is Status.passed, told(seen)
+        if not gpu:
+            expected.check_large(submission, seen)
     for part in seen.parts:
         if part.size_class in submission.classes:
             assert part.status is status, told(seen)
@@ -106,6 +110,8 @@ def check_honest(submission: corpus.Submission, seen: VariantEvidence, gpu: bool
     """Full marks in every part, for memory too."""
     status = expected.status_on(submission, gpu)
     assert {part.status for part in seen.parts} == {status}, told(seen)
+    if not gpu:
+        expected.check_honest_at_large_sizes(submission, seen)
     variant = EXERCISES[seen.exercise].variants[seen.variant]
     if status is Status.passed and variant.memory is not None:
         assert seen.memory.status is Status.passed, told(seen)

@@ -175,6 +175,8 @@ def check_wrong(submission: corpus.Submission, seen: VariantEvidence, gpu: bool)
         assert seen.correctness is Status.passed, told
     if submission.check == "memory":
         assert not memory_holds(seen), seen.memory
+    if submission.check == "large":
+        expected.check_large(submission, seen)
     for part in seen.parts:
         fails_here = not submission.dtypes or part.dtype in submission.dtypes
         if part.size_class in submission.classes and fails_here:
@@ -185,10 +187,11 @@ def check_wrong(submission: corpus.Submission, seen: VariantEvidence, gpu: bool)
         assert part.status is not Status.grader_error, told
 
 
-def check_honest(seen: VariantEvidence) -> None:
+def check_honest(submission: corpus.Submission, seen: VariantEvidence) -> None:
     """Full marks in every part."""
     told = [(p.dtype, p.size_class, p.status.value, p.failures[:1], p.reason) for p in seen.parts]
     assert {p.status for p in seen.parts} == {Status.passed}, told
+    expected.check_honest_at_large_sizes(submission, seen)
     if seen.memory is not None:
         assert seen.memory.status is Status.passed and memory_holds(seen), seen.memory
 
@@ -218,9 +221,8 @@ def test_a_wrong_submission_gets_its_status(
 def test_an_honest_submission_earns_everything(
     submission: corpus.Submission, folder: Path, shared_sandbox: Sandbox
 ) -> None:
-    check_honest(
-        observe(submission, folder, "interpreter", sandbox=shared_sandbox, every_dtype=False)
-    )
+    seen = observe(submission, folder, "interpreter", sandbox=shared_sandbox, every_dtype=False)
+    check_honest(submission, seen)
 
 
 @pytest.mark.gpu
@@ -240,4 +242,4 @@ def test_on_a_gpu_a_wrong_submission_gets_its_status(
 def test_on_a_gpu_an_honest_submission_earns_everything(
     submission: corpus.Submission, folder: Path, shared_sandbox: Sandbox
 ) -> None:
-    check_honest(observe(submission, folder, "cuda", sandbox=shared_sandbox))
+    check_honest(submission, observe(submission, folder, "cuda", sandbox=shared_sandbox))

@@ -324,6 +324,23 @@ def test_a_part_in_lines_without_a_failure_says_its_reason(status, reason, said)
     assert reason in shown
 
 
+@pytest.mark.parametrize("render", [in_terminal, in_html])
+def test_what_is_wrong_at_a_large_size_is_told_and_costs_nothing(render):
+    found = make_failure(
+        status=Status.launch_error,
+        case="rows=4194304 cols=1 dtype=float16 seed=7",
+        where="rmsnorm.py:31",
+        what="kernel is launched on 4,194,304 programs in y; at most 65,535 are possible.",
+    )
+    evidence = make_evidence(replace(make_variant("rmsnorm"), at_large_sizes=(found,)))
+    shown = unwrapped(render(evidence))
+    words = "at a large size, which costs no points: kernel launch failed at rmsnorm.py:31"
+    assert words in shown and "at most 65,535 are possible." in shown
+    assert total(evidence) == total(make_evidence(make_variant("rmsnorm")))
+    [row] = in_json(evidence)["exercises"][0]["variants"]
+    assert [each["where"] for each in row["at_large_sizes"]] == ["rmsnorm.py:31"]
+
+
 def test_failures_with_another_pattern_or_status_stay_apart():
     parts = [
         make_part("float32", "ragged"),
@@ -930,7 +947,10 @@ def test_checking_tells_how_work_is_shared_before_points_hang_on_it():
         report.check_to_terminal(seen, Console(file=file, width=90), variant=variant)
         shown.append(unwrapped(file.getvalue()))
     assert "transpose/cuda_v3: how work is shared Of the bytes that kernels move" in shown[0]
-    assert "The largest launch has 128 blocks. 75 % of a warp's threads take part" in shown[0]
+    assert (
+        "The largest launch has 128 blocks that store. 75 % of a warp's threads take part"
+        in shown[0]
+    )
     assert "accesses to global memory (not scored)." in shown[0]
     assert "how work is shared" not in shown[1]
 

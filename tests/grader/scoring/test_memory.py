@@ -57,7 +57,9 @@ def launched(*sites, kernel="transpose_kernel"):
     """A launch whose threads all move as many bytes."""
     asked = sum(each.lanes * each.bytes for each in sites if each.space == "global")
     largest = -(-asked // THREADS)
-    return LaunchCounters(kernel, (128, 1, 1), (32, 8, 1), 0, 4096, 1, 1.0, sites, largest)
+    stores = any(each.space == "global" and each.kind != "load" for each in sites)
+    shape = (kernel, (128, 1, 1), (32, 8, 1), 0, 4096, 1, 1.0)
+    return LaunchCounters(*shape, sites, largest, storing_blocks=128 if stores else 0)
 
 
 REQUESTS = ELEMENTS // 32
@@ -375,11 +377,11 @@ def test_how_work_is_shared_is_told_and_what_of_it_has_no_points() -> None:
     assert memory_bounds.shared_work(evidence, TRANSPOSE.variants["cuda_v3"]) == [
         "Of the bytes that kernels move in global memory, the busiest thread moves 0.01 %.",
         "Warps make 8,192 requests to global memory (not scored).",
-        "The largest launch has 128 blocks.",
+        "The largest launch has 128 blocks that store.",
         "100 % of a warp's threads take part in its accesses to global memory (not scored).",
     ]
     v1 = memory_bounds.shared_work(evidence, TRANSPOSE.variants["cuda_v1"])
-    assert v1[2] == "The largest launch has 128 blocks (not scored)."
+    assert v1[2] == "The largest launch has 128 blocks that store (not scored)."
     # A bound for which there are no points.
     gelu = EXERCISES["gelu"].variants["cuda"]
     assert all(text.endswith("(not scored).") for text in memory_bounds.shared_work(evidence, gelu))
@@ -406,7 +408,7 @@ def test_of_triton_programs_and_elements_are_told() -> None:
     assert memory_bounds.shared_work(evidence, EXERCISES["silu"].variants["triton"]) == [
         "Of the bytes that kernels move in global memory, the busiest program moves 50 %.",
         "Programs make 256 requests to global memory, each of up to 32 elements (not scored).",
-        "The largest launch has 1 program (not scored).",
+        "The largest launch has 1 program that stores (not scored).",
         "Masks let 100 % of the elements of loads, stores and atomics through (not scored).",
     ]
 
@@ -417,7 +419,7 @@ def test_what_was_measured_is_told_with_what_the_next_rung_asks() -> None:
         "Loads use 32 of 32 bytes per sector.",
         "Stores use 32 of 32 bytes per sector.",
         "Of the bytes that kernels move in global memory, the busiest thread moves 0.01 %.",
-        "The largest launch has 128 blocks.",
+        "The largest launch has 128 blocks that store.",
         "Shared loads conflict 32 ways at transpose.cu:63: 126,976 extra wavefronts; "
         "cuda_v4 asks for none.",
     ]

@@ -440,6 +440,14 @@ MISTAKES = {
         "up_to: 2048", "upto: 2048", "10: sizes.aligned.cols",
         ["got 'upto', did you mean 'up_to'?"],
     ),
+    "launches of an unknown class": (
+        "sizes:\n", "launches_at: {raged: {rows: 1, cols: 2}}\nsizes:\n", "9: launches_at.raged",
+        ["expected one of the size classes", "did you mean 'ragged'?"],
+    ),
+    "launches without a size": (
+        "sizes:\n", "launches_at: {ragged: {rows: 1}}\nsizes:\n", "9: launches_at.ragged",
+        ["expected the sizes rows, cols, got rows"],
+    ),
     "size rule incomplete": (
         ", up_to: 2048", "", "10: sizes.aligned.cols", ["expected the key 'up_to'"],
     ),

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "../block_order.h"
+#include "../device_memory.h"
 #include "../device_work.h"
 #include "../observe.h"
 #include "../symbols.h"
@@ -13,7 +14,8 @@ namespace warpgrade::executor {
 namespace {
 
 constexpr std::uint32_t magic = 0x58454757;  // "WGEX"
-constexpr std::uint32_t version = 2, counters = 1, fresh_variables = 2, backwards = 4;
+constexpr std::uint32_t version = 2, counters = 1, fresh_variables = 2, backwards = 4,
+                        sampled = 8;
 constexpr unsigned order_shift = 8;  // of the seed for the order of blocks
 constexpr std::uint32_t host = ~std::uint32_t{0};  // as a buffer: memory that kernels can't access
 
@@ -201,14 +203,24 @@ struct Steps::Content {
         }
     }
 
+    bool samples() const { return flags & sampled; }
+
+    // Of a sampled plan, every buffer is vast.
+    void reserve(Buffer& target) {
+        target.low = reserve_vast(target.name.c_str(), target.bytes, true);
+        if (!target.low) throw std::bad_alloc();
+    }
+
     void allocate(Buffer& target) {
         if (target.kind != Kind::device || target.low) throw BadDocument("memory allocated twice");
+        if (samples()) return reserve(target);
         target.low = static_cast<char*>(device_allocate(target.bytes, 0));
         if (!target.low) throw std::bad_alloc();
     }
 
     // Released memory keeps its address, so that a kernel's use of it is detected.
     void release(Buffer& target) {
+        if (samples()) return;
         if (target.kind != Kind::device || !target.low || device_free(target.low, 0)) {
             throw BadDocument("memory released that isn't there");
         }
@@ -256,6 +268,7 @@ struct Steps::Content {
     }
 
     void run(Step& step) {
+        if (samples() && (step.what == Do::fill || step.what == Do::copy)) return;  // gigabytes
         switch (step.what) {
             case Do::alloc: return allocate(buffer(step.number));
             case Do::free: return release(buffer(step.number));
@@ -276,7 +289,9 @@ Steps::Steps(const std::string& document, const std::vector<ArgumentMemory>& arg
     content_->flags = reader.value<std::uint32_t>();
     for (std::size_t left = reader.count(); left; --left) {
         Buffer buffer = read_buffer(reader);
-        if (buffer.kind == Kind::argument) place_argument(buffer, arguments);
+        if (buffer.kind == Kind::argument && !content_->samples()) {
+            place_argument(buffer, arguments);
+        }
         if (buffer.kind == Kind::symbol) place_symbol(buffer);
         content_->buffers.push_back(buffer);
     }
@@ -296,6 +311,11 @@ bool Steps::wants_fresh_variables() const { return content_->flags & fresh_varia
 
 void Steps::run() {
     set_block_order(content_->flags >> order_shift, content_->flags & backwards);
+    sample_blocks(content_->samples());
+    forget_vast();
+    for (Buffer& each : content_->buffers) {
+        if (content_->samples() && each.kind == Kind::argument) content_->reserve(each);
+    }
     for (Step& step : content_->steps) {
         if (sticky_error()) return;  // the device's context is lost
         content_->run(step);

@@ -138,7 +138,8 @@ std::string host_pointers(const char* data, std::size_t bytes) {
 bool is_host_argument(const void* p) {
     const auto a = reinterpret_cast<Address>(p);
     return std::any_of(current.buffers.begin(), current.buffers.end(), [=](const Buffer& each) {
-        return each.kind == Kind::argument && !in_arena(each.low) && a - each.low < each.bytes;
+        return each.kind == Kind::argument && !is_device(reinterpret_cast<void*>(each.low)) &&
+               a - each.low < each.bytes;
     });
 }
 

@@ -64,6 +64,7 @@ TOLD: dict[str, Any] = {
     "scratch_bytes": 0,
     "largest_bytes": SIZE,  # a load and a store of 2048 elements by each program
     "programs": 2,
+    "storing_programs": 2,
     "copied_bytes": 0,
     "cut": False,
 }
@@ -337,7 +338,7 @@ def test_scratch_out_of_nothing_is_growth(silu):
         ({"largest_bytes": 2 * SIZE + 4}, "the busiest is said to move 32,772"),
         # Half of what both programs move is the least that the busiest can have moved.
         ({"largest_bytes": SIZE - 4}, "2 threads or programs ask for 32,768 bytes"),
-        ({"programs": 1}, "1 threads or programs"),
+        ({"programs": 1, "storing_programs": 1}, "1 threads or programs"),
         ({"cut": True}, "more counters than fit"),
     ],
 )

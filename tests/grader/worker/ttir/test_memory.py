@@ -10,7 +10,10 @@ import torch
 import triton
 import triton.language as tl
 
+from grader.worker.ttir import wrapping
 from grader.worker.ttir.executor import Buffer, Launch, Memory, execute
+from grader.worker.ttir.memory import Zeros
+from grader.worker.ttir.orders import sampled
 from grader.worker.ttir.text import read
 
 from .frontend import ttir
@@ -327,3 +330,29 @@ def test_blocks_that_are_equal_along_an_axis(dtype):
     expected = torch.stack([x[:16][None] * pid + x[pid : pid + 4][:, None] for pid in range(5)])
     assert torch.equal(out, expected)
     assert launches.findings == []
+
+
+@triton.jit
+def _wraps(x, out, n, IN_64: tl.constexpr, B: tl.constexpr):
+    pid = tl.program_id(0).to(tl.int64) if IN_64 else tl.program_id(0)
+    i = pid * B + tl.arange(0, B)
+    tl.store(out + i, tl.load(x + i, mask=i < n), mask=i < n)
+
+
+@pytest.mark.parametrize("in_64", [False, True])
+def test_an_index_that_wraps_is_an_access_outside_of_buffers_without_memory(in_64):
+    count = 3 << 30
+    constants = {"IN_64": in_64, "B": 1024}
+    signature = {"x": "*i8", "out": "*i8", "n": "i64", "IN_64": "constexpr", "B": "constexpr"}
+    module, lines = read(ttir(_wraps, signature, constants)), []
+    wrapping.watch(module, lines)
+    base, far = 1 << 44, 1 << 45
+    memory = Memory([Zeros(count, base), Zeros(count, far)])
+    grid = (count // 1024, 1, 1)
+    launch = Launch(module, grid, [base, far, count])
+    found = execute(launch, memory, programs=sampled(grid[0])).findings
+    if in_64:
+        assert not found and not lines
+    else:
+        assert "out_of_bounds_write" in {each.kind for each in found}
+        assert lines[0] == _line(_wraps, "pid * B")

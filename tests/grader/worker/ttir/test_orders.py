@@ -8,7 +8,7 @@ import torch
 import triton
 import triton.language as tl
 
-from grader.worker.ttir.orders import WINDOW, Atomics, Order
+from grader.worker.ttir.orders import WINDOW, Atomics, Order, sampled
 
 from . import race_kernels as kernels
 from .launching import launching
@@ -30,6 +30,19 @@ def chain(out, flags):
         made = tl.atomic_add(flags + pid - 1, 0)
     tl.store(out + pid, made + 1)
     tl.atomic_xchg(flags + pid, made + 1)
+
+
+@pytest.mark.parametrize(
+    ("count", "numbers"),
+    [
+        (0, []),
+        (1, [0]),
+        (3, [0, 1, 2]),
+        (1 << 40, [0, *(((1 << 40) - 1) * n // 4 for n in (1, 2, 3, 4))]),
+    ],
+)
+def test_a_sample_has_the_first_program_and_the_last(count, numbers) -> None:
+    assert sampled(count).tolist() == numbers
 
 
 def test_every_program_runs_once_in_a_drawn_order_and_in_its_reverse() -> None:

@@ -1,0 +1,113 @@
+"""Large sizes of a CUDA C++ variant: its launches are planned, and some blocks run without data.
+
+Blocks run in the emulator on tensors that have addresses and no memory until they are touched. So
+an index that has wrapped at 32 bits is an access far from its tensor.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from grader.cases import Case, inputs
+from grader.cases.arena import described
+from grader.cases.compare import Verdict
+from grader.executors.cuda import emulator_encoding
+from grader.executors.cuda.native_answers import read_report
+from grader.executors.cuda.native_planner import NativePlanner
+from grader.executors.encoding import NotExecutable
+from grader.executors.executor import Manner
+from grader.executors.runner import CaseResult
+from grader.plan import Buffer, Launch, Plan
+from grader.plan.model import Refused
+from grader.sandbox.worker_process import Limits, Worker
+from grader.status import Status
+from grader.worker.protocol import Code, Operation, Reply
+
+LIMITS = Limits(cpu_seconds=2.0)  # of the blocks of one case
+_FAR = ("far_read", "far_write")  # kinds of findings
+# In the planner's findings, of a launch that CUDA refuses.
+_LAUNCH = "launch_error"
+
+
+class LargeSizes:
+    """Plans one variant's cases of large sizes. A context manager: it ends its executor."""
+
+    def __init__(self, plans: NativePlanner) -> None:
+        self._plans = plans
+        self._worker: Worker | None = None
+
+    def __enter__(self) -> LargeSizes:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end_worker()
+
+    def refused(self, case: Case) -> CaseResult | None:
+        """The launch of a case that CUDA refuses; None where none is known to be refused."""
+        made = self._plan(case)
+        return made if isinstance(made, CaseResult) else None
+
+    def launch_fault(self, case: Case) -> CaseResult | None:
+        """The same: registers are known where nvcc compiles, and a planner counts them then."""
+        return self.refused(case)
+
+    def fault(self, case: Case) -> CaseResult | None:
+        """The refused launch of a case, or an access far from its tensor; None for neither."""
+        made = self._plan(case)
+        return self._sampled(case, made) if isinstance(made, Plan) else made
+
+    def _plan(self, case: Case) -> Plan | CaseResult | None:
+        """The plan of a case; the refusal of a launch; None where planning fails otherwise."""
+        task = self._plans.answers.task
+        blank = inputs.blank(task.exercise, task.variant, case)
+        made = self._plans.planned(case, blank.arguments(described(blank.slots)))
+        if isinstance(made, CaseResult):
+            return made if made.status is Status.launch_error and self._found_launch() else None
+        return self._unanswered(case, made) or made
+
+    def _found_launch(self) -> bool:
+        report = self._plans.planned_report
+        return report is not None and any(each.kind == _LAUNCH for each in report.findings)
+
+    def _unanswered(self, case: Case, made: Plan) -> CaseResult | None:
+        """A refused launch whose error host code took, without a launch behind it."""
+        last = next((s for s in reversed(made.calls[0]) if isinstance(s, Launch | Refused)), None)
+        if not isinstance(last, Refused):
+            return None
+        verdict = Verdict(Status.launch_error, f"{last.kernel} is refused: {last.why}.")
+        return CaseResult(case, verdict, last.line or None, observed_by="worker")
+
+    def _sampled(self, case: Case, made: Plan) -> CaseResult | None:
+        """An access far from its tensor by one of a few blocks, or None."""
+        if any(isinstance(step, Launch) and step.cooperative for step in made.calls[0]):
+            return None  # its blocks wait for all others
+        try:
+            document = emulator_encoding.document(self._named(made), Manner(sampled=True))
+        except NotExecutable:
+            return None
+        if self._worker is None:
+            self._worker = self._plans.start(self._plans.program.executor, (), LIMITS)
+        answer = self._worker.ask(Operation.execute, (), document=document)
+        if not isinstance(answer, Reply) or answer.code is not Code.ok:
+            self._end_worker()
+        observed = read_report(answer) if isinstance(answer, Reply) else None
+        findings = tuple(f for f in observed.findings if f.kind in _FAR) if observed else ()
+        if observed is None or not findings:
+            return None
+        return self._plans.answers.from_report(case, replace(observed, findings=findings[:1]))
+
+    def _named(self, made: Plan) -> Plan:
+        """The plan with the names of arguments, for messages."""
+        names = [each.name for each in self._plans.answers.task.signature]
+
+        def named(buffer: Buffer) -> Buffer:
+            return (
+                buffer if buffer.argument is None else replace(buffer, name=names[buffer.argument])
+            )
+
+        return replace(made, buffers=tuple(map(named, made.buffers)))
+
+    def _end_worker(self) -> None:
+        if self._worker is not None:
+            self._worker.close()
+            self._worker = None
