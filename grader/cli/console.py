@@ -90,8 +90,8 @@ def case_of(text: str | None, task: Task, dtype: str | None = None) -> Case:
             case = parse(text, exercise, variant, PUBLIC_SEED, is_run=False)
         except CaseError as error:
             refuse(f"--case: {error}")
-    elif variant.performance is not None:
-        case = fixed_case(exercise, variant, variant.performance.every_case[-1], PUBLIC_SEED)
+    elif variant.is_graded_on_speed:
+        case = fixed_case(exercise, variant, variant.timed.every_case[-1], PUBLIC_SEED)
     elif variant.memory is not None:
         case = fixed_case(exercise, variant, variant.memory.case, PUBLIC_SEED)
     else:
