@@ -22,7 +22,7 @@ from grader.cli.console import (
 from grader.gpu import machine
 from grader.gpu.roofline import Roofs
 from grader.grading.grade import Session, expect_files, selected
-from grader.instruments import bench, bench_report, plots
+from grader.instruments import bench, bench_ladder, bench_report, plots
 from grader.instruments.bench import Step, Timed
 from grader.instruments.bench_sizes import parse, plan
 from grader.sandbox import Sandbox
@@ -51,7 +51,10 @@ def command(
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where plots are written.")] = OUT,
     json: Annotated[Path | None, typer.Option(help="Write the timings as JSON.")] = None,
 ) -> None:
-    """Time a kernel on a GPU over sizes, beside a copy, torch, torch.compile and the solution."""
+    """Time a kernel on a GPU over sizes, beside a copy, torch, torch.compile and the solution.
+
+    Of an exercise with a ladder, such as transpose, the rungs are compared on one case.
+    """
     exercises = load_all()
     wanted = parse(sizes) if sizes is not None else None
     chosen = _chosen(exercises, name, wanted)

@@ -17,7 +17,7 @@ from grader.instruments.figures import figure as _figure
 from grader.instruments.figures import save as _save
 from grader.instruments.points import Point, Series
 
-__all__ = ["MISSING", "UNCOUNTED", "PlotsMissing", "below_roofline", "over_sizes", "times"]
+__all__ = ["MISSING", "UNCOUNTED", "PlotsMissing", "below_roofline", "over_sizes", "side_by_side", "times"]
 
 # Okabe and Ito's colours, which colour-blind people tell apart.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
@@ -93,6 +93,54 @@ def times(series: Sequence[Series], title: str, size_name: str, stem: Path) -> t
         axes.set_title(title, loc="left")
         if shown:
             axes.legend(loc="upper left")
+        return _save(figure, stem)
+
+
+def side_by_side(
+    series: Sequence[Series], roofs: Roofs | None, title: str, stem: Path
+) -> tuple[Path, Path]:
+    """The speed of each kernel's first point as a bar, with its interval, and the roofs.
+
+    In TFLOP/s where every point has FLOP to count, else in GB/s. Writes `stem`.png and `stem`.svg
+    and returns their paths. Raises PlotsMissing, OSError.
+    """
+    shown = [each for each in series if each.points]
+    computes = bool(shown) and all(each.points[0].flops for each in shown)
+    speeds = [_speed(each.points[0], each.points[0].microseconds, computes) for each in shown]
+    families = list(dict.fromkeys(each.name.partition("_")[0] for each in shown))
+    with _figure() as figure:
+        axes = figure.subplots()
+        for index, (each, speed) in enumerate(zip(shown, speeds, strict=True)):
+            colour = _COLOURS[families.index(each.name.partition("_")[0]) % len(_COLOURS)]
+            below, above = _intervals(each.points[:1], computes)
+            axes.barh(index, speed, color=colour, xerr=[below, above], capsize=3)
+            axes.annotate(
+                f"{speed:.0f}" if speed >= 10 else f"{speed:.2g}",
+                (speed + above[0], index),
+                xytext=(5, 0),
+                textcoords="offset points",
+                va="center",
+            )
+        for name, limit in _flat_roofs(shown, roofs, computes):
+            axes.axvline(limit, color="#555555", linestyle="--", linewidth=1)
+            axes.annotate(
+                name,
+                (limit, 1.0),
+                xycoords=("data", "axes fraction"),
+                xytext=(-4, -4),
+                textcoords="offset points",
+                ha="right",
+                va="top",
+                rotation=90,
+                color="#555555",
+            )
+        axes.set_yticks(range(len(shown)), [each.name for each in shown])
+        axes.invert_yaxis()
+        axes.grid(visible=False, axis="y")
+        axes.set_xlim(left=0)
+        axes.margins(x=0.1)
+        axes.set_xlabel("TFLOP/s" if computes else "GB/s")
+        axes.set_title(title, loc="left")
         return _save(figure, stem)
 
 
