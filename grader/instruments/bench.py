@@ -34,7 +34,7 @@ NO_GPU = (
 )
 AROUND = sequential.Budget(pairs=16)  # of a case that isn't scored: enough for a curve
 BASELINES = ("copy", "torch", "compile", "reference")
-BESIDE_A_LADDER = ("copy", "torch")
+BESIDE_OTHERS = ("copy", "torch")
 SHORT_MICROSECONDS = 50.0  # below which launches are timed as much as the kernel
 
 
@@ -108,7 +108,7 @@ def run(
     is the last one of its variant. Raises SizesError before anything is timed.
     """
     plans = [plan(task.exercise, task.variant, () if is_ladder else sizes) for task in chosen]
-    names = BESIDE_A_LADDER if is_ladder else BASELINES
+    names = BESIDE_OTHERS if is_ladder else BASELINES
     for task, planned in zip(chosen, plans, strict=True):
         exercise, variant = task.exercise, task.variant
         if reason := why_not(session, task):
@@ -135,13 +135,13 @@ def run(
                     budget=budget or (None if is_scored else AROUND),
                     held_to_idle=is_scored,
                 )
-                evidence = _timed(candidate, baselines, case, options)
+                evidence = time_alike(candidate, baselines, case, options)
                 yield Timed(exercise.name, variant.name, each.size, is_scored, evidence)
                 if evidence.status not in (Status.passed, Status.not_measured):
                     break
 
 
-def _timed(
+def time_alike(
     candidate: Planned, baselines: Baselines, case: Case, options: Options
 ) -> PerformanceEvidence:
     # Without thresholds the test goes on until every ratio is known to a percent, or as well as its

@@ -45,7 +45,11 @@ def show(
         narrow.tell(Text(one_line(f"{exercise.title}, {' '.join(common)}:"), "bold"), console)
         console.print()
     named = [(_label(name, evidence, common), evidence) for name, evidence in rows]
-    bench_table.render(named, console, roofs, explained=[])
+    narrow.show(bench_table.brief("kernel", named, roofs, against="torch"), console)
+    for line in bench_table.untimed(rows):
+        narrow.tell(Text(line, "yellow"), console)
+    tip = f"`grader bench {exercise.name}/VARIANT` times one of them over sizes."
+    narrow.tell(Text(f"\n{tip}", "dim"), console)
 
 
 def write_plot(
@@ -103,9 +107,8 @@ def _words(evidence: PerformanceEvidence) -> list[str]:
 
 
 def _common(every: Sequence[PerformanceEvidence]) -> list[str]:
-    """What all timed cases have in common."""
-    cases = [_words(each) for each in every if each.case]
-    return [word for word in cases[0] if all(word in case for case in cases)] if cases else []
+    """The case of the first row, which is that of all rungs."""
+    return next((_words(each) for each in every if each.case), [])
 
 
 def _label(name: str, evidence: PerformanceEvidence, common: Sequence[str]) -> str:

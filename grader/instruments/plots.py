@@ -6,18 +6,29 @@ Needs matplotlib (extra [plots]): see figures.py.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from grader.gpu.roofline import Place, Roofs, place
 from grader.instruments.figures import MISSING, PlotsMissing
+from grader.instruments.figures import SIZE as _SIZE
 from grader.instruments.figures import figure as _figure
 from grader.instruments.figures import save as _save
 from grader.instruments.points import Point, Series
 
-__all__ = ["MISSING", "UNCOUNTED", "PlotsMissing", "below_roofline", "over_sizes", "side_by_side", "times"]
+__all__ = [
+    "MISSING",
+    "UNCOUNTED",
+    "Cell",
+    "PlotsMissing",
+    "below_roofline",
+    "heat_map",
+    "over_sizes",
+    "side_by_side",
+    "times",
+]
 
 # Okabe and Ito's colours, which colour-blind people tell apart.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
@@ -99,7 +110,7 @@ def times(series: Sequence[Series], title: str, size_name: str, stem: Path) -> t
 def side_by_side(
     series: Sequence[Series], roofs: Roofs | None, title: str, stem: Path
 ) -> tuple[Path, Path]:
-    """The speed of each kernel's first point as a bar, with its interval, and the roofs.
+    """The speed of each kernel's first point as a bar, with its interval, and the first's roof.
 
     In TFLOP/s where every point has FLOP to count, else in GB/s. Writes `stem`.png and `stem`.svg
     and returns their paths. Raises PlotsMissing, OSError.
@@ -121,7 +132,7 @@ def side_by_side(
                 textcoords="offset points",
                 va="center",
             )
-        for name, limit in _flat_roofs(shown, roofs, computes):
+        for name, limit in _flat_roofs(shown[:1], roofs, computes):
             axes.axvline(limit, color="#555555", linestyle="--", linewidth=1)
             axes.annotate(
                 name,
@@ -142,6 +153,57 @@ def side_by_side(
         axes.set_xlabel("TFLOP/s" if computes else "GB/s")
         axes.set_title(title, loc="left")
         return _save(figure, stem)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One configuration of a heat map: its constants' values, its time, or else why there is none.
+
+    All cells of a map name the same constants in the same order.
+    """
+
+    values: Mapping[str, str]
+    point: Point | None
+    why: str = ""
+
+
+def heat_map(
+    cells: Sequence[Cell], dtype: str, roofs: Roofs | None, title: str, stem: Path
+) -> tuple[Path, Path]:
+    """Speeds as colours up to the roof: columns by the last constant, rows by the others.
+
+    A cell without a time says why. Writes `stem`.png and `stem`.svg and returns their paths. Raises
+    PlotsMissing, OSError.
+    """
+    *others, last = cells[0].values
+    columns = list(dict.fromkeys(cell.values[last] for cell in cells))
+    named = [" ".join(f"{name}={cell.values[name]}" for name in others) for cell in cells]
+    rows = list(dict.fromkeys(named))
+    timed = [cell.point for cell in cells if cell.point is not None]
+    computes = bool(timed) and all(point.flops for point in timed)
+    speeds = [_speed(point, point.microseconds, computes) for point in timed]
+    roof = next(_flat_roofs([Series("", dtype, tuple(timed))], roofs, computes), None)
+    top = max([*speeds, roof[1] if roof else 0.0])
+    with _figure((max(_SIZE[0], 2.5 + 1.1 * len(columns)), max(2.6, 1.6 + 0.5 * len(rows)))) as f:
+        axes = f.subplots()
+        grid = [[math.nan] * len(columns) for _ in rows]
+        for name, cell in zip(named, cells, strict=True):
+            x, y = columns.index(cell.values[last]), rows.index(name)
+            text, colour = cell.why.replace(" ", "\n", 1), "#D55E00"
+            if cell.point is not None:
+                grid[y][x] = _speed(cell.point, cell.point.microseconds, computes)
+                text = f"{grid[y][x]:.0f}" if grid[y][x] >= 10 else f"{grid[y][x]:.2g}"
+                colour = "white" if grid[y][x] < 0.6 * top else "black"
+            axes.text(x, y, text, ha="center", va="center", color=colour, fontsize=9)
+        image = axes.imshow(grid, vmin=0, vmax=top, cmap="viridis", aspect="auto")
+        bar = f.colorbar(image, ax=axes)
+        bar.set_label("TFLOP/s" if computes else "GB/s")
+        axes.set_xticks(range(len(columns)), columns)
+        axes.set_yticks(range(len(rows)), rows)
+        axes.set_xlabel(last)
+        axes.grid(visible=False)
+        axes.set_title(f"{title}\nroof: {roof[0]}" if roof else title, loc="left")
+        return _save(f, stem)
 
 
 def below_roofline(

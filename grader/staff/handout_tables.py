@@ -156,7 +156,9 @@ def _for_bench(variants: Sequence[Variant]) -> list[str]:
             case = "; ".join(map(_case, variant.performance.every_case))
             by_case.setdefault(case, []).append(f"`{variant.name}`")
     return [
-        line for case, names in by_case.items() for line in _wrapped(f"- {', '.join(names)}: {case}")
+        line
+        for case, names in by_case.items()
+        for line in _wrapped(f"- {', '.join(names)}: {case}")
     ]
 
 
