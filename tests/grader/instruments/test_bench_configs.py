@@ -15,7 +15,7 @@ from grader.gpu.roofline import Roofs
 from grader.grading.grade import Session
 from grader.grading.session import Options
 from grader.instruments import bench, bench_configs, bench_configs_report, plots
-from grader.instruments.bench_configs import ConfigsError, Configured, configurations, parse
+from grader.instruments.bench_configs import Configured, configurations, parse
 from grader.spec import load_all
 from grader.spec.task import Task
 from grader.status import Status
@@ -45,13 +45,13 @@ def test_words_are_values_by_name_and_the_last_name_changes_fastest():
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["rmsnorm/triton", "--configs", "BLOCK"], "--configs: expected constants with numbers, as"),
+        (["rmsnorm/triton", "--configs", "BLOCK"], "--configs: expected constants with numbers,"),
         (["rmsnorm/triton", "--configs", "BLOCK=__import__"], "--configs: expected constants with"),
         (["rmsnorm/triton", "--configs", ""], "--configs: expected constants, as in BLOCK=64,128"),
         (["rmsnorm/triton", "--configs", "A=1", "A=2"], "--configs: expected each constant once"),
         (["rmsnorm/triton", "BLOCK=64"], "expected one name, or --configs before constants, got B"),
-        (["rmsnorm/triton", "--configs", "BLOCK=1", "--sizes", "8"], "--configs: expected no --siz"),
-        (["rmsnorm", "--configs", "BLOCK=1"], "--configs: expected the name of one variant, of rms"),
+        (["rmsnorm/triton", "--configs", "BLOCK=1", "--sizes", "8"], "--configs: expected no"),
+        (["rmsnorm", "--configs", "BLOCK=1"], "--configs: expected the name of one variant"),
         (
             ["rmsnorm/triton", "--configs", "BLOK=1"],
             "--configs: expected a constant that rmsnorm uses in rmsnorm.py, of which there are M",

@@ -66,7 +66,8 @@ def changed(source: str, entry: str, language: str, **values: str) -> list[tuple
 def test_a_python_name_is_set_again_behind_what_sets_it_and_replaced_at_launches():
     assert changed(PYTHON, "entry", "triton", BLOCK="16") == [
         ("BLOCK, other = 64, helper(n)", "BLOCK, other = 64, helper(n); BLOCK = 16"),
-        ("x, n, BLOCK=BLOCK,  # a comment, with a comma", "x, n, BLOCK=16,  # a comment, with a comma"),
+        ("x, n, BLOCK=BLOCK,  # a comment, with a comma",
+         "x, n, BLOCK=16,  # a comment, with a comma"),
     ]  # fmt: skip
 
 
@@ -119,7 +120,7 @@ def test_letters_of_several_bytes_move_no_place():
 
 @pytest.mark.parametrize("source", ["def entry(:\n", "x = " + "-" * 200_000 + "1"])
 def test_what_cannot_be_read_says_why(source):
-    with pytest.raises(Unreadable, match="line 1|reading it takes"):
+    with pytest.raises(Unreadable, match=r"line 1|reading it takes"):
         constants_of(source.encode(), "entry", "triton")
 
 
