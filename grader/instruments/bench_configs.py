@@ -114,7 +114,7 @@ def run(
     `trusted` is where the baselines run. Raises ConfigsError before anything is timed.
     """
     every = configurations(values)
-    found = constants(session.files.read(task.variant.file), task, values)
+    of_file = constants(session.files.read(task.variant.file), task, values)
     case = fixed_case(task.exercise, task.variant, task.variant.timed.every_case[0], session.seed)
     options = Options(also=BESIDE_OTHERS, roofs=known, budget=budget or AROUND, held_to_idle=False)
     executors = session.runners.sandbox_of("cuda")
@@ -123,7 +123,7 @@ def run(
         for number, chosen in enumerate(every, 1):
             one = Configured(chosen, PerformanceEvidence(Status.not_measured))
             on_step(Step(f"{task} {one.name}", case, number, len(every)))
-            text = found.with_values({n: _written(v, task) for n, v in chosen.items()})
+            text = of_file.with_values({n: _written(v, task) for n, v in chosen.items()})
             files = {task.variant.file: text.encode()}
             with Session(
                 session.submission,

@@ -68,15 +68,15 @@ def constants_of(data: bytes, entry: str, language: str) -> Constants:
     """The constants that an entry of a file uses. Raises Unreadable."""
     text = data.decode("utf-8-sig", "replace").replace("\r\n", "\n").replace("\r", "\n")
     try:
-        found = source_reading.limited(_found, text, entry, language)
+        places = source_reading.limited(_places_in, text, entry, language)
     except source_reading.TooInvolved as error:
         raise Unreadable(str(error)) from None
-    if isinstance(found, str):
-        raise Unreadable(found)
-    return Constants(text, tuple(Place(*each) for each in found))
+    if isinstance(places, str):
+        raise Unreadable(places)
+    return Constants(text, tuple(Place(*each) for each in places))
 
 
-def _found(text: str, entry: str, language: str) -> list[Place] | str:
+def _places_in(text: str, entry: str, language: str) -> list[Place] | str:
     """The places, or why there are none. Runs in a process with limits."""
     if language == "cuda":
         return list(_in_cuda(text))

@@ -80,7 +80,7 @@ def points_table(exercise: Exercise) -> list[str]:
         ("Sizes are drawn from:", _sizes(exercise)),
         ("Memory, counted on one case:", [line for each in variants for line in _memory(each)]),
         ("Speed, on a GPU:", [line for each in variants for line in _performance(each)]),
-        ("Timed by `grader bench`, for no points:", _for_bench(variants)),
+        (f"Timed by `grader bench {exercise.name}`, for no points:", _for_bench(variants)),
     ):
         if listed:
             lines += ["", title, "", *listed]
