@@ -76,26 +76,22 @@ def command(
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where plots are written.")] = OUT,
     json: Annotated[Path | None, typer.Option(help="Write the timings as JSON.")] = None,
 ) -> None:
-    """Time a kernel on a GPU over sizes, beside a copy, torch, torch.compile and the solution.
-
-    The rungs of a ladder, such as transpose's, are timed on one case, side by side.
-    """
+    """Time a kernel on a GPU over sizes, beside a copy, torch, torch.compile and the solution."""
     exercises = load_all()
     wanted = parse(sizes) if sizes is not None else None
     values = _constants(configs, more or [], sizes)
     chosen = _chosen(exercises, name, wanted)
     expect_files(submission, exercises)
     writable(json)
-    rungs = bench_ladder.on_their_case(chosen) if wanted is None and "/" not in name else []
+    rungs = bench_ladder.on_their_case(chosen) if wanted is None and not values else []
     if values:
         _expect_constants(submission, chosen, values)
     with Session(submission, exercises) as session:
         if machine.gpu_name() is None:
             tell(bench.NO_GPU)
             return
-        with_solutions = not (values or rungs)
-        has_solutions = any(contenders.has_reference(task.variant) for task in chosen)
-        session.stopwatch.begin(has_solutions and with_solutions)
+        here = any(contenders.has_reference(task.variant) for task in chosen)
+        session.stopwatch.begin(with_solutions=here and not values and not rungs)
         trusted, roofs = session.stopwatch.trusted, bench.roofs_here()
         if values:
             sweep(session, trusted, chosen[0], values, roofs, out, json)

@@ -75,9 +75,11 @@ def brief(
         cells = ["-"] * len(made.columns[1:])
         if _is_timed(timed):
             position = placed(timed, roofs)
-            took, share = duration(timed.microseconds or 0.0), position and position.fraction
+            took, share = duration(timed.microseconds or 0.0), "-"
+            if position is not None:
+                share = _percent(position.fraction)
             ratio = next((each.ratio for each in timed.baselines if each.name == against), None)
-            cells = [took, speed(timed, position) or "-", "-" if share is None else _percent(share)]
+            cells = [took, speed(timed, position) or "-", share]
             cells += ["-" if ratio is None else f"{ratio:.2f}x"] if against else []
         made.add_row(*(Text(one_line(cell)) for cell in (name, *cells)))
     return made

@@ -16,7 +16,7 @@ from grader.grading.grade import Session
 from grader.grading.session import Options
 from grader.instruments import bench, bench_configs, bench_configs_report, plots
 from grader.instruments.bench_configs import Configured, configurations, parse
-from grader.spec import load_all
+from grader.spec import Exercise, Variant, load_all
 from grader.spec.task import Task
 from grader.status import Status
 from grader.timing import sequential
@@ -86,9 +86,9 @@ def taken(monkeypatch, python_sandbox, tmp_path) -> list[Configured]:
     monkeypatch.setattr(bench_configs, "BESIDE_OTHERS", ("copy",))
     monkeypatch.setattr(Runners, "sandbox_of", lambda *_: python_sandbox)
 
-    def planned(watch: Stopwatch, *task) -> InPython:
+    def planned(watch: Stopwatch, exercise: Exercise, variant: Variant) -> InPython:
         source = watch._runners._sources.read("rmsnorm.py").decode()
-        return InPython.of(python_sandbox, *task, source)
+        return InPython.of(python_sandbox, exercise, variant, source)
 
     monkeypatch.setattr(Stopwatch, "planned", planned)
     exercise, variant = EXERCISES["rmsnorm"], EXERCISES["rmsnorm"].variants["triton"]
