@@ -33,6 +33,7 @@ __all__ = [
 # Okabe and Ito's colours, which colour-blind people tell apart.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 _MARKERS = ("o", "s", "^", "D", "v", "P")
+_LONG_LABEL = 45  # characters, of which two don't fit beside each other
 UNCOUNTED = 0.25  # FLOP/byte: where a kernel stands whose FLOP nobody counted
 
 
@@ -246,7 +247,8 @@ def below_roofline(
         axes.set_ylabel("TFLOP/s")
         axes.set_title(title, loc="left")
         if spots:
-            figure.legend(loc="outside lower center", ncols=2)
+            is_long = max(len(spot.label) for spot in spots) > _LONG_LABEL
+            figure.legend(loc="outside lower center", ncols=1 if is_long else 2)
         return _save(figure, stem)
 
 
