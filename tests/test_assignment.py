@@ -1,8 +1,9 @@
 """Your kernels, checked as the grade checks them: `pytest`, or `pytest -k rmsnorm`.
 
-One test per exercise, variant, dtype and size class, made from grader/exercises/*.yaml, and one
-for how a variant uses memory, where that earns points. What you have not attempted is skipped; what
-fails says what is wrong, where, and how to repeat it.
+One test per exercise, variant, dtype and size class, made from grader/exercises/*.yaml, one for how
+a variant uses memory, and one for its speed, where these earn points. What you have not attempted
+is skipped, and so is what this machine can't measure; what fails says what is wrong, where, and how
+to repeat it.
 """
 
 from __future__ import annotations
@@ -11,14 +12,18 @@ import shutil
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from grader.grading.check import check_memory, check_part
+from grader.evidence import PartEvidence
+from grader.grading.check import check_memory, check_part, check_parts
 from grader.grading.grade import Session
+from grader.grading.measure import measure
 from grader.report import part_block
 from grader.scoring import memory_bounds
+from grader.scoring.score import PERFORMANCE, RIGHT_BEFORE_MEMORY, RIGHT_FIRST, score_variant
 from grader.spec import Exercise, SpecError, Variant, load_all
 from grader.spec.task import Task
 from grader.status import Status
@@ -48,8 +53,17 @@ MEMORY = [
 ]
 
 
+SPEED = [
+    pytest.param(exercise, variant, id=f"{exercise.name}-{variant.name}-performance")
+    for exercise in EXERCISES.values()
+    for variant in exercise.variants.values()
+    if variant.is_graded_on_speed
+]
+
+
 told: dict[tuple[str, ...], str] = {}  # the first part that failed, by kind of failure
 right_on: Counter[str] = Counter()  # cases passed, by variant; below 0 where one did not
+checked: dict[tuple[str, str, str], PartEvidence] = {}  # by variant, dtype and size class
 
 
 @pytest.fixture(scope="session")
@@ -76,6 +90,7 @@ def test_assignment(
     if reason:
         pytest.skip(f"{task} not attempted: {reason}")
     part = check_part(session, task, dtype, size_class)
+    checked[str(task), dtype, size_class] = part
     if part.status is Status.not_measured:
         pytest.skip(f"not measured here: {part.reason}")
     if part.status is not Status.passed:
@@ -97,6 +112,8 @@ def test_memory(
     task = Task(exercise, variant)
     if reason := session.not_attempted(task):
         pytest.skip(f"{task} not attempted: {reason}")
+    if right_on[str(task)] < 0:
+        pytest.skip(RIGHT_BEFORE_MEMORY)
     seen = check_memory(session, task)
     if not seen.status.is_gradable:
         pytest.skip(f"not measured here: {seen.reason}")
@@ -112,3 +129,31 @@ def test_memory(
         pytest.fail(f"{task}: short of the target: {'; '.join(missed)}.", pytrace=False)
     start = f"right on all {right_on[str(task)]} cases. " if right_on[str(task)] > 0 else ""
     record_measured(f"{task}: {start}{' '.join(told)}")
+
+
+@pytest.mark.parametrize(("exercise", "variant"), SPEED)
+def test_speed(
+    session: Session,
+    exercise: Exercise,
+    variant: Variant,
+    record_measured: Callable[[str], None],
+) -> None:
+    """How fast one variant is on a GPU, against the targets of its spec."""
+    task = Task(exercise, variant)
+    if reason := session.not_attempted(task):
+        pytest.skip(f"{task} not attempted: {reason}")
+    if session.device != "cuda":
+        pytest.skip("not measured here: timing needs an NVIDIA GPU")
+    if right_on[str(task)] < 0:
+        pytest.skip(RIGHT_FIRST)
+    here = {name: checked.get((str(task), *name)) for name in task.parts}
+    missing = check_parts(session, task, [name for name in here if here[name] is None])
+    parts = (*filter(None, here.values()), *missing)
+    seen = measure(session, task, replace(session.blank_evidence(task), parts=parts))
+    checks = score_variant(task, seen, has_gpu=True).checks
+    speed = next(check for check in checks if check.name == PERFORMANCE)
+    if speed.status.is_failure:
+        pytest.fail(f"{task}: {speed.status.headline}: {speed.message}", pytrace=False)
+    if speed.status is not Status.passed:
+        pytest.skip(f"not measured here: {speed.message}")
+    record_measured(f"{task}: {speed.message}")

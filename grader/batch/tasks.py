@@ -212,7 +212,7 @@ def given_up(task: HandinTask, reason: str) -> list[Result]:
                     parts=tuple(PartEvidence(*part, failed, reason=reason) for part in of.parts),
                     memory=MemoryEvidence(failed, reason) if of.variant.memory else None,
                 )
-            timed = PerformanceEvidence(failed, reason) if of.variant.performance else None
+            timed = PerformanceEvidence(failed, reason) if of.variant.is_graded_on_speed else None
             evidence = replace(evidence, performance=timed)
             results.append(Result(wanted.key, evidence_files.variant_to_json(evidence)))
     return results

@@ -1,5 +1,5 @@
-"""The command line. Exit status: 0 grading finished, whatever the score; 2 the command line or a
-spec is wrong; 3 the grader itself failed; 130 it was interrupted."""
+"""The command line. Exit status: 0 grading finished, whatever the score; 1 `check` found a failure;
+2 the command line or a spec is wrong; 3 the grader itself failed; 130 it was interrupted."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from grader import evidence as evidence_files
 from grader.cases import Case, CaseError, parse
 from grader.cli.console import (
     FAILED,
+    FOUND,
     INTERRUPTED,
     USAGE,
     EvidenceOption,
@@ -34,6 +35,7 @@ from grader.cli.console import (
     errors,
     have_oracles,
     known_names,
+    middling_case,
     progress,
     refuse,
     show,
@@ -45,7 +47,7 @@ from grader.evidence import VariantEvidence
 from grader.gpu import machine
 from grader.gpu.locks import choose, visible
 from grader.grading import process_pool
-from grader.grading.check import check_case
+from grader.grading.check import check_case, check_memory
 from grader.grading.grade import (
     PUBLIC_SEED,
     Options,
@@ -59,8 +61,10 @@ from grader.grading.grade import (
 from grader.grading.grade import grade as grade_submission
 from grader.mistakes import Mistake
 from grader.report import narrow
-from grader.spec import load_all
+from grader.scoring.score import score_variant
+from grader.spec import Memory, load_all
 from grader.spec.task import Task
+from grader.status import Status
 
 if TYPE_CHECKING:  # typer has a copy of click, under a private name
     from typer._click import Command, Context
@@ -144,7 +148,7 @@ def grade(  # noqa: PLR0913  # each parameter is an option
     gradescope: GradescopeOption = None,
     verbose: VerboseOption = False,
 ) -> None:
-    """Grade a submission and show the score."""
+    """Grade a submission and show the score; a low score is no failure, and ends with status 0."""
     if gpus is not None:
         choose(gpus)
     exercises = load_all()
@@ -179,7 +183,7 @@ def check(
     seed: SeedOption = PUBLIC_SEED,
     verbose: VerboseOption = False,
 ) -> None:
-    """Check one exercise, or repeat one case of it."""
+    """Check one exercise as a grade does, or repeat one case; ends with status 1 on a failure."""
     exercises = load_all()
     tasks = selected(exercises, known_names(exercises, [name]))
     have_oracles(exercises, [name])
@@ -191,15 +195,21 @@ def check(
         session.begin_building(tasks)
         for task, wanted in zip(tasks, cases, strict=True):
             observed.append(_checked(session, task, wanted, on_step))
+        has_gpu = session.device == "cuda"
+    has_failed = False
     for index, (evidence, wanted, task) in enumerate(zip(observed, cases, tasks, strict=True)):
         if index:
             console.print()
-        named = str(wanted) if wanted else ""
+        judged = None if wanted else score_variant(task, evidence, has_gpu)
         report.check_to_terminal(
-            evidence, console, case=named, verbose=verbose, variant=task.variant
+            evidence, console, str(wanted or ""), verbose, _with_a_case(task).variant, judged
         )
+        has_failed |= any(part.status.is_failure for part in evidence.parts)
+        has_failed |= judged is not None and bool(judged.lost)
     if any(each.has_grader_error for each in observed):
         raise typer.Exit(FAILED)
+    if has_failed:
+        raise typer.Exit(FOUND)
 
 
 @app.command(name="run-plan")
@@ -306,9 +316,22 @@ def _checked(session: Session, task: Task, case: Case | None, on_step: Progress)
     if evidence.not_attempted:
         return evidence
     if case is None:
-        return grade_task(session, task, on_step)
+        evidence = grade_task(session, task, on_step)
+        counts = task.variant.memory is None and evidence.correctness is Status.passed
+        if counts and not task.rules.torch:  # what torch computes has no counters
+            evidence = replace(evidence, memory=check_memory(session, _with_a_case(task), on_step))
+        return evidence
     on_step(Step.at(task, str(case)))
     return replace(evidence, parts=(check_case(session, task, case),))
+
+
+def _with_a_case(task: Task) -> Task:
+    """The task; where its spec bounds no use of memory, with a case whose accesses are counted."""
+    if task.variant.memory is not None:
+        return task
+    case = middling_case(task)
+    block = Memory(case={**dict(case.sizes), "dtype": case.dtype})
+    return replace(task, variant=task.variant.model_copy(update={"memory": block}))
 
 
 def _in_words(step: Step) -> str:

@@ -1,10 +1,12 @@
-"""`grader bench`: the speed of a kernel and of its baselines over sizes."""
+"""`grader bench`: the speed of a kernel and of its baselines over sizes, of the rungs of a ladder,
+or with several values of its constants."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import typer
 
@@ -22,8 +24,17 @@ from grader.cli.console import (
 from grader.gpu import machine
 from grader.gpu.roofline import Roofs
 from grader.grading.grade import Session, expect_files, selected
-from grader.instruments import bench, bench_report, plots
+from grader.grading.submitted import contents
+from grader.instruments import (
+    bench,
+    bench_configs,
+    bench_configs_report,
+    bench_ladder,
+    bench_report,
+    plots,
+)
 from grader.instruments.bench import Step, Timed
+from grader.instruments.bench_configs import ConfigsError, Configured
 from grader.instruments.bench_sizes import parse, plan
 from grader.sandbox import Sandbox
 from grader.spec import Exercise, load_all
@@ -36,9 +47,15 @@ ROOFS_ADVICE = (
     "share of that is shown."
 )
 
+_T = TypeVar("_T")
+
 
 def command(
     name: NameArgument,
+    more: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[CONSTANT=N,N]...", help="With --configs: further constants."),
+    ] = None,
     submission: Annotated[Path, typer.Option(help="The folder to time.")] = Path("assignment"),
     sizes: Annotated[
         str | None,
@@ -48,23 +65,40 @@ def command(
             "case itself is always timed.",
         ),
     ] = None,
+    configs: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CONSTANT=N,N",
+            help="Time one variant with these values of its constants, in all combinations: "
+            "--configs BLOCK=64,128 num_warps=4,8.",
+        ),
+    ] = None,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where plots are written.")] = OUT,
     json: Annotated[Path | None, typer.Option(help="Write the timings as JSON.")] = None,
 ) -> None:
     """Time a kernel on a GPU over sizes, beside a copy, torch, torch.compile and the solution."""
     exercises = load_all()
     wanted = parse(sizes) if sizes is not None else None
+    values = _constants(configs, more or [], sizes)
     chosen = _chosen(exercises, name, wanted)
     expect_files(submission, exercises)
     writable(json)
+    rungs = bench_ladder.on_their_case(chosen) if wanted is None and not values else []
+    if values:
+        _expect_constants(submission, chosen, values)
     with Session(submission, exercises) as session:
         if machine.gpu_name() is None:
             tell(bench.NO_GPU)
             return
-        has_solutions = any(contenders.has_reference(task.variant) for task in chosen)
-        session.stopwatch.begin(has_solutions)
-        trusted = session.stopwatch.trusted
-        run(session, trusted, chosen, wanted, bench.roofs_here(), out, json)
+        here = any(contenders.has_reference(task.variant) for task in chosen)
+        session.stopwatch.begin(with_solutions=here and not values and not rungs)
+        trusted, roofs = session.stopwatch.trusted, bench.roofs_here()
+        if values:
+            sweep(session, trusted, chosen[0], values, roofs, out, json)
+        elif rungs:
+            compare(session, trusted, rungs, roofs, out, json)
+        else:
+            run(session, trusted, chosen, wanted, roofs, out, json)
 
 
 def run(
@@ -81,36 +115,100 @@ def run(
 
     Raises typer.Exit with INTERRUPTED after Ctrl-C.
     """
-    timings: list[Timed] = []
+
+    def leave(timings: Sequence[Timed]) -> None:
+        bench_report.show(timings, roofs, console)
+        text = partial(bench_report.to_json, timings, roofs)
+        _leave(
+            text,
+            json,
+            roofs,
+            partial(bench_report.write_plots, timings, session.exercises, roofs, out),
+        )
+
+    _until_interrupted(partial(bench.run, session, trusted, chosen, sizes, roofs, budget), leave)
+
+
+def compare(
+    session: Session,
+    trusted: Sandbox,
+    rungs: Sequence[Task],
+    roofs: Roofs | None,
+    out: Path,
+    json: Path | None,
+    budget: sequential.Budget | None = None,
+) -> None:
+    """Time a ladder's variants on one case and show them in one table and one plot.
+
+    Ends as `run` does.
+    """
+    exercise = rungs[0].exercise
+
+    def leave(timings: Sequence[Timed]) -> None:
+        bench_ladder.show(timings, exercise, roofs, console)
+        text = partial(bench_report.to_json, timings, roofs)
+        drawing = partial(bench_ladder.write_plot, timings, exercise, roofs, out)
+        _leave(text, json, roofs, drawing)
+
+    timing = partial(bench.run, session, trusted, rungs, (), roofs, budget, is_ladder=True)
+    _until_interrupted(timing, leave)
+
+
+def sweep(
+    session: Session,
+    trusted: Sandbox,
+    task: Task,
+    values: bench_configs.Values,
+    roofs: Roofs | None,
+    out: Path,
+    json: Path | None,
+    budget: sequential.Budget | None = None,
+) -> None:
+    """Time a variant with each configuration of its constants. Ends as `run` does."""
+
+    def leave(timings: Sequence[Configured]) -> None:
+        bench_configs_report.show(timings, task, roofs, console)
+        text = partial(bench_configs_report.to_json, timings, task)
+        drawing = partial(bench_configs_report.write_plots, timings, task, roofs, out)
+        _leave(text, json, roofs, drawing)
+
+    timing = partial(bench_configs.run, session, trusted, task, values, roofs, budget)
+    _until_interrupted(timing, leave)
+
+
+def _until_interrupted(
+    timing: Callable[[Callable[[Step], None]], Iterator[_T]], leave: Callable[[list[_T]], None]
+) -> None:
+    """Take timings and leave them; after Ctrl-C those taken so far. Raises as `run` does."""
+    timings: list[_T] = []
     interrupted = False
     try:
         with progress(_in_words) as on_step:
-            for timed in bench.run(session, trusted, chosen, sizes, roofs, budget, on_step):
+            for timed in timing(on_step):
                 timings.append(timed)
     except KeyboardInterrupt:
         interrupted = True
     if timings:
-        _leave(timings, session.exercises, roofs, out, json)
+        leave(timings)
     if interrupted:
         tell("interrupted" + (": this is what was timed until then" if timings else ""))
         raise typer.Exit(INTERRUPTED)
 
 
 def _leave(
-    timings: Sequence[Timed],
-    exercises: Mapping[str, Exercise],
-    roofs: Roofs | None,
-    out: Path,
+    text: Callable[[], str],
     json: Path | None,
+    roofs: Roofs | None,
+    drawing: Callable[[], list[Path]],
 ) -> None:
-    bench_report.show(timings, roofs, console)
+    """Write the timings and their plots, and say where."""
     console.print()
     if roofs is not None and not roofs.is_measured:
         tell(ROOFS_ADVICE, "dim")
     if json is not None:
-        write(json, bench_report.to_json(timings, roofs))
+        write(json, text())
     try:
-        for path in bench_report.write_plots(timings, exercises, roofs, out):
+        for path in drawing():
             tell(str(path))
     except plots.PlotsMissing as error:
         tell(str(error), "yellow")
@@ -126,6 +224,31 @@ def _chosen(
     for task in chosen:
         plan(task.exercise, task.variant, sizes)
     return chosen
+
+
+def _constants(
+    configs: str | None, more: Sequence[str], sizes: str | None
+) -> dict[str, list[str]] | None:
+    """The values that --configs gives. Raises ConfigsError."""
+    if configs is None:
+        if more:
+            raise ConfigsError(f"expected one name, or --configs before constants, got {more[0]}")
+        return None
+    if sizes is not None:
+        raise ConfigsError("--configs: expected no --sizes beside it: one case is timed")
+    values = bench_configs.parse([configs, *more])
+    bench_configs.configurations(values)
+    return values
+
+
+def _expect_constants(
+    submission: Path, chosen: Sequence[Task], values: bench_configs.Values
+) -> None:
+    """Refuse several variants, and constants that the file lacks. Raises ConfigsError."""
+    if len(chosen) > 1:
+        names = ", ".join(map(str, chosen))
+        raise ConfigsError(f"--configs: expected the name of one variant, of {names}")
+    bench_configs.constants(contents(submission / chosen[0].variant.file), chosen[0], values)
 
 
 def _in_words(step: Step) -> str:

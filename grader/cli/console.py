@@ -1,7 +1,7 @@
 """Shared by the commands: the terminal, options, reports, a user's mistakes.
 
-Exit status: 0 grading finished, whatever the score; 2 the command line or a file is wrong; 3 the
-grader itself failed; 130 it was interrupted.
+Exit status: 0 grading finished, whatever the score; 1 `grader check` found a failure; 2 the command
+line or a file is wrong; 3 the grader itself failed; 130 it was interrupted.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from grader.spec import Exercise
 from grader.spec.task import Task
 
 ROOT = Path(__file__).resolve().parents[2]
-OK, USAGE, FAILED, INTERRUPTED = 0, 2, 3, 130
+OK, FOUND, USAGE, FAILED, INTERRUPTED = 0, 1, 2, 3, 130
 _AnyStep = TypeVar("_AnyStep")
 
 console = Console()
@@ -90,15 +90,20 @@ def case_of(text: str | None, task: Task, dtype: str | None = None) -> Case:
             case = parse(text, exercise, variant, PUBLIC_SEED, is_run=False)
         except CaseError as error:
             refuse(f"--case: {error}")
-    elif variant.performance is not None:
-        case = fixed_case(exercise, variant, variant.performance.every_case[-1], PUBLIC_SEED)
+    elif variant.is_graded_on_speed:
+        case = fixed_case(exercise, variant, variant.timed.every_case[-1], PUBLIC_SEED)
     elif variant.memory is not None:
         case = fixed_case(exercise, variant, variant.memory.case, PUBLIC_SEED)
     else:
-        sizes = next(iter(exercise.sizes))
-        edges = Space(exercise, variant, variant.dtypes[0], sizes, PUBLIC_SEED).edges()
-        case = replace(edges[-1], layouts=(), scalars=(), data="normal")
+        case = middling_case(task)
     return replace(case, dtype=dtype or case.dtype)
+
+
+def middling_case(task: Task) -> Case:
+    """An ordinary case of a task's first size class."""
+    sizes = next(iter(task.exercise.sizes))
+    space = Space(task.exercise, task.variant, task.variant.dtypes[0], sizes, PUBLIC_SEED)
+    return replace(space.edges()[-1], layouts=(), scalars=(), data="normal")
 
 
 def have_oracles(exercises: Mapping[str, Exercise], names: Sequence[str]) -> None:

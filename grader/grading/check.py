@@ -32,7 +32,7 @@ DIED_COMPILING = "the process that compiled the kernel for the GPU ended without
 def check(session: Session, task: Task, on_step: Progress = unwatched) -> VariantEvidence:
     """Check all parts of a task, and the use of memory of a right one."""
     on_step(Step.at(task))
-    if task.variant.performance is not None:
+    if task.variant.is_graded_on_speed:
         session.stopwatch.begin()
     evidence = session.blank_evidence(task)
     evidence = replace(evidence, parts=check_parts(session, task, task.parts, on_step))

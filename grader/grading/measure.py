@@ -27,7 +27,7 @@ def measure(
 
     `documents` are the plans to be timed, if another process has made them already.
     """
-    if task.variant.performance is not None:
+    if task.variant.is_graded_on_speed:
         on_step(Step.at(task, "timing"))
         performance = _performance(session, task, evidence, on_step, documents)
         evidence = replace(evidence, performance=performance)
@@ -37,7 +37,7 @@ def measure(
 
 def is_timed(task: Task, evidence: VariantEvidence) -> bool:
     """Whether a task's speed is to be measured: it is right, and its spec has thresholds."""
-    return task.variant.performance is not None and evidence.correctness is Status.passed
+    return task.variant.is_graded_on_speed and evidence.correctness is Status.passed
 
 
 def _performance(

@@ -205,7 +205,7 @@ def shared_out(tasks: Sequence[Task], device: str | None) -> list[Share]:
 
 def _shares_of_triton(index: int, task: Task) -> list[Share]:
     by_dtype = (tuple(n for n in task.parts if n[0] == dtype) for dtype in task.variant.dtypes)
-    timed = [Share((index,), plans=True)] if task.variant.performance is not None else []
+    timed = [Share((index,), plans=True)] if task.variant.is_graded_on_speed else []
     counting = [Share((index,), counts=True)] if task.variant.memory is not None else []
     return [*timed, *(Share((index,), names) for names in by_dtype), *counting]
 

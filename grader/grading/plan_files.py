@@ -146,7 +146,7 @@ class _Making:
                 failed += [case.status for case in planned[-1].cases if case.status.is_failure]
                 if failed.count(Status.timed_out) == ENOUGH_TIMEOUTS:
                     break
-            is_timed = variant.performance is not None and not failed
+            is_timed = variant.is_graded_on_speed and not failed
             for case in cases_of(task, self.session.seed) if is_timed else ():
                 self.on_step(Step.at(task, "what is timed"))
                 timed.append(self._guarded(task, case, self._timed))
@@ -325,7 +325,7 @@ def _variant(
     memory = MemoryEvidence(Status.not_measured, NO_MEMORY) if task.variant.memory else None
     parts = tuple(_parts(session, bundle, planned, task, on_step))
     evidence = replace(evidence, parts=parts, memory=memory)
-    if task.variant.performance is None or evidence.correctness is not Status.passed:
+    if not task.variant.is_graded_on_speed or evidence.correctness is not Status.passed:
         return evidence
     on_step(Step.at(task, "timing"))
     timed = session.stopwatch.time(

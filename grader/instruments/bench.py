@@ -34,6 +34,7 @@ NO_GPU = (
 )
 AROUND = sequential.Budget(pairs=16)  # of a case that isn't scored: enough for a curve
 BASELINES = ("copy", "torch", "compile", "reference")
+BESIDE_OTHERS = ("copy", "torch")
 SHORT_MICROSECONDS = 50.0  # below which launches are timed as much as the kernel
 
 
@@ -98,13 +99,16 @@ def run(
     known: Roofs | None = None,
     budget: sequential.Budget | None = None,
     on_step: Callable[[Step], None] = lambda step: None,
+    is_ladder: bool = False,
 ) -> Iterator[Timed]:
     """Time each variant on its performance cases and on sizes around the first of them.
 
+    A ladder's variants are compared with each other: on no other sizes, and beside fewer baselines.
     `trusted` is where the baselines run. A timing that fails, and not for want of memory or quiet,
     is the last one of its variant. Raises SizesError before anything is timed.
     """
-    plans = [plan(task.exercise, task.variant, sizes) for task in chosen]
+    plans = [plan(task.exercise, task.variant, () if is_ladder else sizes) for task in chosen]
+    names = BESIDE_OTHERS if is_ladder else BASELINES
     for task, planned in zip(chosen, plans, strict=True):
         exercise, variant = task.exercise, task.variant
         if reason := why_not(session, task):
@@ -120,23 +124,24 @@ def run(
         cases = [fixed_case(exercise, variant, each.given, session.seed) for each in planned]
         staff = partial(session.stopwatch.reference, exercise, variant)
         with Baselines(trusted, candidate.sandbox, candidate.task, cases, staff) as baselines:
-            baselines.expect(BASELINES)
+            baselines.expect(names)
             for number, (each, case) in enumerate(zip(planned, cases, strict=True), 1):
                 on_step(Step(str(task), case, number, len(planned)))
                 # The scored case is timed as strictly as in a grade.
+                is_scored = each.is_scored and not is_ladder
                 options = Options(
-                    also=BASELINES,
+                    also=names,
                     roofs=known,
-                    budget=budget or (None if each.is_scored else AROUND),
-                    held_to_idle=each.is_scored,
+                    budget=budget or (None if is_scored else AROUND),
+                    held_to_idle=is_scored,
                 )
-                evidence = _timed(candidate, baselines, case, options)
-                yield Timed(exercise.name, variant.name, each.size, each.is_scored, evidence)
+                evidence = time_alike(candidate, baselines, case, options)
+                yield Timed(exercise.name, variant.name, each.size, is_scored, evidence)
                 if evidence.status not in (Status.passed, Status.not_measured):
                     break
 
 
-def _timed(
+def time_alike(
     candidate: Planned, baselines: Baselines, case: Case, options: Options
 ) -> PerformanceEvidence:
     # Without thresholds the test goes on until every ratio is known to a percent, or as well as its

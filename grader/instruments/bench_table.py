@@ -57,6 +57,54 @@ def table(timings: Timings, roofs: Roofs | None = None) -> Table:
     return made
 
 
+def brief(
+    head: str,
+    rows: Sequence[tuple[str, PerformanceEvidence]],
+    roofs: Roofs | None = None,
+    against: str = "",
+) -> Table:
+    """A narrow table of kernels that were timed on one case: median, speed, share of the roof.
+
+    The names stand below `head`. `against` is a baseline whose ratios stand in the last column.
+    """
+    made = narrow.table()
+    made.add_column(head)
+    for title in ("median", "speed", "roof", *([against] if against else [])):
+        made.add_column(title, justify="right", no_wrap=True)
+    for name, timed in rows:
+        cells = ["-"] * len(made.columns[1:])
+        if _is_timed(timed):
+            position = placed(timed, roofs)
+            took, share = duration(timed.microseconds or 0.0), "-"
+            if position is not None:
+                share = _percent(position.fraction)
+            ratio = next((each.ratio for each in timed.baselines if each.name == against), None)
+            cells = [took, speed(timed, position) or "-", share]
+            cells += ["-" if ratio is None else f"{ratio:.2f}x"] if against else []
+        made.add_row(*(Text(one_line(cell)) for cell in (name, *cells)))
+    return made
+
+
+def untimed(rows: Sequence[tuple[str, PerformanceEvidence]]) -> list[str]:
+    """A line for each reason why kernels weren't timed."""
+    names: dict[str, list[str]] = {}
+    for name, timed in rows:
+        if not _is_timed(timed):
+            names.setdefault(_why(timed), []).append(name)
+    return [
+        one_line(f"{several[0]}{_and_more(len(several) - 1)}: {why}")
+        for why, several in names.items()
+    ]
+
+
+def _and_more(count: int) -> str:
+    return f" and {count} more" if count else ""
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %"
+
+
 def _is_timed(timed: PerformanceEvidence) -> bool:
     return timed.status is Status.passed and timed.microseconds is not None
 
@@ -70,7 +118,7 @@ def _cells(timed: PerformanceEvidence, roofs: Roofs | None) -> Iterable[str]:
     yield duration(timed.microseconds or 0.0)
     yield _interval(timed)
     yield speed(timed, position) or "-"
-    yield f"{100 * position.fraction:.0f} %" if position else "-"
+    yield _percent(position.fraction) if position else "-"
     yield _against(next((each for each in timed.baselines if each.name == "torch"), None))
 
 

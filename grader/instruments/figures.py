@@ -22,7 +22,7 @@ _STYLE: Any = {  # matplotlib's own type names every key there is
     "axes.spines.right": False,
     "legend.frameon": False,
 }
-_SIZE = (7.2, 4.4)  # inches
+SIZE = (7.2, 4.4)  # inches
 _DPI = 150
 
 MISSING = "plots need matplotlib: .venv/bin/pip install matplotlib"
@@ -33,8 +33,8 @@ class PlotsMissing(RuntimeError):
 
 
 @contextmanager
-def figure() -> Iterator[Any]:
-    """An empty figure, in our style. Raises PlotsMissing."""
+def figure(size: tuple[float, float] = SIZE) -> Iterator[Any]:
+    """An empty figure of so many inches, in our style. Raises PlotsMissing."""
     try:
         import matplotlib
         from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -44,7 +44,7 @@ def figure() -> Iterator[Any]:
     with matplotlib.rc_context():
         matplotlib.rcdefaults()  # not what a user's matplotlibrc says
         matplotlib.rcParams.update(_STYLE)
-        made = Figure(figsize=_SIZE, dpi=_DPI, layout="constrained")
+        made = Figure(figsize=size, dpi=_DPI, layout="constrained")
         FigureCanvasAgg(made)
         yield made
 

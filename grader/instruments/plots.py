@@ -6,22 +6,34 @@ Needs matplotlib (extra [plots]): see figures.py.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from grader.gpu.roofline import Place, Roofs, place
 from grader.instruments.figures import MISSING, PlotsMissing
+from grader.instruments.figures import SIZE as _SIZE
 from grader.instruments.figures import figure as _figure
 from grader.instruments.figures import save as _save
 from grader.instruments.points import Point, Series
 
-__all__ = ["MISSING", "UNCOUNTED", "PlotsMissing", "below_roofline", "over_sizes", "times"]
+__all__ = [
+    "MISSING",
+    "UNCOUNTED",
+    "Cell",
+    "PlotsMissing",
+    "below_roofline",
+    "heat_map",
+    "over_sizes",
+    "side_by_side",
+    "times",
+]
 
 # Okabe and Ito's colours, which colour-blind people tell apart.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 _MARKERS = ("o", "s", "^", "D", "v", "P")
+_LONG_LABEL = 45  # characters, of which two don't fit beside each other
 UNCOUNTED = 0.25  # FLOP/byte: where a kernel stands whose FLOP nobody counted
 
 
@@ -96,6 +108,105 @@ def times(series: Sequence[Series], title: str, size_name: str, stem: Path) -> t
         return _save(figure, stem)
 
 
+def side_by_side(
+    series: Sequence[Series], roofs: Roofs | None, title: str, stem: Path
+) -> tuple[Path, Path]:
+    """The speed of each kernel's first point as a bar, with its interval, and the first's roof.
+
+    In TFLOP/s where every point has FLOP to count, else in GB/s. Writes `stem`.png and `stem`.svg
+    and returns their paths. Raises PlotsMissing, OSError.
+    """
+    shown = [each for each in series if each.points]
+    computes = bool(shown) and all(each.points[0].flops for each in shown)
+    speeds = [_speed(each.points[0], each.points[0].microseconds, computes) for each in shown]
+    families = list(dict.fromkeys(each.name.partition("_")[0] for each in shown))
+    with _figure() as figure:
+        axes = figure.subplots()
+        for index, (each, speed) in enumerate(zip(shown, speeds, strict=True)):
+            colour = _COLOURS[families.index(each.name.partition("_")[0]) % len(_COLOURS)]
+            below, above = _intervals(each.points[:1], computes)
+            axes.barh(index, speed, color=colour, xerr=[below, above], capsize=3)
+            axes.annotate(
+                f"{speed:.0f}" if speed >= 10 else f"{speed:.2g}",
+                (speed + above[0], index),
+                xytext=(5, 0),
+                textcoords="offset points",
+                va="center",
+            )
+        for name, limit in _flat_roofs(shown[:1], roofs, computes):
+            axes.axvline(limit, color="#555555", linestyle="--", linewidth=1)
+            axes.annotate(
+                name,
+                (limit, 1.0),
+                xycoords=("data", "axes fraction"),
+                xytext=(-4, -4),
+                textcoords="offset points",
+                ha="right",
+                va="top",
+                rotation=90,
+                color="#555555",
+            )
+        axes.set_yticks(range(len(shown)), [each.name for each in shown])
+        axes.invert_yaxis()
+        axes.grid(visible=False, axis="y")
+        axes.set_xlim(left=0)
+        axes.margins(x=0.1)
+        axes.set_xlabel("TFLOP/s" if computes else "GB/s")
+        axes.set_title(title, loc="left")
+        return _save(figure, stem)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One configuration of a heat map: its constants' values, its time, or else why there is none.
+
+    All cells of a map name the same constants in the same order.
+    """
+
+    values: Mapping[str, str]
+    point: Point | None
+    why: str = ""
+
+
+def heat_map(
+    cells: Sequence[Cell], dtype: str, roofs: Roofs | None, title: str, stem: Path
+) -> tuple[Path, Path]:
+    """Speeds as colours up to the roof: columns by the last constant, rows by the others.
+
+    A cell without a time says why. Writes `stem`.png and `stem`.svg and returns their paths. Raises
+    PlotsMissing, OSError.
+    """
+    *others, last = cells[0].values
+    columns = list(dict.fromkeys(cell.values[last] for cell in cells))
+    named = [" ".join(f"{name}={cell.values[name]}" for name in others) for cell in cells]
+    rows = list(dict.fromkeys(named))
+    timed = [cell.point for cell in cells if cell.point is not None]
+    computes = bool(timed) and all(point.flops for point in timed)
+    speeds = [_speed(point, point.microseconds, computes) for point in timed]
+    roof = next(_flat_roofs([Series("", dtype, tuple(timed))], roofs, computes), None)
+    top = max([*speeds, roof[1] if roof else 0.0])
+    with _figure((max(_SIZE[0], 2.5 + 1.1 * len(columns)), max(2.6, 1.6 + 0.5 * len(rows)))) as f:
+        axes = f.subplots()
+        grid = [[math.nan] * len(columns) for _ in rows]
+        for name, cell in zip(named, cells, strict=True):
+            x, y = columns.index(cell.values[last]), rows.index(name)
+            text, colour = cell.why.replace(" ", "\n", 1), "#D55E00"
+            if cell.point is not None:
+                grid[y][x] = _speed(cell.point, cell.point.microseconds, computes)
+                text = f"{grid[y][x]:.0f}" if grid[y][x] >= 10 else f"{grid[y][x]:.2g}"
+                colour = "white" if grid[y][x] < 0.6 * top else "black"
+            axes.text(x, y, text, ha="center", va="center", color=colour, fontsize=9)
+        image = axes.imshow(grid, vmin=0, vmax=top, cmap="viridis", aspect="auto")
+        bar = f.colorbar(image, ax=axes)
+        bar.set_label("TFLOP/s" if computes else "GB/s")
+        axes.set_xticks(range(len(columns)), columns)
+        axes.set_yticks(range(len(rows)), rows)
+        axes.set_xlabel(last)
+        axes.grid(visible=False)
+        axes.set_title(f"{title}\nroof: {roof[0]}" if roof else title, loc="left")
+        return _save(f, stem)
+
+
 def below_roofline(
     series: Sequence[Series], roofs: Roofs, title: str, stem: Path
 ) -> tuple[Path, Path]:
@@ -136,7 +247,8 @@ def below_roofline(
         axes.set_ylabel("TFLOP/s")
         axes.set_title(title, loc="left")
         if spots:
-            figure.legend(loc="outside lower center", ncols=2)
+            is_long = max(len(spot.label) for spot in spots) > _LONG_LABEL
+            figure.legend(loc="outside lower center", ncols=1 if is_long else 2)
         return _save(figure, stem)
 
 

@@ -27,7 +27,7 @@ from grader.report.message import (
     undecided_messages,
 )
 from grader.sandbox.untrusted import clean, one_line, shorten_middle
-from grader.scoring.score import MEMORY, ExerciseScore, GradeScore
+from grader.scoring.score import MEMORY, CheckScore, ExerciseScore, GradeScore, VariantScore
 from grader.spec import Variant
 from grader.status import Status
 
@@ -83,10 +83,12 @@ def render_check(
     case: str = "",
     verbose: bool = False,
     variant: Variant | None = None,
+    judged: VariantScore | None = None,
 ) -> None:
     """Print what checking one variant showed. `case` is the only case that was run, if not "".
 
     With the spec's `variant`, how its work is shared is told too, and which of it has no points.
+    With its score `judged`, the verdicts on memory and speed are rows, as in a grade.
     """
     name = f"{observed.exercise}/{observed.variant}"
     if observed.not_attempted:
@@ -98,7 +100,7 @@ def render_check(
             _one_case(name, part, case, console)
     else:
         _print(console, one_line(f"{name} ({observed.file})"), "bold")
-        table = _check_table(observed, console)
+        table = _check_table(observed, judged.checks if judged else (), console)
         _show(table, console, not narrow.fits(table, _width(console), RESULT_WIDTH))
     undecided = [] if case else undecided_messages(observed)
     _messages(merged_messages(observed, given=bool(case)), console, verbose or bool(case))
@@ -158,8 +160,13 @@ def _one_case(name: str, part: PartEvidence, case: str, console: Console) -> Non
     _print(console, words, _STYLES[summary.tone(part.status)])
 
 
-def _check_table(observed: VariantEvidence, console: Console) -> Table:
-    """A row per size class: what each dtype came to, and how many cases were run."""
+def _check_table(
+    observed: VariantEvidence, checks: Sequence[CheckScore], console: Console
+) -> Table:
+    """A row per size class: what each dtype came to, and how many cases were run.
+
+    Below stand those of `checks` that have no parts: memory and performance.
+    """
     table = _new_table()
     for name in dict.fromkeys(part.size_class for part in observed.parts):
         parts = [part for part in observed.parts if part.size_class == name]
@@ -173,6 +180,10 @@ def _check_table(observed: VariantEvidence, console: Console) -> Table:
         counted = f"{cases} case{'' if cases == 1 else 's'}"
         status = replace(observed, parts=tuple(parts)).correctness
         _row(table, console, f"  {one_line(name)}", result, counted, status)
+    for check in checks:
+        if not check.parts:
+            result = summary.result(check)
+            _row(table, console, f"  {one_line(check.name)}", result, "", check.status)
     return table
 
 

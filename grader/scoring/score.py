@@ -36,6 +36,7 @@ from grader.evidence import (
 )
 from grader.scoring import memory_bounds, speed
 from grader.spec import Exercise, Threshold, Variant
+from grader.spec.task import Task
 from grader.status import Status, worst
 
 PERFORMANCE = "performance"
@@ -90,6 +91,12 @@ class VariantScore:
     max_score: float
     checks: tuple[CheckScore, ...]
     is_bonus: bool
+
+    @property
+    def lost(self) -> tuple[CheckScore, ...]:
+        """The checks that were tried and failed, whatever they are worth."""
+        failed = (check for check in self.checks if check.status.is_failure)
+        return tuple(check for check in failed if check.status is not Status.not_attempted)
 
 
 @dataclass(frozen=True)
@@ -205,6 +212,11 @@ def score(evidence: Evidence, exercises: Mapping[str, Exercise]) -> GradeScore:
         complete=evidence.complete,
         **_Totals.total(totals for _, totals in scored).rounded(),
     )
+
+
+def score_variant(task: Task, observed: VariantEvidence, has_gpu: bool) -> VariantScore:
+    """Points for the evidence of one task, as `score` gives them."""
+    return _score_variant(task.exercise, task.variant, observed, has_gpu)[0]
 
 
 def _score_variant(

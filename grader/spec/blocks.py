@@ -549,14 +549,15 @@ class Performance(Block):
     are formulas over sizes and `itemsize` (bytes per element of the dtype); `device` names the GPU
     the thresholds were calibrated on. The first of `thresholds` that holds counts, and of linear
     points the highest step. `beside`: drawn sizes near the first case's are timed too, and the
-    worse speed counts.
+    worse speed counts. Without thresholds the variant has no points for speed: a grade doesn't time
+    it, and `grader bench` does.
     """
 
     case: Case | None = None
     cases: Annotated[tuple[Case, ...], BeforeValidator(nonempty_list)] | None = None
     bytes: Formula
     flops: Formula | None = None
-    thresholds: Annotated[tuple[Threshold, ...], BeforeValidator(nonempty_list)]
+    thresholds: Annotated[tuple[Threshold, ...], BeforeValidator(nonempty_list)] = ()
     device: str | None = None
     beside: bool = False
 

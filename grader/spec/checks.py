@@ -164,8 +164,11 @@ def _variant_mistakes(exercise: Exercise, variant: Variant) -> Iterator[Mistake]
         block = getattr(variant, key)
         if key in variant.points and block is None:
             yield Mistake(("points", key), f"expected a block {key!r} in the variant, got none")
-        if block is not None and key not in variant.points:
+        is_for_bench = key == "performance" and block is not None and not block.thresholds
+        if block is not None and key not in variant.points and not is_for_bench:
             yield Mistake((key,), f"expected points for {key!r}, got none")
+        if is_for_bench and key in variant.points:
+            yield Mistake((key,), "expected thresholds, which the points are for, got none")
         if block is not None:
             checks = _performance_mistakes if key == "performance" else _memory_mistakes
             for mistake in checks(exercise, variant, block):
@@ -439,7 +442,7 @@ def _threshold_mistakes(
     thresholds: tuple[Threshold, ...], points: float | None
 ) -> Iterator[Mistake]:
     """The first threshold that holds counts, so later ones must ask and give less."""
-    if points is not None and thresholds[0].points != points:
+    if points is not None and thresholds and thresholds[0].points != points:
         yield Mistake(
             ("thresholds", 0, "points"),
             f"expected {points:g}, the variant's points for performance, "

@@ -101,6 +101,11 @@ class Variant(Block):
         return self.performance
 
     @property
+    def is_graded_on_speed(self) -> bool:
+        """Whether a grade times it; `grader bench` also times what has a case and no points."""
+        return self.performance is not None and bool(self.performance.thresholds)
+
+    @property
     def counted(self) -> Memory:
         """Its memory block. Raises ValueError where it has none."""
         if self.memory is None:

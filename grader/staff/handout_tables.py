@@ -80,6 +80,7 @@ def points_table(exercise: Exercise) -> list[str]:
         ("Sizes are drawn from:", _sizes(exercise)),
         ("Memory, counted on one case:", [line for each in variants for line in _memory(each)]),
         ("Speed, on a GPU:", [line for each in variants for line in _performance(each)]),
+        (f"Timed by `grader bench {exercise.name}`, for no points:", _for_bench(variants)),
     ):
         if listed:
             lines += ["", title, "", *listed]
@@ -148,9 +149,23 @@ def _memory(variant: Variant) -> list[str]:
 
 def _performance(variant: Variant) -> list[str]:
     performance = variant.performance
-    if performance is None:
+    if performance is None or not performance.thresholds:
         return []
     return _bullet(variant, performance.every_case, map(_threshold, performance.thresholds))
+
+
+def _for_bench(variants: Sequence[Variant]) -> list[str]:
+    """A line for each case that variants without points for speed have."""
+    by_case: dict[str, list[str]] = {}
+    for variant in variants:
+        if variant.performance is not None and not variant.is_graded_on_speed:
+            case = "; ".join(map(_case, variant.performance.every_case))
+            by_case.setdefault(case, []).append(f"`{variant.name}`")
+    return [
+        line
+        for case, names in by_case.items()
+        for line in _wrapped(f"- {', '.join(names)}: {case}")
+    ]
 
 
 def _bullet(

@@ -62,7 +62,7 @@ def test_other_points_are_told(benchmark_of_grades, points, said):
 def test_points_are_those_of_the_first_threshold_that_holds(benchmark_of_grades):
     points_of = benchmark_of_grades.points_of
     seen = PerformanceEvidence(Status.passed, device="NVIDIA H100", microseconds=90.0)
-    for copy, torch, points in ((0.95, 1.4, "2"), (0.7, 1.1, "1"), (0.3, 0.5, "0")):
+    for copy, torch, points in ((0.95, 1.4, "2.5"), (0.7, 1.1, "1.25"), (0.3, 0.5, "0")):
         baselines = (
             Baseline("copy", 90.0, copy, copy - 0.01, copy + 0.01),
             Baseline("torch", 90.0, torch, torch - 0.01, torch + 0.01),

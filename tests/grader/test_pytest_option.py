@@ -6,15 +6,22 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from grader.evidence import Baseline, PartEvidence, PerformanceEvidence, VariantEvidence
 from grader.pytest_option import none_selected
 from grader.spec import load_all
+from grader.spec.task import Task
+from grader.status import Status
+from tests import test_assignment
 from tests.support.small_exercise import GRID_ROUNDS_DOWN, RIGHT, ROOT, STUB, submission
 
 WIDTH = 60
+EXERCISES = load_all()
 
 
 def run(*words: object, cwd: Path = ROOT, width: int = WIDTH) -> subprocess.CompletedProcess[str]:
@@ -47,7 +54,7 @@ def test_ids_name_exercise_variant_dtype_and_size_class_and_k_picks_one_exercise
     ids = re.findall(r"\[(.*)\]", listed)
     dtypes, classes = ("float32", "float16", "bfloat16"), ("aligned", "ragged", "degenerate")
     triton = [f"rmsnorm-triton-{dtype}-{name}" for dtype in dtypes for name in classes]
-    triton.append("rmsnorm-triton-memory")
+    triton += ["rmsnorm-triton-memory", "rmsnorm-triton-performance"]
     assert [each for each in ids if "-triton-" in each] == triton
     rows = [f"rmsnorm-cuda_vector-float32-{name}" for name in ("row_aligned", "row_ragged")]
     rows.append("rmsnorm-cuda_vector-memory")
@@ -142,3 +149,47 @@ def test_a_folder_that_is_not_there_gets_one_line(form):
     assert ran.returncode == pytest.ExitCode.USAGE_ERROR
     said = "ERROR: --submission: expected a folder like assignment/, got nowhere"
     assert (ran.stdout + ran.stderr).strip() == said
+
+
+@pytest.mark.parametrize(
+    ("ratio", "ends"),
+    [(0.95, None), (0.7, "short of the target: 0.700 of torch's speed"), (0.8, None)],
+)
+def test_speed_is_judged_by_the_thresholds_of_a_grade(monkeypatch, ratio, ends):
+    task = Task(EXERCISES["silu"], EXERCISES["silu"].variants["triton"])
+    parts = tuple(PartEvidence(*name, Status.passed, 1) for name in task.parts)
+    blank = VariantEvidence("silu", "triton", "silu.py")
+    timed = PerformanceEvidence(
+        Status.passed,
+        device="NVIDIA H100 80GB HBM3",
+        case="n=67108864 dtype=bfloat16 seed=2026",
+        microseconds=100.0,
+        bytes=268435456,
+        baselines=(Baseline("torch", 100.0 * ratio, ratio),),
+    )
+    session = SimpleNamespace(
+        device="cuda", not_attempted=lambda _: "", blank_evidence=lambda _: blank
+    )
+    monkeypatch.setattr(test_assignment, "check_parts", lambda *_: parts)
+    measured = lambda _, of, evidence: replace(evidence, performance=timed)  # noqa: E731
+    monkeypatch.setattr(test_assignment, "measure", measured)
+    told: list[str] = []
+    given = (session, task.exercise, task.variant, told.append)
+    if ends is None:
+        test_assignment.test_speed(*given)
+        assert told[0].startswith(f"silu/triton: {ratio:.3f} of torch's speed (target ")
+        return
+    with pytest.raises(pytest.fail.Exception, match=ends):
+        test_assignment.test_speed(*given)
+
+
+def test_memory_and_speed_of_a_kernel_that_is_wrong_are_not_judged(monkeypatch):
+    exercise = EXERCISES["silu"]
+    session = SimpleNamespace(device="cuda", not_attempted=lambda _: "")
+    monkeypatch.setitem(test_assignment.right_on, "silu/triton", -1)
+    for test in (test_assignment.test_memory, test_assignment.test_speed):
+        with pytest.raises(pytest.skip.Exception, match="the kernel must be right first"):
+            test(session, exercise, exercise.variants["triton"], print)
+    session.device = "interpreter"
+    with pytest.raises(pytest.skip.Exception, match="timing needs an NVIDIA GPU"):
+        test_assignment.test_speed(session, exercise, exercise.variants["triton"], print)

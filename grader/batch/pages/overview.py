@@ -161,9 +161,9 @@ def strips(everyone: Iterable[Submission], exercises: Mapping[str, Exercise]) ->
     drawn = []
     for exercise in exercises.values():
         for variant in exercise.variants.values():
-            if variant.performance is None or PERFORMANCE not in variant.points:
+            if not variant.is_graded_on_speed:
                 continue
-            thresholds = variant.performance.steps
+            thresholds = variant.timed.steps
             checks = [(each, _check(each, exercise.name, variant.name)) for each in every]
             timings = tuple(
                 _timing(each, timed, check, thresholds)

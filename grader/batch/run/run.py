@@ -260,7 +260,7 @@ class _Work:
 
     def _may_be_timed(self, wanted: Wanted) -> bool:
         variant = self._class.exercises[wanted.exercise].variants[wanted.variant]
-        return variant.performance is not None
+        return variant.is_graded_on_speed
 
 
 def _by_exercise(job: Job) -> Iterator[Job]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from grader.evidence import Baseline, PerformanceEvidence
 from grader.spec import Exercise, Variant
+from grader.spec.ladder import rung_of
 from grader.spec.values import Mistake, hint
 from grader.staff.calibration.proposals import Proposal, kept_out_from, propose
 from grader.staff.calibration.readings import (
@@ -13,7 +14,6 @@ from grader.staff.calibration.readings import (
     Readings,
     VariantReadings,
     against,
-    rung_of,
 )
 from grader.status import Status
 
@@ -134,7 +134,7 @@ def _baseline_rungs(exercise: Exercise) -> Iterator[Mistake]:
     """V0 of a ladder ships solved, as a baseline: it earns nothing."""
     for name, variant in exercise.variants.items():
         rung = rung_of(name)
-        if rung is not None and rung[1] == 0 and (variant.max_points or variant.performance):
+        if rung is not None and rung[1] == 0 and (variant.max_points or variant.is_graded_on_speed):
             got = f"{variant.max_points:g} points" if variant.max_points else "thresholds"
             yield Mistake(("variants", name), f"expected a baseline, worth nothing, got {got}")
 

@@ -5,7 +5,6 @@ The clock is handed in: timing/timed_variant.py on a GPU, figures made up in tes
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,11 +14,10 @@ import pydantic
 from grader.evidence import Baseline, PerformanceEvidence
 from grader.mistakes import Mistake
 from grader.spec import Exercise, Variant
+from grader.spec.ladder import on_one_case, rung_of
 from grader.spec.task import Task
 from grader.staff.calibration import corpus
 from grader.staff.calibration.corpus import Submission
-
-_RUNG = re.compile(r"(?P<ladder>\w+)_v(?P<number>\d+)")
 
 Measure = Callable[[Exercise, Variant, str], PerformanceEvidence]  # the text of the file handed in
 
@@ -93,9 +91,9 @@ def take(
     if known is not None and known.device != device:
         raise CalibrationError(f"expected timings taken on {device}, got {known.device}'s")
     taking = _Taking(known or Readings(device), measure, on_timing, on_reading)
-    slow = corpus.load("wrong")
+    slow = [*corpus.load("wrong"), *corpus.load("wrong", "cuda")]
     for task in chosen:
-        if task.variant.performance is not None:
+        if task.variant.is_graded_on_speed:
             taking.variant(task.exercise, task.variant, slow)
     for exercise, rungs in _ladders(chosen):
         taking.ladder(exercise, rungs)
@@ -136,7 +134,10 @@ class _Taking:
         names = {each.name for each in rungs}
         taken = next((each for each in known if names & set(each.rungs)), None)
         taken = taken or LadderReadings(exercise.name, {})
-        for each in on_one_case(rungs):
+        if not (timed_alike := on_one_case(rungs)):
+            named = ", ".join(each.name for each in rungs)
+            raise CalibrationError(f"{named}: expected a dtype that all of them take, found none")
+        for each in timed_alike:
             if each.name not in taken.rungs:
                 place = f"{exercise.name}/{each.name} as a rung"
                 timed = self._timed(place, exercise, each, _solution(each))
@@ -187,12 +188,6 @@ def against(timed: PerformanceEvidence, name: str) -> Baseline | None:
 # --- ladders --------------------------------------------------------------------------------------
 
 
-def rung_of(variant: str) -> tuple[str, int] | None:
-    """`triton_v3` is rung 3 of the ladder `triton`; None for what is on no ladder."""
-    match = _RUNG.fullmatch(variant)
-    return (match["ladder"], int(match["number"])) if match else None
-
-
 def _ladders(chosen: Sequence[Task]) -> Iterator[tuple[Exercise, list[Variant]]]:
     """Ladders whose highest timed rung is among the chosen: from rung 1 on, the lowest first."""
     for task in chosen:
@@ -206,25 +201,9 @@ def _ladders(chosen: Sequence[Task]) -> Iterator[tuple[Exercise, list[Variant]]]
             if (place := rung_of(variant.name)) is not None and place[0] == rung[0] and place[1] > 0
         }
         rungs = [of_ladder[number] for number in sorted(of_ladder)]
-        highest = [each.name for each in rungs if each.performance is not None][-1:]
+        highest = [each.name for each in rungs if each.is_graded_on_speed][-1:]
         if len(rungs) > 1 and highest == [timed.name]:
             yield exercise, rungs
-
-
-def on_one_case(rungs: Sequence[Variant]) -> list[Variant]:
-    """Rungs of a ladder, each timed on the first case of the highest, in a dtype all of them take.
-
-    Raises CalibrationError where there is none.
-    """
-    [*_, top] = (each for each in rungs if each.performance is not None)
-    case = dict(top.timed.every_case[0])
-    shared = [dtype for dtype in top.dtypes if all(dtype in each.dtypes for each in rungs)]
-    if not shared:
-        names = ", ".join(each.name for each in rungs)
-        raise CalibrationError(f"{names}: expected a dtype that all of them take, found none")
-    case["dtype"] = case.get("dtype") if case.get("dtype") in shared else shared[0]
-    performance = top.timed.model_copy(update={"case": case, "cases": None})
-    return [each.model_copy(update={"performance": performance}) for each in rungs]
 
 
 def _solution(variant: Variant) -> str:

@@ -34,7 +34,7 @@ def lint_lines(
     exercises: Mapping[str, Exercise], taken: Readings, folder: FilePath = EXERCISES
 ) -> list[str]:
     """Mistakes as lines: file, line, key, what was expected, what came."""
-    slow = corpus.load("wrong")
+    slow = [*corpus.load("wrong"), *corpus.load("wrong", "cuda")]
     lines: list[str] = []
     names = [each.exercise for each in taken.variants]
     for name in dict.fromkeys([*names, *(each.exercise for each in taken.ladders)]):
@@ -107,7 +107,7 @@ def of_these(taken: Readings, exercises: Mapping[str, Exercise], names: list[str
     """The readings that were asked for, of variants that the specs have."""
     chosen = selected(exercises, names)
     kept = {(each.exercise.name, each.variant.name) for each in chosen}
-    timed = {(e.exercise.name, e.variant.name) for e in chosen if e.variant.performance}
+    timed = {(e.exercise.name, e.variant.name) for e in chosen if e.variant.is_graded_on_speed}
     variants = (each for each in taken.variants if (each.exercise, each.variant) in timed)
     ladders = (e for e in taken.ladders if {(e.exercise, name) for name in e.rungs} & kept)
     return Readings(taken.device, tuple(variants), tuple(ladders))

@@ -336,15 +336,15 @@ def test_the_tally_counts_groups_once_and_tells_statuses(book, text):
 def test_a_strip_gives_each_submission_the_points_of_its_score():
     full = TRITON.performance.thresholds[0].at_least
     entries = [
-        entry("Ada", timed("a", full, 1.2)),  # 2 points
-        entry("Bob", timed("b", full - 1e-5, 1.0)),  # 1
+        entry("Ada", timed("a", full, 1.2)),  # all points
+        entry("Bob", timed("b", full - 1e-5, 1.0)),  # half
         entry("Cyd", timed("c", 0.5, 0.9)),  # none
         entry("Dan", attempt("d", [variant_evidence(RMSNORM, TRITON, {("*", "*"): failure()})])),
         entry("Eve", attempt("e", [untouched(RMSNORM, TRITON)])),
     ]
     [strip] = overview.strips(submissions(gradebook(*entries)), EXERCISES)
     assert strip.measures == ("copy", "torch")
-    assert [each.points for each in strip.timings] == [2.0, 1.0, 0.0]
+    assert [each.points for each in strip.timings] == [2.5, 1.25, 0.0]
     assert [overview.reached(t.at_best, strip.thresholds) for t in strip.timings] == [0, 1, -1]
     assert strip.untimed == 1
 

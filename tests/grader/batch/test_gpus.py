@@ -280,13 +280,15 @@ def test_gpu_hours_are_estimated_first_and_by_what_timing_has_cost(timed_class, 
 
 def test_what_is_timed_takes_the_whole_gpu_and_what_is_wrong_takes_nothing():
     tasks = selected(load_all())
-    timed = next(each for each in tasks if each.variant.performance)
+    timed = next(each for each in tasks if each.variant.is_graded_on_speed)
     counted = next(t for t in tasks if t.variant.memory and not t.variant.performance)
+    benched = next(t for t in tasks if t.variant.performance and not t.variant.is_graded_on_speed)
     right = VariantEvidence("s", "v", "f", parts=(PartEvidence("float32", "r", Status.passed),))
     wrong = replace(right, parts=(PartEvidence("float32", "r", Status.crashed),))
     assert is_timed(timed, right)
     assert not is_timed(timed, wrong)
     assert not is_timed(counted, right)  # by its plan, without a GPU
+    assert not is_timed(benched, right)  # its case is for `grader bench`
 
 
 def test_the_baselines_of_all_hand_ins_have_one_sandbox(monkeypatch):

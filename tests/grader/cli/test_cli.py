@@ -18,7 +18,15 @@ from rich.console import Console
 from grader import __version__
 from grader import evidence as evidence_files
 from grader.cli import app, class_commands, console, staff_commands
-from grader.evidence import Evidence, Failure, PartEvidence, PerformanceEvidence, VariantEvidence
+from grader.evidence import (
+    Evidence,
+    Failure,
+    MemoryEvidence,
+    Metric,
+    PartEvidence,
+    PerformanceEvidence,
+    VariantEvidence,
+)
 from grader.grading.grade import Options, grade
 from grader.spec import load_all
 from grader.status import Status
@@ -26,6 +34,7 @@ from tests.support.commandline import any_sandbox_will_do, call, one_line
 from tests.support.small_exercise import (
     BRIEF,
     GRID_ROUNDS_DOWN,
+    RIGHT,
     ROOT,
     SPEC,
     STUB,
@@ -352,7 +361,7 @@ def test_a_check_tells_what_is_wrong_in_four_parts(capsys, wrong, monkeypatch):
     # The console took its width from COLUMNS when it was made, where that was set (as by xdist).
     monkeypatch.setattr(app.console, "_width", 60)
     ran = call(capsys, "check", "silu", "--submission", wrong, "--seed", "7")
-    assert ran.code == 0, ran.err
+    assert ran.code == 1, ran.err
     assert "silu/triton (silu.py)" in ran.out
     assert "silu/triton: The grid is rounded down" in spaced(ran.out)
     assert "Left output unwritten for n=1, float32" in spaced(ran.out)
@@ -421,6 +430,41 @@ def test_a_case_that_passes_says_so(capsys, wrong, monkeypatch):
     assert str(asked[0]) == "n=5 dtype=float32 seed=9"
 
 
+def test_a_check_judges_memory_and_speed_as_a_grade_does_and_ends_with_1(
+    capsys, wrong, monkeypatch, tmp_path
+):
+    text = SPEC.replace(
+        "points: {ragged: 3}",
+        "points: {ragged: 3, memory: 1}, memory: {case: {n: 20}, largest_share: {at_most: 0.5}}",
+    )
+    monkeypatch.setattr(app, "load_all", lambda: write_spec(tmp_path / "specs", text))
+    part = PartEvidence("float32", "ragged", Status.passed, 20)
+
+    def out(share: float) -> tuple[int, str]:
+        metrics = (Metric("largest_share", share),)
+        memory = MemoryEvidence(Status.passed, "", "n=20 dtype=float32 seed=7", metrics)
+        seen = VariantEvidence("silu", "triton", "silu.py", "00", "", (part,), memory=memory)
+        monkeypatch.setattr(app, "grade_task", lambda *args: seen)
+        ran = call(capsys, "check", "silu", "--submission", wrong)
+        return ran.code, spaced(ran.out)
+
+    words = "of the bytes that kernels move in global memory, the busiest program moves"
+    code, told = out(0.25)
+    assert code == 0 and f"memory passed: O{words[1:]} 25 %." in told
+    code, told = out(1.0)
+    assert code == 1
+    assert f"memory right, but short of the target: {words} 100 %, asked for: at most 50 %" in told
+
+
+def test_a_check_counts_what_no_points_hang_on(capsys, monkeypatch, tmp_path):
+    monkeypatch.setattr(app, "Options", partial(app.Options, device="interpreter", effort=BRIEF))
+    ran = call(capsys, "check", "silu", "--submission", submission(tmp_path / "sub", RIGHT))
+    assert ran.code == 0
+    assert "silu/triton: how work is shared" in ran.out
+    assert "The largest launch has 1 program (not scored)." in spaced(ran.out)
+    assert "  memory " not in ran.out  # no row: it has no points
+
+
 def test_checking_a_stub_says_that_it_is_one(capsys, tmp_path):
     folder = submission(tmp_path / "sub", STUB)
     for words in ((), ("--case", "n=5")):
@@ -447,7 +491,7 @@ def test_the_line_a_failing_grade_prints_shows_the_same_failure_when_pasted(
         capture_output=True,
         text=True,
     )
-    assert pasted.returncode == 0, pasted.stderr
+    assert pasted.returncode == 1, pasted.stderr
     assert "silu/triton: The grid is rounded down" in spaced(pasted.stdout)
     assert "Left output unwritten for n=1, float32" in spaced(pasted.stdout)
     # There silu has more variants than in the spec that the grade was made with.

@@ -116,7 +116,7 @@ def test_names_of_kernels_and_arguments_are_escaped_on_the_page():
 def test_cuda_kernels_have_ptx_and_machine_code(run: Run):
     ended = run("silu/cuda", "--stage", "ptx")
     assert ended.code == 0
-    assert "silu_kernel(float const*, float*, int) on 256 blocks of 256 threads" in ended.out
+    assert "silu_kernel(float const*, float*, int) on 262,144 blocks of 256 threads" in ended.out
     assert "ld.global" in ended.out.split("PTX, by the lines of silu.cu")[1]
     refused = run("silu/cuda", "--stage", "ttir")
     assert refused.code == 2

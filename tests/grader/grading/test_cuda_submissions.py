@@ -60,8 +60,10 @@ def observe(submission: corpus.Submission, folder: Path, backend: Backend) -> Va
             backends=(backend,),
         ),
     ) as session:
-        variant = exercise.variants[submission.variant]
-        return grade_task(session, Task(exercise, expected.asked_of(submission, variant)))
+        asked = expected.asked_of(submission, exercise.variants[submission.variant])
+        # `grader calibrate` times those whose speed matters; here it would cost a GPU's time.
+        asked = asked.model_copy(update={"performance": None})
+        return grade_task(session, Task(exercise, asked))
 
 
 def told(seen: VariantEvidence) -> str:

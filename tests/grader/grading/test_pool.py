@@ -289,8 +289,8 @@ def shared_out(name: str, device: str, processes: Shares):
 
 def test_on_a_gpu_the_dtypes_of_a_triton_variant_are_shared_out_and_put_together_in_order():
     processes = Shares()
-    shares, evidence = shared_out("softmax/online", "cuda", processes)
-    variant = load_all()["softmax"].variants["online"]
+    shares, evidence = shared_out("gelu/triton", "cuda", processes)
+    variant = load_all()["gelu"].variants["triton"]
     keys = [(dtype, name) for dtype in variant.dtypes for name in variant.size_classes]
     *of_parts, counting = shares
     assert [{dtype for dtype, _ in each.parts} for each in of_parts] == [
@@ -305,13 +305,13 @@ def test_on_a_gpu_the_dtypes_of_a_triton_variant_are_shared_out_and_put_together
 
 
 def test_what_was_counted_of_a_variant_that_is_wrong_is_forgotten():
-    _, evidence = shared_out("softmax/online", "cuda", Shares(wrong="ragged"))
+    _, evidence = shared_out("gelu/triton", "cuda", Shares(wrong="ragged"))
     assert evidence.correctness is Status.wrong_values
     assert evidence.memory is None
 
 
 @pytest.mark.parametrize(
-    ("name", "device"), [("softmax/online", "interpreter"), ("transpose/cuda_v3", "cuda")]
+    ("name", "device"), [("gelu/triton", "interpreter"), ("transpose/cuda_v3", "cuda")]
 )
 def test_what_is_compiled_once_or_not_at_all_is_one_share(name, device):
     processes = Shares()
@@ -353,13 +353,13 @@ def test_a_variant_lost_twice_is_the_graders_failure_in_each_of_its_parts():
 
 @pytest.mark.parametrize("times", [1, 2])
 def test_a_memory_count_lost_once_is_done_again_and_twice_is_the_graders_failure(times):
-    _, evidence = shared_out("softmax/online", "cuda", Shares(lost=times))
+    _, evidence = shared_out("gelu/triton", "cuda", Shares(lost=times))
     expected = Status.passed if times == 1 else Status.grader_error
     assert evidence.memory.status is expected and evidence.correctness is Status.passed
 
 
 def test_what_will_be_timed_is_planned_beside_the_checks_and_its_plans_come_back():
-    shares, seen = shared_out_among(Shares(), "cuda", "softmax/online", "rmsnorm/triton")
+    shares, seen = shared_out_among(Shares(), "cuda", "gelu/triton", "rmsnorm/triton")
     [planned] = [share for share in shares if share.plans]
     assert planned.indices == (1,)  # the other one isn't timed
     assert shares.index(planned) == min(n for n, each in enumerate(shares) if each.indices == (1,))
@@ -398,7 +398,7 @@ def test_what_is_right_is_timed_by_the_plans_that_another_process_made(monkeypat
 
 
 def test_the_plans_of_what_is_timed_serve_the_clock():
-    task = next(task for task in selected(EXERCISES) if task.variant.performance is not None)
+    task = next(task for task in selected(EXERCISES) if task.variant.is_graded_on_speed)
     files = {task.variant.file: (ROOT / "reference" / task.variant.file).read_bytes()}
     share = parallel.Share((0,), plans=True)
     work = parallel.Work(ROOT / "reference", files, EXERCISES, OPTIONS, [task], share)

@@ -100,8 +100,11 @@ def test_without_a_gpu_one_line_says_so(capsys, monkeypatch):
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["gelu"], "gelu/triton, gelu/cuda: expected a variant with a performance case: silu/tri"),
-        (["rmsnorm/cuda_matrix"], "rmsnorm/cuda_matrix: expected a variant with a performance"),
+        (
+            ["copy_first_column"],
+            "copy_first_column/cuda: expected a variant with a performance case: gelu/triton",
+        ),
+        (["gemm/torch_v0"], "gemm/torch_v0: expected a variant with a performance case"),
         (["rmsnrom"], "rmsnrom: expected the name of an exercise"),
         (["rmsnorm", "--sizes", "8,x"], "--sizes: expected whole numbers from 1 on, as in"),
         (["rmsnorm", "--submission", "nowhere"], "nowhere: expected a folder like assignment/"),
@@ -116,10 +119,10 @@ def test_a_mistake_of_the_user_is_one_line(capsys, words, told):
 
 def test_variants_that_have_no_case_are_passed_over_where_others_have_one():
     every = selected(EXERCISES)
-    names = [each.variant.name for each in with_a_case(selected(EXERCISES, ["rmsnorm"]), every)]
-    assert names == ["triton"]
+    names = [each.variant.name for each in with_a_case(selected(EXERCISES, ["gemm"]), every)]
+    assert names == [*(f"triton_v{rung}" for rung in (1, 2, 3, 4)), "cuda_tiled"]
     with pytest.raises(NothingToTime, match="silu/triton"):
-        with_a_case(selected(EXERCISES, ["gelu"]), every)
+        with_a_case(selected(EXERCISES, ["copy_first_column"]), every)
 
 
 def submission(folder: Path, source: str | None) -> Path:

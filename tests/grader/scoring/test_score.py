@@ -460,7 +460,7 @@ def graded_memory(memory, parts=None, **changes):
 
 def test_memory_points_are_given_where_every_bound_holds():
     found = graded_memory(MEASURED)
-    assert numbers(found) == (3.0, 3.0, 3.0)
+    assert numbers(found) == (2.0, 2.0, 2.0)
     assert found.status is Status.passed
     assert found.message.startswith("Loads use 32 of 32 bytes per sector. Stores use 32 of 32")
 
@@ -475,7 +475,7 @@ def test_one_bound_that_is_missed_costs_all_memory_points_and_is_named():
             blocks=8.0,
         )
     )
-    assert numbers(found) == (0.0, 3.0, 3.0)
+    assert numbers(found) == (0.0, 2.0, 2.0)
     assert found.status is Status.target_missed
     assert found.message == (
         "stores use 4 of 32 bytes per sector (transpose.cu:67 the fewest), asked for: at least 30; "
@@ -486,7 +486,7 @@ def test_one_bound_that_is_missed_costs_all_memory_points_and_is_named():
 
 def test_a_bound_without_a_measurement_is_missed():
     found = graded_memory(dataclasses.replace(MEASURED, metrics=()))
-    assert numbers(found) == (0.0, 3.0, 3.0)
+    assert numbers(found) == (0.0, 2.0, 2.0)
     assert "no kernel loads anything from global memory" in found.message
 
 
@@ -495,12 +495,12 @@ def test_memory_counts_only_where_the_kernel_is_right(status):
     parts = make_parts({("ragged", "float32"): status}, V4.points, V4.dtypes)
     found = graded_memory(MEASURED, parts)
     if status is Status.passed:
-        assert numbers(found) == (3.0, 3.0, 3.0)
+        assert numbers(found) == (2.0, 2.0, 2.0)
     elif status.is_failure:
-        assert numbers(found) == (0.0, 3.0, 3.0)
+        assert numbers(found) == (0.0, 2.0, 2.0)
         assert found.status is status
     else:
-        assert numbers(found) == (0.0, 0.0, 3.0)
+        assert numbers(found) == (0.0, 0.0, 2.0)
         assert found.status is Status.not_measured
 
 
@@ -509,18 +509,18 @@ def test_a_run_that_was_not_counted_says_why(status):
     found = graded_memory(MemoryEvidence(status, "no g++ here"))
     assert found.status is status
     assert found.message == "no g++ here"
-    assert numbers(found) == (0.0, 3.0 if status.is_failure else 0.0, 3.0)
+    assert numbers(found) == (0.0, 2.0 if status.is_failure else 0.0, 2.0)
 
 
 def test_memory_that_nothing_was_counted_of_is_not_gradable():
-    assert numbers(graded_memory(None)) == (0.0, 0.0, 3.0)
-    assert numbers(graded_memory(None, not_attempted="untouched")) == (0.0, 3.0, 3.0)
+    assert numbers(graded_memory(None)) == (0.0, 0.0, 2.0)
+    assert numbers(graded_memory(None, not_attempted="untouched")) == (0.0, 2.0, 2.0)
 
 
 def test_counters_of_another_case_than_the_specs_are_not_judged():
     found = graded_memory(dataclasses.replace(MEASURED, case="rows=8 cols=8 dtype=float32 seed=7"))
     assert found.status is Status.not_measured
-    assert numbers(found) == (0.0, 0.0, 3.0)
+    assert numbers(found) == (0.0, 0.0, 2.0)
 
 
 def test_memory_evidence_survives_being_written_and_read():

@@ -168,6 +168,15 @@ def test_a_variant_may_be_called_with_fewer_layouts(exercise):
     }
 
 
+def test_a_performance_case_without_thresholds_has_no_points_and_a_grade_leaves_it_alone(write):
+    text = SPEC.replace("{performance: 2, ragged", "{ragged")
+    start, end = text.index("      thresholds:"), text.index("  cuda_v1:")
+    variant = load(write(text[:start] + text[end:])).variants["triton"]
+    assert variant.timed.every_case and not variant.timed.steps
+    assert not variant.is_graded_on_speed and "performance" not in variant.points
+    assert load(write(SPEC)).variants["triton"].is_graded_on_speed
+
+
 def test_a_size_class_is_a_tuple_of_alternatives(exercise):
     assert exercise.sizes_names == ("rows", "cols")
     assert len(exercise.sizes["aligned"]) == 1
@@ -621,6 +630,15 @@ MISTAKES = {
     "performance without points": (
         "{performance: 2, ragged", "{ragged", "24: variants.triton.performance",
         ["expected points for 'performance', got none"],
+    ),
+    "points without thresholds": (
+        "thresholds:\n        - {speed_vs: copy, at_least: 0.9, points: 2}\n"
+        "        - {milliseconds: {gpu: H100, at_most: 0.5}, points: 1.5}\n"
+        "        - {speed_vs: torch, at_least: 1, points: 1}\n"
+        "        - {speed_vs: copy, at_least: 0.5, points: 0.5}\n"
+        "        - {milliseconds: {gpu: H100, at_most: 0.8}, points: 0.25}\n",
+        "beside: false\n", "24: variants.triton.performance",
+        ["expected thresholds, which the points are for, got none"],
     ),
     "points without performance": (
         "{ragged: 1, memory: 3}", "{ragged: 1, memory: 3, performance: 1}",

@@ -234,13 +234,13 @@ def test_the_roofline_of_the_handout_is_that_of_the_spec(name):
     names: dict[str, object] = {}
     exec(block.text, names)
     _, memory, arithmetic = names["least"][name]
-    for variant in EXERCISES[name].variants.values():
-        timed = variant.performance
-        if timed is None or (name, variant.name) == ("gemm", "triton_v4"):  # of another shape
-            continue
+    timed_blocks = [v.performance for v in EXERCISES[name].variants.values() if v.performance]
+    # In half precision; a case of several shapes is another one.
+    alike = [b for b in timed_blocks if b.case is not None and b.case["dtype"] == "bfloat16"]
+    assert alike or name == "copy_first_column"
+    for timed in alike:
         sizes = {k: v for k, v in timed.case.items() if k != "dtype"}
         env = {**sizes, "itemsize": 2}
-        assert timed.case["dtype"] == "bfloat16"
         assert memory == pytest.approx(1e6 * timed.bytes.evaluate(env) / 3.35e12)
         if timed.flops is not None:
             assert arithmetic == pytest.approx(1e6 * timed.flops.evaluate(env) / 989e12)

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from grader.gpu import machine
 from grader.grading.grade import grade
 from grader.scoring.score import score
 from grader.spec import load, load_all
@@ -269,7 +270,8 @@ def test_stubs_score_nothing_and_a_solved_exercise_what_it_scores_here(few):
     exercises = {"silu": EXERCISES["silu"]}
     observed = grade(solved, exercises, only=["silu/cuda"])
     here = points(asdict(score(observed, exercises)))
-    assert points(json.loads(solved_report.read_text())) == here == {"cuda": 3}
+    assert points(json.loads(solved_report.read_text())) == here
+    assert here == {"cuda": 3 if machine.gpu_name() else 2}  # one point is for speed
 
 
 def points(grade: dict) -> dict[str, float]:
