@@ -351,11 +351,12 @@ def _shrink(search: _Search, status: Status) -> None:
 
 def _smaller(space: Space, case: Case) -> Iterator[Case]:
     """Plainer and smaller cases of the class, the largest step first."""
-    yield replace(case, layouts=(), data=space.plain_data, scalars=())
+    yield replace(case, layouts=(), data=space.plain_data, scalars=(), patterns=())
     yield replace(case, layouts=())
     for index in range(len(case.layouts)):
         yield replace(case, layouts=case.layouts[:index] + case.layouts[index + 1 :])
     yield replace(case, data=space.plain_data)
+    yield replace(case, patterns=())
     yield replace(case, scalars=())
     for name, value in case.sizes:
         for size in _smaller_sizes([rules[name] for rules in space.alternatives], value):
@@ -368,6 +369,8 @@ def _smaller_sizes(rules: list[SizeRule], value: int) -> list[int]:
     """Smaller sizes: the smallest, those near powers of two, and halfway steps up to the value."""
     sizes: set[int] = set()
     for rule in rules:
+        if rule.or_zero:
+            sizes.add(0)
         if rule.choices is not None:
             sizes |= {*rule.choices}
             continue
@@ -378,7 +381,7 @@ def _smaller_sizes(rules: list[SizeRule], value: int) -> list[int]:
         while back:
             sizes.add((value // step - back) * step)
             back //= 2
-    return sorted(size for size in sizes if 0 < size < value)
+    return sorted(size for size in sizes if size < value)
 
 
 def _separate(search: _Search, result: CaseResult) -> Separation | None:
