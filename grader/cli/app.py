@@ -36,6 +36,7 @@ from grader.cli.console import (
     known_names,
     progress,
     refuse,
+    right_exercises,
     show,
     tell,
     writable,
@@ -147,7 +148,8 @@ def grade(  # noqa: PLR0913  # each parameter is an option
     """Grade a submission and show the score."""
     if gpus is not None:
         choose(gpus)
-    exercises = load_all()
+    # Without a spec, a whole score would lack its points.
+    exercises = right_exercises(load_all) if only else load_all()
     names = known_names(exercises, only)
     have_oracles(exercises, names)
     expect_files(submission, exercises)
@@ -180,7 +182,7 @@ def check(
     verbose: VerboseOption = False,
 ) -> None:
     """Check one exercise, or repeat one case of it."""
-    exercises = load_all()
+    exercises = right_exercises(load_all)
     tasks = selected(exercises, known_names(exercises, [name]))
     have_oracles(exercises, [name])
     expect_files(submission, exercises)
