@@ -313,8 +313,8 @@ def parse(text: str, exercise: Exercise, variant: Variant, seed: int, is_run: bo
     readers = _readers(space)
     given: dict[str, Any] = {}
     if not is_run:
-        whole = partial(_whole, low=1, high=MAX_PLANNED_SIZE)
-        readers |= dict.fromkeys(exercise.sizes_names, whole)
+        for name in exercise.sizes_names:
+            readers[name] = partial(readers[name], high=MAX_PLANNED_SIZE)
     for key, value in _words(text):
         if key not in readers:
             raise CaseError(_unknown_key(key, space))
