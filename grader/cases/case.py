@@ -11,7 +11,7 @@ import difflib
 import itertools
 import math
 import shlex
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -201,7 +201,12 @@ class Space:
         )
 
     def edges(self) -> list[Case]:
-        """The cases that are always run, smallest first.
+        """The cases that are always run, smallest first."""
+        leading = self.leading_edges()
+        return sorted(dict.fromkeys((*leading, *self._other_edges(leading))), key=_size)
+
+    def leading_edges(self) -> list[Case]:
+        """The edge cases in which inputs without `values` but the leading one are normal.
 
         All sizes go through their edges together, not in every combination. Data patterns, layouts
         and scalars alternate, and each occurs even if there are few sizes.
@@ -211,11 +216,10 @@ class Space:
         for rules in self.alternatives:
             for sizes in drawn_sizes.edges(rules, self.exercise.where, self._enough_turns):
                 cases[self._turn(sizes, next(turn))] = None
-        cases |= dict.fromkeys(self._other_inputs_patterns([*cases]))
-        return sorted(cases, key=lambda case: case.complexity)
+        return sorted(cases, key=_size)
 
-    def _other_inputs_patterns(self, cases: list[Case]) -> Iterator[Case]:
-        """A case for each pattern of each float input but the leading one.
+    def _other_edges(self, cases: Sequence[Case]) -> Iterator[Case]:
+        """A case for each pattern of each float input but the leading one, on sizes of `cases`.
 
         They come on top of the others, which so stay what they were before inputs but the leading
         one had patterns: results of those are kept.
@@ -303,6 +307,10 @@ class Space:
         return self.case(sizes, chosen["data"], layouts, scalars, patterns)
 
 
+def _size(case: Case) -> tuple[int, int, int, int, int]:
+    return case.complexity
+
+
 def parse(text: str, exercise: Exercise, variant: Variant, seed: int, is_run: bool = True) -> Case:
     """The case that a `--case` text describes; what it omits has the spec's first choice.
 
@@ -310,11 +318,8 @@ def parse(text: str, exercise: Exercise, variant: Variant, seed: int, is_run: bo
     word that isn't `key=value`, an unknown or repeated key, and an impossible value.
     """
     space = Space(exercise, variant, variant.dtypes[0], next(iter(exercise.sizes)), seed)
-    readers = _readers(space)
+    readers = _readers(space, MAX_SIZE if is_run else MAX_PLANNED_SIZE)
     given: dict[str, Any] = {}
-    if not is_run:
-        for name in exercise.sizes_names:
-            readers[name] = partial(readers[name], high=MAX_PLANNED_SIZE)
     for key, value in _words(text):
         if key not in readers:
             raise CaseError(_unknown_key(key, space))
@@ -348,11 +353,11 @@ def parse(text: str, exercise: Exercise, variant: Variant, seed: int, is_run: bo
     return case
 
 
-def _readers(space: Space) -> dict[str, Callable[[str, str], Any]]:
-    """The reader of a value, for each key of a case's text."""
+def _readers(space: Space, largest: int = MAX_SIZE) -> dict[str, Callable[[str, str], Any]]:
+    """The reader of a value, for each key of a case's text; no size is above `largest`."""
     exercise = space.exercise
     readers: dict[str, Callable[[str, str], Any]] = {
-        name: partial(_whole, low=least, high=MAX_SIZE)
+        name: partial(_whole, low=least, high=largest)
         for name in exercise.sizes_names
         for least in [int(not _may_be_zero(exercise, name))]
     }

@@ -196,7 +196,7 @@ def _look(search: _Search, on_case: Callable[[], None], chosen: Sequence[Case] |
     """Run the chosen cases, or edge cases and drawn ones; why it stopped early, or ""."""
     deadline = math.inf
     costly = 0
-    edges = spread(search.space.edges(), search.effort.edges) if chosen is None else chosen
+    edges = _edges(search.space, search.effort.edges) if chosen is None else chosen
     search.expect(edges)
     for case in edges:
         if time.monotonic() > deadline:
@@ -222,6 +222,13 @@ def _look(search: _Search, on_case: Callable[[], None], chosen: Sequence[Case] |
         if not result.verdict.passed:
             return ""
     return ""
+
+
+def _edges(space: Space, most: int | None) -> list[Case]:
+    """The edge cases; where they are more than `most`, some of the leading input's alone."""
+    edges = space.edges()
+    few = most is not None and len(edges) > most
+    return spread(space.leading_edges(), most) if few else edges
 
 
 def spread(cases: list[Case], most: int | None) -> list[Case]:
