@@ -41,11 +41,29 @@ def pytest_configure(config: pytest.Config) -> None:
     timed = any(Path(each).name.startswith("test_performance.py") for each in config.args)
     if timed and (line := packages.problem(["pytest-benchmark"])):
         raise pytest.UsageError(line)
+    if config.args and (only_theirs or timed):
+        config.stash[_EXPRESSION] = config.option.keyword
+        stems = [path.stem for path in (ROOT / "grader" / "exercises").glob("*.yaml")]
+        config.option.keyword = by_whole_names(config.option.keyword, stems)
     if config.args and only_theirs and not config.option.collectonly:
         bytecode.keep()
         head_start.begin()
 
 
+def by_whole_names(expression: str, stems: Sequence[str]) -> str:
+    """The expression of a `-k`, in which an exercise's name selects the tests of that one alone.
+
+    pytest takes a word for part of a test's name: `gemm` would select `batched_gemm` too. A test's
+    name ends as in `[gemm-triton-float32-aligned]`.
+    """
+    known = {stem.lower() for stem in stems}
+    words = re.compile(r"[\w:+.\[\]\\/-]+")  # pytest's own
+    return words.sub(
+        lambda word: f"[{word[0]}-" if word[0].lower() in known else word[0], expression
+    )
+
+
+_EXPRESSION = pytest.StashKey[str]()
 _MEASURED = pytest.StashKey[list[str]]()
 _DESELECTED = pytest.StashKey[list[str]]()
 _SELECTED = pytest.StashKey[int]()
@@ -84,7 +102,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     config = terminalreporter.config
     left_out = config.stash.get(_DESELECTED, [])
     if config.option.keyword and left_out and not config.stash.get(_SELECTED, 1):
-        terminalreporter.write_line(none_selected(config.option.keyword, left_out))
+        terminalreporter.write_line(none_selected(config.stash[_EXPRESSION], left_out))
     lines = config.stash.get(_MEASURED, [])
     if lines:
         terminalreporter.section("memory")

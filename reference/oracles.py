@@ -1,7 +1,8 @@
 """What each kernel must compute, in a few lines of torch: read this before you write a kernel.
 
-For an exercise `name` there are up to three functions. All take the kernel's inputs and scalars by
-name, on any device, return a new tensor, and change nothing.
+For an exercise `name` there are up to five functions. The first three take the kernel's inputs by
+name, and the sizes and scalars that they name, on any device; they return a new tensor, or a tuple
+of them for several outputs, and change nothing.
 
     name            the definition. The grader gives it float64 inputs: its result is the truth.
     name_torch      torch's own operator. The error it makes in the kernel's dtype sets how much
@@ -10,6 +11,10 @@ name, on any device, return a new tensor, and change nothing.
                     output. Rounding error is allowed in proportion to it; where there is no such
                     function, in proportion to the output itself. Where it has a parameter `dtype`,
                     it is told the kernel's dtype, a torch.dtype: its own inputs are float64.
+    name_inputs     optional: makes inputs that the spec's `values` can't describe.
+    name_check      optional: decides where more than one result is right.
+
+docs/spec.md explains the last two.
 """
 
 from __future__ import annotations

@@ -30,10 +30,13 @@ from grader.status import Status
 
 NARROWEST, WIDEST = 40, 96  # columns of a message
 
+WRONG_SPECS: tuple[str, ...] = ()
 try:
     EXERCISES = load_all()
 except SpecError as error:
-    raise pytest.Collector.CollectError(str(error)) from None
+    if not error.right:
+        raise pytest.Collector.CollectError(str(error)) from None
+    EXERCISES, WRONG_SPECS = error.right, error.mistakes
 
 PARTS = [
     pytest.param(exercise, variant, dtype, size_class, id="-".join(
@@ -99,6 +102,12 @@ def test_assignment(
         right_on[str(task)] = -sys.maxsize
         pytest.fail(message, pytrace=False)
     right_on[str(task)] += part.cases_run
+
+
+@pytest.mark.parametrize("mistake", WRONG_SPECS)
+def test_spec(mistake: str) -> None:
+    """A spec that can't be read fails alone: the tests of other exercises run."""
+    pytest.fail(mistake, pytrace=False)
 
 
 @pytest.mark.parametrize(("exercise", "variant"), MEMORY)

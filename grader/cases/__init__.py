@@ -6,10 +6,10 @@ from grader.cases.case import (
     CaseError,
     Space,
     agrees,
-    edge_sizes,
     fixed_case,
     parse,
 )
+from grader.spec.drawn_sizes import edge_sizes
 
 __all__ = [
     "MAX_SIZE",

@@ -58,7 +58,9 @@ class Slot:
 
     @property
     def extent(self) -> int:
-        """Elements from the view's first to its last, inclusive."""
+        """Elements from the view's first to its last, inclusive; 0 of a tensor without any."""
+        if 0 in self.shape:
+            return 0
         return 1 + sum((n - 1) * s for n, s in zip(self.shape, self.strides, strict=True))
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from grader.cases.case import Case
 from grader.spec import Exercise
+from grader.spec.drawn_sizes import meet
 from grader.spec.task import Task
 
 _MOST_LARGER = (4, 3)  # the most by which a size grows, as a fraction
@@ -17,7 +18,8 @@ def case_beside(task: Task, case: Case) -> Case | None:
     """A case of somewhat larger sizes of the same divisibility, drawn by its seed.
 
     A size with few allowed values stays the same, and so does one too small to have a neighbour;
-    None where all sizes stay the same. Equal sizes stay equal.
+    None where all sizes stay the same, or the larger ones don't meet the spec's `where`. Equal
+    sizes stay equal.
     """
     drawn = random.Random(f"{case.seed} {task.exercise.name} {task.variant.name} {case}")
     chosen: dict[int, int] = {}
@@ -28,7 +30,9 @@ def case_beside(task: Task, case: Case) -> Case | None:
         if value not in chosen:
             chosen[value] = drawn.choice(_sizes_beside(value) or [value])
     beside = replace(case, sizes=tuple((name, chosen[value]) for name, value in case.sizes))
-    return None if beside == case else beside
+    if beside == case or not meet(task.exercise.where, dict(beside.sizes)):
+        return None
+    return beside
 
 
 def _is_free(exercise: Exercise, name: str) -> bool:

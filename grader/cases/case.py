@@ -11,15 +11,16 @@ import difflib
 import itertools
 import math
 import shlex
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 from hypothesis import strategies as st
 
-from grader.spec import Exercise, Scalar, SizeRule, Tensor, Variant
+from grader.spec import Exercise, Scalar, SizeRule, Tensor, Variant, drawn_sizes
 from grader.spec.formula import FormulaError
+from grader.spec.values import FLOATS
 
 MAX_SIZE = 1 << 20  # of a case on the command line
 MAX_ELEMENTS = 1 << 26
@@ -33,10 +34,11 @@ class CaseError(ValueError):
 
 @dataclass(frozen=True)
 class Case:
-    """Concrete sizes, dtype, layouts, scalars and data pattern, and the seed of the data.
+    """Concrete sizes, dtype, layouts, scalars and data patterns, and the seed of the data.
 
-    `layouts` and `scalars` hold only what differs from the spec's first choice, in the spec's
-    order, so that equal cases are equal values.
+    `data` is the leading input's pattern, `patterns` are the other inputs'. `layouts`, `scalars`
+    and `patterns` hold only what differs from the first choice, in the spec's order, so that equal
+    cases are equal values.
     """
 
     sizes: tuple[tuple[str, int], ...]
@@ -45,6 +47,7 @@ class Case:
     data: str = "normal"
     layouts: tuple[tuple[str, str], ...] = ()
     scalars: tuple[tuple[str, float | int | bool], ...] = ()
+    patterns: tuple[tuple[str, str], ...] = ()
 
     def __str__(self) -> str:
         """The text for --case: `rows=1 cols=1025 dtype=float16 seed=7`."""
@@ -52,6 +55,7 @@ class Case:
         words.append(f"dtype={self.dtype}")
         if self.data != "normal":
             words.append(f"data={self.data}")
+        words += [f"{name}.data={pattern}" for name, pattern in self.patterns]
         words += [f"{name}.layout={layout}" for name, layout in self.layouts]
         words += [f"{name}={value}" for name, value in self.scalars]
         return " ".join([*words, f"seed={self.seed}"])
@@ -71,8 +75,14 @@ class Case:
         return dict(self.layouts).get(tensor.name, tensor.layout[0])
 
     def scalar(self, scalar: Scalar) -> float | int | bool:
+        if scalar.follows is not None:
+            return scalar.followed(dict(self.sizes))
         values: Mapping[str, float | int | bool] = dict(self.scalars)
         return values.get(scalar.name, scalar.values[0])
+
+    def pattern_of(self, tensor: Tensor) -> str | None:
+        """The pattern of an input that isn't the leading one; None where it is its first."""
+        return dict(self.patterns).get(tensor.name)
 
     @property
     def complexity(self) -> tuple[int, int, int, int, int]:
@@ -81,7 +91,7 @@ class Case:
             self.elements,
             sum(value for _, value in self.sizes),
             len(self.layouts),
-            int(self.data != "normal"),
+            int(self.data != "normal") + len(self.patterns),
             len(self.scalars),
         )
 
@@ -129,7 +139,20 @@ class Space:
 
     @property
     def scalars(self) -> list[Scalar]:
-        return [each for each in self.exercise.signature(self.variant) if isinstance(each, Scalar)]
+        """The scalars that a case chooses a value of."""
+        scalars = (e for e in self.exercise.signature(self.variant) if isinstance(e, Scalar))
+        return [each for each in scalars if each.follows is None]
+
+    @property
+    def patterns(self) -> dict[str, tuple[str, ...]]:
+        """The patterns of each input but the leading one, whose are the exercise's `data`."""
+        inputs = self.exercise.inputs(self.variant)
+        leading = self.exercise.leading_input(self.variant, self.dtype)
+        return {
+            each.name: each.contents.patterns(each.concrete_dtype(self.dtype), self.exercise.data)
+            for each in inputs
+            if each.name != leading
+        }
 
     @property
     def alternatives(self) -> tuple[dict[str, SizeRule], ...]:
@@ -142,7 +165,7 @@ class Space:
         return "normal" if "normal" in self.exercise.data else self.exercise.data[0]
 
     def allows(self, sizes: Mapping[str, int]) -> bool:
-        return any(
+        return drawn_sizes.meet(self.exercise.where, sizes) and any(
             all(rule.contains(sizes[name]) for name, rule in rules.items())
             for rules in self.alternatives
         )
@@ -153,6 +176,7 @@ class Space:
         data: str,
         layouts: Mapping[str, str],
         scalars: Mapping[str, float | int | bool],
+        patterns: Mapping[str, str] | None = None,
     ) -> Case:
         """A case in the spec's order, without first choices."""
         return Case(
@@ -170,10 +194,20 @@ class Space:
                 for scalar in self.scalars
                 if scalars.get(scalar.name, scalar.values[0]) != scalar.values[0]
             ),
+            patterns=tuple(
+                (name, patterns[name])
+                for name, known in self.patterns.items()
+                if patterns and patterns.get(name, known[0]) != known[0]
+            ),
         )
 
     def edges(self) -> list[Case]:
-        """The cases that are always run, smallest first.
+        """The cases that are always run, smallest first."""
+        leading = self.leading_edges()
+        return sorted(dict.fromkeys((*leading, *self._other_edges(leading))), key=_size)
+
+    def leading_edges(self) -> list[Case]:
+        """The edge cases in which inputs without `values` but the leading one are normal.
 
         All sizes go through their edges together, not in every combination. Data patterns, layouts
         and scalars alternate, and each occurs even if there are few sizes.
@@ -181,14 +215,26 @@ class Space:
         cases: dict[Case, None] = {}
         turn = itertools.count()
         for rules in self.alternatives:
-            edges = {name: edge_sizes(rule) for name, rule in rules.items()}
-            for index in range(max(self._enough_turns, *map(len, edges.values()))):
-                sizes = {
-                    name: values[(index + place) % len(values)]
-                    for place, (name, values) in enumerate(edges.items())
-                }
+            for sizes in drawn_sizes.edges(rules, self.exercise.where, self._enough_turns):
                 cases[self._turn(sizes, next(turn))] = None
-        return sorted(cases, key=lambda case: case.complexity)
+        return sorted(cases, key=_size)
+
+    def _other_edges(self, cases: Sequence[Case]) -> Iterator[Case]:
+        """A case for each pattern of each float input but the leading one, on sizes of `cases`.
+
+        They come on top of the others, which so stay what they were before inputs but the leading
+        one had patterns: results of those are kept.
+        """
+        wanted = [
+            (name, pattern)
+            for name, known in self.patterns.items()
+            if name not in self._stated
+            for pattern in known[1:]
+        ]
+        middle = len(cases) // 2
+        for index, pair in enumerate(wanted):
+            case = cases[(middle + index) % len(cases)]
+            yield replace(case, data=self.plain_data, patterns=(pair,))
 
     def strategy(self) -> st.SearchStrategy[Case]:
         """Cases of the class, for hypothesis to draw."""
@@ -198,18 +244,37 @@ class Space:
                 for rules in self.alternatives
             )
         )
+        where = self.exercise.where
+        if where:
+            sizes = sizes.filter(lambda drawn: drawn_sizes.meet(where, drawn))
         layouts = st.fixed_dictionaries(
             {tensor.name: st.sampled_from(tensor.layout) for tensor in self.tensors}
         )
         scalars = st.fixed_dictionaries(
             {scalar.name: st.sampled_from(scalar.values) for scalar in self.scalars}
         )
-        return st.builds(self.case, sizes, st.sampled_from(self.exercise.data), layouts, scalars)
+        drawn = (sizes, st.sampled_from(self.exercise.data), layouts, scalars)
+        if not self._stated:
+            return st.builds(self.case, *drawn)
+        patterns = {name: st.sampled_from(known) for name, known in self._stated.items()}
+        return st.builds(self.case, *drawn, st.fixed_dictionaries(patterns))
+
+    @property
+    def _stated(self) -> dict[str, tuple[str, ...]]:
+        """The patterns of inputs with `values`, and of integers; not of other floats, so that the
+        drawn cases of specs without either stay those of results that are kept."""
+        stated = {
+            each.name
+            for each in self.exercise.inputs(self.variant)
+            if each.values is not None or each.concrete_dtype(self.dtype) not in FLOATS
+        }
+        return {name: known for name, known in self.patterns.items() if name in stated}
 
     @property
     def _choices(self) -> dict[str, tuple[Any, ...]]:
         """The alternatives by name, besides sizes, where there are any."""
         choices: dict[str, tuple[Any, ...]] = {"data": self.exercise.data}
+        choices |= {f"{name}.data": patterns for name, patterns in self._stated.items()}
         choices |= {f"{tensor.name}.layout": tensor.layout for tensor in self.tensors}
         choices |= {scalar.name: scalar.values for scalar in self.scalars}
         return {name: values for name, values in choices.items() if len(values) > 1}
@@ -237,18 +302,14 @@ class Space:
             for tensor in self.tensors
         }
         scalars = {s.name: chosen.get(s.name, s.values[0]) for s in self.scalars}
-        return self.case(sizes, chosen["data"], layouts, scalars)
+        patterns = {
+            name: chosen.get(f"{name}.data", known[0]) for name, known in self._stated.items()
+        }
+        return self.case(sizes, chosen["data"], layouts, scalars, patterns)
 
 
-def edge_sizes(rule: SizeRule) -> list[int]:
-    """The edges of a rule: its ends, 1 to 3, and around powers of two."""
-    if rule.choices is not None:
-        return list(rule.choices)
-    candidates = {rule.low, rule.high, 1, 2, 3}
-    for k in range(1, rule.high.bit_length() + 1):
-        candidates |= {2**k - 1, 2**k, 2**k + 1}
-    candidates |= {rule.low + rule.multiple_of}
-    return sorted(size for size in candidates if rule.contains(size))
+def _size(case: Case) -> tuple[int, int, int, int, int]:
+    return case.complexity
 
 
 def parse(text: str, exercise: Exercise, variant: Variant, seed: int, is_run: bool = True) -> Case:
@@ -258,11 +319,8 @@ def parse(text: str, exercise: Exercise, variant: Variant, seed: int, is_run: bo
     word that isn't `key=value`, an unknown or repeated key, and an impossible value.
     """
     space = Space(exercise, variant, variant.dtypes[0], next(iter(exercise.sizes)), seed)
-    readers = _readers(space)
+    readers = _readers(space, MAX_SIZE if is_run else MAX_PLANNED_SIZE)
     given: dict[str, Any] = {}
-    if not is_run:
-        whole = partial(_whole, low=1, high=MAX_PLANNED_SIZE)
-        readers |= dict.fromkeys(exercise.sizes_names, whole)
     for key, value in _words(text):
         if key not in readers:
             raise CaseError(_unknown_key(key, space))
@@ -273,15 +331,17 @@ def parse(text: str, exercise: Exercise, variant: Variant, seed: int, is_run: bo
     if missing:
         raise CaseError(f"expected a value for {' and '.join(missing)}, as in {missing[0]}=17")
     space = replace(space, dtype=given.get("dtype", space.dtype), seed=given.get("seed", seed))
-    layouts = {
-        tensor.name: given[f"{tensor.name}.layout"]
-        for tensor in space.tensors
-        if f"{tensor.name}.layout" in given
-    }
+    layouts, patterns = (
+        {key.removesuffix(end): value for key, value in given.items() if key.endswith(end)}
+        for end in (".layout", ".data")
+    )
     scalars = {scalar.name: given[scalar.name] for scalar in space.scalars if scalar.name in given}
-    case = space.case(given, given.get("data", space.plain_data), layouts, scalars)
+    case = space.case(given, given.get("data", space.plain_data), layouts, scalars, patterns)
     if is_run and case.elements > MAX_ELEMENTS:
         raise CaseError(f"expected at most {MAX_ELEMENTS} elements in all, got {case.elements}")
+    for relation in exercise.where:
+        if not drawn_sizes.meet([relation], dict(case.sizes)):
+            raise CaseError(f"expected sizes with {relation}, as the spec's `where` has it")
     for tensor in space.tensors:
         try:
             elements = math.prod(tensor.concrete_shape(dict(case.sizes)))
@@ -294,11 +354,13 @@ def parse(text: str, exercise: Exercise, variant: Variant, seed: int, is_run: bo
     return case
 
 
-def _readers(space: Space) -> dict[str, Callable[[str, str], Any]]:
-    """The reader of a value, for each key of a case's text."""
+def _readers(space: Space, largest: int = MAX_SIZE) -> dict[str, Callable[[str, str], Any]]:
+    """The reader of a value, for each key of a case's text; no size is above `largest`."""
     exercise = space.exercise
     readers: dict[str, Callable[[str, str], Any]] = {
-        name: partial(_whole, low=1, high=MAX_SIZE) for name in exercise.sizes_names
+        name: partial(_whole, low=least, high=largest)
+        for name in exercise.sizes_names
+        for least in [int(not _may_be_zero(exercise, name))]
     }
     readers["dtype"] = partial(_choice, known=space.variant.dtypes)
     readers["data"] = partial(_choice, known=exercise.data)
@@ -307,11 +369,25 @@ def _readers(space: Space) -> dict[str, Callable[[str, str], Any]]:
         readers[scalar.name] = partial(_scalar, kind=scalar.scalar)
     for tensor in space.tensors:
         readers[f"{tensor.name}.layout"] = partial(_choice, known=tensor.layout)
+    # The dtype is perhaps not read yet: the patterns of all of them are known.
+    spaces = [replace(space, dtype=dtype) for dtype in space.variant.dtypes]
+    for name in {name for each in spaces for name in each.patterns}:
+        known = tuple(
+            dict.fromkeys(word for each in spaces for word in each.patterns.get(name, ()))
+        )
+        readers[f"{name}.data"] = partial(_choice, known=known)
     return readers
+
+
+def _may_be_zero(exercise: Exercise, size: str) -> bool:
+    """Whether some size class allows a size to be 0."""
+    rules = (each[size] for classes in exercise.sizes.values() for each in classes)
+    return any(rule.or_zero for rule in rules)
 
 
 def _unknown_key(key: str, space: Space) -> str:
     single = {f"{tensor.name}.layout" for tensor in space.tensors if len(tensor.layout) == 1}
+    single |= {f"{name}.data" for name, patterns in space.patterns.items() if len(patterns) == 1}
     known = [name for name in _readers(space) if name not in single]
     close = difflib.get_close_matches(key, known, n=1)
     hint = f"; did you mean {close[0]!r}?" if close else ""
@@ -363,6 +439,8 @@ _KINDS = {"bool": "true or false", "int": "a whole number", "float": "a number"}
 
 
 def _size_strategy(rule: SizeRule) -> st.SearchStrategy[int]:
+    if rule.or_zero:
+        return st.just(0) | _size_strategy(rule.model_copy(update={"or_zero": False}))
     if rule.choices is not None:
         return st.sampled_from(rule.choices)
     step = rule.multiple_of

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import torch
 
 from grader.cases.arena import Outcome
-from grader.cases.oracle import OracleError, Truth
+from grader.cases.oracle import Checker, OracleError, Truth
 from grader.spec import Tolerance
 from grader.status import Status
 
@@ -41,11 +41,17 @@ class Verdict:
         return self.status is Status.passed
 
 
-def judge(outcomes: Sequence[Outcome], truths: Sequence[Truth], tolerance: Tolerance) -> Verdict:
+def judge(
+    outcomes: Sequence[Outcome],
+    truths: Sequence[Truth],
+    tolerance: Tolerance,
+    checker: Checker | None = None,
+) -> Verdict:
     """The verdict on a run, from the grader's copy of its tensors.
 
     `outcomes` has every tensor in writable memory: all outputs, in order, and writable inputs.
-    `truths` belong to the outputs.
+    `truths` belong to the outputs. A `checker` decides on values in the place of the tolerance.
+    Raises OracleError where a function of the oracle doesn't fit the outputs.
     """
     for outcome in outcomes:
         if outcome.slot.role == "input" and (outcome.changed or outcome.outside_count):
@@ -54,8 +60,10 @@ def judge(outcomes: Sequence[Outcome], truths: Sequence[Truth], tolerance: Toler
         if outcome.outside_count:
             return Verdict(Status.wrote_out_of_bounds, _describe_outside(outcome), "outside")
     outputs = [outcome for outcome in outcomes if outcome.slot.role != "input"]
+    if checker is not None:
+        return _checked(outputs, truths, checker)
     for outcome, truth in zip(outputs, truths, strict=True):
-        verdict = _judge_output(outcome, truth, tolerance)
+        verdict = _judge_output(outcome, truth, tolerance.of(outcome.slot.name))
         if not verdict.passed:
             return verdict
     return Verdict(Status.passed)
@@ -82,6 +90,8 @@ def allowed_error(truth: Truth, dtype: str, tolerance: Tolerance) -> torch.Tenso
 def wrong_elements(outcome: Outcome, truth: Truth, allowed: torch.Tensor) -> torch.Tensor:
     """Wrong elements of an output, as bool of its shape; `allowed` is `allowed_error`'s."""
     kind = outcome.values.dtype
+    if not kind.is_floating_point and not truth.expected.is_floating_point():
+        return outcome.values != truth.expected.to(kind)  # float64 holds no 64 bits
     wide, expected = outcome.values.double(), truth.expected.double()
     right = (wide - expected).abs() <= allowed
     if bool(right.all()):
@@ -92,7 +102,7 @@ def wrong_elements(outcome: Outcome, truth: Truth, allowed: torch.Tensor) -> tor
     right |= _same(wide, truth.expected.to(kind).double())
     if truth.own is not None:
         # Where torch overflows the dtype on the way, a kernel may do the same.
-        left = ~truth.own.isfinite()
+        left = ~truth.own.double().isfinite()  # floats of 8 bits don't know it
         if bool(left.any()):
             right |= left & _same(wide, truth.own.double())
     return ~right
@@ -153,6 +163,41 @@ def _column_pattern(by_col: torch.Tensor, flat: bool) -> tuple[str, str] | None:
     return ("every_kth", every) if every else None
 
 
+def _checked(outputs: Sequence[Outcome], truths: Sequence[Truth], checker: Checker) -> Verdict:
+    """The verdict of an exercise's own check."""
+    for outcome in outputs:
+        if outcome.values.is_floating_point() and outcome.values.numel() and not outcome.changed:
+            return _nothing_written(outcome)
+    values = {outcome.slot.name: outcome.values for outcome in outputs}
+    refused = checker.refused(values, [truth.expected for truth in truths])
+    if not refused:
+        return Verdict(Status.passed)
+    for outcome in outputs:
+        if not outcome.changed and outcome.values.numel():
+            return _nothing_written(outcome)
+    if isinstance(refused, str):
+        return Verdict(Status.wrong_values, f"{refused.rstrip('.')}.", "checked")
+    outcome = next(each for each in outputs if each.slot.name in refused)
+    wrong = refused[outcome.slot.name]
+    name, phrase = wrong_pattern(wrong)
+    flat = int(wrong.flatten().nonzero()[0, 0])
+    message = (
+        f"{_element(outcome, flat)} is {_short(outcome.values.flatten()[flat])}, which "
+        f"{checker.name}_check refuses, as it does {int(wrong.count_nonzero())} of "
+        f"{wrong.numel()} elements"
+    )
+    return Verdict(Status.wrong_values, message + (f": {phrase}." if phrase else "."), name)
+
+
+def _short(value: torch.Tensor) -> str:
+    number = value.item()
+    return f"{number:.5g}" if isinstance(number, float) else str(number)
+
+
+def _nothing_written(outcome: Outcome) -> Verdict:
+    return Verdict(Status.not_written, f"nothing was written to {outcome.slot.name}.", "nothing")
+
+
 def _judge_output(outcome: Outcome, truth: Truth, tolerance: Tolerance) -> Verdict:
     slot, actual, expected = outcome.slot, outcome.values, truth.expected
     if expected.shape != actual.shape:
@@ -161,8 +206,10 @@ def _judge_output(outcome: Outcome, truth: Truth, tolerance: Tolerance) -> Verdi
         )
     wrong = wrong_elements(outcome, truth, allowed_error(truth, slot.dtype, tolerance))
     # An unwritten floating-point output is nan; an unwritten integer may be right by chance.
-    if not outcome.changed and (actual.is_floating_point() or bool(wrong.any())):
-        return Verdict(Status.not_written, f"nothing was written to {slot.name}.", "nothing")
+    if not outcome.changed and (
+        bool(wrong.any()) or (actual.is_floating_point() and actual.numel())
+    ):
+        return _nothing_written(outcome)
     if not bool(wrong.any()):
         return Verdict(Status.passed)
     unwritten = wrong & outcome.unwritten

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
+from grader.cases import contents, oracle
 from grader.cases.arena import Slot
-from grader.cases.case import Case
+from grader.cases.case import Case, Space
 from grader.spec import Exercise, Scalar, Tensor, Variant
+from grader.spec.contents import Contents
 from grader.worker.protocol import Argument, Kind
 
 # Extra elements between rows of a padded layout: odd, so that rows aren't aligned.
 ROW_PADDING = 7
-LARGE = 300.0  # its square overflows float16
-TINY = 1e-3  # its square is as small as an epsilon
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,12 @@ class Inputs:
     order: tuple[Slot | Argument, ...]
     tensors: dict[str, torch.Tensor]  # by name, contiguous, in the dtype under test; no outputs
     scalars: dict[str, Any]
+    sizes: dict[str, int] = field(default_factory=dict)  # and what is derived from them
+
+    @property
+    def numbers(self) -> dict[str, Any]:
+        """Sizes and scalars by name, of which an oracle gets those that it names."""
+        return {**self.sizes, **self.scalars}
 
     @property
     def slots(self) -> list[Slot]:
@@ -48,24 +54,63 @@ def make(exercise: Exercise, variant: Variant, case: Case) -> Inputs:
 
 
 def drawn(exercise: Exercise, variant: Variant, case: Case, generator: torch.Generator) -> Inputs:
-    """Inputs of a case's sizes and data pattern, drawn on the generator's device."""
+    """Inputs of a case's sizes and data patterns, drawn on the generator's device.
+
+    Raises OracleError where the exercise's own function for inputs fails.
+    """
     tensors: dict[str, torch.Tensor] = {}
-    pattern = case.data  # of the leading input; the others are normal
+    first_class = next(iter(exercise.sizes))  # patterns are the same in each
+    patterns = Space(exercise, variant, case.dtype, first_class, case.seed).patterns
+    sizes = exercise.numbers(dict(case.sizes))
+    scalars = _scalars(exercise, variant, case)
+    numbers = {**sizes, **scalars}
+    made = oracle.inputs_of(exercise.oracle, sizes, scalars, case.data, case.dtype, generator)
 
     def values(tensor: Tensor, shape: tuple[int, ...], dtype: str) -> torch.Tensor:
-        nonlocal pattern
-        tensors[tensor.name] = draw(shape, dtype, pattern, generator)
-        pattern = "normal"
+        given = made.get(tensor.name)
+        if given is not None:
+            tensors[tensor.name] = _fitting(exercise, tensor, given, shape, dtype)
+        else:
+            known = patterns.get(tensor.name)  # None of the leading input
+            pattern = case.data if known is None else case.pattern_of(tensor) or known[0]
+            tensors[tensor.name] = contents.draw(
+                tensor.contents, shape, dtype, pattern, numbers, generator
+            )
         return tensors[tensor.name]
 
-    order, scalars = _in_order(exercise, variant, case, values)
-    return Inputs(order, tensors, scalars)
+    order = _in_order(exercise, variant, case, values)
+    unknown = made.keys() - tensors.keys()
+    if unknown:
+        known = ", ".join(tensors)
+        raise oracle.OracleError(
+            f"{exercise.oracle}_inputs: expected inputs among {known}, got {min(unknown)!r}"
+        )
+    return Inputs(order, tensors, scalars, sizes)
+
+
+def _fitting(
+    exercise: Exercise, tensor: Tensor, given: object, shape: tuple[int, ...], dtype: str
+) -> torch.Tensor:
+    """What the exercise's own function gives for an input, in its dtype; raises OracleError."""
+    name = f"{exercise.oracle}_inputs: {tensor.name}"
+    if not isinstance(given, torch.Tensor):
+        raise oracle.OracleError(f"{name}: expected a tensor, got {type(given).__name__}")
+    if tuple(given.shape) != shape:
+        raise oracle.OracleError(f"{name}: expected shape {[*shape]}, got {[*given.shape]}")
+    return given.to(getattr(torch, dtype)).contiguous()
+
+
+def _scalars(exercise: Exercise, variant: Variant, case: Case) -> dict[str, Any]:
+    """The scalars of the call, by name."""
+    scalars = (each for each in exercise.signature(variant) if isinstance(each, Scalar))
+    return {scalar.name: case.scalar(scalar) for scalar in scalars}
 
 
 def blank(exercise: Exercise, variant: Variant, case: Case) -> Inputs:
     """A call's arguments without values: slots for the tensors, and the scalars."""
-    order, scalars = _in_order(exercise, variant, case, lambda *_: None)
-    return Inputs(order, {}, scalars)
+    order = _in_order(exercise, variant, case, lambda *_: None)
+    sizes = exercise.numbers(dict(case.sizes))
+    return Inputs(order, {}, _scalars(exercise, variant, case), sizes)
 
 
 def _in_order(
@@ -73,9 +118,8 @@ def _in_order(
     variant: Variant,
     case: Case,
     values: Callable[[Tensor, tuple[int, ...], str], torch.Tensor | None],
-) -> tuple[tuple[Slot | Argument, ...], dict[str, Any]]:
+) -> tuple[Slot | Argument, ...]:
     order: list[Slot | Argument] = []
-    scalars: dict[str, Any] = {}
     sizes = dict(case.sizes)
     for each in exercise.signature(variant):
         if isinstance(each, Tensor):
@@ -84,40 +128,17 @@ def _in_order(
             given = values(each, shape, dtype) if each.is_input else None
             order.append(_slot(each, shape, dtype, case.layout_of(each), given))
         elif isinstance(each, Scalar):
-            scalars[each.name] = case.scalar(each)
-            order.append(_scalar(each, scalars[each.name]))
+            order.append(_scalar(each, case.scalar(each)))
         else:
-            order.append(Argument(kind=Kind.int64, scalar=sizes[each.name]))
-    return tuple(order), scalars
+            order.append(Argument(kind=Kind.int64, scalar=each.value(sizes)))
+    return tuple(order)
 
 
-def draw(
-    shape: tuple[int, ...], dtype: str, pattern: str, generator: torch.Generator
-) -> torch.Tensor:
-    """Values of one tensor, contiguous, on the generator's device.
-
-    normal: standard normal; large: 300 times that; tiny: a thousandth of it; constant_rows: one
-    value along the last dimension; one_hot: zeros but for one element of each row. Integers are
-    uniform from -8 to 8, unsigned ones from 0 to 8, in every pattern.
-    """
-    kind, device = getattr(torch, dtype), generator.device
-    if not kind.is_floating_point:
-        low, high = (0, 2) if kind is torch.bool else (0 if kind is torch.uint8 else -8, 9)
-        return torch.randint(low, high, shape, generator=generator, device=device).to(kind)
-    if pattern == "normal" and device.type == "cuda":  # fast, for timings, which draw GBs
-        return torch.empty(shape, dtype=kind, device=device).normal_(generator=generator)
-    normal = torch.randn(shape, generator=generator, dtype=torch.float32, device=device)
-    if pattern == "large":
-        normal *= LARGE
-    elif pattern == "tiny":
-        normal *= TINY
-    elif pattern == "constant_rows":
-        normal = normal[..., :1].expand(shape)
-    elif pattern == "one_hot":
-        rows = (*shape[:-1], 1)
-        place = torch.randint(0, shape[-1], rows, generator=generator, device=device)
-        normal = torch.zeros_like(normal).scatter_(-1, place, normal.gather(-1, place))
-    return normal.to(kind).contiguous()
+def usual(slot: Slot, generator: torch.Generator) -> torch.Tensor:
+    """Values for a tensor of which nothing is known but its dtype: standard normal, or any."""
+    of_dtype = Contents()
+    [pattern, *_] = of_dtype.patterns(slot.dtype, ())
+    return contents.draw(of_dtype, slot.shape, slot.dtype, pattern, {}, generator)
 
 
 def strides_of(shape: Sequence[int], layout: str) -> tuple[tuple[int, ...], int]:

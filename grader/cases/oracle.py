@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import importlib.util
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -35,6 +35,73 @@ class Truth:
     magnitude: torch.Tensor
 
 
+# expected, absolute_inputs or oracle; or one of them for each output.
+Magnitude = str | Sequence[str]
+
+
+@dataclass(frozen=True)
+class Checker:
+    """The function `<name>_check` on one case: it judges outputs of which several may be right.
+
+    The outputs come from an untrusted process. The function gets copies of them on the CPU, whose
+    shapes and dtypes are the grader's; their contents may be anything.
+    """
+
+    name: str
+    function: Callable[..., Any]
+    inputs: Mapping[str, torch.Tensor]
+    numbers: Mapping[str, Any]
+
+    def refused(
+        self, outputs: Mapping[str, torch.Tensor], expected: Sequence[torch.Tensor]
+    ) -> str | dict[str, torch.Tensor]:
+        """What is wrong: a sentence, or the wrong elements of outputs; "" where all is right.
+
+        A function that fails on the outputs, and not on the expected ones, refuses them. Raises
+        OracleError where it fails on both, or gives something else.
+        """
+        try:
+            return self._answer(outputs, expected)
+        except OracleError:
+            raise
+        except Exception as error:
+            reason = f"{type(error).__name__}: {error}"
+        right = {
+            name: each.to(outputs[name].dtype) for name, each in zip(outputs, expected, strict=True)
+        }
+        try:
+            self._answer(right, expected)
+        except Exception as error:
+            raise OracleError(f"{self.name}_check: {type(error).__name__}: {error}") from error
+        return f"{self.name}_check can't judge these values: {reason}"
+
+    def _answer(
+        self, outputs: Mapping[str, torch.Tensor], expected: Sequence[torch.Tensor]
+    ) -> str | dict[str, torch.Tensor]:
+        before = {f"{n}_before": self.inputs[n] for n in outputs if n in self.inputs}
+        tensors = {**self.inputs, **before, **outputs}
+        given = {name: each.cpu().clone() for name, each in tensors.items()}
+        floats = (each.dtype for each in self.inputs.values() if each.is_floating_point())
+        more = {
+            "expected": [each.cpu().clone() for each in expected],
+            "dtype": next(floats, torch.float32),
+        }
+        answer = called(self.function, {}, {**self.numbers, **given, **more})
+        if answer is None or isinstance(answer, str):
+            return answer or ""
+        if isinstance(answer, Mapping) and all(
+            name in outputs
+            and isinstance(wrong, torch.Tensor)
+            and (wrong.dtype, wrong.shape) == (torch.bool, outputs[name].shape)
+            for name, wrong in answer.items()
+        ):
+            return {name: wrong for name, wrong in answer.items() if bool(wrong.any())} or ""
+        raise OracleError(
+            f"{self.name}_check: expected None, a sentence, or outputs' names with bool tensors of "
+            f"their shapes, got {type(answer).__name__}"
+        )
+
+
 @dataclass(frozen=True)
 class Oracle:
     """The functions of one exercise; `name` is that of the first."""
@@ -43,32 +110,45 @@ class Oracle:
     definition: Callable[..., Any]
     torch_own: Callable[..., Any]
     magnitude: Callable[..., Any] | None
+    check: Callable[..., Any] | None = None
+
+    def checker(
+        self, inputs: Mapping[str, torch.Tensor], numbers: Mapping[str, Any]
+    ) -> Checker | None:
+        """The exercise's own check of one case's outputs; None where it has none."""
+        return None if self.check is None else Checker(self.name, self.check, inputs, numbers)
+
+    def names_of(self, numbers: Iterable[str]) -> list[str]:
+        """Those of the numbers' names that torch's own operator takes."""
+        named = _parameters(self.torch_own)
+        return [each for each in numbers if named is None or each in named]
 
     def truths(
         self,
         inputs: Mapping[str, torch.Tensor],
-        scalars: Mapping[str, Any],
-        magnitude: str,
+        numbers: Mapping[str, Any],
+        magnitude: Magnitude,
     ) -> list[Truth]:
         """The expected outputs, in order.
 
-        `inputs` are in the dtype under test, by name. `magnitude` is the tolerance's: expected,
-        absolute_inputs or oracle. Raises OracleError where a function of the oracle fails.
+        `inputs` are in the dtype under test, by name. `numbers` are sizes and scalars: a function
+        gets those that it names. `magnitude` is the tolerance's. Raises OracleError where a
+        function of the oracle fails.
         """
-        expected, sizes = self.in_dtype(inputs, scalars, magnitude, torch.float64)
-        own = self._own(inputs, scalars, len(expected))
+        expected, sizes = self.in_dtype(inputs, numbers, magnitude, torch.float64)
+        own = self._own(inputs, numbers, len(expected))
         if not len(expected) == len(own) == len(sizes):
             raise OracleError(f"{self.name}: its functions return different numbers of outputs")
         for e, o, s in zip(expected, own, sizes, strict=True):
             if e.shape != s.shape or (o is not None and e.shape != o.shape):
                 raise OracleError(f"{self.name}: its functions return outputs of different shapes")
-        return [Truth(e, o, s.abs()) for e, o, s in zip(expected, own, sizes, strict=True)]
+        return [Truth(e, o, _absolute(s)) for e, o, s in zip(expected, own, sizes, strict=True)]
 
     def in_dtype(
         self,
         inputs: Mapping[str, torch.Tensor],
-        scalars: Mapping[str, Any],
-        magnitude: str,
+        numbers: Mapping[str, Any],
+        magnitude: Magnitude,
         dtype: torch.dtype,
     ) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
         """The definition's outputs, computed in `dtype`, and their magnitudes with any sign.
@@ -79,26 +159,26 @@ class Oracle:
             name: tensor.to(dtype) if tensor.is_floating_point() else tensor
             for name, tensor in inputs.items()
         }
-        expected = self._call(self.definition, wide, scalars)
-        return expected, self.magnitudes(inputs, wide, scalars, expected, magnitude)
+        expected = self._call(self.definition, wide, numbers)
+        return expected, self.magnitudes(inputs, wide, numbers, expected, magnitude)
 
     def own(
-        self, inputs: Mapping[str, torch.Tensor], scalars: Mapping[str, Any]
+        self, inputs: Mapping[str, torch.Tensor], numbers: Mapping[str, Any]
     ) -> list[torch.Tensor]:
         """torch's own result of each output, or the definition's where torch has none.
 
         Raises OracleError where a function of the oracle fails.
         """
         try:
-            return self._call(self.torch_own, inputs, scalars)
+            return self._call(self.torch_own, inputs, numbers)
         except OracleError:
-            return self._call(self.definition, inputs, scalars)
+            return self._call(self.definition, inputs, numbers)
 
     def _own(
-        self, inputs: Mapping[str, torch.Tensor], scalars: Mapping[str, Any], count: int
+        self, inputs: Mapping[str, torch.Tensor], numbers: Mapping[str, Any], count: int
     ) -> list[torch.Tensor | None]:
         try:
-            return [*self._call(self.torch_own, inputs, scalars)]
+            return [*self._call(self.torch_own, inputs, numbers)]
         except OracleError as error:
             # torch's errors for an operator that lacks a dtype on this device.
             if "not implemented for" in str(error):
@@ -109,44 +189,114 @@ class Oracle:
         self,
         inputs: Mapping[str, torch.Tensor],
         wide: Mapping[str, torch.Tensor],
-        scalars: Mapping[str, Any],
+        numbers: Mapping[str, Any],
         expected: list[torch.Tensor],
-        magnitude: str,
+        magnitude: Magnitude,
     ) -> list[torch.Tensor]:
         """Magnitudes of the numbers behind each output, with any sign, in the dtype of `wide`.
 
         `wide` are the inputs in that dtype; `expected` is used for the magnitude `expected`.
         Raises OracleError where a function of the oracle fails.
         """
+        if not isinstance(magnitude, str):
+            every = {
+                each: self.magnitudes(inputs, wide, numbers, expected, each) for each in magnitude
+            }
+            if any(len(sizes) != len(magnitude) for sizes in every.values()):
+                raise OracleError(f"{self.name}: expected {len(magnitude)} outputs")
+            return [every[each][index] for index, each in enumerate(magnitude)]
         if magnitude == "expected":
             return expected
         if magnitude == "absolute_inputs":
-            absolute = {n: t if t.dtype is torch.bool else t.abs() for n, t in wide.items()}
-            return self._call(self.definition, absolute, scalars)
+            absolute = {name: _absolute(each) for name, each in wide.items()}
+            return self._call(self.definition, absolute, numbers)
         if self.magnitude is None:
             raise OracleError(
                 f"{self.name}: its tolerance says `magnitude: oracle`, which needs a function "
                 f"{self.name}_magnitude"
             )
-        given = scalars
+        given = numbers
         if "dtype" in inspect.signature(self.magnitude).parameters:
             floats = (t.dtype for t in inputs.values() if t.is_floating_point())
-            given = {**scalars, "dtype": next(floats, torch.float32)}
+            given = {**numbers, "dtype": next(floats, torch.float32)}
         return self._call(self.magnitude, wide, given)
 
     def _call(
-        self, function: Callable[..., Any], inputs: Mapping[str, Any], scalars: Mapping[str, Any]
+        self, function: Callable[..., Any], inputs: Mapping[str, Any], numbers: Mapping[str, Any]
     ) -> list[torch.Tensor]:
         try:
-            result = function(**inputs, **scalars)
+            result = called(function, inputs, numbers)
         except Exception as error:
             name = getattr(function, "__name__", self.name)
             raise OracleError(f"{name}: {type(error).__name__}: {error}") from error
         return list(result) if isinstance(result, (tuple, list)) else [result]
 
 
-def load(name: str, path: Path = ORACLES) -> Oracle:
-    """The oracle called `name`. Raises OracleError."""
+def _absolute(tensor: torch.Tensor) -> torch.Tensor:
+    """The absolute values; torch has none of bool and of most unsigned integers."""
+    kind = tensor.dtype
+    is_signed = kind.is_floating_point or kind.is_signed
+    return tensor.abs() if is_signed else tensor
+
+
+def called(
+    function: Callable[..., Any], tensors: Mapping[str, Any], numbers: Mapping[str, Any]
+) -> Any:
+    """The function's result on tensors and on those of the numbers that it names."""
+    named = _parameters(function)
+    given = numbers if named is None else {n: v for n, v in numbers.items() if n in named}
+    return function(**tensors, **given)
+
+
+@lru_cache(maxsize=256)
+def _parameters(function: Callable[..., Any]) -> frozenset[str] | None:
+    """The names of a function's parameters; None where it takes any."""
+    try:
+        parameters = inspect.signature(function).parameters
+    except ValueError:  # written in C
+        return frozenset()
+    takes_any = any(each.kind is each.VAR_KEYWORD for each in parameters.values())
+    return None if takes_any else frozenset(parameters)
+
+
+def inputs_of(
+    name: str,
+    sizes: Mapping[str, int],
+    scalars: Mapping[str, Any],
+    data: str,
+    dtype: str,
+    generator: torch.Generator,
+    path: Path | None = None,
+) -> dict[str, Any]:
+    """The inputs that the function `<name>_inputs` makes, by name; {} where there is none.
+
+    It gets what it names of sizes, scalars, generator, data and dtype. Raises OracleError where it
+    fails or gives no mapping.
+    """
+    path = path or ORACLES
+    function = getattr(_module(path), f"{name}_inputs", None) if path.is_file() else None
+    if function is None:
+        return {}
+    given = {
+        "sizes": dict(sizes),
+        "scalars": dict(scalars),
+        "generator": generator,
+        "data": data,
+        "dtype": getattr(torch, dtype),
+    }
+    try:
+        made = called(function, {}, given)
+    except Exception as error:
+        raise OracleError(f"{name}_inputs: {type(error).__name__}: {error}") from error
+    if not isinstance(made, Mapping):
+        came = type(made).__name__
+        raise OracleError(f"{name}_inputs: expected a mapping of names to tensors, got {came}")
+    return dict(made)
+
+
+def load(name: str, path: Path | None = None) -> Oracle:
+    """The oracle called `name`, of a file like ORACLES. Raises OracleError."""
+    path = path or ORACLES
     module = _module(path)
     definition = getattr(module, name, None)
     if not callable(definition):
@@ -156,6 +306,7 @@ def load(name: str, path: Path = ORACLES) -> Oracle:
         definition,
         getattr(module, f"{name}_torch", definition),
         getattr(module, f"{name}_magnitude", None),
+        getattr(module, f"{name}_check", None),
     )
 
 

@@ -38,6 +38,7 @@ from grader.cli.console import (
     middling_case,
     progress,
     refuse,
+    right_exercises,
     show,
     tell,
     writable,
@@ -151,7 +152,8 @@ def grade(  # noqa: PLR0913  # each parameter is an option
     """Grade a submission and show the score; a low score is no failure, and ends with status 0."""
     if gpus is not None:
         choose(gpus)
-    exercises = load_all()
+    # Without a spec, a whole score would lack its points.
+    exercises = right_exercises(load_all) if only else load_all()
     names = known_names(exercises, only)
     have_oracles(exercises, names)
     expect_files(submission, exercises)
@@ -184,7 +186,7 @@ def check(
     verbose: VerboseOption = False,
 ) -> None:
     """Check one exercise as a grade does, or repeat one case; ends with status 1 on a failure."""
-    exercises = load_all()
+    exercises = right_exercises(load_all)
     tasks = selected(exercises, known_names(exercises, [name]))
     have_oracles(exercises, [name])
     expect_files(submission, exercises)

@@ -17,6 +17,7 @@ from grader.cli.console import (
     have_oracles,
     known_names,
     progress,
+    right_exercises,
     tell,
     writable,
     write,
@@ -77,7 +78,7 @@ def command(
     json: Annotated[Path | None, typer.Option(help="Write the timings as JSON.")] = None,
 ) -> None:
     """Time a kernel on a GPU over sizes, beside a copy, torch, torch.compile and the solution."""
-    exercises = load_all()
+    exercises = right_exercises(load_all)
     wanted = parse(sizes) if sizes is not None else None
     values = _constants(configs, more or [], sizes)
     chosen = _chosen(exercises, name, wanted)

@@ -25,7 +25,7 @@ from grader.evidence import Evidence
 from grader.grading.session import PUBLIC_SEED, selected
 from grader.report import narrow
 from grader.scoring.score import score
-from grader.spec import Exercise
+from grader.spec import Exercise, SpecError
 from grader.spec.task import Task
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -62,6 +62,20 @@ GpusOption = Annotated[
 def tell(text: str, style: str = "") -> None:
     """Print a line; it is wrapped only where the terminal is too narrow for it."""
     narrow.say(text, console, style)
+
+
+def right_exercises(load: Callable[[], dict[str, Exercise]]) -> dict[str, Exercise]:
+    """The exercises whose specs are right; the mistakes in others are shown and stop nothing.
+
+    Raises SpecError where none is right.
+    """
+    try:
+        return load()
+    except SpecError as error:
+        if not error.right:
+            raise
+        narrow.say(str(error), errors, "red")
+        return error.right
 
 
 def known_names(exercises: Mapping[str, Exercise], names: Iterable[str] | None) -> list[str]:

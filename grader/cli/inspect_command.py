@@ -17,6 +17,7 @@ from grader.cli.console import (
     known_names,
     progress,
     refuse,
+    right_exercises,
     tell,
     writable,
     write,
@@ -81,7 +82,7 @@ def command(  # noqa: PLR0913  # each parameter is an option
     html: Annotated[Path | None, typer.Option(help="Write a page of all stages.")] = None,
 ) -> None:
     """Show a kernel's compiled code beside its source, what it uses, and what slows it down."""
-    exercises = load_all()
+    exercises = right_exercises(load_all)
     tasks = selected(exercises, known_names(exercises, [name]))
     expect_files(submission, exercises)
     writable(html)

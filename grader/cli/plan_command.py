@@ -18,6 +18,7 @@ from grader.cli.console import (
     known_names,
     progress,
     refuse,
+    right_exercises,
     tell,
     writable,
     write,
@@ -59,7 +60,7 @@ def command(
     ] = PUBLIC_SEED,
 ) -> None:
     """Show what an entry asks of the GPU: memory, copies and launches, in their order."""
-    exercises = load_all()
+    exercises = right_exercises(load_all)
     chosen = selected(exercises, known_names(exercises, [name] if name else None))
     if out is not None:
         if case is not None or json is not None:

@@ -25,6 +25,9 @@ _ELEMENTS = {
     "int32": "int",
     "int16": "short",
     "int8": "signed char",
+    "uint64": "unsigned long long",
+    "uint32": "unsigned int",
+    "uint16": "unsigned short",
     "uint8": "unsigned char",
     "bool": "bool",
 }

@@ -226,9 +226,10 @@ class Executor(Runner):
         if (result := self._answered(case, answer)) is not None:
             return result
         outcomes = self._memory.arena.collect(placed)
-        tolerance = self.task.tolerance
-        truths = self._oracle.truths(inputs.tensors, inputs.scalars, tolerance.magnitude)
-        result = self._judged(case, untrusted.fields(answer), judge(outcomes, truths, tolerance))
+        given = (inputs.tensors, inputs.numbers)
+        truths = self._oracle.truths(*given, self.task.magnitude)
+        verdict = judge(outcomes, truths, self.task.tolerance, self._oracle.checker(*given))
+        result = self._judged(case, untrusted.fields(answer), verdict)
         if result.status in (Status.wrong_values, Status.not_finite):
             outputs = tuple(each.values for each in outcomes if each.slot.role != "input")
             if sum(each.numel() for each in outputs) <= MOST_KEPT:

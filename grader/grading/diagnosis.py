@@ -146,6 +146,15 @@ def _categorical(space: Space, smallest: Case) -> Iterator[Condition]:
             "data",
             smallest.data,
         )
+    for name, pattern in smallest.patterns:
+        yield Condition(
+            f"{name}.data={pattern}",
+            f"other data in {name}",
+            _has_pattern(name, pattern),
+            "data",
+            name,
+            pattern,
+        )
     for scalar in space.scalars:
         value = smallest.scalar(scalar)
         if len(scalar.values) > 1:
@@ -162,6 +171,10 @@ def _categorical(space: Space, smallest: Case) -> Iterator[Condition]:
 
 def _lies_as(tensor: Tensor, layout: str) -> Callable[[Case], bool]:
     return lambda case: case.layout_of(tensor) == layout
+
+
+def _has_pattern(name: str, pattern: str) -> Callable[[Case], bool]:
+    return lambda case: (name, pattern) in case.patterns
 
 
 def _is_given(scalar: Scalar, value: float | bool) -> Callable[[Case], bool]:
@@ -269,7 +282,7 @@ def _confirm(condition: Condition, probes: Iterable[Case], probe: _Prober) -> bo
 
 def _probes(space: Space, smallest: Case, condition: Condition) -> list[Case]:
     """Cases of the class near the boundary and far from it, at most MAX_PROBES."""
-    plain = replace(smallest, layouts=(), data=space.plain_data, scalars=())
+    plain = replace(smallest, layouts=(), data=space.plain_data, scalars=(), patterns=())
     probes: dict[Case, None] = {}
     if condition.kind in ("above", "below", "not_multiple"):
         name, bound = condition.subject, int(condition.value)
@@ -287,6 +300,7 @@ def _probes(space: Space, smallest: Case, condition: Condition) -> list[Case]:
     else:
         probes |= {plain: None, replace(smallest, layouts=()): None}
         probes |= {replace(smallest, data=space.plain_data): None}
+        probes |= {replace(smallest, patterns=()): None}
         for name, value in smallest.sizes:
             for size in (value + 1, 2 * value, value + 7, value - 1):
                 probes |= {smallest.with_size(name, size): None}

@@ -23,7 +23,7 @@ from grader.executors.runner import CaseResult
 from grader.grading import mutations
 from grader.grading.diagnosis import Cause
 from grader.grading.flaws import FLAWS
-from grader.spec import Scalar
+from grader.spec import Scalar, Tolerance
 from grader.spec.task import Task
 from grader.status import Status
 
@@ -42,7 +42,7 @@ class Observed:
     case: Case
     outputs: Outputs
     tensors: dict[str, torch.Tensor]  # the inputs, in the dtype under test
-    scalars: dict[str, float | int | bool]
+    numbers: dict[str, float | int | bool]  # scalars and sizes
     truths: list[Truth]
     oracle: Oracle
 
@@ -55,8 +55,9 @@ class Observed:
         """Whether all outputs are the kernel's, within the tolerance."""
         if outputs is None or len(outputs) != len(self.outputs):
             return False
-        triples = zip(self.outputs, outputs, self.truths, strict=True)
-        return all(_agree(one, other, truth, self.task) for one, other, truth in triples)
+        tolerances = [self.task.tolerance.of(each.name) for each in self.task.outputs]
+        quadruples = zip(self.outputs, outputs, self.truths, tolerances, strict=True)
+        return all(_agree(*each) for each in quadruples)
 
 
 # What the kernel would compute with a mistake: its name and words, and its outputs in a case.
@@ -75,6 +76,8 @@ def cause_of(space: Space, results: Sequence[CaseResult], smallest: CaseResult) 
         first = _observed(space, smallest)
         further = [_observed(space, each) for each in others[:FURTHER]]
     except OracleError:
+        return None
+    if first.oracle.check is not None:  # more than one result is right
         return None
     elements = sum(output.numel() for each in (first, *further) for output in each.outputs)
     if not further or elements < ENOUGH:
@@ -103,9 +106,9 @@ def _observed(space: Space, result: CaseResult) -> Observed:
     task = Task(space.exercise, space.variant)
     made = inputs.make(space.exercise, space.variant, result.case)
     right = oracle.load(space.exercise.oracle)
-    truths = right.truths(made.tensors, made.scalars, task.tolerance.magnitude)
+    truths = right.truths(made.tensors, made.numbers, task.magnitude)
     outputs = [*result.outputs]
-    return Observed(task, result.case, outputs, made.tensors, made.scalars, truths, right)
+    return Observed(task, result.case, outputs, made.tensors, made.numbers, truths, right)
 
 
 def _explains(compute: Callable[[Observed], Outputs | None], observed: Observed) -> bool:
@@ -115,7 +118,7 @@ def _explains(compute: Callable[[Observed], Outputs | None], observed: Observed)
         return False  # the mistake isn't possible with these shapes
 
 
-def _agree(actual: torch.Tensor, wrong: torch.Tensor, truth: Truth, task: Task) -> bool:
+def _agree(actual: torch.Tensor, wrong: torch.Tensor, truth: Truth, tolerance: Tolerance) -> bool:
     """Whether an output is that of a mistake: with nan and infinities at the same places."""
     if wrong.shape != actual.shape:
         return False
@@ -123,7 +126,7 @@ def _agree(actual: torch.Tensor, wrong: torch.Tensor, truth: Truth, task: Task) 
     one, other = actual.double(), wrong.double()
     if not kind.is_floating_point:
         return bool((one == other).all())
-    allowed = allowed_error(truth, str(kind).removeprefix("torch."), task.tolerance)
+    allowed = allowed_error(truth, str(kind).removeprefix("torch."), tolerance)
     allowed = allowed.nan_to_num(0.0, 0.0) + 16 * torch.finfo(kind).eps * other.abs()
     beyond = other.abs() > torch.finfo(kind).max
     as_far = one.sign() == other.sign()
@@ -240,7 +243,7 @@ def _other_scalar(observed: Observed) -> Iterator[Attempt]:
     for argument in observed.task.signature:
         if not isinstance(argument, Scalar):
             continue
-        name, given = argument.name, observed.scalars[argument.name]
+        name, given = argument.name, observed.numbers[argument.name]
         others: dict[str, _Value] = {}
         if isinstance(given, float):  # no effect at all comes first: 1 / sqrt(size) may be 1 too
             others = {"0.0": partial(_constant, 0.0), "1.0": partial(_constant, 1.0)}
@@ -251,7 +254,7 @@ def _other_scalar(observed: Observed) -> Iterator[Attempt]:
         for text, value in others.items():
 
             def with_value(each: Observed, name: str = name, value: _Value = value) -> Outputs:
-                return _defined(each, each.wide, {**each.scalars, name: value(each)})
+                return _defined(each, each.wide, {**each.numbers, name: value(each)})
 
             ignored = text in ("0.0", "1.0")
             what = f"`{name}` counts as {text}, whatever is passed"
@@ -269,7 +272,7 @@ def _exchanged_inputs(observed: Observed) -> Iterator[Attempt]:
 
             def exchanged(each: Observed, one: str = one, other: str = other) -> Outputs | None:
                 wide = each.wide
-                return _defined(each, {**wide, one: wide[other], other: wide[one]}, each.scalars)
+                return _defined(each, {**wide, one: wide[other], other: wide[one]}, each.numbers)
 
             yield (
                 Cause(
@@ -286,7 +289,7 @@ def _changed_formula(observed: Observed) -> Iterator[Attempt]:
     for formula in mutations.of(observed.oracle):
 
         def changed(each: Observed, function: Callable[..., object] = formula.function) -> Outputs:
-            return _as_list(function(**each.wide, **each.scalars))
+            return _as_list(oracle.called(function, each.wide, each.numbers))
 
         what = f"One part of the formula differs: {formula.what}"
         advice = f"Compare with `{observed.oracle.name}` in reference/oracles.py."
@@ -300,7 +303,7 @@ def _flawed(observed: Observed) -> Iterator[Attempt]:
         def computed(
             each: Observed, function: Callable[..., Sequence[torch.Tensor]] = flaw.compute
         ) -> Outputs:
-            return [*function(**each.wide, **each.scalars)]
+            return [*oracle.called(function, each.wide, each.numbers)]
 
         yield Cause(flaw.name, flaw.what, flaw.advice), computed
 
@@ -343,9 +346,9 @@ def _is_rounding(actual: torch.Tensor, truth: Truth) -> bool:
 
 
 def _defined(
-    observed: Observed, tensors: dict[str, torch.Tensor], scalars: dict[str, float | int | bool]
+    observed: Observed, tensors: dict[str, torch.Tensor], numbers: dict[str, float | int | bool]
 ) -> Outputs:
-    return _as_list(observed.oracle.definition(**tensors, **scalars))
+    return _as_list(oracle.called(observed.oracle.definition, tensors, numbers))
 
 
 def _as_list(result: Any) -> Outputs:

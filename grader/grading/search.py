@@ -200,7 +200,7 @@ def _look(search: _Search, on_case: Callable[[], None], chosen: Sequence[Case] |
     """Run the chosen cases, or edge cases and drawn ones; why it stopped early, or ""."""
     deadline = math.inf
     costly = 0
-    edges = spread(search.space.edges(), search.effort.edges) if chosen is None else chosen
+    edges = _edges(search.space, search.effort.edges) if chosen is None else chosen
     search.expect(edges)
     for case in edges:
         if time.monotonic() > deadline:
@@ -226,6 +226,13 @@ def _look(search: _Search, on_case: Callable[[], None], chosen: Sequence[Case] |
         if not result.verdict.passed:
             return ""
     return ""
+
+
+def _edges(space: Space, most: int | None) -> list[Case]:
+    """The edge cases; where they are more than `most`, some of the leading input's alone."""
+    edges = space.edges()
+    few = most is not None and len(edges) > most
+    return spread(space.leading_edges(), most) if few else edges
 
 
 def spread(cases: list[Case], most: int | None) -> list[Case]:
@@ -355,11 +362,12 @@ def _shrink(search: _Search, status: Status) -> None:
 
 def _smaller(space: Space, case: Case) -> Iterator[Case]:
     """Plainer and smaller cases of the class, the largest step first."""
-    yield replace(case, layouts=(), data=space.plain_data, scalars=())
+    yield replace(case, layouts=(), data=space.plain_data, scalars=(), patterns=())
     yield replace(case, layouts=())
     for index in range(len(case.layouts)):
         yield replace(case, layouts=case.layouts[:index] + case.layouts[index + 1 :])
     yield replace(case, data=space.plain_data)
+    yield replace(case, patterns=())
     yield replace(case, scalars=())
     for name, value in case.sizes:
         for size in _smaller_sizes([rules[name] for rules in space.alternatives], value):
@@ -372,6 +380,8 @@ def _smaller_sizes(rules: list[SizeRule], value: int) -> list[int]:
     """Smaller sizes: the smallest, those near powers of two, and halfway steps up to the value."""
     sizes: set[int] = set()
     for rule in rules:
+        if rule.or_zero:
+            sizes.add(0)
         if rule.choices is not None:
             sizes |= {*rule.choices}
             continue
@@ -382,7 +392,7 @@ def _smaller_sizes(rules: list[SizeRule], value: int) -> list[int]:
         while back:
             sizes.add((value // step - back) * step)
             back //= 2
-    return sorted(size for size in sizes if 0 < size < value)
+    return sorted(size for size in sizes if size < value)
 
 
 def _separate(search: _Search, result: CaseResult) -> Separation | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Annotated, Any, Literal, get_args
 
@@ -11,9 +11,12 @@ import pydantic
 from pydantic import BeforeValidator, Discriminator, Tag, ValidationInfo
 
 from grader.policy import RULES, cuda
-from grader.spec.formula import Formula, FormulaError, as_written
+from grader.spec.contents import Contents, contents_of
+from grader.spec.formula import Formula, FormulaError, Number, as_written
 from grader.spec.values import (
+    FLOAT8,
     FLOATS,
+    MAX_INT,
     Block,
     Dtype,
     Identifier,
@@ -63,7 +66,8 @@ class Tensor(Block):
     `shape` has a formula over sizes per dimension; `dtype` is a name or `$dtype`, the variant's
     dtype under test. `layout` lists the layouts that the grader may use: `contiguous`;
     `row_padded`, with gaps between rows (rank 2 and up); `offset`, contiguous, but the first
-    element isn't 16-byte aligned; `transposed`, strides swapped (rank 2).
+    element isn't 16-byte aligned; `transposed`, strides swapped (rank 2). `values` says what
+    an input's elements are: see contents.py.
     """
 
     name: Identifier
@@ -76,6 +80,12 @@ class Tensor(Block):
     layout: Annotated[
         tuple[Annotated[Layout, one_of(get_args(Layout))], ...], BeforeValidator(nonempty_list)
     ] = ("contiguous",)
+    values: Annotated[Contents, BeforeValidator(contents_of)] | None = None
+
+    @property
+    def contents(self) -> Contents:
+        """What its elements are, also where the spec doesn't say so."""
+        return self.values or Contents()
 
     @property
     def rank(self) -> int:
@@ -92,18 +102,27 @@ class Tensor(Block):
         return self.role != "input"
 
     def concrete_shape(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
-        """The shape for these sizes, every dimension >= 1. Raises FormulaError otherwise."""
-        shape = []
+        """The shape for these sizes, every dimension >= 1, or 0 where some size is.
+
+        Raises FormulaError otherwise.
+        """
+        shape, least = [], least_extent(sizes)
         for dimension in self.shape:
             extent = dimension.evaluate(sizes)
-            if not isinstance(extent, int) or extent < 1:
-                raise FormulaError(f"expected a whole number >= 1, got {dimension} = {extent}")
+            if not isinstance(extent, int) or extent < least:
+                wanted = f"a whole number >= {least}"
+                raise FormulaError(f"expected {wanted}, got {dimension} = {extent}")
             shape.append(extent)
         return tuple(shape)
 
     def concrete_dtype(self, dtype: str) -> str:
         """`dtype` where the spec says `$dtype`, else the tensor's own."""
         return dtype if self.dtype == "$dtype" else self.dtype
+
+
+def least_extent(sizes: Mapping[str, int]) -> int:
+    """The least extent of a dimension: 1, or 0 in a case with a size that is 0."""
+    return int(0 not in sizes.values())
 
 
 _SCALAR_KINDS: dict[str, tuple[str, Callable[[object], bool]]] = {
@@ -127,11 +146,12 @@ def scalar_problem(kind: str, value: object) -> str:
 
 
 class Scalar(Block):
-    """A number passed by value; a case draws one of `values`."""
+    """A number passed by value: a case draws one of `values`, or its sizes give it (`follows`)."""
 
     name: Name
     scalar: Annotated[Literal["float", "int", "bool"], one_of(_SCALAR_KINDS)]
-    values: Annotated[tuple[Any, ...], BeforeValidator(nonempty_list)]
+    values: Annotated[tuple[Any, ...], BeforeValidator(nonempty_list)] = ()
+    follows: Formula | None = None
 
     @pydantic.field_validator("values")
     @classmethod
@@ -144,11 +164,40 @@ class Scalar(Block):
             raise refusals([Mistake((i,), text) for i, text in enumerate(problems) if text])
         return tuple(float(value) for value in values) if kind == "float" else values
 
+    @pydantic.model_validator(mode="after")
+    def _drawn_or_followed(self) -> Scalar:
+        if bool(self.values) == (self.follows is not None):
+            raise refusal("expected one of the keys values and follows")
+        if self.follows is not None and self.scalar == "bool":
+            raise refusal("expected values for a bool, got follows, which gives a number")
+        return self
+
+    def followed(self, sizes: Mapping[str, int]) -> float | int:
+        """The value that these sizes give. Raises FormulaError where it isn't of its kind."""
+        assert self.follows is not None
+        value = self.follows.evaluate(sizes)
+        if self.scalar == "int" and not isinstance(value, int):
+            raise FormulaError(f"expected a whole number, got {self.follows} = {value:g}")
+        return float(value) if self.scalar == "float" else value
+
 
 class Size(Block):
-    """A size passed to the kernel as an int."""
+    """A size, or a number derived from sizes, passed to the kernel as an int."""
 
     name: Name
+    formula: Formula | None = None
+
+    def value(self, sizes: Mapping[str, int]) -> int:
+        """The number in a case. Raises FormulaError where there is none."""
+        return sizes[self.name] if self.formula is None else derived_size(self.formula, sizes)
+
+
+def derived_size(formula: Formula, sizes: Mapping[str, int]) -> int:
+    """A number that follows from sizes, as a C int. Raises FormulaError where it isn't one."""
+    value: Number = formula.evaluate(sizes)
+    if not isinstance(value, int) or not 0 <= value <= MAX_INT:
+        raise FormulaError(f"expected a whole number >= 0 (a C int), got {formula} = {value}")
+    return value
 
 
 def _argument_kind(value: Any) -> str:
@@ -170,21 +219,27 @@ class SizeRule(Block):
     """The values of one size: low..high inclusive, in steps, or a few choices.
 
     In YAML: `1`; `[1, 2049]`; `{multiple_of: 64, up_to: 2048}`, with `from:` where it starts later
-    than at the first multiple; `{one_of: [32, 64]}`.
+    than at the first multiple; `{one_of: [32, 64]}`; `{power_of_two: [16, 1024]}`. One of these in
+    `{or_zero: ...}` allows 0 too.
     """
 
     low: int = pydantic.Field(ge=1)
     high: int = pydantic.Field(ge=1)
     multiple_of: int = pydantic.Field(default=1, ge=1)
     choices: tuple[int, ...] | None = None
+    or_zero: bool = False
 
     def contains(self, value: int) -> bool:
+        if value == 0:
+            return self.or_zero
         if self.choices is not None:
             return value in self.choices
         return self.low <= value <= self.high and value % self.multiple_of == 0
 
 
 _SIZE_FORMS = "1, [1, 64], {multiple_of: 64, up_to: 2048} or {one_of: [1, 2]}"
+_OF_SIZES = ("multiple_of", "up_to", "from")
+_ONE_KEY = ("one_of", "power_of_two", "or_zero")
 
 
 def _size_rule(value: object) -> SizeRule:
@@ -192,14 +247,16 @@ def _size_rule(value: object) -> SizeRule:
     if isinstance(value, SizeRule):
         return value
     if isinstance(value, (list, tuple)):
-        if len(value) != 2:
-            raise refusal(f"expected [lowest, highest], got a list of {len(value)}")
-        low, high = (whole(end) for end in value)
-        if low > high:
-            raise refusal(f"expected [lowest, highest], got [{low}, {high}]")
+        low, high = _size_range(value)
         return SizeRule(low=low, high=high)
     if isinstance(value, Mapping):
-        return _size_choices(value) if "one_of" in value else _size_multiples(value)
+        form = next((each for each in _ONE_KEY if each in value), "")
+        if not form:
+            return _size_multiples(value)
+        _only_keys(value, (form,))
+        if form == "or_zero":
+            return _size_rule(value[form]).model_copy(update={"or_zero": True})
+        return _size_choices(value[form]) if form == "one_of" else _size_powers(value[form])
     size = whole(value, f"a size >= 1 ({_SIZE_FORMS})")
     return SizeRule(low=size, high=size)
 
@@ -212,14 +269,33 @@ def _only_keys(value: Mapping[Any, object], known: tuple[str, ...]) -> None:
             )
 
 
-def _size_choices(value: Mapping[Any, object]) -> SizeRule:
-    _only_keys(value, ("one_of",))
-    choices = sorted(whole(choice) for choice in nonempty_list(value["one_of"]))
+def _size_range(value: object) -> tuple[int, int]:
+    if not isinstance(value, (list, tuple)):
+        raise unexpected("[lowest, highest]", value)
+    if len(value) != 2:
+        raise refusal(f"expected [lowest, highest], got a list of {len(value)}")
+    low, high = (whole(end) for end in value)
+    if low > high:
+        raise refusal(f"expected [lowest, highest], got [{low}, {high}]")
+    return low, high
+
+
+def _size_powers(value: object) -> SizeRule:
+    """The powers of two from a lowest to a highest value."""
+    low, high = _size_range(value)
+    powers = [2**k for k in range(high.bit_length()) if 2**k >= low]
+    if not powers:
+        raise refusal(f"expected a power of two between {low} and {high}: there is none")
+    return SizeRule(low=powers[0], high=powers[-1], choices=tuple(powers))
+
+
+def _size_choices(value: object) -> SizeRule:
+    choices = sorted(whole(choice) for choice in nonempty_list(value))
     return SizeRule(low=choices[0], high=choices[-1], choices=tuple(choices))
 
 
 def _size_multiples(value: Mapping[Any, object]) -> SizeRule:
-    _only_keys(value, ("multiple_of", "up_to", "from"))
+    _only_keys(value, (*_OF_SIZES, *_ONE_KEY) if not {*value} & {*_OF_SIZES} else _OF_SIZES)
     missing = [key for key in ("multiple_of", "up_to") if key not in value]
     if missing:
         raise refusal(f"expected the key {missing[0]!r} ({_SIZE_FORMS})")
@@ -254,7 +330,13 @@ PlannedSizes = Annotated[
 
 # --- what is promised about results, time and memory ---------------------------------------------
 
-_FLOOR_ULPS = {"float64": 64.0, "float32": 64.0, "float16": 2.0, "bfloat16": 2.0}
+_FLOOR_ULPS = {
+    "float64": 64.0,
+    "float32": 64.0,
+    "float16": 2.0,
+    "bfloat16": 2.0,
+    **dict.fromkeys(FLOAT8, 1.0),
+}
 
 
 class Tolerance(Block):
@@ -262,9 +344,10 @@ class Tolerance(Block):
 
     An element may be off by `factor` times torch's error in the dtype on the same case, plus
     `floor_ulps` times the dtype's eps times `magnitude`. The floor is by dtype; by default it is 64
-    for float32 and float64, 2 for half precision, 0 for integers. The magnitude is the size of the
-    numbers behind the element: the `expected` value itself, the oracle's result on
+    for float32 and float64, 2 for half precision, 1 for 8 bits, 0 for integers. The magnitude is
+    the size of the numbers behind the element: the `expected` value itself, the oracle's result on
     `absolute_inputs` (for sums), or the result of the function `<oracle>_magnitude` (`oracle`).
+    `outputs` has, by name, what differs for one of several outputs.
     """
 
     factor: Annotated[float, number(at_least=1)] = 2.0
@@ -273,6 +356,28 @@ class Tolerance(Block):
         Literal["expected", "absolute_inputs", "oracle"],
         one_of(["expected", "absolute_inputs", "oracle"]),
     ] = "expected"
+    outputs: dict[str, Tolerance] = pydantic.Field(default_factory=dict)
+
+    def of(self, output: str) -> Tolerance:
+        """The tolerance of one output."""
+        own = self.outputs.get(output)
+        return self if own is None else self.overridden_by(own)
+
+    def magnitude_of(self, outputs: Sequence[str]) -> str | tuple[str, ...]:
+        """The magnitude, or one for each of the outputs where they differ."""
+        if not self.outputs:
+            return self.magnitude
+        return tuple(self.of(name).magnitude for name in outputs)
+
+    @pydantic.field_validator("outputs")
+    @classmethod
+    def _one_level(cls, outputs: dict[str, Tolerance]) -> dict[str, Tolerance]:
+        inner = [
+            Mistake((n, "outputs"), "expected none here") for n, e in outputs.items() if e.outputs
+        ]
+        if inner:
+            raise refusals(inner)
+        return outputs
 
     @pydantic.field_validator("floor_ulps", mode="before")
     @classmethod
@@ -291,6 +396,7 @@ class Tolerance(Block):
         """This tolerance with the fields that `other` sets, dtype by dtype."""
         said = {name: getattr(other, name) for name in other.model_fields_set}
         said["floor_ulps"] = {**self.floor_ulps, **other.floor_ulps}
+        said["outputs"] = {**self.outputs, **other.outputs}
         return self.model_copy(update=said)
 
 

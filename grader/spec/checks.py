@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from pydantic_core import PydanticCustomError
 
 from grader.gpu import roofline
+from grader.spec import drawn_sizes
 from grader.spec.blocks import (
     SHARES,
     Bound,
@@ -20,10 +21,13 @@ from grader.spec.blocks import (
     Scalar,
     Tensor,
     Threshold,
+    Tolerance,
+    least_extent,
     scalar_problem,
 )
 from grader.spec.formula import Formula, FormulaError
-from grader.spec.values import ITEMSIZE, Mistake, choice_problem, hint, whole
+from grader.spec.possible import tried_sizes
+from grader.spec.values import FLOAT8, ITEMSIZE, Mistake, choice_problem, hint, whole
 
 if TYPE_CHECKING:
     from grader.spec.exercise import Exercise, Variant
@@ -39,10 +43,14 @@ def across(exercise: Exercise) -> Iterator[Mistake]:
     """Every mistake that involves several fields."""
     yield from _size_mistakes(exercise)
     yield from _launch_mistakes(exercise)
+    yield from _relation_mistakes(exercise)
     yield from _argument_mistakes(exercise)
     entries: dict[tuple[str, str], str] = {}
+    yield from _tolerance_mistakes(exercise, exercise.tolerance, ("tolerance",))
     for key, variant in exercise.variants.items():
         path = ("variants", key)
+        if variant.tolerance is not None:
+            yield from _tolerance_mistakes(exercise, variant.tolerance, (*path, "tolerance"))
         if variant.name != key:
             yield Mistake((*path, "name"), f"expected {key!r}, its key, got {variant.name!r}")
         first = entries.setdefault((variant.file, variant.entry), key)
@@ -54,6 +62,34 @@ def across(exercise: Exercise) -> Iterator[Mistake]:
             )
         for mistake in _variant_mistakes(exercise, variant):
             yield Mistake((*path, *mistake.path), mistake.message)
+
+
+def derived_mistakes(exercise: Exercise) -> Iterator[Mistake]:
+    """Mistakes in `derived`: each number may use sizes, and what stands before it."""
+    known = list(exercise.sizes_names)
+    for name, formula in exercise.derived.items():
+        path = ("derived", name)
+        if name in known:
+            yield Mistake(path, f"expected another name: {name!r} is a size")
+        yield from (Mistake(path, text) for text in _unknown_names(formula, known, "sizes"))
+        known.append(name)
+
+
+def _relation_mistakes(exercise: Exercise) -> Iterator[Mistake]:
+    for index, relation in enumerate(exercise.where):
+        for side in (relation.left, relation.right):
+            for text in _unknown_names(side, exercise.numbers_names, "sizes"):
+                yield Mistake(("where", index), text)
+
+
+def _tolerance_mistakes(
+    exercise: Exercise, tolerance: Tolerance, path: tuple[str, ...]
+) -> Iterator[Mistake]:
+    """Mistakes in the names of outputs that have a tolerance of their own."""
+    outputs = [e.name for e in exercise.arguments if isinstance(e, Tensor) and e.is_output]
+    for name in tolerance.outputs:
+        if problem := choice_problem(outputs, name):
+            yield Mistake((*path, "outputs", name), problem)
 
 
 def _size_mistakes(exercise: Exercise) -> Iterator[Mistake]:
@@ -85,7 +121,7 @@ def _launch_mistakes(exercise: Exercise) -> Iterator[Mistake]:
 
 
 def _argument_mistakes(exercise: Exercise) -> Iterator[Mistake]:
-    sizes = exercise.sizes_names
+    sizes = exercise.numbers_names
     names: set[str] = set()
     for index, argument in enumerate(exercise.arguments):
         path = ("arguments", index)
@@ -94,9 +130,13 @@ def _argument_mistakes(exercise: Exercise) -> Iterator[Mistake]:
         if argument.name in names:
             yield Mistake((*path, "name"), f"expected each name once, got {argument.name!r} twice")
         names.add(argument.name)
-        if isinstance(argument, Tensor):
-            for mistake in _tensor_mistakes(exercise, argument):
-                yield Mistake((*path, *mistake.path), mistake.message)
+        inner = (
+            _tensor_mistakes(exercise, argument)
+            if isinstance(argument, Tensor)
+            else _scalar_mistakes(exercise, argument)
+        )
+        for mistake in inner:
+            yield Mistake((*path, *mistake.path), mistake.message)
     if not any(isinstance(each, Tensor) and each.is_output for each in exercise.arguments):
         yield Mistake(("arguments",), "expected an argument with role: output or inout, got none")
 
@@ -104,10 +144,11 @@ def _argument_mistakes(exercise: Exercise) -> Iterator[Mistake]:
 def _tensor_mistakes(exercise: Exercise, tensor: Tensor) -> Iterator[Mistake]:
     for index, dimension in enumerate(tensor.shape):
         path = ("shape", index)
-        unknown = list(_unknown_names(dimension, exercise.sizes_names, "sizes"))
+        unknown = list(_unknown_names(dimension, exercise.numbers_names, "sizes"))
         yield from (Mistake(path, message) for message in unknown)
         if not unknown:
             yield from (Mistake(path, text) for text in _extent_mistakes(exercise, dimension))
+    yield from _contents_mistakes(exercise, tensor)
     for index, layout in enumerate(tensor.layout):
         if layout == "row_padded" and tensor.rank < 2:
             yield Mistake(("layout", index), "expected 2 dimensions or more for row_padded, got 1")
@@ -117,18 +158,39 @@ def _tensor_mistakes(exercise: Exercise, tensor: Tensor) -> Iterator[Mistake]:
             )
 
 
+def _scalar_mistakes(exercise: Exercise, scalar: Scalar) -> Iterator[Mistake]:
+    if scalar.follows is not None:
+        for text in _unknown_names(scalar.follows, exercise.numbers_names, "sizes"):
+            yield Mistake(("follows",), text)
+
+
+def _contents_mistakes(exercise: Exercise, tensor: Tensor) -> Iterator[Mistake]:
+    """Mistakes in what a tensor's elements are, besides its form."""
+    if tensor.values is None:
+        return
+    if not tensor.is_input:
+        yield Mistake(("values",), "expected values for an input alone, got them for an output")
+    dtypes = {tensor.concrete_dtype(d) for each in exercise.variants.values() for d in each.dtypes}
+    problems = (tensor.values.problem(dtype) for dtype in sorted(dtypes))
+    if problem := next(filter(None, problems), ""):
+        yield Mistake(("values",), problem)
+    scalars = [e.name for e in exercise.arguments if isinstance(e, Scalar) and e.scalar == "int"]
+    known = (*exercise.numbers_names, *scalars)
+    for bound in filter(None, (tensor.values.low, tensor.values.high)):
+        for text in _unknown_names(bound, known, "sizes and whole numbers"):
+            yield Mistake(("values",), text)
+
+
 def _extent_mistakes(exercise: Exercise, dimension: Formula) -> Iterator[str]:
-    """The mistakes of a dimension at the smallest and largest sizes of each class."""
-    for name, alternatives in exercise.sizes.items():
-        for rules in alternatives:
-            if not dimension.names <= set(rules):  # a mistake of the class, reported elsewhere
-                continue
-            for end in ("low", "high"):
-                sizes = {size: getattr(rule, end) for size, rule in rules.items()}
-                problem = _extent_problem(dimension, sizes)
-                if problem:
-                    yield f"{problem} (class {name})"
-                    return
+    """The first mistake of a dimension in the cases that may be drawn."""
+    if dimension.text in exercise.sizes_names:  # right in each case
+        return
+    for tried in tried_sizes(exercise):
+        if not dimension.names <= set(tried.sizes):  # a mistake of the class, reported elsewhere
+            continue
+        if problem := _extent_problem(dimension, tried.sizes):
+            yield f"{problem} (class {tried.size_class})"
+            return
 
 
 def _extent_problem(dimension: Formula, sizes: Mapping[str, int]) -> str:
@@ -136,11 +198,12 @@ def _extent_problem(dimension: Formula, sizes: Mapping[str, int]) -> str:
         extent = dimension.evaluate(sizes)
     except FormulaError as error:
         return str(error)
-    if isinstance(extent, int) and extent >= 1:
+    least = least_extent(sizes)
+    if isinstance(extent, int) and extent >= least:
         return ""
     given = "".join(f", {size}={sizes[size]}" for size in sizes if size in dimension.names)
     advice = ": divide with //" if isinstance(extent, float) and "/" in str(dimension) else ""
-    return f"expected a whole number >= 1, got {dimension} = {extent}{given}{advice}"
+    return f"expected a whole number >= {least}, got {dimension} = {extent}{given}{advice}"
 
 
 def _unknown_names(formula: Formula, known: Iterable[str], kind: str) -> Iterator[str]:
@@ -151,6 +214,7 @@ def _unknown_names(formula: Formula, known: Iterable[str], kind: str) -> Iterato
 
 def _variant_mistakes(exercise: Exercise, variant: Variant) -> Iterator[Mistake]:
     yield from _call_mistakes(exercise, variant)
+    yield from _float8_mistakes(exercise, variant)
     yield from _layout_mistakes(exercise, variant)
     known = point_keys(exercise)
     for key in variant.points:
@@ -203,10 +267,22 @@ def _layout_mistakes(exercise: Exercise, variant: Variant) -> Iterator[Mistake]:
                 break
 
 
+def _float8_mistakes(exercise: Exercise, variant: Variant) -> Iterator[Mistake]:
+    """Floats of 8 bits in CUDA C++, which the emulator doesn't have."""
+    dtypes = {
+        each.concrete_dtype(dtype)
+        for each in exercise.arguments
+        if isinstance(each, Tensor)
+        for dtype in variant.dtypes
+    }
+    if variant.language == "cuda" and (floats := sorted(dtypes & {*FLOAT8})):
+        yield Mistake(("dtypes",), f"expected {floats[0]} in Triton alone, got it in CUDA C++")
+
+
 def _call_mistakes(exercise: Exercise, variant: Variant) -> Iterator[Mistake]:
     if variant.arguments is None:
         return
-    known = (*(argument.name for argument in exercise.arguments), *exercise.sizes_names)
+    known = (*(argument.name for argument in exercise.arguments), *exercise.numbers_names)
     unknown = [name for name in variant.arguments if name not in known]
     for name in unknown:
         yield Mistake(
@@ -374,7 +450,7 @@ def _amount_problem(
     more: Mapping[str, int] | None = None,
 ) -> str:
     """The mistake in a formula over sizes, itemsize and `more`; not evaluated for an empty case."""
-    known = (*exercise.sizes_names, "itemsize", *(more or ()))
+    known = (*exercise.numbers_names, "itemsize", *(more or ()))
     unknown = next(_unknown_names(formula, known, "names"), "")
     if unknown or not case:
         return unknown
@@ -395,7 +471,11 @@ def _case_mistakes(
     exercise: Exercise, variant: Variant, case: Mapping[str, Any], dtype_needed: bool
 ) -> Iterator[Mistake]:
     """Mistakes in the fixed case of a performance or memory block."""
-    scalars = {each.name: each for each in exercise.arguments if isinstance(each, Scalar)}
+    scalars = {
+        each.name: each
+        for each in exercise.arguments
+        if isinstance(each, Scalar) and each.follows is None
+    }
     known = (*exercise.sizes_names, "dtype", "data", *scalars)
     needed = (*exercise.sizes_names, *(["dtype"] if dtype_needed else []))
     missing = [key for key in needed if key not in case]
@@ -419,6 +499,9 @@ def _case_mistakes(
 def _case_shape_mistakes(exercise: Exercise, case: Mapping[str, Any]) -> Iterator[Mistake]:
     """Tensors to which the case gives an impossible shape that no size class gives."""
     sizes = {name: case[name] for name in exercise.sizes_names}
+    for relation in exercise.where:
+        if not drawn_sizes.meet([relation], sizes):
+            yield Mistake(("case",), f"expected sizes with {relation}, as `where` has it")
     for argument in exercise.arguments:
         for dimension in argument.shape if isinstance(argument, Tensor) else ():
             is_known = not dimension.names <= set(sizes) or any(

@@ -31,12 +31,17 @@ from grader.spec.blocks import (
     SizeClass,
     Tensor,
     Tolerance,
+    derived_size,
 )
-from grader.spec.checks import across, point_keys
+from grader.spec.checks import across, derived_mistakes, point_keys
+from grader.spec.derived import resolved_definitions, with_definitions
 from grader.spec.document import read_document
+from grader.spec.formula import Formula, Relation
 from grader.spec.order import FILE as COURSE_FILE
 from grader.spec.order import in_order, order_of
+from grader.spec.possible import impossible_cases
 from grader.spec.values import (
+    FLOATS,
     ITEMSIZE,
     Block,
     ClassLabel,
@@ -45,6 +50,7 @@ from grader.spec.values import (
     Identifier,
     Label,
     Mistake,
+    Name,
     Points,
     SpecError,
     YesOrNo,
@@ -56,8 +62,8 @@ from grader.spec.values import (
 
 EXERCISES = Path(__file__).parents[1] / "exercises"
 
-# pytest -k matches a word against these too, so an exercise's stem must not lie in one of them.
-SURROUNDINGS = ("tests", "grader", "assignment", "reference", "test_assignment.py", "performance")
+# Words by which `pytest -k` selects other tests than an exercise's.
+SURROUNDINGS = ("tests", "test", "grader", "assignment", "reference", "performance", "memory")
 
 
 class Variant(Block):
@@ -126,10 +132,12 @@ class Variant(Block):
 class Exercise(Block):
     """A kernel task from its spec; `name` is the stem of the file.
 
-    `sizes` maps a size class to its alternatives: a case follows the rules of one of them. `oracle`
-    names the function of reference/oracles.py that computes the right result. `launches_at` maps
-    size classes to sizes at which the entry's launches must be possible, too: they are planned, no
-    kernel runs, and a launch beyond the GPU's limits is a failure of the class.
+    `sizes` maps a size class to its alternatives: a case follows the rules of one of them, and its
+    sizes meet every relation of `where`. `derived` names numbers that follow from sizes; a formula
+    may use them as it does sizes. `oracle` names the function of reference/oracles.py that computes
+    the right result. `launches_at` maps size classes to sizes at which the entry's launches must be
+    possible, too: they are planned, no kernel runs, and a launch beyond the GPU's limits is a
+    failure of the class.
     """
 
     name: Label
@@ -139,6 +147,8 @@ class Exercise(Block):
     arguments: Annotated[tuple[Argument, ...], BeforeValidator(nonempty_list)]
     sizes: Annotated[dict[ClassLabel, SizeClass], BeforeValidator(filled)]
     launches_at: dict[ClassLabel, PlannedSizes] = pydantic.Field(default_factory=dict)
+    where: tuple[Relation, ...] = ()
+    derived: dict[Name, Formula] = pydantic.Field(default_factory=dict)
     data: Annotated[
         tuple[Annotated[Pattern, one_of(get_args(Pattern))], ...], BeforeValidator(nonempty_list)
     ] = ("normal",)
@@ -150,7 +160,10 @@ class Exercise(Block):
 
     @pydantic.model_validator(mode="after")
     def _finish(self) -> Exercise:
-        mistakes = list(across(self))
+        mistakes = list(derived_mistakes(self))
+        if not mistakes and self.derived:
+            _write_out(self, resolved_definitions(self.derived))
+        mistakes = mistakes or list(across(self)) or list(impossible_cases(self))
         if mistakes:
             raise refusals(mistakes)
         if not self.oracle:
@@ -164,6 +177,11 @@ class Exercise(Block):
         """The names of the sizes, which are the same in every class."""
         first = next(iter(self.sizes.values()))
         return tuple(first[0])
+
+    @property
+    def numbers_names(self) -> tuple[str, ...]:
+        """The names of the sizes, and of what is derived from them."""
+        return (*self.sizes_names, *self.derived)
 
     @property
     def max_points(self) -> float:
@@ -182,6 +200,7 @@ class Exercise(Block):
             return tuple(arguments)
         by_name: dict[str, Tensor | Scalar | Size] = {
             **{name: Size(name=name) for name in self.sizes_names},
+            **{name: Size(name=name, formula=each) for name, each in self.derived.items()},
             **{argument.name: argument for argument in arguments},
         }
         return tuple(by_name[name] for name in chosen.arguments)
@@ -193,6 +212,19 @@ class Exercise(Block):
     def outputs(self, variant: Variant | str) -> tuple[Tensor, ...]:
         """The tensors that the variant writes, in call order, including inouts."""
         return tuple(tensor for tensor in self._tensors(variant) if tensor.is_output)
+
+    def leading_input(self, variant: Variant | str, dtype: str) -> str:
+        """The input that a case's `data` is about: the first of floats without `values`, or ""."""
+        leading = (
+            each.name
+            for each in self.inputs(variant)
+            if each.values is None and each.concrete_dtype(dtype) in FLOATS
+        )
+        return next(leading, "")
+
+    def numbers(self, sizes: Mapping[str, int]) -> dict[str, int]:
+        """A case's sizes, and the numbers derived from them."""
+        return {**sizes, **{n: derived_size(each, sizes) for n, each in self.derived.items()}}
 
     def tolerance_of(self, variant: Variant | str) -> Tolerance:
         return self._variant(variant).tolerance or self.tolerance
@@ -210,6 +242,14 @@ class Exercise(Block):
 
     def _variant(self, variant: Variant | str) -> Variant:
         return self.variants[variant] if isinstance(variant, str) else variant
+
+
+def _write_out(exercise: Exercise, definitions: Mapping[str, Formula]) -> None:
+    """Replace derived numbers in every formula by what they stand for, in sizes."""
+    for name in type(exercise).model_fields:
+        value = getattr(exercise, name)
+        changed = definitions if name == "derived" else with_definitions(value, definitions)
+        object.__setattr__(exercise, name, changed)
 
 
 def _resolved(variant: Variant, exercise: Exercise) -> Variant:
@@ -260,44 +300,46 @@ def _name_after_keys(data: dict[str, Any], stem: str) -> list[Mistake]:
 def load_all(folder: Path = EXERCISES) -> dict[str, Exercise]:
     """Read every spec of a folder, by name, in the course's order: see order.py.
 
-    Raises SpecError with the mistakes of all files, or where an exercise's name lies inside another
-    word that `pytest -k` would match.
+    Raises SpecError with the mistakes of all files, and the exercises of those that are right.
     """
     folder = Path(folder)
     exercises: dict[str, Exercise] = {}
     mistakes: list[str] = []
     if not folder.is_dir():
         raise SpecError([f"{folder}: expected a folder of specs, there is none"])
-    for path in sorted(folder.iterdir()):
+    paths = sorted(folder.iterdir())
+    specs = [each for each in paths if each.suffix == ".yaml" and each.name != COURSE_FILE]
+    for path in paths:
         if path.suffix == ".yml":
             mistakes.append(f"{path.name}: expected a name ending in .yaml")
-        if path.suffix != ".yaml" or path.name == COURSE_FILE:
+        if path not in specs:
             continue
         try:
             exercises[path.stem] = load(path)
         except SpecError as error:
             mistakes.extend(error.mistakes)
+    for name, conflict in list(_name_conflicts(exercises)):
+        del exercises[name]
+        mistakes.append(conflict)
     if not exercises and not mistakes:
         mistakes.append(f"{folder}: expected at least one .yaml file, got none")
-    mistakes.extend(_name_conflicts(exercises))
+    order = order_of(folder, [each.stem for each in specs])
     if mistakes:
-        raise SpecError(mistakes)
-    return in_order(exercises, order_of(folder, exercises))
+        raise SpecError(mistakes, in_order(exercises, order))
+    return in_order(exercises, order)
 
 
-def _name_conflicts(exercises: Mapping[str, Exercise]) -> Iterator[str]:
-    """`pytest -k NAME` matches parts of words in any case: it must match NAME alone."""
+def _name_conflicts(exercises: Mapping[str, Exercise]) -> Iterator[tuple[str, str]]:
+    """Exercises named by a word that `pytest -k` selects other tests by, with the mistake."""
     for name in exercises:
-        words = dict.fromkeys((*SURROUNDINGS, *ITEMSIZE), "which stands in the names of tests")
+        words = dict.fromkeys((*SURROUNDINGS, *ITEMSIZE), "a word in the names of tests")
         for other, exercise in exercises.items():
             if other != name:
                 words.update(dict.fromkeys(exercise.sizes, f"a size class of {other}.yaml"))
                 words.update(dict.fromkeys(exercise.variants, f"a variant of {other}.yaml"))
-                words[other] = f"the name of {other}.yaml"
-        for word, kind in words.items():
-            if name.lower() in word.lower():
-                yield (
-                    f"{name}.yaml: expected another file name: {name!r} lies inside {word!r}, "
-                    f"{kind}, and pytest -k {name} would match both"
-                )
-                break
+        if kind := words.get(name):
+            yield (
+                name,
+                f"{name}.yaml: expected another file name: {name!r} is {kind}, and "
+                f"pytest -k {name} would mean both",
+            )

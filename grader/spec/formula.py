@@ -125,20 +125,87 @@ class Formula:
         """
         return _evaluate(self._tree, env, self.text)
 
+    def with_definitions(self, definitions: Mapping[str, Formula]) -> Formula:
+        """The formula with some names replaced by what they stand for; its text stays."""
+        if not self.names & definitions.keys():
+            return self
+        same = object.__new__(Formula)
+        tree = _replaced(self._tree, {name: each._tree for name, each in definitions.items()})
+        object.__setattr__(same, "text", self.text)
+        object.__setattr__(same, "names", frozenset(_names_in(tree)))
+        object.__setattr__(same, "_tree", tree)
+        return same
+
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> core_schema.CoreSchema:
         """Models accept a Formula, a number or text; they dump the text."""
         return core_schema.no_info_plain_validator_function(
-            cls._from_field, serialization=core_schema.to_string_ser_schema()
+            cls.of, serialization=core_schema.to_string_ser_schema()
         )
 
     @classmethod
-    def _from_field(cls, value: object) -> Formula:
+    def of(cls, value: object) -> Formula:
+        """A formula from a value of YAML. Raises FormulaError where it can't be one."""
         if isinstance(value, Formula):
             return value
         if isinstance(value, bool) or not isinstance(value, (int, float, str)):
             raise FormulaError(f"expected a number, a name or a formula, got {as_written(value)}")
         return cls(value)
+
+
+_COMPARISONS: dict[str, Callable[[Number, Number], bool]] = {
+    "<=": operator.le,
+    ">=": operator.ge,
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    ">": operator.gt,
+}
+
+
+@dataclass(frozen=True)
+class Relation:
+    """Two formulas and how they compare: `Relation.read("H >= R")`."""
+
+    left: Formula
+    comparison: str
+    right: Formula
+
+    @classmethod
+    def read(cls, text: object) -> Relation:
+        """The relation that a text has. Raises FormulaError where it isn't one."""
+        parts = re.split("(<=|>=|==|!=|<|>)", text) if isinstance(text, str) else ()
+        if len(parts) != 3:
+            known = " ".join(_COMPARISONS)
+            raise FormulaError(
+                f"expected two formulas and one of {known} between them, got {as_written(text)}"
+            )
+        return cls(Formula(parts[0]), parts[1], Formula(parts[2]))
+
+    def __str__(self) -> str:
+        return f"{self.left} {self.comparison} {self.right}"
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names on both sides."""
+        return self.left.names | self.right.names
+
+    def holds(self, env: Mapping[str, Number]) -> bool:
+        """Whether it is true with names replaced by env's; raises what `evaluate` does."""
+        return _COMPARISONS[self.comparison](self.left.evaluate(env), self.right.evaluate(env))
+
+    def with_definitions(self, definitions: Mapping[str, Formula]) -> Relation:
+        """The relation with some names replaced by what they stand for."""
+        left, right = (each.with_definitions(definitions) for each in (self.left, self.right))
+        return Relation(left, self.comparison, right)
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> core_schema.CoreSchema:
+        """Models accept a Relation or its text; they dump the text."""
+        return core_schema.no_info_plain_validator_function(
+            lambda value: value if isinstance(value, Relation) else cls.read(value),
+            serialization=core_schema.to_string_ser_schema(),
+        )
 
 
 class _Reader:
@@ -228,6 +295,19 @@ class _Reader:
             f"expected {wanted} at character {token.position + 1} of {self.text!r}, got {came}",
             token.position,
         )
+
+
+def _replaced(node: _Node, trees: Mapping[str, _Node]) -> _Node:
+    """The tree with names replaced by other trees."""
+    if node.operands:
+        return node._replace(operands=tuple(_replaced(each, trees) for each in node.operands))
+    return trees.get(node.symbol, node) if isinstance(node.symbol, str) else node
+
+
+def _names_in(node: _Node) -> set[str]:
+    if node.operands:
+        return {name for each in node.operands for name in _names_in(each)}
+    return {node.symbol} if isinstance(node.symbol, str) else set()
 
 
 def _evaluate(node: _Node, env: Mapping[str, Number], text: str) -> Number:

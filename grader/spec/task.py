@@ -44,6 +44,11 @@ class Task:
         return self.exercise.tolerance_of(self.variant)
 
     @property
+    def magnitude(self) -> str | tuple[str, ...]:
+        """The tolerance's magnitude, or one for each output where they differ."""
+        return self.tolerance.magnitude_of([each.name for each in self.outputs])
+
+    @property
     def signature(self) -> Sequence[Tensor | Scalar | Size]:
         return self.exercise.signature(self.variant)
 

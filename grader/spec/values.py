@@ -23,9 +23,17 @@ from grader.spec.formula import FUNCTIONS, as_written
 # Bytes per element of every dtype a spec may name.
 ITEMSIZE = {
     "float64": 8, "float32": 4, "float16": 2, "bfloat16": 2,
-    "int64": 8, "int32": 4, "int16": 2, "int8": 1, "uint8": 1, "bool": 1,
+    "float8_e4m3fn": 1, "float8_e5m2": 1,
+    "int64": 8, "int32": 4, "int16": 2, "int8": 1,
+    "uint64": 8, "uint32": 4, "uint16": 2, "uint8": 1, "bool": 1,
 }  # fmt: skip
-FLOATS = ("float64", "float32", "float16", "bfloat16")
+FLOAT8 = ("float8_e4m3fn", "float8_e5m2")
+FLOATS = ("float64", "float32", "float16", "bfloat16", *FLOAT8)
+# The lowest and the highest value of each integer dtype.
+INTEGERS: dict[str, tuple[int, int]] = {
+    **{f"int{bits}": (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) for bits in (8, 16, 32, 64)},
+    **{f"uint{bits}": (0, 2**bits - 1) for bits in (8, 16, 32, 64)},
+}
 
 MAX_LINES = 10  # of a SpecError
 MAX_INT = 2**31 - 1
@@ -34,10 +42,14 @@ RESERVED = frozenset({"itemsize", "dtype", "seed", "data", "layout", *FUNCTIONS}
 
 
 class SpecError(mistakes.Mistake, ValueError):
-    """A spec is wrong. `mistakes` has a line each: file, line, key, expected and actual value."""
+    """A spec is wrong. `mistakes` has a line each: file, line, key, expected and actual value.
 
-    def __init__(self, mistakes: Iterable[str]) -> None:
+    `right` are the exercises of the same folder whose specs are right, by name.
+    """
+
+    def __init__(self, mistakes: Iterable[str], right: Mapping[str, Any] | None = None) -> None:
         self.mistakes = tuple(mistakes)
+        self.right = dict(right or {})
         shown = list(self.mistakes[:MAX_LINES])
         if len(self.mistakes) > MAX_LINES:
             shown.append(f"and {len(self.mistakes) - MAX_LINES} more")

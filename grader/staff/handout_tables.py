@@ -116,6 +116,8 @@ def _launches(exercise: Exercise, size_class: str) -> str:
 
 
 def _rule(rule: SizeRule) -> str:
+    if rule.or_zero:
+        return f"0, or {_rule(rule.model_copy(update={'or_zero': False}))}"
     if rule.choices is not None:
         *most, last = map(str, rule.choices)
         return f"{', '.join(most)} or {last}" if most else last

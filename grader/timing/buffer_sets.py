@@ -9,8 +9,9 @@ The tensors may be on the CPU or on a GPU. This process does the work, with torc
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Protocol
 
 import torch
@@ -44,11 +45,14 @@ class Layout:
     inputs: Inputs
     offsets: tuple[int, ...]  # one for each slot, of its first element
     lengths: tuple[int, int]  # bytes of a set, in each buffer
+    # Of inputs; None: standard normal.
+    draw: Callable[[torch.Generator], Inputs] | None = field(default=None, compare=False)
 
     @classmethod
     def of(cls, exercise: Exercise, variant: Variant, case: Case) -> Layout:
         """The layout of a case. Raises ValueError where an argument can't be timed."""
-        return cls.of_inputs(inputs.blank(exercise, variant, case))
+        layout = cls.of_inputs(inputs.blank(exercise, variant, case))
+        return replace(layout, draw=partial(inputs.drawn, exercise, variant, case))
 
     @classmethod
     def of_inputs(cls, blank: Inputs) -> Layout:
@@ -112,8 +116,10 @@ class BufferSets:
         if self._is_filled:
             return
         for number in range(self.count):
+            drawn = self._layout.draw(self._random).tensors if self._layout.draw else {}
             for slot, view in self._views(number, "input"):
-                view.copy_(inputs.draw(slot.shape, slot.dtype, "normal", self._random))
+                values = drawn.get(slot.name)
+                view.copy_(inputs.usual(slot, self._random) if values is None else values)
         self._is_filled = True
         synchronise(self._memory.inputs)
 

@@ -28,7 +28,7 @@ from grader.executors.runner import CaseResult
 from grader.sandbox import Sandbox
 from grader.sandbox.allowed_paths import WORKER_FOLDER
 from grader.sandbox.worker_process import Worker
-from grader.spec import ITEMSIZE, Scalar, Tensor, Variant
+from grader.spec import ITEMSIZE, Tensor, Variant
 from grader.spec.task import Task
 from grader.timing.buffer_sets import BufferSets, Layout, Memory, buffer_sets_that_fit
 from grader.timing.failures import TimingFailed, TooLittleMemory, expect_ok
@@ -288,12 +288,18 @@ def _compile_source(task: Task) -> str:
 def _source(task: Task, function: str, more: str = "") -> str:
     arguments, name = task.signature, task.exercise.oracle
     parameters = ", ".join(argument.name for argument in arguments)
-    passed = ", ".join(
-        f"{argument.name}={argument.name}"
-        for argument in arguments
-        if isinstance(argument, Scalar) or (isinstance(argument, Tensor) and argument.is_input)
-    )
+    tensors = [each for each in arguments if isinstance(each, Tensor)]
+    numbers = {each.name: each.name for each in arguments if not isinstance(each, Tensor)}
+    for each in tensors:  # sizes that aren't passed: where a tensor has one as a dimension
+        for place, dimension in enumerate(each.shape):
+            if dimension.text in task.exercise.numbers_names:
+                numbers.setdefault(dimension.text, f"{each.name}.shape[{place}]")
     own = f"{name}_torch"
+    names = oracle.load(name).names_of(numbers)
+    passed = ", ".join(
+        [f"{each.name}={each.name}" for each in tensors if each.is_input]
+        + [f"{each}={numbers[each]}" for each in names]
+    )
     # The source includes the oracles: a sandbox doesn't show their file.
     text = oracle.ORACLES.read_text(encoding="utf-8")
     return (

@@ -33,7 +33,7 @@ FLOAT32_ROOM = 0.8
 FLOATS = (torch.float32, torch.float16, torch.bfloat16)
 
 Inputs = Mapping[str, torch.Tensor]
-Scalars = Mapping[str, Any]
+Numbers = Mapping[str, Any]  # sizes and scalars
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,9 @@ class FastPath:
         self._kinds = kinds
         self._tolerance = tolerance
         self._candidates: list[_Comparison] = []
-        if set(kinds) <= {*FLOATS}:
+        # An exercise's own check decides otherwise, and tolerances of their own by output's name.
+        is_usual = oracle.check is None and not tolerance.outputs
+        if is_usual and set(kinds) <= {*FLOATS}:
             kinds_of_comparison = (_AsTorch, _InFloat32)
             self._candidates = [each(oracle, tolerance, kinds) for each in kinds_of_comparison]
         self._trusted: list[_Comparison] = []
@@ -74,7 +76,7 @@ class FastPath:
         """The names of the comparisons that are made."""
         return [each.name for each in self._trusted]
 
-    def learn(self, inputs: Inputs, scalars: Scalars, truths: Sequence[Truth]) -> None:
+    def learn(self, inputs: Inputs, numbers: Numbers, truths: Sequence[Truth]) -> None:
         """Decide, from one buffer set's truths in float64, which comparisons can be trusted.
 
         Only the first call decides. Raises OracleError where a function of the oracle fails.
@@ -82,20 +84,20 @@ class FastPath:
         candidates, self._candidates = self._candidates, []
         for comparison in candidates:
             comparison.learn(truths)
-            bounds = comparison.bounds(inputs, scalars)
+            bounds = comparison.bounds(inputs, numbers)
             if bounds is not None and all(
                 self._is_stricter(bound, truth, kind)
                 for bound, truth, kind in zip(bounds, truths, self._kinds, strict=True)
             ):
                 self._trusted.append(comparison)
 
-    def passes(self, inputs: Inputs, scalars: Scalars, outputs: Sequence[torch.Tensor]) -> bool:
+    def passes(self, inputs: Inputs, numbers: Numbers, outputs: Sequence[torch.Tensor]) -> bool:
         """Whether every element of every output is right; False where that is undecided.
 
         Raises OracleError where a function of the oracle fails.
         """
         for comparison in list(self._trusted):
-            bounds = comparison.bounds(inputs, scalars)
+            bounds = comparison.bounds(inputs, numbers)
             if bounds is not None and all(
                 bound.holds(values) for bound, values in zip(bounds, outputs, strict=True)
             ):
@@ -125,7 +127,7 @@ class _Comparison(ABC):
         """Set the tolerances from the truths of a buffer set in float64."""
 
     @abstractmethod
-    def bounds(self, inputs: Inputs, scalars: Scalars) -> list[Bound] | None:
+    def bounds(self, inputs: Inputs, numbers: Numbers) -> list[Bound] | None:
         """A bound for each output; None where the comparison can't judge these outputs."""
 
     def _units_of(self, truths: Sequence[Truth]) -> list[float]:
@@ -142,11 +144,11 @@ class _AsTorch(_Comparison):
         if torch.bfloat16 in self._kinds and all(each.own is not None for each in truths):
             self._units = self._units_of(truths)
 
-    def bounds(self, inputs: Inputs, scalars: Scalars) -> list[Bound] | None:
+    def bounds(self, inputs: Inputs, numbers: Numbers) -> list[Bound] | None:
         if self._units is None:
             return None
-        own = self._oracle.own(inputs, scalars)
-        sizes = self._oracle.magnitudes(inputs, inputs, scalars, own, self._tolerance.magnitude)
+        own = self._oracle.own(inputs, numbers)
+        sizes = self._oracle.magnitudes(inputs, inputs, numbers, own, self._tolerance.magnitude)
         return [
             # Compared in the output's own dtype, except bfloat16.
             Bound(each, _units(AS_TORCH_ROOM * units, size, kind).to(_work(kind)))
@@ -162,10 +164,10 @@ class _InFloat32(_Comparison):
         if max(units) < float("inf"):  # else torch's own error sets no tolerance
             self._units = units
 
-    def bounds(self, inputs: Inputs, scalars: Scalars) -> list[Bound] | None:
+    def bounds(self, inputs: Inputs, numbers: Numbers) -> list[Bound] | None:
         if self._units is None:
             return None
-        wide = self._oracle.in_dtype(inputs, scalars, self._tolerance.magnitude, torch.float32)
+        wide = self._oracle.in_dtype(inputs, numbers, self._tolerance.magnitude, torch.float32)
         return [
             Bound(expected, _units(FLOAT32_ROOM * units, size, kind))
             for expected, size, kind, units in zip(*wide, self._kinds, self._units, strict=True)

@@ -97,13 +97,15 @@ class GradedBufferSets(BufferSets):
 
     def _judge_set(self, values: dict[str, torch.Tensor], after: torch.Tensor) -> Verdict:
         """The verdict on one set; `after` is the copy of its part of the output buffer."""
-        scalars = self._layout.inputs.scalars
+        numbers = self._layout.inputs.numbers
         outputs = [strided(after, slot, offset) for slot, offset in self._outputs]
-        if self._is_untouched_around(after) and self._fast_path.passes(values, scalars, outputs):
+        if self._is_untouched_around(after) and self._fast_path.passes(values, numbers, outputs):
             return Verdict(Status.passed)
-        truths = self._oracle.truths(values, scalars, self._tolerance.magnitude)
-        self._fast_path.learn(values, scalars, truths)
-        return judge(list(self._outcomes(after)), truths, self._tolerance)
+        magnitude = self._tolerance.magnitude_of([slot.name for slot, _ in self._outputs])
+        truths = self._oracle.truths(values, numbers, magnitude)
+        self._fast_path.learn(values, numbers, truths)
+        checker = self._oracle.checker(values, numbers)
+        return judge(list(self._outcomes(after)), truths, self._tolerance, checker)
 
     def _is_untouched_around(self, after: torch.Tensor) -> bool:
         """Whether the bytes around the outputs are unchanged; False where that is undecided."""

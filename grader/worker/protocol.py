@@ -84,6 +84,11 @@ class DType(IntEnum):
     int8 = 8
     uint8 = 9
     bool = 10
+    uint16 = 11
+    uint32 = 12
+    uint64 = 13
+    float8_e4m3fn = 14
+    float8_e5m2 = 15
 
 
 class Code(IntEnum):

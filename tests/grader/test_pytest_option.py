@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import pytest
 
 from grader.evidence import Baseline, PartEvidence, PerformanceEvidence, VariantEvidence
-from grader.pytest_option import none_selected
+from grader.pytest_option import by_whole_names, none_selected
 from grader.spec import load_all
 from grader.spec.task import Task
 from grader.status import Status
@@ -86,6 +86,19 @@ def test_a_k_that_selects_nothing_is_told_what_is_near_it(expression, told):
         for variant in exercise.variants
     ]
     assert none_selected(expression, names).startswith(f"-k {expression!r}: {told}")
+
+
+@pytest.mark.parametrize(
+    ("expression", "rewritten"),
+    [
+        ("gemm", "[gemm-"),
+        ("GEMM and not float16", "[GEMM- and not float16"),
+        ("(silu or batched_gemm) and ragged", "([silu- or [batched_gemm-) and ragged"),
+        ("gem or my_gemm or gemm-triton", "gem or my_gemm or gemm-triton"),
+    ],
+)
+def test_the_name_of_an_exercise_is_a_whole_word(expression, rewritten):
+    assert by_whole_names(expression, ["silu", "gemm", "batched_gemm"]) == rewritten
 
 
 def test_pytest_says_what_is_near_a_misspelt_k():

@@ -39,8 +39,9 @@ from grader.spec import (
     Variant,
 )
 from grader.spec.blocks import Growth, LoadStore, MemoryPressure, Policy, Wave
-from grader.spec.formula import Formula
-from grader.spec.values import Block
+from grader.spec.contents import Contents
+from grader.spec.formula import Formula, Relation
+from grader.spec.values import FLOAT8, FLOATS, Block
 
 NO_FILE = ""  # stands for the hash of a file that wasn't handed in
 
@@ -61,14 +62,22 @@ def _baselines(thresholds: Iterable[Threshold]) -> list[str]:
     return sorted({each.speed_vs for each in thresholds if each.speed_vs})
 
 
+def _floors(floor_ulps: Mapping[str, float]) -> list[list[Any]]:
+    """The floors; one for all dtypes is hashed as before there were floats of 8 bits."""
+    is_one = {*floor_ulps} == {*FLOATS} and len({*floor_ulps.values()}) == 1
+    floors = floor_ulps.items()
+    return [[dtype, floor] for dtype, floor in floors if not (is_one and dtype in FLOAT8)]
+
+
 def _classes(points: Mapping[str, float]) -> list[str]:
     return [name for name in points if name not in ("performance", "memory")]
 
 
 USES: dict[type[Block], dict[str, Use | Callable[[Any], Any]]] = {
     Exercise: {
-        "name": M, "title": T, "summary": T, "oracle": M, "arguments": M, "sizes": M, "data": M,
-        "tolerance": M, "limits": M, "policy": M, "moves_data": M, "launches_at": M,
+        "name": M, "title": T, "summary": T, "oracle": M, "arguments": M, "sizes": M, "where": M,
+        "derived": M, "data": M, "tolerance": M, "limits": M, "policy": M, "moves_data": M,
+        "launches_at": M,
         "variants": F,
     },
     Variant: {
@@ -76,10 +85,13 @@ USES: dict[type[Block], dict[str, Use | Callable[[Any], Any]]] = {
         "arguments": M, "layout": M, "tolerance": F, "limits": F, "policy": F,
         "performance": M, "memory": M,
     },
-    Tensor: {"name": M, "shape": M, "dtype": M, "role": M, "space": M, "layout": M},
-    Scalar: {"name": M, "scalar": M, "values": M},
-    SizeRule: {"low": M, "high": M, "multiple_of": M, "choices": M},
-    Tolerance: {"factor": M, "floor_ulps": M, "magnitude": M},
+    Tensor: {
+        "name": M, "shape": M, "dtype": M, "role": M, "space": M, "layout": M, "values": M,
+    },
+    Contents: {"kind": M, "low": M, "high": M, "in_order": M},
+    Scalar: {"name": M, "scalar": M, "values": M, "follows": M},
+    SizeRule: {"low": M, "high": M, "multiple_of": M, "choices": M, "or_zero": M},
+    Tolerance: {"factor": M, "floor_ulps": _floors, "magnitude": M, "outputs": M},
     Limits: {"seconds": M, "memory_mb": M},
     Policy: {"torch": M, "lifted": M},
     # Whether stores and loads are bounded decides what counts as earned (memory_metrics.unearned).
@@ -110,7 +122,14 @@ USES: dict[type[Block], dict[str, Use | Callable[[Any], Any]]] = {
 HASHED_AS = {"memory_pressure": "ballast"}
 # Fields that the first results were kept without. Evidence of a spec that leaves them out has the
 # key it had; evidence from before a spec has them lacks their metrics, and has another key.
-NEWER = ("largest_share", "requests", "blocks", "simt_efficiency")
+NEWER = {
+    Memory: ("largest_share", "requests", "blocks", "simt_efficiency"),
+    Exercise: ("where", "derived"),
+    Tensor: ("values",),
+    Scalar: ("follows",),
+    SizeRule: ("or_zero",),
+    Tolerance: ("outputs",),
+}
 
 
 @dataclass(frozen=True)
@@ -184,13 +203,13 @@ def _reduced(value: Any) -> Any:
             )
             for name, use in uses
             if use is M or not isinstance(use, Use)
-            if name not in NEWER or getattr(value, name) is not None
+            if name not in NEWER.get(type(value), ()) or getattr(value, name)
         }
     if isinstance(value, Mapping):
         return [[key, _reduced(item)] for key, item in value.items()]  # the order counts
     if isinstance(value, (list, tuple)):
         return [_reduced(item) for item in value]
-    return str(value) if isinstance(value, Formula) else value
+    return str(value) if isinstance(value, (Formula, Relation)) else value
 
 
 def _compiled_with(exercises: Mapping[str, Exercise], variant: Variant) -> list[Any]:
@@ -221,7 +240,7 @@ def oracle_source(name: str, path: Path = oracle.ORACLES) -> str:
         raise oracle.OracleError(f"{path}: can't be read: {error}") from None
     bound = [_bound_by(statement) for statement in statements]
     kept = {i for i, names in enumerate(bound) if not names and not _is_text(statements[i])}
-    wanted = {name, f"{name}_torch", f"{name}_magnitude"}
+    wanted = {name, *(f"{name}_{each}" for each in ("torch", "magnitude", "inputs", "check"))}
     wanted |= {used for i in kept for used in _names_in(statements[i])}
     while True:
         more = {i for i, names in enumerate(bound) if names & wanted} - kept

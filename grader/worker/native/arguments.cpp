@@ -9,15 +9,20 @@ namespace {
 std::size_t bytes_of(std::uint8_t dtype) {
     switch (static_cast<DType>(dtype)) {
         case DType::float64:
-        case DType::int64: return 8;
+        case DType::int64:
+        case DType::uint64: return 8;
         case DType::float32:
-        case DType::int32: return 4;
+        case DType::int32:
+        case DType::uint32: return 4;
         case DType::float16:
         case DType::bfloat16:
-        case DType::int16: return 2;
+        case DType::int16:
+        case DType::uint16: return 2;
         case DType::int8:
         case DType::uint8:
-        case DType::boolean: return 1;
+        case DType::boolean:
+        case DType::float8_e4m3fn:
+        case DType::float8_e5m2: return 1;
     }
     throw BadRequest("dtype " + std::to_string(dtype));
 }

@@ -50,6 +50,11 @@ enum class DType : std::uint8_t {
     int8 = 8,
     uint8 = 9,
     boolean = 10,  // `bool` in Python
+    uint16 = 11,
+    uint32 = 12,
+    uint64 = 13,
+    float8_e4m3fn = 14,
+    float8_e5m2 = 15,
 };
 
 enum class Code : std::uint32_t {

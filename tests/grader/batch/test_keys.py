@@ -358,3 +358,30 @@ def test_what_is_scored_or_told_is_not_in_the_measured_part(exercises):
 
 def test_the_oracles_of_the_keys_are_the_ones_that_judge():
     assert Path(HERE.oracles) == oracle.ORACLES
+
+
+def test_a_spec_without_newer_keys_is_hashed_as_before_there_were_any():
+    exercises = load_all()
+    parts = [measured_part(e, v) for e in exercises.values() for v in e.variants.values()]
+    stated = json.dumps(parts)
+    for key in ("where", "derived", "follows", "or_zero", "in_order", "outputs", "float8"):
+        assert f'"{key}' not in stated
+    transpose = exercises["transpose"]
+    measured = measured_part(transpose, transpose.variants["cuda_v1"])
+    assert measured["exercise"]["tolerance"]["floor_ulps"] == [
+        [dtype, 0.0] for dtype in ("float64", "float32", "float16", "bfloat16")
+    ]
+
+
+def test_newer_keys_of_a_spec_change_its_keys(keys_with):
+    every = {"triton", "cuda", "twin"}
+    for old, new in (
+        ("data: [normal]", "data: [normal]\nwhere: [n > 0]"),
+        ("data: [normal]", "data: [normal]\nderived: {m: n + 1}"),
+        ("dtype: $dtype}", "dtype: $dtype, values: uniform}"),
+        ("factor: 2}", "factor: 2, outputs: {out: {factor: 3}}}"),
+        ("values: [1.0, 2.0]", "follows: 1 / n"),
+    ):
+        assert changed(keys_with(), keys_with(old, new)) == every, new
+    zero = ("{n: [1, 20]}", "{n: {or_zero: [1, 20]}}")
+    assert changed(keys_with(), keys_with(*zero)) == {"triton", "cuda"}

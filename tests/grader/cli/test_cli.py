@@ -28,7 +28,7 @@ from grader.evidence import (
     VariantEvidence,
 )
 from grader.grading.grade import Options, grade
-from grader.spec import load_all
+from grader.spec import SpecError, load_all
 from grader.status import Status
 from tests.support.commandline import any_sandbox_will_do, call, one_line
 from tests.support.small_exercise import (
@@ -560,3 +560,18 @@ def test_a_folder_without_a_file_of_any_exercise_is_the_wrong_one(capsys, tmp_pa
     ran = call(capsys, *words, tmp_path)
     assert ran.code == 2
     assert "expected a folder like assignment/, with silu.py" in one_line(ran.err)
+
+
+def test_a_spec_that_cannot_be_read_is_told_and_stops_no_other(capsys):
+    line = "gemm.yaml:3: titel: expected one of the keys title, summary, got 'titel'"
+
+    def load_some():
+        raise SpecError([line], {"silu": "its spec"})
+
+    def load_none():
+        raise SpecError([line])
+
+    assert console.right_exercises(load_some) == {"silu": "its spec"}
+    assert line in " ".join(capsys.readouterr().err.split())
+    with pytest.raises(SpecError, match="titel"):
+        console.right_exercises(load_none)
