@@ -21,6 +21,7 @@ from grader.spec.task import Task
 from grader.status import Status
 
 MAX_DETAIL = 4000  # characters
+MAX_PRINTED = 2000  # characters of what host code prints in one case, and as many of kernels
 _R = TypeVar("_R", bound="Runner")
 
 
@@ -36,7 +37,7 @@ class CaseResult:
     hint: str = ""
     signal: int | None = None  # that ended the worker
     refused_by_gpu: bool = False  # an access; perhaps a store to an input, which is read-only
-    printed: str = ""  # by kernels; clean text
+    printed: str = ""  # by host code, then by kernels; clean text
     notes: tuple[str, ...] = ()  # the grader's own, on what the launcher asked for
     marks: tuple[tuple[int, str], ...] = ()  # lines, and who did what there; "" for nobody
     # What wrong outputs are, for hypotheses on them; of large cases nothing is kept.
@@ -46,6 +47,12 @@ class CaseResult:
     def status(self) -> Status:
         """The verdict's."""
         return self.verdict.status
+
+
+def printed_by_host(text: str) -> str:
+    """Clean text that a launcher printed, as it is shown, without the planner's notes."""
+    lines = text[:MAX_PRINTED].splitlines()
+    return "\n".join(f"launcher: {line}" for line in lines if not line.startswith("[grader] "))
 
 
 @dataclass
