@@ -120,6 +120,17 @@ class Runner(ABC):
         """Advice on wrong values, where another run of the case shows their cause, or ""."""
         return ""
 
+    def once(self, case: Case) -> CaseResult:
+        """Run one case in a single way, where `run` has several. Raises as `run` does."""
+        return self.run(case)
+
+    def altered(self, copies: Sequence[str], entries: Sequence[str]) -> Sequence[Runner | None]:
+        """Runners of the submission's file with changed copies of its functions behind it.
+
+        Each has an entry of its own, in the order of `entries`; None where it can't be had.
+        """
+        return [None] * len(entries)
+
     def compile_in_background(self) -> Any:
         """Start compiling what ran since the last time; None where that is no step of its own."""
         return None

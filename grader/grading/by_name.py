@@ -26,9 +26,9 @@ def cause_of(result: CaseResult, source: str, language: str) -> Cause | None:
     return _first(TABLE, result, source, language)
 
 
-def suspect_of(result: CaseResult, source: str, language: str) -> Cause | None:
-    """The likely mistake in the source; for failures that nothing else explains."""
-    return _first(by_source.SUSPECTS, result, source, language)
+def general_cause_of(result: CaseResult, source: str, language: str) -> Cause | None:
+    """What a failure's words say in general, where no try shows more; None where nothing."""
+    return _first(GENERAL, result, source, language)
 
 
 def _first(
@@ -257,6 +257,6 @@ TABLE: Sequence[Callable[[Context], Cause | None]] = (
     _axis,
     _size_of_a_pointer,
     *by_source.TABLE,
-    _same_element,
-    _lost_additions,
 )
+# What a race shows of itself, where no try says more.
+GENERAL: Sequence[Callable[[Context], Cause | None]] = (_same_element, _lost_additions)

@@ -185,12 +185,12 @@ class TaskCheck:
             self.on_step(replace(step, cases=cases))
 
         def observe(runner: Runner, is_right_by_plan: bool) -> PartEvidence:
-            called = self.session.files.called
+            called, causes = self.session.files.called, self.session.causes[str(self.task)]
             if not is_right_by_plan:
-                return search_part(space, runner, effort, on_case, called)
+                return search_part(space, runner, effort, on_case, called, None, causes)
             with locks.shared_on(self.session.device):  # once for all of these few cases
                 chosen = self._chosen(space)
-                return search_part(space, runner, effort, on_case, called, chosen)
+                return search_part(space, runner, effort, on_case, called, chosen, causes)
 
         part = self.by_each_runner((space.dtype, space.size_class), observe)
         timed_out[str(self.task)] += part.status is Status.timed_out

@@ -29,6 +29,10 @@ class Task:
             (dtype, name) for dtype in self.variant.dtypes for name in self.variant.size_classes
         ]
 
+    def with_entry(self, entry: str) -> Task:
+        """The same task for another function of the file."""
+        return Task(self.exercise, self.variant.model_copy(update={"entry": entry}))
+
     @property
     def limits(self) -> Limits:
         """The limits of one call of the entry."""

@@ -74,6 +74,10 @@ class TritonPlanner(Plans):
             self._load(self._spawn(), count)
         return self.failure
 
+    def trust(self, dtype: str) -> None:
+        """Take a dtype's first plan without a second process that makes it again."""
+        self._compared.add(dtype)
+
     def expect(self, cases: Sequence[Case]) -> None:
         """Have each of these planned while the one before it is executed."""
         self._next = dict(itertools.pairwise(cases))

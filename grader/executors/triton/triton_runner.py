@@ -6,6 +6,7 @@ one configuration of tuned kernels or with all. Kernels are compiled for the GPU
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Collection, Sequence
 from functools import partial
@@ -53,8 +54,9 @@ class PlannedTritonRunner(Runner):
         """`path` is the submission's file. With `watched` a plan must keep the rules, but for what
         the spec allows. `kept` has results of earlier runs, `made` cubins of other runners."""
         self.task = task
-        self.path = path
+        self.path: Path = path
         self.times = Times()
+        self._sandbox, self._watched = sandbox, watched
         self._answers = answers = Answers(task, path, limits_of(task))
         worker = partial(sandbox.worker, path, task.variant.entry)
 
@@ -126,6 +128,28 @@ class PlannedTritonRunner(Runner):
             return self._ways.result_of(case, self._executor.run(case), with_every)
 
         return self.tuning.named(self.tuning.settled(run))
+
+    def once(self, case: Case) -> CaseResult:
+        """Run one case by one plan, in one way. Raises as Runner.run does."""
+        self.plans.trust(case.dtype)
+
+        def run() -> CaseResult:
+            self.tuning.chosen = None
+            return self._executor.run(case)
+
+        return self.tuning.settled(run)
+
+    def altered(
+        self, copies: Sequence[str], entries: Sequence[str]
+    ) -> list[PlannedTritonRunner | None]:
+        """Runners of the submission's file with changed copies of its functions behind it."""
+        text = "\n\n".join([self.source, *copies]).encode()
+        name = f"{self.path.stem}_{hashlib.sha256(text).hexdigest()[:12]}.py"
+        path = self._sandbox.hold(name, text)
+        return [
+            PlannedTritonRunner(self._sandbox, self.task.with_entry(entry), path, self._watched)
+            for entry in entries
+        ]
 
     def measure(
         self,
