@@ -75,6 +75,11 @@ class Scope:
         return {each for each in given if "ptr" in each} if self.is_triton else given
 
     @cached_property
+    def has_two_axes(self) -> bool:
+        """Whether some function of the file has a grid or block of more than one axis."""
+        return bool(re.search(r"\.y\b", self.text.code))
+
+    @cached_property
     def conditions(self) -> list[str]:
         """Comparisons of the function, as `row < rows`, `offs_n[None, :] < N` or `mask`."""
         code = self.text.code[self.function.body : self.function.end]
@@ -126,7 +131,46 @@ class Call:
 
 
 _WORDS = frozenset(
-    ["if", "else", "for", "while", "return", "def", "in", "and", "or", "not", "is", "None", "True", "False", "range", "int", "float", "const", "auto", "unsigned", "size_t", "double", "half", "bool", "void", "char", "tl", "triton", "torch", "static_cast", "sizeof", "constexpr", "extern", "static", "struct", "template", "typename", "inline"]
+    [
+        "if",
+        "else",
+        "for",
+        "while",
+        "return",
+        "def",
+        "in",
+        "and",
+        "or",
+        "not",
+        "is",
+        "None",
+        "True",
+        "False",
+        "range",
+        "int",
+        "float",
+        "const",
+        "auto",
+        "unsigned",
+        "size_t",
+        "double",
+        "half",
+        "bool",
+        "void",
+        "char",
+        "tl",
+        "triton",
+        "torch",
+        "static_cast",
+        "sizeof",
+        "constexpr",
+        "extern",
+        "static",
+        "struct",
+        "template",
+        "typename",
+        "inline",
+    ]
 )
 _GUARD = re.compile(r"\bif\s*\(([^{};]{1,200}?)\)\s*[\w{(*]|=\s*([^?;={}]{3,120})\?")
 _INDEX = r"[A-Za-z_][\w.]*(?:\[[^\]\n]{0,20}\])?(?:\s*[-+*]\s*[A-Za-z_\d][\w.]*(?:\[[^\]\n]{0,20}\])?){0,3}"
@@ -203,7 +247,7 @@ def _names(scope: Scope) -> Iterator[Edit]:
         if behind == "=" or before in ("def", "->"):
             continue  # what is assigned, and a keyword's name
         if before == "." and index > 1:
-            if token.text in ("x", "y"):
+            if token.text in ("x", "y") and scope.has_two_axes:
                 low = tokens[index - 2].start
                 new = "y" if token.text == "x" else "x"
                 yield scope.instead("name", token.start, token.end, new, 2, (low, token.end))
@@ -216,6 +260,9 @@ def _names(scope: Scope) -> Iterator[Edit]:
                     around = (token.start, tokens[index + 2].end)
                     cost = 2 if {token.text, other} == {"blockDim", "gridDim"} else 4
                     yield scope.instead("name", token.start, token.end, other, cost, around)
+            for size in sorted(scope.function.integers) if token.text == "blockDim" else ():
+                around = (token.start, tokens[index + 2].end)
+                yield scope.instead("name", *around, size, 2)
             continue
         for other in _alike(token.text, scope):
             if scope.first_use.get(other, token.end) < token.start:
@@ -223,6 +270,43 @@ def _names(scope: Scope) -> Iterator[Edit]:
                 is_size = {token.text, other} <= scope.function.integers
                 cost = 2 if is_size or "stride" in other else 3
                 yield scope.instead("name", token.start, token.end, other, cost, (low, high))
+
+
+def _exchanged_names(scope: Scope) -> Iterator[Edit]:
+    """Two names of a line in each other's place: `row < cols && col < rows`."""
+    by_line: dict[int, list[Token]] = {}
+    around = zip(["", *scope.tokens], scope.tokens, [*scope.tokens[1:], ""], strict=False)
+    for before, token, behind in around:
+        is_keyword = isinstance(behind, Token) and behind.text == "="
+        is_member = isinstance(before, Token) and before.text == "."
+        if token.is_name and token.text not in _WORDS and not is_keyword:
+            if not is_member or token.text in ("x", "y"):
+                by_line.setdefault(token.line, []).append(token)
+    for tokens in by_line.values():
+        names = list(dict.fromkeys(token.text for token in tokens))[:12]
+        for place, one in enumerate(names):
+            for other in names[place + 1 :]:
+                if other not in _alike(one, scope) and {one, other} != {"x", "y"}:
+                    continue
+                swap = {one: other, other: one}
+                found = [token for token in tokens if token.text in swap]
+                changes = [Change(each.start, each.end, swap[each.text]) for each in found]
+                what = f"`{one}` and `{other}` stand in each other's place"
+                yield scope.edit("names", changes, what, "", 2)
+
+
+def _derived(scope: Scope) -> Iterator[Edit]:
+    """A constant that stands for what was derived from it, such as a padded row's length."""
+    code = scope.text.code
+    for match in re.compile(r"\b(\w+)\s*=\s*([^;\n]{1,80})").finditer(
+        code, scope.function.body, scope.function.end
+    ):
+        constants = set(re.findall(r"\b[A-Z][A-Z_\d]+\b", match[2]))
+        constants -= {*scope.function.parameters}
+        for index, token in enumerate(scope.tokens):
+            if token.text in constants and token.start > match.end():
+                around = _operands(scope, index)
+                yield scope.instead("name", token.start, token.end, match[1], 2, around)
 
 
 def _term(scope: Scope, index: int) -> tuple[int, int]:
@@ -282,7 +366,8 @@ def _unused(scope: Scope) -> Iterator[Edit]:
                 f"{scope.quoted(token.start, end)} isn't multiplied by it"
             )
             change = Change(end, end, f" * {parameter}")
-            yield scope.edit("unused", [change], what, "", 2)
+            cost = 5 if parameter in scope.function.integers else 2
+            yield scope.edit("unused", [change], what, "", cost)
 
 
 # --- operators and numbers ---------------------------------------------------------------------
@@ -311,7 +396,17 @@ _OTHER_OPERATORS = {
 
 
 _TYPES = frozenset(
-    ["static_cast", "reinterpret_cast", "vector", "float", "int", "size_t", "long", "unsigned", "half"]
+    [
+        "static_cast",
+        "reinterpret_cast",
+        "vector",
+        "float",
+        "int",
+        "size_t",
+        "long",
+        "unsigned",
+        "half",
+    ]
 )
 
 
@@ -336,8 +431,9 @@ def _operators(scope: Scope) -> Iterator[Edit]:
             yield scope.instead("operator", token.start, token.end, new, cost, around)
         if token.text == "=" and behind.text != "=":
             earlier = tokens[index - 2].text if index > 1 else ""
-            if not (earlier in _WORDS or earlier in ("*", "(", ",", "&")):
-                yield scope.instead("operator", token.start, token.end, "+=", 3, around)
+            is_first = scope.first_use.get(before.text, 0) >= before.start
+            if not (is_first or earlier in _WORDS or earlier in ("*", "(", ",", "&")):
+                yield scope.instead("operator", token.start, token.end, "+=", 2, around)
         if token.text == ("//" if scope.is_triton else "/") and before.is_name and behind.is_name:
             up = (
                 f"triton.cdiv({before.text}, {behind.text})"
@@ -406,17 +502,26 @@ def _numbers(scope: Scope) -> Iterator[Edit]:
             for place, other in enumerate(dict.fromkeys(others)):
                 if other >= 0 and other != number:
                     cost = 3 if number < 2 and other < 2 else 4 + place // 2
-                    if before and before.text == "=" and tokens[index - 2].text == "axis":
+                    is_axis = before and before.text == "=" and tokens[index - 2].text == "axis"
+                    is_bound = before and before.text in (">", "<", ">=") and other < 2
+                    if is_axis or is_bound:
                         cost = 2
                     yield scope.instead("number", token.start, token.end, str(other), cost, around)
             if before and before.text in ("-", "+") and index > 1 and number == 1:
-                what = f"{scope.quoted(low, token.end)} is off by one"
-                yield scope.edit("off_by_one", [Change(before.start, token.end, "")], what, "", 2)
+                around = (low, token.end)
+                yield scope.instead("off_by_one", before.start, token.end, "", 2, around)
         if token.text in ("0.0", "0.0f", "0.f", "0.", "0"):
             minus = 'float("-inf")' if scope.is_triton else "-INFINITY"
             yield scope.instead("infinity", token.start, token.end, minus, 3, around)
         if re.fullmatch(r"0[xX][fF]+[uUlL]*", token.text):
             yield scope.instead("number", token.start, token.end, "0xffffffff", 2, around)
+    code = scope.text.code
+    padded = dict(re.findall(r"[\[(](\w+) \+ (\d)[\])]", code))  # `(TILE + 1)`
+    for index, token in enumerate(tokens[:-1]):
+        if token.text in padded and tokens[index + 1].text != "+":
+            around = _operands(scope, index)
+            new = f"({token.text} + {padded[token.text]})"
+            yield scope.instead("number", token.start, token.end, new, 2, around)
     for match in re.finditer("|".join(map(re.escape, _INFINITIES)), scope.text.source):
         if scope.function.body <= match.start() < scope.function.end:
             yield scope.instead("number", match.start(), match.end(), "0.0", 4)
@@ -465,7 +570,7 @@ def _functions(scope: Scope) -> Iterator[Edit]:
         behind = tokens[index + 1].text if index + 1 < len(tokens) else ""
         is_called = behind == "(" or not token.text.islower() or token.text in _DTYPES
         for other in _FUNCTIONS.get(token.text, ()) if is_called else ():
-            cost = 2 if other in ("float32", "float") or "shfl" in other else 4
+            cost = 2 if other in ("float32", "float") or "shfl" in other else 3
             yield scope.instead("function", token.start, token.end, other, cost)
         if not scope.is_triton and token.text == "int" and scope.function.is_kernel:
             behind = scope.text.code[token.end : token.end + 120]
@@ -488,10 +593,12 @@ def _arguments(scope: Scope) -> Iterator[Edit]:
     """Two arguments, indices or numbers of a grid in the wrong order."""
     source = scope.text.source
     for call in scope.calls:
-        callee = scope.text.functions.get(call.name)
+        callee = _callee(scope, call)
         if call.is_launch and len(call.grid) > 1:
             words = "grid" if scope.is_triton else "launch"
-            yield _exchanged(scope, call.grid[0], call.grid[1], f"the {words} of `{call.name}`", 2)
+            one, other = call.grid[:2]
+            edit = _exchanged(scope, one, other, f"the {words} of `{call.name}`", 2)
+            yield replace(edit, name="grid")
         if call.name in ("dim3", "cudaMemcpy") and len(call.arguments) > 1:
             first, second = call.arguments[:2]
             yield _exchanged(scope, first, second, f"`{call.name}`", 2)
@@ -509,28 +616,42 @@ def _arguments(scope: Scope) -> Iterator[Edit]:
                     continue
                 fits = (_plain(given[i]) == named[j]) + (_plain(given[j]) == named[i])
                 was = (_plain(given[i]) == named[i]) + (_plain(given[j]) == named[j])
+                are_sizes = given[i].isidentifier() and given[j].isidentifier()
+                tensors = {*scope.function.parameters} if scope.is_triton else scope.pointers
+                are_sizes = are_sizes and not {given[i], given[j]} & tensors
+                cost = 0 if fits > was else 1 if are_sizes else 4
                 if fits > was or j == i + 1:
                     what = (
                         f"`{call.name}` gets {scope.quoted(0, 0, given[i])} for its parameter "
                         f"`{callee.parameters[i]}`, and {scope.quoted(0, 0, given[j])} for "
                         f"`{callee.parameters[j]}`"
                     )
-                    edit = _exchanged(
-                        scope, call.arguments[i], call.arguments[j], "", 0 if fits > was else 4
-                    )
+                    edit = _exchanged(scope, call.arguments[i], call.arguments[j], "", cost)
                     yield replace(edit, what=what, advice="Exchange the two arguments.")
+
+
+def _callee(scope: Scope, call: Call) -> Function | None:
+    """The function that a call is of, also by a local name: `kernel = one if ... else other`."""
+    known = scope.text.functions
+    if call.name in known:
+        return known[call.name]
+    body = scope.text.code[scope.function.body : scope.function.end]
+    named = re.search(rf"\b{re.escape(call.name)}\s*=\s*(\w+)", body)
+    return known.get(named[1]) if named else None
 
 
 def _plain(name: str) -> str:
     """A name as arguments and parameters share it: `n_cols` and `cols`, `x_ptr` and `x`."""
-    name = re.sub(r"\.stride\((\d)\)$", r"_stride", name.strip())
+    name = name.strip()
+    if stride := re.fullmatch(r"(\w)\w*\.stride\(-?\d\)|stride_(\w)\w?", name):
+        return f"stride_{stride[1] or stride[2]}"
     if not re.fullmatch(r"[A-Za-z_]\w*", name):
         return name
     return re.sub(r"^(?:n|num|d)_|_(?:ptr|pointer|size)$", "", name.lower())
 
 
 def _exchanged(
-    scope: Scope, one: tuple[int, int], other: tuple[int, int], where: str, cost: int
+    scope: Scope, one: tuple[int, int], other: tuple[int, int], where: str = "", cost: int = 2
 ) -> Edit:
     source = scope.text.source
     a, b = source[slice(*one)], source[slice(*other)]
@@ -886,7 +1007,7 @@ def _strides(scope: Scope) -> Iterator[Edit]:
         return
     source = scope.text.source
     for call in (each for each in scope.calls if each.is_launch):
-        callee = scope.text.functions.get(call.name)
+        callee = _callee(scope, call)
         for (low, high), parameter in zip(
             call.arguments, callee.parameters if callee else (), strict=False
         ):
@@ -902,7 +1023,8 @@ def _strides(scope: Scope) -> Iterator[Edit]:
                             f"`{parameter}`, where `{new}` belongs"
                         )
                         advice = "Rows can lie further apart than they are long."
-                        yield scope.edit("stride", [Change(low, high, new)], what, advice, 2)
+                        cost = 2 if ".stride" in given else 0
+                        yield scope.edit("stride", [Change(low, high, new)], what, advice, cost)
 
 
 def _grids(scope: Scope) -> Iterator[Edit]:
@@ -956,6 +1078,22 @@ def _indices(scope: Scope) -> Iterator[Edit]:
             for block in ("blockIdx.x", "blockIdx.y", *_rows(scope)):
                 new = f"{match[1]}[{block} * {size} + {match[2]}]"
                 yield scope.instead("index", *match.span(), new, 4)
+
+
+def _other_indices(scope: Scope) -> Iterator[Edit]:
+    """An array of the arguments at the index of another access, or at another local."""
+    if scope.is_triton:
+        return
+    code = scope.text.code
+    span = (scope.function.body, scope.function.end)
+    pattern = re.compile(r"\b(\w+)\s*\[([^\[\]\n]{1,80})\]")
+    found = [each for each in pattern.finditer(code, *span) if each[1] in scope.pointers]
+    locals_ = re.findall(r"\b(?:int|size_t|unsigned)\s+(\w+)\s*=", code[slice(*span)])
+    for match in found:
+        for index in dict.fromkeys([*(each[2] for each in found), *locals_]):
+            if index != match[2] and _is_known(index, scope, match.start()):
+                new = f"{match[1]}[{index}]"
+                yield scope.instead("index", *match.span(), new, 3)
 
 
 def _rows(scope: Scope) -> list[str]:
@@ -1059,7 +1197,12 @@ def _terms(scope: Scope) -> Iterator[Edit]:
     tokens = scope.tokens
     for index in range(1, len(tokens) - 1):
         token, behind = tokens[index], tokens[index + 1]
-        if token.text not in ("*", "+", "-", "/") or tokens[index - 1].text in ("(", "=", ",", "["):
+        if token.text not in ("*", "+", "-", "/", "%") or tokens[index - 1].text in (
+            "(",
+            "=",
+            ",",
+            "[",
+        ):
             continue
         following = tokens[index + 2].text if index + 2 < len(tokens) else ""
         if (behind.is_name or behind.text[0].isdigit()) and following not in ("(", "[", "."):
@@ -1081,6 +1224,8 @@ RULES: Sequence[Callable[[Scope], Iterator[Edit]]] = (
     _fills,
     _elements,
     _names,
+    _exchanged_names,
+    _derived,
     _subscripts,
     _quotients,
     _operators,
@@ -1089,6 +1234,7 @@ RULES: Sequence[Callable[[Scope], Iterator[Edit]]] = (
     _casts,
     _statements,
     _indices,
+    _other_indices,
     _rounds,
     _terms,
 )

@@ -7,6 +7,7 @@ cases from passing ones. Many are tried at once, as functions of one file.
 
 from __future__ import annotations
 
+import itertools
 import re
 import time
 from collections.abc import Iterator, Sequence
@@ -24,7 +25,8 @@ from grader.grading.source_text import Change, Function, SourceText
 from grader.status import Status
 
 MOST_CHARACTERS = 60_000  # of a source
-MOST_TRIED = {"triton": 40, "cuda": 36}
+LAUNCH_LINES = 5  # that a launch's arguments may take
+MOST_TRIED = {"triton": 48, "cuda": 48}
 AT_ONCE = {"triton": 8, "cuda": 12}  # in one file
 SECONDS = 12.0  # for all on one failure
 FURTHER = 6  # failing cases, beside the smallest, that have to become right
@@ -211,7 +213,20 @@ def ranked(
             turn = of_line[score, edit.line] = of_line.get((score, edit.line), 0) + 1
             found.append((score, turn, len(found), edit))
     found.sort(key=lambda each: each[:3])
-    return [asdict(edit) for *_, edit in found[:most]]
+    likely = (edit for *_, edit in found)
+    sound = (edit for edit in likely if not is_triton or _can_be_read(source, edit))
+    return [asdict(edit) for edit in itertools.islice(sound, most)]
+
+
+def _can_be_read(source: str, edit: Edit) -> bool:
+    """Whether a changed text is still Python."""
+    for change in sorted(edit.changes, key=lambda each: each.start, reverse=True):
+        source = source[: change.start] + change.new + source[change.end :]
+    try:
+        compile(source, "", "exec", dont_inherit=True)
+    except (SyntaxError, ValueError):
+        return False
+    return True
 
 
 # Kinds of changes that only undo some failures.
@@ -220,6 +235,7 @@ _ONLY = {
     "infinity": {"wrong_values", "not_finite"},
     "past_array": {"invalid_read", "wrong_values", "uninitialised_read"},
     "fills": {"uninitialised_read", "wrong_values", "not_finite"},
+    "grid": {"not_written", "wrong_values", "wrote_out_of_bounds", "launch_error"},
     "early_return": {"barrier_error"},
     "barrier_in_branch": {"barrier_error"},
     "no_guard": {"invalid_read", "wrote_out_of_bounds", "modified_input", "data_race"},
@@ -233,7 +249,15 @@ _ONLY = {
 }
 
 
+# A race may end by chance, with fewer threads or less work. Only these changes count.
+_OF_RACES = frozenset(
+    ["barrier", "lost_additions", "index", "name", "names", "subscripts", "unused", "missing_term", "exchanged", "quotients", "mask_lacks", "without_mask", "no_guard", "guard_lacks", "term", "stride", "axes", "fills"]
+)
+
+
 def _fits(edit: Edit, status: str) -> bool:
+    if status in ("data_race", "nondeterministic") and edit.name not in _OF_RACES:
+        return False
     return status in _ONLY.get(edit.name, {status})
 
 
@@ -297,7 +321,8 @@ class _Nearness:
         launched = re.compile(rf"\b(?:{'|'.join(kernels)})\s*(?:\[|<<<)")
         for number, text in enumerate(self._text.lines, 1):
             if kernels and launched.search(text):
-                self._distance.setdefault(number, 2)
+                for line in range(number, number + LAUNCH_LINES):
+                    self._distance.setdefault(line, 1)
 
     def _line(self, number: int) -> str:
         return self._text.lines[number - 1]

@@ -56,7 +56,7 @@ class Effort:
     shrink_timeouts: int = 3
     probe_seconds: float = 6.0
     reruns: int = RERUNS  # of the smallest failing case
-    enough: int | None = None  # failing cases, after which the search stops; None: never
+    enough: int | None = 12  # failing cases, after which the search stops; None: never
     compile_ahead: bool = True  # for the GPU, of kernels that ran without one
 
 

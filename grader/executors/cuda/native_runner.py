@@ -21,7 +21,7 @@ from grader.executors.cuda.native_planner import NativePlanner
 from grader.executors.executor import Manner, last_plan
 from grader.executors.planning import copied_alone
 from grader.executors.program_orders import Atomics, Order, Reordered
-from grader.executors.runner import CaseResult, Runner
+from grader.executors.runner import TRY_SECONDS, CaseResult, Runner
 from grader.plan import KernelName, Plan
 from grader.plan.model import Launch
 from grader.sandbox import Sandbox
@@ -115,7 +115,7 @@ class PlannedNativeRunner(Runner):
         runners: list[PlannedNativeRunner | None] = [None] * len(entries)
         if made is not None and made.path is not None:
             for each in kept:
-                task = self.task.with_entry(entries[each])
+                task = self.task.with_entry(entries[each], TRY_SECONDS)
                 runners[each] = PlannedNativeRunner(
                     self._sandbox, task, self.path, made, self._watched
                 )

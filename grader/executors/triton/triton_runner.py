@@ -21,7 +21,7 @@ from grader.executors.compile.kernels import Kernels, PendingAssembly, facts
 from grader.executors.encoding import DeviceKernel
 from grader.executors.executor import Manner, limits_of
 from grader.executors.program_orders import Reordered
-from grader.executors.runner import CaseResult, Compiled, Runner, Times
+from grader.executors.runner import TRY_SECONDS, CaseResult, Compiled, Runner, Times
 from grader.executors.triton import triton_report
 from grader.executors.triton.configurations import Tuning
 from grader.executors.triton.other_ways import OtherWays
@@ -147,7 +147,9 @@ class PlannedTritonRunner(Runner):
         name = f"{self.path.stem}_{hashlib.sha256(text).hexdigest()[:12]}.py"
         path = self._sandbox.hold(name, text)
         return [
-            PlannedTritonRunner(self._sandbox, self.task.with_entry(entry), path, self._watched)
+            PlannedTritonRunner(
+                self._sandbox, self.task.with_entry(entry, TRY_SECONDS), path, self._watched
+            )
             for entry in entries
         ]
 
