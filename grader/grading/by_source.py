@@ -6,6 +6,7 @@ source is untrusted, so what would take long on a contrived one is bounded.
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -62,9 +63,37 @@ _HALVES = re.compile(r"(\w+)\s*>=\s*0")
 
 
 def _endless(context: Context) -> Cause | None:
-    """A loop in CUDA C++ whose condition stays true: nothing changes it, or halving keeps it."""
-    if context.is_triton or context.result.status is not Status.timed_out:
+    """A loop whose condition stays true: nothing changes it, or halving keeps it."""
+    if context.result.status is not Status.timed_out:
         return None
+    return _in_python(context) if context.is_triton else _in_cpp(context)
+
+
+def _in_python(context: Context) -> Cause | None:
+    try:
+        tree = ast.parse(context.source)
+    except (SyntaxError, ValueError):
+        return None
+    loops = (node for node in ast.walk(tree) if isinstance(node, ast.While))
+    for loop in islice(loops, MOST_PLACES):
+        inside = [node for each in loop.body for node in ast.walk(each)]
+        names = {n.id for n in ast.walk(loop.test) if isinstance(n, ast.Name)}
+        changed = {
+            n.id for n in inside if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
+        }
+        leaves = any(isinstance(n, ast.Break | ast.Return | ast.Raise) for n in inside)
+        calls = any(isinstance(n, ast.Call) for n in ast.walk(loop.test))
+        if names and not leaves and not calls and not names & changed:
+            what = (
+                f"The loop at line {loop.lineno} never ends: nothing in it changes "
+                f"`{ast.unparse(loop.test)}`"
+            )
+            marked = _marked(context, loop.lineno)
+            return Cause("endless", what, "Advance the index in the loop.", marked)
+    return None
+
+
+def _in_cpp(context: Context) -> Cause | None:
     for match in islice(_LOOP.finditer(context.code), MOST_PLACES):
         head = _up_to(context.code, match.end(), "(", ")")
         parts = head.split(";")

@@ -432,6 +432,7 @@ def _operators(scope: Scope) -> Iterator[Edit]:
         if token.text == "=" and behind.text != "=":
             earlier = tokens[index - 2].text if index > 1 else ""
             is_first = scope.first_use.get(before.text, 0) >= before.start
+            is_first = is_first or not _in_loop(scope, token.line)
             if not (is_first or earlier in _WORDS or earlier in ("*", "(", ",", "&")):
                 yield scope.instead("operator", token.start, token.end, "+=", 2, around)
         if token.text == ("//" if scope.is_triton else "/") and before.is_name and behind.is_name:
@@ -451,6 +452,19 @@ def _operators(scope: Scope) -> Iterator[Edit]:
                 f"Round up: {up_words}.",
                 1 if _counts_blocks(scope, token.line) else 5,
             )
+
+
+def _in_loop(scope: Scope, line: int) -> bool:
+    """Whether a line is in a loop of its function, by indentation."""
+    code = _code_line(scope, line)
+    indent = len(code) - len(code.lstrip())
+    for number in range(line - 1, scope.text.line_at(scope.function.body) - 1, -1):
+        above = _code_line(scope, number)
+        if above.strip() and len(above) - len(above.lstrip()) < indent:
+            indent = len(above) - len(above.lstrip())
+            if re.match(r"\s*(?:for|while)\b", above):
+                return True
+    return False
 
 
 def _counts_blocks(scope: Scope, line: int) -> bool:
@@ -628,6 +642,28 @@ def _arguments(scope: Scope) -> Iterator[Edit]:
                     )
                     edit = _exchanged(scope, call.arguments[i], call.arguments[j], "", cost)
                     yield replace(edit, what=what, advice="Exchange the two arguments.")
+
+
+def _parameters(scope: Scope) -> Iterator[Edit]:
+    """Two parameters of the entry in another order than the stub's signature has."""
+    if scope.function is not scope.reached[-1] or scope.function.is_kernel:
+        return
+    code = scope.text.code
+    low = code.find("(", scope.function.start, scope.function.body)
+    named = code.find(scope.function.name, scope.function.start, scope.function.body)
+    low = code.find("(", max(low, named), scope.function.body)
+    high = code.rfind(")", low, scope.function.body)
+    at = low + 1
+    spans = []
+    for part in code[low + 1 : high].split(","):
+        begin = at + len(part) - len(part.lstrip())
+        spans.append((begin, begin + len(part.strip())))
+        at += len(part) + 1
+    for place, one in enumerate(spans):
+        for other in spans[place + 1 : place + 3]:
+            edit = _exchanged(scope, one, other, f"the parameters of `{scope.function.name}`", 3)
+            advice = "Keep the order of the stub's signature: arguments come by their places."
+            yield replace(edit, name="parameters", advice=advice)
 
 
 def _callee(scope: Scope, call: Call) -> Function | None:
@@ -1027,6 +1063,21 @@ def _strides(scope: Scope) -> Iterator[Edit]:
                         yield scope.edit("stride", [Change(low, high, new)], what, advice, cost)
 
 
+def _one_block(scope: Scope) -> Iterator[Edit]:
+    """A block of a fixed size for rows that may be longer."""
+    if not scope.is_triton or scope.function.is_kernel:
+        return
+    code = scope.text.code
+    sizes = [each for each in scope.values if each not in scope.function.parameters]
+    pattern = re.compile(r"\b(BLOCK\w*)\s*=\s*(\d+)\b")
+    for match in pattern.finditer(code, scope.function.body, scope.function.end):
+        for size in (each for each in sizes if each.islower() or len(each) == 1):
+            what = f"`{match[0]}` is all that a program covers: what lies past it is left out"
+            advice = "Loop over blocks, or take a block as long as the row, with a mask."
+            change = Change(*match.span(2), f"triton.next_power_of_2({size})")
+            yield scope.edit("one_block", [change], what, advice, 2)
+
+
 def _grids(scope: Scope) -> Iterator[Edit]:
     """A grid that is counted with numbers, where configurations choose the blocks' sizes."""
     if not scope.is_triton or scope.function.is_kernel:
@@ -1068,7 +1119,8 @@ def _indices(scope: Scope) -> Iterator[Edit]:
     for match in re.compile(r"(?<![*.+] )\bthreadIdx\.([xy])\b").finditer(code, *span):
         axis = match[1]
         new = f"(blockIdx.{axis} * blockDim.{axis} + threadIdx.{axis})"
-        yield scope.instead("index", *match.span(), new, 3)
+        uses_blocks = f"blockIdx.{axis}" in code[slice(*span)]
+        yield scope.instead("index", *match.span(), new, 3 if uses_blocks else 1)
     pattern = re.compile(r"\bblockIdx\.([xy])\b(?!\s*\*)")
     for match in pattern.finditer(code, *span):
         new = f"(blockIdx.{match[1]} * blockDim.{match[1]} + threadIdx.{match[1]})"
@@ -1189,7 +1241,10 @@ def _rounds(scope: Scope) -> Iterator[Edit]:
         if token.text in ("+", "-") and before.is_name:
             around = _operands(scope, index)
             for added in ("1", *blocks):
-                yield scope.instead("rounds", before.end, before.end, f" + {added}", 3, around)
+                same = added.lower().split("_")[-1] == before.text.lower().split("_")[-1]
+                cost = 2 if same else 3
+                new = f" + {added}"
+                yield scope.instead("rounds", before.end, before.end, new, cost, around)
 
 
 def _terms(scope: Scope) -> Iterator[Edit]:
@@ -1212,6 +1267,8 @@ def _terms(scope: Scope) -> Iterator[Edit]:
 
 RULES: Sequence[Callable[[Scope], Iterator[Edit]]] = (
     _arguments,
+    _parameters,
+    _one_block,
     _axes,
     _strides,
     _grids,

@@ -235,6 +235,8 @@ _ONLY = {
     "infinity": {"wrong_values", "not_finite"},
     "past_array": {"invalid_read", "wrong_values", "uninitialised_read"},
     "fills": {"uninitialised_read", "wrong_values", "not_finite"},
+    "one_block": {"not_written", "wrong_values"},
+    "parameters": {"modified_input", "wrong_values", "invalid_read", "wrote_out_of_bounds"},
     "grid": {"not_written", "wrong_values", "wrote_out_of_bounds", "launch_error"},
     "early_return": {"barrier_error"},
     "barrier_in_branch": {"barrier_error"},

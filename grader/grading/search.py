@@ -291,6 +291,8 @@ def _explain(search: _Search, submission: str) -> tuple[Failure, ...]:
     result = search.smallest[primary]
     flaky, separation = None, None
     cause = search.causes.again(_failed(search, result))
+    if cause is None and result.status in SLOW:  # smaller cases would take as long
+        cause = search.causes.of(_failed(search, result), is_first=False)
     if cause is None and not _is_conclusive(result):
         flaky = _flakiness(search, result, 2, at_last_afresh=False)
         if flaky is None:

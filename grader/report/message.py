@@ -288,7 +288,7 @@ def _of_dtypes(
 def _teller(kind: tuple[str, ...], kinds: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
     """The kind of failure that explains most, of those that explain what this one does."""
     status, where, _, hint, _, cause = kind
-    if cause or status not in _ABOUT_ELEMENTS:
+    if cause or status not in (*_ABOUT_ELEMENTS, "timed_out"):
         return kind
     kinds = list(kinds)
     causes = [each for each in kinds if each[5]]
