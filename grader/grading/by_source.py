@@ -78,9 +78,7 @@ def _in_python(context: Context) -> Cause | None:
     for loop in islice(loops, MOST_PLACES):
         inside = [node for each in loop.body for node in ast.walk(each)]
         names = {n.id for n in ast.walk(loop.test) if isinstance(n, ast.Name)}
-        changed = {
-            n.id for n in inside if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
-        }
+        changed = {n.id for n in inside if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
         leaves = any(isinstance(n, ast.Break | ast.Return | ast.Raise) for n in inside)
         calls = any(isinstance(n, ast.Call) for n in ast.walk(loop.test))
         if names and not leaves and not calls and not names & changed:

@@ -206,7 +206,7 @@ class TaskCheck:
         if planned is None:
             return None
         edges = spread(space.edges(), EDGES_ON_A_GPU)
-        return list(dict.fromkeys([*planned.take_first_met(), *edges]))
+        return list(dict.fromkeys([*planned.launches.take_first_met(), *edges]))
 
     def _compile_in_background(self) -> Any:
         """Start compiling ahead of time what ran, where the kernels are in Triton."""

@@ -1179,6 +1179,13 @@ def _declarations(scope: Scope) -> Iterator[Edit]:
         advice = "Use atomicAdd, or keep a sum in a register of each thread and reduce them."
         change = Change(*match.span(), f"atomicAdd(&{match[1]}, {match[2]});")
         yield scope.edit("lost_additions", [change], what, advice, 3)
+
+
+def _bytes(scope: Scope) -> Iterator[Edit]:
+    """A number of elements where the CUDA runtime or a launch takes bytes."""
+    if scope.is_triton:
+        return
+    code = scope.text.code
     for call in scope.calls:
         for (low, high), bytes_of in zip(call.arguments, range(9), strict=False):
             is_bytes = (call.name, bytes_of) in (
@@ -1275,6 +1282,7 @@ RULES: Sequence[Callable[[Scope], Iterator[Edit]]] = (
     _unused,
     _missing_terms,
     _declarations,
+    _bytes,
     _barriers,
     _masks,
     _guards,

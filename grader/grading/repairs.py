@@ -86,7 +86,7 @@ class Repairs:
         result = failure.result
         if result.status not in _REPAIRABLE or result.verdict.pattern == RAISED:
             return None
-        if len(runner.source) > MOST_CHARACTERS or runner.on_gpu or self._is_spent:
+        if not 0 < len(runner.source) <= MOST_CHARACTERS or runner.on_gpu or self._is_spent:
             return None
         if len(failure.failing) < 2 and not failure.passing:
             return None  # one case may be right by chance
@@ -253,7 +253,26 @@ _ONLY = {
 
 # A race may end by chance, with fewer threads or less work. Only these changes count.
 _OF_RACES = frozenset(
-    ["barrier", "lost_additions", "index", "name", "names", "subscripts", "unused", "missing_term", "exchanged", "quotients", "mask_lacks", "without_mask", "no_guard", "guard_lacks", "term", "stride", "axes", "fills"]
+    [
+        "barrier",
+        "lost_additions",
+        "index",
+        "name",
+        "names",
+        "subscripts",
+        "unused",
+        "missing_term",
+        "exchanged",
+        "quotients",
+        "mask_lacks",
+        "without_mask",
+        "no_guard",
+        "guard_lacks",
+        "term",
+        "stride",
+        "axes",
+        "fills",
+    ]
 )
 
 

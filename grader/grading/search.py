@@ -199,7 +199,7 @@ def failure_of_compile(space: Space, result: CaseResult, submission: str = "") -
 def _look(search: _Search, on_case: Callable[[], None], chosen: Sequence[Case] | None) -> str:
     """Run the chosen cases, or edge cases and drawn ones; why it stopped early, or ""."""
     deadline = math.inf
-    costly = 0
+    costly = failed = 0
     edges = spread(search.space.edges(), search.effort.edges) if chosen is None else chosen
     search.expect(edges)
     for case in edges:
@@ -212,7 +212,8 @@ def _look(search: _Search, on_case: Callable[[], None], chosen: Sequence[Case] |
         costly += result.status in COSTLY
         if result.status in SLOW | WHOLE_FILE or costly == ENOUGH_COSTLY:
             return ""
-        if search.effort.enough is not None and search.failed >= search.effort.enough:
+        failed += result.status.is_failure
+        if search.effort.enough is not None and failed >= search.effort.enough:
             return ""
     if search.smallest or not search.effort.drawn or chosen is not None:
         return ""
