@@ -114,12 +114,17 @@ def _tried(
             text.copy(reached, f"__{number}", edit.changes) for number, edit in enumerate(together)
         ]
         names = [f"{variant.entry}__{number}" for number in range(len(together))]
+        found = None
         for edit, changed in zip(together, runner.altered(copies, names), strict=True):
-            if changed is None or time.monotonic() > until:
+            if changed is None:
                 continue
-            if is_right(changed, failure, edit):
-                return edit, changed
-            changed.close()
+            is_tried = found is None and time.monotonic() < until
+            if is_tried and is_right(changed, failure, edit):
+                found = edit, changed
+            else:
+                changed.close()
+        if found is not None:
+            return found
     return None
 
 
