@@ -2,8 +2,9 @@
 
 Grades every case of tests/submissions/mistakes without a GPU, as `grader grade --only` does it, and
 writes OUT/rows.json: for each case whether it lost points, how many lines the messages have,
-seconds, and seconds of processor time, which a busy machine hardly changes. What a judge reads lies in OUT/cases/ID, which names no mistake: the file handed in and
-message.txt. Rows that OUT already holds are not run again, so an interrupted run goes on.
+seconds, and seconds of processor time, which a busy machine hardly changes. What a judge reads lies
+in OUT/cases/ID, which names no mistake: the file handed in and message.txt. Rows that OUT already
+holds are not run again, so an interrupted run goes on.
 
     python benchmarks/mistakes.py OUT [--half work|held|all] [--only TEXT]... [--jobs N]
     python benchmarks/mistakes.py OUT --bases

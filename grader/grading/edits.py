@@ -173,7 +173,8 @@ _WORDS = frozenset(
     ]
 )
 _GUARD = re.compile(r"\bif\s*\(([^{};]{1,200}?)\)\s*[\w{(*]|=\s*([^?;={}]{3,120})\?")
-_INDEX = r"[A-Za-z_][\w.]*(?:\[[^\]\n]{0,20}\])?(?:\s*[-+*]\s*[A-Za-z_\d][\w.]*(?:\[[^\]\n]{0,20}\])?){0,3}"
+_SUBSCRIPT = r"(?:\[[^\]\n]{0,20}\])?"
+_INDEX = rf"[A-Za-z_][\w.]*{_SUBSCRIPT}(?:\s*[-+*]\s*[A-Za-z_\d][\w.]*{_SUBSCRIPT}){{0,3}}"
 _MASK = re.compile(rf"{_INDEX}\s*(?:<=?|>=?)\s*{_INDEX}")
 _BOUND = re.compile(rf"(?<![<\w]){_INDEX}\s*<\s*(?!<){_INDEX}(?!\s*>>>)")
 
@@ -225,7 +226,7 @@ def _parts(
     bounds = [opening, *commas, end]
     return tuple(
         (tokens[low + 1].start, tokens[high - 1].end)
-        for low, high in zip(bounds, bounds[1:], strict=False)
+        for low, high in itertools.pairwise(bounds)
         if high > low + 1
     )
 
@@ -237,7 +238,7 @@ _BUILTINS = ("threadIdx", "blockIdx", "blockDim", "gridDim")
 
 
 def _names(scope: Scope) -> Iterator[Edit]:
-    """A name that stands for another one like it: `rows` for `cols`, `stride_am` for `stride_ak`."""
+    """A name that stands for another one like it: `rows` for `cols`, `stride_am` for another."""
     tokens = scope.tokens
     for index, token in enumerate(tokens):
         if not token.is_name or token.text in _WORDS:
@@ -279,9 +280,10 @@ def _exchanged_names(scope: Scope) -> Iterator[Edit]:
     for before, token, behind in around:
         is_keyword = isinstance(behind, Token) and behind.text == "="
         is_member = isinstance(before, Token) and before.text == "."
-        if token.is_name and token.text not in _WORDS and not is_keyword:
-            if not is_member or token.text in ("x", "y"):
-                by_line.setdefault(token.line, []).append(token)
+        is_axis = is_member and token.text in ("x", "y")
+        is_value = token.is_name and token.text not in _WORDS and not is_keyword
+        if is_value and (is_axis or not is_member):
+            by_line.setdefault(token.line, []).append(token)
     for tokens in by_line.values():
         names = list(dict.fromkeys(token.text for token in tokens))[:12]
         for place, one in enumerate(names):
@@ -913,14 +915,14 @@ def _barriers(scope: Scope) -> Iterator[Edit]:
         closes, opens = code.startswith("}"), code.endswith("{")
         within = blocks[:-1] if closes and opens else blocks
         is_body = bool(re.match(r"(?:for|while|if)\b.*\)$|(?:\} *)?else$", previous))
-        if number > first and not any(within) and not is_body and not code.startswith("} else"):
-            if "__syncthreads" not in code + previous:
-                what = f"A `__syncthreads()` is missing before line {number}"
-                if closes:
-                    what = f"A `__syncthreads()` is missing before the block ends at line {number}"
-                change = Change(starts[number - 1], starts[number - 1], "__syncthreads();\n")
-                edit = scope.edit("barrier", [change], what, _SHARED, 1)
-                yield replace(edit, line=number)
+        may_stand = number > first and not any(within) and not is_body
+        is_there = "__syncthreads" in code + previous
+        if may_stand and not is_there and not code.startswith("} else"):
+            what = f"A `__syncthreads()` is missing before line {number}"
+            if closes:
+                what = f"A `__syncthreads()` is missing before the block ends at line {number}"
+            change = Change(starts[number - 1], starts[number - 1], "__syncthreads();\n")
+            yield replace(scope.edit("barrier", [change], what, _SHARED, 1), line=number)
         if "__syncthreads" in code:
             at = scope.text.code.index("__syncthreads", starts[number - 1])
             end = scope.text.code.index(";", at) + 1

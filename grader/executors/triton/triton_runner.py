@@ -156,6 +156,7 @@ class PlannedTritonRunner(Runner):
 
     def once(self, case: Case) -> CaseResult:
         """Run one case by one plan, in one way. Raises as Runner.run does."""
+
         def run() -> CaseResult:
             self.tuning.chosen = None
             return self._executor.run(case)

@@ -49,7 +49,8 @@ NAMED = [
      "The loop at line 1 never ends: nothing in it changes `col < n`"),
     ("timed_out", "", "for (int i = tid; i < n;) { out[i] = f(i); }", "cuda", "never ends"),
     ("timed_out", "", "while (col < n) out[col] = 1;", "cuda", "`col < n`"),
-    ("timed_out", "", "for (int s = n / 2; s >= 0; s /= 2) { x[s] = 0; }", "cuda", "a half of 0 is 0"),
+    ("timed_out", "", "for (int s = n / 2; s >= 0; s /= 2) { x[s] = 0; }", "cuda",
+     "a half of 0 is 0"),
     ("crashed", "ValueError: Conflicting meta-parameters: BLOCK_M.", "", "triton", "autotuner"),
     ("crashed", "Cannot view a tensor with shape", "", "triton", "`view` needs a contiguous"),
 ]  # fmt: skip
