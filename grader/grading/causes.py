@@ -34,7 +34,7 @@ class Failed:
 class Causes:
     """Explains the failures of one task, part after part."""
 
-    told: set[str] = field(default_factory=set)  # of earlier parts
+    explained: set[str] = field(default_factory=set)  # of earlier parts
     _repairs: Repairs = field(default_factory=Repairs)
 
     def close(self) -> None:
@@ -43,10 +43,10 @@ class Causes:
 
     def again(self, failed: Failed) -> Cause | None:
         """The cause of a failure where it is that of an earlier part; None for any other."""
-        if not self.told:
+        if not self.explained:
             return None
         cause = self._evident(failed) or self._repairs.again(failed.runner, _tried_on(failed))
-        return cause if cause is not None and cause.what in self.told else None
+        return cause if cause is not None and cause.what in self.explained else None
 
     def of(self, failed: Failed, is_first: bool = True) -> Cause | None:
         """The cause of a failure. For the first one of a part changes of the text are tried."""
@@ -59,7 +59,7 @@ class Causes:
             language = failed.space.variant.language
             cause = by_name.general_cause_of(failed.result, failed.runner.source, language)
         if cause is not None:
-            self.told.add(cause.what)
+            self.explained.add(cause.what)
         return cause
 
     def _evident(self, failed: Failed) -> Cause | None:

@@ -20,7 +20,7 @@ from grader.evidence import SourceLine
 from grader.executors.runner import CaseResult, Runner
 from grader.grading import edits, source_reading
 from grader.grading.diagnosis import Cause, Separation
-from grader.grading.edits import Edit, Scope
+from grader.grading.edit_scope import Edit, Scope
 from grader.grading.source_text import Change, Function, SourceText
 from grader.status import Status
 
@@ -44,7 +44,6 @@ _REPAIRABLE = frozenset(
         Status.nondeterministic,
         Status.barrier_error,
         Status.crashed,
-        Status.launch_error,
     }
 )
 # Only seen in some of a case's runs.
@@ -65,18 +64,18 @@ class Repairs:
     """Tries repairs of one task, and keeps those that were right for its other parts."""
 
     def __init__(self) -> None:
-        self._found: list[tuple[Edit, Runner]] = []
+        self._known: list[tuple[Edit, Runner]] = []
         self._is_spent = False  # a failure stays without a repair, so that no more are tried
 
     def close(self) -> None:
-        """End the processes of what was found."""
-        for _, runner in self._found:
+        """End the processes of repairs."""
+        for _, runner in self._known:
             runner.close()
-        self._found.clear()
+        self._known.clear()
 
     def again(self, runner: Runner, failure: Failing) -> Cause | None:
         """The mistake of another part, where what undoes that makes these cases right, too."""
-        for edit, changed in () if runner.on_gpu else self._found:
+        for edit, changed in () if runner.on_gpu else self._known:
             if is_right(changed, failure, edit):
                 return _cause(edit, runner.source)
         return None
@@ -88,14 +87,14 @@ class Repairs:
             return None
         if not 0 < len(runner.source) <= MOST_CHARACTERS or runner.on_gpu or self._is_spent:
             return None
-        if len(failure.failing) < 2 and not failure.passing:
-            return None  # one case may be right by chance
-        found = _tried(runner, failure, proposals(runner, failure))
-        if found is None:
+        if len(failure.failing) < 2:
+            return None  # one case may become right by chance
+        repair = _tried(runner, failure, proposals(runner, failure))
+        if repair is None:
             self._is_spent = True
             return None
-        self._found.append(found)
-        return _cause(found[0], runner.source)
+        self._known.append(repair)
+        return _cause(repair[0], runner.source)
 
 
 def _tried(
@@ -114,17 +113,17 @@ def _tried(
             text.copy(reached, f"__{number}", edit.changes) for number, edit in enumerate(together)
         ]
         names = [f"{variant.entry}__{number}" for number in range(len(together))]
-        found = None
+        repair = None
         for edit, changed in zip(together, runner.altered(copies, names), strict=True):
             if changed is None:
                 continue
-            is_tried = found is None and time.monotonic() < until
+            is_tried = repair is None and time.monotonic() < until
             if is_tried and is_right(changed, failure, edit):
-                found = edit, changed
+                repair = edit, changed
             else:
                 changed.close()
-        if found is not None:
-            return found
+        if repair is not None:
+            return repair
     return None
 
 
@@ -206,7 +205,7 @@ def ranked(
     text = SourceText(source, is_triton)
     reached = text.reached(entry)
     near = _Nearness(text, reached, lines, subject)
-    found: list[tuple[int, int, int, Edit]] = []
+    scored: list[tuple[int, int, int, Edit]] = []
     of_line: dict[tuple[int, int], int] = {}
     for function in reached:
         scope = Scope(text, function, reached, is_triton)
@@ -216,9 +215,9 @@ def ranked(
             # Of changes that are as likely, those of different lines take turns.
             score = edit.cost + near.of(edit)
             turn = of_line[score, edit.line] = of_line.get((score, edit.line), 0) + 1
-            found.append((score, turn, len(found), edit))
-    found.sort(key=lambda each: each[:3])
-    likely = (edit for *_, edit in found)
+            scored.append((score, turn, len(scored), edit))
+    scored.sort(key=lambda each: each[:3])
+    likely = (edit for *_, edit in scored)
     sound = (edit for edit in likely if not is_triton or _can_be_read(source, edit))
     return [asdict(edit) for edit in itertools.islice(sound, most)]
 

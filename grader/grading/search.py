@@ -27,6 +27,8 @@ from grader.grading.marked_lines import marked_lines
 from grader.spec import SizeRule
 from grader.status import Status, worst
 
+FEW_FAILING = 3  # cases of a part, so that more are run before tries
+OTHER_SEEDS = 4  # of the smallest failing case, that are run then
 RERUNS = 10  # of the smallest failing case, to detect varying results
 SLOW = frozenset({Status.timed_out, Status.out_of_memory})
 # Statuses that are the same for every case, so one case is enough.
@@ -302,6 +304,8 @@ def _explain(search: _Search, submission: str) -> tuple[Failure, ...]:
             flaky = _flakiness(search, result, search.effort.reruns)
         if flaky is None and primary is not Status.timed_out:
             separation = _separate(search, result)
+    if cause is None and result.status not in SLOW and not _is_conclusive(result):
+        _fail_again(search, result)
     cause = cause or search.causes.of(_failed(search, result, separation, flaky is not None))
     failures = [_failure(search, result, separation, flaky, submission, cause)]
     for other in sorted(search.smallest.keys() - {primary}, key=list(Status).index):
@@ -309,6 +313,15 @@ def _explain(search: _Search, submission: str) -> tuple[Failure, ...]:
         cause = search.causes.of(_failed(search, result), is_first=False)
         failures.append(_failure(search, result, None, None, submission, cause))
     return tuple(failures)
+
+
+def _fail_again(search: _Search, result: CaseResult) -> None:
+    """Run the case with other seeds where few cases fail: one may agree with a try by chance."""
+    case = _case_of(result)
+    for step in range(1, OTHER_SEEDS + 1):
+        if search.failed >= FEW_FAILING:
+            return
+        search.run(replace(case, seed=case.seed + step))
 
 
 def _failed(

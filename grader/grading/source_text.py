@@ -86,8 +86,8 @@ class SourceText:
     @cached_property
     def functions(self) -> dict[str, Function]:
         """The functions by name; none where the source can't be read."""
-        found = self._python() if self.is_triton else self._cpp()
-        return {each.name: each for each, _ in zip(found, range(MOST_FUNCTIONS), strict=False)}
+        functions = self._python() if self.is_triton else self._cpp()
+        return {each.name: each for each, _ in zip(functions, range(MOST_FUNCTIONS), strict=False)}
 
     def reached(self, entry: str) -> list[Function]:
         """The entry and the functions that it uses, directly or not, in the file's order."""

@@ -173,7 +173,7 @@ extern "C" void silu(const float* x, float* out, int n) {
     ("variant", "text", "told", "place"),
     [
         ("triton", TRITON, "`offs <= n` stands where `offs < n` belongs", "<="),
-        ("cuda", CUDA, "(blockIdx.x * blockDim.x + threadIdx.x)` belongs", "threadIdx.x"),
+        ("cuda", CUDA, "`out[threadIdx.x]` stands where `out[i]` belongs", "out[threadIdx.x]"),
     ],
 )
 def test_a_mistake_is_told_once_for_all_parts(tmp_path, variant, text, told, place):
