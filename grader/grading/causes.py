@@ -8,7 +8,7 @@ reason, so what explained a part is tried first on the next.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from grader.cases import Space
 from grader.executors.runner import CaseResult, Runner
@@ -16,6 +16,9 @@ from grader.grading import by_name, hypotheses
 from grader.grading.diagnosis import Cause, Separation
 from grader.grading.repairs import Failing, Repairs, failing_of
 from grader.status import Status
+
+# Changes that may show which step is rounded.
+_CONVERSIONS = frozenset({"cast", "no_cast", "function"})
 
 
 @dataclass(frozen=True)
@@ -55,6 +58,9 @@ class Causes:
         cause = self._evident(failed) or self._repairs.again(failed.runner, _tried_on(failed))
         if cause is None and is_first:
             cause = self._repairs.cause_of(failed.runner, _tried_on(failed))
+        if cause is not None and cause.name == "rounded" and is_first and not self.explained:
+            only = replace(_tried_on(failed), only=_CONVERSIONS)
+            cause = self._repairs.cause_of(failed.runner, only) or cause
         if cause is None:
             language = failed.space.variant.language
             cause = by_name.general_cause_of(failed.result, failed.runner.source, language)

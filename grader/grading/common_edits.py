@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from grader.grading.edit_scope import (
     BUILTINS,
+    LONGEST,
     WORDS,
     Edit,
     Scope,
@@ -78,7 +79,28 @@ def _exchanged_names(scope: Scope) -> Iterator[Edit]:
                 matches = [token for token in tokens if token.text in swap]
                 changes = [Change(each.start, each.end, swap[each.text]) for each in matches]
                 what = f"`{one}` and `{other}` stand in each other's place"
+                if one in ("x", "y"):
+                    what = _in_place(scope, changes) or what
                 yield scope.edit("names", changes, what, "", 2)
+
+
+def _in_place(scope: Scope, changes: Sequence[Change]) -> str:
+    """What a line's changes do to the code from the first to the last of them."""
+    source = scope.text.source
+    low, high = changes[0].start, changes[-1].end
+    while low and re.match(r"[\w.\[]", source[low - 1]):
+        low -= 1
+    if source[high : high + 1] == "]":
+        high += 1
+    changed, at = "", low
+    for each in changes:
+        changed += source[at : each.start] + each.new
+        at = each.end
+    changed += source[at:high]
+    if high - low > LONGEST:
+        return ""
+    quoted = scope.quoted(low, high), scope.quoted(0, 0, changed)
+    return f"{quoted[0]} stands where {quoted[1]} belongs"
 
 
 def _term(scope: Scope, index: int) -> tuple[int, int]:
@@ -250,6 +272,8 @@ def _numbers(scope: Scope) -> Iterator[Edit]:
             if before and before.text in ("-", "+") and index > 1 and number == 1:
                 around = (low, token.end)
                 yield scope.instead("off_by_one", before.start, token.end, "", 2, around)
+        if token.text in ("1.0", "1.0f") and before and before.text == "=":
+            yield scope.instead("number", token.start, token.end, "0.0", 2, around)
         if token.text in ("0.0", "0.0f", "0.f", "0.", "0"):
             minus = 'float("-inf")' if scope.is_triton else "-INFINITY"
             yield scope.instead("infinity", token.start, token.end, minus, 3, around)
@@ -356,7 +380,7 @@ def _arguments(scope: Scope) -> Iterator[Edit]:
                 are_sizes = given[i].isidentifier() and given[j].isidentifier()
                 tensors = {*scope.function.parameters} if scope.is_triton else scope.pointers
                 are_sizes = are_sizes and not {given[i], given[j]} & tensors
-                cost = 0 if fits > was else 1 if are_sizes else 4
+                cost = 0 if fits > was else 1 if are_sizes and was < 2 else 4
                 if fits > was or j == i + 1:
                     what = (
                         f"`{call.name}` gets {scope.quoted(0, 0, given[i])} for its parameter "

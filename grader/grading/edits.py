@@ -13,7 +13,7 @@ from grader.grading import common_edits, cuda_edits, triton_edits
 from grader.grading.edit_scope import Edit, Scope, code_line
 from grader.grading.source_text import Change
 
-MOST_PER_LINE = 40  # changes of one line
+MOST_PER_LINE = 80  # changes of one line
 
 
 def edits_of(scope: Scope) -> Iterator[Edit]:

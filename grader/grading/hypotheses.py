@@ -29,6 +29,7 @@ from grader.status import Status
 
 SECONDS = 3.0  # for all hypotheses on one failure
 FURTHER = 3  # failing cases, beside the smallest, that a hypothesis has to explain
+SMALLEST_FACTOR = 1e-3  # of scalars that may be factors, of which 1.0 has no effect
 ENOUGH = 6  # elements in all cases: fewer agree by chance
 
 Outputs = list[torch.Tensor]
@@ -243,7 +244,9 @@ def _other_scalar(observed: Observed) -> Iterator[Attempt]:
         name, given = argument.name, observed.scalars[argument.name]
         others: dict[str, _Value] = {}
         if isinstance(given, float):  # no effect at all comes first: 1 / sqrt(size) may be 1 too
-            others = {"0.0": partial(_constant, 0.0), "1.0": partial(_constant, 1.0)}
+            others = {"0.0": partial(_constant, 0.0)}
+            if abs(given) > SMALLEST_FACTOR:  # what is added, such as an eps, isn't near 1
+                others["1.0"] = partial(_constant, 1.0)
             for size, _ in observed.case.sizes:
                 others[f"1 / sqrt({size})"] = partial(_of_size, size, -0.5)
         others |= {str(each): partial(_constant, each) for each in argument.values}

@@ -58,6 +58,7 @@ class Failing:
     failing: Sequence[Case]  # the smallest first
     passing: Sequence[Case]
     separation: Separation | None
+    only: frozenset[str] = frozenset()  # names of changes that are tried, where not all are
 
 
 class Repairs:
@@ -89,9 +90,12 @@ class Repairs:
             return None
         if len(failure.failing) < 2:
             return None  # one case may become right by chance
-        repair = _tried(runner, failure, proposals(runner, failure))
+        proposed = proposals(runner, failure)
+        if failure.only:
+            proposed = [each for each in proposed if each.name in failure.only]
+        repair = _tried(runner, failure, proposed)
         if repair is None:
-            self._is_spent = True
+            self._is_spent = not failure.only
             return None
         self._known.append(repair)
         return _cause(repair[0], runner.source)

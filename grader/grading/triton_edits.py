@@ -177,6 +177,10 @@ def _one_block(scope: Scope) -> Iterator[Edit]:
     if not scope.is_triton or scope.function.is_kernel:
         return
     code = scope.text.code
+    kernels = [each for each in scope.reached if each.is_kernel]
+    bodies = "\n".join(code[each.body : each.end] for each in kernels)
+    if re.search(r"\*\s*BLOCK|BLOCK\w*\s*\*|range\([^)\n]*BLOCK", bodies):
+        return  # several programs, or rounds of a loop, share the row
     sizes = [each for each in scope.values if each not in scope.function.parameters]
     capped = re.compile(r"\bmin\((\w[\w.]*\(\w+\)),\s*(\w+)\)")
     for match in capped.finditer(code, scope.function.body, scope.function.end):
@@ -204,6 +208,35 @@ def _copies(scope: Scope) -> Iterator[Edit]:
             f"Pass `{tensor}` itself and its strides: rows can lie further apart than they are."
         )
         yield scope.edit("copy", [Change(*match.span(), tensor)], what, advice, 1)
+
+
+def _grid_axes(scope: Scope) -> Iterator[Edit]:
+    """A grid with more or fewer axes than the kernel takes its ids from."""
+    if not scope.is_triton or scope.function.is_kernel:
+        return
+    code = scope.text.code
+    kernels = [each for each in scope.reached if each.is_kernel]
+    ids = {
+        int(axis)
+        for each in kernels
+        for axis in re.findall(r"program_id\((?:axis=)?(\d)\)", code[each.body : each.end])
+    }
+    pattern = re.compile(
+        r"(?<=[\[=:] )?\((\w[^()]*\([^()]*\)|\w+)\s*(,|\*)\s*(\w[^()]*\([^()]*\)|\w+),?\)"
+    )
+    for match in pattern.finditer(code, scope.function.body, scope.function.end):
+        one, sign, other = match.groups()
+        if sign == "," and ids == {0}:
+            what = "The grid has two axes, and the kernel takes its id from one: `tl.program_id(0)`"
+            advice = "Multiply the two numbers, so that one axis counts all tiles."
+            change = Change(*match.span(), f"({one} * {other},)")
+            yield scope.edit("grid", [change], what, advice, 0)
+        if sign == "*" and 1 in ids:
+            what = "`tl.program_id(1)` is always 0: the grid has one axis"
+            advice = "Give the grid two axes, in the order of the kernel's ids."
+            for first, second in ((one, other), (other, one)):
+                change = Change(*match.span(), f"({first}, {second})")
+                yield scope.edit("grid", [change], what, advice, 0)
 
 
 def _grids(scope: Scope) -> Iterator[Edit]:
@@ -255,6 +288,7 @@ RULES: Sequence[Callable[[Scope], Iterator[Edit]]] = (
     _axes,
     _strides,
     _grids,
+    _grid_axes,
     _missing_terms,
     _masks,
     _casts,
