@@ -58,6 +58,8 @@ class Causes:
         cause = self._evident(failed) or self._repairs.again(failed.runner, _tried_on(failed))
         if cause is None and is_first:
             cause = self._repairs.cause_of(failed.runner, _tried_on(failed))
+        if cause is None and not failed.is_flaky:
+            cause = hypotheses.cause_of(failed.space, failed.results, failed.result)
         if cause is not None and cause.name == "rounded" and is_first and not self.explained:
             only = replace(_tried_on(failed), only=_CONVERSIONS)
             cause = self._repairs.cause_of(failed.runner, only) or cause
@@ -77,7 +79,7 @@ class Causes:
         is_wrong = result.status is Status.wrong_values
         if is_wrong and (advice := runner.advice(result)):
             return Cause("rounded_inputs", "float32 inputs of `tl.dot` are rounded to TF32", advice)
-        if failed.is_flaky:
+        if failed.is_flaky or not hypotheses.is_telling(result):
             return None
         return hypotheses.cause_of(failed.space, failed.results, result)
 

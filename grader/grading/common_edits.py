@@ -155,6 +155,15 @@ def _unused(scope: Scope) -> Iterator[Edit]:
             end = token.end
             if behind == "[" and scope.is_triton:
                 end = next((t.end for t in scope.tokens[index:] if t.text == "]"), token.end)
+            before = scope.tokens[index - 1].text if index else ""
+            if before == "*" and parameter not in scope.function.integers:
+                end = token.end
+                what = (
+                    f"`{scope.function.name}` never uses its parameter `{parameter}`, and "
+                    f"multiplies by `{token.text}` instead"
+                )
+                change = Change(token.start, end, parameter)
+                yield scope.edit("unused", [change], what, "", 1)
             what = (
                 f"`{scope.function.name}` never uses its parameter `{parameter}`: "
                 f"{scope.quoted(token.start, end)} isn't multiplied by it"
@@ -413,6 +422,21 @@ def _parameters(scope: Scope) -> Iterator[Edit]:
             yield replace(edit, name="parameters", advice=advice)
 
 
+def _lacking(scope: Scope) -> Iterator[Edit]:
+    """A call's argument from which nothing is subtracted, though elsewhere something is."""
+    code = scope.text.code
+    span = (scope.function.body, scope.function.end)
+    elsewhere = re.compile(r"\b(\w+)\((\w+) ([-*]) (\w+)\)")
+    known = {match.group(1, 2): match.group(3, 4) for match in elsewhere.finditer(code, *span)}
+    for match in re.compile(r"\b(\w+)\((\w+)\)").finditer(code, *span):
+        if match.group(1, 2) not in known:
+            continue
+        sign, name = known[match.group(1, 2)]
+        for other in (name, *_alike(name, scope)):
+            new = f"{match[1]}({match[2]} {sign} {other})"
+            yield scope.instead("lacking", *match.span(), new, 2)
+
+
 def _subscripts(scope: Scope) -> Iterator[Edit]:
     """`tile[x][y]` for `tile[y][x]`, and `[None, :]` for `[:, None]`."""
     code = scope.text.code
@@ -529,6 +553,7 @@ RULES: Sequence[Callable[[Scope], Iterator[Edit]]] = (
     _unused,
     _names,
     _exchanged_names,
+    _lacking,
     _subscripts,
     _quotients,
     _operators,

@@ -92,6 +92,13 @@ def cause_of(space: Space, results: Sequence[CaseResult], smallest: CaseResult) 
     return None
 
 
+def is_telling(result: CaseResult) -> bool:
+    """Whether enough of the outputs are numbers: many mistakes give nothing but nan."""
+    outputs = [each for each in result.outputs if each.is_floating_point()]
+    finite = sum(int(each.isfinite().sum()) for each in outputs)
+    return 4 * finite >= sum(each.numel() for each in outputs)
+
+
 def _is_general(explained: Sequence[Observed], space: Space) -> bool:
     """Whether some case had each size above 1, if it can be: at 1 many mistakes look alike."""
     tried = {name for each in explained for name, value in each.case.sizes if value > 1}

@@ -112,6 +112,40 @@ def _statements(scope: Scope) -> Iterator[Edit]:
         yield scope.edit("too_much", [change], f"{quoted} is too much", "", 5)
 
 
+def _not_kept(scope: Scope) -> Iterator[Edit]:
+    """A value that a loop reads, and that nothing in it changes: its new one isn't kept."""
+    first, last = (scope.text.line_at(at) for at in (scope.function.body, scope.function.end - 1))
+    lines = {number: code_line(scope, number) for number in range(first, last + 1)}
+    for number, head in lines.items():
+        if not re.match(r"\s*(?:for|while)\b.*:\s*$", head):
+            continue
+        indent = len(head) - len(head.lstrip())
+        inside = []
+        for below in range(number + 1, last + 1):
+            if lines[below].strip():
+                if len(lines[below]) - len(lines[below].lstrip()) <= indent:
+                    break
+                inside.append(below)
+        body = "\n".join(lines[each] for each in inside)
+        given = re.findall(r"^\s*(\w+)\s*[-+*/]?=(?!=)", body, re.MULTILINE)
+        before = [
+            n for n, at in scope.first_use.items() if at and at < scope.text.starts[number - 1]
+        ]
+        kept = [n for n in before if n not in given and re.search(rf"\b{n}\b", body)]
+        for name in kept:
+            for new in dict.fromkeys(given):
+                if new.split("_")[0] != name.split("_")[0] or not inside:
+                    continue
+                start = scope.text.starts[inside[-1]]
+                margin = " " * (len(lines[inside[0]]) - len(lines[inside[0]].lstrip()))
+                what = (
+                    f"Nothing in the loop changes `{name}`: `{name} = {new}` is missing at its end"
+                )
+                change = Change(start, start, f"{margin}{name} = {new}\n")
+                edit = scope.edit("not_kept", [change], what, "Keep the new value.", 1)
+                yield replace(edit, line=number)
+
+
 def _casts(scope: Scope) -> Iterator[Edit]:
     """A value that isn't converted to float32, or too early to a narrower type."""
     if not scope.is_triton:
@@ -291,6 +325,7 @@ RULES: Sequence[Callable[[Scope], Iterator[Edit]]] = (
     _grid_axes,
     _missing_terms,
     _masks,
+    _not_kept,
     _casts,
     _statements,
 )
