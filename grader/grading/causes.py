@@ -56,10 +56,13 @@ class Causes:
         if not failed.result.status.is_failure:
             return None
         cause = self._evident(failed) or self._repairs.again(failed.runner, _tried_on(failed))
-        if cause is None and is_first:
-            cause = self._repairs.cause_of(failed.runner, _tried_on(failed))
+        guess = None  # of outputs that tell little
         if cause is None and not failed.is_flaky:
-            cause = hypotheses.cause_of(failed.space, failed.results, failed.result)
+            guess = hypotheses.cause_of(failed.space, failed.results, failed.result)
+        if cause is None and is_first:
+            tried = replace(_tried_on(failed), likely_only=guess is not None)
+            cause = self._repairs.cause_of(failed.runner, tried)
+        cause = cause or guess
         if cause is not None and cause.name == "rounded" and is_first and not self.explained:
             only = replace(_tried_on(failed), only=_CONVERSIONS)
             cause = self._repairs.cause_of(failed.runner, only) or cause

@@ -25,6 +25,7 @@ from grader.grading.source_text import Change, Function, SourceText
 from grader.status import Status
 
 MOST_CHARACTERS = 60_000  # of a source
+MOST_COST_OF_LIKELY = 2
 LAUNCH_LINES = 5  # that a launch's arguments may take
 MOST_TRIED = {"triton": 48, "cuda": 48}
 AT_ONCE = {"triton": 8, "cuda": 12}  # in one file
@@ -59,6 +60,7 @@ class Failing:
     passing: Sequence[Case]
     separation: Separation | None
     only: frozenset[str] = frozenset()  # names of changes that are tried, where not all are
+    likely_only: bool = False  # whether only the likeliest are tried
 
 
 class Repairs:
@@ -93,9 +95,11 @@ class Repairs:
         proposed = proposals(runner, failure)
         if failure.only:
             proposed = [each for each in proposed if each.name in failure.only]
+        if failure.likely_only:
+            proposed = [each for each in proposed if each.cost <= MOST_COST_OF_LIKELY]
         repair = _tried(runner, failure, proposed)
         if repair is None:
-            self._is_spent = not failure.only
+            self._is_spent = not (failure.only or failure.likely_only)
             return None
         self._known.append(repair)
         return _cause(repair[0], runner.source)
