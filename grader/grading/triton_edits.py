@@ -213,7 +213,7 @@ def _one_block(scope: Scope) -> Iterator[Edit]:
     code = scope.text.code
     kernels = [each for each in scope.reached if each.is_kernel]
     bodies = "\n".join(code[each.body : each.end] for each in kernels)
-    if re.search(r"\*\s*BLOCK|BLOCK\w*\s*\*|range\([^)\n]*BLOCK", bodies):
+    if re.search(r"\*\s*BLOCK|BLOCK\w*\s*\*|\brange\([^)\n]*BLOCK", bodies):
         return  # several programs, or rounds of a loop, share the row
     sizes = [each for each in scope.values if each not in scope.function.parameters]
     capped = re.compile(r"\bmin\((\w[\w.]*\(\w+\)),\s*(\w+)\)")

@@ -185,3 +185,44 @@ def test_a_copy_has_names_of_its_own_and_the_rest_stays():
 @pytest.mark.parametrize("source", ["def f(:\n", "", "def f(x):\n" + "    (" * 500])
 def test_what_cant_be_read_has_no_changes(source):
     assert ranked(source, True, "f", "wrong_values", [1], "", 40) == []
+
+
+LINES = {
+    "one_block": (
+        "    offs = tl.arange(0, BLOCK)\n    tl.store(out_ptr + offs, cols)",
+        "    BLOCK = min(triton.next_power_of_2(cols), 1024)\n    k[(1,)](out, cols, BLOCK=BLOCK)",
+        "is all that a program covers",
+    ),
+    "grid": (
+        "    pid = tl.program_id(0)\n    tl.store(out_ptr + pid, cols)",
+        "    k[(triton.cdiv(cols, 8), triton.cdiv(cols, 8))](out, cols, BLOCK=8)",
+        "two axes",
+    ),
+    "not_kept": (
+        "    m_i = 0.0\n    for start in range(0, cols, BLOCK):\n"
+        "        m_new = tl.maximum(m_i, start)\n    tl.store(out_ptr, m_i)",
+        "    k[(1,)](out, cols, BLOCK=8)",
+        "`m_i = m_new` is missing",
+    ),
+    "lacking": (
+        "    x = tl.load(out_ptr)\n    y = tl.exp(x - cols)\n    tl.store(out_ptr, tl.exp(x) / y)",
+        "    k[(1,)](out, cols, BLOCK=8)",
+        "`exp(x)` stands where `exp(x - cols)` belongs",
+    ),
+    "copy": (
+        "    tl.store(out_ptr, cols)",
+        "    out = out.contiguous()\n    k[(1,)](out, cols, BLOCK=8)",
+        "may be a copy",
+    ),
+}
+
+
+@pytest.mark.parametrize(("name", "given"), LINES.items())
+def test_a_mistake_of_a_kernel_and_its_launcher_is_undone(name, given):
+    kernel, launcher, words = given
+    source = (
+        f"@triton.jit\ndef k(out_ptr, cols, BLOCK: tl.constexpr):\n{kernel}\n\n\n"
+        f"def f(x, out):\n    cols = out.shape[0]\n{launcher}\n"
+    )
+    edits = ranked(source, True, "f", "not_written", [], "", 40)
+    assert words in " ".join(each["what"] for each in edits if each["name"] == name)
