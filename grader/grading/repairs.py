@@ -388,6 +388,7 @@ def _assigned(line: str) -> list[str]:
 
 
 def _cause(edit: Edit, source: str) -> Cause:
+    """The cause with the lines that are changed; of a barrier the two that race say more."""
     lines = source.split("\n")
     marked = []
     for change in edit.changes[:2]:
@@ -403,4 +404,5 @@ def _cause(edit: Edit, source: str) -> Cause:
     advice = edit.advice
     if not advice:
         advice = "With this change the failing cases that were tried are right."
-    return Cause(edit.name, edit.what, advice, tuple(one_each.values()))
+    code = () if edit.name == "barrier" else tuple(one_each.values())
+    return Cause(edit.name, edit.what, advice, code)
