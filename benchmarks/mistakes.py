@@ -1,9 +1,10 @@
 """Is each single mistake of the corpus caught, and what does the student read about it?
 
 Grades every case of tests/submissions/mistakes without a GPU, as `grader grade --only` does it, and
-writes OUT/rows.json: for each case whether it lost points, how many lines the messages have, and
-seconds. What a judge reads lies in OUT/cases/ID, which names no mistake: the file handed in and
-message.txt. Rows that OUT already holds are not run again, so an interrupted run goes on.
+writes OUT/rows.json: for each case whether it lost points, how many lines the messages have,
+seconds, and seconds of processor time, which a busy machine hardly changes. What a judge reads lies
+in OUT/cases/ID, which names no mistake: the file handed in and message.txt. Rows that OUT already
+holds are not run again, so an interrupted run goes on.
 
     python benchmarks/mistakes.py OUT [--half work|held|all] [--only TEXT]... [--jobs N]
     python benchmarks/mistakes.py OUT --bases
@@ -58,6 +59,7 @@ class Graded:
     caught: bool | None  # whether points were lost; None where the grader gave no grade
     message: str
     seconds: float
+    cpu_seconds: float = 0.0
 
     @property
     def lines(self) -> int:
@@ -78,6 +80,7 @@ class Row:
     lines: int
     seconds: float
     code: str  # of what was handed in: a case that was changed since is graded again
+    cpu_seconds: float = 0.0
 
 
 def main() -> int:
@@ -158,6 +161,7 @@ def collect(
                 lines=result.lines,
                 seconds=round(result.seconds, 2),
                 code=code_of(case),
+                cpu_seconds=round(result.cpu_seconds, 2),
             )
             if half in shown:
                 keep(folder_of(out, case), case, result)
@@ -181,25 +185,42 @@ def graded(file: str, text: str, task: str) -> Graded:
             "CUDA_VISIBLE_DEVICES": "",
         }
         started = time.monotonic()
-        try:
-            ended = subprocess.run(
-                command,
-                cwd=root,
-                env=environment,
-                capture_output=True,
-                text=True,
-                timeout=PATIENCE_SECONDS,
-            )
-        except subprocess.TimeoutExpired:
-            return Graded(None, "", time.monotonic() - started)
+        output, cpu_seconds = _run(command, root, environment)
         seconds = time.monotonic() - started
         if not grade.exists():
-            return Graded(None, f"{ended.stdout}{ended.stderr}", seconds)
+            return Graded(None, output, seconds, cpu_seconds)
         variant = variant_of(json.loads(grade.read_text(encoding="utf-8")))
         missed = {
             check["name"] for check in variant["checks"] if check["status"] == "target_missed"
         }
-        return Graded(lost(variant), messages_of(ended.stdout, missed), seconds)
+        return Graded(lost(variant), messages_of(output, missed), seconds, cpu_seconds)
+
+
+def _run(command: Sequence[str], folder: str, environment: dict[str, str]) -> tuple[str, float]:
+    """What a command prints, and its seconds of processor time with those of its processes.
+
+    Of a command without an end it is "".
+    """
+    with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
+        process = subprocess.Popen(
+            command, cwd=folder, env=environment, stdout=output, stderr=errors
+        )
+        until = time.monotonic() + PATIENCE_SECONDS
+        while True:
+            ended, status, used = os.wait4(process.pid, os.WNOHANG)
+            if ended:
+                break
+            if time.monotonic() > until:
+                process.kill()
+                process.wait()
+                return "", 0.0
+            time.sleep(0.05)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        printed = b""
+        for file in (output, errors) if process.returncode else (output,):
+            file.seek(0)
+            printed += file.read()
+        return printed.decode("utf-8", "replace"), used.ru_utime + used.ru_stime
 
 
 def variant_of(grade: dict[str, Any]) -> dict[str, Any]:
@@ -270,7 +291,10 @@ def write_rows(out: Path, rows: dict[str, Row]) -> None:
 
 def summarise(rows: Sequence[Row], console: Console) -> None:
     """Print counts and medians for each half, and the names of what wasn't caught."""
-    table = Table("half", "cases", "caught", "median lines", "median s, Triton", "median s, CUDA")
+    table = Table(
+        *("half", "cases", "caught", "median lines", "median s, Triton", "median s, CUDA"),
+        *("CPU s, Triton", "CPU s, CUDA"),
+    )
     for half in ("work", "held"):
         of_half = [row for row in rows if row.half == half]
         if not of_half:
@@ -283,6 +307,8 @@ def summarise(rows: Sequence[Row], console: Console) -> None:
             _median([row.lines for row in caught]),
             _median([row.seconds for row in of_half if "cuda" not in row.task]),
             _median([row.seconds for row in of_half if "cuda" in row.task]),
+            _median([row.cpu_seconds for row in of_half if "cuda" not in row.task]),
+            _median([row.cpu_seconds for row in of_half if "cuda" in row.task]),
         )
     console.print(table)
     for row in rows:

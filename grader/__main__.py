@@ -48,7 +48,8 @@ def _begun_early(arguments: Sequence[str]) -> Literal["pool", "sandbox", ""]:
     if options & {"-h", "--help"}:
         return ""
     if arguments[:1] in (["check"], ["plan"], ["bench"]) or _grades_one_variant(arguments):
-        return "sandbox"
+        # The sandbox is for Triton, and CUDA C++ would only wait for a core.
+        return "" if any("/cuda" in each for each in arguments) else "sandbox"
     has_pool = arguments[:1] == ["grade"] and not options & {"--only", "--gpus"}
     return "pool" if has_pool and len(os.sched_getaffinity(0)) > 1 else ""
 

@@ -28,6 +28,7 @@ from grader.emulator.findings import KINDS, Parts, race_verbs
 
 MAX_BYTES = 64 * 1024  # of the text, as in the protocol
 MAX_FINDINGS = 16
+MAX_PRINTED = 2000  # characters of kernels' printf
 SECTOR_BYTES = 32
 WARP_LANES = 32
 SHOWN_SOURCE = 100  # characters of a source line in a message
@@ -174,6 +175,7 @@ class Report:
     `lost`: the process is useless. `cut`: some observations didn't fit. `launches` and `buffers`
     are only there where counters were requested. `atomic_pc`: an atomic by which several blocks of
     a launch used global memory, 0 for none; the largest such launch had `atomic_blocks`.
+    `printed` is what kernels printed, each line with its thread.
     """
 
     error: Annotated[int, Field(ge=0, lt=2**16)] = 0
@@ -185,6 +187,7 @@ class Report:
     atomic_pc: Pc = 0
     atomic_blocks: Count = 0
     cut: bool = False
+    printed: Annotated[str, Field(max_length=MAX_PRINTED)] = ""
 
     @pydantic.field_validator("buffers")
     @classmethod

@@ -14,7 +14,7 @@ from typing import Any
 
 from grader.cases import Case
 from grader.cases.compare import RAISED, Verdict
-from grader.executors.runner import MAX_DETAIL, CaseResult
+from grader.executors.runner import MAX_DETAIL, CaseResult, printed_by_host
 from grader.plan import Violation
 from grader.sandbox import untrusted
 from grader.sandbox.worker_process import MOST_PROCESSES, Cause, Death, Limits
@@ -100,7 +100,9 @@ class Answers:
             instead = untrusted.brief(untrusted.text(fields, "instead"))
             hint = instead or _hint_for_exception(kind, message, reply.code)
         verdict = Verdict(status, what, RAISED if reply.code is Code.raised else "")
-        return CaseResult(case, verdict, untrusted.line(fields), detail, "worker", hint)
+        printed = printed_by_host(untrusted.text(fields, "printed"))
+        line = untrusted.line(fields)
+        return CaseResult(case, verdict, line, detail, "worker", hint, printed=printed)
 
     def from_death(self, case: Case | None, death: Death) -> CaseResult:
         """The result of a case in whose middle its worker ended."""

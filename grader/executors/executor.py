@@ -124,6 +124,7 @@ class Executor(Runner):
         self._worker: Worker | None = None
         self._manner: Manner | None = None  # of the last run
         self.plan: Plan | None = None  # of the last run
+        self._printed: list[str] = []  # in the last run, by host code and by kernels
         self._oracle = oracle.load(task.exercise.oracle)
 
     def close(self) -> None:
@@ -150,6 +151,8 @@ class Executor(Runner):
         result = self._result_of(
             case, inputs_of_case.make(self.task.exercise, self.task.variant, case)
         )
+        if any(self._printed):
+            result = replace(result, printed="\n".join(filter(None, self._printed)))
         self.times.runs += 1
         self.times.cases += time.perf_counter() - started
         return result
@@ -202,6 +205,7 @@ class Executor(Runner):
     # --- one run ---------------------------------------------------------------------------------
 
     def _run(self, case: Case, inputs: Inputs, inputs_writable: bool = False) -> CaseResult:
+        self._printed = []
         inputs_writable = self._make_room(inputs, inputs_writable)
         if self._worker is None:
             failure = self._start(len(inputs.order))

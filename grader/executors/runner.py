@@ -21,6 +21,8 @@ from grader.spec.task import Task
 from grader.status import Status
 
 MAX_DETAIL = 4000  # characters
+TRY_SECONDS = 2.0  # of computing, for one call of a changed text
+MAX_PRINTED = 2000  # characters of what host code prints in one case, and as many of kernels
 _R = TypeVar("_R", bound="Runner")
 
 
@@ -36,7 +38,7 @@ class CaseResult:
     hint: str = ""
     signal: int | None = None  # that ended the worker
     refused_by_gpu: bool = False  # an access; perhaps a store to an input, which is read-only
-    printed: str = ""  # by kernels; clean text
+    printed: str = ""  # by host code, then by kernels; clean text
     notes: tuple[str, ...] = ()  # the grader's own, on what the launcher asked for
     marks: tuple[tuple[int, str], ...] = ()  # lines, and who did what there; "" for nobody
     # What wrong outputs are, for hypotheses on them; of large cases nothing is kept.
@@ -46,6 +48,12 @@ class CaseResult:
     def status(self) -> Status:
         """The verdict's."""
         return self.verdict.status
+
+
+def printed_by_host(text: str) -> str:
+    """Clean text that a launcher printed, as it is shown, without the planner's notes."""
+    lines = text[:MAX_PRINTED].splitlines()
+    return "\n".join(f"launcher: {line}" for line in lines if not line.startswith("[grader] "))
 
 
 @dataclass
@@ -112,6 +120,17 @@ class Runner(ABC):
     def advice(self, result: CaseResult) -> str:
         """Advice on wrong values, where another run of the case shows their cause, or ""."""
         return ""
+
+    def once(self, case: Case) -> CaseResult:
+        """Run one case in a single way, where `run` has several. Raises as `run` does."""
+        return self.run(case)
+
+    def altered(self, copies: Sequence[str], entries: Sequence[str]) -> Sequence[Runner | None]:
+        """Runners of the submission's file with changed copies of its functions behind it.
+
+        Each has an entry of its own, in the order of `entries`; None where it can't be had.
+        """
+        return [None] * len(entries)
 
     def compile_in_background(self) -> Any:
         """Start compiling what ran since the last time; None where that is no step of its own."""

@@ -18,6 +18,7 @@ from grader.grading.diagnosis import Cause
 from grader.status import Status
 
 MOST_CHARACTERS = 100_000  # of a source that is looked at
+LINES_OF_LAUNCH = 8  # that are looked at
 MOST_NAMES = 2000  # that may be meant by a misspelt one
 
 
@@ -26,9 +27,9 @@ def cause_of(result: CaseResult, source: str, language: str) -> Cause | None:
     return _first(TABLE, result, source, language)
 
 
-def suspect_of(result: CaseResult, source: str, language: str) -> Cause | None:
-    """The likely mistake in the source; for failures that nothing else explains."""
-    return _first(by_source.SUSPECTS, result, source, language)
+def general_cause_of(result: CaseResult, source: str, language: str) -> Cause | None:
+    """What a failure's words say in general, where no try shows more; None where nothing."""
+    return _first(GENERAL, result, source, language)
 
 
 def _first(
@@ -79,6 +80,14 @@ def _misnamed_configuration(context: Context) -> Cause | None:
     if match is None:
         return None
     kernel, name = match.groups()
+    launch = "\n".join(context.lines[max((context.result.line or 1) - 1, 0) :][:LINES_OF_LAUNCH])
+    passed = [each for each in re.findall(r"\b(\w+)\s*=", launch) if each != name]
+    same = [each for each in passed if each.lower() == name.lower()]
+    if same or (meant := difflib.get_close_matches(name, passed, n=1, cutoff=0.8)):
+        used = (same or meant)[0]
+        advice = "Upper and lower case differ." if same else "Give both one name."
+        what = f"The launch passes `{used}`, and the parameter of `{kernel}` is `{name}`"
+        return Cause("misnamed_parameter", what, advice)
     given = set(re.findall(r"""["'](\w+)["']\s*:""", context.source))
     near = difflib.get_close_matches(name, sorted(given - {name}), n=1, cutoff=0.6)
     if not near or name in given:
@@ -257,6 +266,6 @@ TABLE: Sequence[Callable[[Context], Cause | None]] = (
     _axis,
     _size_of_a_pointer,
     *by_source.TABLE,
-    _same_element,
-    _lost_additions,
 )
+# What a race shows of itself, where no try says more.
+GENERAL: Sequence[Callable[[Context], Cause | None]] = (_same_element, _lost_additions)

@@ -199,12 +199,12 @@ class TaskCheck:
             self.on_step(replace(step, cases=cases))
 
         def observe(runner: Runner, is_right_by_plan: bool) -> PartEvidence:
-            called = self.session.files.called
+            called, causes = self.session.files.called, self.session.causes[str(self.task)]
             if not is_right_by_plan:
-                return search_part(space, runner, effort, on_case, called)
+                return search_part(space, runner, effort, on_case, called, None, causes)
             with locks.shared_on(self.session.device):  # once for all of these few cases
                 chosen = self._chosen(space)
-                return search_part(space, runner, effort, on_case, called, chosen)
+                return search_part(space, runner, effort, on_case, called, chosen, causes)
 
         part = self.by_each_runner((space.dtype, space.size_class), observe)
         if part.status is Status.passed:
@@ -232,7 +232,7 @@ class TaskCheck:
         if planned is None:
             return None
         edges = spread(space.edges(), EDGES_ON_A_GPU)
-        return list(dict.fromkeys([*planned.take_first_met(), *edges]))
+        return list(dict.fromkeys([*planned.launches.take_first_met(), *edges]))
 
     def _compile_in_background(self) -> Any:
         """Start compiling ahead of time what ran, where the kernels are in Triton."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from grader.cases import Case, Space
 from grader.cases.compare import RAISED, Verdict
+from grader.evidence import SourceLine
 from grader.spec import Scalar, Tensor
 from grader.status import Status
 
@@ -25,6 +26,7 @@ class Cause:
     name: str
     what: str  # a sentence, perhaps without its stop
     advice: str  # a sentence: what to do
+    code: tuple[SourceLine, ...] = ()  # where it is, if not where the failure is
 
 
 @dataclass(frozen=True)

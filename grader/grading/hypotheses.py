@@ -29,6 +29,7 @@ from grader.status import Status
 
 SECONDS = 3.0  # for all hypotheses on one failure
 FURTHER = 3  # failing cases, beside the smallest, that a hypothesis has to explain
+SMALLEST_FACTOR = 1e-3  # of scalars that may be factors, of which 1.0 has no effect
 ENOUGH = 6  # elements in all cases: fewer agree by chance
 
 Outputs = list[torch.Tensor]
@@ -92,6 +93,13 @@ def cause_of(space: Space, results: Sequence[CaseResult], smallest: CaseResult) 
                 if enough and _is_general([first, *explained], space):
                     return cause
     return None
+
+
+def is_telling(result: CaseResult) -> bool:
+    """Whether enough of the outputs are numbers: many mistakes give nothing but nan."""
+    outputs = [each for each in result.outputs if each.is_floating_point()]
+    finite = sum(int(each.isfinite().sum()) for each in outputs)
+    return 4 * finite >= sum(each.numel() for each in outputs)
 
 
 def _is_general(explained: Sequence[Observed], space: Space) -> bool:
@@ -246,7 +254,9 @@ def _other_scalar(observed: Observed) -> Iterator[Attempt]:
         name, given = argument.name, observed.numbers[argument.name]
         others: dict[str, _Value] = {}
         if isinstance(given, float):  # no effect at all comes first: 1 / sqrt(size) may be 1 too
-            others = {"0.0": partial(_constant, 0.0), "1.0": partial(_constant, 1.0)}
+            others = {"0.0": partial(_constant, 0.0)}
+            if abs(given) > SMALLEST_FACTOR:  # what is added, such as an eps, isn't near 1
+                others["1.0"] = partial(_constant, 1.0)
             for size, _ in observed.case.sizes:
                 others[f"1 / sqrt({size})"] = partial(_of_size, size, -0.5)
         others |= {str(each): partial(_constant, each) for each in argument.values}

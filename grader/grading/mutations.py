@@ -169,6 +169,13 @@ def _of_call(node: ast.Call) -> Iterator[tuple[str, ast.expr]]:
             inner.args[0] = operand.left
         outside = ast.BinOp(inner, operand.op, operand.right)
         yield f"{_quoted(operand.right)} stands outside `{node.func.attr}`, not inside", outside
+        if node.func.attr == "rsqrt":
+            root = copy.deepcopy(inner)
+            assert isinstance(root.func, ast.Attribute)
+            root.func.attr = "sqrt"
+            below: ast.expr = ast.BinOp(root, operand.op, operand.right)
+            what = f"{_quoted(operand.right)} is added to the root, not under it"
+            yield what, ast.BinOp(ast.Constant(1.0), ast.Div(), below)
 
 
 def _quoted(node: ast.expr) -> str:

@@ -21,12 +21,14 @@ from hypothesis.internal.conjecture import providers
 from grader.cases import Case, Space
 from grader.evidence import Failure, PartEvidence, Printed
 from grader.executors.runner import CaseResult, Runner
-from grader.grading import by_name, hypotheses
+from grader.grading.causes import Causes, Failed
 from grader.grading.diagnosis import Cause, Separation, hint, hint_on_index, separate
 from grader.grading.marked_lines import marked_lines
 from grader.spec import SizeRule
 from grader.status import Status, worst
 
+FEW_FAILING = 3  # cases of a part, so that more are run before tries
+OTHER_SEEDS = 4  # of the smallest failing case, that are run then
 RERUNS = 10  # of the smallest failing case, to detect varying results
 SLOW = frozenset({Status.timed_out, Status.out_of_memory})
 # Statuses that are the same for every case, so one case is enough.
@@ -56,7 +58,7 @@ class Effort:
     shrink_timeouts: int = 3
     probe_seconds: float = 6.0
     reruns: int = RERUNS  # of the smallest failing case
-    enough: int | None = None  # failing cases, after which the search stops; None: never
+    enough: int | None = 12  # failing cases, after which the search stops; None: never
     compile_ahead: bool = True  # for the GPU, of kernels that ran without one
 
 
@@ -70,6 +72,7 @@ class _Search:
     results: dict[Case, CaseResult] = field(default_factory=dict)
     smallest: dict[Status, CaseResult] = field(default_factory=dict)
     timeouts: int = 0
+    causes: Causes = field(default_factory=Causes)
 
     def run(self, case: Case) -> CaseResult:
         """Run a new case and keep its result."""
@@ -107,13 +110,15 @@ def search_part(
     on_case: Callable[[], None] = lambda: None,
     submission: str = "",
     chosen: Sequence[Case] | None = None,
+    causes: Causes | None = None,
 ) -> PartEvidence:
     """Search one dtype and size class of a variant for failing cases, and explain them.
 
     `on_case` is called after each case, for progress. `chosen` replaces edge cases and drawn ones.
+    `causes` knows what explained other parts of the task.
     """
     started = time.monotonic()
-    search = _Search(space, runner, effort or Effort())
+    search = _Search(space, runner, effort or Effort(), causes=causes or Causes())
     stopped = _look(search, on_case, chosen)
     cases_run, cases_failed = len(search.results), search.failed
     failures = _explain(search, submission) if search.smallest else ()
@@ -142,7 +147,8 @@ def one_case(space: Space, runner: Runner, case: Case, submission: str = "") -> 
     failures: tuple[Failure, ...] = ()
     if not result.verdict.passed:
         flaky = _flakiness(search, result, RERUNS)
-        failures = (_failure(search, result, None, flaky, submission),)
+        cause = search.causes.of(_failed(search, result, None, flaky is not None), is_first=False)
+        failures = (_failure(search, result, None, flaky, submission, cause),)
     pending = runner.compile_in_background()
     compiled = runner.compiled(pending) if pending else None
     if compiled is not None and compiled.failure is not None:
@@ -199,7 +205,7 @@ def failure_of(space: Space, result: CaseResult, submission: str = "", source: s
 def _look(search: _Search, on_case: Callable[[], None], chosen: Sequence[Case] | None) -> str:
     """Run the chosen cases, or edge cases and drawn ones; why it stopped early, or ""."""
     deadline = math.inf
-    costly = 0
+    costly = failed = 0
     edges = _edges(search.space, search.effort.edges) if chosen is None else chosen
     search.expect(edges)
     for case in edges:
@@ -212,7 +218,8 @@ def _look(search: _Search, on_case: Callable[[], None], chosen: Sequence[Case] |
         costly += result.status in COSTLY
         if result.status in SLOW | WHOLE_FILE or costly == ENOUGH_COSTLY:
             return ""
-        if search.effort.enough is not None and search.failed >= search.effort.enough:
+        failed += result.status.is_failure
+        if search.effort.enough is not None and failed >= search.effort.enough:
             return ""
     if search.smallest or not search.effort.drawn or chosen is not None:
         return ""
@@ -297,7 +304,10 @@ def _explain(search: _Search, submission: str) -> tuple[Failure, ...]:
     primary = worst(search.smallest)
     result = search.smallest[primary]
     flaky, separation = None, None
-    if not _is_conclusive(result):
+    cause = search.causes.again(_failed(search, result))
+    if cause is None and result.status in SLOW:  # smaller cases would take as long
+        cause = search.causes.of(_failed(search, result), is_first=False)
+    if cause is None and not _is_conclusive(result):
         flaky = _flakiness(search, result, 2, at_last_afresh=False)
         if flaky is None:
             _shrink(search, primary)
@@ -305,10 +315,34 @@ def _explain(search: _Search, submission: str) -> tuple[Failure, ...]:
             flaky = _flakiness(search, result, search.effort.reruns)
         if flaky is None and primary is not Status.timed_out:
             separation = _separate(search, result)
-    failures = [_failure(search, result, separation, flaky, submission)]
-    others = sorted(search.smallest.keys() - {primary}, key=list(Status).index)
-    failures += [_failure(search, search.smallest[o], None, None, submission) for o in others]
+    if cause is None and result.status not in SLOW and not _is_conclusive(result):
+        _fail_again(search, result)
+    cause = cause or search.causes.of(_failed(search, result, separation, flaky is not None))
+    failures = [_failure(search, result, separation, flaky, submission, cause)]
+    for other in sorted(search.smallest.keys() - {primary}, key=list(Status).index):
+        result = search.smallest[other]
+        cause = search.causes.of(_failed(search, result), is_first=False)
+        failures.append(_failure(search, result, None, None, submission, cause))
     return tuple(failures)
+
+
+def _fail_again(search: _Search, result: CaseResult) -> None:
+    """Run the case with other seeds where few cases fail: one may agree with a try by chance."""
+    case = _case_of(result)
+    for step in range(1, OTHER_SEEDS + 1):
+        if search.failed >= FEW_FAILING:
+            return
+        search.run(replace(case, seed=case.seed + step))
+
+
+def _failed(
+    search: _Search,
+    result: CaseResult,
+    separation: Separation | None = None,
+    is_flaky: bool = False,
+) -> Failed:
+    results = [*search.results.values()]
+    return Failed(search.space, search.runner, results, result, separation, is_flaky)
 
 
 def _flakiness(
@@ -413,6 +447,7 @@ def _failure(
     separation: Separation | None,
     flaky: tuple[int, int] | None,
     submission: str,
+    cause: Cause | None,
 ) -> Failure:
     space, verdict = search.space, result.verdict
     occurrences = ""
@@ -423,7 +458,6 @@ def _failure(
         what = f"The same case was {occurrences} ({headline})"
         verdict = replace(verdict, status=Status.nondeterministic, what=what)
     advice = (separation and hint_on_index(verdict, separation)) or result.hint
-    cause = _cause(search, replace(result, verdict=verdict), is_flaky=flaky is not None)
     if cause is not None:
         advice = cause.advice
     if not advice and verdict.status.is_failure:  # a fault of the grader has no hint
@@ -438,26 +472,10 @@ def _failure(
         hint=advice,
         reproduce=reproduce_line(space, _case_of(result), submission),
         occurrences=occurrences,
-        code=marked_lines(search.runner.source, result),
+        code=(cause.code if cause else ()) or marked_lines(search.runner.source, result),
         detail=result.detail,
         observed_by=result.observed_by,
     )
-
-
-def _cause(search: _Search, result: CaseResult, is_flaky: bool) -> Cause | None:
-    """The mistake behind a failure, where a try or the source shows it."""
-    if not result.status.is_failure:
-        return None
-    failing = (result, search.runner.source, search.space.variant.language)
-    if (named := by_name.cause_of(*failing)) is not None:
-        return named
-    is_wrong = result.status is Status.wrong_values
-    if is_wrong and (advice := search.runner.advice(result)):
-        return Cause("rounded_inputs", "float32 inputs of `tl.dot` are rounded to TF32", advice)
-    tried = None
-    if not is_flaky:
-        tried = hypotheses.cause_of(search.space, [*search.results.values()], result)
-    return tried or by_name.suspect_of(*failing)
 
 
 def _case_of(result: CaseResult) -> Case:

@@ -10,7 +10,7 @@ Each file is read once, so that the hashed file is the one that runs.
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -23,6 +23,7 @@ from grader.executors.cuda import cuda_build
 from grader.executors.registry import RunnerOptions, Runners
 from grader.gpu import machine
 from grader.gpu.devices import DeviceName
+from grader.grading.causes import Causes
 from grader.grading.search import Effort
 from grader.grading.source_rules import Enforcement
 from grader.grading.submitted import Files
@@ -148,6 +149,7 @@ class Session:
         self.stopwatch = Stopwatch(self.device, self.seed, exercises, self.runners, trusted)
         self.runners.begin()
         self.timed_out_parts: Counter[str] = Counter()  # by task
+        self.causes: defaultdict[str, Causes] = defaultdict(Causes)  # of failures, by task
 
     def __enter__(self) -> Session:
         return self
@@ -158,6 +160,8 @@ class Session:
     def close(self) -> None:
         """End every process that the session started. May be called twice."""
         self.stopwatch.close()
+        for causes in self.causes.values():
+            causes.close()
         self.runners.close()
         if self._owns_sandbox:
             self.sandbox.close()

@@ -82,11 +82,15 @@ def compose(
     """The Message of one failure; `given` where its case was asked for instead of searched."""
     case = case_in_words(one_line(failure.case))
     what, detail = _beside_frame(failure)
+    pattern = one_line(failure.pattern)
+    if failure.cause:  # what the cause explains needs no more evidence
+        what = _HOW_OFTEN.sub("", what)
+        pattern = "" if ALWAYS.match(pattern) else pattern
     at = f" at {one_line(failure.where)}" if failure.where else ""
     about = f" for {case}" if case else ""
     if case and not given and failure.status.is_failure:
         about += " (smallest failing case found)"
-    advice = _advice(one_line(failure.pattern), one_line(failure.hint))
+    advice = _advice(pattern, one_line(failure.hint))
     is_said = failure.occurrences in failure.what
     occurrences = "" if is_said else sentence(failure.occurrences)
     status_and_case = f"{failure.status.headline}{at}{about}"
@@ -296,7 +300,7 @@ def _of_dtypes(
 def _teller(kind: tuple[str, ...], kinds: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
     """The kind of failure that explains most, of those that explain what this one does."""
     status, where, _, hint, _, cause = kind
-    if cause or status not in _ABOUT_ELEMENTS:
+    if cause or status not in (*_ABOUT_ELEMENTS, "timed_out"):
         return kind
     kinds = list(kinds)
     causes = [each for each in kinds if each[5]]

@@ -34,7 +34,8 @@ from grader.status import Status
 WIDEST = 96  # columns; longer lines are hard to read
 SHOWN_OTHERS = 3  # kinds of failure per variant that are named below the first's message
 DETAIL_LINES = 4  # of a traceback or compiler output, unless all is asked for
-SHOWN_LINES = 12  # of the lines that use memory, and of what kernels print
+SHOWN_LINES = 12  # of the lines that use memory, and of what is printed
+SHOWN_OF_CASE = 60  # lines that are printed in a case that was asked for
 NAME_WIDTH = 20  # columns; the same in every table, so that they line up
 RESULT_WIDTH = 12  # columns; with fewer for what checks came to, tables become blocks
 DETAIL_SHOWN = 1500  # characters of a traceback or compiler output
@@ -107,7 +108,7 @@ def render_check(
     for message in undecided:
         console.print()
         _failure(message, console, verbose)
-    _printed(observed, console)
+    _printed(observed, console, SHOWN_OF_CASE if case else SHOWN_LINES)
     _notes(observed, console)
     _messages(large_size_messages(observed), console, verbose)
     _memory(observed, console)
@@ -290,15 +291,15 @@ def _timing(observed: VariantEvidence, console: Console) -> None:
         _indented(console, sentence)
 
 
-def _printed(observed: VariantEvidence, console: Console) -> None:
-    """What kernels printed, in a few cases."""
+def _printed(observed: VariantEvidence, console: Console, most: int = SHOWN_LINES) -> None:
+    """What host code and kernels printed, in a few cases."""
     for case, text in summary.printed(observed):
-        _heading(console, observed, f": printed by kernels for {case}")
+        _heading(console, observed, f": printed for {case}")
         lines = text.split("\n")
-        for line in lines[:SHOWN_LINES]:
+        for line in lines[:most]:
             _indented(console, line, "dim")
-        if len(lines) > SHOWN_LINES:
-            _indented(console, f"{len(lines) - SHOWN_LINES} more lines.", "yellow")
+        if len(lines) > most:
+            _indented(console, f"{len(lines) - most} more lines.", "yellow")
 
 
 def _notes(observed: VariantEvidence, console: Console) -> None:

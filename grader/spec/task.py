@@ -29,6 +29,14 @@ class Task:
             (dtype, name) for dtype in self.variant.dtypes for name in self.variant.size_classes
         ]
 
+    def with_entry(self, entry: str, seconds: float) -> Task:
+        """The same task for another function of the file, with at most so many seconds a call."""
+        limits = self.limits
+        limits = limits.model_copy(update={"seconds": min(seconds, limits.seconds)})
+        return Task(
+            self.exercise, self.variant.model_copy(update={"entry": entry, "limits": limits})
+        )
+
     @property
     def limits(self) -> Limits:
         """The limits of one call of the entry."""

@@ -22,6 +22,7 @@ from grader.status import Status
 EVERY_CASE = "every case"
 
 _CONDITION = re.compile(r"every case with (?P<condition>.+?) fails\b", re.IGNORECASE)
+_LINE = re.compile(r"\b(?:this )?line \d+\b")
 _SOURCE = re.compile(r" \(`[^`]*`\)")  # a line of the submission, quoted
 
 
@@ -133,7 +134,7 @@ def _of_cases(evidence: VariantEvidence) -> Iterator[tuple[Kind, str]]:
                 if failure.cause or says_enough or set(failing) == tried
                 else tuple(failing),
                 hint=one_line(failure.hint),
-                about=one_line(failure.cause) or ("" if says_enough else _about(failure.what)),
+                about=_cause(failure.cause) or ("" if says_enough else _about(failure.what)),
             ),
             one_line(failure.what),
         )
@@ -157,6 +158,11 @@ def _condition(pattern: str) -> str:
     if match := _CONDITION.match(text):
         return match["condition"]
     return EVERY_CASE if ALWAYS.match(text) else text
+
+
+def _cause(cause: str) -> str:
+    """A cause without the numbers of lines, which differ from one file to the next."""
+    return _LINE.sub("a line", one_line(cause))
 
 
 def _about(message: str) -> str:

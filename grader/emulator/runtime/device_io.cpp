@@ -3,6 +3,7 @@
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 
 #include "../include/warpgrade/device_api.h"
 #include "device_work.h"
@@ -16,6 +17,44 @@ namespace {
 // The size of CUDA's buffer; more output is lost, as in CUDA.
 constexpr size_t output_bytes = 1024 * 1024;
 size_t printed;
+
+// The first of it is kept for the report; the thread stands before each of its lines.
+char kept[printed_room + 1];
+size_t kept_length;
+const Thread* in_line;  // the thread whose line hasn't ended
+uint32_t block_in_line;
+
+void keep(const char* text, size_t length) {
+    length = std::min(length, printed_room - kept_length);
+    std::memcpy(kept + kept_length, text, length);
+    kept_length += length;
+}
+
+void keep_lines(const Thread* self, const char* format, va_list arguments) {
+    if (kept_length == printed_room) return;
+    char text[512];
+    const int whole = std::vsnprintf(text, sizeof text, format, arguments);
+    const size_t length = whole < 0 ? 0 : std::min<size_t>(whole, sizeof text - 1);
+    if (in_line && (in_line != self || block_in_line != current_block.linear)) {
+        keep("\n", 1);
+        in_line = nullptr;
+    }
+    for (size_t from = 0; from < length;) {
+        if (!in_line) {
+            const Index3 &thread = self->index, &block = current_block.index;
+            char who[128];
+            keep(who, std::snprintf(who, sizeof who, "thread (%u,%u,%u) of block (%u,%u,%u): ",
+                                    thread.x, thread.y, thread.z, block.x, block.y, block.z));
+        }
+        const void* end = std::memchr(text + from, '\n', length - from);
+        const size_t next = end ? static_cast<const char*>(end) - text + 1 : length;
+        keep(text + from, next - from);
+        in_line = end ? nullptr : self;
+        block_in_line = current_block.linear;
+        from = next;
+    }
+}
+
 uint64_t nanoseconds;
 
 // Host code's own output, which is also kept with the plan.
@@ -32,8 +71,14 @@ int print_of_host(const char* format, va_list arguments) {
 }  // namespace
 
 void forget_output() {
-    printed = 0;
+    printed = kept_length = 0;
+    in_line = nullptr;
     nanoseconds = 0;
+}
+
+const char* kept_output() {
+    kept[kept_length] = '\0';
+    return kept;
 }
 
 uint64_t virtual_nanoseconds() { return nanoseconds; }
@@ -52,6 +97,10 @@ int warpgrade_printf(const char* format, ...) {
     if (!current_thread) {
         length = print_of_host(format, arguments);
     } else if (printed < output_bytes) {
+        va_list again;
+        va_copy(again, arguments);
+        keep_lines(current_thread, format, again);
+        va_end(again);
         length = std::vprintf(format, arguments);
         if (length > 0) printed += static_cast<size_t>(length);
     }

@@ -29,7 +29,9 @@ void forget_function_attributes();
 
 void forget_streams_and_events();
 void forget_output();       // device_io.cpp: how much device code has printed, and the clock
-void forget_unsupported();  // entry.cpp
+constexpr size_t printed_room = 1500;  // bytes of what device code prints, for the report
+const char* kept_output();             // device_io.cpp: the first of it, with its threads
+void forget_unsupported();             // entry.cpp
 
 // A clock that only work advances, for events and clock64: the same in every run.
 uint64_t virtual_nanoseconds();

@@ -6,6 +6,7 @@
 
 #include "block_order.h"
 #include "counters.h"
+#include "errors.h"
 #include "findings.h"
 #include "observe.h"
 
@@ -169,6 +170,11 @@ std::size_t write_report(char* out, std::size_t capacity, bool with_counters) {
     if (const SharedAtomics atomics = shared_atomics(); atomics.pc) {
         text.add("\"atomic_pc\":%llu,\"atomic_blocks\":%llu,",
                  Number{atomics.pc - image().base}, Number{atomics.blocks});
+    }
+    if (const char* printed = kept_output(); *printed) {
+        text.add("\"printed\":");
+        text.add_string(printed);
+        text.add(",");
     }
     text.add("\"findings\":[");
     bool whole = true;

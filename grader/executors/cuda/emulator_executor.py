@@ -21,9 +21,10 @@ from grader.executors.encoding import NotExecutable
 from grader.executors.executor import Executor, Manner
 from grader.executors.planning import REORDERED, SECOND_CALL, dtype_of
 from grader.executors.program_orders import Atomics
-from grader.executors.runner import CaseResult
+from grader.executors.runner import CaseResult, printed_by_host
 from grader.plan import Plan
 from grader.plan.model import Launch, Readback
+from grader.sandbox import untrusted
 from grader.sandbox.worker_process import Death, Worker
 from grader.spec import Tensor
 from grader.status import Status
@@ -83,6 +84,7 @@ class EmulatorExecutor(Executor):
         if not isinstance(made, Plan):
             return made
         self.plan = made
+        self._printed.append(printed_by_host(untrusted.clean(made.printed)))
         self._readback = next((s for s in made.calls[0] if isinstance(s, Readback)), None)
         try:
             document = self._document(made, arguments)
@@ -122,6 +124,8 @@ class EmulatorExecutor(Executor):
         if answer.code is Code.bad_request:
             self._drop_worker()  # before it is tried whether another one can be had
         self.report = read_report(answer) if answer.code in (Code.ok, Code.findings) else None
+        if self.report is not None:
+            self._printed.append(untrusted.clean(self.report.printed))
         is_counted = self._manner is not None and self._manner.counts
         if answer.code is Code.ok and is_counted and self.report is None:
             self._drop_worker()

@@ -6,6 +6,7 @@ with kernels and data.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +14,7 @@ from pathlib import Path
 from grader.cases import Case
 from grader.cases.compare import Verdict
 from grader.emulator import report
+from grader.executors.cuda import cuda_build
 from grader.executors.cuda.cuda_build import Program
 from grader.executors.cuda.emulator_executor import EmulatorExecutor
 from grader.executors.cuda.large_sizes import LargeSizes
@@ -20,12 +22,14 @@ from grader.executors.cuda.native_planner import NativePlanner
 from grader.executors.executor import Manner, last_plan
 from grader.executors.planning import copied_alone
 from grader.executors.program_orders import Atomics, Order, Reordered
-from grader.executors.runner import CaseResult, Runner
+from grader.executors.runner import TRY_SECONDS, CaseResult, Runner
 from grader.plan import KernelName, Plan
 from grader.plan.model import Launch
 from grader.sandbox import Sandbox
 from grader.spec.task import Task
 from grader.status import Status
+
+MOST_BUILDS = 6  # of changed copies, until those are left out that don't compile
 
 
 class PlannedNativeRunner(Runner):
@@ -36,8 +40,9 @@ class PlannedNativeRunner(Runner):
     ) -> None:
         """The arguments are those of NativePlanner."""
         self.task = task
-        self.path = path
+        self.path: Path = path
         self.program = program
+        self._sandbox, self._watched = sandbox, watched
         self.plans = NativePlanner(sandbox, task, path, program, watched)
         self.times = self.plans.times
         self._executor = EmulatorExecutor(self.plans)
@@ -83,6 +88,39 @@ class PlannedNativeRunner(Runner):
                 verdict = Verdict(way.status, way.words + other.verdict.what)
                 return replace(other, verdict=verdict)
         return first
+
+    def once(self, case: Case) -> CaseResult:
+        """Run one case's first call with blocks in one order. Raises as Runner.run does."""
+        return self._executor.run(case, Manner())
+
+    def altered(
+        self, copies: Sequence[str], entries: Sequence[str]
+    ) -> list[PlannedNativeRunner | None]:
+        """Runners of the submission's file with changed copies of its functions behind it.
+
+        All are one program. Copies that don't compile are left out.
+        """
+        kinds = cuda_build.signature(self.task.exercise, self.task.variant)
+        kept = list(range(len(copies)))
+        made: Program | None = None
+        for _ in range(MOST_BUILDS):
+            parts = [self.source, *(copies[each] for each in kept)]
+            text = "\n\n".join(parts).encode()
+            name = f"{self.path.stem}_{hashlib.sha256(text).hexdigest()[:12]}.cu"
+            wanted = [(entries[each], kinds) for each in kept]
+            made = cuda_build.build(self._sandbox, name, text, wanted) if kept else None
+            if made is None or made.path is not None:
+                break
+            wrong = {_part_of(problem.line or 0, parts) for problem in made.problems}
+            kept = [each for place, each in enumerate(kept, 1) if place not in wrong]
+        runners: list[PlannedNativeRunner | None] = [None] * len(entries)
+        if made is not None and made.path is not None:
+            for each in kept:
+                task = self.task.with_entry(entries[each], TRY_SECONDS)
+                runners[each] = PlannedNativeRunner(
+                    self._sandbox, task, self.path, made, self._watched
+                )
+        return runners
 
     def measure(self, case: Case, without: Collection[int] = ()) -> report.Report | CaseResult:
         """Run a case with every access counted: the emulator's report, or how the run failed.
@@ -148,6 +186,16 @@ class PlannedNativeRunner(Runner):
 
         names = {0: f"{case.dtype} {_kernels_of(last_plan(self._executor))}"}
         return self._reordered.failure(case, atomics, names, run) or result
+
+
+def _part_of(line: int, parts: Sequence[str]) -> int:
+    """Which of the parts of a text, joined by empty lines, has a line."""
+    begun = 1
+    for place, part in enumerate(parts):
+        begun += part.count("\n") + 2
+        if line < begun:
+            return place
+    return 0
 
 
 def _kernels_of(made: Plan) -> str:

@@ -6,6 +6,7 @@ one configuration of tuned kernels or with all. Kernels are compiled for the GPU
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Collection, Sequence
 from functools import partial
@@ -20,7 +21,7 @@ from grader.executors.compile.kernels import Kernels, PendingAssembly, facts
 from grader.executors.encoding import DeviceKernel
 from grader.executors.executor import Manner, limits_of
 from grader.executors.program_orders import Reordered
-from grader.executors.runner import CaseResult, Compiled, Runner, Times
+from grader.executors.runner import TRY_SECONDS, CaseResult, Compiled, Runner, Times
 from grader.executors.triton import triton_report
 from grader.executors.triton.configurations import Tuning
 from grader.executors.triton.large_sizes import LargeSizes
@@ -39,6 +40,35 @@ _IN_IEEE = (
 )
 
 
+class Launches:
+    """The cases that launched each kernel of a variant."""
+
+    def __init__(self) -> None:
+        self.first: dict[str, Case] = {}  # the first case that launched each kernel
+        self._met: set[str] = set()  # sets of constants, dtypes and options that were launched
+        self._first_met: list[str] = []  # kernels that were the first with one of them
+        # By kernel: in which case most is known of its arguments' alignment, and how much.
+        self._aligned: dict[str, tuple[int, Case]] = {}
+
+    def note(self, case: Case, kernel: Kernel, wanted: Specialisation) -> None:
+        """Note the first case that launches a kernel, and the one whose arguments align best."""
+        if kernel.name not in self.first:
+            self.first[kernel.name] = case
+            new = facts(wanted)
+            if not new <= self._met:
+                self._first_met.append(kernel.name)
+            self._met |= new
+        known = len(wanted.attributes)
+        if known > self._aligned.get(kernel.name, (-1, case))[0]:
+            self._aligned[kernel.name] = known, case
+
+    def take_first_met(self) -> list[Case]:
+        """A case for each kernel that since the last time was first with constants, dtypes or
+        options: the one whose cubin is the one that is compiled for all of them."""
+        taken, self._first_met = self._first_met, []
+        return list(dict.fromkeys(self._aligned[name][1] for name in taken))
+
+
 class PlannedTritonRunner(Runner):
     """Runs the cases of one Triton variant by plan. A context manager; the sandbox stays open."""
 
@@ -54,8 +84,9 @@ class PlannedTritonRunner(Runner):
         """`path` is the submission's file. With `watched` a plan must keep the rules, but for what
         the spec allows. `kept` has results of earlier runs, `made` cubins of other runners."""
         self.task = task
-        self.path = path
+        self.path: Path = path
         self.times = Times()
+        self._sandbox, self._watched = sandbox, watched
         self._answers = answers = Answers(task, path, limits_of(task))
         worker = partial(sandbox.worker, path, task.variant.entry)
 
@@ -77,20 +108,16 @@ class PlannedTritonRunner(Runner):
         )
         # Plans cases of large sizes, on an executor of its own; a context manager.
         self.large_sizes = lambda: LargeSizes(self.plans, kernels, partial(worker, ()))
+        self.launches = Launches()
         self._executor = TritonExecutor(
             lambda buffers: worker(buffers, answers.limits, role="executor"),
             self.plans,
             kernels,
             tuning,
-            self._note_launch,
+            self.launches.note,
         )
         reordered = Reordered(task.variant.file)
         self._ways = OtherWays(self._executor, kernels, tuning, allowed.judges_copies, reordered)
-        self._launched: dict[str, Case] = {}  # the first case that launched each kernel
-        self._met: set[str] = set()  # sets of constants, dtypes and options that were launched
-        self._first_met: list[str] = []  # kernels that were the first with one of them
-        # By kernel: in which case most is known of its arguments' alignment, and how much.
-        self._aligned: dict[str, tuple[int, Case]] = {}
 
     @property
     def plan(self) -> Plan | None:
@@ -129,6 +156,30 @@ class PlannedTritonRunner(Runner):
             return self._ways.result_of(case, self._executor.run(case), with_every)
 
         return self.tuning.named(self.tuning.settled(run))
+
+    def once(self, case: Case) -> CaseResult:
+        """Run one case by one plan, in one way. Raises as Runner.run does."""
+
+        def run() -> CaseResult:
+            self.tuning.chosen = None
+            return self._executor.run(case)
+
+        return self.tuning.settled(run)
+
+    def altered(
+        self, copies: Sequence[str], entries: Sequence[str]
+    ) -> list[PlannedTritonRunner | None]:
+        """Runners of the submission's file with changed copies of its functions behind it."""
+        text = "\n\n".join([self.source, *copies]).encode()
+        name = f"{self.path.stem}_{hashlib.sha256(text).hexdigest()[:12]}.py"
+        path = self._sandbox.hold(name, text)
+        runners: list[PlannedTritonRunner | None] = []
+        for entry in entries:
+            task = self.task.with_entry(entry, TRY_SECONDS)
+            runner = PlannedTritonRunner(self._sandbox, task, path, self._watched)
+            runner.plans.compares = False
+            runners.append(runner)
+        return runners
 
     def measure(
         self,
@@ -184,29 +235,11 @@ class PlannedTritonRunner(Runner):
         self.times.compiles += time.perf_counter() - started
         return Compiled(failure) if failure or None not in answers else None
 
-    def take_first_met(self) -> list[Case]:
-        """A case for each kernel that since the last time was first with constants, dtypes or
-        options: the one whose cubin is the one that is compiled for all of them."""
-        taken, self._first_met = self._first_met, []
-        return list(dict.fromkeys(self._aligned[name][1] for name in taken))
-
-    def _note_launch(self, case: Case, kernel: Kernel, wanted: Specialisation) -> None:
-        """Note the first case that launches a kernel, and the one whose arguments align best."""
-        if kernel.name not in self._launched:
-            self._launched[kernel.name] = case
-            new = facts(wanted)
-            if not new <= self._met:
-                self._first_met.append(kernel.name)
-            self._met |= new
-        known = len(wanted.attributes)
-        if known > self._aligned.get(kernel.name, (-1, case))[0]:
-            self._aligned[kernel.name] = known, case
-
     def _from_backend(
         self, wanted: Specialisation, kernel: Kernel, failure: Failure
     ) -> CaseResult | None:
         """The result of a case whose kernel the backend refuses; None where a tuner has others."""
-        case = self._launched.get(kernel.name)
+        case = self.launches.first.get(kernel.name)
         is_passed_over, result = self.tuning.refused(case, wanted)
         if is_passed_over:
             return result

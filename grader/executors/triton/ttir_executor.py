@@ -25,7 +25,7 @@ from grader.executors.compile.warp_layouts import Layouts
 from grader.executors.executor import Executor, Manner, last_plan
 from grader.executors.planning import launched, notes_of
 from grader.executors.program_orders import Atomics, Order
-from grader.executors.runner import CaseResult
+from grader.executors.runner import MAX_PRINTED, CaseResult, printed_by_host
 from grader.executors.triton import configurations, triton_metrics, triton_report
 from grader.executors.triton.configurations import Tuning
 from grader.executors.triton.triton_planner import TritonPlanner
@@ -35,7 +35,6 @@ from grader.sandbox.worker_process import Death, Worker
 from grader.status import Status
 from grader.worker.protocol import Argument, Code, Operation, Reply
 
-MAX_PRINTED = 2000  # characters of what kernels print in one case
 _RANK = {status: rank for rank, status in enumerate(Status)}  # in the order of precedence
 
 
@@ -116,6 +115,7 @@ class TritonExecutor(Executor):
         if isinstance(plan, CaseResult):
             return plan
         self.plan = plan
+        self._printed.append(printed_by_host(untrusted.clean(plan.printed)))
         manner = self._manner or Manner(configuration=self._tuning.choose(case, plan))
         steps = configurations.steps_in(manner, plan, self._kernels.passed_over)
         specialisations = configurations.kernels_of(plan)
@@ -189,13 +189,13 @@ class TritonExecutor(Executor):
         return None
 
     def _judged(self, case: Case, fields: dict[str, Any], verdict: Verdict) -> CaseResult:
-        """The verdict on the outputs, or what the executor found; and what kernels printed."""
-        printed = untrusted.text(fields, "printed")[:MAX_PRINTED]
+        """The verdict on the outputs, or what the executor found."""
+        self._printed.append(untrusted.text(fields, "printed")[:MAX_PRINTED])
         result = self._explained(case, fields, verdict)
         returned = untrusted.clean(last_plan(self).returned)
         if result.status is Status.not_written and returned:
             result = self._answers.returned_instead(case, returned)
-        return replace(result, printed=printed, notes=notes_of(last_plan(self)))
+        return replace(result, notes=notes_of(last_plan(self)))
 
     def _explained(self, case: Case, fields: dict[str, Any], verdict: Verdict) -> CaseResult:
         """The verdict on the outputs, or what the executor found where that explains more."""

@@ -138,8 +138,8 @@ class Planner:
         returned = ""
         try:
             values = planned_arguments.make(arguments, recorder, self._fake)
-            with self._planning(recorder, printed):
-                for _ in range(2):
+            for output in (printed, _Bounded()):  # the second call prints the same
+                with self._planning(recorder, output):
                     given = self.entry(*values)
                     returned = returned or _described(given, values)
                     del given
@@ -147,7 +147,8 @@ class Planner:
         except BaseException as error:
             if recorder.keeps_state:
                 raise Refusal(Code.raised, type=KEPT_STATE) from None
-            raise Refusal(_code(error), **self._describe(error)) from None
+            said = {"printed": printed.getvalue()}
+            raise Refusal(_code(error), **self._describe(error), **said) from None
         if recorder.keeps_state:
             raise Refusal(Code.raised, type=KEPT_STATE)
         return recorder.to_json(calls, printed.getvalue(), returned)

@@ -795,6 +795,18 @@ def test_device_code_prints(emulate: Emulate) -> None:
     kernel = '    if (t % 16 == 3) printf("lane %d has %.1f\\n", t, in[t]);\n    out[t] = 0;'
     ran = emulate(go(kernel), n=32)
     assert re.findall(r"lane \d+ has [\d.]+", ran.printed) == ["lane 3 has 3.0", "lane 19 has 19.0"]
+    assert ran.report["printed"].splitlines() == [
+        "thread (3,0,0) of block (0,0,0): lane 3 has 3.0",
+        "thread (19,0,0) of block (0,0,0): lane 19 has 19.0",
+    ]
+
+
+def test_the_report_has_the_first_of_what_is_printed(emulate: Emulate) -> None:
+    ran = emulate(go('    for (int i = 0; i < 99; ++i) printf("%d ", i);'), n=32)
+    lines = ran.report["printed"].splitlines()
+    assert lines[0].startswith("thread (0,0,0) of block (0,0,0): 0 1 2 ")
+    assert lines[1].startswith("thread (1,0,0) of block (0,0,0): 0 1 2 ")
+    assert 1000 < len(ran.report["printed"]) <= 1500
 
 
 def test_a_failed_assert_ends_the_launch_at_its_line(emulate: Emulate) -> None:

@@ -108,9 +108,9 @@ def test_after_enough_failures_no_more_are_looked_for():
     sometimes = failing(lambda case: case.size("rows") > 1)
     part = search_part(space_of(), sometimes, Effort(enough=4, shrink_runs=0))
     assert part.cases_failed == 4 < part.cases_run < len(space_of().edges())
-    assert search_part(space_of(), always, Effort(shrink_runs=0)).cases_run == len(
-        space_of().edges()
-    )
+    assert search_part(space_of(), always, Effort(shrink_runs=0)).cases_failed == 12
+    without_end = Effort(enough=None, shrink_runs=0)
+    assert search_part(space_of(), always, without_end).cases_run == len(space_of().edges())
 
 
 @pytest.mark.parametrize("reruns", [3, 10])

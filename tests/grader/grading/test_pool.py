@@ -449,6 +449,8 @@ def test_more_processes_than_cores_are_not_started_by_default(monkeypatch):
         ("check silu", "sandbox", "sandbox"),
         ("bench silu", "sandbox", "sandbox"),
         ("check --help", "", ""),
+        ("check silu/cuda", "", ""),
+        ("grade --only silu/cuda", "", ""),
         ("doctor", "", ""),
         ("", "", ""),
     ],

@@ -363,6 +363,7 @@ void asked_for_time() {
 }
 
 void printed(const char* text, size_t length) {
+    if (current.call > 0) return;  // the second call prints the same
     const std::size_t room = most_printed - std::min(most_printed, current.printed.size());
     current.printed.append(text, std::min(room, length));
 }

@@ -1,4 +1,4 @@
-"""What kernels print with tl.device_print: shown with its case, bounded and clean."""
+"""What launchers and kernels print: shown with its case, bounded and clean."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rich.console import Console
 
 from grader import report
 from grader.evidence import Evidence, PartEvidence, Printed, VariantEvidence
-from grader.executors.triton.ttir_executor import MAX_PRINTED
+from grader.executors.runner import MAX_PRINTED
 from grader.grading.check import check_case, check_part
 from grader.grading.search import Effort
 from grader.grading.session import Options, Session
@@ -39,6 +39,7 @@ def silu_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
 
 
 def silu(x, out):
+    HOST
     silu_kernel[(triton.cdiv(x.numel(), 64),)](x, out, x.numel(), BLOCK=64)
 """
 
@@ -48,9 +49,12 @@ def checked(tmp_path_factory) -> Iterator[Callable[..., PartEvidence]]:
     """Checks a kernel that prints: one case, or a size class."""
     sandbox = Sandbox(plans=True)
 
-    def check(printing: str, mistake: str = "0", whole: bool = False) -> PartEvidence:
+    def check(
+        printing: str, mistake: str = "0", whole: bool = False, host: str = "pass"
+    ) -> PartEvidence:
         folder: Path = tmp_path_factory.mktemp("submission")
         text = PRINTING.replace("PRINT", printing).replace("MISTAKE", mistake)
+        text = text.replace("HOST", host)
         (folder / "silu.py").write_text(text)
         options = Options(device="interpreter", effort=LITTLE)
         with Session(folder, SPECS, options, sandbox=sandbox) as session:
@@ -75,7 +79,22 @@ def test_what_a_kernel_prints_is_shown_with_its_case(checked):
     assert part.status is Status.passed
     assert "n=70" in part.printed.case
     assert "n is" in part.printed.text and "70" in part.printed.text
-    assert "silu/triton: printed by kernels for" in shown(part)
+    assert "silu/triton: printed for" in shown(part)
+
+
+def test_prints_of_the_launcher_come_first_and_once_though_it_is_called_twice(checked):
+    part = checked('print("pid", tl.program_id(0))', host='print("n", x.numel())')
+    assert part.printed.text.splitlines() == [
+        "launcher: n 70",
+        "pid (0, 0, 0) idx () pid: 0",
+        "pid (1, 0, 0) idx () pid: 1",
+    ]
+
+
+def test_what_a_launcher_printed_before_an_exception_is_shown(checked):
+    part = checked("pass", host='print("n", x.numel()); 1 / 0')
+    assert part.status is Status.crashed
+    assert part.printed.text == "launcher: n 70"
 
 
 def test_of_a_failing_part_it_is_the_failures_case(checked):

@@ -1,0 +1,91 @@
+"""The mistake behind a failure, as far as evidence or a try shows it.
+
+In this order: an error's words; a run without TF32; what a kernel with a known mistake would
+compute; a change of the text with which failing cases are right. A task's parts mostly fail for one
+reason, so what explained a part is tried first on the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from grader.cases import Space
+from grader.executors.runner import CaseResult, Runner
+from grader.grading import by_name, hypotheses
+from grader.grading.diagnosis import Cause, Separation
+from grader.grading.repairs import Failing, Repairs, failing_of
+from grader.status import Status
+
+# Changes that may show which step is rounded.
+_CONVERSIONS = frozenset({"cast", "no_cast", "function"})
+
+
+@dataclass(frozen=True)
+class Failed:
+    """A failing case, and what else was run in its part."""
+
+    space: Space
+    runner: Runner
+    results: Sequence[CaseResult]
+    result: CaseResult
+    separation: Separation | None = None
+    is_flaky: bool = False
+
+
+@dataclass
+class Causes:
+    """Explains the failures of one task, part after part."""
+
+    explained: set[str] = field(default_factory=set)  # of earlier parts
+    _repairs: Repairs = field(default_factory=Repairs)
+
+    def close(self) -> None:
+        """End the processes that repairs keep."""
+        self._repairs.close()
+
+    def again(self, failed: Failed) -> Cause | None:
+        """The cause of a failure where it is that of an earlier part; None for any other."""
+        if not self.explained:
+            return None
+        cause = self._evident(failed) or self._repairs.again(failed.runner, _tried_on(failed))
+        return cause if cause is not None and cause.what in self.explained else None
+
+    def of(self, failed: Failed, is_first: bool = True) -> Cause | None:
+        """The cause of a failure. For the first one of a part changes of the text are tried."""
+        if not failed.result.status.is_failure:
+            return None
+        cause = self._evident(failed) or self._repairs.again(failed.runner, _tried_on(failed))
+        guess = None  # of outputs that tell little
+        if cause is None and not failed.is_flaky:
+            guess = hypotheses.cause_of(failed.space, failed.results, failed.result)
+        if cause is None and is_first:
+            tried = replace(_tried_on(failed), likely_only=guess is not None)
+            cause = self._repairs.cause_of(failed.runner, tried)
+        cause = cause or guess
+        if cause is not None and cause.name == "rounded" and is_first and not self.explained:
+            only = replace(_tried_on(failed), only=_CONVERSIONS)
+            cause = self._repairs.cause_of(failed.runner, only) or cause
+        if cause is None:
+            language = failed.space.variant.language
+            cause = by_name.general_cause_of(failed.result, failed.runner.source, language)
+        if cause is not None:
+            self.explained.add(cause.what)
+        return cause
+
+    def _evident(self, failed: Failed) -> Cause | None:
+        """What words, another run or a computation show."""
+        result, runner = failed.result, failed.runner
+        language = failed.space.variant.language
+        if (named := by_name.cause_of(result, runner.source, language)) is not None:
+            return named
+        is_wrong = result.status is Status.wrong_values
+        if is_wrong and (advice := runner.advice(result)):
+            return Cause("rounded_inputs", "float32 inputs of `tl.dot` are rounded to TF32", advice)
+        if failed.is_flaky or not hypotheses.is_telling(result):
+            return None
+        return hypotheses.cause_of(failed.space, failed.results, result)
+
+
+def _tried_on(failed: Failed) -> Failing:
+    return failing_of(failed.result, failed.results, failed.separation)

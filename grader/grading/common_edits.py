@@ -1,0 +1,565 @@
+"""Changes of either language: names, operators, numbers, arguments, indices."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+from grader.grading.edit_scope import (
+    BUILTINS,
+    LONGEST,
+    WORDS,
+    Edit,
+    Scope,
+    callee_of,
+    counts_blocks,
+    exchanged,
+    in_loop,
+    operands,
+    plain,
+)
+from grader.grading.source_text import Change, Token
+
+
+def _names(scope: Scope) -> Iterator[Edit]:
+    """A name that stands for another one like it: `rows` for `cols`, `stride_am` for another."""
+    tokens = scope.tokens
+    for index, token in enumerate(tokens):
+        if not token.is_name or token.text in WORDS:
+            continue
+        before = tokens[index - 1].text if index else ""
+        behind = tokens[index + 1].text if index + 1 < len(tokens) else ""
+        if behind == "=" or before in ("def", "->"):
+            continue  # what is assigned, and a keyword's name
+        if before == "." and index > 1:
+            if token.text in ("x", "y") and scope.has_two_axes:
+                low = tokens[index - 2].start
+                new = "y" if token.text == "x" else "x"
+                yield scope.instead("name", token.start, token.end, new, 2, (low, token.end))
+            continue
+        if behind == "(":
+            continue
+        if behind == "." and token.text in BUILTINS:
+            for other in BUILTINS:
+                if other != token.text:
+                    around = (token.start, tokens[index + 2].end)
+                    cost = 2 if {token.text, other} == {"blockDim", "gridDim"} else 4
+                    yield scope.instead("name", token.start, token.end, other, cost, around)
+            for size in sorted(scope.function.integers) if token.text == "blockDim" else ():
+                around = (token.start, tokens[index + 2].end)
+                yield scope.instead("name", *around, size, 2)
+            continue
+        for other in _alike(token.text, scope):
+            if scope.first_use.get(other, token.end) < token.start:
+                low, high = _term(scope, index)
+                is_size = {token.text, other} <= scope.function.integers
+                cost = 2 if is_size or "stride" in other else 3
+                yield scope.instead("name", token.start, token.end, other, cost, (low, high))
+
+
+def _exchanged_names(scope: Scope) -> Iterator[Edit]:
+    """Two names of a line in each other's place: `row < cols && col < rows`."""
+    by_line: dict[int, list[Token]] = {}
+    around = zip(["", *scope.tokens], scope.tokens, [*scope.tokens[1:], ""], strict=False)
+    for before, token, behind in around:
+        is_keyword = isinstance(behind, Token) and behind.text == "="
+        is_member = isinstance(before, Token) and before.text == "."
+        is_axis = is_member and token.text in ("x", "y")
+        is_value = token.is_name and token.text not in WORDS and not is_keyword
+        if is_value and (is_axis or not is_member):
+            by_line.setdefault(token.line, []).append(token)
+    for tokens in by_line.values():
+        names = list(dict.fromkeys(token.text for token in tokens))[:12]
+        for place, one in enumerate(names):
+            for other in names[place + 1 :]:
+                if other not in _alike(one, scope) and {one, other} != {"x", "y"}:
+                    continue
+                swap = {one: other, other: one}
+                matches = [token for token in tokens if token.text in swap]
+                changes = [Change(each.start, each.end, swap[each.text]) for each in matches]
+                what = f"`{one}` and `{other}` stand in each other's place"
+                if one in ("x", "y"):
+                    what = _in_place(scope, changes) or what
+                yield scope.edit("names", changes, what, "", 2)
+
+
+def _in_place(scope: Scope, changes: Sequence[Change]) -> str:
+    """What a line's changes do to the code from the first to the last of them."""
+    source = scope.text.source
+    low, high = changes[0].start, changes[-1].end
+    while low and re.match(r"[\w.\[]", source[low - 1]):
+        low -= 1
+    if source[high : high + 1] == "]":
+        high += 1
+    changed, at = "", low
+    for each in changes:
+        changed += source[at : each.start] + each.new
+        at = each.end
+    changed += source[at:high]
+    if high - low > LONGEST:
+        return ""
+    quoted = scope.quoted(low, high), scope.quoted(0, 0, changed)
+    return f"{quoted[0]} stands where {quoted[1]} belongs"
+
+
+def _term(scope: Scope, index: int) -> tuple[int, int]:
+    """A name with what it is multiplied with, or compared to, on its line."""
+    tokens = scope.tokens
+    first = last = index
+    joined = ("*", "/", "//", "<", "<=", "%", "+", "-", ".")
+    line = tokens[index].line
+    if index > 1 and tokens[index - 1].text in joined and tokens[index - 2].line == line:
+        first = index - 2 if tokens[index - 2].is_name else index
+    if index + 2 < len(tokens) and tokens[index + 1].text in joined and first == index:
+        last = index + 2 if tokens[index + 2].is_name else index
+    return tokens[first].start, tokens[last].end
+
+
+_PAIRS = (("row", "col"), ("rows", "cols"), ("height", "width"), ("query", "key"))
+
+
+def _alike(name: str, scope: Scope) -> Iterator[str]:
+    """Names of the function that a student may confuse with this one."""
+    pairs = {(a, b) for one, other in _PAIRS for a, b in ((one, other), (other, one))}
+    for other in scope.values:
+        if other == name:
+            continue
+        ours, theirs = name.split("_"), other.split("_")
+        differing = [pair for pair in zip(ours, theirs, strict=False) if pair[0] != pair[1]]
+        same_parts = len(ours) == len(theirs) > 1 and len(differing) == 1
+        parameters = scope.function.parameters
+        alike = (name in parameters) == (other in parameters) and (
+            (name in scope.function.integers) == (other in scope.function.integers)
+        )
+        one_letter = (
+            alike
+            and len(name) == len(other)
+            and sum(a != b for a, b in zip(name, other, strict=True)) == 1
+        )
+        if "stride" in name:  # of another axis, or of another tensor
+            same_parts = same_parts and len(name) == len(other) and one_letter
+        if same_parts or one_letter or (name, other) in pairs:
+            yield other
+
+
+def _unused(scope: Scope) -> Iterator[Edit]:
+    """A parameter that the kernel never uses, as a factor: a stride, a scale."""
+    for parameter in scope.unused:
+        for index, token in enumerate(scope.tokens):
+            behind = scope.tokens[index + 1].text if index + 1 < len(scope.tokens) else ""
+            if token.text not in scope.values or behind in ("(", "=", "."):
+                continue
+            if token.text in scope.pointers:
+                continue
+            end = token.end
+            if behind == "[" and scope.is_triton:
+                end = next((t.end for t in scope.tokens[index:] if t.text == "]"), token.end)
+            before = scope.tokens[index - 1].text if index else ""
+            if before == "*" and parameter not in scope.function.integers:
+                end = token.end
+                what = (
+                    f"`{scope.function.name}` never uses its parameter `{parameter}`, and "
+                    f"multiplies by `{token.text}` instead"
+                )
+                change = Change(token.start, end, parameter)
+                yield scope.edit("unused", [change], what, "", 1)
+            what = (
+                f"`{scope.function.name}` never uses its parameter `{parameter}`: "
+                f"{scope.quoted(token.start, end)} isn't multiplied by it"
+            )
+            change = Change(end, end, f" * {parameter}")
+            cost = 5 if parameter in scope.function.integers else 2
+            yield scope.edit("unused", [change], what, "", cost)
+
+
+_OTHER_OPERATORS = {
+    "<": (("<=", 3),),
+    "<=": (("<", 1),),
+    ">": ((">=", 3),),
+    ">=": ((">", 3), ("<=", 4)),
+    "==": (("!=", 4),),
+    "!=": (("==", 4),),
+    "+": (("-", 4),),
+    "-": (("+", 4),),
+    "*": (("/", 5),),
+    "/": (("*", 5), ("%", 4)),
+    "%": (("/", 4),),
+    "//": (("%", 4),),
+    "&&": (("||", 4),),
+    "||": (("&&", 3),),
+    "&": (("|", 5),),
+    "|": (("&", 3),),
+    "+=": (("=", 4), ("-=", 5)),
+    "-=": (("+=", 4),),
+    "*=": (("/=", 5),),
+}
+
+
+_TYPES = frozenset(
+    [
+        "static_cast",
+        "reinterpret_cast",
+        "vector",
+        "float",
+        "int",
+        "size_t",
+        "long",
+        "unsigned",
+        "half",
+    ]
+)
+
+
+def _operators(scope: Scope) -> Iterator[Edit]:
+    """One operator in the place of another."""
+    tokens = scope.tokens
+    for index in range(1, len(tokens) - 1):
+        token, before, behind = tokens[index], tokens[index - 1], tokens[index + 1]
+        around = operands(scope, index)
+        if scope.is_triton and token.text in ("%", "/"):
+            swaps: tuple[tuple[str, int], ...] = (("//", 4),)
+        else:
+            swaps = _OTHER_OPERATORS.get(token.text, ())
+        if token.text in "<>" and {before.text, behind.text} & _TYPES:
+            continue
+        if not (before.is_name or before.text[-1] in ")]" or before.text[0].isdigit()):
+            if token.text == "-":  # a sign
+                signed = (around[0], behind.end)
+                yield scope.instead("sign", token.start, token.end, "", 4, signed)
+            continue
+        for new, cost in swaps:
+            yield scope.instead("operator", token.start, token.end, new, cost, around)
+        if token.text == "=" and behind.text != "=":
+            earlier = tokens[index - 2].text if index > 1 else ""
+            is_first = scope.first_use.get(before.text, 0) >= before.start
+            is_first = is_first or not in_loop(scope, token.line)
+            if not (is_first or earlier in WORDS or earlier in ("*", "(", ",", "&")):
+                yield scope.instead("operator", token.start, token.end, "+=", 2, around)
+        if token.text == ("//" if scope.is_triton else "/") and before.is_name and behind.is_name:
+            up = (
+                f"triton.cdiv({before.text}, {behind.text})"
+                if scope.function.name and not scope.function.is_kernel
+                else f"tl.cdiv({before.text}, {behind.text})"
+            )
+            if not scope.is_triton:
+                up = f"(({before.text} + {behind.text} - 1) / {behind.text})"
+            old = scope.quoted(before.start, behind.end)
+            up_words = "triton.cdiv" if scope.is_triton else "(n + size - 1) / size"
+            yield scope.edit(
+                "rounded_down",
+                [Change(before.start, behind.end, up)],
+                f"{old} rounds down, so the last, partly filled block is left out",
+                f"Round up: {up_words}.",
+                1 if counts_blocks(scope, token.line) else 5,
+            )
+
+
+_INFINITIES = ('float("-inf")', "-float('inf')", "-INFINITY", "float('-inf')")
+
+
+def _numbers(scope: Scope) -> Iterator[Edit]:
+    """A number that is off by one, by a factor of two, or 0 in the place of 1 or of -infinity."""
+    tokens = scope.tokens
+    for index, token in enumerate(tokens):
+        if not token.text[0].isdigit():
+            continue
+        before = tokens[index - 1] if index else None
+        low = tokens[index - 2].start if before and index > 1 else token.start
+        around = (low, token.end)
+        if re.fullmatch(r"\d{1,5}", token.text):
+            number = int(token.text)
+            others = [number + 1, number - 1, number * 2, number // 2]
+            for place, other in enumerate(dict.fromkeys(others)):
+                if other >= 0 and other != number:
+                    cost = 3 if number < 2 and other < 2 else 4 + place // 2
+                    is_axis = before and before.text == "=" and tokens[index - 2].text == "axis"
+                    is_bound = before and before.text in (">", "<", ">=") and other < 2
+                    if is_axis or is_bound:
+                        cost = 2
+                    yield scope.instead("number", token.start, token.end, str(other), cost, around)
+            if before and before.text in ("-", "+") and index > 1 and number == 1:
+                around = (low, token.end)
+                yield scope.instead("off_by_one", before.start, token.end, "", 2, around)
+        if token.text in ("1.0", "1.0f") and before and before.text == "=":
+            yield scope.instead("number", token.start, token.end, "0.0", 2, around)
+        if token.text in ("0.0", "0.0f", "0.f", "0.", "0"):
+            minus = 'float("-inf")' if scope.is_triton else "-INFINITY"
+            yield scope.instead("infinity", token.start, token.end, minus, 3, around)
+        if re.fullmatch(r"0[xX][fF]+[uUlL]*", token.text):
+            yield scope.instead("number", token.start, token.end, "0xffffffff", 2, around)
+    code = scope.text.code
+    padded = dict(re.findall(r"[\[(](\w+) \+ (\d)[\])]", code))  # `(TILE + 1)`
+    for index, token in enumerate(tokens[:-1]):
+        if token.text in padded and tokens[index + 1].text != "+":
+            around = operands(scope, index)
+            new = f"({token.text} + {padded[token.text]})"
+            yield scope.instead("number", token.start, token.end, new, 2, around)
+    for match in re.finditer("|".join(map(re.escape, _INFINITIES)), scope.text.source):
+        if scope.function.body <= match.start() < scope.function.end:
+            yield scope.instead("number", match.start(), match.end(), "0.0", 4)
+
+
+_FUNCTIONS = {
+    "exp": ("exp2",),
+    "exp2": ("exp",),
+    "log": ("log2",),
+    "log2": ("log",),
+    "max": ("sum", "min", "maximum"),
+    "sum": ("max",),
+    "maximum": ("minimum",),
+    "minimum": ("maximum",),
+    "sqrt": ("rsqrt",),
+    "rsqrt": ("sqrt",),
+    "fmaxf": ("fminf",),
+    "fminf": ("fmaxf",),
+    "expf": ("exp2f",),
+    "exp2f": ("expf",),
+    "logf": ("log2f",),
+    "log2f": ("logf",),
+    "sqrtf": ("rsqrtf",),
+    "rsqrtf": ("sqrtf",),
+    "__shfl_down_sync": ("__shfl_xor_sync",),
+    "__shfl_up_sync": ("__shfl_xor_sync", "__shfl_down_sync"),
+    "__shfl_sync": ("__shfl_xor_sync",),
+    "cudaMemcpyHostToDevice": ("cudaMemcpyDeviceToHost",),
+    "cudaMemcpyDeviceToHost": ("cudaMemcpyHostToDevice",),
+    "float16": ("float32",),
+    "bfloat16": ("float32",),
+    "int32": ("int64",),
+    "half": ("float",),
+    "__half": ("float",),
+    "double": ("float",),
+}
+
+
+_DTYPES = ("float16", "bfloat16", "int32", "half", "__half", "double")
+
+
+def _functions(scope: Scope) -> Iterator[Edit]:
+    """A function, type or constant of the library that stands for a like one."""
+    tokens = scope.tokens
+    for index, token in enumerate(tokens):
+        behind = tokens[index + 1].text if index + 1 < len(tokens) else ""
+        is_called = behind == "(" or not token.text.islower() or token.text in _DTYPES
+        for other in _FUNCTIONS.get(token.text, ()) if is_called else ():
+            cost = 2 if other in ("float32", "float") or "shfl" in other else 3
+            yield scope.instead("function", token.start, token.end, other, cost)
+        if not scope.is_triton and token.text == "int" and scope.function.is_kernel:
+            behind = scope.text.code[token.end : token.end + 120]
+            is_counter = scope.text.code[: token.start].rstrip().endswith("(")
+            if not is_counter and re.match(r"\s+\w+\s*=\s*0(?:\.0f?)?\s*;", behind):
+                name = behind.split()[0]
+                yield scope.edit(
+                    "whole_number",
+                    [Change(token.start, token.end, "float")],
+                    f"`{name}` is an int, so what is behind the point is cut off",
+                    "Declare it as a float.",
+                    1,
+                )
+
+
+def _arguments(scope: Scope) -> Iterator[Edit]:
+    """Two arguments, indices or numbers of a grid in the wrong order."""
+    source = scope.text.source
+    for call in scope.calls:
+        callee = callee_of(scope, call)
+        if call.is_launch and len(call.grid) > 1:
+            words = "grid" if scope.is_triton else "launch"
+            one, other = call.grid[:2]
+            edit = exchanged(scope, one, other, f"the {words} of `{call.name}`", 2)
+            yield replace(edit, name="grid")
+        if call.name in ("dim3", "cudaMemcpy") and len(call.arguments) > 1:
+            first, second = call.arguments[:2]
+            yield exchanged(scope, first, second, f"`{call.name}`", 2)
+        before = source[max(call.start - 6, 0) : call.start]
+        if before.strip() == "dim3":
+            for one, other in zip(call.arguments, call.arguments[1:], strict=False):
+                yield exchanged(scope, one, other, f"`{call.name}`", 2)
+        if callee is None or len(call.arguments) < 2:
+            continue
+        given = [source[low:high] for low, high in call.arguments]
+        named = [plain(each) for each in callee.parameters]
+        for i in range(len(given)):
+            for j in range(i + 1, len(given)):
+                if "=" in given[i] or "=" in given[j] or j >= len(named):
+                    continue
+                fits = (plain(given[i]) == named[j]) + (plain(given[j]) == named[i])
+                was = (plain(given[i]) == named[i]) + (plain(given[j]) == named[j])
+                are_sizes = given[i].isidentifier() and given[j].isidentifier()
+                tensors = {*scope.function.parameters} if scope.is_triton else scope.pointers
+                are_sizes = are_sizes and not {given[i], given[j]} & tensors
+                cost = 0 if fits > was else 1 if are_sizes and was < 2 else 4
+                if fits > was or j == i + 1:
+                    what = (
+                        f"`{call.name}` gets {scope.quoted(0, 0, given[i])} for its parameter "
+                        f"`{callee.parameters[i]}`, and {scope.quoted(0, 0, given[j])} for "
+                        f"`{callee.parameters[j]}`"
+                    )
+                    edit = exchanged(scope, call.arguments[i], call.arguments[j], "", cost)
+                    yield replace(edit, what=what, advice="Exchange the two arguments.")
+
+
+def _parameters(scope: Scope) -> Iterator[Edit]:
+    """Two parameters of the entry in another order than the stub's signature has."""
+    if scope.function is not scope.reached[-1] or scope.function.is_kernel:
+        return
+    code = scope.text.code
+    low = code.find("(", scope.function.start, scope.function.body)
+    named = code.find(scope.function.name, scope.function.start, scope.function.body)
+    low = code.find("(", max(low, named), scope.function.body)
+    high = code.rfind(")", low, scope.function.body)
+    at = low + 1
+    spans = []
+    for part in code[low + 1 : high].split(","):
+        begin = at + len(part) - len(part.lstrip())
+        spans.append((begin, begin + len(part.strip())))
+        at += len(part) + 1
+    for place, one in enumerate(spans):
+        for other in spans[place + 1 : place + 3]:
+            edit = exchanged(scope, one, other, f"the parameters of `{scope.function.name}`", 3)
+            advice = "Keep the order of the stub's signature: arguments come by their places."
+            yield replace(edit, name="parameters", advice=advice)
+
+
+def _lacking(scope: Scope) -> Iterator[Edit]:
+    """A call's argument from which nothing is subtracted, though elsewhere something is."""
+    code = scope.text.code
+    span = (scope.function.body, scope.function.end)
+    elsewhere = re.compile(r"\b(\w+)\((\w+) ([-*]) (\w+)\)")
+    known = {match.group(1, 2): match.group(3, 4) for match in elsewhere.finditer(code, *span)}
+    for match in re.compile(r"\b(\w+)\((\w+)\)").finditer(code, *span):
+        if match.group(1, 2) not in known:
+            continue
+        sign, name = known[match.group(1, 2)]
+        for other in (name, *_alike(name, scope)):
+            new = f"{match[1]}({match[2]} {sign} {other})"
+            yield scope.instead("lacking", *match.span(), new, 2)
+
+
+def _subscripts(scope: Scope) -> Iterator[Edit]:
+    """`tile[x][y]` for `tile[y][x]`, and `[None, :]` for `[:, None]`."""
+    code = scope.text.code
+    span = (scope.function.body, scope.function.end)
+    for match in re.compile(r"(\w+)\s*\[([^\[\]]*)\]\s*\[([^\[\]]*)\]").finditer(code, *span):
+        if match[2] != match[3]:
+            new = f"{match[1]}[{match[3]}][{match[2]}]"
+            yield scope.instead("subscripts", match.start(), match.end(), new, 2)
+    for match in re.compile(r"(\w+)\[(None, :|:, None)\]").finditer(code, *span):
+        new = f"{match[1]}[{':, None' if match[2] == 'None, :' else 'None, :'}]"
+        yield scope.instead("subscripts", match.start(), match.end(), new, 4)
+    for match in re.compile(r"tl\.trans\((\w+)\)|(?<=, )(\w+)\.T\b").finditer(code, *span):
+        yield scope.instead("transposed", match.start(), match.end(), match[1] or match[2], 3)
+    for call in scope.calls:
+        if call.name == "tl.dot":
+            for low, high in call.arguments[:2]:
+                new = f"tl.trans({code[low:high]})"
+                yield scope.instead("transposed", low, high, new, 3)
+
+
+def _quotients(scope: Scope) -> Iterator[Edit]:
+    """A quotient and its remainder in each other's place."""
+    divided = "//" if scope.is_triton else "/"
+    pattern = re.compile(rf"\b(\w+(?:\.\w+)?)\s*(%|{divided})\s*(\w+(?:\.\w+)?)")
+    matches = list(pattern.finditer(scope.text.code, scope.function.body, scope.function.end))
+    for place, one in enumerate(matches):
+        for other in matches[place + 1 : place + 4]:
+            if one.group(1, 3) == other.group(1, 3) and one[2] != other[2]:
+                changes = [Change(*one.span(2), other[2]), Change(*other.span(2), one[2])]
+                what = (
+                    f"{scope.quoted(*one.span())} and {scope.quoted(*other.span())} are exchanged"
+                )
+                yield scope.edit("quotients", changes, what, "", 1)
+
+
+def _indices(scope: Scope) -> Iterator[Edit]:
+    """An index without the block's or program's own part."""
+    code = scope.text.code
+    span = (scope.function.body, scope.function.end)
+    if scope.is_triton:
+        ids = [each for each in scope.values if "pid" in each or "row" in each] or [
+            "tl.program_id(0)"
+        ]
+        for match in re.compile(r"tl\.arange\(0, (\w+)\)").finditer(code, *span):
+            for each in ids:
+                if scope.first_use.get(each, 0) < match.start():
+                    new = f"({each} * {match[1]} + {match[0]})"
+                    yield scope.instead("index", *match.span(), new, 4)
+        return
+    for match in re.compile(r"(?<![*.+] )\bthreadIdx\.([xy])\b").finditer(code, *span):
+        axis = match[1]
+        new = f"(blockIdx.{axis} * blockDim.{axis} + threadIdx.{axis})"
+        uses_blocks = f"blockIdx.{axis}" in code[slice(*span)]
+        yield scope.instead("index", *match.span(), new, 3 if uses_blocks else 1)
+    pattern = re.compile(r"\bblockIdx\.([xy])\b(?!\s*\*)")
+    for match in pattern.finditer(code, *span):
+        new = f"(blockIdx.{match[1]} * blockDim.{match[1]} + threadIdx.{match[1]})"
+        yield scope.instead("index", *match.span(), new, 4)
+    for match in re.compile(r"(\b\w+)\s*\[(\w+)\]").finditer(code, *span):
+        for size in sorted(scope.function.integers):
+            for block in ("blockIdx.x", "blockIdx.y", *_rows(scope)):
+                new = f"{match[1]}[{block} * {size} + {match[2]}]"
+                yield scope.instead("index", *match.span(), new, 4)
+
+
+def _rows(scope: Scope) -> list[str]:
+    return [each for each in ("row", "r", "block_row") if each in scope.first_use]
+
+
+def _rounds(scope: Scope) -> Iterator[Edit]:
+    """A size that a loop over blocks doesn't count down, and sums that lack a block or 1."""
+    code = scope.text.code
+    tokens = scope.tokens
+    pattern = r"for (\w+) in range\(0, (?:tl\.cdiv\((\w+), (\w+)\)|(\w+), (\w+))\)"
+    for loop in re.compile(pattern).finditer(code, scope.function.body, scope.function.end):
+        variable, size, block = (each for each in loop.groups() if each)
+        gone = variable if loop[4] else f"{variable} * {block}"
+        for token in tokens:
+            if token.text == size and token.start > loop.end():
+                yield scope.instead("rounds", token.start, token.end, f"({size} - {gone})", 2)
+    blocks = [each for each in scope.function.parameters if "BLOCK" in each or "TILE" in each]
+    for index in range(1, len(tokens) - 1):
+        token, before = tokens[index], tokens[index - 1]
+        if token.text in ("+", "-") and before.is_name:
+            around = operands(scope, index)
+            for added in ("1", *blocks):
+                same = added.lower().split("_")[-1] == before.text.lower().split("_")[-1]
+                cost = 2 if same else 3
+                new = f" + {added}"
+                yield scope.instead("rounds", before.end, before.end, new, cost, around)
+
+
+def _terms(scope: Scope) -> Iterator[Edit]:
+    """A factor or summand that is too much."""
+    tokens = scope.tokens
+    for index in range(1, len(tokens) - 1):
+        token, behind = tokens[index], tokens[index + 1]
+        if token.text not in ("*", "+", "-", "/", "%") or tokens[index - 1].text in (
+            "(",
+            "=",
+            ",",
+            "[",
+        ):
+            continue
+        following = tokens[index + 2].text if index + 2 < len(tokens) else ""
+        if (behind.is_name or behind.text[0].isdigit()) and following not in ("(", "[", "."):
+            around = operands(scope, index)
+            yield scope.instead("term", token.start, behind.end, "", 4, around)
+
+
+RULES: Sequence[Callable[[Scope], Iterator[Edit]]] = (
+    _arguments,
+    _parameters,
+    _unused,
+    _names,
+    _exchanged_names,
+    _lacking,
+    _subscripts,
+    _quotients,
+    _operators,
+    _functions,
+    _numbers,
+    _indices,
+    _rounds,
+    _terms,
+)

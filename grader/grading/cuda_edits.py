@@ -1,0 +1,277 @@
+"""Changes of CUDA C++: guards, barriers, shared memory, first values, bytes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+from grader.grading.edit_scope import BUILTINS, Edit, Scope, code_line, operands
+from grader.grading.source_text import Change
+
+
+def _derived(scope: Scope) -> Iterator[Edit]:
+    """A constant that stands for what was derived from it, such as a padded row's length."""
+    if scope.is_triton:
+        return
+    code = scope.text.code
+    for match in re.compile(r"\b(\w+)\s*=\s*([^;\n]{1,80})").finditer(
+        code, scope.function.body, scope.function.end
+    ):
+        constants = set(re.findall(r"\b[A-Z][A-Z_\d]+\b", match[2]))
+        constants -= {*scope.function.parameters}
+        for index, token in enumerate(scope.tokens):
+            if token.text in constants and token.start > match.end():
+                around = operands(scope, index)
+                yield scope.instead("name", token.start, token.end, match[1], 2, around)
+
+
+def _guards(scope: Scope) -> Iterator[Edit]:
+    """An access in CUDA C++ that no condition guards, or one that lacks a part."""
+    if scope.is_triton:
+        return
+    code = scope.text.code
+    span = (scope.function.body, scope.function.end)
+    conditions = scope.conditions
+    for match in re.compile(
+        r"\bif\s*\(([^(){};]{1,200})\)|([^?;={}()]{3,120}[^?;={}]{0,80})\?"
+    ).finditer(code, *span):
+        low, high = match.span(1) if match[1] else match.span(2)
+        low += len(code[low:high]) - len(code[low:high].lstrip())
+        inner = code[low:high].rstrip()
+        for condition in conditions:
+            if condition not in inner and is_known(condition, scope, low):
+                what = f"The condition {scope.quoted(low, high)} lacks a part: `{condition}`"
+                change = Change(low, low + len(inner), f"({inner}) && {condition}")
+                yield scope.edit("guard_lacks", [change], what, "Each dimension needs its own.", 2)
+    for match in re.compile(
+        r"^([ \t]*)(?!if|for|while|else|return)([^\n;{}]*\w\[[^\n;{}]*);", re.M
+    ).finditer(code, *span):
+        statement = match[2]
+        start = match.start(2)
+        tried = [*_bounds(statement, scope), *conditions]
+        tried = [each for each in dict.fromkeys(tried) if is_known(each, scope, start)]
+        for place, condition in enumerate(tried):
+            what = f"Nothing keeps this access inside: `{condition}` isn't checked before it"
+            advice = "The last block has threads beyond the end: they must not load or store."
+            cost = 2 + place // 6
+            loaded = re.match(
+                r"((?:const\s+)?(?:float\s+)?\w+[^=]*[^=!<>+\-*/]=\s*)(?!=)(.+)$", statement
+            )
+            if loaded and "[" in loaded[2] and not re.search(r"\?|&&", loaded[2]):
+                low = match.start(2) + loaded.start(2)
+                change = Change(low, match.end(2), f"({condition}) ? ({loaded[2]}) : 0")
+                yield scope.edit("no_guard", [change], what, advice, cost)
+            elif not re.match(r"(?:const|float|int|auto)\b", statement):
+                change = Change(match.start(2), match.start(2), f"if ({condition}) ")
+                yield scope.edit("no_guard", [change], what, advice, cost)
+
+
+def is_known(condition: str, scope: Scope, at: int) -> bool:
+    """Whether the names of a condition are there before a place."""
+    names = re.findall(r"(?<![\w.])[A-Za-z_]\w*", condition)
+    return all(scope.first_use.get(each, at) < at for each in names if each not in BUILTINS)
+
+
+def _fills(scope: Scope) -> Iterator[Edit]:
+    """An element of shared memory that is filled under a condition, and else holds anything."""
+    if scope.is_triton:
+        return
+    code = scope.text.code
+    shared = re.findall(r"__shared__\s+\w+\s+(\w+)\s*\[", code)
+    pattern = re.compile(
+        r"\bif\s*\(([^{};\n]{1,200})\)\s*(\{?)\s*((\w+)(?:\[[^\]\n]*\])+)\s*=\s*([^;{}]{1,300});"
+    )
+    for match in pattern.finditer(code, scope.function.body, scope.function.end):
+        behind = code[match.end() :].lstrip(" \t\n}") if match[2] else code[match.end() :].lstrip()
+        if match[4] in shared and not behind.startswith("else"):
+            what = f"Where `{match[1]}` is false, nothing fills `{match[3]}`"
+            brace = match[2]
+            filled = f"{brace} {match[3]} = ({match[1]}) ? ({match[5]}) : 0;"
+            change = Change(match.start(), match.end(), filled)
+            yield scope.edit("fills", [change], what, "Store 0 there, which adds nothing.", 1)
+
+
+def _elements(scope: Scope) -> Iterator[Edit]:
+    """An element read past the end of an array of shared memory or of registers."""
+    if scope.is_triton:
+        return
+    code = scope.text.code
+    sizes = dict(re.findall(r"\b(?:float|int|double)\s+(\w+)\s*\[(\w+)\]\s*[;=]", code))
+    for match in re.compile(r"\b(\w+)\[([^\[\]\n]+)\](?!\s*[-+*/]?=[^=])").finditer(
+        code, scope.function.body, scope.function.end
+    ):
+        size = sizes.get(match[1])
+        if size is None or code[: match.start()].rstrip().endswith(("float", "int", "double")):
+            continue
+        what = f"`{match[1]}` has {size} elements, and `{match[2]}` can be larger here"
+        advice = f"Read it only where {match[2]} < {size}, and take 0 elsewhere."
+        new = f"({match[2]} < {size} ? {match[0]} : 0)"
+        yield scope.edit("past_array", [Change(*match.span(), new)], what, advice, 1)
+
+
+def _bounds(statement: str, scope: Scope) -> Iterator[str]:
+    """Conditions for the indices of a statement: of `row * K + col` that `col < K`."""
+    sizes = sorted(scope.function.integers)
+    pointers = {*scope.function.parameters} - scope.function.integers
+    for name, index in re.findall(r"(\w+)\s*\[([^\[\]]+)\]", statement):
+        if name not in pointers:
+            continue
+        index = re.sub(r"\((?:size_t|long|long long|int)\)", "", index).strip()
+        index = re.sub(r"static_cast<[^>]*>\(([^()]*)\)", r"\1", index)
+        factor = re.match(r"\(?([\w.]+(?:\s*\+\s*[\w.]+)?)\)?\s*\*\s*(\w+)\s*\+\s*(.+)$", index)
+        if factor and factor[2] in sizes:
+            row, length, column = factor.groups()
+            yield f"{column} < {length}"
+            for size in sizes:
+                yield f"{row} < {size} && {column} < {length}"
+                yield f"{row} < {size}"
+        elif re.fullmatch(r"[\w.\s+*-]+", index):
+            yield from (f"{index} < {size}" for size in sizes)
+
+
+def _barriers(scope: Scope) -> Iterator[Edit]:
+    """A __syncthreads() that is missing before a line, or that stands where some threads are."""
+    if scope.is_triton or not scope.function.is_kernel:
+        return
+    first, last = (scope.text.line_at(at) for at in (scope.function.body, scope.function.end - 1))
+    starts = scope.text.starts
+    previous = ""
+    blocks: list[bool] = []  # around the line: whether some threads may not be there
+    for number in range(first, last + 1):
+        code = code_line(scope, number).strip()
+        if not code:
+            continue
+        closes, opens = code.startswith("}"), code.endswith("{")
+        within = blocks[:-1] if closes and opens else blocks
+        is_body = bool(re.match(r"(?:for|while|if)\b.*\)$|(?:\} *)?else$", previous))
+        may_stand = number > first and not any(within) and not is_body
+        is_there = "__syncthreads" in code + previous
+        if may_stand and not is_there and not code.startswith("} else"):
+            what = f"A `__syncthreads()` is missing before line {number}"
+            if closes:
+                what = f"A `__syncthreads()` is missing before the block ends at line {number}"
+            change = Change(starts[number - 1], starts[number - 1], "__syncthreads();\n")
+            yield replace(scope.edit("barrier", [change], what, _SHARED, 1), line=number)
+        if "__syncthreads" in code:
+            at = scope.text.code.index("__syncthreads", starts[number - 1])
+            end = scope.text.code.index(";", at) + 1
+            yield from _moved(scope, number, at, end, blocks)
+        if closes:
+            blocks = blocks[:-1]
+        if opens:
+            blocks = [*blocks, bool(re.search(r"\b(?:if|else)\b", code))]
+        previous = code
+    for match in re.compile(r"\bif\s*\([^;{}]{1,200}\)\s*\{?\s*return\s*;").finditer(
+        scope.text.code, scope.function.body, scope.function.end
+    ):
+        at = scope.text.code.rindex("return", match.start(), match.end())
+        what = "Threads return here, before a `__syncthreads()` that all of the block must reach"
+        advice = "Let threads beyond the end skip the loads and stores, and reach every barrier."
+        yield scope.edit("early_return", [Change(at, match.end(), ";")], what, advice, 0)
+
+
+_SHARED = "Every thread has to be done before others read, or overwrite, what it shares."
+
+
+def _moved(scope: Scope, number: int, at: int, end: int, blocks: Sequence[bool]) -> Iterator[Edit]:
+    """A barrier in a branch, moved behind it."""
+    if not any(blocks):
+        return
+    depth = 1 + len(blocks) - 1 - max(i for i, some in enumerate(blocks) if some)
+    for place in range(end, scope.function.end):
+        depth += (scope.text.code[place] == "{") - (scope.text.code[place] == "}")
+        if not depth:
+            changes = [Change(at, end, ""), Change(place + 1, place + 1, " __syncthreads();")]
+            what = "This `__syncthreads()` stands in a branch that not every thread takes"
+            advice = "Move it behind the branch: every thread of the block has to reach it."
+            yield scope.edit("barrier_in_branch", changes, what, advice, 0)
+            return
+
+
+def _other_indices(scope: Scope) -> Iterator[Edit]:
+    """An array of the arguments at the index of another access, or at another local."""
+    if scope.is_triton:
+        return
+    code = scope.text.code
+    span = (scope.function.body, scope.function.end)
+    pattern = re.compile(r"\b(\w+)\s*\[([^\[\]\n]{1,80})\]")
+    matches = [each for each in pattern.finditer(code, *span) if each[1] in scope.pointers]
+    locals_ = re.findall(r"\b(?:int|size_t|unsigned)\s+(\w+)\s*=", code[slice(*span)])
+    for match in matches:
+        for index in dict.fromkeys([*(each[2] for each in matches), *locals_]):
+            if index != match[2] and is_known(index, scope, match.start()):
+                new = f"{match[1]}[{index}]"
+                yield scope.instead("index", *match.span(), new, 3)
+
+
+def _declarations(scope: Scope) -> Iterator[Edit]:
+    """A local of CUDA C++ without a first value; an addition that other threads may undo."""
+    if scope.is_triton:
+        return
+    code = scope.text.code
+    span = (scope.function.body, scope.function.end)
+    for match in re.compile(r"\b(float|double|int|unsigned|long)\s+(\w+)\s*;").finditer(
+        code, *span
+    ):
+        if code[: match.start()].rstrip().endswith(("__shared__", "extern")):
+            continue
+        zero = "0.0f" if match[1] == "float" else "0"
+        for value, cost in ((zero, 0), ("-INFINITY", 3)):
+            what = f"`{match[2]}` has no initial value"
+            advice = f"Write `{match[1]} {match[2]} = {value};`."
+            change = Change(match.end() - 1, match.end() - 1, f" = {value}")
+            yield scope.edit("uninitialised", [change], what, advice, cost)
+    shared = re.findall(r"__shared__\s+\w+\s+(\w+)\s*\[", code[slice(*span)])
+    for match in re.compile(r"\breturn\s+(\w+)\s*;").finditer(code, *span):
+        for new in (*(f"{each}[0]" for each in shared), *scope.values):
+            if new != match[1] and scope.first_use.get(new.split("[")[0], 0) < match.start():
+                yield scope.instead("returned", *match.span(1), new, 2, match.span())
+    for match in re.compile(r"(\w+(?:\[[^\]\n]*\])?)\s*\+=\s*([^;\n]+);").finditer(code, *span):
+        what = f"Several threads add to `{match[1]}` at the same time, so additions get lost"
+        advice = "Use atomicAdd, or keep a sum in a register of each thread and reduce them."
+        change = Change(*match.span(), f"atomicAdd(&{match[1]}, {match[2]});")
+        yield scope.edit("lost_additions", [change], what, advice, 3)
+
+
+def _bytes(scope: Scope) -> Iterator[Edit]:
+    """A number of elements where the CUDA runtime or a launch takes bytes."""
+    if scope.is_triton:
+        return
+    code = scope.text.code
+    for call in scope.calls:
+        for (low, high), bytes_of in zip(call.arguments, range(9), strict=False):
+            is_bytes = (call.name, bytes_of) in (
+                ("cudaMalloc", 1),
+                ("cudaMemcpy", 2),
+                ("cudaMemset", 2),
+            )
+            if is_bytes and "sizeof" not in code[low:high]:
+                what = f"{scope.quoted(low, high)} counts elements, and `{call.name}` takes bytes"
+                change = Change(low, high, f"({code[low:high]}) * sizeof(float)")
+                yield scope.edit("bytes", [change], what, "Multiply by sizeof(float).", 1)
+        if call.name == "cudaMemcpy2D":
+            sizes = sorted(scope.function.integers)
+            for low, high in (
+                call.arguments[place] for place in (1, 3, 4) if len(call.arguments) > 4
+            ):
+                for new in ("sizeof(float)", *(f"{size} * sizeof(float)" for size in sizes)):
+                    if new != code[low:high]:
+                        yield scope.instead("bytes", low, high, new, 2)
+        if call.is_launch and len(call.grid) > 2 and "sizeof" not in code[slice(*call.grid[2])]:
+            low, high = call.grid[2]
+            what = f"{scope.quoted(low, high)} counts elements, and a launch takes bytes"
+            change = Change(low, high, f"({code[low:high]}) * sizeof(float)")
+            yield scope.edit("bytes", [change], what, "Multiply by sizeof(float).", 1)
+
+
+RULES: Sequence[Callable[[Scope], Iterator[Edit]]] = (
+    _declarations,
+    _bytes,
+    _barriers,
+    _guards,
+    _fills,
+    _elements,
+    _derived,
+    _other_indices,
+)

@@ -1,0 +1,310 @@
+"""What a change of a text is, and what is known of the function that it is made in."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from grader.grading.source_text import Change, Function, SourceText, Token
+
+MOST_CONDITIONS = 24  # of a function, that are tried as masks
+
+
+LONGEST = 60  # characters of code that a message quotes
+
+
+@dataclass(frozen=True)
+class Edit:
+    """A change and the mistake that it undoes."""
+
+    name: str
+    changes: tuple[Change, ...]
+    line: int  # at which a message shows it
+    what: str  # a sentence without its stop
+    advice: str  # a sentence
+    cost: int  # the likelier the mistake, the lower
+
+
+@dataclass(frozen=True)
+class Scope:
+    """A function whose text is changed, and what it knows of its file."""
+
+    text: SourceText
+    function: Function
+    reached: Sequence[Function]
+    is_triton: bool
+
+    @cached_property
+    def tokens(self) -> list[Token]:
+        return self.text.tokens(self.function)
+
+    @cached_property
+    def first_use(self) -> dict[str, int]:
+        """Where each name of the function is first, parameters at 0."""
+        first: dict[str, int] = {}
+        for token in self.tokens:
+            if token.is_name:
+                first.setdefault(token.text, token.start)
+        return first | dict.fromkeys(self.function.parameters, 0)
+
+    @cached_property
+    def unused(self) -> list[str]:
+        """Parameters that the body never has."""
+        names = {token.text for token in self.tokens}
+        return [each for each in self.function.parameters if each not in names]
+
+    @cached_property
+    def values(self) -> list[str]:
+        """Names that may stand for one another: parameters and locals, as they come."""
+        assigned = []
+        for token, following in zip(self.tokens, self.tokens[1:], strict=False):
+            if token.is_name and following.text in ("=", "in") and token.text not in WORDS:
+                assigned.append(token.text)
+        return list(dict.fromkeys([*self.function.parameters, *assigned]))
+
+    @cached_property
+    def pointers(self) -> set[str]:
+        """Parameters that are no number, and in Triton no stride and no constant."""
+        given = {*self.function.parameters} - self.function.integers
+        return {each for each in given if "ptr" in each} if self.is_triton else given
+
+    @cached_property
+    def has_two_axes(self) -> bool:
+        """Whether some function of the file has a grid or block of more than one axis."""
+        return bool(re.search(r"\.y\b", self.text.code))
+
+    @cached_property
+    def conditions(self) -> list[str]:
+        """Comparisons of the function, as `row < rows`, `offs_n[None, :] < N` or `mask`."""
+        code = self.text.code[self.function.body : self.function.end]
+        if not self.is_triton:  # those of loops guard nothing
+            code = "; ".join(match[1] or match[2] for match in _GUARD.finditer(code))
+        pattern = MASK if self.is_triton else _BOUND
+        matches = [re.sub(r"\s+", " ", match[0]) for match in pattern.finditer(code)]
+        matches = [each for each in matches if "static_cast" not in each]
+        if self.is_triton:
+            matches = [*re.findall(r"\b(\w*mask\w*)\s*=", code), *matches]
+        return list(dict.fromkeys(matches))[:MOST_CONDITIONS]
+
+    @cached_property
+    def calls(self) -> list[Call]:
+        """The calls and launches in the body."""
+        return list(_calls(self))
+
+    def quoted(self, start: int, end: int, new: str | None = None) -> str:
+        """The source's text from `start` to `end`, or what stands instead, as code."""
+        matches = self.text.source[start:end] if new is None else new
+        joined = " ".join(matches.split())
+        return f"`{joined if len(joined) <= LONGEST else joined[: LONGEST - 1] + '…'}`"
+
+    def edit(
+        self, name: str, changes: Sequence[Change], sentence: str, advice: str, cost: int
+    ) -> Edit:
+        first = min(changes, key=lambda each: each.start)
+        return Edit(name, tuple(changes), self.text.line_at(first.start), sentence, advice, cost)
+
+    def instead(
+        self, name: str, start: int, end: int, new: str, cost: int, around: tuple[int, int] = (0, 0)
+    ) -> Edit:
+        """Text in the place of other text; `around` is where the quoted code begins and ends."""
+        low, high = around if around != (0, 0) else (start, end)
+        source = self.text.source
+        changed = source[low:start] + new + source[end:high]
+        what = f"{self.quoted(low, high)} stands where {self.quoted(0, 0, changed)} belongs"
+        return self.edit(name, [Change(start, end, new)], what, "", cost)
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call or a launch: what is called, and where its arguments stand."""
+
+    name: str
+    is_launch: bool
+    grid: tuple[tuple[int, int], ...]  # a launch's configuration
+    arguments: tuple[tuple[int, int], ...]
+    start: int
+    end: int  # behind the closing parenthesis
+
+
+WORDS = frozenset(
+    [
+        "if",
+        "else",
+        "for",
+        "while",
+        "return",
+        "def",
+        "in",
+        "and",
+        "or",
+        "not",
+        "is",
+        "None",
+        "True",
+        "False",
+        "range",
+        "int",
+        "float",
+        "const",
+        "auto",
+        "unsigned",
+        "size_t",
+        "double",
+        "half",
+        "bool",
+        "void",
+        "char",
+        "tl",
+        "triton",
+        "torch",
+        "static_cast",
+        "sizeof",
+        "constexpr",
+        "extern",
+        "static",
+        "struct",
+        "template",
+        "typename",
+        "inline",
+    ]
+)
+
+
+_GUARD = re.compile(r"\bif\s*\(([^{};]{1,200}?)\)\s*[\w{(*]|=\s*([^?;={}]{3,120})\?")
+
+
+_SUBSCRIPT = r"(?:\[[^\]\n]{0,20}\])?"
+
+
+_INDEX = rf"[A-Za-z_][\w.]*{_SUBSCRIPT}(?:\s*[-+*]\s*[A-Za-z_\d][\w.]*{_SUBSCRIPT}){{0,3}}"
+
+
+MASK = re.compile(rf"{_INDEX}\s*(?:<=?|>=?)\s*{_INDEX}")
+
+
+_BOUND = re.compile(rf"(?<![<\w]){_INDEX}\s*<\s*(?!<){_INDEX}(?!\s*>>>)")
+
+
+def _calls(scope: Scope) -> Iterator[Call]:
+    """Calls whose parentheses close, with their arguments."""
+    tokens = scope.tokens
+    stack: list[tuple[int, list[int]]] = []  # the opening token, and the commas at its level
+    grids: dict[int, tuple[tuple[int, int], ...]] = {}  # by the token behind a launch's grid
+    names: dict[int, int] = {}  # by the same: the kernel's token
+    closing = {"(": ")", "[": "]", "{": "}", "<<<": ">>>"}
+    for index, token in enumerate(tokens):
+        if token.text in closing:
+            stack.append((index, []))
+        elif token.text == "," and stack:
+            stack[-1][1].append(index)
+        elif token.text in closing.values() and stack:
+            opening, commas = stack.pop()
+            if closing[tokens[opening].text] != token.text:
+                return
+            parts = _parts(tokens, opening, commas, index)
+            is_grid = token.text == ">>>" or (scope.is_triton and token.text == "]")
+            if is_grid and opening and index + 1 < len(tokens) and tokens[index + 1].text == "(":
+                grids[index + 1], names[index + 1] = parts, opening - 1
+            if token.text == ")" and opening and (opening in grids or tokens[opening - 1].is_name):
+                named = names.get(opening, opening - 1)
+                name = tokens[named].text
+                if scope.is_triton and named > 1 and tokens[named - 1].text == ".":
+                    name = f"{tokens[named - 2].text}.{name}"
+                first = tokens[named].start
+                yield Call(name, opening in grids, grids.get(opening, ()), parts, first, token.end)
+
+
+def _parts(
+    tokens: Sequence[Token], opening: int, commas: Sequence[int], end: int
+) -> tuple[tuple[int, int], ...]:
+    bounds = [opening, *commas, end]
+    return tuple(
+        (tokens[low + 1].start, tokens[high - 1].end)
+        for low, high in itertools.pairwise(bounds)
+        if high > low + 1
+    )
+
+
+BUILTINS = ("threadIdx", "blockIdx", "blockDim", "gridDim")
+
+
+def in_loop(scope: Scope, line: int) -> bool:
+    """Whether a line is in a loop of its function, by indentation."""
+    code = code_line(scope, line)
+    indent = len(code) - len(code.lstrip())
+    for number in range(line - 1, scope.text.line_at(scope.function.body) - 1, -1):
+        above = code_line(scope, number)
+        if above.strip() and len(above) - len(above.lstrip()) < indent:
+            indent = len(above) - len(above.lstrip())
+            if re.match(r"\s*(?:for|while)\b", above):
+                return True
+    return False
+
+
+def counts_blocks(scope: Scope, line: int) -> bool:
+    """Whether a line may say how many programs, blocks or rounds of a loop there are."""
+    return not scope.function.is_kernel or bool(
+        re.search(r"\brange|\bfor\b", code_line(scope, line))
+    )
+
+
+def operands(scope: Scope, index: int) -> tuple[int, int]:
+    """An operator with its operands, as far as they are names or numbers on its line."""
+    tokens = scope.tokens
+    low, high = index, index
+    for step in (-1, 1):
+        at = index + step
+        depth = 0
+        while 0 <= at < len(tokens) and tokens[at].line == tokens[index].line:
+            text = tokens[at].text
+            depth += (
+                (text in ")]") - (text in "([") if step < 0 else (text in "([") - (text in ")]")
+            )
+            if depth < 0 or (not depth and text in (",", ";", "=", "{", "}", "?", ":", "&", "&&")):
+                break
+            if step < 0:
+                low = at
+            else:
+                high = at
+            if not depth and abs(at - index) > 6:
+                break
+            at += step
+    return tokens[low].start, tokens[high].end
+
+
+def callee_of(scope: Scope, call: Call) -> Function | None:
+    """The function that a call is of, also by a local name: `kernel = one if ... else other`."""
+    known = scope.text.functions
+    if call.name in known:
+        return known[call.name]
+    body = scope.text.code[scope.function.body : scope.function.end]
+    named = re.search(rf"\b{re.escape(call.name)}\s*=\s*(\w+)", body)
+    return known.get(named[1]) if named else None
+
+
+def plain(name: str) -> str:
+    """A name as arguments and parameters share it: `n_cols` and `cols`, `x_ptr` and `x`."""
+    name = name.strip()
+    if stride := re.fullmatch(r"(\w)\w*\.stride\(-?\d\)|stride_(\w)\w?", name):
+        return f"stride_{stride[1] or stride[2]}"
+    if not re.fullmatch(r"[A-Za-z_]\w*", name):
+        return name
+    return re.sub(r"^(?:n|num|d)_|_(?:ptr|pointer|size)$", "", name.lower())
+
+
+def exchanged(
+    scope: Scope, one: tuple[int, int], other: tuple[int, int], where: str = "", cost: int = 2
+) -> Edit:
+    source = scope.text.source
+    a, b = source[slice(*one)], source[slice(*other)]
+    what = f"{scope.quoted(*one)} and {scope.quoted(*other)} are exchanged in {where}"
+    changes = [Change(*one, b), Change(*other, a)]
+    return scope.edit("exchanged", changes, what, "", cost)
+
+
+def code_line(scope: Scope, number: int) -> str:
+    start = scope.text.starts[number - 1]
+    return scope.text.code[start : start + len(scope.text.lines[number - 1])]

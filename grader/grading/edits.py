@@ -1,0 +1,39 @@
+"""Small changes of a submission's text, each of which undoes one mistake that students make.
+
+A change says nothing by itself. repairs.py runs the changed text and tells the change as the cause
+only where failing cases become right with it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from grader.grading import common_edits, cuda_edits, triton_edits
+from grader.grading.edit_scope import Edit, Scope, code_line
+from grader.grading.source_text import Change
+
+MOST_PER_LINE = 80  # changes of one line
+
+
+def edits_of(scope: Scope) -> Iterator[Edit]:
+    """All changes of a function, without order."""
+    known: set[tuple[Change, ...]] = set()
+    counts: dict[int, int] = {}
+    own = triton_edits.RULES if scope.is_triton else cuda_edits.RULES
+    for rule in (*own, *common_edits.RULES):
+        for edit in rule(scope):
+            if _chooses_kernel(scope, edit.line):
+                continue
+            counts[edit.line] = counts.get(edit.line, 0) + 1
+            if edit.changes not in known and counts[edit.line] <= MOST_PER_LINE:
+                known.add(edit.changes)
+                yield edit
+
+
+def _chooses_kernel(scope: Scope, line: int) -> bool:
+    """Whether a launcher's line chooses between kernels: another choice only hides a mistake."""
+    kernels = [each for each in scope.reached if each.is_kernel]
+    if scope.function.is_kernel or len(kernels) < 2:
+        return False
+    return bool(re.search(r"\bif\b|\belse\b|\?", code_line(scope, line)))

@@ -1,0 +1,206 @@
+"""The text of a submission as tokens and functions, for changes that are tried on it.
+
+A reader for both languages that needs no compiler: it knows where functions begin and end, which
+names they have, and which of them an entry reaches. The source is untrusted, so all is bounded.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+MOST_TOKENS = 20_000
+MOST_FUNCTIONS = 60
+_TOKEN = re.compile(
+    r"[A-Za-z_]\w{0,80}|\d(?:[\w.]|(?<=[eE])[-+])*|\.\d\w*|<<<|>>>|//=?|[-+*/%&|^<>=!]=|&&|\|\|"
+    r"|<<|>>|->|::|\+\+|--|\*\*|\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'|\S"
+)
+_CPP_BLANK = re.compile(
+    r"//[^\n]*|/\*.{0,5000}?\*/|^[ \t]*#(?:[^\n]*\\\n)*[^\n]*", re.DOTALL | re.M
+)
+_PY_BLANK = re.compile(r'#[^\n]*|""".{0,20000}?"""', re.DOTALL)
+_HEAD = re.compile(r"\b([A-Za-z_]\w*)\s*\(([^(){};]{0,2000})\)\s*(?:const|noexcept|\s)*$")
+_NAME = re.compile(r"[A-Za-z_]\w*")
+
+
+@dataclass(frozen=True)
+class Token:
+    """A word, number, operator or string, and where it stands."""
+
+    text: str
+    start: int
+    end: int
+    line: int  # counted from 1
+
+    @property
+    def is_name(self) -> bool:
+        return bool(_NAME.fullmatch(self.text))
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function of the file: from its decorators, template or type to its end."""
+
+    name: str
+    start: int
+    body: int  # where the body begins
+    end: int
+    parameters: tuple[str, ...]
+    integers: frozenset[str]  # parameters that are sizes: of type int, or neither pointer nor
+    # constant nor stride
+    is_kernel: bool
+
+
+@dataclass(frozen=True)
+class SourceText:
+    """A file in one of the two languages."""
+
+    source: str
+    is_triton: bool
+
+    @cached_property
+    def code(self) -> str:
+        """The source with blanks in the place of comments, so that offsets stay."""
+        blank = _PY_BLANK if self.is_triton else _CPP_BLANK
+        return blank.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), self.source)
+
+    @cached_property
+    def lines(self) -> list[str]:
+        return self.source.split("\n")
+
+    @cached_property
+    def starts(self) -> list[int]:
+        """The offset of each line's start."""
+        starts = [0]
+        for line in self.lines:
+            starts.append(starts[-1] + len(line) + 1)
+        return starts
+
+    def line_at(self, offset: int) -> int:
+        """The number of the line of an offset, counted from 1."""
+        return self.source.count("\n", 0, offset) + 1
+
+    @cached_property
+    def functions(self) -> dict[str, Function]:
+        """The functions by name; none where the source can't be read."""
+        functions = self._python() if self.is_triton else self._cpp()
+        return {each.name: each for each, _ in zip(functions, range(MOST_FUNCTIONS), strict=False)}
+
+    def reached(self, entry: str) -> list[Function]:
+        """The entry and the functions that it uses, directly or not, in the file's order."""
+        reached, names = {}, [entry]
+        for name in names:  # grows meanwhile
+            function = self.functions.get(name)
+            if function is None or name in reached:
+                continue
+            reached[name] = function
+            names += _NAME.findall(self.code[function.start : function.end])
+        return sorted(reached.values(), key=lambda each: each.start)
+
+    def tokens(self, function: Function) -> list[Token]:
+        """The tokens of a function's body."""
+        tokens = []
+        line, at = self.line_at(function.body), function.body
+        for match in _TOKEN.finditer(self.code, function.body, function.end):
+            line += self.code.count("\n", at, match.start())
+            at = match.start()
+            tokens.append(Token(match[0], match.start(), match.end(), line))
+            if len(tokens) == MOST_TOKENS:
+                break
+        return tokens
+
+    def copy(self, functions: Sequence[Function], suffix: str, changes: Sequence[Change]) -> str:
+        """The functions under names with a suffix, changed."""
+        names = "|".join(each.name for each in functions)
+        named = re.compile(rf"(?<![\w.])(?:{names})\b(?!\s*=[^=])")
+        parts = []
+        for function in functions:
+            text, at = "", function.start
+            for change in sorted(changes, key=lambda each: (each.start, each.end)):
+                if function.start <= change.start <= change.end <= function.end:
+                    text += self.source[at : change.start] + change.new
+                    at = change.end
+            text += self.source[at : function.end]
+            parts.append(named.sub(lambda match: match[0] + suffix, text))
+        return "\n\n".join(parts)
+
+    def _python(self) -> Iterator[Function]:
+        try:
+            tree = ast.parse(self.source)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return
+        for node in tree.body:
+            if not isinstance(node, ast.FunctionDef) or node.end_lineno is None:
+                continue
+            first = min([node.lineno, *(each.lineno for each in node.decorator_list)])
+            given = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+            jitted = any("jit" in ast.unparse(each) for each in node.decorator_list)
+            sizes = {
+                each.arg
+                for each in given
+                if each.annotation is None
+                and not re.search("ptr|stride|scale|eps|alpha|beta", each.arg.lower())
+            }
+            yield Function(
+                node.name,
+                self.starts[first - 1],
+                self.starts[node.body[0].lineno - 1],
+                min(self.starts[node.end_lineno], len(self.source)),
+                tuple(each.arg for each in given),
+                frozenset(sizes if jitted else ()),
+                jitted,
+            )
+
+    def _cpp(self) -> Iterator[Function]:
+        depth, begun = 0, 0  # `begun`: after the last declaration at the outermost level
+        head: re.Match[str] | None = None
+        start = body = 0
+        for match in re.finditer(r"[{};]", self.code):
+            at, text = match.start(), match[0]
+            if text == "{":
+                if not depth:
+                    if re.search(r'extern\s*"C"\s*$', self.code[begun:at]):
+                        begun = at + 1
+                        continue
+                    head = _HEAD.search(self.code, begun, at)
+                    start, body = begun, at + 1
+                depth += 1
+            elif text == "}" and depth:
+                depth -= 1
+                if not depth:
+                    if head is not None:
+                        yield self._of_head(head, start, body, at + 1)
+                    begun, head = at + 1, None
+            elif not depth:
+                begun = at + 1
+
+    def _of_head(self, head: re.Match[str], start: int, body: int, end: int) -> Function:
+        start += len(self.source[start:]) - len(self.source[start:].lstrip())
+        given = [each.strip() for each in head[2].split(",") if each.strip()]
+        named = [(each, _NAME.findall(each)) for each in given]
+        integers = {
+            words[-1]
+            for each, words in named
+            if words and "*" not in each and {"int", "unsigned", "size_t", "long"} & {*words[:-1]}
+        }
+        return Function(
+            head[1],
+            start,
+            body,
+            end,
+            tuple(words[-1] for _, words in named if words),
+            frozenset(integers),
+            "__global__" in self.code[start:body],
+        )
+
+
+@dataclass(frozen=True)
+class Change:
+    """Text that stands in the place of the source's from `start` to `end`."""
+
+    start: int
+    end: int
+    new: str

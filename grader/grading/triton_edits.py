@@ -1,0 +1,331 @@
+"""Changes of Triton's kernels and launchers: masks, axes, strides, grids, conversions, order."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+from grader.grading.edit_scope import MASK, Edit, Scope, callee_of, code_line
+from grader.grading.source_text import Change
+
+
+def _masks(scope: Scope) -> Iterator[Edit]:
+    """A load or store in Triton without a mask, or with one that lacks a condition."""
+    if not scope.is_triton:
+        return
+    source = scope.text.source
+    fill = {"tl.load": ", other=0.0", "tl.store": ""}
+    for call in scope.calls:
+        if call.name not in fill:
+            continue
+        arguments = [source[low:high] for low, high in call.arguments]
+        keywords = {each.split("=")[0].strip() for each in arguments if re.match(r"\w+\s*=", each)}
+        positional = len(arguments) - len(keywords)
+        has_mask = "mask" in keywords or positional > (1 if call.name == "tl.load" else 2)
+        if not has_mask:
+            tried = [*scope.conditions, *_both(scope.conditions), *_synthetic(scope)]
+            for place, condition in enumerate(tried):
+                added = f", mask={condition}{'' if 'other' in keywords else fill[call.name]}"
+                yield scope.edit(
+                    "without_mask",
+                    [Change(call.end - 1, call.end - 1, added)],
+                    f"This `{call.name}` has no mask, and the last block goes past the end",
+                    "Pass mask=, which is true only for what is inside, in each dimension.",
+                    1 + place // 6,
+                )
+        elif call.name == "tl.load" and "other" not in keywords:
+            for value in ("0.0", 'float("-inf")'):
+                what = "This `tl.load` has no `other=`: what is masked can be anything"
+                change = Change(call.end - 1, call.end - 1, f", other={value}")
+                advice = f"Masked elements have to be {value} here, so that they add nothing."
+                yield scope.edit("without_other", [change], what, advice, 2)
+    for match in MASK.finditer(source, scope.function.body, scope.function.end):
+        for condition in scope.conditions:
+            if condition in match[0] or "mask" in condition:
+                continue
+            change = Change(match.start(), match.end(), f"{match[0]}) & ({condition}")
+            if source[match.start() - 1] != "(" or source[match.end() : match.end() + 1] != ")":
+                change = replace(change, new=f"({match[0]}) & ({condition})")
+            what = f"The mask lacks a condition: {scope.quoted(0, 0, condition)}"
+            yield scope.edit("mask_lacks", [change], what, "Each dimension needs its own.", 2)
+        whole = re.compile(rf"\(?{re.escape(match[0])}\)?\s*&\s*").match(
+            source, max(match.start() - 1, 0)
+        )
+        if whole:
+            what = f"The condition {scope.quoted(0, 0, match[0])} doesn't belong in the mask"
+            yield scope.edit(
+                "mask_too_strict", [Change(whole.start(), whole.end(), "")], what, "", 5
+            )
+
+
+def _both(conditions: Sequence[str]) -> list[str]:
+    plain = [each for each in conditions if "[" in each]
+    return [f"({a}) & ({b})" for i, a in enumerate(plain) for b in plain[i + 1 :]][:12]
+
+
+def _synthetic(scope: Scope) -> list[str]:
+    """`offs < n` of every index and size."""
+    indices = [each for each in scope.values if re.match(r"offs|cols?$|rows?$|idx|i$", each)]
+    return [f"{i} < {n}" for i in indices for n in sorted(scope.function.integers)][:12]
+
+
+def _statements(scope: Scope) -> Iterator[Edit]:
+    """A statement that stands inside a loop and belongs behind it, or the reverse; two lines in the
+    wrong order; one that is too much."""
+    if not scope.is_triton:
+        return
+    first, last = (scope.text.line_at(at) for at in (scope.function.body, scope.function.end - 1))
+    numbers = [n for n in range(first, last + 1) if code_line(scope, n).strip()]
+    lines = {n: code_line(scope, n).rstrip() for n in numbers}
+    starts = scope.text.starts
+    for at, number in enumerate(numbers):
+        line = lines[number]
+        indent = len(line) - len(line.lstrip())
+        below = lines[numbers[at + 1]] if at + 1 < len(numbers) else ""
+        is_simple = re.match(r"\s*\w+\s*[-+*/]?=[^=]", line) and line.count("(") == line.count(")")
+        if not is_simple or line.endswith(","):
+            continue
+        quoted = scope.quoted(0, 0, line)
+        behind = len(below) - len(below.lstrip()) if below else 0
+        if behind < indent and indent > 4:
+            what = f"{quoted} stands inside the loop and belongs behind it"
+            change = Change(starts[number - 1], starts[number - 1] + 4, "")
+            yield scope.edit("out_of_loop", [change], what, "", 2)
+        above = lines[numbers[at - 1]] if at else ""
+        if above and len(above) - len(above.lstrip()) > indent:
+            what = f"{quoted} stands behind the loop and belongs into it"
+            change = Change(starts[number - 1], starts[number - 1], "    ")
+            yield scope.edit("into_loop", [change], what, "", 2)
+        if (
+            behind == indent
+            and re.match(r"\s*\w+\s*[-+*/]?=[^=]", below)
+            and (below.count("(") == below.count(")"))
+        ):
+            following = numbers[at + 1]
+            spans = [(starts[n - 1], starts[n - 1] + len(lines[n])) for n in (number, following)]
+            what = f"{quoted} stands before {scope.quoted(0, 0, below)} and belongs behind it"
+            changes = [Change(*spans[0], below), Change(*spans[1], line)]
+            yield scope.edit("order", changes, what, "", 3)
+        change = Change(starts[number - 1] + indent, starts[number - 1] + len(line), "pass")
+        yield scope.edit("too_much", [change], f"{quoted} is too much", "", 5)
+
+
+def _not_kept(scope: Scope) -> Iterator[Edit]:
+    """A value that a loop reads, and that nothing in it changes: its new one isn't kept."""
+    first, last = (scope.text.line_at(at) for at in (scope.function.body, scope.function.end - 1))
+    lines = {number: code_line(scope, number) for number in range(first, last + 1)}
+    for number, head in lines.items():
+        if not re.match(r"\s*(?:for|while)\b.*:\s*$", head):
+            continue
+        indent = len(head) - len(head.lstrip())
+        inside = []
+        for below in range(number + 1, last + 1):
+            if lines[below].strip():
+                if len(lines[below]) - len(lines[below].lstrip()) <= indent:
+                    break
+                inside.append(below)
+        body = "\n".join(lines[each] for each in inside)
+        given = re.findall(r"^\s*(\w+)\s*[-+*/]?=(?!=)", body, re.MULTILINE)
+        before = [
+            n for n, at in scope.first_use.items() if at and at < scope.text.starts[number - 1]
+        ]
+        kept = [n for n in before if n not in given and re.search(rf"\b{n}\b", body)]
+        for name in kept:
+            for new in dict.fromkeys(given):
+                if new.split("_")[0] != name.split("_")[0] or not inside:
+                    continue
+                start = scope.text.starts[inside[-1]]
+                margin = " " * (len(lines[inside[0]]) - len(lines[inside[0]].lstrip()))
+                what = (
+                    f"Nothing in the loop changes `{name}`: `{name} = {new}` is missing at its end"
+                )
+                change = Change(start, start, f"{margin}{name} = {new}\n")
+                edit = scope.edit("not_kept", [change], what, "Keep the new value.", 1)
+                yield replace(edit, line=number)
+
+
+def _casts(scope: Scope) -> Iterator[Edit]:
+    """A value that isn't converted to float32, or too early to a narrower type."""
+    if not scope.is_triton:
+        return
+    for call in scope.calls:
+        if call.name == "tl.load" and not scope.text.code[call.end :].startswith(".to("):
+            what = "The loaded values aren't converted to float32, so later steps are in their type"
+            change = Change(call.end, call.end, ".to(tl.float32)")
+            yield scope.edit("no_cast", [change], what, "Convert right behind the load.", 3)
+    pattern = re.compile(r"\.to\([\w.]+\)")
+    for match in pattern.finditer(scope.text.code, scope.function.body, scope.function.end):
+        what = f"The conversion {scope.quoted(*match.span())} rounds here, and is too early"
+        advice = "Convert where the result is stored."
+        yield scope.edit("cast", [Change(*match.span(), "")], what, advice, 3)
+
+
+def _axes(scope: Scope) -> Iterator[Edit]:
+    """Program ids that are taken from each other's axes, or an axis that the grid doesn't have."""
+    pattern = re.compile(r"tl\.program_id\(\s*(?:axis\s*=\s*)?(\d)\s*\)")
+    matches = list(pattern.finditer(scope.text.code, scope.function.body, scope.function.end))
+    if len({match[1] for match in matches}) == 2:
+        axes = sorted({match[1] for match in matches})
+        other = {axes[0]: axes[1], axes[1]: axes[0]}
+        changes = [Change(*match.span(1), other[match[1]]) for match in matches]
+        what = f"The axes of the program ids in `{scope.function.name}` are exchanged"
+        advice = "Exchange the numbers in tl.program_id, or those in the grid."
+        yield scope.edit("axes", changes, what, advice, 1)
+    for match in matches:
+        if match[1] != "0":
+            what = f"`tl.program_id({match[1]})` is always 0: the grid doesn't have this axis"
+            advice = "Axes count from 0: take one that the grid has."
+            yield scope.edit("axes", [Change(*match.span(1), "0")], what, advice, 1)
+
+
+def _strides(scope: Scope) -> Iterator[Edit]:
+    """A size that is passed for a stride, or one tensor's stride for another's."""
+    if not scope.is_triton or scope.function.is_kernel:
+        return
+    source = scope.text.source
+    for call in (each for each in scope.calls if each.is_launch):
+        callee = callee_of(scope, call)
+        for (low, high), parameter in zip(
+            call.arguments, callee.parameters if callee else (), strict=False
+        ):
+            given = source[low:high]
+            if "stride" not in parameter or "=" in given:
+                continue
+            for tensor in scope.function.parameters:
+                for axis in range(2):
+                    new = f"{tensor}.stride({axis})"
+                    if new != given and (".stride" not in given or tensor in given):
+                        what = (
+                            f"The launch of `{call.name}` passes {scope.quoted(low, high)} for "
+                            f"`{parameter}`, where `{new}` belongs"
+                        )
+                        advice = "Rows can lie further apart than they are long."
+                        cost = 2 if ".stride" in given else 0
+                        yield scope.edit("stride", [Change(low, high, new)], what, advice, cost)
+
+
+def _one_block(scope: Scope) -> Iterator[Edit]:
+    """A block of a fixed size for rows that may be longer."""
+    if not scope.is_triton or scope.function.is_kernel:
+        return
+    code = scope.text.code
+    kernels = [each for each in scope.reached if each.is_kernel]
+    bodies = "\n".join(code[each.body : each.end] for each in kernels)
+    if re.search(r"\*\s*BLOCK|BLOCK\w*\s*\*|\brange\([^)\n]*BLOCK", bodies):
+        return  # several programs, or rounds of a loop, share the row
+    sizes = [each for each in scope.values if each not in scope.function.parameters]
+    capped = re.compile(r"\bmin\((\w[\w.]*\(\w+\)),\s*(\w+)\)")
+    for match in capped.finditer(code, scope.function.body, scope.function.end):
+        what = f"{scope.quoted(*match.span())} is all that a program covers: the rest is left out"
+        advice = "Loop over blocks, or take a block as long as the row, with a mask."
+        yield scope.edit("one_block", [Change(*match.span(), match[1])], what, advice, 1)
+    pattern = re.compile(r"\b(BLOCK\w*)\s*=\s*(\d+)\b")
+    for match in pattern.finditer(code, scope.function.body, scope.function.end):
+        for size in (each for each in sizes if each.islower() or len(each) == 1):
+            what = f"`{match[0]}` is all that a program covers: what lies past it is left out"
+            advice = "Loop over blocks, or take a block as long as the row, with a mask."
+            change = Change(*match.span(2), f"triton.next_power_of_2({size})")
+            yield scope.edit("one_block", [change], what, advice, 2)
+
+
+def _copies(scope: Scope) -> Iterator[Edit]:
+    """A copy that a launcher makes of a tensor, to which the kernel then writes."""
+    if not scope.is_triton or scope.function.is_kernel:
+        return
+    pattern = re.compile(r"(\w+)\.(?:contiguous|clone|flatten|ravel)\(\)|(\w+)\.reshape\([^()]*\)")
+    for match in pattern.finditer(scope.text.code, scope.function.body, scope.function.end):
+        tensor = match[1] or match[2]
+        what = f"{scope.quoted(*match.span())} may be a copy, and what is written to it is lost"
+        advice = (
+            f"Pass `{tensor}` itself and its strides: rows can lie further apart than they are."
+        )
+        yield scope.edit("copy", [Change(*match.span(), tensor)], what, advice, 1)
+
+
+def _grid_axes(scope: Scope) -> Iterator[Edit]:
+    """A grid with more or fewer axes than the kernel takes its ids from."""
+    if not scope.is_triton or scope.function.is_kernel:
+        return
+    code = scope.text.code
+    kernels = [each for each in scope.reached if each.is_kernel]
+    ids = {
+        int(axis)
+        for each in kernels
+        for axis in re.findall(r"program_id\((?:axis=)?(\d)\)", code[each.body : each.end])
+    }
+    pattern = re.compile(
+        r"(?<=[\[=:] )?\((\w[^()]*\([^()]*\)|\w+)\s*(,|\*)\s*(\w[^()]*\([^()]*\)|\w+),?\)"
+    )
+    for match in pattern.finditer(code, scope.function.body, scope.function.end):
+        one, sign, other = match.groups()
+        if sign == "," and ids == {0}:
+            what = "The grid has two axes, and the kernel takes its id from one: `tl.program_id(0)`"
+            advice = "Multiply the two numbers, so that one axis counts all tiles."
+            change = Change(*match.span(), f"({one} * {other},)")
+            yield scope.edit("grid", [change], what, advice, 0)
+        if sign == "*" and 1 in ids:
+            what = "`tl.program_id(1)` is always 0: the grid has one axis"
+            advice = "Give the grid two axes, in the order of the kernel's ids."
+            for first, second in ((one, other), (other, one)):
+                change = Change(*match.span(), f"({first}, {second})")
+                yield scope.edit("grid", [change], what, advice, 0)
+
+
+def _grids(scope: Scope) -> Iterator[Edit]:
+    """A grid that is counted with numbers, where configurations choose the blocks' sizes."""
+    if not scope.is_triton or scope.function.is_kernel:
+        return
+    code = scope.text.code
+    given = re.compile(r"lambda (\w+):|def \w+\((\w+)\):").search(
+        code, scope.function.body, scope.function.end
+    )
+    if given is None:
+        return
+    pattern = re.compile(r"triton\.cdiv\([^,()]+,\s*([\w.]+)\)")
+    matches = list(pattern.finditer(code, given.end(), scope.function.end))[:2]
+    kernels = [each for each in scope.reached if each.is_kernel]
+    names = [p for each in kernels for p in each.parameters if re.search("BLOCK|TILE", p)]
+    for chosen in itertools.islice(itertools.permutations(names, len(matches)), 12):
+        new = [f'{given[1] or given[2]}["{name}"]' for name in chosen]
+        changes = [Change(*each.span(1), text) for each, text in zip(matches, new, strict=True)]
+        counted = " and ".join(dict.fromkeys(f"`{each[1]}`" for each in matches))
+        what = f"The grid is counted with {counted}, whatever {', '.join(chosen)} the kernel gets"
+        advice = f"Take them from the configuration: {new[0]}."
+        if changes:
+            yield scope.edit("grid", changes, what, advice, 1)
+
+
+def _missing_terms(scope: Scope) -> Iterator[Edit]:
+    """An offset that is missing in a pointer, where parameters for it are never used."""
+    code = scope.text.code
+    span = (scope.function.body, scope.function.end)
+    terms = []
+    for parameter in scope.unused:
+        for other in scope.function.parameters:
+            same = len(other) == len(parameter) and sum(map(str.__ne__, other, parameter)) == 1
+            pattern = re.compile(rf"(\w+(?:\[[^\]\n]*\])?)\s*\*\s*{re.escape(other)}\b")
+            if same and (match := pattern.search(code, *span)):
+                terms.append(f"{match[1]} * {parameter}")
+                break
+    for added in dict.fromkeys([" + ".join(terms), *terms]) if terms else ():
+        for match in re.compile(r"\b\w+_ptrs?\b(?!\s*[=,)])").finditer(code, *span):
+            what = f"{scope.quoted(*match.span())} lacks an offset: {scope.quoted(0, 0, added)}"
+            change = Change(match.end(), match.end(), f" + {added}")
+            yield scope.edit("missing_term", [change], what, "", 1)
+
+
+RULES: Sequence[Callable[[Scope], Iterator[Edit]]] = (
+    _one_block,
+    _copies,
+    _axes,
+    _strides,
+    _grids,
+    _grid_axes,
+    _missing_terms,
+    _masks,
+    _not_kept,
+    _casts,
+    _statements,
+)

@@ -1,0 +1,228 @@
+"""Changes of a text: each mistake of the table has the one that undoes it among the likeliest."""
+
+import pytest
+
+from grader.grading.repairs import ranked
+from grader.grading.source_text import SourceText
+
+TRITON = """
+import triton
+import triton.language as tl
+
+@triton.jit
+def k(x_ptr, out_ptr, rows, cols, stride_xm, stride_om, BLOCK: tl.constexpr):
+    pid = tl.program_id(0)
+    row = pid
+    offs = tl.arange(0, BLOCK)
+    mask = offs < cols
+    total = 0.0
+    for start in range(0, cols, BLOCK):
+        x = tl.load(x_ptr + row * stride_xm + start + offs, mask=start + offs < cols, other=0.0)
+        total += tl.sum(x, axis=0)
+    y = total / cols
+    tl.store(out_ptr + row * stride_om + offs, y, mask=mask)
+
+
+def f(x, out):
+    rows, cols = x.shape
+    grid = (triton.cdiv(rows, 1), )
+    k[grid](x, out, rows, cols, x.stride(0), out.stride(0), BLOCK=64)
+"""
+
+CUDA = """
+#include <cuda_runtime.h>
+#define CHECK(call) do { call; } while (0)
+constexpr int TILE = 16;
+__global__ void k(const float* in, float* out, int rows, int cols) {
+    __shared__ float tile[TILE][TILE];
+    __shared__ float sums[TILE];
+    int col = blockIdx.x * blockDim.x + threadIdx.x;
+    int row = blockIdx.y * blockDim.y + threadIdx.y;
+    float sum = 0.0f;
+    tile[threadIdx.y][threadIdx.x] = (row < rows && col < cols) ? in[row * cols + col] : 0;
+    __syncthreads();
+    for (int s = TILE / 2; s > 0; s /= 2) {
+        sum += tile[threadIdx.x][threadIdx.y];
+    }
+    if (row < rows && col < cols) {
+        out[row * cols + col] = sum;
+    }
+}
+extern "C" void f(const float* in, float* out, int rows, int cols) {
+    dim3 threads(TILE, TILE);
+    dim3 blocks((cols + TILE - 1) / TILE, (rows + TILE - 1) / TILE);
+    k<<<blocks, threads>>>(in, out, rows, cols);
+    CHECK(cudaPeekAtLastError());
+}
+"""
+
+# What stands in the text, the mistake in its place, a failure with its line's text, and words of
+# the change that undoes it.
+IN_TRITON = [
+    (
+        "row * stride_om",
+        "row * stride_xm",
+        "wrong_values",
+        "",
+        "never uses its parameter `stride_om`",
+    ),
+    (
+        "mask = offs < cols",
+        "mask = offs < rows",
+        "wrote_out_of_bounds",
+        "tl.store",
+        "`offs < cols`",
+    ),
+    (
+        "start + offs < cols, other=0.0)",
+        "start + offs < cols)",
+        "not_finite",
+        "tl.load",
+        "no `other=`",
+    ),
+    (", mask=mask)", ")", "wrote_out_of_bounds", "tl.store", "`tl.store` has no mask"),
+    ("tl.program_id(0)", "tl.program_id(1)", "not_written", "", "always 0"),
+    ("total +=", "total =", "wrong_values", "", "`total += tl.sum(x, axis=0)` belongs"),
+    ("tl.sum(x", "tl.max(x", "wrong_values", "", "`max` stands where `sum` belongs"),
+    ("(triton.cdiv(rows, 1), )", "(rows // cols, )", "not_written", "", "rounds down"),
+    ("        total += tl", "    total += tl", "wrong_values", "", "belongs into it"),
+    (
+        "x.stride(0), out.stride(0)",
+        "out.stride(0), x.stride(0)",
+        "invalid_read",
+        "tl.load",
+        "Exchange the two",
+    ),
+    (
+        "out, rows, cols, x.s",
+        "out, cols, rows, x.s",
+        "wrong_values",
+        "",
+        "for its parameter `rows`",
+    ),
+    (
+        "out.stride(0), BLOCK",
+        "cols, BLOCK",
+        "wrote_out_of_bounds",
+        "tl.store",
+        "`out.stride(0)` belongs",
+    ),
+    ("start + offs, mask", "offs, mask", "wrong_values", "", None),
+]  # fmt: skip
+IN_CUDA = [
+    ("out[row * cols", "out[row * rows", "wrote_out_of_bounds", "out[", "`row * cols` belongs"),
+    ("    __syncthreads();\n", "", "data_race", "tile[threadIdx.x]",
+     "`__syncthreads()` is missing"),
+    ("float sum = 0.0f", "float sum", "uninitialised_read", "out[", "`sum` has no initial value"),
+    ("float sum =", "int sum =", "wrong_values", "", "`sum` is an int"),
+    ("(row < rows && col < cols) ? in", "(row < rows) ? in", "invalid_read", "? in",
+     "lacks a part"),
+    ("if (row < rows && col < cols)", "if (row < rows)", "wrote_out_of_bounds", "out[",
+     "lacks a part"),
+    ("tile[threadIdx.x][threadIdx.y];", "tile[threadIdx.y][threadIdx.x];", "wrong_values", "",
+     "`tile[threadIdx.x][threadIdx.y]` belongs"),
+    ("s > 0", "s > 1", "wrong_values", "", "`s > 0` belongs"),
+    ("blockIdx.y * blockDim.y", "blockIdx.y * gridDim.y", "not_written", "",
+     "`blockDim.y` belongs"),
+    ("blockIdx.x * blockDim.x + threadIdx.x", "threadIdx.x", "data_race", "out[", "`(blockIdx.x *"),
+    ("<<<blocks, threads>>>", "<<<threads, blocks>>>", "not_written", "",
+     "exchanged in the launch"),
+    ("(cols + TILE - 1) / TILE, (rows + TILE - 1) / TILE",
+     "(rows + TILE - 1) / TILE, (cols + TILE - 1) / TILE", "not_written", "", "exchanged"),
+    ("    __syncthreads();\n", "    if (row < rows) {\n        __syncthreads();\n    }\n",
+     "barrier_error", "__syncthreads", "stands in a branch"),
+    ("    __syncthreads();\n", "    if (row >= rows) return;\n    __syncthreads();\n",
+     "barrier_error", "    __syncthreads", "Threads return here"),
+]  # fmt: skip
+
+
+def proposed(text, right, wrong, status, at, is_triton):
+    """What is proposed for a text with one mistake: the words, and the text changed back."""
+    assert text.count(right) == 1
+    source = text.replace(right, wrong)
+    lines = [n for n, line in enumerate(source.split("\n"), 1) if at and at in line]
+    found = ranked(source, is_triton, "f", status, lines[-1:], "", 40)
+    for edit in found:
+        changed = source
+        for change in reversed(edit["changes"]):
+            changed = changed[: change["start"]] + change["new"] + changed[change["end"] :]
+        yield edit["what"] + " " + edit["advice"], changed
+
+
+@pytest.mark.parametrize(("right", "wrong", "status", "at", "words"), IN_TRITON)
+def test_a_mistake_in_triton_is_undone(right, wrong, status, at, words):
+    found = list(proposed(TRITON, right, wrong, status, at, True))
+    if words is None:  # nothing small undoes it
+        assert TRITON not in [text for _, text in found]
+        return
+    assert any(words in told for told, _ in found), [told for told, _ in found]
+
+
+@pytest.mark.parametrize(("right", "wrong", "status", "at", "words"), IN_CUDA)
+def test_a_mistake_in_cuda_is_undone(right, wrong, status, at, words):
+    found = list(proposed(CUDA, right, wrong, status, at, False))
+    assert any(words in told for told, _ in found), [told for told, _ in found]
+
+
+def test_functions_are_found_with_their_parameters_and_what_they_reach():
+    text = SourceText(CUDA, is_triton=False)
+    kernel, entry = text.reached("f")
+    assert (kernel.name, kernel.is_kernel, kernel.integers) == ("k", True, {"rows", "cols"})
+    assert (entry.name, entry.parameters) == ("f", ("in", "out", "rows", "cols"))
+    python = SourceText(TRITON, is_triton=True)
+    kernel, entry = python.reached("f")
+    assert kernel.is_kernel and {"rows", "cols"} <= kernel.integers
+    assert not {"x_ptr", "stride_xm"} & kernel.integers
+
+
+def test_a_copy_has_names_of_its_own_and_the_rest_stays():
+    text = SourceText(CUDA, is_triton=False)
+    copy = text.copy(text.reached("f"), "__3", [])
+    assert "void k__3(const float* in" in copy and "k__3<<<blocks, threads>>>" in copy
+    assert 'extern "C" void f__3(' in copy and "tile[threadIdx.y]" in copy
+
+
+@pytest.mark.parametrize("source", ["def f(:\n", "", "def f(x):\n" + "    (" * 500])
+def test_what_cant_be_read_has_no_changes(source):
+    assert ranked(source, True, "f", "wrong_values", [1], "", 40) == []
+
+
+LINES = {
+    "one_block": (
+        "    offs = tl.arange(0, BLOCK)\n    tl.store(out_ptr + offs, cols)",
+        "    BLOCK = min(triton.next_power_of_2(cols), 1024)\n    k[(1,)](out, cols, BLOCK=BLOCK)",
+        "is all that a program covers",
+    ),
+    "grid": (
+        "    pid = tl.program_id(0)\n    tl.store(out_ptr + pid, cols)",
+        "    k[(triton.cdiv(cols, 8), triton.cdiv(cols, 8))](out, cols, BLOCK=8)",
+        "two axes",
+    ),
+    "not_kept": (
+        "    m_i = 0.0\n    for start in range(0, cols, BLOCK):\n"
+        "        m_new = tl.maximum(m_i, start)\n    tl.store(out_ptr, m_i)",
+        "    k[(1,)](out, cols, BLOCK=8)",
+        "`m_i = m_new` is missing",
+    ),
+    "lacking": (
+        "    x = tl.load(out_ptr)\n    y = tl.exp(x - cols)\n    tl.store(out_ptr, tl.exp(x) / y)",
+        "    k[(1,)](out, cols, BLOCK=8)",
+        "`exp(x)` stands where `exp(x - cols)` belongs",
+    ),
+    "copy": (
+        "    tl.store(out_ptr, cols)",
+        "    out = out.contiguous()\n    k[(1,)](out, cols, BLOCK=8)",
+        "may be a copy",
+    ),
+}
+
+
+@pytest.mark.parametrize(("name", "given"), LINES.items())
+def test_a_mistake_of_a_kernel_and_its_launcher_is_undone(name, given):
+    kernel, launcher, words = given
+    source = (
+        f"@triton.jit\ndef k(out_ptr, cols, BLOCK: tl.constexpr):\n{kernel}\n\n\n"
+        f"def f(x, out):\n    cols = out.shape[0]\n{launcher}\n"
+    )
+    edits = ranked(source, True, "f", "not_written", [], "", 40)
+    assert words in " ".join(each["what"] for each in edits if each["name"] == name)

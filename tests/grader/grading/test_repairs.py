@@ -1,0 +1,187 @@
+"""Changes that are tried: told where failing cases become right, and passing ones stay so."""
+
+import re
+
+import pytest
+
+from grader.cases import Case, Space
+from grader.cases.compare import Verdict
+from grader.evidence import VariantEvidence
+from grader.executors.runner import CaseResult
+from grader.grading import repairs
+from grader.grading.causes import Causes, Failed
+from grader.grading.check import check_parts
+from grader.grading.repairs import Repairs, failing_of
+from grader.grading.search import Effort
+from grader.grading.session import Options, Session
+from grader.report.message import merged_messages
+from grader.spec.task import Task
+from grader.status import Status
+from tests.support.planned import SPECS
+
+SOURCE = """
+import triton
+import triton.language as tl
+
+@triton.jit
+def k(x_ptr, out_ptr, rows, cols, BLOCK: tl.constexpr):
+    offs = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + offs, mask=offs < rows)
+    tl.store(out_ptr + offs, x, mask=offs < rows)
+
+
+def silu(x, out):
+    k[(1,)](x, out, 1, 2, BLOCK=64)
+"""
+TASK = Task(SPECS["silu"], SPECS["silu"].variants["triton"])
+CASES = [Case((("n", n),), "float32", 7) for n in (3, 5, 9, 70)]
+SPACE = Space(TASK.exercise, TASK.variant, "float32", "ragged", 7)
+LINE = SOURCE.split("\n").index("    tl.store(out_ptr + offs, x, mask=offs < rows)") + 1
+
+
+class Runner:
+    """A submission whose cases pass where `is_right` says so of its text and the case."""
+
+    on_gpu = False
+    task = TASK
+
+    def __init__(self, source, is_right, opened=None):
+        self.source = source
+        self.is_right = is_right
+        self.opened = [] if opened is None else opened
+        self.closed = False
+
+    def run(self, case):
+        passed = self.is_right(self.source, case.size("n"))
+        status = Status.passed if passed else Status.wrote_out_of_bounds
+        return CaseResult(case, Verdict(status), LINE)
+
+    once = run
+
+    def advice(self, result):
+        return ""
+
+    def altered(self, copies, entries):
+        runners = [Runner(copy, self.is_right, self.opened) for copy in copies]
+        self.opened += runners
+        return runners
+
+    def close(self):
+        self.closed = True
+
+
+def failure(runner):
+    results = [runner.run(case) for case in CASES]
+    first = next(each for each in results if not each.verdict.passed)
+    return failing_of(first, results, None)
+
+
+def stores_in(column):
+    return lambda source, n: n <= 3 or bool(re.search(rf"x, mask=offs < {column}\)", source))
+
+
+def test_a_change_that_makes_all_cases_right_is_told_with_its_line():
+    runner = Runner(SOURCE, stores_in("cols"))
+    cause = Repairs().cause_of(runner, failure(runner))
+    assert cause.what == "`offs < rows` stands where `offs < cols` belongs"
+    [line] = cause.code
+    assert line.line == LINE and line.text[line.start : line.start + line.length] == "rows"
+    assert sum(not each.closed for each in runner.opened) == 1
+
+
+@pytest.mark.parametrize(
+    "is_right",
+    [
+        lambda source, n: n <= 3,  # nothing helps
+        lambda source, n: n <= 3 or (n < 70 and "offs < cols" in source),  # not all cases
+        lambda source, n: ("offs < cols" in source) == (n > 3),  # what passed fails then
+    ],
+)
+def test_a_change_that_is_right_in_some_cases_only_is_not_told(is_right):
+    runner = Runner(SOURCE, is_right)
+    tries = Repairs()
+    assert tries.cause_of(runner, failure(runner)) is None
+    assert all(each.closed for each in runner.opened)
+    tried = len(runner.opened)
+    assert tries.cause_of(runner, failure(runner)) is None and len(runner.opened) == tried
+
+
+def test_what_explained_one_part_is_tried_first_on_the_next():
+    runner = Runner(SOURCE, stores_in("cols"))
+    tries = Repairs()
+    first = tries.cause_of(runner, failure(runner))
+    tried = len(runner.opened)
+    assert tries.again(runner, failure(runner)) == first
+    assert len(runner.opened) == tried  # nothing was built anew
+    tries.close()
+    assert all(each.closed for each in runner.opened)
+
+
+def test_a_part_with_a_known_cause_isnt_explained_again():
+    runner = Runner(SOURCE, stores_in("cols"))
+    results = [runner.run(case) for case in CASES]
+    causes = Causes()
+    failed = Failed(SPACE, runner, results, results[1])
+    assert causes.again(failed) is None
+    cause = causes.of(failed)
+    assert causes.again(failed) == cause
+
+
+def test_one_case_alone_proves_nothing():
+    runner = Runner(SOURCE, lambda source, n: "offs < cols" in source)
+    result = runner.run(CASES[0])
+    assert Repairs().cause_of(runner, failing_of(result, [result], None)) is None
+
+
+def test_a_source_that_is_too_long_is_left_alone(monkeypatch):
+    monkeypatch.setattr(repairs, "MOST_CHARACTERS", 100)
+    runner = Runner(SOURCE, stores_in("cols"))
+    assert Repairs().cause_of(runner, failure(runner)) is None and not runner.opened
+
+
+# --- end to end --------------------------------------------------------------------------------
+
+LITTLE = Effort(edges=8, drawn=0, shrink_runs=8, shrink_seconds=4, probe_seconds=1, reruns=2)
+TRITON = """
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def silu_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + offs, mask=offs < n).to(tl.float32)
+    tl.store(out_ptr + offs, x / (1 + tl.exp(-x)), mask=offs <= n)
+
+
+def silu(x, out):
+    silu_kernel[(triton.cdiv(x.numel(), 64),)](x, out, x.numel(), BLOCK=64)
+"""
+CUDA = """
+#include <cuda_runtime.h>
+__global__ void silu_kernel(const float* x, float* out, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) out[threadIdx.x] = x[i] / (1.0f + expf(-x[i]));
+}
+extern "C" void silu(const float* x, float* out, int n) {
+    silu_kernel<<<(n + 63) / 64, 64>>>(x, out, n);
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("variant", "text", "told", "place"),
+    [
+        ("triton", TRITON, "`offs <= n` stands where `offs < n` belongs", "<="),
+        ("cuda", CUDA, "`out[threadIdx.x]` stands where `out[i]` belongs", "out[threadIdx.x]"),
+    ],
+)
+def test_a_mistake_is_told_once_for_all_parts(tmp_path, variant, text, told, place):
+    task = Task(SPECS["silu"], SPECS["silu"].variants[variant])
+    (tmp_path / task.variant.file).write_text(text)
+    parts = [("float32", "ragged"), ("float32", "aligned")]
+    with Session(tmp_path, SPECS, Options(device="interpreter", effort=LITTLE)) as session:
+        found = check_parts(session, task, parts)
+    [message] = merged_messages(VariantEvidence("silu", variant, task.variant.file, parts=found))
+    assert message.headline.startswith(f"silu/{variant}: `") and told in message.headline
+    assert place in message.frame and "^" * len(place) in message.frame
