@@ -50,6 +50,7 @@ class Manner:
 
     call: int = 0
     counts: bool = False  # accesses
+    records: bool = False  # beside counting them, each access: a trace
     reordered: bool = False  # whether steps run in another order that streams and events allow
     order: Order | None = None  # of programs or blocks, else than from first to last
     without: frozenset[int] = frozenset()  # places of launches among the steps, which are left out

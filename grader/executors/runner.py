@@ -17,6 +17,7 @@ import torch
 
 from grader.cases import Case
 from grader.cases.compare import Verdict
+from grader.executors.trace import Trace
 from grader.spec.task import Task
 from grader.status import Status
 
@@ -68,6 +69,14 @@ class Compiled:
     note: str = ""
 
 
+@dataclass(frozen=True)
+class Traced:
+    """The result of a run, and its accesses as far as they are known."""
+
+    result: CaseResult
+    trace: Trace | None
+
+
 class Runner(ABC):
     """Runs the cases of one variant. A context manager; the sandbox stays open after it."""
 
@@ -112,6 +121,10 @@ class Runner(ABC):
     def advice(self, result: CaseResult) -> str:
         """Advice on wrong values, where another run of the case shows their cause, or ""."""
         return ""
+
+    def trace(self, case: Case) -> Traced | None:
+        """Run a case with every access recorded; None where nobody records them."""
+        return None
 
     def compile_in_background(self) -> Any:
         """Start compiling what ran since the last time; None where that is no step of its own."""

@@ -19,7 +19,7 @@ from grader.executors.cuda.native_planner import NativePlanner
 from grader.executors.executor import Manner, last_plan
 from grader.executors.planning import copied_alone
 from grader.executors.program_orders import Atomics, Order, Reordered
-from grader.executors.runner import CaseResult, Runner
+from grader.executors.runner import CaseResult, Runner, Traced
 from grader.plan import KernelName, Plan
 from grader.plan.model import Launch
 from grader.sandbox import Sandbox
@@ -103,6 +103,12 @@ class PlannedNativeRunner(Runner):
         if not result.verdict.passed or counted is None:
             return result
         return counted
+
+    def trace(self, case: Case) -> Traced:
+        """Run a case with every access recorded. Raises what `run` raises."""
+        self.plans.fresh_worker()
+        result = self._first(Manner(counts=True, records=True), case)
+        return Traced(result, self._executor.trace)
 
     def is_right_without(self, case: Case, places: Collection[int]) -> bool:
         """Whether the last run's plan, without some of its launches, gives the right result.

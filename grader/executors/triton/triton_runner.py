@@ -20,7 +20,7 @@ from grader.executors.compile.kernels import Kernels, PendingAssembly, facts
 from grader.executors.encoding import DeviceKernel
 from grader.executors.executor import Manner, limits_of
 from grader.executors.program_orders import Reordered
-from grader.executors.runner import CaseResult, Compiled, Runner, Times
+from grader.executors.runner import CaseResult, Compiled, Runner, Times, Traced
 from grader.executors.triton import triton_report
 from grader.executors.triton.configurations import Tuning
 from grader.executors.triton.other_ways import OtherWays
@@ -149,6 +149,15 @@ class PlannedTritonRunner(Runner):
             return report if result.verdict.passed and report is not None else result
 
         return self.tuning.settled(measured)
+
+    def trace(self, case: Case) -> Traced:
+        """Run a case with every access recorded. Raises what `run` raises."""
+
+        def run() -> CaseResult:
+            self.tuning.chosen = None
+            return self._executor.run(case, Manner(counts=True, records=True))
+
+        return Traced(self.tuning.settled(run), self._executor.trace)
 
     def is_right_without(self, case: Case, places: Collection[int]) -> bool:
         """Whether the last run's plan, without some of its launches, gives the right result."""
