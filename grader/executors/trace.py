@@ -24,7 +24,7 @@ from pydantic.dataclasses import dataclass
 
 MAX_EVENTS = 20_000
 MAX_OFFSETS = 12_500  # numbers of one event
-MAX_LANES = 1 << 16  # of one event
+MAX_LANES = 1 << 20  # of one event
 
 _CONFIG = pydantic.ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
 _Count = Annotated[int, Field(ge=0, lt=2**53)]
@@ -117,6 +117,12 @@ class Trace:
     places: Annotated[tuple[Place, ...], Field(max_length=500)]
     launches: Annotated[tuple[Launch, ...], Field(max_length=500)]
     cut: bool
+
+    @property
+    def lanes(self) -> int:
+        """The lanes of all accesses."""
+        offsets = [event.offsets for launch in self.launches for event in launch.events]
+        return sum(a * b for each in offsets for a, b in zip(each[1::5], each[3::5], strict=True))
 
     @pydantic.model_validator(mode="after")
     def _can_be(self) -> Trace:
