@@ -12,7 +12,8 @@ const KINDS = ["load", "store", "atomic"];
 
 const byId = (id) => document.getElementById(id);
 const number = (value) => value.toLocaleString("en");
-const percent = (part, whole) => (whole ? Math.round((100 * part) / whole) : 0) + "%";
+const percent = (part, whole) => (whole ? Math.round((1000 * part) / whole) / 10 : 0) + "%";
+const capital = (text) => text[0].toUpperCase() + text.slice(1);
 const plural = (count, word) => `${number(count)} ${word}${count === 1 ? "" : "s"}`;
 
 // ---- an event's lanes, sectors and banks ---------------------------------------------------------
@@ -360,10 +361,15 @@ function elementName(map, row, col) {
   return `${map.place.name}[${span.join(", ")}]`;
 }
 
-// Draws a map below what there is: look(row, col) of each cell; returns its geometry.
-function drawMap(drawing, map, width, height, look, tip, to, left = 0) {
-  const unit = Math.max(3, Math.min(26, Math.floor(Math.min(width / map.across, height / map.down))));
-  const top = drawing.height + 20;
+// The pixels of a map's cell that let it fit.
+function unitOf(map, width, height) {
+  return Math.max(3, Math.min(26, Math.floor(Math.min(width / map.across, height / map.down))));
+}
+
+// Draws a map with its title on top: look(row, col) of each cell. Where cells have a `group`, each
+// group that is a rectangle gets its number; the group `around` gets a frame.
+function drawMap(drawing, map, [left, upper], unit, look, tip, to, around) {
+  const top = upper + 20, groups = new Map();
   const covers = map.high * map.wide;
   const per = covers > 1 ? `; a cell is ${map.high} x ${map.wide} elements` : "";
   drawing.label(left, top - 6, `${map.place.name}: ${map.place.shape.join(" x ")}${per}`, "soft", 12);
@@ -372,11 +378,25 @@ function drawMap(drawing, map, width, height, look, tip, to, left = 0) {
     for (let col = 0; col < map.across; col++) {
       if (row * map.high * map.cols + col * map.wide >= map.count) continue;
       const seen = look(row, col);
+      if ("group" in seen) {
+        const group = groups.get(seen.group) || { low: [row, col], high: [row, col], count: 0 };
+        group.low = [Math.min(group.low[0], row), Math.min(group.low[1], col)];
+        group.high = [Math.max(group.high[0], row), Math.max(group.high[1], col)];
+        group.count += 1;
+        groups.set(seen.group, group);
+      }
       drawing.cell(left + col * unit, top + row * unit, unit - gap, unit - gap, seen,
-        () => tip(row, col), unit >= 16 ? seen.text : "", to && (() => to(row, col)));
+        () => tip(row, col), "", to && (() => to(row, col)));
     }
   }
-  return { unit, top, left };
+  for (const [name, { low, high, count }] of groups) {
+    const down = high[0] - low[0] + 1, across = high[1] - low[1] + 1;
+    if (count !== down * across) continue;
+    const x = left + low[1] * unit, y = top + low[0] * unit;
+    if (name === around) drawing.box(x - 1, y - 1, across * unit + 1, down * unit + 1, "around");
+    const digits = String(name).length, room = Math.min(down * unit, across * unit / Math.max(1, digits * .62));
+    if (room >= 9) drawing.label(x + across * unit / 2, y + down * unit / 2, name, "number", Math.min(16, room * .8));
+  }
 }
 
 // ---- 1: who writes -------------------------------------------------------------------------------
@@ -419,10 +439,8 @@ function drawOutput() {
       const event = events[wrote.event[flat]], lane = wrote.lane[flat] % WARP;
       const shown = { block: blockOf(event), warp: warpOf(event), thread: lane }[by];
       const hue = by === "thread" ? Math.round(lane * 11.25) : hueOf(shown);
-      const isNow = wrote.event[flat] === now;
-      const isHere = blockOf(event) === blockOf(eventsOfBlock()[0]);
-      return { class: "hue" + (isNow ? " now" : "") + (isHere || by !== "block" ? "" : " pale"), hue,
-        text: shown };
+      return { class: "hue" + (wrote.event[flat] === now ? " now" : ""), hue,
+        ...(by === "block" ? { group: shown } : {}) };
     };
     const tip = (row, col) => {
       const flat = first(row, col);
@@ -436,7 +454,8 @@ function drawOutput() {
       const flat = first(row, col);
       if (flat >= 0) goTo(events[wrote.event[flat]]);
     };
-    drawMap(drawing, map, drawing.width, 560 / outputs.length, look, tip, to);
+    const unit = unitOf(map, drawing.width, 560 / outputs.length);
+    drawMap(drawing, map, [0, drawing.height], unit, look, tip, to, blockOf(eventsOfBlock()[0]));
   }
   if (!inTriton())
     choices("Colour by ", [["block", "block"], ["warp", "warp"], ["thread", "thread (lane)"]], by,
@@ -444,9 +463,11 @@ function drawOutput() {
   const event = current();
   say(event ? `Each element has the colour of who writes it. Outlined: what ${inTriton()
     ? blockName(blockOf(event)) : `warp ${warpOf(event)} of ${blockName(blockOf(event))}`} stores in this access.`
-    : `Each element has the colour of who writes it. ${blockName(blockOf(eventsOfBlock()[0]))} stores nothing.`);
-  legend(["var(--empty)", "nobody writes it"],
-    ...(by === "block" ? [[`hsl(${hueOf(blockOf(eventsOfBlock()[0]))} var(--s) var(--l))`, `this ${blockWord()}; the others are pale`]] : []));
+    : `Each element has the colour of who writes it. ${capital(blockName(blockOf(eventsOfBlock()[0])))} stores nothing.`);
+  const one = by === "block" ? blockOf(eventsOfBlock()[0]) : 0;
+  const whose = { block: `${blockWord()} ${one}, and so on by number`, warp: "warp 0 of each block, and so on",
+    thread: "lane 0 of each warp, and so on" }[by];
+  legend([`hsl(${by === "thread" ? 0 : hueOf(one)} var(--s) var(--l))`, whose], ["var(--empty)", "nobody writes it"]);
   drawing.done();
 }
 
@@ -510,9 +531,12 @@ function drawBanks() {
   const drawing = new Drawing(), left = drawing.width < 500 ? 18 : 30;
   const unit = Math.min(26, (drawing.width - left) / BANKS), height = Math.min(20, Math.max(11, unit));
   for (const group of groups) {
-    const top = drawing.height + 18;
-    drawing.label(left, top - 5, groups.length > 1
-      ? `Lanes ${group.from} to ${group.from + WARP / (bytesOf(event) > 8 ? 4 : 2) - 1}; banks 0 to 31` : "Banks 0 to 31", "soft", 11);
+    const top = drawing.height + (groups.length > 1 ? 36 : 20);
+    if (groups.length > 1) {
+      const last = group.from + WARP / (bytesOf(event) > 8 ? 4 : 2) - 1;
+      drawing.label(left, top - 20, `Lanes ${group.from} to ${last}`, "soft", 11);
+    }
+    for (const bank of [0, 8, 16, 24, 31]) drawing.label(left + bank * unit + unit * .2, top - 5, bank, "soft", Math.min(11, unit + 1));
     for (let row = 0; row < group.busiest; row++) {
       drawing.label(0, top + row * height + height * .75, row + 1, "soft", Math.min(11, height * .7));
       group.banks.forEach((held, bank) => {
@@ -587,7 +611,14 @@ function drawL2() {
   const drawing = new Drawing(), events = launch().events, count = eventsByBlock().length;
   const order = once("order", launch(), () => new Map(eventsByBlock().map((each, n) => [blockOf(each[0]), n])));
   const inputs = run().places.filter((each) => each.shape && !each.is_output);
-  const height = Math.max(90, 420 / (inputs.length + 1));
+  // Maps stand side by side where they fit.
+  let left = 0, top = 0;
+  const add = (map, look, tip) => {
+    const unit = unitOf(map, Math.min(drawing.width, 400), 330), width = unit * map.across;
+    if (left && left + width > drawing.width) [left, top] = [0, drawing.height + 4];
+    drawMap(drawing, map, [left, top], unit, look, tip, undefined, state.block);
+    left += Math.max(width, 170) + 24;
+  };
   for (const place of run().places.filter(isOutput).slice(0, 1)) {
     const map = mapOf(place), wrote = writersOf(place);
     const turn = (row, col) => {
@@ -598,10 +629,10 @@ function drawL2() {
     const look = (row, col) => {
       const at = turn(row, col);
       if (at < 0 || at > state.block) return { class: "empty" };
-      return { class: "hue" + (at === state.block ? " now" : ""), hue: Math.round(220 - 190 * at / Math.max(1, count - 1)), text: at };
+      return { class: "hue", hue: Math.round(220 - 190 * at / Math.max(1, count - 1)), group: at };
     };
-    drawMap(drawing, map, drawing.width, Math.max(height, 240), look, (row, col) =>
-      `${elementName(map, row, col)}: ` + (turn(row, col) < 0 ? "nobody writes it" : `written by number ${turn(row, col) + 1} of ${count} in the order`));
+    add(map, look, (row, col) => `${elementName(map, row, col)}: `
+      + (turn(row, col) < 0 ? "nobody writes it" : `written by number ${turn(row, col) + 1} of ${count} in the order`));
   }
   for (const place of inputs) {
     const map = mapOf(place), step = Math.max(1, Math.floor(SECTOR / place.itemsize));
@@ -618,13 +649,13 @@ function drawL2() {
       return found.some((sector) => now.lru.has(sector)) ? "resident" : "empty";
     };
     const words = { miss: "loaded now from memory", hit: "loaded now, and found in L2", resident: "in L2 from before", empty: "not in L2" };
-    drawMap(drawing, map, drawing.width, height, (row, col) => ({ class: held(row, col) }),
+    add(map, (row, col) => ({ class: held(row, col) }),
       (row, col) => `${elementName(map, row, col)} at ${hex(addressOf(place, [...elementsOf(map, row, col)][0]))}: ${words[held(row, col)]}`);
   }
   drawing.done();
   Object.assign(byId("picture").dataset, { loads: now.here, hits: now.hereHits });
   const kib = capacity * SECTOR / 1024;
-  say(`${blockName(blockOf(eventsOfBlock()[0]))} is number ${state.block + 1} of ${count}: it finds `,
+  say(`${capital(blockName(blockOf(eventsOfBlock()[0])))} is number ${state.block + 1} of ${count}: it finds `,
     strong(percent(now.hereHits, now.here)), ` of ${plural(now.here, "sector")} in L2; all together find `,
     strong(percent(whole.hits, whole.loads)), ` of ${number(whole.loads)}.`);
   choices("L2 holds of all that is loaded ", [[8, "1/8"], [4, "1/4"], [2, "1/2"], [1, "all"]], state.share, (share) => go({ share }));
@@ -702,7 +733,7 @@ function drawBarriers() {
   const sync = eventsOfBlock().filter((event) => kindOf(event) === WARP_SYNC).length;
   say(inTriton() ? "What the program does, in order. Triton's compiler puts barriers in where programs' threads exchange values: the source has none."
     : `Each row is a warp, from its start to its end: what lies between two barriers may happen in any order among warps. `
-      + `${plural(barriers.length / Math.max(1, warps.size), "barrier")} of the block` + (sync ? `, ${plural(sync, "operation")} of whole warps.` : "."));
+      + `The block has ${plural(Math.round(barriers.length / warps.size), "barrier")}` + (sync ? ` and ${plural(sync, "operation")} of single warps.` : "."));
   legend(["var(--load)", "load"], ["var(--store)", "store or atomic"],
     ...(inTriton() ? [] : [["var(--shared)", "load from shared memory"], ["var(--shared-store)", "store to it"],
       ["var(--sync)", "warp's own (shuffle, __syncwarp)"], ["var(--ink)", "barrier, with its line above"]]));
@@ -833,7 +864,7 @@ function show() {
     DRAW[state.view]();
   } else {
     new Drawing().done();
-    say(`${blockName(blockOf(eventsOfBlock()[0]))} ${VIEWS[state.view].lacks}.`);
+    say(`${capital(blockName(blockOf(eventsOfBlock()[0])))} ${VIEWS[state.view].lacks}.`);
   }
   describeSteps();
   describeAccess();

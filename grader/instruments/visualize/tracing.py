@@ -18,7 +18,7 @@ from grader.spec.task import Task
 MAX_LANES = 1 << 23  # lanes' accesses of a run that a page can step through
 # Elements of all tensors of a case that nobody has chosen. Triton's cases for memory may be larger:
 # an event is a whole block's access there.
-ELEMENTS = {"cuda": 1 << 14, "triton": 1 << 18}
+ELEMENTS = {"cuda": 1 << 13, "triton": 1 << 18}
 _TRIES = 4  # each with half as many elements
 
 
