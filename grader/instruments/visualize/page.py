@@ -64,7 +64,7 @@ def _run(run: Run) -> dict[str, Any]:
 
 def _places(run: Run) -> Iterator[dict[str, Any]]:
     """Tensors with their shapes, and other memory that has a name or was allocated."""
-    for place in run.trace.places:
+    for place in sorted(run.trace.places, key=lambda each: each.argument % 64):
         found = {"space": place.space, "start": place.start, "bytes": place.bytes}
         slot = run.slots.get(place.argument)
         if slot is None:
