@@ -228,7 +228,7 @@ class Executor(Runner):
         tolerance = self.task.tolerance
         truths = self._oracle.truths(inputs.tensors, inputs.scalars, tolerance.magnitude)
         result = self._judged(case, untrusted.fields(answer), judge(outcomes, truths, tolerance))
-        if result.status in (Status.wrong_values, Status.not_finite):
+        if result.status in (Status.wrong_values, Status.not_finite, Status.not_written):
             outputs = tuple(each.values for each in outcomes if each.slot.role != "input")
             if sum(each.numel() for each in outputs) <= MOST_KEPT:
                 return replace(result, outputs=outputs)

@@ -17,6 +17,7 @@ import torch
 
 from grader.cases import Case
 from grader.cases.compare import Verdict
+from grader.evidence import Picture
 from grader.executors.trace import Trace
 from grader.spec.task import Task
 from grader.status import Status
@@ -40,6 +41,7 @@ class CaseResult:
     printed: str = ""  # by kernels; clean text
     notes: tuple[str, ...] = ()  # the grader's own, on what the launcher asked for
     marks: tuple[tuple[int, str], ...] = ()  # lines, and who did what there; "" for nobody
+    picture: Picture | None = None  # of a race or a stray access
     # What wrong outputs are, for hypotheses on them; of large cases nothing is kept.
     outputs: tuple[torch.Tensor, ...] = field(default=(), compare=False, repr=False)
 

@@ -101,7 +101,8 @@ class Launch:
         blocks = math.prod(self.grid)
         for event in self.events:
             lanes, times = event.offsets[1::5], event.offsets[3::5]
-            if event.block >= blocks or (event.space == 0) is (event.kind < Kind.warp_synchronisation):
+            is_access = event.kind < Kind.warp_synchronisation
+            if event.block >= blocks or (event.space != Space.none) is not is_access:
                 raise ValueError("an event that the launch can't have")
             counts = [*lanes, *times]
             every = sum(a * b for a, b in zip(lanes, times, strict=False))

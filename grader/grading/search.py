@@ -24,7 +24,9 @@ from grader.executors.runner import CaseResult, Runner
 from grader.grading import by_name, hypotheses
 from grader.grading.diagnosis import Cause, Separation, hint, hint_on_index, separate
 from grader.grading.marked_lines import marked_lines
+from grader.grading.pictures import picture_of
 from grader.spec import SizeRule
+from grader.spec.task import Task
 from grader.status import Status, worst
 
 RERUNS = 10  # of the smallest failing case, to detect varying results
@@ -427,6 +429,7 @@ def _failure(
         code=marked_lines(search.runner.source, result),
         detail=result.detail,
         observed_by=result.observed_by,
+        picture=picture_of(Task(space.exercise, space.variant), search.runner, result),
     )
 
 

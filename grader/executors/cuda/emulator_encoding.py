@@ -1,7 +1,8 @@
 """A plan of CUDA C++ encoded for the emulator's executor, in little-endian fields.
 
     header   magic, version, flags (1: count accesses, 2: variables of the device begin anew, 4: the
-             drawn order of blocks in reverse, 8: record accesses that are counted; from bit 8 on what draws it, 0: by their numbers)
+             drawn order of blocks in reverse, 8: record accesses that are counted; from bit 8 on
+             what draws the order, 0: by their numbers)
     buffers  argument (-1: none), kind, bytes, name
     kernels  the source's name, the function's symbol ("": only the thunk knows it), the thunk's
     steps    what to do, then its fields

@@ -57,7 +57,7 @@ class EmulatorExecutor(Executor):
         self._plans = plans
         self._readback: Readback | None = None  # the first of the last plan
         self.report: report.Report | None = None  # of the last run that ended well
-        self.trace: Trace | None = None  # of the last run, if it recorded its accesses
+        self.recorded: Trace | None = None  # of the last run, if it recorded its accesses
         self.other_ways: Sequence[OtherWay] = ()  # in which that plan must be right, too
         self.atomics: Sequence[Atomics] = ()  # of the last run
 
@@ -93,7 +93,7 @@ class EmulatorExecutor(Executor):
             what = f"the emulator doesn't support {error}; {UNSUPPORTED}"
             return CaseResult(case, Verdict(Status.not_measured, what), observed_by="worker")
         answer = worker.ask(Operation.execute, arguments, document=document)
-        self.trace = self._recorded(worker, answer)
+        self.recorded = self._recorded(worker, answer)
         answer = self._combined(answer, made, arguments)
         is_sound = isinstance(answer, Reply) and answer.code is Code.ok
         return (self._plans.violation(case, made) if is_sound else None) or answer

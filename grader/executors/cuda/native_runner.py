@@ -108,7 +108,7 @@ class PlannedNativeRunner(Runner):
         """Run a case with every access recorded. Raises what `run` raises."""
         self.plans.fresh_worker()
         result = self._first(Manner(counts=True, records=True), case)
-        return Traced(result, self._executor.trace)
+        return Traced(result, self._executor.recorded)
 
     def is_right_without(self, case: Case, places: Collection[int]) -> bool:
         """Whether the last run's plan, without some of its launches, gives the right result.

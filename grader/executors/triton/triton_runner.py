@@ -157,7 +157,7 @@ class PlannedTritonRunner(Runner):
             self.tuning.chosen = None
             return self._executor.run(case, Manner(counts=True, records=True))
 
-        return Traced(self.tuning.settled(run), self._executor.trace)
+        return Traced(self.tuning.settled(run), self._executor.recorded)
 
     def is_right_without(self, case: Case, places: Collection[int]) -> bool:
         """Whether the last run's plan, without some of its launches, gives the right result."""

@@ -84,7 +84,7 @@ class TritonExecutor(Executor):
         self._tuning = tuning
         self._on_launch = on_launch
         self.report: triton_report.Report | None = None  # of the last run that counted accesses
-        self.trace: Trace | None = None  # of the last run, if it recorded its accesses
+        self.recorded: Trace | None = None  # of the last run, if it recorded its accesses
         self.kernels: dict[int, str] = {}  # those of the last run, by number
         self.atomics: Sequence[Atomics] = ()  # that it used
         self.rounds_to_tf32 = False  # whether a kernel rounds float32 inputs of tl.dot
@@ -135,7 +135,7 @@ class TritonExecutor(Executor):
             kernels = {number: each.in_ieee() for number, each in kernels.items()}
         new = {each.name: each.ttir for each in kernels.values() if each.name not in self._known}
         self.kernels = {number: each.name for number, each in kernels.items()}
-        self.atomics, self.trace = (), None
+        self.atomics, self.recorded = (), None
         execution = Execution(
             buffers=plan.buffers,
             steps=steps,
@@ -189,7 +189,7 @@ class TritonExecutor(Executor):
             if self._manner is not None and self._manner.counts:
                 self.report = triton_report.parse(fields.get("accesses"))
             if self._manner is not None and self._manner.records:
-                self.trace = trace.parse(json.dumps(fields.get("trace")))
+                self.recorded = trace.parse(json.dumps(fields.get("trace")))
         except ValueError:
             return nonsense(case)
         return None
@@ -219,7 +219,8 @@ class TritonExecutor(Executor):
         what, hint = triton_report.message_of(worst, names, self.task.variant.file, source)
         explained = Verdict(status, untrusted.clean(what), worst.kind)
         marks = triton_report.marks_of(worst)
-        return CaseResult(case, explained, worst.line or None, "", "worker", hint, marks=marks)
+        result = CaseResult(case, explained, worst.line or None, "", "worker", hint, marks=marks)
+        return replace(result, picture=triton_report.picture_of(worst, names))
 
     def _modified(
         self, case: Case, placed: Sequence[Placed], inputs_writable: bool

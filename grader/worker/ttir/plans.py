@@ -65,8 +65,8 @@ class PlanExecutor:
         the `ttir` of new ones. With `again` memory continues from the last execution; else `seed`
         draws the buffers' addresses. With `count` accesses are counted, for waves of `wave`
         programs, by the compiled kernels' `layouts` (by number), and with `record` recorded; with
-        `races` data races between programs are found. By `order` the programs of some kernels run in another order; without
-        it, atomics whose order may matter are reported. Raises Refused.
+        `races` data races between programs are found. By `order` the programs of some kernels run
+        in another order; without it, atomics whose order may matter are reported. Raises Refused.
         """
         try:
             for name, given in document["ttir"].items():

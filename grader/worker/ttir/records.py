@@ -6,6 +6,7 @@ one program, in the order of accesses.py: 32 lanes are one request.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -100,7 +101,7 @@ def _pieces(addresses: np.ndarray, active: np.ndarray | None) -> Iterator[Piece]
     """The lanes' addresses as evenly spaced pieces; lanes that take no part have the address -1."""
     taking = addresses >= 0 if active is None else active & (addresses >= 0)
     bounds = [0, *(np.flatnonzero(taking[1:] != taking[:-1]) + 1).tolist(), len(addresses)]
-    for begin, end in zip(bounds, bounds[1:], strict=False):
+    for begin, end in itertools.pairwise(bounds):
         if begin < end and not taking[begin]:
             yield -1, end - begin, 0
             continue

@@ -20,6 +20,7 @@ def tab(rungs: list[Run], tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     """The page of V1 to V4; what it reports as an error, or asks of the network, fails the test."""
     path = tmp_path_factory.mktemp("visualize") / "page.html"
     path.write_text(page.render(rungs), encoding="utf-8")
+    url = path.as_uri()
     trouble: list[str] = []
     with chromium() as browser:
         opened = browser.new_page(viewport={"width": 1280, "height": 900}, locale="en")
@@ -27,7 +28,6 @@ def tab(rungs: list[Run], tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         opened.on("pageerror", lambda error: trouble.append(str(error)))
         opened.on("console", lambda told: trouble.append(told.text) if told.type == "error" else 0)
         opened.on("request", lambda asked: trouble.append(asked.url) if asked.url != url else 0)
-        url = path.as_uri()
         opened.goto(url)
         yield opened
     assert trouble == []
@@ -68,10 +68,10 @@ def test_each_picture_draws_what_was_counted_and_the_sums_are_those_of_the_trace
     tab: Any, rungs: list[Run]
 ):
     differs = tab.evaluate(
-        """() => RUNS.flatMap(({launches}) => launches.flatMap(({events}) => events)).filter((e) => {
+        """() => RUNS.flatMap((run) => run.launches.flatMap((each) => each.events)).filter((e) => {
           if (spaceOf(e) === GLOBAL) {
             const sectors = sectorsOf(lanesOf(e), bytesOf(e));
-            const used = sectors.reduce((n, each) => n + each.owner.filter((l) => l >= 0).length, 0);
+            const used = sectors.flatMap((each) => each.owner).filter((l) => l >= 0).length;
             return sectors.length !== movedOf(e) || used !== partOf(e);
           }
           const groups = spaceOf(e) === SHARED ? wavefrontsOf(lanesOf(e), bytesOf(e)) : [];

@@ -25,7 +25,7 @@ def by_line(event: Event) -> tuple[int, str, str]:
 def test_sums_over_a_trace_are_the_emulators_counters(drawing: Drawing, rungs: list[Run]):
     for run in rungs:
         runner = drawing.session.runners.planned_native(run.task)
-        counted = {}
+        counted: dict[tuple[int | None, str, str], tuple[int, ...]] = {}
         for site in runner.measure(run.case).launches[0].sites:
             in_global = site.space == "global"
             moved = (site.sectors, site.useful_bytes) if in_global else (
@@ -52,7 +52,7 @@ def test_sums_over_a_trace_of_triton_are_the_executors_counters(drawing: Drawing
 def test_a_run_that_is_only_counted_has_no_trace(drawing: Drawing, rungs: list[Run]):
     runner = drawing.session.runners.planned_native(rungs[0].task)
     runner.measure(rungs[0].case)
-    assert runner._executor.trace is None
+    assert runner._executor.recorded is None
 
 
 def test_barriers_stand_between_the_accesses_of_each_warp(rungs: list[Run]):
@@ -106,7 +106,7 @@ def test_a_trace_that_no_executor_writes_is_refused():
 def test_what_cannot_be_drawn_is_said(drawing: Drawing, rungs: list[Run]):
     with pytest.raises(NothingToDraw, match="launches no kernel"):
         drawing.run("transpose/torch_v0", "rows=8 cols=8")
-    with pytest.raises(NothingToDraw, match="too many accesses to draw. Choose a smaller one"):
+    with pytest.raises(NothingToDraw, match=r"too many accesses to draw\. Choose a smaller one"):
         drawing.run("transpose/cuda_v1", "rows=512 cols=1024")
 
 
