@@ -82,6 +82,7 @@ class EmulatorExecutor(Executor):
     def _ask(
         self, worker: Worker, case: Case, arguments: Sequence[Argument]
     ) -> Reply | Death | CaseResult:
+        self.recorded = None
         made = self._plans.ask(case, arguments, self._memory.arena.buffers)
         if not isinstance(made, Plan):
             return made

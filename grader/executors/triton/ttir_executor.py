@@ -113,6 +113,7 @@ class TritonExecutor(Executor):
     def _ask(
         self, worker: Worker, case: Case, arguments: Sequence[Argument]
     ) -> Reply | Death | CaseResult:
+        self.recorded = None
         self._tuning.begin_run()
         repeated = self.plan if self._repeats_plan else None
         plan = repeated or self._plans.planned(case, arguments)
@@ -135,7 +136,7 @@ class TritonExecutor(Executor):
             kernels = {number: each.in_ieee() for number, each in kernels.items()}
         new = {each.name: each.ttir for each in kernels.values() if each.name not in self._known}
         self.kernels = {number: each.name for number, each in kernels.items()}
-        self.atomics, self.recorded = (), None
+        self.atomics = ()
         execution = Execution(
             buffers=plan.buffers,
             steps=steps,
