@@ -62,11 +62,9 @@ def test_a_stray_access_shows_the_program_and_the_address(session: Session):
 
 
 def test_a_race_of_the_emulator_has_both_threads_and_the_address():
-    index = dict(block=(1, 0, 0), thread=(3, 0, 0), other_block=(1, 0, 0), other_thread=(4, 0, 0))
-    text = (
-        "4 bytes at offset 32 of tile, which has 4096 bytes of shared memory (a write after a read)"
-    )
-    race = Finding("race", 1, 2, 1, **index, text=text)
+    place = "4 bytes at offset 32 of tile, which has 4096 bytes of shared memory"
+    who = ((1, 0, 0), (3, 0, 0), (1, 0, 0), (4, 0, 0))
+    race = Finding("race", 1, 2, 1, *who, f"{place} (a write after a read)")
     assert place_of(race) == ("tile", 4096, 32)
     assert touches_of(race, 10, 20) == (
         ("thread (3,0,0) of block (1,0,0)", "writes", 10),
