@@ -262,10 +262,10 @@ _PLACE = re.compile(
 
 def place_of(finding: Finding) -> tuple[str, int, int] | None:
     """(name, its bytes, offset of the access in it) of the memory that a finding is about."""
-    found = _PLACE.match(finding.text)
-    if found is None:
+    match = _PLACE.match(finding.text)
+    if match is None:
         return None
-    _, behind, before, name, length = found.groups()
+    _, behind, before, name, length = match.groups()
     return name, int(length), int(behind) if behind else -int(before)
 
 

@@ -22,8 +22,8 @@ def drawn(picture: Picture | None) -> dict[str, Any] | None:
 def _map(picture: Picture) -> dict[str, Any]:
     high, wide = picture.cell
     shape = " x ".join(map(str, picture.shape))
-    what = f"{picture.tensor} ({shape})"
-    words = f"{what}: {picture.wrong:,} wrong, in red"
+    tensor = f"{picture.tensor} ({shape})"
+    words = f"{tensor}: {picture.wrong:,} wrong, in red"
     if high * wide > 1:
         words += f"; a square is {high} x {wide} elements"
     listed = ", ".join(f"{who} ({count:,})" for who, count in picture.writers)

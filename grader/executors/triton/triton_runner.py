@@ -186,9 +186,15 @@ class PlannedTritonRunner(Runner):
             if answer is None:
                 self._kernels.again(each)
         refused = [each for answer in answers for each in answer or ()]
-        failure = next(filter(None, (self._from_backend(*each) for each in refused)), None)
+        results = (
+            _from_backend(
+                self._answers, self.tuning, self._launched.get(kernel.name), wanted, failure
+            )
+            for wanted, kernel, failure in refused
+        )
+        first = next(filter(None, results), None)
         self.times.compiles += time.perf_counter() - started
-        return Compiled(failure) if failure or None not in answers else None
+        return Compiled(first) if first or None not in answers else None
 
     def take_first_met(self) -> list[Case]:
         """A case for each kernel that since the last time was first with constants, dtypes or
@@ -208,15 +214,15 @@ class PlannedTritonRunner(Runner):
         if known > self._aligned.get(kernel.name, (-1, case))[0]:
             self._aligned[kernel.name] = known, case
 
-    def _from_backend(
-        self, wanted: Specialisation, kernel: Kernel, failure: Failure
-    ) -> CaseResult | None:
-        """The result of a case whose kernel the backend refuses; None where a tuner has others."""
-        case = self._launched.get(kernel.name)
-        is_passed_over, result = self.tuning.refused(case, wanted)
-        if is_passed_over:
-            return result
-        if wanted.language == "gluon":
-            return failure.result(self._answers, case)
-        what = f"the kernel runs, but the compiler for the GPU refuses it: {failure.message}"
-        return failure.refusal(case, what)
+
+def _from_backend(
+    answers: Answers, tuning: Tuning, case: Case | None, wanted: Specialisation, failure: Failure
+) -> CaseResult | None:
+    """The result of a case whose kernel the backend refuses; None where a tuner has others."""
+    is_passed_over, result = tuning.refused(case, wanted)
+    if is_passed_over:
+        return result
+    if wanted.language == "gluon":
+        return failure.result(answers, case)
+    what = f"the kernel runs, but the compiler for the GPU refuses it: {failure.message}"
+    return failure.refusal(case, what)

@@ -65,14 +65,14 @@ def _run(run: Run) -> dict[str, Any]:
 def _places(run: Run) -> Iterator[dict[str, Any]]:
     """Tensors with their shapes, and other memory that has a name or was allocated."""
     for place in sorted(run.trace.places, key=lambda each: each.argument % 64):
-        found = {"space": place.space, "start": place.start, "bytes": place.bytes}
+        memory = {"space": place.space, "start": place.start, "bytes": place.bytes}
         slot = run.slots.get(place.argument)
         if slot is None:
             scratch = "scratch" if place.space == "global" else "shared"
-            yield {**found, "name": brief(place.name, 60) or scratch}
+            yield {**memory, "name": brief(place.name, 60) or scratch}
             continue
         yield {
-            **found,
+            **memory,
             "name": slot.name,
             "shape": slot.shape,
             "strides": slot.strides,

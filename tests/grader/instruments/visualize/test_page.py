@@ -115,9 +115,9 @@ def test_keys_step_and_say_index_and_address_on_a_phone_too(tab: Any):
     tab.set_viewport_size({"width": 1280, "height": 900})
 
 
-def test_the_page_of_a_hostile_source_has_no_script_of_its_own(rungs: list[Run]):
-    hostile = replace(rungs[0], source="</script><script>alert(1)</script>\n" * 200)
-    text = page.render([hostile])
+def test_an_untrusted_source_adds_no_script_to_the_page(rungs: list[Run]):
+    untrusted = replace(rungs[0], source="</script><script>alert(1)</script>\n" * 200)
+    text = page.render([untrusted])
     assert text.count("</script>") == 2 and "alert(1)" in text
     data = re.search(r'id="data">(.*?)</script>', text, re.DOTALL)
     assert data and "</script>" in json.loads(data[1])[0]["code"].popitem()[1]
