@@ -9,6 +9,7 @@ Reading checks every field and names a wrong one.
         PartEvidence             one per dtype and size class: a run of the correctness loop
           Failure                the smallest failing case of each status
             SourceLine           a line of the submission that it is about
+            Picture              where in memory it went wrong
           Printed                what kernels printed in one case
         PerformanceEvidence      timings, where a device could take them
         MemoryEvidence           how memory was used, counted on one case
@@ -46,6 +47,36 @@ class SourceLine:
 
 
 @dataclass(frozen=True)
+class Touch:
+    """One of the accesses that a finding is about."""
+
+    who: str  # "thread (0,0,0) of block (1,0,0)", "program (3, 0, 0)"
+    does: str  # "writes"
+    line: int = 0  # in the submission's file; 0 where unknown
+
+
+@dataclass(frozen=True)
+class Picture:
+    """Where a failing case went wrong in memory, for a small drawing.
+
+    For wrong values: `rows` is a map of an output, a letter for each cell of `cell` rows and
+    columns of elements, "x" where one of them is wrong. `writers` are those who wrote the most of
+    the wrong elements, with their number. For a race or a stray access: `touches` are the accesses,
+    at `offset` bytes from the first of the tensor's `size`.
+    """
+
+    tensor: str = ""  # "" where the memory has no name
+    shape: tuple[int, ...] = ()
+    cell: tuple[int, int] = (1, 1)
+    rows: Annotated[tuple[str, ...], pydantic.Field(max_length=32)] = ()
+    wrong: int = 0  # elements
+    writers: Annotated[tuple[tuple[str, int], ...], pydantic.Field(max_length=8)] = ()
+    touches: Annotated[tuple[Touch, ...], pydantic.Field(max_length=2)] = ()
+    offset: int = 0
+    size: int = 0
+
+
+@dataclass(frozen=True)
 class Failure:
     """The smallest failing case of one status, and its diagnosis.
 
@@ -65,6 +96,7 @@ class Failure:
     code: tuple[SourceLine, ...] = ()
     detail: str = ""  # a traceback or compiler output, shortened to the student's part
     observed_by: Literal["grader", "worker"] = "grader"
+    picture: Picture | None = None  # None in evidence of an earlier version, too
 
 
 @dataclass(frozen=True)

@@ -89,10 +89,21 @@ def allowed_error(truth: Truth, dtype: str, tolerance: Tolerance) -> torch.Tenso
 
 def wrong_elements(outcome: Outcome, truth: Truth, allowed: torch.Tensor) -> torch.Tensor:
     """Wrong elements of an output, as bool of its shape; `allowed` is `allowed_error`'s."""
-    kind = outcome.values.dtype
+    return _wrong_of(outcome.values, truth, allowed)
+
+
+def wrong_values(
+    values: torch.Tensor, truth: Truth, dtype: str, tolerance: Tolerance
+) -> torch.Tensor:
+    """Wrong elements of an output's values, as bool of its shape."""
+    return _wrong_of(values, truth, allowed_error(truth, dtype, tolerance))
+
+
+def _wrong_of(values: torch.Tensor, truth: Truth, allowed: torch.Tensor) -> torch.Tensor:
+    kind = values.dtype
     if not kind.is_floating_point and not truth.expected.is_floating_point():
-        return outcome.values != truth.expected.to(kind)  # float64 holds no 64 bits
-    wide, expected = outcome.values.double(), truth.expected.double()
+        return values != truth.expected.to(kind)  # float64 holds no 64 bits
+    wide, expected = values.double(), truth.expected.double()
     right = (wide - expected).abs() <= allowed
     if bool(right.all()):
         return ~right

@@ -17,6 +17,7 @@ lanes to a request). Anything else is a ReportError.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from typing import Annotated, Literal
 
@@ -265,6 +266,32 @@ def marks_of(finding: Finding, line: int, other_line: int) -> tuple[tuple[int, s
         return ((line, ""),) if line else ()
     marks = ((other_line, f"{other} {earlier}"), (line, f"{who} {later}"))
     return tuple(mark for mark in marks if mark[0])
+
+
+_PLACE = re.compile(
+    r"(\d+) bytes?(?: at offset (\d+) of|, (\d+) bytes before the start of) "
+    r"([A-Za-z_]\w*), which has (\d+) bytes"
+)
+
+
+def place_of(finding: Finding) -> tuple[str, int, int] | None:
+    """(name, its bytes, offset of the access in it) of the memory that a finding is about."""
+    match = _PLACE.match(finding.text)
+    if match is None:
+        return None
+    _, behind, before, name, length = match.groups()
+    return name, int(length), int(behind) if behind else -int(before)
+
+
+def touches_of(finding: Finding, line: int, other_line: int) -> tuple[tuple[str, str, int], ...]:
+    """(who, does, line) of a finding's accesses to memory: the one, or both of a race."""
+    later, earlier = race_verbs(finding.text)
+    who = _who(finding.thread, finding.block)
+    if finding.kind == "race" and later:
+        other = _who(finding.other_thread, finding.other_block)
+        return ((who, later, line), (other, earlier, other_line))
+    does = "writes" if finding.kind.endswith(("write", "write_to_input")) else "reads"
+    return ((who, does, line),)
 
 
 def _who(thread: Sequence[int] | None, block: Sequence[int] | None) -> str:

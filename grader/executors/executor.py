@@ -50,6 +50,7 @@ class Manner:
 
     call: int = 0
     counts: bool = False  # accesses
+    records: bool = False  # beside counting them, each access: a trace
     reordered: bool = False  # whether steps run in another order that streams and events allow
     order: Order | None = None  # of programs or blocks, else than from first to last
     # Whether some programs or blocks run alone, on buffers of any size without data.
@@ -234,7 +235,7 @@ class Executor(Runner):
         truths = self._oracle.truths(*given, self.task.magnitude)
         verdict = judge(outcomes, truths, self.task.tolerance, self._oracle.checker(*given))
         result = self._judged(case, untrusted.fields(answer), verdict)
-        if result.status in (Status.wrong_values, Status.not_finite):
+        if result.status in (Status.wrong_values, Status.not_finite, Status.not_written):
             outputs = tuple(each.values for each in outcomes if each.slot.role != "input")
             if sum(each.numel() for each in outputs) <= MOST_KEPT:
                 return replace(result, outputs=outputs)

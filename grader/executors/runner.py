@@ -17,6 +17,8 @@ import torch
 
 from grader.cases import Case
 from grader.cases.compare import Verdict
+from grader.evidence import Picture
+from grader.executors.trace import Trace
 from grader.spec.task import Task
 from grader.status import Status
 
@@ -41,6 +43,7 @@ class CaseResult:
     printed: str = ""  # by host code, then by kernels; clean text
     notes: tuple[str, ...] = ()  # the grader's own, on what the launcher asked for
     marks: tuple[tuple[int, str], ...] = ()  # lines, and who did what there; "" for nobody
+    picture: Picture | None = None  # of a race or a stray access
     # What wrong outputs are, for hypotheses on them; of large cases nothing is kept.
     outputs: tuple[torch.Tensor, ...] = field(default=(), compare=False, repr=False)
 
@@ -74,6 +77,14 @@ class Compiled:
 
     failure: CaseResult | None = None
     note: str = ""
+
+
+@dataclass(frozen=True)
+class Traced:
+    """The result of a run, and its accesses as far as they are known."""
+
+    result: CaseResult
+    trace: Trace | None
 
 
 class Runner(ABC):
@@ -131,6 +142,10 @@ class Runner(ABC):
         Each has an entry of its own, in the order of `entries`; None where it can't be had.
         """
         return [None] * len(entries)
+
+    def trace(self, case: Case) -> Traced | None:
+        """Run a case with every access recorded; None where nobody records them."""
+        return None
 
     def compile_in_background(self) -> Any:
         """Start compiling what ran since the last time; None where that is no step of its own."""

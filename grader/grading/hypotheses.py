@@ -70,7 +70,12 @@ def cause_of(space: Space, results: Sequence[CaseResult], smallest: CaseResult) 
     until = time.monotonic() + SECONDS
     if not smallest.outputs or smallest.status not in (Status.wrong_values, Status.not_finite):
         return None
-    others = [each for each in results if each.outputs and each.case != smallest.case]
+    known = (Status.wrong_values, Status.not_finite)
+    others = [
+        each
+        for each in results
+        if each.outputs and each.status in known and each.case != smallest.case
+    ]
     # Those with most elements: there it isn't by chance that a hypothesis holds.
     others.sort(key=lambda each: sum(t.numel() for t in each.outputs), reverse=True)
     try:

@@ -24,7 +24,9 @@ from grader.executors.runner import CaseResult, Runner
 from grader.grading.causes import Causes, Failed
 from grader.grading.diagnosis import Cause, Separation, hint, hint_on_index, separate
 from grader.grading.marked_lines import marked_lines
+from grader.grading.pictures import picture_of
 from grader.spec import SizeRule
+from grader.spec.task import Task
 from grader.status import Status, worst
 
 FEW_FAILING = 3  # cases of a part, so that more are run before tries
@@ -475,6 +477,7 @@ def _failure(
         code=(cause.code if cause else ()) or marked_lines(search.runner.source, result),
         detail=result.detail,
         observed_by=result.observed_by,
+        picture=picture_of(Task(space.exercise, space.variant), search.runner, result),
     )
 
 

@@ -12,6 +12,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from grader.evidence import Baseline, Evidence, PerformanceEvidence, VariantEvidence
 from grader.report import performance, summary
 from grader.report.message import large_size_messages, merged_messages
+from grader.report.picture import drawn
 from grader.report.summary import Header
 from grader.sandbox.untrusted import clean, one_line
 from grader.scoring.score import ExerciseScore, GradeScore
@@ -60,7 +61,7 @@ def template(name: str, folder: Path = HERE) -> Template:
     )
     environment.filters |= {
         each.__name__: each
-        for each in (summary.number, summary.points, summary.result, summary.tone)
+        for each in (drawn, summary.number, summary.points, summary.result, summary.tone)
     }
     return environment.get_template(name)
 

@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from grader.evidence import Failure, PartEvidence, VariantEvidence
+from grader.evidence import Failure, PartEvidence, Picture, VariantEvidence
 from grader.report.code_frame import frame
 from grader.sandbox.untrusted import clean, one_line, shorten, shorten_middle
 from grader.status import Status
@@ -40,6 +40,7 @@ class Message:
     reproduce: str  # "grader check rmsnorm --case '...'", or ""
     detail: str  # a traceback or compiler output, or ""
     observed_by: str  # "grader" or "worker": whose word `detail` is
+    picture: Picture | None = None
 
     @property
     def paragraph(self) -> str:
@@ -116,6 +117,7 @@ def compose(
         reproduce=shorten(clean(failure.reproduce).replace("\n", " ").strip()),
         detail=shorten_middle(_without_ours(clean(detail)).strip("\n"), DETAIL_LIMIT),
         observed_by=failure.observed_by,
+        picture=failure.picture,
     )
 
 

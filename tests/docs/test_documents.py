@@ -45,6 +45,7 @@ EXERCISES = load_all()
 PAGES = (
     "README.md", "docs/cli.md", "docs/reports.md", "docs/release.md", "docs/support.md",
     "docs/architecture.md", "docs/glossary.md", "docs/inspect.md",
+    "docs/visualize.md",
 )  # fmt: skip
 SECONDS = 240
 BETWEEN = "\x1e"  # printed between the blocks of a section
@@ -320,6 +321,9 @@ EXEMPT = {
     ),
     r"grader (grade .*--evidence|rescore) evidence\.json": (
         "tests/grader/cli/test_cli.py::test_stored_evidence_is_scored_again_without_running_anything"
+    ),
+    r"grader visualize .*": (
+        "tests/grader/instruments/visualize/test_command.py::test_the_page_is_written_where_it_is_wanted"
     ),
     r"grader run-plan FILE": (
         "tests/grader/executors/gpu/test_plan_files.py::test_a_file_of_the_solution_is_run_and_timed"

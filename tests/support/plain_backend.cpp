@@ -66,7 +66,7 @@ Answer make_plan(Call& call) {
     return {Code::ok, told};
 }
 
-Answer more_of_plan(std::size_t from) { return {Code::ok, told.substr(std::min(from, told.size()))}; }
+Answer more_of_text(std::size_t from) { return {Code::ok, told.substr(std::min(from, told.size()))}; }
 
 Answer execute(Call& call, const std::string& document) {
     for (std::size_t index = 0; index < mappings.size(); ++index) {

@@ -3,6 +3,7 @@
 #include "../include/warpgrade/device_api.h"
 #include "errors.h"
 #include "observe.h"
+#include "records.h"
 #include "scheduler.h"
 
 namespace warpgrade {
@@ -35,6 +36,7 @@ void check_barrier(const Standing& standing) {
 }
 
 void pass_barrier(const Standing& standing) {
+    if (recording) record_barrier();
     uint32_t holding = 0;
     for (const Thread& thread : threads) {
         if (thread.state == ThreadState::at_barrier && thread.barrier_value) ++holding;

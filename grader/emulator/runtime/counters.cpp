@@ -9,6 +9,7 @@
 #include "access.h"
 #include "device_memory.h"
 #include "observe.h"
+#include "records.h"
 #include "shared_memory.h"
 
 namespace warpgrade {
@@ -241,6 +242,7 @@ void counters_block_end() {
 
 void count_request(const WarpAccess& access) {
     SiteCounters& site = site_of(access);
+    const SiteCounters before = site;
     ++site.requests;
     site.lanes += static_cast<std::uint64_t>(access.lanes);
     if (access.space == access::global) {
@@ -248,6 +250,7 @@ void count_request(const WarpAccess& access) {
     } else {
         count_shared(access, site);
     }
+    if (recording) record_request(access, before, site);
 }
 
 void count_block_entry(int lanes) {

@@ -45,6 +45,7 @@ void counters_block_end();
 struct WarpAccess {
     std::uint32_t pc;
     std::uint8_t kind, space, bytes;
+    std::uint32_t warp;
     int lanes;
     std::uint32_t offset[32];
     std::uint8_t lane[32];

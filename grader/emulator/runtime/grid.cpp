@@ -7,6 +7,7 @@
 
 #include "block_order.h"
 #include "observe.h"
+#include "records.h"
 #include "scheduler.h"
 #include "shared_memory.h"
 
@@ -38,6 +39,7 @@ const Thread& one_that_waits(const std::vector<Thread>& among) {
 }
 
 void put_aside(WaitingBlock& block) {
+    if (recording) record_barrier();
     Address pc = one_that_waits(threads).waiting_at;
     block = {current_block, put_threads_aside(), keep_shared()};
     kept_bytes += block.threads.bytes() + block.shared.bytes.size() + block.shared.stored.size();

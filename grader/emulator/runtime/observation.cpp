@@ -8,6 +8,7 @@
 #include "early_reads.h"
 #include "findings.h"
 #include "races.h"
+#include "records.h"
 #include "shared_memory.h"
 
 namespace warpgrade {
@@ -17,6 +18,7 @@ void observe_launch_begin() {
     races_launch_begin();
     open_dynamic_shared(current_launch->dynamic_shared);
     counters_launch_begin();
+    records_launch_begin();
     device_open();
 }
 
@@ -58,12 +60,14 @@ void observe_warp_sync(std::uint32_t warp, unsigned mask) {
     races_warp_sync(warp, mask);
 }
 
-void begin_entry(bool with_counters) {
+void begin_entry(bool with_counters, bool with_records) {
     initialise_observation();
     counting = with_counters;
     forget_device_memory();
     forget_findings();
     forget_counters();
+    forget_records();
+    recording = with_counters && with_records;
     forget_races();
     forget_atomics();
     forget_early_reads();

@@ -109,9 +109,9 @@ void* map_argument_memory(int fd, std::size_t bytes, bool writable);  // null: c
 void* reserve_argument_memory(std::size_t bytes, std::size_t misalignment);
 void forget_reserved_memory();
 std::size_t allocation_count();  // of cudaMalloc, so far
-// A new call of the student's entry: resets arguments, findings, counters and the last call's
-// allocations. Register the arguments between it and the call.
-void begin_entry(bool with_counters = false);
+// A new call of the student's entry: resets arguments, findings, counters, records and the last
+// call's allocations. Register the arguments between it and the call.
+void begin_entry(bool with_counters = false, bool with_records = false);
 // p is in a mapping made above or, with host_space, anywhere. `name` is copied. Unregistered parts
 // of a mapping are inaccessible.
 void register_argument(int index, const char* name, void* p, std::size_t bytes, bool initialised,

@@ -7,6 +7,7 @@
 #include "counters.h"
 #include "observe.h"
 #include "races.h"
+#include "records.h"
 
 namespace warpgrade {
 namespace {
@@ -46,7 +47,8 @@ bool joins(const WarpAccess& access, const TraceEntry& entry) {
     return access.kind == entry.kind && access.space == entry.space && access.bytes == entry.size;
 }
 
-void start(WarpAccess& access, const TraceEntry& entry) {
+void start(WarpAccess& access, std::uint32_t warp, const TraceEntry& entry) {
+    access.warp = warp;
     access.pc = entry.pc;
     access.kind = entry.kind;
     access.space = entry.space;
@@ -56,11 +58,12 @@ void start(WarpAccess& access, const TraceEntry& entry) {
 
 void finish(const WarpAccess& access) {
     if (access.kind == access::block) return count_block_entry(access.lanes);
-    if (access.space != access::no_space) count_request(access);
+    if (access.space != access::no_space) return count_request(access);
+    if (recording) record_warp_synchronisation(access);
 }
 
 // Takes the events at the place `key` of all lanes that are there.
-void step(Cursor* cursors, int count, std::uint64_t key) {
+void step(std::uint32_t warp, Cursor* cursors, int count, std::uint64_t key) {
     WarpAccess access;
     access.lanes = 0;
     for (int i = 0; i < count; ++i) {
@@ -69,7 +72,7 @@ void step(Cursor* cursors, int count, std::uint64_t key) {
         const TraceEntry& entry = *cursor.next++;
         if (access.lanes == 0 || !joins(access, entry)) {
             if (access.lanes) finish(access);
-            start(access, entry);
+            start(access, warp, entry);
         }
         access.offset[access.lanes] = entry.offset;
         access.lane[access.lanes++] = cursor.lane;
@@ -90,7 +93,7 @@ void observe_warp_trace(std::uint32_t warp) {
     Cursor cursors[warp_lanes];
     int count = open_cursors(warp, cursors);
     for (std::uint64_t key; count && (key = lowest_key(cursors, count)) != ~std::uint64_t{0};) {
-        step(cursors, count, key);
+        step(warp, cursors, count, key);
     }
     std::size_t first = std::size_t{warp} * warp_lanes;
     for (std::size_t i = first; i < first + warp_lanes && i < threads.size(); ++i) {

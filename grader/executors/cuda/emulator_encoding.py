@@ -2,7 +2,8 @@
 
     header   magic, version, flags (1: count accesses, 2: variables of the device begin anew, 4: the
              drawn order of blocks in reverse, 8: some blocks run alone, on buffers without data;
-             from bit 8 on what draws the order, 0: by their numbers)
+             16: record accesses that are counted; from bit 8 on what draws the order, 0: by their
+             numbers)
     buffers  argument (-1: none), kind, bytes, name
     kernels  the source's name, the function's symbol ("": only the thunk knows it), the thunk's
     steps    what to do, then its fields
@@ -26,7 +27,7 @@ from grader.plan import Buffer, Launch, Plan, Step, model, reorder
 from grader.plan.model import MAX_BUFFERS, Alloc, Copy, Fill, Readback, Upload, View
 
 _MAGIC, _VERSION = 0x58454757, 2
-_COUNTERS, _FRESH_VARIABLES, _BACKWARDS, _SAMPLED, _ORDER_SHIFT = 1, 2, 4, 8, 8
+_COUNTERS, _FRESH_VARIABLES, _BACKWARDS, _SAMPLED, _RECORDS, _ORDER_SHIFT = 1, 2, 4, 8, 16, 8
 _KINDS = {"argument": 0, "device": 1, "managed": 1, "symbol": 2}
 HOST = 0xFFFFFFFF  # as a buffer's number
 _POISON = 0xA5
@@ -62,7 +63,7 @@ def document(
         steps += encoder.written((*poison, *plan.calls[1]))
     memory = [*plan.buffers, *(Buffer(plan.buffers[each].bytes, "device") for each in others)]
     flags = _COUNTERS * manner.counts | _FRESH_VARIABLES * fresh_variables
-    flags |= _SAMPLED * manner.sampled
+    flags |= _SAMPLED * manner.sampled | _RECORDS * manner.records
     if (order := manner.order) is not None:
         flags |= _BACKWARDS * order.backwards | order.seed << _ORDER_SHIFT
     header = struct.pack("<III", _MAGIC, _VERSION, flags)

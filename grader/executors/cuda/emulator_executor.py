@@ -22,6 +22,8 @@ from grader.executors.executor import Executor, Manner
 from grader.executors.planning import REORDERED, SECOND_CALL, dtype_of
 from grader.executors.program_orders import Atomics
 from grader.executors.runner import CaseResult, printed_by_host
+from grader.executors.trace import Trace, TraceError
+from grader.executors.trace import parse as parse_trace
 from grader.plan import Plan
 from grader.plan.model import Launch, Readback
 from grader.sandbox import untrusted
@@ -56,6 +58,7 @@ class EmulatorExecutor(Executor):
         self._plans = plans
         self._readback: Readback | None = None  # the first of the last plan
         self.report: report.Report | None = None  # of the last run that ended well
+        self.recorded: Trace | None = None  # of the last run, if it recorded its accesses
         self.other_ways: Sequence[OtherWay] = ()  # in which that plan must be right, too
         self.atomics: Sequence[Atomics] = ()  # of the last run
 
@@ -80,6 +83,7 @@ class EmulatorExecutor(Executor):
     def _ask(
         self, worker: Worker, case: Case, arguments: Sequence[Argument]
     ) -> Reply | Death | CaseResult:
+        self.recorded = None
         made = self._plans.ask(case, arguments, self._memory.arena.buffers)
         if not isinstance(made, Plan):
             return made
@@ -92,9 +96,23 @@ class EmulatorExecutor(Executor):
             what = f"the emulator doesn't support {error}; {UNSUPPORTED}"
             return CaseResult(case, Verdict(Status.not_measured, what), observed_by="worker")
         answer = worker.ask(Operation.execute, arguments, document=document)
+        self.recorded = self._recorded(worker, answer)
         answer = self._combined(answer, made, arguments)
         is_sound = isinstance(answer, Reply) and answer.code is Code.ok
         return (self._plans.violation(case, made) if is_sound else None) or answer
+
+    def _recorded(self, worker: Worker, answer: Reply | Death) -> Trace | None:
+        """The accesses of an execution, where they were to be recorded and can be read."""
+        ended = isinstance(answer, Reply) and answer.code in (Code.ok, Code.findings)
+        if not ended or self._manner is None or not self._manner.records:
+            return None
+        records = worker.ask_at_length(Operation.more)
+        if isinstance(records, Death) or records.code is not Code.ok:
+            return None
+        try:
+            return parse_trace(records.text, self._plans.program.line_of)
+        except TraceError:
+            return None
 
     def _document(self, made: Plan, arguments: Sequence[Argument]) -> bytes:
         """The plan for the executor. Raises NotExecutable."""

@@ -13,6 +13,7 @@ from typing import Any
 from grader.cases import Case
 from grader.cases.compare import Verdict
 from grader.emulator import report
+from grader.evidence import Picture, Touch
 from grader.executors.answers import Answers, nonsense
 from grader.executors.cuda.cuda_build import Problem, Program
 from grader.executors.memory_metrics import tensors_of
@@ -143,7 +144,12 @@ class NativeAnswers(Answers):
         what, hint = report.message_of(finding, name, self._source, line or 0, other or 0)
         marks = report.marks_of(finding, line or 0, other or 0)
         verdict = Verdict(_status_of(finding), untrusted.clean(what), finding.kind)
-        return CaseResult(case, verdict, line, "", "worker", hint, marks=marks)
+        picture = None
+        if (place := report.place_of(finding)) is not None:
+            touches = (Touch(*each) for each in report.touches_of(finding, line or 0, other or 0))
+            tensor, size, offset = place
+            picture = Picture(tensor, touches=tuple(touches), offset=offset, size=size)
+        return CaseResult(case, verdict, line, "", "worker", hint, marks=marks, picture=picture)
 
     def _unsupported(self, case: Case, answer: Reply) -> CaseResult:
         fields = untrusted.fields(answer)

@@ -22,7 +22,7 @@ from grader.executors.cuda.native_planner import NativePlanner
 from grader.executors.executor import Manner, last_plan
 from grader.executors.planning import copied_alone
 from grader.executors.program_orders import Atomics, Order, Reordered
-from grader.executors.runner import TRY_SECONDS, CaseResult, Runner
+from grader.executors.runner import TRY_SECONDS, CaseResult, Runner, Traced
 from grader.plan import KernelName, Plan
 from grader.plan.model import Launch
 from grader.sandbox import Sandbox
@@ -146,6 +146,12 @@ class PlannedNativeRunner(Runner):
     def large_sizes(self) -> LargeSizes:
         """What plans cases of large sizes, on processes of its own; a context manager."""
         return LargeSizes(self.plans)
+
+    def trace(self, case: Case) -> Traced:
+        """Run a case with every access recorded. Raises what `run` raises."""
+        self.plans.fresh_worker()
+        result = self._first(Manner(counts=True, records=True), case)
+        return Traced(result, self._executor.recorded)
 
     def is_right_without(self, case: Case, places: Collection[int]) -> bool:
         """Whether the last run's plan, without some of its launches, gives the right result.

@@ -102,6 +102,7 @@ class LargeSizes:
             seed=program_orders.seed_of(case),
             again=False,
             count=False,
+            record=False,
             wave=0,
             races=False,
             order=None,

@@ -16,6 +16,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from grader.emulator.report import SECTOR_BYTES, WARP_LANES, Count, Index3, ReportError
+from grader.evidence import Picture, Touch
 
 MAX_SITES = 300
 MAX_FINDINGS = 16
@@ -275,6 +276,22 @@ def marks_of(finding: Finding) -> tuple[tuple[int, str], ...]:
         (finding.other_line, f"program {finding.other_program} {other}"),
     )
     return tuple(mark for mark in marks if mark[0])
+
+
+def picture_of(finding: Finding, names: Sequence[tuple[str, int]]) -> Picture | None:
+    """Where in an argument the finding's accesses are; None where it is about another memory."""
+    argument = finding.argument
+    if argument is None or argument >= len(names) or finding.kind == "device_assert":
+        return None
+    does = "writes" if finding.kind in ("out_of_bounds_write", "modified_input") else "reads"
+    if finding.kind == "data_race":
+        does = _DOES[finding.access or "store"]
+    touches = [Touch(f"program {finding.program}", does, finding.line)]
+    if finding.other_program is not None:
+        other = _DOES[finding.other_access or "store"]
+        touches.append(Touch(f"program {finding.other_program}", other, finding.other_line))
+    tensor, size = names[argument]
+    return Picture(tensor, touches=tuple(touches), offset=finding.offset, size=size)
 
 
 class _Words(NamedTuple):

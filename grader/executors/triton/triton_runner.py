@@ -21,7 +21,7 @@ from grader.executors.compile.kernels import Kernels, PendingAssembly, facts
 from grader.executors.encoding import DeviceKernel
 from grader.executors.executor import Manner, limits_of
 from grader.executors.program_orders import Reordered
-from grader.executors.runner import TRY_SECONDS, CaseResult, Compiled, Runner, Times
+from grader.executors.runner import TRY_SECONDS, CaseResult, Compiled, Runner, Times, Traced
 from grader.executors.triton import triton_report
 from grader.executors.triton.configurations import Tuning
 from grader.executors.triton.large_sizes import LargeSizes
@@ -204,6 +204,15 @@ class PlannedTritonRunner(Runner):
 
         return self.tuning.settled(measured)
 
+    def trace(self, case: Case) -> Traced:
+        """Run a case with every access recorded. Raises what `run` raises."""
+
+        def run() -> CaseResult:
+            self.tuning.chosen = None
+            return self._executor.run(case, Manner(counts=True, records=True))
+
+        return Traced(self.tuning.settled(run), self._executor.recorded)
+
     def is_right_without(self, case: Case, places: Collection[int]) -> bool:
         """Whether the last run's plan, without some of its launches, gives the right result."""
         return self._ways.is_right_without(case, places)
@@ -231,19 +240,25 @@ class PlannedTritonRunner(Runner):
             if answer is None:
                 self._kernels.again(each)
         refused = [each for answer in answers for each in answer or ()]
-        failure = next(filter(None, (self._from_backend(*each) for each in refused)), None)
+        results = (
+            _from_backend(
+                self._answers, self.tuning, self.launches.first.get(kernel.name), wanted, failure
+            )
+            for wanted, kernel, failure in refused
+        )
+        first = next(filter(None, results), None)
         self.times.compiles += time.perf_counter() - started
-        return Compiled(failure) if failure or None not in answers else None
+        return Compiled(first) if first or None not in answers else None
 
-    def _from_backend(
-        self, wanted: Specialisation, kernel: Kernel, failure: Failure
-    ) -> CaseResult | None:
-        """The result of a case whose kernel the backend refuses; None where a tuner has others."""
-        case = self.launches.first.get(kernel.name)
-        is_passed_over, result = self.tuning.refused(case, wanted)
-        if is_passed_over:
-            return result
-        if wanted.language == "gluon":
-            return failure.result(self._answers, case)
-        what = f"the kernel runs, but the compiler for the GPU refuses it: {failure.message}"
-        return failure.refusal(case, what)
+
+def _from_backend(
+    answers: Answers, tuning: Tuning, case: Case | None, wanted: Specialisation, failure: Failure
+) -> CaseResult | None:
+    """The result of a case whose kernel the backend refuses; None where a tuner has others."""
+    is_passed_over, result = tuning.refused(case, wanted)
+    if is_passed_over:
+        return result
+    if wanted.language == "gluon":
+        return failure.result(answers, case)
+    what = f"the kernel runs, but the compiler for the GPU refuses it: {failure.message}"
+    return failure.refusal(case, what)

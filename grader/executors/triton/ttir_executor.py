@@ -7,6 +7,7 @@ compiler made from the submission's text (worker/ttir/plans.py).
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -17,7 +18,7 @@ from grader.cases import Case
 from grader.cases.arena import Buffers, Placed
 from grader.cases.compare import Verdict
 from grader.emulator.report import ReportError
-from grader.executors import program_orders
+from grader.executors import program_orders, trace
 from grader.executors.answers import nonsense
 from grader.executors.compile.frontend import Failure, Kernel
 from grader.executors.compile.kernels import Kernels
@@ -26,6 +27,7 @@ from grader.executors.executor import Executor, Manner, last_plan
 from grader.executors.planning import launched, notes_of
 from grader.executors.program_orders import Atomics, Order
 from grader.executors.runner import MAX_PRINTED, CaseResult, printed_by_host
+from grader.executors.trace import Trace
 from grader.executors.triton import configurations, triton_metrics, triton_report
 from grader.executors.triton.configurations import Tuning
 from grader.executors.triton.triton_planner import TritonPlanner
@@ -50,6 +52,7 @@ class Execution:
     seed: int  # draws where buffers lie
     again: bool  # in the memory that the execution before this one has left behind
     count: bool
+    record: bool  # each access that is counted
     wave: int
     races: bool
     order: Order | None
@@ -81,6 +84,7 @@ class TritonExecutor(Executor):
         self._tuning = tuning
         self._on_launch = on_launch
         self.report: triton_report.Report | None = None  # of the last run that counted accesses
+        self.recorded: Trace | None = None  # of the last run, if it recorded its accesses
         self.kernels: dict[int, str] = {}  # those of the last run, by number
         self.atomics: Sequence[Atomics] = ()  # that it used
         self.rounds_to_tf32 = False  # whether a kernel rounds float32 inputs of tl.dot
@@ -109,6 +113,7 @@ class TritonExecutor(Executor):
     def _ask(
         self, worker: Worker, case: Case, arguments: Sequence[Argument]
     ) -> Reply | Death | CaseResult:
+        self.recorded = None
         self._tuning.begin_run()
         repeated = self.plan if self._repeats_plan else None
         plan = repeated or self._plans.planned(case, arguments)
@@ -142,6 +147,7 @@ class TritonExecutor(Executor):
             seed=program_orders.seed_of(case),
             again=manner.call > 0,
             count=manner.counts,
+            record=manner.records,
             wave=manner.wave,
             races=manner.races,
             order=manner.order,
@@ -184,6 +190,8 @@ class TritonExecutor(Executor):
             self.atomics = program_orders.read(fields)
             if self._manner is not None and self._manner.counts:
                 self.report = triton_report.parse(fields.get("accesses"))
+            if self._manner is not None and self._manner.records:
+                self.recorded = trace.parse(json.dumps(fields.get("trace")))
         except ValueError:
             return nonsense(case)
         return None
@@ -213,7 +221,8 @@ class TritonExecutor(Executor):
         what, hint = triton_report.message_of(worst, names, self.task.variant.file, source)
         explained = Verdict(status, untrusted.clean(what), worst.kind)
         marks = triton_report.marks_of(worst)
-        return CaseResult(case, explained, worst.line or None, "", "worker", hint, marks=marks)
+        result = CaseResult(case, explained, worst.line or None, "", "worker", hint, marks=marks)
+        return replace(result, picture=triton_report.picture_of(worst, names))
 
     def _modified(
         self, case: Case, placed: Sequence[Placed], inputs_writable: bool

@@ -67,14 +67,17 @@ Answer load();
 // The following are optional: host.cpp refuses requests that the program doesn't support.
 
 // Planners only: calls the entry twice without data, and answers with the plan
-// (../../plan/model.py) behind a line with its length in 16 hexadecimal digits. A plan that exceeds
-// a reply continues from byte `from` of its text.
+// (../../plan/model.py), the long text of a planner.
 Answer make_plan(Call& call);
-Answer more_of_plan(std::size_t from);
 
 // Executors only: carries out the steps of a document on the tensors. It is written by
 // grader/executors/cuda/emulator_encoding.py, or for a GPU by grader/executors/gpu/gpu_encoding.py.
+// Records of accesses are the long text of an executor.
 Answer execute(Call& call, const std::string& document);
+
+// A long text from byte `from` on, as much as a reply holds. From 0 on a line with its length in 16
+// hexadecimal digits comes first.
+Answer more_of_text(std::size_t from);
 
 // For timing, by an executor on a GPU: `place` keeps a call's tensors as set number `number` (an
 // existing one, or the next); `adopt` takes the plan of a document; `arrange` prepares one call for

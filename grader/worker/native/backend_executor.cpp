@@ -8,6 +8,7 @@
 #include "../../emulator/runtime/core.h"
 #include "../../emulator/runtime/executor/steps.h"
 #include "../../emulator/runtime/observe.h"
+#include "../../emulator/runtime/records.h"
 #include "backend.h"
 #include "document.h"
 #include "mapping.h"
@@ -32,6 +33,7 @@ struct MappedBuffer {
     std::unique_ptr<Mapping> host;  // for a tensor in host memory
 };
 std::vector<MappedBuffer> mapped;
+std::string records;  // of the last execution, for `more`
 
 struct Work {
     executor::Steps& steps;
@@ -90,7 +92,7 @@ Answer execute(Call& call, const std::string& document) {
     }
     try {
         executor::Steps steps(document, arguments);
-        begin_entry(steps.wants_counters());
+        begin_entry(steps.wants_counters(), steps.wants_records());
         if (steps.wants_fresh_variables()) executor::restore_device_variables();
         for (std::size_t i = 0; i < arguments.size(); ++i) {
             const Tensor& tensor = call.tensors[i];
@@ -107,11 +109,16 @@ Answer execute(Call& call, const std::string& document) {
         static char report[max_text];
         const bool counted = steps.wants_counters();
         const std::size_t length = write_report(report, sizeof report, counted);
-        const bool lost = sticky_error() != 0 || end == EntryEnd::abandoned;
+        const bool recorded = steps.wants_records();
+        records = recorded ? with_length(written_records()) : "";
+        // The process of a lost device ends, but not before it has been asked for its records.
+        const bool lost = !recorded && (sticky_error() != 0 || end == EntryEnd::abandoned);
         return {finding_count() ? Code::findings : Code::ok, std::string(report, length), lost};
     } catch (const BadDocument& error) {
         return answer(Code::bad_request, error.what());
     }
 }
+
+Answer more_of_text(std::size_t from) { return part_of(records, from); }
 
 }  // namespace warpgrade::host

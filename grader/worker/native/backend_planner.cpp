@@ -128,24 +128,15 @@ Answer make_plan(Call& call) {
     if (end == EntryEnd::unsupported) return unsupported_answer();
     if (end == EntryEnd::exception) return answer(Code::raised, "C++", "an exception");
     if (!plan::excess().empty()) return answer(Code::raised, "Plan", plan::excess());
-    const std::string text = plan::text();
-    char length[24];
-    std::snprintf(length, sizeof length, "%016zx\n", text.size());
-    long_text = length + text;
+    long_text = with_length(plan::text());
     if (finding_count()) {
         static char report[max_text];
         const std::size_t size = write_report(report, sizeof report, false);
         return {Code::findings, std::string(report, size), end == EntryEnd::abandoned};
     }
-    return more_of_plan(0);
+    return more_of_text(0);
 }
 
-Answer more_of_plan(std::size_t from) {
-    if (long_text.empty()) return answer(Code::bad_request, "there is no plan");
-    constexpr std::size_t head = 17;  // the length and a line break
-    if (from == 0) return {Code::ok, long_text.substr(0, max_text)};
-    if (from + head > long_text.size()) return answer(Code::bad_request, "beyond the plan");
-    return {Code::ok, long_text.substr(from + head, max_text)};
-}
+Answer more_of_text(std::size_t from) { return part_of(long_text, from); }
 
 }  // namespace warpgrade::host

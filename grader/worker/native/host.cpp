@@ -193,6 +193,7 @@ Answer serve_request(Session& session, const Request& request, int document) {
         return place_set(read_tensors(request, session.buffers, session.descriptions),
                          request.repeat);
     }
+    if (operation == Operation::more) return more_of_text(request.repeat);
     if (!session.entry) throw BadRequest("nothing is loaded");
     switch (operation) {
         case Operation::plan: {
@@ -200,7 +201,6 @@ Answer serve_request(Session& session, const Request& request, int document) {
                                   session.descriptions);
             return make_plan(call);
         }
-        case Operation::more: return more_of_plan(request.repeat);
         default: throw BadRequest("operation " + std::to_string(request.operation));
     }
 }
@@ -297,7 +297,7 @@ __attribute__((weak)) Answer place_set(const Call&, unsigned) {
     throw BadRequest("there is no clock here");
 }
 __attribute__((weak)) Answer make_plan(Call&) { throw BadRequest("this program makes no plans"); }
-__attribute__((weak)) Answer more_of_plan(std::size_t) { throw BadRequest("there is no plan"); }
+__attribute__((weak)) Answer more_of_text(std::size_t) { throw BadRequest("there is no text"); }
 __attribute__((weak)) Answer execute(Call&, const std::string&) {
     throw BadRequest("this program executes no plans");
 }

@@ -19,6 +19,11 @@ Answer answer(Code code, std::string_view message);
 // An answer whose text is {"type": ..., "message": ...}.
 Answer answer(Code code, std::string_view type, std::string_view message);
 
+// A text that may exceed a reply, behind a line with its length in 16 hexadecimal digits.
+std::string with_length(const std::string& text);
+// A part of it: from byte 0 with that line, else from byte `from` of the text itself.
+Answer part_of(const std::string& text_with_length, std::size_t from);
+
 }  // namespace warpgrade::host
 
 #endif

@@ -20,6 +20,7 @@ import numpy as np
 from .accesses import LaneReader, Requests
 from .findings import MAX_KERNEL, Findings, coordinates
 from .observer import Observer
+from .records import Records
 from .regions import Regions
 from .warp_requests import Layouts, WarpRequests
 from .waves import Waves
@@ -51,7 +52,7 @@ class Counters(Observer):
     """The counters of one call of the entry.
 
     `wave` is the number of consecutive programs that run at once, 0 without waves. Accesses outside
-    of every region are added to `findings`.
+    of every region are added to `findings`, and all of them to `records`, where there are any.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class Counters(Observer):
         *,
         wave: int = 0,
         reader: LaneReader | None = None,
+        records: Records | None = None,
     ) -> None:
         self.cut = False
         self.largest_tile = 0  # elements
@@ -69,6 +71,7 @@ class Counters(Observer):
         self._findings = findings
         self._wave = wave
         self._reader = reader or LaneReader()
+        self._records = records
         self._sites: dict[tuple[str, int, str, int, bool], Site] = {}
         self._kernel = ""
         self._layouts: Layouts | None = None  # of the current kernel
@@ -92,9 +95,13 @@ class Counters(Observer):
         self._storing = np.zeros(programs, dtype=bool)
         if self._wave:
             self._waves = Waves(self._wave, programs)
+        if self._records is not None:
+            self._records.begin(launch)
 
     def end(self) -> None:
         """End the launch."""
+        if self._records is not None:
+            self._records.end()
         self._largest_bytes += int(self._of_programs.max(initial=0))
         self._most_storing = max(self._most_storing, int(np.count_nonzero(self._storing)))
         if self._waves is not None:
@@ -124,6 +131,8 @@ class Counters(Observer):
         site.lanes += requests.lanes
         site.sectors += requests.sectors
         site.useful_bytes += requests.distinct().size * requests.width
+        if self._records is not None:
+            self._records.add(kind, line, self._reader.lanes(access), requests)
         moved = requests.distinct_of_programs() * requests.width
         np.add.at(self._of_programs, requests.programs, moved)
         if kind != "load":

@@ -31,6 +31,7 @@ from .memory import Buffer, Memory, Zeros
 from .observer import Observer
 from .orders import Atomics, Order, sampled
 from .races import Races
+from .records import Records
 from .regions import Region, Regions, of_argument, of_scratch
 from .state import Finding, Limits
 
@@ -66,10 +67,10 @@ class PlanExecutor:
         `document` has the plan's `buffers`, the `steps`, the names of its `kernels` by number, and
         the `ttir` of new ones. With `again` memory continues from the last execution; else `seed`
         draws the buffers' addresses. With `count` accesses are counted, for waves of `wave`
-        programs, by the compiled kernels' `layouts` (by number); with `races` data races between
-        programs are found. By `order` the programs of some kernels run in another order; without
-        it, atomics whose order may matter are reported. `sampled`: a few programs of each launch
-        run, on buffers that have no memory. Raises Refused.
+        programs, by the compiled kernels' `layouts` (by number), and with `record` recorded; with
+        `races` data races between programs are found. By `order` the programs of some kernels run
+        in another order; without it, atomics whose order may matter are reported. `sampled`: a few
+        programs of each launch run, on buffers that have no memory. Raises Refused.
         """
         try:
             for name, given in document["ttir"].items():
@@ -229,6 +230,7 @@ class _Run:
         )
         self._findings = Findings(self._regions)
         self._counters: Counters | None = None
+        self._records = Records() if document["record"] else None
         self._atomics: Atomics | None = None
         self._order = Order.of_json(document["order"]) if document["order"] else None
         self._observers = self._observing()
@@ -238,7 +240,9 @@ class _Run:
         observers: list[Observer] = []
         if self._document["count"]:
             wave = self._document["wave"]
-            self._counters = Counters(self._regions, self._findings, wave=wave, reader=reader)
+            self._counters = Counters(
+                self._regions, self._findings, wave=wave, reader=reader, records=self._records
+            )
             observers.append(self._counters)
         elif not all(region.dense for region in self._regions):
             observers.append(Bounds(self._regions, self._findings))
@@ -280,6 +284,8 @@ class _Run:
             cut = counted.pop("cut") or self._findings.cut
             copied = {"copied_bytes": self._copied, "cut": cut, "findings": findings}
             report["accesses"] = {**counted, **copied}
+        if self._records is not None:
+            report["trace"] = self._records.report(self._regions)
         return report
 
     # --- memory -----------------------------------------------------------------------------------

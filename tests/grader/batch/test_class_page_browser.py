@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 
 import pytest
@@ -10,9 +9,9 @@ import pytest
 from grader.batch.course.records import Gradebook
 from grader.batch.pages import class_page, overview
 from grader.batch.pages.overview import Strip, submissions
+from tests.support.browser import chromium
 from tests.support.gradebooks import EXERCISES, make
 
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 PHONE = {"width": 400, "height": 800}
 
 
@@ -40,16 +39,8 @@ def folder(book, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[object]:
-    """Chromium without a window."""
-    names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-    found = next(filter(None, map(shutil.which, names)), None)
-    if found is None:
-        pytest.skip(f"needs a browser: none of {', '.join(names)} is installed")
-    sync = pytest.importorskip("playwright.sync_api", reason="needs the Python package playwright")
-    with sync.sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=found, args=FLAGS)
+    with chromium() as opened:
         yield opened
-        opened.close()
 
 
 @pytest.fixture

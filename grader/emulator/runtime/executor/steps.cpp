@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::uint32_t magic = 0x58454757;  // "WGEX"
 constexpr std::uint32_t version = 2, counters = 1, fresh_variables = 2, backwards = 4,
-                        sampled = 8;
+                        sampled = 8, records = 16;
 constexpr unsigned order_shift = 8;  // of the seed for the order of blocks
 constexpr std::uint32_t host = ~std::uint32_t{0};  // as a buffer: memory that kernels can't access
 
@@ -307,6 +307,7 @@ Steps::Steps(const std::string& document, const std::vector<ArgumentMemory>& arg
 Steps::~Steps() { delete content_; }
 
 bool Steps::wants_counters() const { return content_->flags & counters; }
+bool Steps::wants_records() const { return content_->flags & records; }
 bool Steps::wants_fresh_variables() const { return content_->flags & fresh_variables; }
 
 void Steps::run() {

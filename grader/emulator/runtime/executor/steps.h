@@ -21,6 +21,7 @@ public:
     Steps(const std::string& document, const std::vector<ArgumentMemory>& arguments);
     ~Steps();
     bool wants_counters() const;
+    bool wants_records() const;          // beside counters
     bool wants_fresh_variables() const;  // of the device, with their initial values
     // Throws BadDocument for a step that exceeds its buffer.
     void run();
