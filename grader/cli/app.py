@@ -70,6 +70,7 @@ _ELSEWHERE = {
     "bench": "grader.cli.bench_command:command",
     "plan": "grader.cli.plan_command:command",
     "inspect": "grader.cli.inspect_command:command",
+    "profile": "grader.cli.profile_command:command",
     # BEGIN STAFF
     "batch": "grader.cli.class_commands:grade_class",
     "rescore": "grader.cli.class_commands:rescore",

@@ -41,11 +41,14 @@ def trace(name: str) -> Path:
     return FOLDER / f"{name}.json"
 
 
-def counted(name: str) -> tools.ToolReport:
-    """What ncu counted of the function's kernels."""
+def reports(name: str) -> tuple[tools.ToolReport, ...]:
+    """What ncu counted of the function's kernels, where that is stored."""
     path = FOLDER / f"ncu-{name}.csv"
+    if not path.is_file():
+        return ()
+    counted = tools.read_ncu(path.read_text(encoding="utf-8"))
     line = f"ncu --nvtx --nvtx-include {PROFILED}/ --metrics … gelu.py:{name}"
-    return tools.ToolReport("ncu", line, counted=tools.read_ncu(path.read_text(encoding="utf-8")))
+    return (tools.ToolReport("ncu", line, counted=counted),)
 
 
 def trimmed(whole: dict[str, Any]) -> dict[str, Any]:

@@ -102,17 +102,18 @@ def microseconds(time: float) -> str:
     return f"{time / 1e3:.2f} ms" if time >= 1e4 else f"{time:.0f} us"
 
 
-def sample_lines(profiles: Sequence[Profile], has_gpu: bool) -> list[str]:
-    """What to say above the sample's profiles."""
+def sample_lines(profiles: Sequence[Profile]) -> list[str]:
+    """What to say above the stored profiles."""
     first = profiles[0]
-    stored = (
-        f"There is no NVIDIA GPU here. This is a stored sample: recorded on {first.device}, "
-        f"{first.date}."
+    counts = ", ".join(
+        f"{each.target.partition(':')[2]} {len(each.kernels) / each.calls:g}" for each in profiles
     )
-    source = "The program is grader/instruments/profile/samples/gelu.py."
-    counts = ", ".join(f"{each.target.partition(':')[2]} {len(each.kernels) / each.calls:g}"
-                       for each in profiles)
-    return [*([] if has_gpu else [stored]), source, f"Kernels for each call: {counts}."]
+    return [
+        "There is no NVIDIA GPU here. This is a stored sample, recorded on "
+        f"{first.device}, {first.date}.",
+        "The program is grader/instruments/profile/samples/gelu.py.",
+        f"Kernels for each call: {counts}.",
+    ]
 
 
 def _capital(text: str) -> str:

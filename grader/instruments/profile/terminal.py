@@ -131,7 +131,7 @@ def _operators(profile: Profile, console: Console) -> None:
         lambda row: row.cuda_total,
     ]
     cells = [
-        (row.name[:28], *(f"{value(row):.0f}" for value in shown), f"{row.calls}")
+        (row.name[:22], *(f"{value(row):.0f}" for value in shown), f"{row.calls}")
         for row in rows[:_ROWS]
     ]
     title = "torch.profiler's table, in microseconds"
