@@ -119,7 +119,7 @@ def _recorded(run: Callable[[], object], files: Path, asked: argparse.Namespace)
         _wait()
     recording.export_chrome_trace(str(asked.out))
     trace = json.loads(asked.out.read_text(encoding="utf-8"))
-    trace["traceEvents"] += lines.events(trace.get("baseTimeNanoseconds", 0))
+    trace["traceEvents"] += lines.events(trace)
     trace["warpgrade"] = {
         "target": " ".join([asked.target, *asked.arguments]),
         "case": asked.case,
@@ -189,18 +189,22 @@ class _Lines:
         self._own: dict[str, str] = {}  # files, by name: "" where one isn't the user's
         self._spans: list[tuple[str, int, int, int]] = []  # file, line, begin, end in ns
         self._open: dict[int, tuple[str, int, int]] = {}  # by frame
+        self._bounds: list[int] = []  # when it began and ended, in ns
 
     @contextlib.contextmanager
     def followed(self) -> Iterator[None]:
         """Note lines from here on."""
+        self._bounds.append(time.time_ns())
         sys.settrace(self._entered)
         try:
             yield
         finally:
             sys.settrace(None)
+            self._bounds.append(time.time_ns())
 
-    def events(self, base: int) -> Iterator[dict[str, Any]]:
-        """The spans as a trace has them: in microseconds after `base`."""
+    def events(self, trace: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        """The spans as the trace has them, on its clock, which may be some microseconds off ours."""
+        to_trace = self._clock(trace)
         for file, line, begin, end in self._spans:
             yield {
                 "ph": "X",
@@ -208,9 +212,30 @@ class _Lines:
                 "name": f"{file}:{line}",
                 "pid": "lines of your files",
                 "tid": 0,
-                "ts": (begin - base) / 1e3,
-                "dur": (end - begin) / 1e3,
+                "ts": to_trace(begin),
+                "dur": to_trace(end) - to_trace(begin),
             }
+
+    def _clock(self, trace: dict[str, Any]) -> Callable[[int], float]:
+        """From our nanoseconds to the trace's microseconds: both have the calls of time_ns."""
+        base = trace.get("baseTimeNanoseconds", 0)
+        start = next(e["ts"] for e in trace["traceEvents"] if e.get("name") == PROFILED)
+        stamps = [
+            each["ts"] + each["dur"] / 2
+            for each in trace["traceEvents"]
+            if each.get("name") == "<built-in function time_ns>" and each["ts"] >= start
+        ]
+        first, last = ((each - base) / 1e3 for each in self._bounds)
+        if not stamps:
+            return lambda time: (time - base) / 1e3
+        offset = min(stamps) - first
+        drift = (max(stamps) - last - offset) / max(last - first, 1.0)
+
+        def to_trace(time: int) -> float:
+            ours = (time - base) / 1e3
+            return float(ours + offset + drift * (ours - first))
+
+        return to_trace
 
     def _entered(self, frame: FrameType, event: str, argument: object) -> Any:
         if len(self._spans) >= MOST_LINES:

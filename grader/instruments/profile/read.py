@@ -16,6 +16,7 @@ from typing import Any
 from grader.instruments.profile.collect import PROFILED
 from grader.mistakes import Mistake
 
+_SKEW = 10.0  # microseconds: lines are timed by Python's clock, the rest by torch's
 LEAST_GAP = 3.0  # microseconds: below that the device goes from kernel to kernel
 _HOST = {
     "cpu_op": "operator",
@@ -173,7 +174,7 @@ def read(path: Path) -> Profile:
 def from_trace(trace: Mapping[str, Any]) -> Profile:
     """The profile of a trace in Chrome's format."""
     spans = [each for each in trace["traceEvents"] if each.get("ph") == "X"]
-    whole = next(
+    (whole,) = (
         each
         for each in spans
         if each["name"] == PROFILED and each.get("cat") == "user_annotation"
@@ -225,7 +226,7 @@ def _host_spans(
             duration=float(each["dur"]),
             thread=own_thread,
             correlation=int(each.get("args", {}).get("correlation", 0)),
-            place=lines.at(start) if own_thread == thread else None,
+            place=lines.at(start + each["dur"] / 2) if own_thread == thread else None,
             parents=tuple(parents),
         )
         parents.append(span)
@@ -252,7 +253,10 @@ class _Lines:
         self._close(open_lines, float("inf"))
 
     def at(self, time: float) -> Place | None:
+        """The line; just behind the end of one it is that one."""
         index = bisect.bisect_right(self._starts, time) - 1
+        if index > 0 and self._places[index] is None and time - self._starts[index] < _SKEW:
+            index -= 1
         return self._places[index] if index >= 0 else None
 
     def _close(self, open_lines: list[tuple[float, Place]], until: float) -> None:
