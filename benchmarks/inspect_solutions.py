@@ -52,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     exercises = load_all()
     failed = False
     with Session(ROOT / "reference", exercises, Options(device="interpreter")) as session:
-        for task in selected(exercises, [asked.only] if asked.only else None):
+        for task in selected(exercises, [asked.only] if asked.only else []):
             reason = cannot(task)
             differing = [] if reason else list(differences(session, task))
             failed = failed or bool(differing)

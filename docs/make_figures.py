@@ -1,7 +1,7 @@
 """Draws docs/figures/*.svg for the handout and slides: each from the grader's own code and data.
 
-    python docs/make_figures.py            writes them
-    python docs/make_figures.py --check    exits with 1, and writes nothing, where one is out of date
+python docs/make_figures.py            writes them
+python docs/make_figures.py --check    exits with 1, and writes nothing, where one is out of date
 """
 
 from __future__ import annotations
@@ -109,18 +109,17 @@ def bank_conflicts() -> Drawing:
     """A tile's column in shared memory, with rows of 32 words and of 33."""
     rows = {pitch: column_passes(pitch) for pitch in (32, 33)}
     description = "; ".join(f"rows of {p} words: {n} passes" for p, n in rows.items())
-    drawing = Drawing(WIDTH, 330, "Banks that a column of a tile lies in", description)
+    drawing = Drawing(WIDTH, 344, "Banks that a column of a tile lies in", description)
     for side, (pitch, passes) in enumerate(rows.items()):
         x = 20 + side * 360
         word = "pass" if passes == 1 else "passes"
         drawing.text(x, 24, f"tile[32][{pitch}]: a column takes {passes} {word}", "bold")
-        for row in range(16):
-            for bank in range(BANKS):
-                kind = "red" if bank == row * pitch % BANKS else "grey"
-                drawing.rect(x + bank * 10, 54 + row * 15, 9, 14, kind)
+        for row in range(WARP):
+            drawing.rect(x, 54 + row * 8, 320, 7, "grey")
+            drawing.rect(x + row * pitch % BANKS * 10, 54 + row * 8, 10, 7, "red")
         drawing.text(x, 47, "bank 0", "small dim")
         drawing.text(x + 319, 47, "31", "small dim", "end")
-        drawing.text(x, 314, "red: where the column's word of each row lies", "small")
+        drawing.text(x, 328, "red: where the column's word of each row lies", "small")
     return drawing
 
 
@@ -205,12 +204,17 @@ def online_softmax() -> Drawing:
             kind = "red edge" if value == m else "blue edge"
             drawing.label(x + place * 44, 30, 44, 34, f"{value:.0f}", kind)
         drawing.text(x, 98, f"m = {m:.0f}", "code")
-        drawing.text(x, 122, f"factor = exp(m_old − m) = {factor:.3f}", "code")
+        drawing.text(x, 122, f"factor = {factor:.3f}", "code")
         drawing.text(x, 146, f"l = l_old · factor + Σ = {total:.3f}", "code")
         if number < 2:
             drawing.line([(x + 190, 174), (x + 236, 174)], "line", arrow=True)
             drawing.text(x, 178, "m and l go on", "small dim")
-    drawing.text(20, 214, "red: the largest so far. The factor mends the sum as m grows.", "small")
+    drawing.text(
+        20,
+        214,
+        "red: the largest so far. factor = exp(m_old − m) mends the sum as m grows.",
+        "small",
+    )
     return drawing
 
 
@@ -276,12 +280,14 @@ def roofline() -> Drawing:
     """The solutions below the H100's roofs, as docs/performance.md has their times."""
     bandwidth, peaks = 3350.0, {"bfloat16": 989.0, "float32": 67.0}
     places = [(name, x, measured(block, case, x)) for name, block, case, x in KERNELS]
-    description = "; ".join(f"{name}: {y:.1f} TFLOP/s at {x:.0f} FLOP/byte" for name, x, y in places)
+    description = "; ".join(
+        f"{name}: {y:.1f} TFLOP/s at {x:.0f} FLOP/byte" for name, x, y in places
+    )
     drawing = Drawing(WIDTH, 420, "The solutions below the roofline of an H100", description)
 
     def at(x: float, y: float) -> tuple[float, float]:
         """FLOP per byte and TFLOP/s, both logarithmic."""
-        return 60 + math.log10(x / 0.3) * 160, 380 - math.log10(y / 0.5) * 100
+        return 60 + math.log10(x / 0.3) * 152, 380 - math.log10(y / 0.5) * 100
 
     for name, peak in peaks.items():
         ridge = peak * 1000 / bandwidth
@@ -313,15 +319,17 @@ def _marks(
     for number, (name, intensity, speed) in enumerate(places):
         x, y = at(intensity, speed)
         drawing.rect(x - 5, y - 5, 10, 10, f"{colours[number]} edge", name)
-        drawing.rect(468, 250 + number * 20, 10, 10, f"{colours[number]} edge")
-        drawing.text(484, 259 + number * 20, f"{name}: {speed:.1f} TFLOP/s", "small")
+        drawing.rect(300, 250 + number * 20, 10, 10, f"{colours[number]} edge")
+        drawing.text(316, 259 + number * 20, f"{name}: {speed:.1f} TFLOP/s", "small")
 
 
 def measured(block: str, case: str, intensity: float) -> float:
     """TFLOP/s of the graded solution in a table of docs/performance.md."""
     text = (HERE / "performance.md").read_text(encoding="utf-8")
     table = text.partition(f"<!-- measured: {block} -->")[2].partition("<!-- end -->")[0]
-    row = re.search(rf"^\| {re.escape(case)} \| graded \| [\d.]+ \| ([\d.]+) \|", table, re.MULTILINE)
+    row = re.search(
+        rf"^\| {re.escape(case)} \| graded \| [\d.]+ \| ([\d.]+) \|", table, re.MULTILINE
+    )
     assert row is not None, f"docs/performance.md: no {case} of {block}"
     is_rate = "TFLOP/s" in table
     return float(row[1]) if is_rate else float(row[1]) * intensity / 1000

@@ -45,9 +45,7 @@ def command(  # noqa: PLR0913  # each parameter is an option
     if machine.gpu_name() is None:
         parts, first = _sample(), samples.trace(samples.FUNCTIONS[0])
     else:
-        programs = programs or [
-            Program(f"{samples.PROGRAM}:{each}") for each in samples.FUNCTIONS
-        ]
+        programs = programs or [Program(f"{samples.PROGRAM}:{each}") for each in samples.FUNCTIONS]
         folder = Path(tempfile.mkdtemp(prefix="warpgrade-profile-"))
         parts = [_recorded(each, folder / f"{n}.json", quick) for n, each in enumerate(programs)]
         first = folder / "0.json"

@@ -49,14 +49,18 @@ class Drawing:
         """A line of text: `y` is its base."""
         anchored = f' text-anchor="{anchor}"' if anchor != "start" else ""
         classes = f' class="{kind}"' if kind else ""
-        self._parts.append(f'<text x="{_n(x)}" y="{_n(y)}"{anchored}{classes}>{escape(text)}</text>')
+        self._parts.append(
+            f'<text x="{_n(x)}" y="{_n(y)}"{anchored}{classes}>{escape(text)}</text>'
+        )
 
     def label(self, x: float, y: float, width: float, height: float, text: str, kind: str) -> None:
         """A box with a text in its middle."""
         self.rect(x, y, width, height, kind)
         self.text(x + width / 2, y + height / 2 + 4.5, text, anchor="middle")
 
-    def line(self, points: list[tuple[float, float]], kind: str = "line", arrow: bool = False) -> None:
+    def line(
+        self, points: list[tuple[float, float]], kind: str = "line", arrow: bool = False
+    ) -> None:
         """A line through points, with a head at its end where it is an arrow."""
         path = " ".join(f"{_n(x)},{_n(y)}" for x, y in points)
         head = ' marker-end="url(#head)"' if arrow else ""

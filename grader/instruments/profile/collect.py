@@ -165,15 +165,16 @@ def _nvtx_ranges_are_recorded() -> None:
     """Let torch's profiler see the ranges that a program opens with torch.cuda.nvtx."""
     import torch
 
-    nvtx, opened = torch.cuda.nvtx, []  # type: ignore[var-annotated]
+    nvtx: Any = torch.cuda.nvtx
     push, pop = nvtx.range_push, nvtx.range_pop
+    opened: list[Any] = []
 
-    def range_push(message: str) -> int:
+    def range_push(message: str) -> Any:
         opened.append(torch.profiler.record_function(message))
         opened[-1].__enter__()
         return push(message)
 
-    def range_pop() -> int:
+    def range_pop() -> Any:
         if opened:
             opened.pop().__exit__(None, None, None)
         return pop()

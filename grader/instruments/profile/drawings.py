@@ -38,7 +38,12 @@ def timeline(profile: Profile, until: float | None = None) -> Drawing:
     )
     scale = (_WIDTH - _LEFT - 8) / end
     _axis(drawing, end, scale, height)
-    names = ((top, "ranges"), (top + _ROW, "operators"), (calls_y, "CUDA calls"), (waits_y, "waits"))
+    names = (
+        (top, "ranges"),
+        (top + _ROW, "operators"),
+        (calls_y, "CUDA calls"),
+        (waits_y, "waits"),
+    )
     for y, name in names:
         drawing.text(_LEFT - 8, y + 14, name, "small dim", "end")
     for span in profile.host:
@@ -55,7 +60,9 @@ def timeline(profile: Profile, until: float | None = None) -> Drawing:
             if work.launch is not None and len(profile.work) <= 60:
                 x = _LEFT + work.launch.start * scale
                 drawing.line([(x, calls_y + _ROW - 3), (_LEFT + work.start * scale, y)], "edge")
-            tip = f"{work.name}: {work.duration:.1f} µs" + (f" ({work.place})" if work.place else "")
+            tip = f"{work.name}: {work.duration:.1f} µs" + (
+                f" ({work.place})" if work.place else ""
+            )
             kind = "green" if work.kind == "kernel" else "pink"
             _box(drawing, (work.start, work.end), y, kind, short_name(work.name), tip, scale)
     for number, stream in enumerate(streams):

@@ -6,6 +6,7 @@ Times are microseconds after the start of what was profiled.
 from __future__ import annotations
 
 import bisect
+import itertools
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -175,9 +176,7 @@ def from_trace(trace: Mapping[str, Any]) -> Profile:
     """The profile of a trace in Chrome's format."""
     spans = [each for each in trace["traceEvents"] if each.get("ph") == "X"]
     (whole,) = (
-        each
-        for each in spans
-        if each["name"] == PROFILED and each.get("cat") == "user_annotation"
+        each for each in spans if each["name"] == PROFILED and each.get("cat") == "user_annotation"
     )
     begin, end = float(whole["ts"]), float(whole["ts"]) + float(whole["dur"])
     host = tuple(_host_spans(spans, begin, end, str(whole["tid"])))
@@ -324,7 +323,7 @@ def _gaps(work: Sequence[Work], waits: Sequence[Wait]) -> Iterator[Gap]:
     """Times between the first and the last work in which the device had none."""
     busy = list(_together(work))
     by_start = {each.start: each for each in work}
-    for (_, idle_from), (begin, _) in zip(busy, busy[1:]):  # noqa: B905  # one shorter
+    for (_, idle_from), (begin, _) in itertools.pairwise(busy):
         if begin - idle_from >= LEAST_GAP:
             yield _gap(idle_from, by_start[begin], waits)
 

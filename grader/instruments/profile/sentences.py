@@ -53,7 +53,9 @@ def facts(profile: Profile) -> list[tuple[str, str]]:
 def findings(profile: Profile) -> list[Sentence]:
     """Who waited for whom, at which line."""
     if profile.failed:
-        ended = Sentence("The program ended with an error: this is what ran until then.", None, True)
+        ended = Sentence(
+            "The program ended with an error: this is what ran until then.", None, True
+        )
         return [ended, *_findings(profile)]
     return _findings(profile)
 

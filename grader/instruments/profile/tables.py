@@ -120,16 +120,24 @@ def by_kernel(launches: Sequence[Counted], metric: str) -> list[tuple[str, str]]
 
 def short_name(name: str, most: int = 60) -> str:
     """A kernel's name without what C++ puts around it: `void at::native::…<…>(…)`."""
-    short = name.removeprefix("void ").replace("at::native::", "").replace("(anonymous namespace)::", "")
+    short = (
+        name.removeprefix("void ")
+        .replace("at::native::", "")
+        .replace("(anonymous namespace)::", "")
+    )
     if "<" in short and "_kernel" in short.partition("<")[0]:
         inner = short.partition("<")[2]
-        named = next((w for w in _words(inner) if w.lower().endswith(("functor", "impl", "op"))), "")
+        named = next(
+            (w for w in _words(inner) if w.lower().endswith(("functor", "impl", "op"))), ""
+        )
         short = short.partition("<")[0] + (f"<{named}>" if named else "")
     return short if len(short) <= most else f"{short[: most - 1]}…"
 
 
 def _words(text: str) -> Iterator[str]:
-    for part in text.replace("<", " ").replace(">", " ").replace(",", " ").replace("(", " ").split():
+    for part in (
+        text.replace("<", " ").replace(">", " ").replace(",", " ").replace("(", " ").split()
+    ):
         yield part.rpartition("::")[2]
 
 

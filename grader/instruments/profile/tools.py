@@ -88,7 +88,7 @@ def ncu(program: Sequence[str], is_function: bool) -> ToolReport:
 
 
 def nsys(program: Sequence[str], out: Path) -> ToolReport:
-    """A report of the whole program's timeline, for NVIDIA's viewer; `out` is without its ending."""
+    """A report of the program's timeline, for NVIDIA's viewer; `out` is without its ending."""
     path = shutil.which("nsys")
     if path is None:
         return ToolReport("nsys", problem="it isn't installed: NVIDIA has it as Nsight Systems")

@@ -13,6 +13,7 @@ import pytest
 
 from grader.cli import inspect_command
 from grader.cli.console import console
+from grader.grading.session import Session
 from grader.executors.cuda import cuda_build
 from grader.instruments.inspect import page, tools
 from grader.sandbox import Sandbox
@@ -30,7 +31,7 @@ def run(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], shared_sandbox: Sandbox
 ) -> Run:
     """`grader inspect` of the solutions, or of another folder, in a window of so many columns."""
-    in_shared = functools.partial(inspect_command.Session, sandbox=shared_sandbox)
+    in_shared = functools.partial(Session, sandbox=shared_sandbox)
     monkeypatch.setattr(inspect_command, "Session", in_shared)
 
     def run(*words: str, columns: int = 100, folder: Path = ROOT / "reference") -> SimpleNamespace:

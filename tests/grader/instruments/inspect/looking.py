@@ -65,9 +65,7 @@ class CudaFile:
         files = Files({"silu.cu"})
         return Kernel(1, name, "cuda", 1, (1, 1, 1), block, 0, code, files)
 
-    def look(
-        self, name: str, block: tuple[int, ...] = (256, 1, 1)
-    ) -> tuple[Kernel, list[Finding]]:
+    def look(self, name: str, block: tuple[int, ...] = (256, 1, 1)) -> tuple[Kernel, list[Finding]]:
         """One of them, and what its code shows."""
         kernel = self.kernel(name, block)
         return kernel, findings(kernel, self.compilers)

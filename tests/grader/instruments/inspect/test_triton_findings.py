@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -36,7 +37,7 @@ def {name}(x_ptr, out_ptr, n, step, BLOCK: tl.constexpr):
 """
 LOAD, STORE = 3, 4  # lines below that of the name
 LAUNCH = "{name}[(4,)](x, out, x.numel(), 7, BLOCK={block}, num_warps=4)"
-COPIES = {
+COPIES: dict[str, dict[str, Any]] = {
     "copy": {},
     "other_mask": {"mask": "(offs < n) & (offs % 3 != 1)"},
     "strided": {"source": "offs * step"},
@@ -121,9 +122,7 @@ class Shown:
 
 
 @pytest.fixture(scope="module")
-def shown(
-    shared_sandbox: Sandbox, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Shown]:
+def shown(shared_sandbox: Sandbox, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
     """All kernels of this file, compiled once for a case of silu."""
     dividing = DIVIDING.format(name="dividing", divisor="(n + i)")
     by_16 = DIVIDING.format(name="dividing_by_16", divisor="16")
