@@ -2,9 +2,9 @@
 
     python benchmarks/inspect_solutions.py [--only gemm]
 
-Registers, stack and shared memory of each kernel are those of `cuobjdump -res-usage`, each stage has
-lines of the source, and each finding stands at the call that it is about. Prints a line for each
-variant; exit status 1 where something differs. No GPU is needed; with one, kernels are compiled for
+Registers, stack and shared memory of each kernel are those of `cuobjdump -res-usage`, each stage
+has lines of the source, and each finding stands at the call that it is about. Prints a line for
+each variant; exit status 1 where something differs. No GPU is needed; with one, kernels are compiled for
 it.
 """
 

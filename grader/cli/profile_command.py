@@ -20,7 +20,7 @@ from grader.spec import load_all
 _UNWRAPPED = 10_000  # columns
 
 
-def command(  # noqa: PLR0913  # each parameter is an option
+def command(  # each parameter is an option
     name: Annotated[
         str | None,
         typer.Argument(help="try_it.py, try_it.py:function, or a variant: gelu/triton."),

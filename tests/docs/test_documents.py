@@ -321,6 +321,9 @@ EXEMPT = {
     r"grader (grade .*--evidence|rescore) evidence\.json": (
         "tests/grader/cli/test_cli.py::test_stored_evidence_is_scored_again_without_running_anything"
     ),
+    r"grader profile (try_it|my_benchmark)\.py": (
+        "tests/grader/cli/test_profile_command.py::test_a_file_is_profiled_and_leaves_a_page_and_a_trace"
+    ),
     r"grader run-plan FILE": (
         "tests/grader/executors/gpu/test_plan_files.py::test_a_file_of_the_solution_is_run_and_timed"
     ),

@@ -6,9 +6,9 @@
                                                            a variant on a case's tensors
 
 A function is called WARM_UP times before and CALLS times while the profiler records. Without
-`--out` nothing is recorded: so `ncu` and `nsys` run it. The trace is the profiler's own, in Chrome's
-format, and has two things more: a span for each line of the user's files while it runs (category
-"line"), and under the key "warpgrade" what was run, where and when.
+`--out` nothing is recorded: so `ncu` and `nsys` run it. The trace is the profiler's own, in
+Chrome's format, and has two things more: a span for each line of the user's files while it runs
+(category "line"), and under the key "warpgrade" what was run, where and when.
 
 This file is run by its path and imports only torch, so that the program finds what it would find
 without it; a variant alone needs the grader's packages.
@@ -204,7 +204,7 @@ class _Lines:
             self._bounds.append(time.time_ns())
 
     def events(self, trace: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        """The spans as the trace has them, on its clock, which may be some microseconds off ours."""
+        """The spans on the trace's clock, which may be some microseconds off ours."""
         to_trace = self._clock(trace)
         for file, line, begin, end in self._spans:
             yield {

@@ -13,7 +13,7 @@ _WIDTH = 960
 _LEFT = 84  # room for the rows' names
 _ROW = 20
 _LETTER = 6.6  # pixels
-_LANES = 3  # of the host: operators in operators
+_DEEPEST = 3  # rows of the host: operators in operators
 _FLAMES = ("orange", "red", "pink", "green", "blue")
 _MOST_DEEP = 24
 
@@ -26,7 +26,7 @@ def timeline(profile: Profile, until: float | None = None) -> Drawing:
     end = until or profile.duration
     streams = sorted({each.stream for each in profile.work})
     top = 34
-    calls_y = top + _ROW * (1 + _LANES)
+    calls_y = top + _ROW * (1 + _DEEPEST)
     waits_y, device_y = calls_y + _ROW, calls_y + 2 * _ROW + 26
     height = device_y + _ROW * max(1, len(streams)) + 34
     drawing = Drawing(
@@ -49,11 +49,7 @@ def timeline(profile: Profile, until: float | None = None) -> Drawing:
     for span in profile.host:
         if span.start < end:
             _host_span(drawing, span, top, calls_y, scale, end)
-    for wait in profile.waits:
-        if wait.start < end:
-            where = f" ({wait.place})" if wait.place else ""
-            tip = f"{wait.name} waits for {wait.duration:.0f} µs{where}"
-            _box(drawing, (wait.start, wait.end), waits_y, "red", f"{wait.name}{where}", tip, scale)
+    _waits(drawing, profile, waits_y, scale, end)
     for work in profile.work:
         if work.start < end:
             y = device_y + _ROW * streams.index(work.stream)
@@ -69,6 +65,14 @@ def timeline(profile: Profile, until: float | None = None) -> Drawing:
         y = device_y + _ROW * number
         drawing.text(_LEFT - 8, y + 14, f"stream {stream}", "small dim", "end")
     return drawing
+
+
+def _waits(drawing: Drawing, profile: Profile, y: float, scale: float, end: float) -> None:
+    for wait in profile.waits:
+        if wait.start < end:
+            where = f" ({wait.place})" if wait.place else ""
+            tip = f"{wait.name} waits for {wait.duration:.0f} µs{where}"
+            _box(drawing, (wait.start, wait.end), y, "red", f"{wait.name}{where}", tip, scale)
 
 
 def _axis(drawing: Drawing, end: float, scale: float, height: float) -> None:
@@ -94,7 +98,7 @@ def _host_span(
         _box(drawing, times, top, "grey", span.name, tip, scale)
     elif span.kind == "operator":
         depth = sum(each.kind == "operator" for each in span.parents)
-        if depth < _LANES:
+        if depth < _DEEPEST:
             name = span.name.removeprefix("aten::")
             _box(drawing, times, top + _ROW * (1 + depth), "blue", name, tip, scale)
     elif span.kind == "call":

@@ -13,8 +13,8 @@ import pytest
 
 from grader.cli import inspect_command
 from grader.cli.console import console
-from grader.grading.session import Session
 from grader.executors.cuda import cuda_build
+from grader.grading.session import Session
 from grader.instruments.inspect import page, tools
 from grader.sandbox import Sandbox
 from tests.grader.instruments.inspect.looking import HEAD
