@@ -4,8 +4,8 @@
 
 Registers, stack and shared memory of each kernel are those of `cuobjdump -res-usage`, each stage
 has lines of the source, and each finding stands at the call that it is about. Prints a line for
-each variant; exit status 1 where something differs. No GPU is needed; with one, kernels are compiled for
-it.
+each variant; exit status 1 where something differs. No GPU is needed; with one, kernels are
+compiled for it.
 """
 
 from __future__ import annotations

@@ -73,12 +73,12 @@ def _waits(profile: Profile) -> list[Sentence]:
     groups: dict[tuple[str, Place | None], list[float]] = {}
     for wait in profile.waits:
         groups.setdefault((wait.name, wait.place), []).append(wait.duration)
-    told = []
+    lines = []
     for (name, place), times in sorted(groups.items(), key=lambda each: -sum(each[1])):
         many = "once" if len(times) == 1 else f"{len(times)} times"
         text = f"{name} waits here for the device, {many}, {microseconds(sum(times))} in all."
-        told.append(Sentence(_capital(text), place, True))
-    return told
+        lines.append(Sentence(_capital(text), place, True))
+    return lines
 
 
 def _gaps(profile: Profile) -> list[Sentence]:
@@ -86,15 +86,15 @@ def _gaps(profile: Profile) -> list[Sentence]:
     for gap in profile.gaps:
         groups.setdefault((gap.cause, gap.place), []).append(gap.duration)
     ordered = sorted(groups.items(), key=lambda each: -sum(each[1]))
-    told = []
+    lines = []
     for (cause, place), times in ordered[:MOST_GAPS]:
         gaps = "A gap" if len(times) == 1 else f"{len(times)} gaps"
         text = f"{gaps} on the device, {microseconds(sum(times))} in all: {cause}."
-        told.append(Sentence(text, place, True))
+        lines.append(Sentence(text, place, True))
     if left := ordered[MOST_GAPS:]:
         rest = sum(sum(times) for _, times in left)
-        told.append(Sentence(f"Other gaps on the device: {microseconds(rest)} in all."))
-    return told
+        lines.append(Sentence(f"Other gaps on the device: {microseconds(rest)} in all."))
+    return lines
 
 
 def microseconds(time: float) -> str:
