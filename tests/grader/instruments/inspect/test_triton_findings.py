@@ -251,14 +251,18 @@ def test_num_stages_without_effect_is_told(shown: Shown):
 
 def test_tensor_cores_compute_half_precision_and_not_float32_in_ieee(shared_sandbox: Sandbox, gemm):
     case = "M=128 N=128 K=128 dtype={}"
-    _, half = look(shared_sandbox, "gemm/triton_v2", case=case.format("float16"))
+    small = gemm("BLOCK_M, BLOCK_N, BLOCK_K = 64, 64, 32", "BLOCK_M, BLOCK_N, BLOCK_K = 32, 32, 16")
+    _, half = look(shared_sandbox, "gemm/triton_v2", small, case.format("float16"))
     assert "tensor cores" in kinds(half) and "no tensor cores" not in kinds(half)
-    _, single = look(shared_sandbox, "gemm/triton_v2", case=case.format("float32"))
+    _, single = look(shared_sandbox, "gemm/triton_v2", small, case.format("float32"))
     (told,) = [each for each in single if each.kind == "no tensor cores"]
     assert 'float32 in input_precision="ieee"' in told.text
     assert "tensor cores" not in kinds(single)
-    rounded = gemm('input_precision="ieee"', 'input_precision="tf32"')
-    _, tf32 = look(shared_sandbox, "gemm/triton_v2", rounded, case.format("float32"))
+    text = (small / "gemm.py").read_text()
+    assert 'input_precision="ieee"' in text
+    rounded = text.replace('input_precision="ieee"', 'input_precision="tf32"')
+    (small / "gemm.py").write_text(rounded)
+    _, tf32 = look(shared_sandbox, "gemm/triton_v2", small, case.format("float32"))
     assert "tensor cores" in kinds(tf32) and "no tensor cores" not in kinds(tf32)
 
 
