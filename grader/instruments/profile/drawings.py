@@ -50,6 +50,7 @@ def timeline(profile: Profile, until: float | None = None) -> Drawing:
         if span.start < end:
             _host_span(drawing, span, top, calls_y, scale, end)
     _waits(drawing, profile, waits_y, scale, end)
+    _gaps(drawing, profile, device_y, scale, end)
     for work in profile.work:
         if work.start < end:
             y = device_y + _ROW * streams.index(work.stream)
@@ -75,6 +76,17 @@ def _waits(drawing: Drawing, profile: Profile, y: float, scale: float, end: floa
             _box(drawing, (wait.start, wait.end), y, "red", f"{wait.name}{where}", tip, scale)
 
 
+def _gaps(drawing: Drawing, profile: Profile, y: float, scale: float, end: float) -> None:
+    """A line through each gap, with its length where there is room for it."""
+    for gap in profile.gaps:
+        x, width = _LEFT + gap.start * scale, gap.duration * scale
+        if gap.start < end:
+            drawing.line([(x, y + 10), (x + width, y + 10)], "dash")
+            words = f"gap {gap.duration:.0f} µs"
+            if width > _LETTER * len(words) + 8:
+                drawing.text(x + width / 2, y + 5, words, "small dim", "middle")
+
+
 def _axis(drawing: Drawing, end: float, scale: float, height: float) -> None:
     """A line for each of some round times."""
     step = next(
@@ -86,7 +98,8 @@ def _axis(drawing: Drawing, end: float, scale: float, height: float) -> None:
     for number in range(int(end // step) + 1):
         x = _LEFT + number * step * scale
         drawing.line([(x, 22), (x, height - 24)], "dash")
-        drawing.text(x, 16, f"{number * step} µs" if number else "0", "small dim", "middle")
+        anchor = "middle" if x < _WIDTH - 40 else "end"
+        drawing.text(x, 16, f"{number * step} µs" if number else "0", "small dim", anchor)
 
 
 def _host_span(

@@ -91,7 +91,7 @@ def test_the_page_is_one_file_and_what_it_shows_is_text():
     part = page.Part(read.from_trace(trace))
     text = page.render([part], [sentences.NO_GRADE])
     assert not re.search(r"<script|<link|<img|src=|url\(http", text)
-    assert text.count("<svg ") == 2 and "&lt;script&gt;evil" in text
+    assert text.count("<svg ") == 2 and "gap 77 µs" in text and "&lt;script&gt;evil" in text
     assert "`.item()` waits for 40 µs (a.py:2)" in text
 
 
