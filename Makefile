@@ -44,7 +44,7 @@ $(READY): pyproject.toml constraints.txt
 EXTRAS := [dev]
 JOBS ?= 2
 SECONDS ?= 60
-.PHONY: test stubs handout release bench bench-reference gpu lecture attacks fuzz batch class lint
+.PHONY: test stubs handout figures release bench bench-reference gpu lecture attacks fuzz batch class lint
 
 test: $(READY)  ## the grader's own tests
 	$(BIN)/python -m pytest tests/grader tests/reference tests/docs tests/benchmarks -n $(JOBS) --dist worksteal $(ARGS)
@@ -54,6 +54,9 @@ stubs: $(READY)  ## write assignment/ from reference/
 
 handout: $(READY)  ## bring the tables of handout.md up to date with the specs; ARGS=--check only asks
 	@$(BIN)/grader handout $(ARGS)
+
+figures: $(READY)  ## draw docs/figures/, which handout and slides show; ARGS=--check only asks
+	@$(BIN)/python docs/make_figures.py $(ARGS)
 
 release: OUT ?= release.zip
 release: $(READY)  ## the students' release, into OUT: a new folder or a .zip; ARGS='--only silu'

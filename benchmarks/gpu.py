@@ -70,6 +70,12 @@ STEPS = (
     Step("repeated", (PYTHON, "benchmarks/repeated_grades.py"), 600.0),
     Step("kernels", (PYTHON, "benchmarks/reference_kernels.py"), 300.0),
     tests(
+        "profile",
+        "tests/grader/instruments/profile/test_profile.py",
+        beside=False,
+    ),
+    Step("inspect", (PYTHON, "benchmarks/inspect_solutions.py"), 200.0),
+    tests(
         "host",
         "tests/grader/executors/gpu/test_plan_files.py",
         "tests/grader/cases/test_gpu_arena.py",

@@ -76,6 +76,7 @@ _ELSEWHERE = {
     "plan": "grader.cli.plan_command:command",
     "inspect": "grader.cli.inspect_command:command",
     "visualize": "grader.cli.visualize_command:command",
+    "profile": "grader.cli.profile_command:command",
     # BEGIN STAFF
     "batch": "grader.cli.class_commands:grade_class",
     "rescore": "grader.cli.class_commands:rescore",

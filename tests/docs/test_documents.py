@@ -325,6 +325,9 @@ EXEMPT = {
     r"grader visualize .*": (
         "tests/grader/instruments/visualize/test_command.py::test_the_page_is_written_where_it_is_wanted"
     ),
+    r"grader profile (try_it|my_benchmark)\.py": (
+        "tests/grader/cli/test_profile_command.py::test_a_file_is_profiled_and_leaves_a_page_and_a_trace"
+    ),
     r"grader run-plan FILE": (
         "tests/grader/executors/gpu/test_plan_files.py::test_a_file_of_the_solution_is_run_and_timed"
     ),

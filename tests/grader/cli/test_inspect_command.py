@@ -3,6 +3,7 @@ and its mistakes, a line each."""
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -10,9 +11,12 @@ from types import SimpleNamespace
 
 import pytest
 
+from grader.cli import inspect_command
 from grader.cli.console import console
 from grader.executors.cuda import cuda_build
+from grader.grading.session import Session
 from grader.instruments.inspect import page, tools
+from grader.sandbox import Sandbox
 from tests.grader.instruments.inspect.looking import HEAD
 from tests.support.commandline import call
 from tests.support.small_exercise import ROOT
@@ -23,8 +27,12 @@ GELU = "n=16384 dtype=bfloat16"
 
 
 @pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+def run(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], shared_sandbox: Sandbox
+) -> Run:
     """`grader inspect` of the solutions, or of another folder, in a window of so many columns."""
+    in_shared = functools.partial(Session, sandbox=shared_sandbox)
+    monkeypatch.setattr(inspect_command, "Session", in_shared)
 
     def run(*words: str, columns: int = 100, folder: Path = ROOT / "reference") -> SimpleNamespace:
         monkeypatch.setattr(console, "_width", columns)

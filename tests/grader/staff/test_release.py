@@ -546,6 +546,8 @@ def test_pages_come_with_their_drawings_and_links_to_the_rest_become_text(tmp_pa
     assert docs == {
         "docs/emulator.md",
         "docs/inspect.md",
+        "docs/profile.md",
+        *re.findall(r"docs/figures/[\w-]+\.svg", handout),
         *(f"docs/img/{name}.svg" for name in ("warp", "sector", "tile")),
     }
     assert made.files["docs/emulator.md"] == b"![tile](img/tile.svg), security\n"

@@ -46,20 +46,29 @@ def look(
         return made, findings(made.kernels[0], compilers)
 
 
-def cuda_kernel(
-    plans: Sandbox, native: Sandbox, text: str, block: tuple[int, ...] = (256, 1, 1)
-) -> tuple[Kernel, list[Finding]]:
-    """The first kernel of a file of CUDA C++, launched with such blocks, without a planner."""
-    made = device_code.compile_file(native, native.hold("silu.cu", text.encode()))
-    with Compilers(plans, plans.hold("silu.cu", text.encode())) as compilers:
-        texts = compilers.disassembled(made.cubin)
-        no_sass = texts.pop("no_sass")
-        name = next(iter(made.names))
-        used = usage(made.cubin)[name]
-        texts = {"ptx": made.ptx, **texts}
-        code = DeviceCode(name, texts, used, no_sass=no_sass, cubin=made.cubin)
-        kernel = Kernel(1, name, "cuda", 1, (1, 1, 1), block, 0, code, Files({"silu.cu"}))
-        return kernel, findings(kernel, compilers)
+class CudaFile:
+    """A file of CUDA C++, compiled once, whose kernels are looked into one by one."""
+
+    def __init__(self, plans: Sandbox, native: Sandbox, text: str) -> None:
+        made = device_code.compile_file(native, native.hold("silu.cu", text.encode()))
+        self.compilers = Compilers(plans, plans.hold("silu.cu", text.encode()))
+        self.cubin = made.cubin
+        self._texts = {"ptx": made.ptx, **self.compilers.disassembled(made.cubin)}
+        self._no_sass = self._texts.pop("no_sass")
+        self._made = made
+
+    def kernel(self, name: str, block: tuple[int, ...] = (256, 1, 1)) -> Kernel:
+        """One of them, launched with such blocks."""
+        (symbol,) = self._made.symbols_of(name)
+        used = usage(self.cubin)[symbol]
+        code = DeviceCode(symbol, self._texts, used, no_sass=self._no_sass, cubin=self.cubin)
+        files = Files({"silu.cu"})
+        return Kernel(1, name, "cuda", 1, (1, 1, 1), block, 0, code, files)
+
+    def look(self, name: str, block: tuple[int, ...] = (256, 1, 1)) -> tuple[Kernel, list[Finding]]:
+        """One of them, and what its code shows."""
+        kernel = self.kernel(name, block)
+        return kernel, findings(kernel, self.compilers)
 
 
 @contextlib.contextmanager

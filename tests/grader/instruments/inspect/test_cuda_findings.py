@@ -12,21 +12,59 @@ from grader.executors.cuda import cuda_build
 from grader.instruments.inspect import device_code, tools
 from grader.instruments.inspect.compiling import NotCompiled
 from grader.sandbox import Sandbox
-from tests.grader.instruments.inspect.looking import at, cuda_kernel, kinds, look
+from tests.grader.instruments.inspect.looking import CudaFile, at, kinds, look
 
 pytestmark = [
     pytest.mark.skipif(bool(cuda_build.why_not("emulator")), reason=cuda_build.why_not("emulator")),
     pytest.mark.skipif(tools.nvcc() is None, reason=tools.NO_NVCC),
 ]
 
-FILE = """#include <cstdio>
-__global__ void __launch_bounds__(256) kernel(const float* x, float* out, int n) {{
+HEAD = "#include <cuda_fp16.h>\n#include <cuda_pipeline.h>\n#include <mma.h>\n"
+KERNEL = """\
+__global__ void __launch_bounds__(256) {name}(const float* x, float* out, int n) {{
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
     {body}
 }}
 """
-BODY = 4  # the line of the file
 WORK = "for (int k = 0; k < n; k++) out[i + k] = x[k * n];"
+BRANCH = "if ({}) " + WORK + " else out[i] = x[i * 3] + 1;"
+ARRAY = """float a[16]; for (int k = 0; k < 16; k++) a[k] = x[k * n + i];
+    for (int k = 0; k < n; k++) out[k * 32 + i] = a[{}];"""
+DIVISION = "int s = 0; for (int k = 0; k < n; k++) s += (i + k * k) {}; out[i] = s;"
+CONDITIONS = {  # whether threads of a warp may differ
+    "threadIdx.x % 2": True,
+    "threadIdx.x < 16": True,
+    "x[i] > 0": True,
+    "threadIdx.x < 64": False,
+    "threadIdx.x / 32 == 1": False,
+    "blockIdx.x % 2": False,
+    "x[n - 1] > 0": False,
+}
+BODIES = {
+    "plain": "out[i] = x[i];",
+    "by_four": "((float4*) out)[i] = ((const float4*) x)[i];",
+    **{f"branch_{n}": BRANCH.format(each) for n, each in enumerate(CONDITIONS)},
+    "rows": BRANCH.format("threadIdx.y % 2"),
+    "loop_of_threads": "for (int k = i; k < n; k += 7) out[k] = x[k] * k;",
+    "loop_of_blocks": "for (int k = blockIdx.x; k < n; k += 7) out[k] = x[k] * k;",
+    "literal": "out[i] = x[i] * 0.1 + 1;",
+    "literal_f": "out[i] = x[i] * 0.1f + 1;",
+    "on_purpose": "((double*) out)[i] = x[i] * 0.1;",
+    "subscript": ARRAY.format("(k * 7 + i) % 16"),
+    "constant_subscript": ARRAY.format("7"),
+    "division": DIVISION.format("% (n + k)"),
+    "constant_division": DIVISION.format("% 12"),
+    "background": """__shared__ alignas(16) float tile[1024];
+    __pipeline_memcpy_async(tile + threadIdx.x * 4, x + i * 4, 16); __pipeline_commit();
+    __pipeline_wait_prior(0); __syncthreads(); out[i] = tile[1023 - threadIdx.x];""",
+    "tensor_cores": """using namespace nvcuda::wmma;
+    fragment<matrix_a, 16, 16, 16, half, row_major> a; fragment<matrix_b, 16, 16, 16, half,
+    row_major> b; fragment<accumulator, 16, 16, 16, float> c; fill_fragment(c, 0.0f);
+    load_matrix_sync(a, (const half*) x, 16); load_matrix_sync(b, (const half*) x, 16);
+    mma_sync(c, a, b, c); store_matrix_sync(out, c, 16, mem_row_major);""",
+    "halves": "((half2*) out)[i] = __hfma2(((const half2*) x)[i], ((const half2*) x)[n], half2{});",
+}
+FILE = HEAD + "".join(KERNEL.format(name=name, body=body) for name, body in BODIES.items())
 
 
 @pytest.fixture(scope="module")
@@ -35,124 +73,102 @@ def native() -> Iterator[Sandbox]:
         yield sandbox
 
 
-@pytest.fixture
-def compiled(shared_sandbox: Sandbox, native: Sandbox):
-    """A kernel with a body, launched with blocks of some size, and what it shows."""
-
-    def compiled(body: str, block: tuple[int, ...] = (256, 1, 1), head: str = ""):
-        text = FILE.format(body=body).replace("<cstdio>", head or "<cstdio>")
-        return cuda_kernel(shared_sandbox, native, text, block)
-
-    return compiled
+@pytest.fixture(scope="module")
+def compiled(shared_sandbox: Sandbox, native: Sandbox) -> Iterator[CudaFile]:
+    """All kernels, compiled at once: to start nvcc and read its headers takes longest."""
+    file = CudaFile(shared_sandbox, native, FILE)
+    with file.compilers:
+        yield file
 
 
-def test_loads_are_as_wide_as_the_types_in_the_source(compiled):
-    _, found = compiled("out[i] = x[i];")
-    (load, store) = at(found, BODY)
+def body_of(name: str) -> int:
+    """The line on which a kernel's body begins, below those of its signature and of i."""
+    return 3 + next(n for n, line in enumerate(FILE.splitlines()) if f" {name}(" in line)
+
+
+def test_loads_are_as_wide_as_the_types_in_the_source(compiled: CudaFile):
+    _, found = compiled.look("plain")
+    (load, store) = at(found, body_of("plain"))
     assert load.text == (
         "1 load of 4 bytes for each thread (LDG.E). "
         "A float4 has 16, where its address is a multiple of 16."
     )
     assert store.text.startswith("1 store of 4 bytes for each thread (STG.E)")
-    wide = "((float4*) out)[i] = ((const float4*) x)[i];"
-    _, found = compiled(wide)
-    assert [each.kind for each in at(found, BODY)] == ["wide", "wide"]
+    _, found = compiled.look("by_four")
+    assert [each.kind for each in at(found, body_of("by_four"))] == ["wide", "wide"]
 
 
-@pytest.mark.parametrize(
-    ("condition", "differs"),
-    [
-        ("threadIdx.x % 2", True),
-        ("threadIdx.x < 16", True),
-        ("x[i] > 0", True),
-        ("threadIdx.x < 64", False),
-        ("threadIdx.x / 32 == 1", False),
-        ("blockIdx.x % 2", False),
-        ("x[n - 1] > 0", False),
-    ],
-)
+@pytest.mark.parametrize(("number", "differs"), list(enumerate(CONDITIONS.values())))
 def test_a_branch_is_divergent_where_it_depends_on_the_thread(
-    compiled, condition: str, differs: bool
+    compiled: CudaFile, number: int, differs: bool
 ):
-    body = f"if ({condition}) {WORK} else out[i] = x[i * 3] + 1;"
-    kernel, found = compiled(body)
+    name = f"branch_{number}"
+    kernel, found = compiled.look(name)
     assert any(each.opcode.startswith("BRA") for each in kernel.sass)
-    assert bool(at(found, BODY, "divergence")) == differs
+    assert bool(at(found, body_of(name), "divergence")) == differs
 
 
-def test_a_loop_whose_length_depends_on_the_thread_is_told(compiled):
-    body = "for (int k = {}; k < n; k += 7) out[k] = x[k] * k;"
-    _, found = compiled(body.format("i"))
-    told = [each.text for each in at(found, BODY, "divergence")]
+def test_a_loop_whose_length_depends_on_the_thread_is_told(compiled: CudaFile):
+    _, found = compiled.look("loop_of_threads")
+    told = [each.text for each in at(found, body_of("loop_of_threads"), "divergence")]
     assert any("may go round this loop different numbers of times" in text for text in told)
-    _, found = compiled(body.format("blockIdx.x"))
-    assert not at(found, BODY, "divergence")
+    _, found = compiled.look("loop_of_blocks")
+    assert not at(found, body_of("loop_of_blocks"), "divergence")
 
 
-def test_rows_of_a_block_of_16_columns_share_a_warp(compiled):
-    body = f"if (threadIdx.y % 2) {WORK} else out[i] = x[i * 3] + 1;"
-    _, found = compiled(body, (16, 16, 1))
-    assert at(found, BODY, "divergence")
-    _, found = compiled(body, (32, 8, 1))
-    assert not at(found, BODY, "divergence")
+def test_rows_of_a_block_of_16_columns_share_a_warp(compiled: CudaFile):
+    _, found = compiled.look("rows", (16, 16, 1))
+    assert at(found, body_of("rows"), "divergence")
+    _, found = compiled.look("rows", (32, 8, 1))
+    assert not at(found, body_of("rows"), "divergence")
 
 
-@pytest.mark.parametrize(("literal", "is_double"), [("0.1", True), ("0.1f", False)])
-def test_a_literal_without_an_f_makes_float64(compiled, literal: str, is_double: bool):
-    _, found = compiled(f"out[i] = x[i] * {literal} + 1;")
-    told = at(found, BODY, "float64")
+@pytest.mark.parametrize(("name", "is_double"), [("literal", True), ("literal_f", False)])
+def test_a_literal_without_an_f_makes_float64(compiled: CudaFile, name: str, is_double: bool):
+    _, found = compiled.look(name)
+    told = at(found, body_of(name), "float64")
     assert bool(told) == is_double
     assert all("A literal without an f, as 0.5, is a double." in each.text for each in told)
 
 
-def test_float64_on_purpose_is_no_accident(compiled):
-    _, found = compiled("((double*) out)[i] = x[i] * 0.1;")
+def test_float64_on_purpose_is_no_accident(compiled: CudaFile):
+    _, found = compiled.look("on_purpose")
     assert "float64" not in kinds(found)
 
 
-def test_an_array_with_a_subscript_of_the_run_is_in_local_memory(compiled):
-    body = """float a[16]; for (int k = 0; k < 16; k++) a[k] = x[k * n + i];
-#line 4
-    for (int k = 0; k < n; k++) out[k * 32 + i] = a[{}];"""
-    kernel, found = compiled(body.format("(k * 7 + i) % 16"))
-    told = at(found, BODY, "local memory")
-    assert told and all("an array, or spilled registers; 64 bytes" in each.text for each in told)
+def test_an_array_with_a_subscript_of_the_run_is_in_local_memory(compiled: CudaFile):
+    kernel, found = compiled.look("subscript")
+    line = body_of("subscript")
+    assert at(found, line, "local memory") and at(found, line + 1, "local memory")
+    for each in found:
+        if each.kind == "local memory":
+            assert "an array, or spilled registers; 64 bytes" in each.text
     assert kernel.code.usage.stack == 64
-    kernel, found = compiled(body.format("7"))
+    kernel, found = compiled.look("constant_subscript")
     assert kernel.code.usage.stack == 0 and "local memory" not in kinds(found)
 
 
-def test_an_integer_division_by_an_argument_is_costly_in_a_loop(compiled):
-    body = "int s = 0; for (int k = 0; k < n; k++) s += (i + k * k) {}; out[i] = s;"
-    _, found = compiled(body.format("% (n + k)"))
-    (told,) = at(found, BODY, "division")
+def test_an_integer_division_by_an_argument_is_costly_in_a_loop(compiled: CudaFile):
+    _, found = compiled.look("division")
+    (told,) = at(found, body_of("division"), "division")
     assert "rem.s32" in told.text and "instructions each time round" in told.text
-    _, found = compiled(body.format("% 12"))
+    _, found = compiled.look("constant_division")
     assert "division" not in kinds(found)
 
 
-def test_copies_in_the_background_are_told(compiled):
-    body = """__shared__ alignas(16) float tile[1024];
-    __pipeline_memcpy_async(tile + threadIdx.x * 4, x + i * 4, 16); __pipeline_commit();
-    __pipeline_wait_prior(0); __syncthreads(); out[i] = tile[1023 - threadIdx.x];"""
-    _, found = compiled(body, head="<cuda_pipeline.h>")
+def test_copies_in_the_background_are_told(compiled: CudaFile):
+    _, found = compiled.look("background")
     assert "cp.async" in kinds(found)
 
 
-def test_products_of_tensor_cores_are_told(compiled):
-    body = """using namespace nvcuda::wmma;
-    fragment<matrix_a, 16, 16, 16, half, row_major> a; fragment<matrix_b, 16, 16, 16, half,
-    row_major> b; fragment<accumulator, 16, 16, 16, float> c; fill_fragment(c, 0.0f);
-    load_matrix_sync(a, (const half*) x, 16); load_matrix_sync(b, (const half*) x, 16);
-    mma_sync(c, a, b, c); store_matrix_sync(out, c, 16, mem_row_major);"""
-    _, found = compiled(body, head="<mma.h>")
+def test_products_of_tensor_cores_are_told(compiled: CudaFile):
+    _, found = compiled.look("tensor_cores")
     (told,) = [each for each in found if each.kind == "tensor cores"]
     assert "HMMA" in told.text
 
 
-def test_a_half_product_of_ordinary_units_is_no_tensor_core(compiled):
-    body = "((half2*) out)[i] = __hfma2(((const half2*) x)[i], ((const half2*) x)[n], half2{});"
-    kernel, found = compiled(body, head="<cuda_fp16.h>")
+def test_a_half_product_of_ordinary_units_is_no_tensor_core(compiled: CudaFile):
+    kernel, found = compiled.look("halves")
     assert "tensor cores" not in kinds(found)
     assert any(each.parts[0] == "HFMA2" for each in kernel.sass)
 

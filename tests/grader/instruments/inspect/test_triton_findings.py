@@ -4,37 +4,140 @@ one that hasn't."""
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from grader.cases import parse
+from grader.grading.session import selected
+from grader.instruments.inspect.compiling import Compilers
+from grader.instruments.inspect.findings import Finding, findings
+from grader.instruments.inspect.kernels import Inspected, Kernel, inspect, open_compilers
 from grader.sandbox import Sandbox
-from tests.grader.instruments.inspect.looking import at, kinds, look, silu
+from tests.grader.instruments.inspect.looking import (
+    at,
+    exercises,
+    kinds,
+    look,
+    session_of,
+    silu,
+)
 from tests.support.small_exercise import ROOT
 
 COPY = """
 @triton.jit
-def kernel(x_ptr, out_ptr, n, step, BLOCK: tl.constexpr):
+def {name}(x_ptr, out_ptr, n, step, BLOCK: tl.constexpr):
     offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     mask = {mask}
     x = tl.load(x_ptr + {source}, mask=mask)
     tl.store(out_ptr + offs, {value}, mask=mask)
 """
-LOAD, STORE = 10, 11  # lines of the file
-LAUNCH = "kernel[(4,)](x, out, x.numel(), {step}, BLOCK={block}, num_warps=4)"
+LOAD, STORE = 3, 4  # lines below that of the name
+LAUNCH = "{name}[(4,)](x, out, x.numel(), 7, BLOCK={block}, num_warps=4)"
+COPIES: dict[str, dict[str, Any]] = {
+    "copy": {},
+    "other_mask": {"mask": "(offs < n) & (offs % 3 != 1)"},
+    "strided": {"source": "offs * step"},
+    "scattered": {"source": "(offs * 5) % 4096"},
+    "one_each": {"block": 128},
+    "single_value": {"value": "x + tl.load(x_ptr)"},
+    "double": {"value": "x.to(tl.float64) / 3 + 1"},
+    "no_double": {"value": "x / 3 + 1"},
+    "division": {"value": "(x.to(tl.int32) // n).to(tl.float32)"},
+}
+DIVIDING = """
+@triton.jit
+def {name}(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    offs = tl.arange(0, BLOCK)
+    sums = tl.zeros([BLOCK], tl.int32)
+    for i in range(n):
+        sums += (offs + i) % {divisor}
+    tl.store(out_ptr + offs, sums.to(tl.float32))
+"""
+OTHERS = """
+@triton.jit
+def in_a_loop(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    offs = tl.arange(0, BLOCK)
+    for start in range(0, n, BLOCK):
+        tl.store(out_ptr + start + offs, tl.load(x_ptr + start + offs))
+
+@triton.jit
+def reduced(x_ptr, out_ptr, BLOCK: tl.constexpr):
+    offs = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + offs)
+    tl.store(out_ptr + offs, x - tl.sum(x))
+
+@triton.jit
+def scaled(x_ptr, out_ptr, n, scale, keep, BLOCK: tl.constexpr):
+    offs = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + offs, mask=offs < n)
+    tl.store(out_ptr + offs, tl.where(keep, x * scale, x), mask=offs < n)
+
+@triton.jit
+def read(x_ptr, offs):
+    return tl.load(x_ptr + offs)
+
+@triton.jit
+def with_helper(x_ptr, out_ptr, BLOCK: tl.constexpr):
+    offs = tl.arange(0, BLOCK)
+    tl.store(out_ptr + offs, tl.softmax(read(x_ptr, offs)))
+"""
+LAUNCHES = """
+    dividing[(1,)](x, out, x.numel(), BLOCK=128)
+    dividing_by_16[(1,)](x, out, x.numel(), BLOCK=128)
+    in_a_loop[(1,)](x, out, x.numel(), BLOCK=1024, num_stages=4)
+    in_a_loop[(1,)](x, out, x.numel(), BLOCK=1024, num_stages=1)
+    reduced[(1,)](x, out, BLOCK=16384, num_warps=1)
+    reduced[(1,)](x, out, BLOCK=1024, num_warps=1)
+    scaled[(1,)](x, out, x.numel(), 0.25, True, BLOCK=1024)
+    with_helper[(1,)](x, out, BLOCK=1024)
+"""
 
 
-def copied(
-    folder: Path,
-    mask: str = "offs < n",
-    source: str = "offs",
-    value: str = "x",
-    step: int = 7,
-    block: int = 1024,
-) -> Path:
-    """A submission whose silu loads elements and stores them."""
-    kernel = COPY.format(mask=mask, source=source, value=value)
-    return silu(folder, kernel, LAUNCH.format(step=step, block=block))
+def copies() -> str:
+    """The kernels of COPIES, each with what it has of its own."""
+    plain = {"mask": "offs < n", "source": "offs", "value": "x"}
+    return "".join(COPY.format(**{**plain, "name": name, **own}) for name, own in COPIES.items())
+
+
+@dataclass
+class Shown:
+    """What a file launches, compiled, and what each kernel shows."""
+
+    made: Inspected
+    compilers: Compilers
+
+    def look(self, name: str, number: int = 0) -> tuple[Kernel, list[Finding]]:
+        """A kernel of this name: the first that is launched, or a later one."""
+        kernel = [each for each in self.made.kernels if each.name == name][number]
+        return kernel, findings(kernel, self.compilers)
+
+    def line(self, name: str, below: int) -> int:
+        """The number of a line below the one with the kernel's name."""
+        lines = self.made.sources["silu.py"].splitlines()
+        return 1 + below + next(n for n, each in enumerate(lines) if f"def {name}(" in each)
+
+
+@pytest.fixture(scope="module")
+def shown(shared_sandbox: Sandbox, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
+    """All kernels of this file, compiled once for a case of silu."""
+    dividing = DIVIDING.format(name="dividing", divisor="(n + i)")
+    by_16 = DIVIDING.format(name="dividing_by_16", divisor="16")
+    launches = [
+        LAUNCH.format(name=name, block=own.get("block", 1024)) for name, own in COPIES.items()
+    ]
+    folder = silu(
+        tmp_path_factory.mktemp("kernels"),
+        copies() + dividing + by_16 + OTHERS,
+        "\n    ".join(launches) + LAUNCHES,
+    )
+    (task,) = selected(exercises(), ["silu/triton"])
+    case = parse("n=4096 dtype=float32", task.exercise, task.variant, 1, is_run=False)
+    with session_of(folder, shared_sandbox) as session, open_compilers(session, task) as compilers:
+        yield Shown(inspect(session, compilers, task, case), compilers)
 
 
 # --- global memory --------------------------------------------------------------------------------
@@ -65,51 +168,48 @@ def test_gelu_of_a_misaligned_slice_has_eight_narrow_loads(shared_sandbox: Sandb
 
 
 def test_a_length_that_is_no_multiple_is_why_a_mask_makes_loads_narrow(
-    shared_sandbox: Sandbox, tmp_path: Path
+    shared_sandbox: Sandbox, shown: Shown, tmp_path: Path
 ):
-    folder = copied(tmp_path)
-    _, ragged = look(shared_sandbox, "silu/triton", folder, "n=4093 dtype=float32")
-    (load,) = at(ragged, LOAD)
+    kernel = COPY.format(name="copy", mask="offs < n", source="offs", value="x")
+    folder = silu(tmp_path, kernel, LAUNCH.format(name="copy", block=1024))
+    made, ragged = look(shared_sandbox, "silu/triton", folder, "n=4093 dtype=float32")
+    (load,) = at(ragged, Shown(made, shown.compilers).line("copy", LOAD))
     assert load.kind == "narrow" and "if n were known to be a multiple of 16." in load.text
-    _, even = look(shared_sandbox, "silu/triton", folder, "n=4096 dtype=float32")
-    assert [each.kind for each in at(even, LOAD)] == ["wide"]
+    _, even = shown.look("copy")
+    assert [each.kind for each in at(even, shown.line("copy", LOAD))] == ["wide"]
 
 
-def test_a_mask_that_differs_from_element_to_element_is_the_reason(
-    shared_sandbox: Sandbox, tmp_path: Path
-):
-    folder = copied(tmp_path, mask="(offs < n) & (offs % 3 != 1)")
-    _, found = look(shared_sandbox, "silu/triton", folder)
-    (load,) = at(found, LOAD)
-    assert "if its mask were the same for elements side by side (line 10)." in load.text
+def test_a_mask_that_differs_from_element_to_element_is_the_reason(shown: Shown):
+    _, found = shown.look("other_mask")
+    (load,) = at(found, shown.line("other_mask", LOAD))
+    mask = shown.line("other_mask", LOAD)
+    assert f"if its mask were the same for elements side by side (line {mask})." in load.text
 
 
-def test_a_stride_is_the_reason_where_1_would_make_it_wide(shared_sandbox: Sandbox, tmp_path: Path):
-    folder = copied(tmp_path, source="offs * step")
-    _, found = look(shared_sandbox, "silu/triton", folder)
-    (load,) = at(found, LOAD)
+def test_a_stride_is_the_reason_where_1_would_make_it_wide(shown: Shown):
+    _, found = shown.look("strided")
+    (load,) = at(found, shown.line("strided", LOAD))
     assert "It would be 16 bytes at once if step were known to be 1." in load.text
-    assert [each.kind for each in at(found, STORE)] == ["wide"]
+    assert [each.kind for each in at(found, shown.line("strided", STORE))] == ["wide"]
 
 
-def test_no_guess_that_fails_is_given_as_a_reason(shared_sandbox: Sandbox, tmp_path: Path):
-    folder = copied(tmp_path, source="(offs * 5) % 4096")
-    _, found = look(shared_sandbox, "silu/triton", folder)
-    (load,) = at(found, LOAD)
+def test_no_guess_that_fails_is_given_as_a_reason(shown: Shown):
+    _, found = shown.look("scattered")
+    (load,) = at(found, shown.line("scattered", LOAD))
     assert load.tone == "fact" and "would" not in load.text
     assert "can't tell that the elements of a thread lie beside each other" in load.text
 
 
-def test_threads_with_one_element_can_load_no_more(shared_sandbox: Sandbox, tmp_path: Path):
-    _, found = look(shared_sandbox, "silu/triton", copied(tmp_path, block=128))
-    (load,) = at(found, LOAD)
+def test_threads_with_one_element_can_load_no_more(shown: Shown):
+    _, found = shown.look("one_each")
+    (load,) = at(found, shown.line("one_each", LOAD))
     assert "A thread has no more: 1 element of 4 bytes (128 among 128 threads)" in load.text
 
 
-def test_a_single_value_is_said_to_be_one(shared_sandbox: Sandbox, tmp_path: Path):
-    folder = copied(tmp_path, value="x + tl.load(x_ptr)")
-    _, found = look(shared_sandbox, "silu/triton", folder)
-    loads = [each for each in at(found, STORE) if "load" in each.text]
+def test_a_single_value_is_said_to_be_one(shown: Shown):
+    _, found = shown.look("single_value")
+    line = shown.line("single_value", STORE)
+    loads = [each for each in at(found, line) if "load" in each.text]
     assert [each.text.count("a single value, for the whole program") for each in loads] == [1]
 
 
@@ -141,124 +241,77 @@ def test_num_stages_of_3_loads_ahead_and_of_1_does_not(shared_sandbox: Sandbox, 
     assert not kinds(at_once) & {"cp.async", "no cp.async", "tma"}
 
 
-def test_num_stages_without_effect_is_told(shared_sandbox: Sandbox, tmp_path: Path):
-    loop = """
-@triton.jit
-def kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
-    offs = tl.arange(0, BLOCK)
-    for start in range(0, n, BLOCK):
-        tl.store(out_ptr + start + offs, tl.load(x_ptr + start + offs))
-"""
-    launch = "kernel[(1,)](x, out, x.numel(), BLOCK=1024, num_stages={})"
-    _, found = look(shared_sandbox, "silu/triton", silu(tmp_path, loop, launch.format(4)))
+def test_num_stages_without_effect_is_told(shown: Shown):
+    _, found = shown.look("in_a_loop", 0)
     (told,) = [each for each in found if each.kind == "no cp.async"]
     assert told.text.startswith("num_stages is 4, and no load of the loop is started ahead")
-    _, found = look(shared_sandbox, "silu/triton", silu(tmp_path, loop, launch.format(1)))
+    _, found = shown.look("in_a_loop", 1)
     assert "no cp.async" not in kinds(found)
 
 
 def test_tensor_cores_compute_half_precision_and_not_float32_in_ieee(shared_sandbox: Sandbox, gemm):
     case = "M=128 N=128 K=128 dtype={}"
-    _, half = look(shared_sandbox, "gemm/triton_v2", case=case.format("float16"))
+    small = gemm("BLOCK_M, BLOCK_N, BLOCK_K = 64, 64, 32", "BLOCK_M, BLOCK_N, BLOCK_K = 32, 32, 16")
+    _, half = look(shared_sandbox, "gemm/triton_v2", small, case.format("float16"))
     assert "tensor cores" in kinds(half) and "no tensor cores" not in kinds(half)
-    _, single = look(shared_sandbox, "gemm/triton_v2", case=case.format("float32"))
+    _, single = look(shared_sandbox, "gemm/triton_v2", small, case.format("float32"))
     (told,) = [each for each in single if each.kind == "no tensor cores"]
     assert 'float32 in input_precision="ieee"' in told.text
     assert "tensor cores" not in kinds(single)
-    rounded = gemm('input_precision="ieee"', 'input_precision="tf32"')
-    _, tf32 = look(shared_sandbox, "gemm/triton_v2", rounded, case.format("float32"))
+    text = (small / "gemm.py").read_text()
+    assert 'input_precision="ieee"' in text
+    rounded = text.replace('input_precision="ieee"', 'input_precision="tf32"')
+    (small / "gemm.py").write_text(rounded)
+    _, tf32 = look(shared_sandbox, "gemm/triton_v2", small, case.format("float32"))
     assert "tensor cores" in kinds(tf32) and "no tensor cores" not in kinds(tf32)
 
 
 # --- the rest -------------------------------------------------------------------------------------
 
 
-def test_spilled_registers_are_told_with_their_bytes(shared_sandbox: Sandbox, tmp_path: Path):
-    kernel = """
-@triton.jit
-def kernel(x_ptr, out_ptr, BLOCK: tl.constexpr):
-    offs = tl.arange(0, BLOCK)
-    x = tl.load(x_ptr + offs)
-    tl.store(out_ptr + offs, x - tl.sum(x))
-"""
-    launch = "kernel[(1,)](x, out, BLOCK={}, num_warps=1)"
-    made, found = look(shared_sandbox, "silu/triton", silu(tmp_path, kernel, launch.format(16384)))
+def test_spilled_registers_are_told_with_their_bytes(shown: Shown):
+    kernel, found = shown.look("reduced", 0)
     told = [each for each in found if each.kind == "local memory"]
-    stack = made.kernels[0].code.usage.stack
+    stack = kernel.code.usage.stack
     assert stack > 0 and told
     assert all(f"registers that were spilled; {stack:,} bytes" in each.text for each in told)
-    made, found = look(shared_sandbox, "silu/triton", silu(tmp_path, kernel, launch.format(1024)))
-    assert made.kernels[0].code.usage.stack == 0 and "local memory" not in kinds(found)
+    kernel, found = shown.look("reduced", 1)
+    assert kernel.code.usage.stack == 0 and "local memory" not in kinds(found)
 
 
-@pytest.mark.parametrize(
-    ("value", "is_double"), [("x.to(tl.float64) / 3 + 1", True), ("x / 3 + 1", False)]
-)
-def test_float64_is_told_where_no_argument_is(
-    shared_sandbox: Sandbox, tmp_path: Path, value: str, is_double: bool
-):
-    _, found = look(shared_sandbox, "silu/triton", copied(tmp_path, value=value))
-    assert ("float64" in {each.kind for each in at(found, STORE)}) == is_double
+@pytest.mark.parametrize(("name", "is_double"), [("double", True), ("no_double", False)])
+def test_float64_is_told_where_no_argument_is(shown: Shown, name: str, is_double: bool):
+    _, found = shown.look(name)
+    at_store = at(found, shown.line(name, STORE))
+    assert ("float64" in {each.kind for each in at_store}) == is_double
 
 
-@pytest.mark.parametrize(("divisor", "is_costly"), [("(n + i)", True), ("16", False)])
+@pytest.mark.parametrize(("name", "is_costly"), [("dividing", True), ("dividing_by_16", False)])
 def test_divisions_by_what_only_the_run_knows_are_told_in_loops(
-    shared_sandbox: Sandbox, tmp_path: Path, divisor: str, is_costly: bool
+    shown: Shown, name: str, is_costly: bool
 ):
-    kernel = f"""
-@triton.jit
-def kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
-    offs = tl.arange(0, BLOCK)
-    sums = tl.zeros([BLOCK], tl.int32)
-    for i in range(n):
-        sums += (offs + i) % {divisor}
-    tl.store(out_ptr + offs, sums.to(tl.float32))
-"""
-    launch = "kernel[(1,)](x, out, x.numel(), BLOCK=128)"
-    _, found = look(shared_sandbox, "silu/triton", silu(tmp_path, kernel, launch))
-    assert bool(at(found, 11, "division")) == is_costly
+    _, found = shown.look(name)
+    assert bool(at(found, shown.line(name, 4), "division")) == is_costly
 
 
-def test_a_division_outside_of_loops_is_none_of_them(shared_sandbox: Sandbox, tmp_path: Path):
-    folder = copied(tmp_path, value="(x.to(tl.int32) // n).to(tl.float32)")
-    _, found = look(shared_sandbox, "silu/triton", folder)
+def test_a_division_outside_of_loops_is_none_of_them(shown: Shown):
+    _, found = shown.look("division")
     assert "division" not in kinds(found)
 
 
-def test_float_bool_and_pointer_arguments_are_compiled_as_launched(
-    shared_sandbox: Sandbox, tmp_path: Path
-):
-    kernel = """
-@triton.jit
-def kernel(x_ptr, out_ptr, n, scale, keep, BLOCK: tl.constexpr):
-    offs = tl.arange(0, BLOCK)
-    x = tl.load(x_ptr + offs, mask=offs < n)
-    tl.store(out_ptr + offs, tl.where(keep, x * scale, x), mask=offs < n)
-"""
-    launch = "kernel[(1,)](x, out, x.numel(), 0.25, True, BLOCK=1024)"
-    made, _ = look(shared_sandbox, "silu/triton", silu(tmp_path, kernel, launch))
-    arguments = list(made.kernels[0].arguments)
+def test_float_bool_and_pointer_arguments_are_compiled_as_launched(shown: Shown):
+    kernel, _ = shown.look("scaled")
+    arguments = list(kernel.arguments)
     assert arguments[0] == "x_ptr: *fp32, a multiple of 16 bytes"
     assert "scale: fp32" in arguments and "BLOCK = 1024" in arguments
     assert any(each.startswith("keep") for each in arguments)
 
 
-def test_a_helper_function_of_the_file_keeps_its_own_line(shared_sandbox: Sandbox, tmp_path: Path):
-    kernel = """
-@triton.jit
-def read(x_ptr, offs):
-    return tl.load(x_ptr + offs)
-
-@triton.jit
-def kernel(x_ptr, out_ptr, BLOCK: tl.constexpr):
-    offs = tl.arange(0, BLOCK)
-    tl.store(out_ptr + offs, tl.softmax(read(x_ptr, offs)))
-"""
-    folder = silu(tmp_path, kernel, "kernel[(1,)](x, out, BLOCK=1024)")
-    made, found = look(shared_sandbox, "silu/triton", folder)
-    assert [each.kind for each in at(found, 8)] == ["wide"]
-    exponentials = [each for each in made.kernels[0].sass if each.opcode == "MUFU.EX2"]
-    assert {str(each.place) for each in exponentials} == {"silu.py:13"}
+def test_a_helper_function_of_the_file_keeps_its_own_line(shown: Shown):
+    kernel, found = shown.look("with_helper")
+    assert [each.kind for each in at(found, shown.line("read", 1))] == ["wide"]
+    exponentials = [each for each in kernel.sass if each.opcode == "MUFU.EX2"]
+    assert {each.place.line for each in exponentials} == {shown.line("with_helper", 2)}
 
 
 def test_each_configuration_of_a_tuned_kernel_can_be_chosen(shared_sandbox: Sandbox):

@@ -1,0 +1,93 @@
+"""`grader profile`: where the time of a program on a GPU goes; without one, a stored sample."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from grader.cli.console import case_of, console, known_names, refuse, tell, writable, write
+from grader.gpu import machine
+from grader.grading.session import selected
+from grader.instruments.profile import page, recording, samples, sentences, terminal, tools
+from grader.instruments.profile.recording import Program
+from grader.spec import load_all
+
+_UNWRAPPED = 10_000  # columns
+
+
+def command(  # each parameter is an option
+    name: Annotated[
+        str | None,
+        typer.Argument(help="try_it.py, try_it.py:function, or a variant: gelu/triton."),
+    ] = None,
+    submission: Annotated[Path, typer.Option(help="The folder of a variant.")] = Path("assignment"),
+    case: Annotated[
+        str | None, typer.Option(help="A variant's case; the one that is timed, if none is.")
+    ] = None,
+    html: Annotated[Path | None, typer.Option(help="Write a page with pictures.")] = None,
+    trace: Annotated[
+        Path | None, typer.Option(help="Write the trace, for ui.perfetto.dev.")
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Only torch's profiler, without ncu and nsys.")
+    ] = False,
+    plain: Annotated[bool, typer.Option("--plain", help="No colours, no line broken.")] = False,
+) -> None:
+    """On a GPU, show where a program's time goes: kernels, gaps, and who waits for whom."""
+    shown = Console(no_color=True, highlight=False, width=_UNWRAPPED) if plain else console
+    writable(html, trace)
+    programs = _programs(name, submission, case) if name else []
+    if machine.gpu_name() is None:
+        parts, first = _sample(), samples.trace(samples.FUNCTIONS[0])
+    else:
+        programs = programs or [Program(f"{samples.PROGRAM}:{each}") for each in samples.FUNCTIONS]
+        folder = Path(tempfile.mkdtemp(prefix="warpgrade-profile-"))
+        parts = [_recorded(each, folder / f"{n}.json", quick) for n, each in enumerate(programs)]
+        first = folder / "0.json"
+    has_gpu = machine.gpu_name() is not None
+    above = [sentences.NO_GRADE] if has_gpu else sentences.sample_lines([p.profile for p in parts])
+    terminal.say(above, shown)
+    for part in parts:
+        terminal.show(part.profile, shown)
+        for report in part.reports:
+            terminal.show_tool(report, shown)
+        shown.print()
+    terminal.explain(shown)
+    if trace is not None:
+        shutil.copyfile(first, trace)
+        tell(f"written: {trace}; open it on ui.perfetto.dev")
+    if html is not None:
+        write(html, page.render(parts, above))
+        tell(f"written: {html}")
+
+
+def _programs(name: str, submission: Path, case: str | None) -> list[Program]:
+    """What a name means; refused where it means nothing."""
+    if ".py" in name:
+        path = Path(f"{name.partition('.py')[0]}.py")
+        if not path.is_file():
+            refuse(f"{path}: expected a file of yours, there is none of this name")
+        if case is not None:
+            refuse("--case: expected a variant with it, as in gelu/triton")
+        return [Program(name)]
+    exercises = load_all()
+    tasks = selected(exercises, known_names(exercises, [name]))
+    return [Program(str(each), str(case_of(case, each)), submission) for each in tasks]
+
+
+def _recorded(program: Program, out: Path, quick: bool) -> page.Part:
+    profile = recording.record(program, out)
+    if quick:
+        return page.Part(profile, ())
+    line = program.command()
+    reports = (tools.ncu(line, program.is_function), tools.nsys(line, out.with_suffix("")))
+    return page.Part(profile, reports)
+
+
+def _sample() -> list[page.Part]:
+    return [page.Part(samples.profile(each), samples.reports(each)) for each in samples.FUNCTIONS]
