@@ -26,6 +26,7 @@ from grader.status import Status
 # Of the magnitude: an error of torch's beyond it sets no tolerance.
 MAX_OWN_ERROR = 1 / 16
 RAISED = "raised"  # the pattern of an exception in host code
+RETURNED = "returned"  # the pattern of an entry that returns its result and writes nothing
 
 
 @dataclass(frozen=True)

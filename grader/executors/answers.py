@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from grader.cases import Case
-from grader.cases.compare import RAISED, Verdict
+from grader.cases.compare import RAISED, RETURNED, Verdict
 from grader.executors.runner import MAX_DETAIL, CaseResult, printed_by_host
 from grader.plan import Violation
 from grader.sandbox import untrusted
@@ -158,7 +158,7 @@ class Answers:
                 f"What the entry returns is not looked at. The grader allocates {names} and passes "
                 "it in: store the result there and return nothing."
             )
-        return CaseResult(case, Verdict(Status.not_written, what, "returned"), hint=hint)
+        return CaseResult(case, Verdict(Status.not_written, what, RETURNED), hint=hint)
 
 
 def nonsense(case: Case) -> CaseResult:

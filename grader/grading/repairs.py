@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from grader.cases import Case
-from grader.cases.compare import RAISED
+from grader.cases.compare import RAISED, RETURNED
 from grader.evidence import SourceLine
 from grader.executors.runner import CaseResult, Runner
 from grader.grading import edits, source_reading
@@ -78,7 +78,9 @@ class Repairs:
 
     def again(self, runner: Runner, failure: Failing) -> Cause | None:
         """The mistake of another part, where what undoes that makes these cases right, too."""
-        for edit, changed in () if runner.on_gpu else self._known:
+        if runner.on_gpu or _names_its_cause(failure.result):
+            return None
+        for edit, changed in self._known:
             if is_right(changed, failure, edit):
                 return _cause(edit, runner.source)
         return None
@@ -86,7 +88,7 @@ class Repairs:
     def cause_of(self, runner: Runner, failure: Failing) -> Cause | None:
         """The mistake that a change undoes, where the failing cases are right with it."""
         result = failure.result
-        if result.status not in _REPAIRABLE or result.verdict.pattern == RAISED:
+        if result.status not in _REPAIRABLE or _names_its_cause(result):
             return None
         if not 0 < len(runner.source) <= MOST_CHARACTERS or runner.on_gpu or self._is_spent:
             return None
@@ -103,6 +105,13 @@ class Repairs:
             return None
         self._known.append(repair)
         return _cause(repair[0], runner.source)
+
+
+def _names_its_cause(result: CaseResult) -> bool:
+    """Whether the message says what to change: an exception, an entry that returns its result,
+    and the atomic operation on which the order of programs depends."""
+    is_ordered = result.status is Status.nondeterministic and bool(result.hint)
+    return is_ordered or result.verdict.pattern in (RAISED, RETURNED)
 
 
 def _tried(
