@@ -150,8 +150,13 @@ class Profile:
 
     @property
     def ranges(self) -> tuple[Span, ...]:
-        """The program's named ranges."""
-        return tuple(each for each in self.host if each.kind == "range")
+        """The program's named ranges; one that is also an NVTX range counts once."""
+        return tuple(
+            each
+            for each in self.host
+            if each.kind == "range"
+            and not any(above.kind == "range" and above.name == each.name for above in each.parents)
+        )
 
     @property
     def calls(self) -> int:
@@ -175,8 +180,10 @@ def read(path: Path) -> Profile:
 def from_trace(trace: Mapping[str, Any]) -> Profile:
     """The profile of a trace in Chrome's format."""
     spans = [each for each in trace["traceEvents"] if each.get("ph") == "X"]
-    (whole,) = (
-        each for each in spans if each["name"] == PROFILED and each.get("cat") == "user_annotation"
+    # On a GPU the range for ncu and nsys is an annotation of the same name, inside the other.
+    whole = max(
+        (each for each in spans if (each["name"], each.get("cat")) == (PROFILED, "user_annotation")),
+        key=lambda each: float(each["dur"]),
     )
     begin, end = float(whole["ts"]), float(whole["ts"]) + float(whole["dur"])
     host = tuple(_host_spans(spans, begin, end, str(whole["tid"])))
