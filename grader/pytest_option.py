@@ -103,7 +103,7 @@ _SELECTED = pytest.StashKey[int]()
 _OPERATORS = {"and", "or", "not", "True", "False"}
 _WORD = r"[\w:+\-.\[\]\\/]+"  # of an expression, as pytest reads it
 _DTYPES = {"bf": "bfloat", "fp": "float", "f": "float"}
-_OF_SPEED = {"performance", "perf", "speed", "bench", "benchmark"}
+_OTHER_WORDS = {"speed": "performance", "benchmark": "performance", "half": "float16"}
 
 
 @pytest.fixture
@@ -159,10 +159,6 @@ def none_selected(expression: str, names: Sequence[str]) -> str:
         return f"-k {expression!r}: every word is in a test's name, but no test answers to it all."
     message = f"-k {expression!r}: no test has {strange[0]!r} in its name."
     meant = {word: name for word in strange if (name := _meant(word, known))}
-    if any(word.lower() in _OF_SPEED for word in strange):
-        rest = [each for each in words if each.lower() not in _OF_SPEED]
-        chosen = f" -k {meant.get(rest[0], rest[0])}" if rest else ""
-        return f"{message} Speed has tests of its own: pytest tests/test_performance.py{chosen}"
     if len(meant) == len(strange):
         typed = re.sub(_WORD, lambda found: meant.get(found[0], found[0]), expression)
         return f"{message} Type: pytest -k {shlex.quote(typed)}"
@@ -176,4 +172,5 @@ def _meant(word: str, known: Sequence[str]) -> str | None:
     """The part of a test's name that a word of `-k` is another spelling of, such as rms-norm."""
     spelt = re.sub(r"\W|_", "", word.lower())
     spelt = re.sub(r"^(bf|fp|f)(?=16$|32$)", lambda found: _DTYPES[found[1]], spelt)
+    spelt = _OTHER_WORDS.get(spelt, spelt)
     return next((each for each in known if spelt == each.replace("_", "")), None)
