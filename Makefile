@@ -44,7 +44,7 @@ $(READY): pyproject.toml constraints.txt
 EXTRAS := [dev]
 JOBS ?= 2
 SECONDS ?= 60
-.PHONY: test stubs handout figures release bench bench-reference gpu lecture attacks fuzz batch class lint
+.PHONY: test stubs handout figures site release bench bench-reference gpu lecture attacks fuzz batch class lint
 
 test: $(READY)  ## the grader's own tests
 	$(BIN)/python -m pytest tests/grader tests/reference tests/docs tests/benchmarks -n $(JOBS) --dist worksteal $(ARGS)
@@ -57,6 +57,11 @@ handout: $(READY)  ## bring the tables of handout.md up to date with the specs; 
 
 figures: $(READY)  ## draw docs/figures/, which handout and slides show; ARGS=--check only asks
 	@$(BIN)/python docs/make_figures.py $(ARGS)
+
+site: $(READY)  ## the handout as a static site, into results/site; ARGS='--course course.yaml'
+	@$(PIP) --editable '.[dev,site]'
+	@rm -rf results/site && mkdir -p results
+	@$(BIN)/grader site --out results/site $(ARGS)
 
 release: OUT ?= release.zip
 release: $(READY)  ## the students' release, into OUT: a new folder or a .zip; ARGS='--only silu'

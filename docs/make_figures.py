@@ -30,7 +30,7 @@ def memory_hierarchy() -> Drawing:
     """From registers to the host, each level with its size and its speed."""
     levels = (
         ("registers", "256 KB an SM: one thread's own", "green", 220),
-        ("shared memory and L1", "228 KB an SM: 128 bytes per clock", "blue", 320),
+        ("shared memory and L1", "256 KB an SM: 128 bytes per clock", "blue", 320),
         ("L2 cache", "50 MB: all SMs", "orange", 440),
         ("HBM, global memory", "80 GB: 3.35 TB/s", "red", 570),
         ("host memory", "over PCIe 5: 64 GB/s each way", "grey", 700),

@@ -3,7 +3,12 @@
 At the end of a run it also lists measurements, and suggests names for a `-k` that selects no test.
 
 It is loaded by name (`-p`, in pyproject.toml), because an option of a conftest.py is registered too
-late: pytest would take DIR for a folder of tests.
+late: pytest would take DIR for a folder of tests. pytest looks for pyproject.toml even earlier, and
+in `--submission DIR` it takes DIR for the place to look in. So an entry point of the package loads
+this plugin too, and the plugin starts pytest again with the project's pyproject.toml.
+
+PYTEST_DONT_REWRITE: this module has no assertions to rewrite, and the second start would warn that
+they can't be.
 """
 
 from __future__ import annotations
@@ -11,6 +16,7 @@ from __future__ import annotations
 import difflib
 import gc
 import re
+import shlex
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -24,19 +30,37 @@ with packages.importing():
     from grader.startup import importing
 
 ROOT = Path(__file__).resolve().parent.parent
+CONFIGURATION = ROOT / "pyproject.toml"
+ASSIGNMENT = str(ROOT / "assignment")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--submission",
         metavar="DIR",
-        default=str(ROOT / "assignment"),
+        default=ASSIGNMENT,
         help="the folder to test (default: assignment)",
     )
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> int | pytest.ExitCode | None:
+    """Start pytest again with this project's configuration, if DIR led it to another one."""
+    if _is_ours(config) or config.getoption("--submission") == ASSIGNMENT:
+        return None
+    return pytest.main(["--config-file", str(CONFIGURATION), *config.invocation_params.args])
+
+
 def pytest_configure(config: pytest.Config) -> None:
-    """Begin the sandbox if only the students' tests run."""
+    """Pick the students' tests outside of tests/, and begin the sandbox if they run alone."""
+    if not _is_ours(config):
+        return
+    folder = config.getoption("--submission")
+    if not Path(folder).is_dir():
+        raise pytest.UsageError(f"--submission: expected a folder like assignment/, got {folder}")
+    of_the_graders = config.invocation_params.dir.is_relative_to(ROOT / "tests")
+    if config.args_source is pytest.Config.ArgsSource.INVOCATION_DIR and not of_the_graders:
+        config.args = [str(ROOT / "tests" / "test_assignment.py")]
     only_theirs = all(Path(each).name == "test_assignment.py" for each in config.args)
     timed = any(Path(each).name.startswith("test_performance.py") for each in config.args)
     if timed and (line := packages.problem(["pytest-benchmark"])):
@@ -50,6 +74,16 @@ def pytest_configure(config: pytest.Config) -> None:
         head_start.begin()
 
 
+def _typed(config: pytest.Config) -> str:
+    """The `-k` as it was typed."""
+    return config.stash.get(_EXPRESSION, config.option.keyword)
+
+
+def _is_ours(config: pytest.Config) -> bool:
+    """Whether pytest runs by this project's configuration, not by that of another project."""
+    return config.inipath is not None and config.inipath.resolve() == CONFIGURATION
+
+
 def by_whole_names(expression: str, stems: Sequence[str]) -> str:
     """The expression of a `-k`, in which an exercise's name selects the tests of that one alone.
 
@@ -57,9 +91,8 @@ def by_whole_names(expression: str, stems: Sequence[str]) -> str:
     name ends as in `[gemm-triton-float32-aligned]`.
     """
     known = {stem.lower() for stem in stems}
-    words = re.compile(r"[\w:+.\[\]\\/-]+")  # pytest's own
-    return words.sub(
-        lambda word: f"[{word[0]}-" if word[0].lower() in known else word[0], expression
+    return re.sub(
+        _WORD, lambda word: f"[{word[0]}-" if word[0].lower() in known else word[0], expression
     )
 
 
@@ -68,6 +101,9 @@ _MEASURED = pytest.StashKey[list[str]]()
 _DESELECTED = pytest.StashKey[list[str]]()
 _SELECTED = pytest.StashKey[int]()
 _OPERATORS = {"and", "or", "not", "True", "False"}
+_WORD = r"[\w:+\-.\[\]\\/]+"  # of an expression, as pytest reads it
+_DTYPES = {"bf": "bfloat", "fp": "float", "f": "float"}
+_OTHER_WORDS = {"speed": "performance", "benchmark": "performance", "half": "float16"}
 
 
 @pytest.fixture
@@ -100,9 +136,9 @@ def pytest_unconfigure() -> None:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Print the measurements, and names near a `-k` that selects nothing."""
     config = terminalreporter.config
-    left_out = config.stash.get(_DESELECTED, [])
+    left_out = config.stash.get(_DESELECTED, []) if _is_ours(config) else []
     if config.option.keyword and left_out and not config.stash.get(_SELECTED, 1):
-        terminalreporter.write_line(none_selected(config.stash[_EXPRESSION], left_out))
+        terminalreporter.write_line(none_selected(_typed(config), left_out))
     lines = config.stash.get(_MEASURED, [])
     if lines:
         terminalreporter.section("memory")
@@ -116,13 +152,25 @@ def none_selected(expression: str, names: Sequence[str]) -> str:
     Names are like `test_assignment[rmsnorm-triton-float32-aligned]`.
     """
     parts = [match[1].split("-") for each in names if (match := re.search(r"\[(.+)\]$", each))]
-    words = [each for each in re.findall(r"\w+", expression) if each not in _OPERATORS]
+    known = list(dict.fromkeys(part for each in parts for part in each))
+    words = [each for each in re.findall(_WORD, expression) if each not in _OPERATORS]
     strange = [w for w in words if not any(w.lower() in each.lower() for each in names)]
     if not strange:
         return f"-k {expression!r}: every word is in a test's name, but no test answers to it all."
     message = f"-k {expression!r}: no test has {strange[0]!r} in its name."
-    known = list(dict.fromkeys(part for each in parts for part in each))
+    meant = {word: name for word in strange if (name := _meant(word, known))}
+    if len(meant) == len(strange):
+        typed = re.sub(_WORD, lambda found: meant.get(found[0], found[0]), expression)
+        return f"{message} Type: pytest -k {shlex.quote(typed)}"
     if near := difflib.get_close_matches(strange[0].lower(), known):
         return f"{message} Did you mean {' or '.join(near)}?"
     exercises = list(dict.fromkeys(each[0] for each in parts))
     return f"{message} Exercises: {', '.join(exercises)}." if exercises else message
+
+
+def _meant(word: str, known: Sequence[str]) -> str | None:
+    """The part of a test's name that a word of `-k` is another spelling of, such as rms-norm."""
+    spelt = re.sub(r"\W|_", "", word.lower())
+    spelt = re.sub(r"^(bf|fp|f)(?=16$|32$)", lambda found: _DTYPES[found[1]], spelt)
+    spelt = _OTHER_WORDS.get(spelt, spelt)
+    return next((each for each in known if spelt == each.replace("_", "")), None)

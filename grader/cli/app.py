@@ -89,6 +89,7 @@ _ELSEWHERE = {
     "stubs": "grader.cli.staff_commands:write_stubs",
     "handout": "grader.cli.staff_commands:write_handout",
     "release": "grader.cli.staff_commands:write_release",
+    "site": "grader.cli.staff_commands:write_site",
     # END STAFF
 }
 

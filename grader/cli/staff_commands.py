@@ -1,7 +1,8 @@
-"""`grader stubs`, `handout`, `release` and `gradescope-zip`: the files that the staff generate."""
+"""`grader stubs`, `handout`, `site`, `release` and `gradescope-zip`: files that the staff generate."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -9,9 +10,11 @@ import typer
 
 from grader.batch.course import course as course_files
 from grader.cli.console import ROOT, console, known_names, refuse, tell
-from grader.spec import load_all
+from grader.spec import Exercise, load_all
+from grader.spec.order import in_order
 from grader.staff import handout, release, stubs
 from grader.staff.autograder import upload
+from grader.staff.site.build import build as build_site
 
 
 def write_stubs(
@@ -48,12 +51,46 @@ def write_release(
         list[str] | None,
         typer.Option("--only", metavar="EXERCISE", help="Release this exercise; may be repeated."),
     ] = None,
+    with_site: Annotated[
+        bool, typer.Option("--site", help="Add the course site, in the folder site/.")
+    ] = False,
+    course: Annotated[
+        Path | None, typer.Option("--course", help="course.yaml: the site's title and due date.")
+    ] = None,
 ) -> None:
     """Write what students get: stubs, oracles, grader and handout; no solutions."""
     exercises = load_all()
     made = release.make(ROOT, exercises, known_names(exercises, only))
+    if with_site:
+        built = _site_of(made, exercises, course)
+        files = {**made.files, **{f"site/{name}": data for name, data in built.items()}}
+        made = release.Release(dict(sorted(files.items())))
     release.write(made, out)
     tell(f"{out}: {len(made.files)} files, {made.size / 1e6:.1f} MB")
+
+
+def write_site(
+    out: Annotated[Path, typer.Option(metavar="DIR|ZIP", help="A new folder, or a .zip file.")],
+    course: Annotated[
+        Path | None,
+        typer.Option("--course", help="course.yaml: its title, its due date, its order."),
+    ] = None,
+) -> None:
+    """Write the handout as a static site, a page for each lesson and exercise."""
+    exercises = load_all()
+    built = _site_of(release.make(ROOT, exercises), exercises, course)
+    made = release.Release(built, folder="site")
+    release.write(made, out)
+    tell(f"{out}: {len(made.files)} files, {made.size / 1e6:.1f} MB. Open index.html in it.")
+
+
+def _site_of(
+    made: release.Release, exercises: Mapping[str, Exercise], course: Path | None
+) -> dict[str, bytes]:
+    """The site of a release's handout, with the title, due date and order of a course file."""
+    rules = course_files.load(course, exercises) if course is not None else course_files.Course()
+    due = course_files.time_text(rules.due) if rules.due else ""
+    return build_site(made.files, in_order(exercises, rules.order), rules.title, due)
 
 
 def write_autograder(

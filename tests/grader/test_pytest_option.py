@@ -6,11 +6,17 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 from grader.evidence import Baseline, PartEvidence, PerformanceEvidence, VariantEvidence
 from grader.pytest_option import by_whole_names, none_selected
@@ -24,12 +30,14 @@ WIDTH = 60
 EXERCISES = load_all()
 
 
-def run(*words: object, cwd: Path = ROOT, width: int = WIDTH) -> subprocess.CompletedProcess[str]:
-    """Run pytest as a student does, in the project's folder."""
+def run(
+    *words: object, cwd: Path = ROOT, width: int = WIDTH, path: Sequence[Path] = (ROOT,)
+) -> subprocess.CompletedProcess[str]:
+    """Run pytest as a student does, in the project's folder. Packages are found on `path`."""
     return subprocess.run(
         [sys.executable, "-m", "pytest", *map(str, words)],
         cwd=cwd,
-        env={**os.environ, "COLUMNS": str(width), "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "COLUMNS": str(width), "PYTHONPATH": os.pathsep.join(map(str, path))},
         capture_output=True,
         text=True,
     )
@@ -77,13 +85,26 @@ def test_memory_has_a_test_of_its_own():
         ("silu and triton_v44", "no test has 'triton_v44' in its name. Did you mean triton_v4 or"),
         ("xyz", "no test has 'xyz' in its name. Exercises: gelu, silu, softmax, rmsnorm,"),
         ("silu and cuda_v1", "every word is in a test's name, but no test answers to it all."),
+        ("rms-norm", "no test has 'rms-norm' in its name. Type: pytest -k rmsnorm"),
+        ("Flash-Attention", "no test has 'Flash-Attention' in its name. Type: pytest -k flash_att"),
+        ("fp16", "no test has 'fp16' in its name. Type: pytest -k float16"),
+        (
+            "(rms-norm or silu2) and not bf16",
+            "no test has 'rms-norm' in its name. Did you mean rmsnorm?",
+        ),
+        (
+            "rms-norm and bf16",
+            "no test has 'rms-norm' in its name. Type: pytest -k 'rmsnorm and bfloat16'",
+        ),
+        ("speed", "no test has 'speed' in its name. Type: pytest -k performance"),
     ],
 )
 def test_a_k_that_selects_nothing_is_told_what_is_near_it(expression, told):
     names = [
-        f"test_assignment[{name}-{variant}-float32-aligned]"
+        f"test_assignment[{name}-{variant}-{dtype}-aligned]"
         for name, exercise in load_all().items()
         for variant in exercise.variants
+        for dtype in (*exercise.variants[variant].dtypes, "performance")
     ]
     assert none_selected(expression, names).startswith(f"-k {expression!r}: {told}")
 
@@ -154,6 +175,29 @@ def test_a_failure_shows_no_internals_of_the_grader(failing):
 def test_a_failure_fits_the_window_but_for_the_line_to_paste(failing):
     told = failing.split("= FAILURES =")[1].split("short test summary")[0].splitlines()[1:]
     assert [line for line in told if len(line) > WIDTH and "grader check" not in line] == []
+
+
+def test_pytest_finds_the_project_from_a_folder_outside_of_it(tmp_path):
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    declared = settings["project"]["entry-points"]["pytest11"]
+    # As an installation has it: a distribution on the path, with its entry points.
+    installed = tmp_path / "site" / "warpgrade-0.dist-info"
+    installed.mkdir(parents=True)
+    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: warpgrade\nVersion: 0\n")
+    lines = "".join(f"{name} = {module}\n" for name, module in declared.items())
+    (installed / "entry_points.txt").write_text(f"[pytest11]\n{lines}")
+    folder = submission(tmp_path / "ada lovelace", RIGHT)
+    (folder / "pytest.ini").write_text("[pytest]\naddopts = --collect-only\n")
+    words = ("-k", "silu-triton-float16-degenerate", "--submission", folder.name, "-q")
+    ran = run(*words, cwd=tmp_path, path=(installed.parent, ROOT))
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert "1 passed" in ran.stdout
+    assert "warning" not in ran.stdout.lower()
+
+
+def test_in_the_assignments_folder_pytest_runs_its_tests():
+    listed = run("--collect-only", "-q", "-k", "rmsnorm-triton-memory", cwd=ROOT / "assignment")
+    assert re.findall(r"\[(.*)\]", listed.stdout) == ["rmsnorm-triton-memory"]
 
 
 @pytest.mark.parametrize("form", ["--submission=nowhere", "--submission nowhere"])

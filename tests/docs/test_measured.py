@@ -1,0 +1,65 @@
+"""The handout's tables of measured speed have the figures of docs/performance.md, whose tables
+`make bench-reference` writes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support import documents
+
+HANDOUT = documents.read("handout.md")
+PERFORMANCE = documents.read("docs/performance.md")
+CASE = "8192x8192 bf16"
+KERNELS = {"silu": "silu", "softmax": "softmax", "rms_norm": "rmsnorm", "transpose": "transpose"}
+OURS = ("graded", "plain")  # of several versions those in ordinary Triton
+
+
+def cells(line: str) -> list[str]:
+    return [each.strip() for each in line.strip().strip("|").split("|")]
+
+
+def measured(kernel: str) -> Iterator[tuple[str, str, dict[str, str]]]:
+    """The rows of a kernel's table: case, version and the figures by column."""
+    found = re.search(rf"<!-- measured: {kernel} -->\n(.*?)\n<!-- end -->", PERFORMANCE, re.DOTALL)
+    assert found is not None
+    head, _, *rows = map(cells, found[1].splitlines())
+    case = ""
+    for row in rows:
+        figures = dict(zip(head, row, strict=True))
+        case = figures["case"] or case
+        yield case, figures["version"], figures
+
+
+def times(kernel: str) -> dict[str, float]:
+    """Microseconds of the solution, and of what it was timed against."""
+    [figures] = [f for case, version, f in measured(kernel) if (case, version) == (CASE, "graded")]
+    own = float(figures["us"])
+    peers = ("copy", "torch", "compile")
+    return {"own": own, **{each: own * float(figures[f"/ {each}"]) for each in peers}}
+
+
+def span(kernel: str, peer: str) -> str:
+    """The least and the largest ratio to a peer, as `0.95 to 1.04`."""
+    ratios = [float(f[f"/ {peer}"]) for _, version, f in measured(kernel) if version in OURS]
+    return f"{min(ratios):.2f} to {max(ratios):.2f}"
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_the_table_of_times_is_that_of_the_performance_page(name):
+    took = times(KERNELS[name])
+    row = [f"{took[each]:.0f}" for each in ("torch", "compile", "own")]
+    assert f"\n| {name} | {' | '.join(row)} |\n" in HANDOUT
+
+
+def test_the_time_of_a_copy_is_that_of_the_performance_page():
+    copies = [times(kernel)["copy"] for kernel in KERNELS.values()]
+    assert f"a copy takes {min(copies):.0f} to {max(copies):.0f})" in HANDOUT
+
+
+def test_how_close_triton_comes_is_that_of_the_performance_page():
+    gemm, attention = span("gemm", "cublas"), span("flash_attention", "cudnn")
+    assert f"measured: GEMM {gemm} of cuBLAS, attention {attention} of cuDNN" in HANDOUT
