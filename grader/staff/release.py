@@ -55,7 +55,21 @@ STAFF_FILES = (
 COMMANDS = "grader/cli/app.py"  # some are the staff's
 ORDER = f"grader/exercises/{COURSE_FILE}"  # names exercises, of which some may be left out
 
-_GRADER_SUFFIXES = {".py", ".yaml", ".html", ".h", ".cpp", ".cu", ".txt", ".js", ".sh", ".sql"}
+_GRADER_SUFFIXES = {
+    ".py",
+    ".yaml",
+    ".html",
+    ".h",
+    ".cpp",
+    ".cu",
+    ".txt",
+    ".js",
+    ".sh",
+    ".sql",
+    ".css",
+    ".csv",
+    ".json",
+}
 _FIRST_TIME, _LAST_TIME = (calendar.timegm((year, 1, 1, 0, 0, 0)) for year in (1980, 2107))
 _COMMENT = b"students' release "
 _MISSED_BY = re.compile(r",\s*missed_by:\s*\[[\w\s,]*\]")

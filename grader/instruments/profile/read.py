@@ -150,13 +150,8 @@ class Profile:
 
     @property
     def ranges(self) -> tuple[Span, ...]:
-        """The program's named ranges; one that is also an NVTX range counts once."""
-        return tuple(
-            each
-            for each in self.host
-            if each.kind == "range"
-            and not any(above.kind == "range" and above.name == each.name for above in each.parents)
-        )
+        """The program's named ranges."""
+        return tuple(each for each in self.host if each.kind == "range")
 
     @property
     def calls(self) -> int:
@@ -235,6 +230,10 @@ def _host_spans(
             place=lines.at(start + each["dur"] / 2) if own_thread == thread else None,
             parents=tuple(parents),
         )
+        if span.kind == "range" and any(
+            above.kind == "range" and above.name == span.name for above in parents
+        ):
+            continue  # an NVTX range is recorded as a range of torch's, too
         parents.append(span)
         yield span
 
