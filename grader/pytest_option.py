@@ -160,7 +160,7 @@ def none_selected(expression: str, names: Sequence[str]) -> str:
     message = f"-k {expression!r}: no test has {strange[0]!r} in its name."
     meant = {word: name for word in strange if (name := _meant(word, known))}
     if len(meant) == len(strange):
-        typed = re.sub(_WORD, lambda found: meant.get(found[0], found[0]), expression)
+        typed = re.sub(_WORD, lambda word: meant.get(word[0], word[0]), expression)
         return f"{message} Type: pytest -k {shlex.quote(typed)}"
     if near := difflib.get_close_matches(strange[0].lower(), known):
         return f"{message} Did you mean {' or '.join(near)}?"
@@ -171,6 +171,6 @@ def none_selected(expression: str, names: Sequence[str]) -> str:
 def _meant(word: str, known: Sequence[str]) -> str | None:
     """The part of a test's name that a word of `-k` is another spelling of, such as rms-norm."""
     spelt = re.sub(r"\W|_", "", word.lower())
-    spelt = re.sub(r"^(bf|fp|f)(?=16$|32$)", lambda found: _DTYPES[found[1]], spelt)
+    spelt = re.sub(r"^(bf|fp|f)(?=16$|32$)", lambda bits: _DTYPES[bits[1]], spelt)
     spelt = _OTHER_WORDS.get(spelt, spelt)
     return next((each for each in known if spelt == each.replace("_", "")), None)

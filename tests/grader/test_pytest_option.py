@@ -154,7 +154,7 @@ def test_a_right_kernel_passes_and_another_folder_can_be_picked(tmp_path):
 def test_a_failure_has_its_four_parts_and_a_line_to_paste(failing, wrong):
     text = " ".join(failing.split())
     assert "test_assignment[silu-triton-float16-ragged]" in failing
-    assert "silu/triton: The grid is rounded down: with `" in text
+    assert "silu/triton: `n_elements // BLOCK` rounds down" in text
     assert (
         "Left output unwritten for n=1, float16 (smallest failing case found): nothing was "
         "written to out." in text

@@ -124,7 +124,7 @@ HASHED_AS = {"memory_pressure": "ballast"}
 # key it had; evidence from before a spec has them lacks their metrics, and has another key.
 NEWER = {
     Memory: ("largest_share", "requests", "blocks", "simt_efficiency"),
-    Exercise: ("where", "derived"),
+    Exercise: ("where", "derived", "launches_at"),
     Tensor: ("values",),
     Scalar: ("follows",),
     SizeRule: ("or_zero",),
@@ -173,11 +173,16 @@ def _digest(
         "oracle": oracle_source(exercise.oracle, conditions.oracles),
         "seed": conditions.seed,
         "device": conditions.device,
-        "effort": asdict(conditions.effort),
+        "effort": _effort(conditions.effort),
         "version": conditions.version,
         "executors": executors.VERSION,
     }
     return hashlib.sha256(json.dumps(stated).encode())
+
+
+def _effort(effort: Effort) -> dict[str, Any]:
+    """The fields that are hashed; a search by default never stopped when keys were first made."""
+    return {**asdict(effort), "enough": effort.enough if effort.enough != Effort.enough else None}
 
 
 def measured_part(exercise: Exercise, variant: Variant) -> dict[str, Any]:

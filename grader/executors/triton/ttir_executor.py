@@ -156,8 +156,8 @@ class TritonExecutor(Executor):
         died = worker.post(Operation.execute, arguments, document=document)
         self._plans.ask_ahead(case)
         answer = died or worker.wait_at_length()
-        if isinstance(answer, Reply):
-            self._known.update(new)
+        if isinstance(answer, Reply) and answer.code is Code.ok:
+            self._known.update(new)  # a text that is refused isn't kept
         return answer
 
     def _translated(

@@ -67,16 +67,16 @@ def _cut(handout: str) -> Iterator[Page]:
     page, part = Page(FIRST, "", ""), ""
     lines: list[str] = []
     for line, fenced in _lines(handout):
-        found = None if fenced else _HEADING.match(line)
+        match = None if fenced else _HEADING.match(line)
         comment = None if fenced else _COMMENT.fullmatch(line.strip())
         if comment:
             part = comment["part"] or part
-        elif found and found[1] == "##":
+        elif match and match[1] == "##":
             yield replace(page, text="\n".join(lines))
-            page, lines = Page(f"{anchor(found[2])}.md", found[2], part), [line]
+            page, lines = Page(f"{anchor(match[2])}.md", match[2], part), [line]
         else:
-            if found and not page.title:
-                page = replace(page, title=found[2])
+            if match and not page.title:
+                page = replace(page, title=match[2])
             lines.append(line)
     yield replace(page, text="\n".join(lines))
 
@@ -92,8 +92,8 @@ def _lines(text: str) -> Iterator[tuple[str, bool]]:
 
 def _headings(text: str) -> Iterator[str]:
     for line, fenced in _lines(text):
-        if not fenced and (found := _HEADING.match(line)):
-            yield found[2]
+        if not fenced and (match := _HEADING.match(line)):
+            yield match[2]
 
 
 def _finished(
@@ -101,10 +101,10 @@ def _finished(
 ) -> str:
     """A page's text with headings from level 1 on, links to pages, and what the course adds."""
 
-    def link(found: re.Match[str]) -> str:
-        if found[1] not in places:
-            raise SiteError(f"handout.md: expected a heading for the link #{found[1]}, found none")
-        return places[found[1]]
+    def link(match: re.Match[str]) -> str:
+        if match[1] not in places:
+            raise SiteError(f"handout.md: expected a heading for the link #{match[1]}, found none")
+        return places[match[1]]
 
     made = []
     for line, fenced in _lines(page.text):
