@@ -125,14 +125,14 @@ def test_results_of_kernels_never_reach_host_code(program: Program) -> None:
     assert verbs(plan) == ["launch", "readback"]
     readback = plan.calls[0][1]
     assert isinstance(readback, Readback) and readback.bytes == 4 * ELEMENTS
-    assert plan.printed.splitlines()[1:] == ["cudaSuccess"] * 2
+    assert plan.printed.splitlines()[1:] == ["cudaSuccess"]  # by the first call alone
     assert plan.printed.startswith("host code reads nothing of what kernels write")
 
 
 def test_a_plan_takes_no_time(program: Program) -> None:
     plan = planned(program, "times_itself")
     assert plan.printed.count("cudaEventElapsedTime gives 0") == 1
-    assert plan.printed.count("0 ms\n") == 2
+    assert plan.printed.count("0 ms\n") == 1  # by the first call alone
 
 
 def test_a_launch_that_cuda_refuses_is_told_and_goes_on(program: Program) -> None:
