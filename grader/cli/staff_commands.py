@@ -1,4 +1,4 @@
-"""`grader stubs`, `handout`, `site`, `release` and `gradescope-zip`: files that the staff generate."""
+"""`grader stubs`, `handout`, `site`, `release`, `gradescope-zip`: files that the staff generate."""
 
 from __future__ import annotations
 

@@ -176,10 +176,9 @@ def from_trace(trace: Mapping[str, Any]) -> Profile:
     """The profile of a trace in Chrome's format."""
     spans = [each for each in trace["traceEvents"] if each.get("ph") == "X"]
     # On a GPU the range for ncu and nsys is an annotation of the same name, inside the other.
-    whole = max(
-        (each for each in spans if (each["name"], each.get("cat")) == (PROFILED, "user_annotation")),
-        key=lambda each: float(each["dur"]),
-    )
+    named = [each for each in spans if each["name"] == PROFILED]
+    annotated = [each for each in named if each.get("cat") == "user_annotation"]
+    whole = max(annotated, key=lambda each: float(each["dur"]))
     begin, end = float(whole["ts"]), float(whole["ts"]) + float(whole["dur"])
     host = tuple(_host_spans(spans, begin, end, str(whole["tid"])))
     work = tuple(_works(spans, begin, host))
