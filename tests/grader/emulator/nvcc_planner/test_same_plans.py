@@ -36,11 +36,13 @@ SPECS = spec.load_all()
 MOST_LINES = 3  # of one statement
 # By what host code does: kernels' own features make no difference.
 ABOUT_HOST_CODE = ("Language", "Runtime", "Cooperative groups")
+# Of deduced parameters the emulator knows no default: it passes fewer bytes. Groups of a block and
+# of parts of it are the kernel's alone, and take nvcc long.
+LEFT_OUT = ("language_templates", "groups_blocks", "groups_coalesced", "groups_tiles")
 FEATURES = [
     each.path
     for each in emulator_features.features()
-    # Of deduced parameters the emulator knows no default: it passes fewer bytes.
-    if each.area in ABOUT_HOST_CODE and each.path.stem != "language_templates"
+    if each.area in ABOUT_HOST_CODE and each.path.stem not in LEFT_OUT
 ]
 
 
