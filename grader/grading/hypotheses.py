@@ -103,7 +103,7 @@ def cause_of(space: Space, results: Sequence[CaseResult], smallest: CaseResult) 
 def is_telling(result: CaseResult) -> bool:
     """Whether enough of the outputs are numbers: many mistakes give nothing but nan."""
     outputs = [each for each in result.outputs if each.is_floating_point()]
-    finite = sum(int(each.isfinite().sum()) for each in outputs)
+    finite = sum(int(each.double().isfinite().sum()) for each in outputs)
     return 4 * finite >= sum(each.numel() for each in outputs)
 
 
