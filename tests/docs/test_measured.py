@@ -60,6 +60,22 @@ def test_the_time_of_a_copy_is_that_of_the_performance_page():
     assert f"a copy takes {min(copies):.0f} to {max(copies):.0f})" in HANDOUT
 
 
+@pytest.mark.parametrize(
+    ("kernel", "sentence"),
+    [
+        ("rmsnorm", "takes {torch:.0f} µs on this case, half as long again as a copy"),
+        ("rmsnorm", "torch's own takes {torch:.0f}: it"),
+        ("silu", "at best. torch takes {torch:.0f}."),
+        (
+            "transpose",
+            "a plain copy {copy:.0f}, torch {torch:.0f} and torch.compile {compile:.0f}.",
+        ),
+    ],
+)
+def test_times_in_the_text_are_those_of_the_performance_page(kernel, sentence):
+    assert sentence.format(**times(kernel)) in " ".join(HANDOUT.split())
+
+
 def test_how_close_triton_comes_is_that_of_the_performance_page():
     gemm, attention = span("gemm", "cublas"), span("flash_attention", "cudnn")
     assert f"measured: GEMM {gemm} of cuBLAS, attention {attention} of cuDNN" in HANDOUT
