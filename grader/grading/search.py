@@ -331,6 +331,8 @@ def _explain(search: _Search, submission: str) -> tuple[Failure, ...]:
 def _fail_again(search: _Search, result: CaseResult) -> None:
     """Run the case with other seeds where few cases fail: one may agree with a try by chance."""
     case = _case_of(result)
+    if search.runner.on_gpu:
+        return  # nothing is tried there, and a file of plans has no other cases
     for step in range(1, OTHER_SEEDS + 1):
         if search.failed >= FEW_FAILING:
             return
