@@ -69,7 +69,7 @@ class Causes:
         if cause is None:
             language = failed.space.variant.language
             cause = by_name.general_cause_of(failed.result, failed.runner.source, language)
-        if cause is not None:
+        if cause is not None and not failed.is_flaky:  # else each part is run again, to see it
             self.explained.add(cause.what)
         return cause
 
