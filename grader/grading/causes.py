@@ -69,8 +69,9 @@ class Causes:
         if cause is None:
             language = failed.space.variant.language
             cause = by_name.general_cause_of(failed.result, failed.runner.source, language)
-        if cause is not None and not failed.is_flaky:  # else each part is run again, to see it
-            self.explained.add(cause.what)
+        is_known = is_first or failed.result.status is Status.timed_out
+        if cause is not None and is_known and not failed.is_flaky:
+            self.explained.add(cause.what)  # parts that it explains aren't run again
         return cause
 
     def _evident(self, failed: Failed) -> Cause | None:
