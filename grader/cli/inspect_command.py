@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 
 from grader.cli.console import (
+    NameArgument,
     case_of,
     console,
     known_names,
@@ -59,7 +60,7 @@ class _Asked:
 
 
 def command(  # noqa: PLR0913  # each parameter is an option
-    name: Annotated[str, typer.Argument(help="An exercise or variant: rmsnorm, rmsnorm/triton.")],
+    name: NameArgument,
     submission: Annotated[Path, typer.Option(help="The folder to look into.")] = Path("assignment"),
     stage: Annotated[
         Stage | None, typer.Option(help="The code to show; SASS, the machine code, if none is.")

@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
-from grader.cli.console import case_of, console, known_names, refuse, tell, writable, write
+from grader.cli.console import (
+    case_of,
+    console,
+    known_names,
+    refuse,
+    right_exercises,
+    tell,
+    writable,
+    write,
+)
 from grader.gpu import machine
 from grader.grading.session import selected
 from grader.instruments.profile import page, recording, samples, sentences, terminal, tools
@@ -42,14 +52,16 @@ def command(  # each parameter is an option
     shown = Console(no_color=True, highlight=False, width=_UNWRAPPED) if plain else console
     writable(html, trace)
     programs = _programs(name, submission, case) if name else []
-    if machine.gpu_name() is None:
-        parts, first = _sample(), samples.trace(samples.FUNCTIONS[0])
-    else:
-        programs = programs or [Program(f"{samples.PROGRAM}:{each}") for each in samples.FUNCTIONS]
-        folder = Path(tempfile.mkdtemp(prefix="warpgrade-profile-"))
-        parts = [_recorded(each, folder / f"{n}.json", quick) for n, each in enumerate(programs)]
-        first = folder / "0.json"
     has_gpu = machine.gpu_name() is not None
+    folder = Path(tempfile.mkdtemp(prefix="warpgrade-profile-"))
+    try:
+        recorded = _recorded(programs, folder, quick) if has_gpu else _samples()
+        parts = [part for part, _ in recorded]
+        if trace is not None:
+            shutil.copyfile(recorded[0][1], trace)
+    finally:
+        if not any(folder.glob("*.nsys-rep")):  # which is for NVIDIA's viewer
+            shutil.rmtree(folder)
     above = [sentences.NO_GRADE] if has_gpu else sentences.sample_lines([p.profile for p in parts])
     terminal.say(above, shown)
     for part in parts:
@@ -59,7 +71,6 @@ def command(  # each parameter is an option
         shown.print()
     terminal.explain(shown)
     if trace is not None:
-        shutil.copyfile(first, trace)
         tell(f"written: {trace}; open it on ui.perfetto.dev")
     if html is not None:
         write(html, page.render(parts, above))
@@ -75,19 +86,33 @@ def _programs(name: str, submission: Path, case: str | None) -> list[Program]:
         if case is not None:
             refuse("--case: expected a variant with it, as in gelu/triton")
         return [Program(name)]
-    exercises = load_all()
+    exercises = right_exercises(load_all)
     tasks = selected(exercises, known_names(exercises, [name]))
     return [Program(str(each), str(case_of(case, each)), submission) for each in tasks]
 
 
-def _recorded(program: Program, out: Path, quick: bool) -> page.Part:
-    profile = recording.record(program, out)
-    if quick:
-        return page.Part(profile, ())
-    line = program.command()
-    reports = (tools.ncu(line, program.is_function), tools.nsys(line, out.with_suffix("")))
-    return page.Part(profile, reports)
+def _recorded(
+    programs: Sequence[Program], folder: Path, quick: bool
+) -> list[tuple[page.Part, Path]]:
+    """What each program does, with the file of its trace; of none, what the sample does here."""
+    programs = programs or [Program(f"{samples.PROGRAM}:{each}") for each in samples.FUNCTIONS]
+    recorded = []
+    for number, program in enumerate(programs):
+        out = folder / f"{number}.json"
+        profile = recording.record(program, out)
+        line = program.command()
+        reports = (
+            ()
+            if quick
+            else (tools.ncu(line, program.is_function), tools.nsys(line, out.with_suffix("")))
+        )
+        recorded.append((page.Part(profile, reports), out))
+    return recorded
 
 
-def _sample() -> list[page.Part]:
-    return [page.Part(samples.profile(each), samples.reports(each)) for each in samples.FUNCTIONS]
+def _samples() -> list[tuple[page.Part, Path]]:
+    """The stored sample's functions, each with the file of its trace."""
+    return [
+        (page.Part(samples.profile(each), samples.reports(each)), samples.trace(each))
+        for each in samples.FUNCTIONS
+    ]

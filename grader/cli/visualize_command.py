@@ -15,6 +15,7 @@ from grader.cli.console import (
     have_oracles,
     known_names,
     progress,
+    right_exercises,
     tell,
     writable,
     write,
@@ -40,7 +41,7 @@ def command(
     ] = None,
 ) -> None:
     """Draw a kernel's accesses to memory, one by one: who writes what, sectors, banks, L2."""
-    exercises = load_all()
+    exercises = right_exercises(load_all)
     names = known_names(exercises, [name])
     tasks = selected(exercises, names)
     expect_files(submission, exercises)

@@ -1,7 +1,6 @@
-"""Large sizes of a CUDA C++ variant: its launches are planned, and some blocks run without data.
+"""Large sizes of a CUDA C++ variant.
 
-Blocks run in the emulator on tensors that have addresses and no memory until they are touched. So
-an index that has wrapped at 32 bits is an access far from its tensor.
+Blocks run in the emulator on tensors that have addresses, and no memory until they are touched.
 """
 
 from __future__ import annotations
@@ -16,10 +15,11 @@ from grader.executors.cuda.native_answers import read_report
 from grader.executors.cuda.native_planner import NativePlanner
 from grader.executors.encoding import NotExecutable
 from grader.executors.executor import Manner
+from grader.executors.large_sizes import LargeSizes
 from grader.executors.runner import CaseResult
 from grader.plan import Buffer, Launch, Plan
 from grader.plan.model import Refused
-from grader.sandbox.worker_process import Limits, Worker
+from grader.sandbox.worker_process import Limits
 from grader.status import Status
 from grader.worker.protocol import Code, Operation, Reply
 
@@ -29,35 +29,14 @@ _FAR = ("far_read", "far_write")  # kinds of findings
 _LAUNCH = "launch_error"
 
 
-class LargeSizes:
-    """Plans one variant's cases of large sizes. A context manager: it ends its executor."""
+class CudaLargeSizes(LargeSizes):
+    """Plans in the planner's process, and runs some blocks in the emulator."""
 
     def __init__(self, plans: NativePlanner) -> None:
+        super().__init__()
         self._plans = plans
-        self._worker: Worker | None = None
-
-    def __enter__(self) -> LargeSizes:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._end_worker()
-
-    def refused(self, case: Case) -> CaseResult | None:
-        """The launch of a case that CUDA refuses; None where none is known to be refused."""
-        made = self._plan(case)
-        return made if isinstance(made, CaseResult) else None
-
-    def launch_fault(self, case: Case) -> CaseResult | None:
-        """The same: registers are known where nvcc compiles, and a planner counts them then."""
-        return self.refused(case)
-
-    def fault(self, case: Case) -> CaseResult | None:
-        """The refused launch of a case, or an access far from its tensor; None for neither."""
-        made = self._plan(case)
-        return self._sampled(case, made) if isinstance(made, Plan) else made
 
     def _plan(self, case: Case) -> Plan | CaseResult | None:
-        """The plan of a case; the refusal of a launch; None where planning fails otherwise."""
         task = self._plans.answers.task
         blank = inputs.blank(task.exercise, task.variant, case)
         made = self._plans.planned(case, blank.arguments(described(blank.slots)))
@@ -78,7 +57,6 @@ class LargeSizes:
         return CaseResult(case, verdict, last.line or None, observed_by="worker")
 
     def _sampled(self, case: Case, made: Plan) -> CaseResult | None:
-        """An access far from its tensor by one of a few blocks, or None."""
         if any(isinstance(step, Launch) and step.cooperative for step in made.calls[0]):
             return None  # its blocks wait for all others
         try:
@@ -106,8 +84,3 @@ class LargeSizes:
             )
 
         return replace(made, buffers=tuple(map(named, made.buffers)))
-
-    def _end_worker(self) -> None:
-        if self._worker is not None:
-            self._worker.close()
-            self._worker = None

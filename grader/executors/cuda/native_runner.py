@@ -17,7 +17,7 @@ from grader.emulator import report
 from grader.executors.cuda import cuda_build
 from grader.executors.cuda.cuda_build import Program
 from grader.executors.cuda.emulator_executor import EmulatorExecutor
-from grader.executors.cuda.large_sizes import LargeSizes
+from grader.executors.cuda.large_sizes import CudaLargeSizes
 from grader.executors.cuda.native_planner import NativePlanner
 from grader.executors.executor import Manner, last_plan
 from grader.executors.planning import copied_alone
@@ -143,9 +143,9 @@ class PlannedNativeRunner(Runner):
             return result
         return counted
 
-    def large_sizes(self) -> LargeSizes:
+    def large_sizes(self) -> CudaLargeSizes:
         """What plans cases of large sizes, on processes of its own; a context manager."""
-        return LargeSizes(self.plans)
+        return CudaLargeSizes(self.plans)
 
     def trace(self, case: Case) -> Traced:
         """Run a case with every access recorded. Raises what `run` raises."""

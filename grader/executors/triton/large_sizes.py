@@ -1,7 +1,7 @@
-"""Large sizes of a Triton variant: its launches are planned, and some programs run without data.
+"""Large sizes of a Triton variant.
 
 Programs run on buffers that have addresses and no memory. Triton computes in int32 what no int64
-reaches, so an index that has wrapped is an access far outside its tensor.
+reaches, and the message names the arithmetic that has wrapped.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from grader.emulator.report import ReportError
 from grader.executors import program_orders
 from grader.executors.compile.frontend import Kernel
 from grader.executors.compile.kernels import Kernels
+from grader.executors.large_sizes import LargeSizes
 from grader.executors.planning import launched
 from grader.executors.runner import CaseResult
 from grader.executors.triton import configurations, triton_metrics, triton_report
@@ -34,31 +35,19 @@ _IN_64_BITS = (
 )
 
 
-class LargeSizes:
-    """Plans one variant's cases of large sizes. A context manager: it ends its executor."""
+class TritonLargeSizes(LargeSizes):
+    """Plans in the planner's process, and runs some programs of the TTIR."""
 
     def __init__(
         self, plans: TritonPlanner, kernels: Kernels, spawn: Callable[..., Worker]
     ) -> None:
         """`spawn` starts a process without buffers, with limits and in a `role`."""
+        super().__init__()
         self._plans = plans
         self._kernels = kernels
         self._spawn = spawn
-        self._worker: Worker | None = None
-
-    def __enter__(self) -> LargeSizes:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._end_worker()
-
-    def refused(self, case: Case) -> CaseResult | None:
-        """The launch of a case that CUDA refuses; None where none is known to be refused."""
-        made = self._plan(case)
-        return made if isinstance(made, CaseResult) else None
 
     def launch_fault(self, case: Case) -> CaseResult | None:
-        """A refused launch of a case, or a kernel of it for which the GPU has too little room."""
         made = self._plan(case)
         if not isinstance(made, Plan):
             return made
@@ -69,13 +58,7 @@ class LargeSizes:
                 return failure.result(self._plans.answers, case)
         return None
 
-    def fault(self, case: Case) -> CaseResult | None:
-        """The refused launch of a case, or an access far outside its tensor; None for neither."""
-        made = self._plan(case)
-        return self._sampled(case, made) if isinstance(made, Plan) else made
-
     def _plan(self, case: Case) -> Plan | CaseResult | None:
-        """The plan of a case; the refusal of a launch; None where planning fails otherwise."""
         task = self._plans.answers.task
         blank = inputs.blank(task.exercise, task.variant, case)
         made = self._plans.plan_of(case, blank.arguments(described(blank.slots)))
@@ -84,7 +67,6 @@ class LargeSizes:
         return made
 
     def _sampled(self, case: Case, made: Plan) -> CaseResult | None:
-        """An access far outside its tensor by one of a few programs, or None."""
         steps = configurations.steps(made)
         specialisations = configurations.kernels_of(made)
         kernels = {}
@@ -140,8 +122,3 @@ class LargeSizes:
         verdict = Verdict(triton_metrics.status_of(worst), untrusted.clean(sentence), worst.kind)
         hint = _IN_64_BITS if line else _INSIDE
         return CaseResult(case, verdict, worst.line or None, "", "worker", hint, marks=marks)
-
-    def _end_worker(self) -> None:
-        if self._worker is not None:
-            self._worker.close()
-            self._worker = None

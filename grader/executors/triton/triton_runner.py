@@ -24,7 +24,7 @@ from grader.executors.program_orders import Reordered
 from grader.executors.runner import TRY_SECONDS, CaseResult, Compiled, Runner, Times, Traced
 from grader.executors.triton import triton_report
 from grader.executors.triton.configurations import Tuning
-from grader.executors.triton.large_sizes import LargeSizes
+from grader.executors.triton.large_sizes import TritonLargeSizes
 from grader.executors.triton.other_ways import OtherWays
 from grader.executors.triton.triton_planner import TritonPlanner
 from grader.executors.triton.ttir_executor import TritonExecutor
@@ -107,7 +107,7 @@ class PlannedTritonRunner(Runner):
             tuning,
         )
         # Plans cases of large sizes, on an executor of its own; a context manager.
-        self.large_sizes = lambda: LargeSizes(self.plans, kernels, partial(worker, ()))
+        self.large_sizes = lambda: TritonLargeSizes(self.plans, kernels, partial(worker, ()))
         self.launches = Launches()
         self._executor = TritonExecutor(
             lambda buffers: worker(buffers, answers.limits, role="executor"),

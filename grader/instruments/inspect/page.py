@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
-
-from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
 from grader.instruments.inspect import listing, terminal
 from grader.instruments.inspect.findings import Finding
 from grader.instruments.inspect.kernels import Inspected, Kernel
-from grader.sandbox.untrusted import clean
+from grader.report.html import template
 
+HERE = Path(__file__).parent
 STAGES = {
     "sass": "SASS, the machine code",
     "ptx": "PTX",
@@ -36,7 +34,7 @@ class Part:
 def render(parts: Sequence[Part]) -> str:
     """The page. All that comes from a submission or its compilers is cleaned and escaped."""
     names = dict.fromkeys(str(each.inspected.task) for each in parts)
-    return _template().render(
+    return template("page.html", HERE).render(
         title=", ".join(names), parts=[_part(n, each) for n, each in enumerate(parts, 1)]
     )
 
@@ -84,16 +82,3 @@ def _stages(number: int, part: Part) -> Iterator[dict[str, Any]]:
             "rows": shown,
             "left_out": max(0, -left),
         }
-
-
-@lru_cache(maxsize=1)
-def _template() -> Template:
-    environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=lambda value: clean(value) if type(value) is str else value,
-    )
-    return environment.get_template("page.html")

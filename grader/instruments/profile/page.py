@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from grader.instruments import svg
 from grader.instruments.profile import drawings, sentences, tables
 from grader.instruments.profile.read import Profile
 from grader.instruments.profile.tools import METRICS, ToolReport
-from grader.sandbox.untrusted import clean
+from grader.report.html import template
 
+HERE = Path(__file__).parent
 _ROWS = 30  # of a table
 
 
@@ -30,7 +29,7 @@ class Part:
 
 def render(parts: Sequence[Part], above: Sequence[str]) -> str:
     """The page, with lines above everything."""
-    return _template().render(
+    return template("page.html", HERE).render(
         style=Markup(svg.STYLE),
         above=above,
         parts=[_part(each) for each in parts],
@@ -62,16 +61,3 @@ def _part(part: Part) -> dict[str, Any]:
             for report in part.reports
         ],
     }
-
-
-@lru_cache(maxsize=1)
-def _template() -> Template:
-    environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=lambda value: clean(value) if type(value) is str else value,
-    )
-    return environment.get_template("page.html")

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from grader.executors.trace import Launch
 from grader.instruments.visualize.tracing import NothingToDraw, Run
-from grader.sandbox.untrusted import brief, clean
+from grader.report.html import template
+from grader.sandbox.untrusted import brief
 from grader.spec import ITEMSIZE
 
 MAX_BYTES = 2 << 20  # of a page
@@ -28,7 +27,7 @@ def render(runs: Sequence[Run]) -> str:
     """
     names = ", ".join(dict.fromkeys(str(each.task) for each in runs))
     data = json.dumps([_run(each) for each in runs], separators=(",", ":"))
-    page = _template().render(
+    page = template("page.html", HERE).render(
         title=names,
         data=Markup(data.replace("<", "\\u003c")),  # nothing in it ends a script
         style=Markup((HERE / "page.css").read_text(encoding="utf-8")),
@@ -88,16 +87,3 @@ def _launch(launch: Launch) -> dict[str, Any]:
         "block": launch.block,
         "events": launch.events,
     }
-
-
-@lru_cache(maxsize=1)
-def _template() -> Template:
-    environment = Environment(
-        loader=FileSystemLoader(HERE),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=lambda value: clean(value) if type(value) is str else value,
-    )
-    return environment.get_template("page.html")
