@@ -2,7 +2,7 @@
 
 import pytest
 
-from grader.grading.repairs import ranked
+from grader.grading.likely_edits import ranked
 from grader.grading.source_text import SourceText
 
 TRITON = """
