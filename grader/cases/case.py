@@ -261,8 +261,10 @@ class Space:
 
     @property
     def _stated(self) -> dict[str, tuple[str, ...]]:
-        """The patterns of inputs with `values`, and of integers; not of other floats, so that the
-        drawn cases of specs without either stay those of results that are kept."""
+        """The patterns that are drawn for inputs with `values` and for integers.
+
+        Other floats' patterns are in edge cases alone: drawn cases stay those of stored results.
+        """
         stated = {
             each.name
             for each in self.exercise.inputs(self.variant)

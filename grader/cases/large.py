@@ -56,7 +56,10 @@ def beyond_int(task: Task, seed: int) -> list[Case]:
 
 
 def at_grid_limits(task: Task, seed: int) -> list[Case]:
-    """Cases of one size GRID_SIZE and the smallest others; none of a flat tensor, long anyway."""
+    """Cases in which one size is GRID_SIZE and the others are the smallest.
+
+    An exercise with a single size has none: beyond_int makes it as long.
+    """
     names, base = _free(task), _base(task, seed)
     if len(names) < 2:
         return []

@@ -94,7 +94,7 @@ def _programs(name: str, submission: Path, case: str | None) -> list[Program]:
 def _recorded(
     programs: Sequence[Program], folder: Path, quick: bool
 ) -> list[tuple[page.Part, Path]]:
-    """What each program does, with the file of its trace; of none, what the sample does here."""
+    """Record each program, or the sample's functions if there is none: parts and trace files."""
     programs = programs or [Program(f"{samples.PROGRAM}:{each}") for each in samples.FUNCTIONS]
     recorded = []
     for number, program in enumerate(programs):

@@ -30,7 +30,7 @@ class Edit:
 
 @dataclass(frozen=True)
 class Scope:
-    """A function whose text is changed, and what it knows of its file."""
+    """One function of a submission, as the makers of edits see it: its text and its file's."""
 
     text: SourceText
     function: Function

@@ -104,8 +104,10 @@ class Repairs:
 
 
 def _names_its_cause(result: CaseResult) -> bool:
-    """Whether the message says what to change: an exception, an entry that returns its result,
-    and the atomic operation on which the order of programs depends."""
+    """Whether a failure's own message says what to change, so that no change is tried.
+
+    So do an exception, an entry that returns its result, and an atomic whose order counts.
+    """
     is_ordered = result.status is Status.nondeterministic and bool(result.hint)
     return is_ordered or result.verdict.pattern in (RAISED, RETURNED)
 

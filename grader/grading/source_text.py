@@ -56,7 +56,7 @@ class Function:
 
 @dataclass(frozen=True)
 class SourceText:
-    """A file in one of the two languages."""
+    """A submission's source, Triton or CUDA C++, cut into functions."""
 
     source: str
     is_triton: bool

@@ -181,7 +181,7 @@ def _digest(
 
 
 def _effort(effort: Effort) -> dict[str, Any]:
-    """The fields that are hashed; a search by default never stopped when keys were first made."""
+    """The effort as it is hashed. The default of `enough` counts as None, which it was at first."""
     return {**asdict(effort), "enough": effort.enough if effort.enough != Effort.enough else None}
 
 

@@ -113,7 +113,7 @@ def implausible(report: Report, task: Task, case: Case, plan: Plan | None = None
 
 
 def _unplanned(report: Report, plan: Plan) -> str:
-    """Why a launch of the report isn't one of the plan's first call, or ""."""
+    """Why the report's counters can't be right: it has a launch that the plan lacks; or ""."""
     planned = {(step.grid, step.block) for step in plan.calls[0] if isinstance(step, Launch)}
     for launch in report.launches:
         if (launch.grid, launch.block) not in planned:

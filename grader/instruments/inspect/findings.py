@@ -36,7 +36,10 @@ _USES_FLOAT64 = re.compile(r"\b(?:ld|st)\.(?:global|param)\S*\.f64\b")
 
 @dataclass(frozen=True)
 class Finding:
-    """One of them. `kind` is a word for tests and for the page's colours."""
+    """A sentence about a kernel's code, with its line.
+
+    `kind` is a word for tests and for the page's colours.
+    """
 
     kind: str
     tone: Tone

@@ -44,7 +44,7 @@ class Instruction(Statement):
 
     @property
     def operands(self) -> str:
-        """All that stands behind its name."""
+        """The operands, as text."""
         return self.text.partition(self.opcode)[2].strip(" ;\t")
 
 

@@ -95,7 +95,7 @@ def _target(text: str, labels: dict[str, int]) -> int:
 
 
 def _without_padding(made: list[Instruction]) -> list[Instruction]:
-    """Behind the end lie a branch to itself and instructions that do nothing."""
+    """The instructions without the padding behind a kernel's end: a branch to itself and NOPs."""
     while made and (made[-1].opcode in _SETTLED or made[-1].target == made[-1].number):
         made.pop()
     return made

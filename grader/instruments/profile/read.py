@@ -325,7 +325,7 @@ def _together(work: Sequence[Work]) -> Iterator[tuple[float, float]]:
 
 
 def _gaps(work: Sequence[Work], waits: Sequence[Wait]) -> Iterator[Gap]:
-    """Times between the first and the last work in which the device had none."""
+    """The device's idle times between its first and its last work."""
     busy = list(_together(work))
     by_start = {each.start: each for each in work}
     for (_, idle_from), (begin, _) in itertools.pairwise(busy):
