@@ -180,8 +180,8 @@ def _moved(observed: Observed) -> Iterator[Attempt]:
     yield (
         Cause(
             "copied",
-            "The output has the input's elements in the input's order: it is a plain copy",
-            "The index of the store must differ from that of the load.",
+            "The output is a plain copy of the input: the same elements in the same order",
+            "Store what is computed, each element at its own place.",
         ),
         copied,
     )
