@@ -31,6 +31,7 @@ class Failed:
     result: CaseResult
     separation: Separation | None = None
     is_flaky: bool = False
+    repair_seconds: float = 0.0  # for changes of the text
 
 
 @dataclass
@@ -89,4 +90,5 @@ class Causes:
 
 
 def _tried_on(failed: Failed) -> Failing:
-    return failing_of(failed.result, failed.results, failed.separation)
+    failing = failing_of(failed.result, failed.results, failed.separation)
+    return replace(failing, seconds=failed.repair_seconds)

@@ -25,7 +25,6 @@ MOST_CHARACTERS = 60_000  # of a source
 MOST_COST_OF_LIKELY = 2
 MOST_TRIED = {"triton": 48, "cuda": 48}
 AT_ONCE = {"triton": 8, "cuda": 12}  # in one file
-SECONDS = 12.0  # for all on one failure
 FURTHER = 6  # failing cases, beside the smallest, that have to become right
 PASSING = 3  # cases that have to stay right
 _REPAIRABLE = frozenset(
@@ -57,6 +56,7 @@ class Failing:
     separation: Separation | None
     only: frozenset[str] = frozenset()  # names of changes that are tried, where not all are
     likely_only: bool = False  # whether only the likeliest are tried
+    seconds: float = 12.0  # for all changes
 
 
 class Repairs:
@@ -88,7 +88,7 @@ class Repairs:
             return None
         if not 0 < len(runner.source) <= MOST_CHARACTERS or runner.on_gpu or self._is_spent:
             return None
-        if len(failure.failing) < 2:
+        if failure.seconds <= 0 or len(failure.failing) < 2:
             return None  # one case may become right by chance
         proposed = proposals(runner, failure)
         if failure.only:
@@ -116,7 +116,7 @@ def _tried(
     runner: Runner, failure: Failing, proposed: Sequence[Edit]
 ) -> tuple[Edit, Runner] | None:
     """The first edit with which all cases are right, and its runner, which stays open."""
-    until = time.monotonic() + SECONDS
+    until = time.monotonic() + failure.seconds
     variant = runner.task.variant
     text = SourceText(runner.source, variant.language == "triton")
     reached = text.reached(variant.entry)

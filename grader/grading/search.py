@@ -62,6 +62,7 @@ class Effort:
     reruns: int = RERUNS  # of the smallest failing case
     enough: int | None = 12  # failing cases, after which the search stops; None: never
     compile_ahead: bool = True  # for the GPU, of kernels that ran without one
+    repair_seconds: float = 12.0  # for changes of the text, tried on one failure; 0: for none
 
 
 @dataclass
@@ -346,7 +347,8 @@ def _failed(
     is_flaky: bool = False,
 ) -> Failed:
     results = [*search.results.values()]
-    return Failed(search.space, search.runner, results, result, separation, is_flaky)
+    seconds = search.effort.repair_seconds
+    return Failed(search.space, search.runner, results, result, separation, is_flaky, seconds)
 
 
 def _flakiness(

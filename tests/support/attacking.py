@@ -44,6 +44,7 @@ SEED = 7
 ESCAPED = "ESCAPED"  # the message of an attack that succeeded
 # Enough calls for attacks that begin honestly, and little time after a failure.
 BRIEF = Effort(
+    repair_seconds=0,  # what changes would undo is told by tests of their own
     edges=8,
     drawn=3,
     shrink_runs=1,

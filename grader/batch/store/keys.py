@@ -181,8 +181,13 @@ def _digest(
 
 
 def _effort(effort: Effort) -> dict[str, Any]:
-    """The effort as it is hashed. The default of `enough` counts as None, which it was at first."""
-    return {**asdict(effort), "enough": effort.enough if effort.enough != Effort.enough else None}
+    """The effort as it is hashed: as when keys were first made, wherever it is the default."""
+    hashed = asdict(effort)
+    if effort.enough == Effort.enough:
+        hashed["enough"] = None
+    if effort.repair_seconds == Effort.repair_seconds:
+        del hashed["repair_seconds"]
+    return hashed
 
 
 def measured_part(exercise: Exercise, variant: Variant) -> dict[str, Any]:

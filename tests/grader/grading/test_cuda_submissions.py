@@ -24,6 +24,7 @@ EXERCISES = load_all()
 WRONG = corpus.load("wrong", "cuda")
 HONEST = corpus.load("honest", "cuda")
 BRIEF = Effort(
+    repair_seconds=0,  # what changes would undo is told by tests of their own
     edges=12,
     drawn=4,
     shrink_runs=3,

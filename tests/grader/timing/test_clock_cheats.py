@@ -38,6 +38,7 @@ FEW = 1 << 18  # for what is slow
 AS_FAST = 1.03  # over the honest kernel: what a measurement can't tell apart, and a bit more
 ROUNDS = 9
 BRIEF = Effort(
+    repair_seconds=0,  # what changes would undo is told by tests of their own
     edges=3,
     drawn=0,
     shrink_runs=0,
