@@ -116,7 +116,7 @@ def test_what_a_source_says_is_text_on_the_page_and_the_terminal(run: Run, tmp_p
 
 
 def test_names_of_kernels_and_arguments_are_escaped_on_the_page():
-    assert page._template().environment.autoescape
+    assert page.template("page.html", page.HERE).environment.autoescape
 
 
 @pytest.mark.skipif(bool(cuda_build.why_not("emulator")), reason=cuda_build.why_not("emulator"))
