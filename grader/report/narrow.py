@@ -110,7 +110,8 @@ def show(
     if blocks is None:
         blocks = not fits(table, room - indent, at_least)
     if not blocks:
-        console.print(Padding(table, (0, 0, 0, indent)) if indent else table, width=width)
+        padded = Padding(table, (0, 0, 0, indent), expand=False) if indent else table
+        console.print(padded, width=width)
         return
     for row in zip(*(map(_text, column.cells) for column in table.columns), strict=True):
         if table.show_header:

@@ -25,6 +25,7 @@ import runpy
 import sys
 import time
 import traceback
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import FrameType
@@ -110,6 +111,8 @@ def _recorded(run: Callable[[], object], files: Path, asked: argparse.Namespace)
     lines = _Lines(files)
     with _range("warm-up"):  # the first range imports more of torch
         _nvtx_ranges_are_recorded()
+    # One cycle is recorded, so that torch clears no events which are needed.
+    warnings.filterwarnings("ignore", message="Warning: Profiler clears events")
     with profile(activities=activities, with_stack=True) as recording:
         if has_gpu:
             torch.zeros(1, device="cuda")  # the profiler's own start lies before the range

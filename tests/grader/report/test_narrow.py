@@ -121,6 +121,15 @@ def test_what_a_check_came_to_never_stands_in_a_sliver(graded):
     assert not [line for line in told.splitlines() if re.fullmatch(r" {20,}\S{1,6} *", line)]
 
 
+def test_a_table_that_is_moved_in_is_no_wider_than_its_cells():
+    table = narrow.table()
+    table.add_column("kernel")
+    table.add_column("count", justify="right")
+    table.add_row("silu", "3")
+    told = printed(lambda window: narrow.show(table, window, indent=2), 10_000)
+    assert max(map(len, told.splitlines())) < 30
+
+
 def test_what_to_do_first_is_broken_at_words_and_its_command_is_not():
     def show(window):
         report.to_terminal(untouched, score(untouched, EXERCISES), window)
