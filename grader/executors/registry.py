@@ -49,7 +49,7 @@ class RunnerOptions:
     modules: Callable[[], Mapping[str, bytes]] = dict  # reads the submission's Python files
     level: Level | None = None  # see Sandbox
     required: bool = False
-    check_with_nvcc: bool = True  # see cuda_build.begin
+    check_with_nvcc: bool = True  # see cuda_build.Programs
     backends: tuple[Backend, ...] | None = None  # where CUDA C++ runs, None for all that there are
     guarded: bool = True  # see cuda_build.begin
     keeps_builds: bool = True  # whether compilers' results are kept in the user's cache
@@ -126,6 +126,16 @@ class Runners:
     def begin_building(self, file: str) -> None:
         """Have a file of CUDA C++ compiled for the emulator while something else is done."""
         self._programs.begin(file)
+
+    def is_refused_by_nvcc(self, task: Task) -> bool:
+        """Whether nvcc alone refuses the file of a variant that has run in the emulator.
+
+        It waits for nvcc. The variant's next runner then has no program.
+        """
+        if not self._programs.is_refused(task.variant.file):
+            return False
+        self.close_variant(task)
+        return True
 
     def close(self) -> None:
         """End every worker and give the memory back; the Triton sandbox is its owner's."""

@@ -66,9 +66,14 @@ def check_case(session: Session, task: Task, case: Case) -> PartEvidence:
         return PartEvidence(case.dtype, "case", Status.policy_violation, failures=failures)
     space = replace(any_space(session, task, case.dtype), seed=case.seed)
     called = session.files.called
-    return TaskCheck(session, task).by_each_runner(
-        (case.dtype, "case"), lambda runner, _: one_case(space, runner, case, called)
-    )
+
+    def checked() -> PartEvidence:
+        return TaskCheck(session, task).by_each_runner(
+            (case.dtype, "case"), lambda runner, _: one_case(space, runner, case, called)
+        )
+
+    part = checked()
+    return checked() if session.runners.is_refused_by_nvcc(task) else part
 
 
 def check_memory(session: Session, task: Task, on_step: Progress = unwatched) -> MemoryEvidence:
@@ -146,6 +151,9 @@ class TaskCheck:
             pending = following
         if pending:
             parts[-1] = self._with_compiled(parts[-1], pending)
+        if self.session.runners.is_refused_by_nvcc(self.task):
+            self.session.timed_out_parts[str(self.task)] = 0
+            return [self.part(self._space(*name)) for name in names]
         return parts
 
     def by_each_runner(

@@ -17,7 +17,6 @@ started in a sandbox, and the table only names lines.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import importlib.util
 import json
@@ -26,7 +25,6 @@ import shutil
 import socket
 import sys
 import tempfile
-import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -45,9 +43,9 @@ _MAX_MESSAGE = 1000  # characters of a problem's text in an answer
 class Wanted:
     """The grader's order: the JSON object `build` of the spawn message."""
 
-    backend: str  # "emulator", "gpu", or "device code", of which nothing is run
+    # "emulator" or "gpu"; "device code", of which nothing is run; "nvcc": whether it takes the file
+    backend: str
     entries: tuple[dict[str, Any], ...]  # {"name": ..., "arguments": ["pointer:float32", ...]}
-    check_with_nvcc: bool = False  # emulator only: whether nvcc must agree with g++
     cache: str | None = None  # of built parts; None: this user's cache folder
     toolchain: tuple[str, str, str] | None = None  # prepared one: compiler, version, folder
     architecture: str = nvcc.DEFAULT_ARCHITECTURE  # gpu and device code
@@ -66,6 +64,7 @@ class Made:
     entries: Sequence[str] = ()
     executor: Path | None = None
     conditions: Sequence[dict[str, Any]] = ()  # code that nvcc may see differently
+    accepted: bool = False  # by nvcc, where nothing else was asked
 
 
 def serve(requests: socket.socket, output: int, path: str, wanted: dict[str, Any]) -> None:
@@ -95,8 +94,8 @@ def build(source: Path, wanted: Wanted, folder: Path) -> Made:
         return _build_device_code(source, wanted, folder)
     if wanted.backend == "gpu":
         return _build_for_gpu(source, wanted, folder)
-    if wanted.check_with_nvcc:
-        return _build_with_both(source, wanted, folder)
+    if wanted.backend == "nvcc":
+        return _check_with_nvcc(source, folder)
     return _build_for_emulator(source, wanted, folder)
 
 
@@ -153,7 +152,7 @@ def _deliver(made: Made, output: int) -> dict[str, Any]:
             done += os.pwrite(output, memoryview(part)[done:], offset + done)
         offset += len(part)
     return {
-        "ok": bool(program),
+        "ok": bool(program) or made.accepted,
         "executable_bytes": len(program),
         "executor_bytes": len(executor),
         "sites_bytes": len(sites),
@@ -215,48 +214,18 @@ def _toolchain(wanted: Wanted) -> Any:
     return toolchain.Toolchain(compiler, version, Path(folder))
 
 
-def _build_with_both(source: Path, wanted: Wanted, folder: Path) -> Made:
-    """Compile with g++ and nvcc in parallel. nvcc decides, since a GPU runs what it compiles."""
+def _check_with_nvcc(source: Path, folder: Path) -> Made:
+    """nvcc's errors in the file. Neither errors nor `accepted` where nvcc doesn't work here."""
     from warpgrade_emulator import toolchain
 
-    program = toolchain.find_nvcc()
-    if program is None:
-        return _build_for_emulator(source, wanted, folder)
-    own = folder / "nvcc"
-    own.mkdir()
-    copy = Path(shutil.copyfile(source, own / source.name))  # without its mode: chmod is filtered
-    refused: list[nvcc.Refusal] = []
-    answered: list[bool] = []
-
-    def check() -> None:
-        with contextlib.suppress(OSError, nvcc.NvccError):  # nvcc doesn't work here: no verdict
-            refused.extend(nvcc.check(program, copy, own))
-            answered.append(True)
-
-    checking = threading.Thread(target=check)
-    checking.start()
+    copy = Path(
+        shutil.copyfile(source, folder / source.name)
+    )  # without its mode: chmod is filtered
     try:
-        made = _build_for_emulator(source, wanted, folder)
-    finally:
-        checking.join()
-    return reconciled(made, refused) if answered else made
-
-
-def reconciled(made: Made, refused: Sequence[nvcc.Refusal]) -> Made:
-    """The emulator's build corrected by nvcc's refusals.
-
-    nvcc's refusals are problems of kind `nvcc`. An error of the emulator's compiler alone is
-    `unsupported`: a limit of the emulator, not a mistake in the file.
-    """
-    ours = [problem for problem in made.problems if problem["kind"] == "compile"]
-    if refused and not ours:
-        problems = [each.as_problem("nvcc") for each in refused]
-        return Made(None, [*problems, *made.problems], {}, ())
-    if ours and not refused:
-        for problem in ours:
-            problem["kind"] = "unsupported"
-            problem["message"] = f"nvcc accepts this, the emulator doesn't: {problem['message']}"
-    return made
+        refused = nvcc.check(toolchain.find_nvcc() or "nvcc", copy, folder)
+    except (OSError, nvcc.NvccError):
+        return Made(None, [])
+    return Made(None, [each.as_problem("nvcc") for each in refused], accepted=not refused)
 
 
 def _build_for_gpu(source: Path, wanted: Wanted, folder: Path) -> Made:

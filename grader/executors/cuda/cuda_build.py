@@ -11,7 +11,7 @@ import contextlib
 import hashlib
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
@@ -26,6 +26,7 @@ from grader.spec import Exercise, Scalar, Tensor, Variant
 from grader.worker.protocol import Code, Operation
 
 Backend = Literal["emulator", "gpu"]
+Asked = Literal["emulator", "gpu", "nvcc"]  # nvcc: only whether it accepts the file
 
 MAX_PROGRAM_BYTES = 64 << 20
 MAX_SITES_BYTES = 8 << 20
@@ -72,6 +73,13 @@ class Condition(_Answered):
     macro: Annotated[str, pydantic.Field(max_length=1000)]
 
 
+class Checked(NamedTuple):
+    """What nvcc says of a file. Neither holds where it doesn't work here."""
+
+    accepted: bool = False
+    refusals: tuple[Problem, ...] = ()
+
+
 @dataclass(frozen=True)
 class Program:
     """The result of compiling a file.
@@ -88,6 +96,27 @@ class Program:
     died: Death | None = None  # the compiler, instead of an answer
     executor: Path | None = None
     conditions: tuple[Condition, ...] = ()
+
+    def reconciled(self, checked: Checked) -> Program:
+        """The emulator's program corrected by nvcc, whose word decides: a GPU runs what it makes.
+
+        An error of the emulator's compiler alone is `unsupported`: a limit of the emulator, not a
+        mistake in the file.
+        """
+        ours = [each for each in self.problems if each.kind == "compile"]
+        if checked.refusals and not ours:
+            return replace(self, path=None, problems=(*checked.refusals, *self.problems))
+        if not checked.accepted:
+            return self
+        lead = "nvcc accepts this, the emulator doesn't: "
+        limits = {"kind": "unsupported"}
+        told = [
+            each.model_copy(update={**limits, "message": lead + each.message})
+            if each in ours
+            else each
+            for each in self.problems
+        ]
+        return replace(self, problems=tuple(told))
 
     def problem_of(self, entry: str) -> Problem | None:
         """The problem that keeps an entry from being run: its own first, then the file's."""
@@ -141,21 +170,18 @@ def begin(
     name: str,
     data: bytes,
     entries: Sequence[tuple[str, Sequence[str]]],
-    backend: Backend = "emulator",
-    check_with_nvcc: bool = False,
+    backend: Asked = "emulator",
     guarded: bool = True,
 ) -> Building:
     """Have the file `name` of content `data` compiled, for all the entries that it should have.
 
-    `entries` pairs each entry with its `signature`. `check_with_nvcc`: NVIDIA's compiler, where
-    there is one, has to take the file too. `guarded`: see emulator/build.py. Raises SandboxError
-    where no worker can be had, BuildError where the grader's own sources don't build.
+    `entries` pairs each entry with its `signature`. `guarded`: see emulator/build.py. Raises
+    SandboxError where no worker can be had, BuildError where the grader's own sources don't build.
     """
     source = sandbox.hold(name, data)
     wanted = {
         "backend": backend,
         "entries": [{"name": entry, "arguments": list(kinds)} for entry, kinds in entries],
-        "check_with_nvcc": check_with_nvcc and backend == "emulator",
         "toolchain": prepare(),
         "guarded": guarded,
         "gpu_planner": prepare_planner() if backend == "gpu" else None,
@@ -177,7 +203,7 @@ class Building:
 
     sandbox: Sandbox
     name: str
-    backend: Backend
+    backend: Asked
     worker: Worker
     output: int  # descriptor of the memory that the compiler's files are written to
     died: Death | None  # before the compiler could be asked
@@ -189,27 +215,44 @@ class Building:
 
     def finish(self) -> Program:
         """Wait for the compiler. Raises BuildError where its answer makes no sense."""
+        assert self.backend != "nvcc"
         try:
-            reply = self.died or self.worker.wait()
-            if isinstance(reply, Death):
-                return Program(None, self.backend, died=reply)
-            if reply.code is not Code.ok:
-                answer = f"{reply.code.name} {reply.text}"
-                raise BuildError(f"the compiler could not be asked: {answer}")
-            return self._program(_read_answer(reply.text))
+            answer = self._answer()
+            if isinstance(answer, Death):
+                return Program(None, self.backend, died=answer)
+            return self._program(self.backend, answer)
         finally:
             self.close()
 
-    def _program(self, answer: _Answer) -> Program:
+    def checked(self) -> Checked:
+        """Wait for nvcc's word on the file."""
+        try:
+            answer = self._answer()
+        except BuildError:
+            return Checked()
+        finally:
+            self.close()
+        return Checked() if isinstance(answer, Death) else Checked(answer.ok, answer.problems)
+
+    def _answer(self) -> _Answer | Death:
+        reply = self.died or self.worker.wait()
+        if isinstance(reply, Death):
+            return reply
+        if reply.code is not Code.ok:
+            answer = f"{reply.code.name} {reply.text}"
+            raise BuildError(f"the compiler could not be asked: {answer}")
+        return _read_answer(reply.text)
+
+    def _program(self, backend: Backend, answer: _Answer) -> Program:
         program = os.pread(self.output, answer.executable_bytes, 0)
         executor = os.pread(self.output, answer.executor_bytes, answer.executable_bytes)
         end = answer.executable_bytes + answer.executor_bytes
         sites = _read_sites(os.pread(self.output, answer.sites_bytes, end))
-        stem = f"{Path(self.name).stem}-{self.backend}"
-        is_emulated = self.backend == "emulator"
+        stem = f"{Path(self.name).stem}-{backend}"
+        is_emulated = backend == "emulator"
         return Program(
             self._held(stem, program, True) if answer.ok else None,
-            self.backend,
+            backend,
             frozenset(answer.entries),
             answer.problems,
             sites,
@@ -232,10 +275,11 @@ class Programs:
     exercises: Mapping[str, Exercise]
     file: Callable[[str], bytes]  # reads a file of the submission
     sandbox: Callable[[], Sandbox]  # where it is compiled and held
-    check_with_nvcc: bool  # see `begin`
+    check_with_nvcc: bool  # NVIDIA's compiler, where there is one, has to accept a file too
     guarded: bool
     _made: dict[tuple[str, Backend], Program] = field(default_factory=dict)
-    _building: dict[tuple[str, Backend], Building] = field(default_factory=dict)
+    _checked: dict[str, Checked] = field(default_factory=dict)
+    _building: dict[tuple[str, Asked], Building] = field(default_factory=dict)
 
     def begin(self, file: str) -> None:
         """Have a file compiled for the emulator meanwhile; `of` meets what hinders it."""
@@ -244,14 +288,33 @@ class Programs:
             return
         with contextlib.suppress(SandboxError, BuildError):
             self._building[key] = self._begun(*key)
+            self._begin_check(file)
 
     def of(self, file: str, backend: Backend) -> Program:
-        """The program of a file. Raises SandboxError, BuildError or ToolchainError."""
+        """The program of a file. Raises SandboxError, BuildError or ToolchainError.
+
+        nvcc may still be at work on a file that the emulator's compiler has accepted.
+        """
         key = (file, backend)
         if key not in self._made:
             building = self._building.pop(key, None) or self._begun(file, backend)
+            if backend == "emulator":
+                self._begin_check(file)
             self._made[key] = building.finish()
+            if backend == "emulator" and any(p.kind == "compile" for p in self._made[key].problems):
+                self.is_refused(file)
         return self._made[key]
+
+    def is_refused(self, file: str) -> bool:
+        """Whether only nvcc refuses a file. Waits for it; the file is no program afterwards."""
+        if file not in self._checked:
+            building = self._building.pop((file, "nvcc"), None)
+            self._checked[file] = building.checked() if building else Checked()
+            program = self._made.get((file, "emulator"))
+            if program is not None and program.died is None:
+                self._made[file, "emulator"] = program.reconciled(self._checked[file])
+                return program.path is not None and bool(self._checked[file].refusals)
+        return False
 
     def close(self) -> None:
         """End the compilers."""
@@ -259,7 +322,15 @@ class Programs:
             building.close()
         self._building.clear()
 
-    def _begun(self, file: str, backend: Backend) -> Building:
+    def _begin_check(self, file: str) -> None:
+        """Have nvcc check the file meanwhile, if it is to."""
+        if not self.check_with_nvcc or toolchain.find_nvcc() is None:
+            return
+        if file not in self._checked and (file, "nvcc") not in self._building:
+            with contextlib.suppress(SandboxError, BuildError):
+                self._building[file, "nvcc"] = self._begun(file, "nvcc")
+
+    def _begun(self, file: str, backend: Asked) -> Building:
         """The file's way through the compiler, begun."""
         prepare()  # before the sandbox, which is to see it
         if backend == "gpu":
@@ -272,7 +343,7 @@ class Programs:
             if variant.file == file
         ]
         data = self.file(file)
-        return begin(sandbox, file, data, entries, backend, self.check_with_nvcc, self.guarded)
+        return begin(sandbox, file, data, entries, backend, self.guarded)
 
 
 @lru_cache(maxsize=4)

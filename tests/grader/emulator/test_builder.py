@@ -18,7 +18,7 @@ import torch
 
 from grader.emulator import nvcc_runtime, toolchain
 from grader.emulator.build import Build
-from grader.worker import builder, nvcc
+from grader.worker import builder
 from grader.worker.builder import Made, Wanted
 from grader.worker.protocol import (
     MAX_REPLY_BYTES,
@@ -211,34 +211,6 @@ print([name for name in sys.modules if name.split(".")[0] in ("grader", "torch",
     assert (done.stdout.strip(), done.stderr) == ("[]", "")
 
 
-# --- two compilers -----------------------------------------------------------------------------
-
-REFUSED = [nvcc.Refusal("identifier is undefined", 3, "x;")]
-
-
-def test_what_only_nvcc_refuses_is_no_program() -> None:
-    made = Made(Path("program"), [], {"1": (1, "f")}, ["twice"])
-    told = builder.reconciled(made, REFUSED)
-    assert told.executable is None
-    assert [(each["kind"], each["line"]) for each in told.problems] == [("nvcc", 3)]
-
-
-def test_what_only_the_emulator_refuses_is_a_limit_of_ours() -> None:
-    told = builder.reconciled(Made(None, [problem(message="no member x")], {}), [])
-    assert [each["kind"] for each in told.problems] == ["unsupported"]
-    assert told.problems[0]["message"].endswith("no member x")
-
-
-def test_what_both_refuse_is_told_once() -> None:
-    made = Made(None, [problem()], {})
-    assert builder.reconciled(made, REFUSED).problems == [problem()]
-
-
-def test_what_both_accept_stays_as_it_is() -> None:
-    made = Made(Path("program"), [problem("entry_missing")], {}, ["twice"])
-    assert builder.reconciled(made, []) == made
-
-
 # --- really compiled ---------------------------------------------------------------------------
 
 
@@ -300,9 +272,10 @@ def test_errors_of_gcc_have_the_students_file_and_line(
 
 @needs_gcc
 @needs_nvcc
-def test_both_compilers_are_asked(source: Path, cache: str) -> None:
-    with Server(source, ["twice"], cache=cache, check_with_nvcc=True) as server:
-        assert server.build()["ok"]
+def test_nvcc_is_asked_for_its_errors_alone(source: Path, cache: str) -> None:
+    with Server(source, ["twice"], cache=cache, backend="nvcc") as server:
+        told = server.build()
+        assert (told["ok"], told["executable_bytes"], told["problems"]) == (True, 0, [])
         source.write_text(TWICE + "__global__ int number() { return 1; }\n")
         told = server.build()
     assert not told["ok"]

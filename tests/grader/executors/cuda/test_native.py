@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
+from grader.emulator import toolchain
 from grader.executors.cuda import cuda_build
-from grader.executors.cuda.cuda_build import BuildError, Problem, Program
+from grader.executors.cuda.cuda_build import BuildError, Checked, Problem, Program
 from grader.executors.cuda.native_answers import _STATUS_OF_PROBLEM
-from grader.grading.check import check_memory, check_part
+from grader.grading.check import check_memory, check_part, check_parts
 from grader.grading.grade import Options, Session, grade
 from grader.scoring.score import score
 from grader.spec import load_all
@@ -50,7 +51,8 @@ def test_what_is_expected_is_compiled_once_while_something_else_runs(monkeypatch
     begin = cuda_build.begin
 
     def noted(*args: Any) -> Any:
-        begun.append(args[1])
+        if args[4] == "emulator":
+            begun.append(args[1])
         return begin(*args)
 
     monkeypatch.setattr(cuda_build, "begin", noted)
@@ -68,9 +70,10 @@ def test_what_is_expected_is_compiled_once_while_something_else_runs(monkeypatch
 def test_what_is_expected_but_not_asked_for_leaves_no_compiler() -> None:
     with Session(ROOT / "reference", EXERCISES, Options(device="interpreter")) as session:
         session.begin_building([Task(TRANSPOSE, TRANSPOSE.variants["cuda_v4"])])
-        [building] = session.runners._programs._building.values()
-        assert building.worker.alive
-    assert not building.worker.alive
+        buildings = list(session.runners._programs._building.values())
+        assert buildings
+        assert all(each.worker.alive for each in buildings)
+    assert not any(each.worker.alive for each in buildings)
 
 
 @pytest.mark.parametrize(
@@ -85,6 +88,50 @@ def test_what_breaks_the_rules_is_not_compiled_ahead(tmp_path, source) -> None:
         assert not session.runners._programs._building
         part = check_part(session, Task(silu, silu.variants["cuda"]), "float32", "ragged")
     assert part.status is Status.policy_violation
+
+
+# --- two compilers --------------------------------------------------------------------------------
+
+ERROR = Problem(kind="compile", message="no member x", line=7)
+REFUSED = Checked(False, (Problem(kind="nvcc", message="identifier is undefined", line=3),))
+ACCEPTED = Checked(True)
+
+
+def test_what_only_nvcc_refuses_is_no_program() -> None:
+    told = Program(Path("program"), "emulator").reconciled(REFUSED)
+    assert (told.path, [each.line for each in told.problems]) == (None, [3])
+
+
+def test_what_only_the_emulator_refuses_is_a_limit_of_ours() -> None:
+    told = Program(None, "emulator", problems=(ERROR,)).reconciled(ACCEPTED)
+    assert [each.kind for each in told.problems] == ["unsupported"]
+    assert told.problems[0].message.endswith("no member x")
+
+
+@pytest.mark.parametrize("checked", [REFUSED, Checked()], ids=["both refuse", "nvcc is silent"])
+def test_an_error_of_the_emulators_compiler_stays_unless_nvcc_accepts(checked) -> None:
+    made = Program(None, "emulator", problems=(ERROR,))
+    assert made.reconciled(checked) == made
+
+
+@pytest.mark.parametrize("checked", [ACCEPTED, Checked()], ids=["both accept", "nvcc is silent"])
+def test_a_program_stays_unless_nvcc_refuses(checked) -> None:
+    made = Program(Path("program"), "emulator")
+    assert made.reconciled(checked) == made
+
+
+@pytest.mark.skipif(toolchain.find_nvcc() is None, reason="needs nvcc")
+def test_a_file_that_only_nvcc_refuses_fails_though_it_ran_meanwhile(tmp_path) -> None:
+    text = (ROOT / "reference" / "silu.cu").read_text()
+    (tmp_path / "silu.cu").write_text(text + "__global__ int number() { return 1; }\n")
+    silu = EXERCISES["silu"]
+    task = Task(silu, silu.variants["cuda"])
+    options = Options(device="interpreter", check_with_nvcc=True)
+    with Session(tmp_path, EXERCISES, options) as session:
+        parts = check_parts(session, task, task.parts)
+    assert {part.status for part in parts} == {Status.compile_error}
+    line = len(text.splitlines()) + 1
+    assert all(f"silu.cu:{line}" in str(part.failures[0]) for part in parts)
 
 
 def test_a_signature_is_told_to_the_compiler_as_c_has_it() -> None:
