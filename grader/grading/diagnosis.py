@@ -415,8 +415,8 @@ def _hint_from_values(verdict: Verdict, condition: Condition | None, language: s
         return "Compare one element by hand with the definition in reference/oracles.py."
     if verdict.pattern == "tail" and " from 1 on" in verdict.what:
         return (
-            "Only the first element is right: does every thread have the whole result of the "
-            "reduction, or thread 0 alone?"
+            "Only the first element is right: is each of the others read from its own place? After "
+            "a reduction, does every thread have the whole result, or thread 0 alone?"
         )
     if verdict.pattern == "tail":
         return "What differs for the last block: its mask, or what masked elements count as?"

@@ -157,7 +157,7 @@ def _expected(observed: Observed) -> Outputs:
 
 def _moved(observed: Observed) -> Iterator[Attempt]:
     """The values are right and stand in other places: the transposed output's, the input's order,
-    or all rows are the first."""
+    those of its first elements, or all rows are the first."""
 
     def transposed(each: Observed) -> Outputs | None:
         return [t.mT.reshape(t.shape) if t.dim() > 1 else t for t in _expected(each)]
@@ -165,6 +165,13 @@ def _moved(observed: Observed) -> Iterator[Attempt]:
     def copied(each: Observed) -> Outputs | None:
         source = next(iter(each.wide.values()))
         return [source.reshape(t.shape) for t in _expected(each)]
+
+    def beginning(each: Observed) -> Outputs | None:
+        source = next(iter(each.wide.values())).flatten()
+        sizes = [t.numel() for t in _expected(each)]
+        if source.numel() <= max(sizes):
+            return None
+        return [source[: t.numel()].reshape(t.shape) for t in _expected(each)]
 
     def first_row(each: Observed) -> Outputs | None:
         return [t[:1].expand(t.shape) for t in _expected(each)]
@@ -184,6 +191,14 @@ def _moved(observed: Observed) -> Iterator[Attempt]:
             "Store what is computed, each element at its own place.",
         ),
         copied,
+    )
+    yield (
+        Cause(
+            "beginning",
+            "The output is the beginning of the input: its first elements, as they lie in memory",
+            "How far apart are the elements that belong into the output?",
+        ),
+        beginning,
     )
     yield (
         Cause(

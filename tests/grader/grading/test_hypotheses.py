@@ -172,6 +172,14 @@ def test_a_transposed_output_and_a_copy_are_told_apart(turned):
     assert (cause.name if cause else None) == (None if turned else "copied")
 
 
+def test_a_copy_of_the_wrong_elements_is_named_by_where_they_lie():
+    def kernel(h_A):  # noqa: N803 (the spec's name)
+        return h_A.flatten()[: h_A.shape[0]].clone()
+
+    cause = named("copy_first_column", kernel, "cuda")
+    assert (cause.name if cause else None) == "beginning"
+
+
 def test_one_failing_case_is_not_enough():
     exercise = EXERCISES["rmsnorm"]
     space = Space(exercise, exercise.variants["triton"], "float32", "ragged", 4)
