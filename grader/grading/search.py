@@ -30,6 +30,7 @@ from grader.spec.task import Task
 from grader.status import Status, worst
 
 FEW_FAILING = 3  # cases of a part, so that more are run before tries
+OTHER_EDGES = 12  # cases of each size class that run beside one given case
 OTHER_SEEDS = 4  # of the smallest failing case, that are run then
 RERUNS = 10  # of the smallest failing case, to detect varying results
 SLOW = frozenset({Status.timed_out, Status.out_of_memory})
@@ -143,15 +144,20 @@ def search_part(
 
 
 def one_case(space: Space, runner: Runner, case: Case, submission: str = "") -> PartEvidence:
-    """Run a given case, rerun it if it fails, and compile it ahead of time."""
+    """Run a given case, explain its failure, and compile it ahead of time."""
     started = time.monotonic()
     search = _Search(space, runner, Effort())
     result = search.run(case)
     failures: tuple[Failure, ...] = ()
     if not result.verdict.passed:
         flaky = _flakiness(search, result, RERUNS)
-        cause = search.causes.of(_failed(search, result, None, flaky is not None), is_first=False)
-        failures = (_failure(search, result, None, flaky, submission, cause),)
+        if flaky is None:
+            _run_others(search, result)
+        failed = _failed(search, result, None, flaky is not None)
+        with contextlib.closing(search.causes):
+            failures = (
+                _failure(search, result, None, flaky, submission, search.causes.of(failed)),
+            )
     pending = runner.compile_in_background()
     compiled = runner.compiled(pending) if pending else None
     if compiled is not None and compiled.failure is not None:
@@ -338,6 +344,19 @@ def _fail_again(search: _Search, result: CaseResult) -> None:
         if search.failed >= FEW_FAILING:
             return
         search.run(replace(case, seed=case.seed + step))
+
+
+def _run_others(search: _Search, result: CaseResult) -> None:
+    """Run some cases beside one that failed alone: a cause has to explain more than one."""
+    if search.runner.on_gpu or result.status in SLOW or _is_conclusive(result):
+        return
+    _fail_again(search, result)
+    until = time.monotonic() + search.effort.shrink_seconds
+    for size_class in search.space.exercise.sizes:
+        for case in spread(replace(search.space, size_class=size_class).edges(), OTHER_EDGES):
+            if time.monotonic() > until:
+                return
+            search.run(case)
 
 
 def _failed(

@@ -173,7 +173,7 @@ def test_a_transposed_output_and_a_copy_are_told_apart(turned):
 
 
 def test_a_copy_of_the_wrong_elements_is_named_by_where_they_lie():
-    def kernel(h_A):  # noqa: N803 (the spec's name)
+    def kernel(h_A):
         return h_A.flatten()[: h_A.shape[0]].clone()
 
     cause = named("copy_first_column", kernel, "cuda")

@@ -10,7 +10,7 @@ from grader.evidence import VariantEvidence
 from grader.executors.runner import CaseResult
 from grader.grading import repairs
 from grader.grading.causes import Causes, Failed
-from grader.grading.check import check_parts
+from grader.grading.check import check_case, check_parts
 from grader.grading.repairs import Repairs, failing_of
 from grader.grading.search import Effort
 from grader.grading.session import Options, Session
@@ -185,3 +185,14 @@ def test_a_mistake_is_told_once_for_all_parts(tmp_path, variant, text, told, pla
     [message] = merged_messages(VariantEvidence("silu", variant, task.variant.file, parts=found))
     assert message.headline.startswith(f"silu/{variant}: `") and told in message.headline
     assert place in message.frame and "^" * len(place) in message.frame
+
+
+def test_the_cause_of_one_given_case_is_tried_on_others(tmp_path):
+    task = Task(SPECS["silu"], SPECS["silu"].variants["triton"])
+    (tmp_path / task.variant.file).write_text(TRITON)
+    case = Case((("n", 5),), "float32", 7)
+    with Session(tmp_path, SPECS, Options(device="interpreter", effort=LITTLE)) as session:
+        part = check_case(session, task, case)
+    assert (part.cases_run, part.failures[0].case) == (1, str(case))
+    [message] = merged_messages(VariantEvidence("silu", "triton", "silu.py", parts=(part,)))
+    assert "`offs <= n` stands where `offs < n` belongs" in message.headline
