@@ -67,7 +67,7 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(line)
     if config.args and (only_theirs or timed):
         config.stash[_EXPRESSION] = config.option.keyword
-        stems = [path.stem for path in (ROOT / "grader" / "exercises").glob("*.yaml")]
+        stems = [path.stem for path in (ROOT / "exercises").glob("*.yaml")]
         config.option.keyword = by_whole_names(config.option.keyword, stems)
     if config.args and only_theirs and not config.option.collectonly:
         bytecode.keep()

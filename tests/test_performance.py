@@ -44,7 +44,7 @@ KERNELS = [
     for exercise in EXERCISES.values()
     for variant in exercise.variants.values()
     if variant.performance is not None
-    for kernel in rounds.kernels_of(variant)
+    for kernel in rounds.kernels_of(Task(exercise, variant))
 ]
 
 

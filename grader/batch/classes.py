@@ -14,9 +14,7 @@ from typing import TypeVar
 from grader.batch import gradebook
 from grader.batch.collect import classroom_times as times_files
 from grader.batch.collect.classroom_times import Times
-from grader.batch.course import course as course_files
 from grader.batch.course import roster as roster_files
-from grader.batch.course.course import Course
 from grader.batch.course.decisions import time_order
 from grader.batch.course.records import Adjustment, AdjustmentKind, Attempt, Entry, Gradebook
 from grader.batch.course.roster import Roster
@@ -28,6 +26,8 @@ from grader.grading.search import Effort
 from grader.mistakes import Mistake
 from grader.report import one_line
 from grader.spec import Exercise
+from grader.spec import course_file as course_files
+from grader.spec.course_file import CourseFile
 from grader.spec.order import in_order
 
 T = TypeVar("T")
@@ -45,7 +45,7 @@ class CourseClass:
 
     store: Store
     exercises: Mapping[str, Exercise]
-    course: Course = field(default_factory=Course)
+    course: CourseFile = field(default_factory=CourseFile)
     roster: Roster | None = None
     effort: Effort | None = None  # what is usual on the device
     notes: list[str] = field(default_factory=list)  # what a person should know, a line each
@@ -65,12 +65,12 @@ class CourseClass:
         """
         notes: list[str] = []
 
-        def load_course(path: Path) -> Course:
+        def load_course(path: Path) -> CourseFile:
             return course_files.load(path, exercises)
 
         course_file = _document(store, "course", course, load_course, notes)
         roster_file = _document(store, "roster", roster, roster_files.load, notes)
-        rules = course_file or Course()
+        rules = course_file or CourseFile()
         return cls(store, in_order(exercises, rules.order), rules, roster_file, notes=notes)
 
     @cached_property

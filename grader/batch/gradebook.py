@@ -27,7 +27,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from fractions import Fraction
 
-from grader.batch.course.course import INTERPRETER, Course, time_text
 from grader.batch.course.decisions import ON_EVIDENCE, decided, time_order, waits_for
 from grader.batch.course.lateness import after_penalty, judge
 from grader.batch.course.people import People, people_of
@@ -46,6 +45,7 @@ from grader.mistakes import Mistake
 from grader.report import one_line
 from grader.scoring.score import score
 from grader.spec import Exercise
+from grader.spec.course_file import INTERPRETER, CourseFile, time_text
 
 NOTHING = "nothing handed in"
 _COUNTED = {
@@ -60,7 +60,7 @@ class GradebookError(Mistake, ValueError):
 
 
 def make(
-    course: Course,
+    course: CourseFile,
     roster: Roster | None,
     attempts: Iterable[Attempt],
     adjustments: Iterable[Adjustment],
@@ -143,7 +143,7 @@ class _Choice:
 
 @dataclass(frozen=True)
 class _Maker:
-    course: Course
+    course: CourseFile
     people: People
     extensions: Mapping[str, datetime]
 
@@ -289,7 +289,7 @@ def _maximum(exercises: Mapping[str, Exercise], attempts: Iterable[Attempt]) -> 
     return round(math.fsum(offered), 4)
 
 
-def _extensions(course: Course, people: People) -> tuple[dict[str, datetime], list[str]]:
+def _extensions(course: CourseFile, people: People) -> tuple[dict[str, datetime], list[str]]:
     """Due dates by Student.id, the later one of several; and lines on keys that name nobody."""
     due: dict[str, datetime] = {}
     unknown = []

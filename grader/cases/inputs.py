@@ -64,7 +64,15 @@ def drawn(exercise: Exercise, variant: Variant, case: Case, generator: torch.Gen
     sizes = exercise.numbers(dict(case.sizes))
     scalars = _scalars(exercise, variant, case)
     numbers = {**sizes, **scalars}
-    made = oracle.inputs_of(exercise.oracle, sizes, scalars, case.data, case.dtype, generator)
+    made = oracle.inputs_of(
+        exercise.oracle,
+        sizes,
+        scalars,
+        case.data,
+        case.dtype,
+        generator,
+        oracle.file_of(exercise),
+    )
 
     def values(tensor: Tensor, shape: tuple[int, ...], dtype: str) -> torch.Tensor:
         given = made.get(tensor.name)

@@ -1,4 +1,4 @@
-"""Right results: the functions of reference/oracles.py, by the conventions documented there.
+"""Right results: the functions of a course's reference/oracles.py, by the conventions documented there.
 
 The grader's process executes no other file of reference/.
 """
@@ -16,7 +16,10 @@ from typing import Any
 
 import torch
 
-ORACLES = Path(__file__).resolve().parents[2] / "reference" / "oracles.py"
+from grader.spec import Exercise
+from grader.spec.exercise import REFERENCE
+
+ORACLES = REFERENCE / "oracles.py"  # of the default course
 
 
 class OracleError(RuntimeError):
@@ -292,6 +295,16 @@ def inputs_of(
         came = type(made).__name__
         raise OracleError(f"{name}_inputs: expected a mapping of names to tensors, got {came}")
     return dict(made)
+
+
+def of(exercise: Exercise) -> Oracle:
+    """The oracle of an exercise, from its course's file. Raises OracleError."""
+    return load(exercise.oracle, file_of(exercise))
+
+
+def file_of(exercise: Exercise) -> Path:
+    """The file of an exercise's oracle."""
+    return exercise.reference / ORACLES.name
 
 
 def load(name: str, path: Path | None = None) -> Oracle:

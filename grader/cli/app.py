@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
+import inspect
 import sys
 import traceback
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 import typer.main
@@ -22,6 +25,7 @@ from grader.cli.console import (
     FOUND,
     INTERRUPTED,
     USAGE,
+    CourseOption,
     EvidenceOption,
     GpusOption,
     GradescopeOption,
@@ -31,6 +35,7 @@ from grader.cli.console import (
     JunitOption,
     NameArgument,
     OnlyOption,
+    choose_course,
     console,
     errors,
     have_oracles,
@@ -41,6 +46,8 @@ from grader.cli.console import (
     right_exercises,
     show,
     tell,
+    the_course,
+    usual_submission,
     writable,
     write,
 )
@@ -63,7 +70,7 @@ from grader.grading.grade import grade as grade_submission
 from grader.mistakes import Mistake
 from grader.report import narrow
 from grader.scoring.score import score_variant
-from grader.spec import Memory, load_all
+from grader.spec import Memory
 from grader.spec.task import Task
 from grader.status import Status
 
@@ -94,6 +101,34 @@ _ELSEWHERE = {
 }
 
 
+def on_course(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with the option `--course`; its default submission is that course's."""
+    signature = inspect.signature(command, eval_str=True)
+
+    @functools.wraps(command)
+    def run(ctx: Context, course: Path | None, **given: Any) -> None:
+        if course is not None:
+            choose_course(course)
+        is_default = ctx.get_parameter_source("submission")
+        if is_default is not None and is_default.name == "DEFAULT":
+            given["submission"] = usual_submission()
+        command(**given)
+
+    more = [
+        inspect.Parameter("ctx", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context),
+        *(
+            each.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+            for each in signature.parameters.values()
+        ),
+        inspect.Parameter(
+            "course", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=CourseOption
+        ),
+    ]
+    run.__signature__ = signature.replace(parameters=more)  # type: ignore[attr-defined]
+    run.__annotations__ = {each.name: each.annotation for each in more}
+    return run
+
+
 class _Commands(TyperGroup):
     """The commands of this file, and those of others by their names."""
 
@@ -107,7 +142,7 @@ class _Commands(TyperGroup):
             return super().get_command(ctx, name)
         module, function = _ELSEWHERE[name].split(":")
         of_one = typer.Typer(add_completion=False, context_settings=_CONTEXT)
-        of_one.command(name=name)(getattr(importlib.import_module(module), function))
+        of_one.command(name=name)(on_course(getattr(importlib.import_module(module), function)))
         return typer.main.get_command(of_one)
 
 
@@ -132,6 +167,7 @@ VerboseOption = Annotated[
 
 
 @app.command()
+@on_course
 def grade(  # noqa: PLR0913  # each parameter is an option
     submission: SubmissionArgument = Path("assignment"),
     only: OnlyOption = None,
@@ -156,7 +192,7 @@ def grade(  # noqa: PLR0913  # each parameter is an option
     if gpus is not None:
         choose(gpus)
     # Without a spec, a whole score would lack its points.
-    exercises = right_exercises(load_all) if only else load_all()
+    exercises = right_exercises() if only else the_course().exercises
     names = known_names(exercises, only)
     have_oracles(exercises, names)
     expect_files(submission, exercises)
@@ -179,6 +215,7 @@ def grade(  # noqa: PLR0913  # each parameter is an option
 
 
 @app.command()
+@on_course
 def check(
     name: NameArgument,
     case: Annotated[
@@ -189,7 +226,7 @@ def check(
     verbose: VerboseOption = False,
 ) -> None:
     """Check one exercise as a grade does, or repeat one case; ends with status 1 on a failure."""
-    exercises = right_exercises(load_all)
+    exercises = right_exercises()
     tasks = selected(exercises, known_names(exercises, [name]))
     have_oracles(exercises, [name])
     expect_files(submission, exercises)
@@ -218,6 +255,7 @@ def check(
 
 
 @app.command(name="run-plan")
+@on_course
 def run_plan(
     file: Annotated[Path, typer.Argument(help="What `grader plan --out` wrote.")],
     evidence: EvidenceOption = None,
@@ -227,7 +265,7 @@ def run_plan(
     from grader.executors.gpu import bundle
     from grader.grading import plan_files
 
-    exercises = load_all()
+    exercises = the_course().exercises
     planned = bundle.read(file)
     if machine.gpu_name() is None:
         refuse(f"{file}: expected a machine with an NVIDIA GPU to run it on, there is none here")
@@ -243,6 +281,7 @@ def run_plan(
 
 
 @app.command(name="doctor")
+@on_course
 def look_at_machine(
     gpu: Annotated[
         bool, typer.Option("--gpu", help="The GPU's state, and what it moves and computes at best.")
@@ -273,8 +312,9 @@ def _common(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
     ] = False,
+    course: CourseOption = None,
 ) -> None:
-    pass
+    choose_course(course)
 
 
 def main() -> None:

@@ -38,7 +38,7 @@ from grader.instruments.bench import Step, Timed
 from grader.instruments.bench_configs import ConfigsError, Configured
 from grader.instruments.bench_sizes import parse, plan
 from grader.sandbox import Sandbox
-from grader.spec import Exercise, load_all
+from grader.spec import Exercise
 from grader.spec.task import Task
 from grader.timing import contenders, sequential
 
@@ -78,7 +78,7 @@ def command(
     json: Annotated[Path | None, typer.Option(help="Write the timings as JSON.")] = None,
 ) -> None:
     """Time a kernel on a GPU over sizes, beside a copy, torch, torch.compile and the solution."""
-    exercises = right_exercises(load_all)
+    exercises = right_exercises()
     wanted = parse(sizes) if sizes is not None else None
     values = _constants(configs, more or [], sizes)
     chosen = _chosen(exercises, name, wanted)
@@ -91,7 +91,7 @@ def command(
         if machine.gpu_name() is None:
             tell(bench.NO_GPU)
             return
-        here = any(contenders.has_reference(task.variant) for task in chosen)
+        here = any(contenders.has_reference(task) for task in chosen)
         session.stopwatch.begin(with_solutions=here and not values and not rungs)
         trusted, roofs = session.stopwatch.trusted, bench.roofs_here()
         if values:

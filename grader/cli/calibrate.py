@@ -16,12 +16,13 @@ from grader.cli.console import (
     known_names,
     progress,
     tell,
+    the_course,
     writable,
     write,
 )
 from grader.gpu import machine
 from grader.grading.session import selected
-from grader.spec import EXERCISES, Exercise, load_all
+from grader.spec import EXERCISES, Exercise
 from grader.staff.calibration import readings, table
 from grader.staff.calibration.readings import CalibrationError, Readings
 from grader.staff.calibration.timings import clock, lint_lines, of_these, written
@@ -45,7 +46,8 @@ def command(
     ] = False,
 ) -> None:
     """Time solutions and slow submissions on this GPU, and propose thresholds (staff)."""
-    exercises = load_all()
+    course = the_course()
+    exercises = course.exercises
     names = known_names(exercises, only)
     have_oracles(exercises, names)
     writable(out)
@@ -60,9 +62,9 @@ def command(
         if out is not None:
             write(out, readings.to_json(timings))
     timings = of_these(timings, exercises, names)
-    show(exercises, timings)
+    show(exercises, timings, course.specs)
     if write_specs:
-        for path in written(exercises, timings):
+        for path in written(exercises, timings, course.specs):
             tell(f"{path} written; now bring the handout up to date: make handout")
 
 

@@ -32,7 +32,6 @@ from grader.batch.store.store import NAME, Store
 from grader.cli.console import (
     FAILED,
     INTERRUPTED,
-    ROOT,
     GpusOption,
     GradescopeOption,
     HtmlOption,
@@ -42,11 +41,13 @@ from grader.cli.console import (
     OnlyOption,
     console,
     errors,
+    given_course,
     have_oracles,
     known_names,
     refuse,
     show,
     tell,
+    the_course,
     writable,
     write,
 )
@@ -54,16 +55,14 @@ from grader.gpu.locks import choose
 from grader.report import narrow, one_line
 from grader.report.summary import number
 from grader.sandbox.untrusted import clean
-from grader.spec import Exercise, load_all
+from grader.spec import Course, Exercise
+from grader.spec import course as courses
 from grader.staff.stubs import make_stubs
 
 MOST_LINES = 10  # of one kind, on the terminal; the gradebook has them all
 
 ResultsArgument = Annotated[
     Path, typer.Argument(metavar="RESULTS", help="The folder that `grader batch --out` wrote.")
-]
-CourseOption = Annotated[
-    Path | None, typer.Option("--course", help="course.yaml; kept for later commands.")
 ]
 RosterOption = Annotated[
     Path | None, typer.Option("--roster", help="Who is in the class: a CSV; kept, too.")
@@ -108,7 +107,6 @@ _EXPORTS = {
 def grade_class(  # noqa: PLR0913 - typer makes an option of each parameter
     source: Annotated[Path, typer.Argument(help="What the course's platform exports: see docs.")],
     out: Annotated[Path, typer.Option(help="Where results go; what is there is kept.")],
-    course: CourseOption = None,
     roster: RosterOption = None,
     times: TimesOption = None,
     layout: Annotated[
@@ -129,12 +127,13 @@ def grade_class(  # noqa: PLR0913 - typer makes an option of each parameter
 ) -> None:
     """Grade a class; what is graded already isn't graded again."""
     _choose_gpus(gpus, scheduler)
-    exercises = load_all()
+    course, file = _course_of(out)
+    exercises = course.exercises
     options = Options(tuple(known_names(exercises, only)), require_sandbox)
     have_oracles(exercises, options.only)
     collection = collect(source, exercises, layout=layout, merge=merge, leave_out=[out])
     with run.begun(out) as store:
-        course_class = CourseClass.open(store, exercises, course, roster)
+        course_class = CourseClass.open(store, exercises, file, roster)
         collection = _timed(collection, course_class, times)
         run.seed_of(store, seed, course_class.course.seed)
 
@@ -159,7 +158,6 @@ def rescore(
             help="What `grader batch --out` wrote, or `grade --evidence`.",
         ),
     ],
-    course: CourseOption = None,
     roster: RosterOption = None,
     yes: Annotated[bool, typer.Option("--yes", help="Of a class: write without asking.")] = False,
     json: JsonOption = None,
@@ -172,16 +170,17 @@ def rescore(
     if file.is_dir() or file.name == NAME:
         if json or html or junit or gradescope:
             refuse(f"{file}: expected a file of evidence; of a class, `grader export` writes pages")
-        _rescore_class(file, course, roster, yes)
+        _rescore_class(file, roster, yes)
         return
-    exercises = load_all()
+    exercises = the_course().exercises
     show(evidence_files.read(file), exercises, json, html, junit, gradescope)
 
 
-def _rescore_class(results: Path, course: Path | None, roster: Path | None, yes: bool) -> None:
+def _rescore_class(results: Path, roster: Path | None, yes: bool) -> None:
     folder = _folder(results)
+    course, file = _course_of(folder)
     with run.alone(folder), Store(folder) as store:
-        course_class = CourseClass.open(store, load_all(), course, roster)
+        course_class = CourseClass.open(store, course.exercises, file, roster)
         book = course_class.gradebook()
         again = to_run_again(book)
         _tell_moves(course_class, book)
@@ -213,10 +212,10 @@ def regrade(
 ) -> None:
     """Run a student's hand-ins again, from the files that are stored."""
     _choose_gpus(gpus, scheduler)
-    exercises = load_all()
+    folder = _folder(results)
+    exercises = _course_of(folder)[0].exercises
     options = Options(tuple(known_names(exercises, only)), require_sandbox, anew=True)
     have_oracles(exercises, options.only)
-    folder = _folder(results)
     with run.alone(folder), Store(folder) as store:
         course_class = CourseClass.open(store, exercises)
         handins = course_class.handins_of[course_class.student(student)]
@@ -253,8 +252,8 @@ def adjust(
     ] = None,
 ) -> None:
     """Decide about a score, with a reason; without a decision, list what was decided."""
-    exercises = load_all()
     folder = _folder(results)
+    exercises = _course_of(folder)[0].exercises
     with run.alone(folder), Store(folder) as store:
         course_class = CourseClass.open(store, exercises)
         given = _decisions(exercises, reason, points, lift, accept_time, reject_time)
@@ -294,7 +293,6 @@ def export(
     allow_incomplete: Annotated[
         bool, typer.Option(help="Write a file in which scores that aren't final are empty.")
     ] = False,
-    course: CourseOption = None,
     roster: RosterOption = None,
 ) -> None:
     """Write the class's pages again, or a gradebook to upload."""
@@ -304,8 +302,9 @@ def export(
     if format is not Format.canvas and assignment is not None:
         refuse("--assignment: expected --format canvas beside it")
     writable(to)
+    course, file = _course_of(folder)
     with Store(folder) as store:
-        course_class = CourseClass.open(store, load_all(), course, roster)
+        course_class = CourseClass.open(store, course.exercises, file, roster)
         book = course_class.gradebook()
         for note in course_class.notes:
             narrow.say(one_line(note), errors, "yellow")
@@ -335,17 +334,35 @@ def list_similar(
 ) -> None:
     """List hand-ins that are alike, of those that count: a reason to look, no proof."""
     writable(html_file)
-    exercises = load_all()
+    course = _course_of(results)[0]
+    exercises = course.exercises
     with Store(results) as store:
         counting = CourseClass.open(store, exercises).compared()
         handins = [replace(e.handin, files=store.handins.files(e.number)) for e in counting]
-    stubs = make_stubs(ROOT / "reference", exercises)
+    stubs = make_stubs(course.reference, exercises)
     located = similarity.MOST_SHOWN if html_file is not None else 0
     with console.status("comparing"):
         alike = similarity.pairs(handins, stubs, threshold, located)
     if html_file is not None:
         write(html_file, similarity.to_html(alike, threshold))
     tell(similarity.to_text(alike, threshold).removesuffix("\n"))
+
+
+def _course_of(results: Path) -> tuple[Course, Path | None]:
+    """The course of a class, and its file where that isn't the one that the class has stored.
+
+    It is the course given, or the one that the class was last graded with, or the one around here.
+    """
+    if given_course() is not None:
+        course = the_course()
+        return course, course.file
+    if (results / NAME).is_file():
+        with Store(results) as store:
+            kept = store.document("course")
+        if kept is not None:
+            return courses.find(kept[0]) if kept[0].is_file() else the_course(), None
+    course = the_course()
+    return course, None if course.is_default else course.file
 
 
 # --- running --------------------------------------------------------------------------------------

@@ -25,16 +25,25 @@ from grader.evidence import Evidence
 from grader.grading.session import PUBLIC_SEED, selected
 from grader.report import narrow
 from grader.scoring.score import score
-from grader.spec import Exercise, SpecError
+from grader.spec import Course, Exercise, SpecError
+from grader.spec import course as courses
 from grader.spec.task import Task
 
-ROOT = Path(__file__).resolve().parents[2]
 OK, FOUND, USAGE, FAILED, INTERRUPTED = 0, 1, 2, 3, 130
 _AnyStep = TypeVar("_AnyStep")
 
+_given: Path | None = None  # by --course
 console = Console()
 errors = Console(stderr=True)
 
+CourseOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--course",
+        metavar="DIR|FILE",
+        help="A course's folder, or its course.yaml; else from here.",
+    ),
+]
 NameArgument = Annotated[
     str, typer.Argument(help="An exercise or variant: rmsnorm, rmsnorm/triton.")
 ]
@@ -64,13 +73,41 @@ def tell(text: str, style: str = "") -> None:
     narrow.say(text, console, style)
 
 
-def right_exercises(load: Callable[[], dict[str, Exercise]]) -> dict[str, Exercise]:
-    """The exercises whose specs are right; the mistakes in others are shown and stop nothing.
+def choose_course(path: Path | None) -> None:
+    """Work on the course of this folder or file, from here on; None for the one around here."""
+    global _given
+    _given = path
+
+
+def given_course() -> Path | None:
+    """The folder or file that `--course` names; None where it isn't given."""
+    return _given
+
+
+def the_course() -> Course:
+    """The course that `--course` names, or the one around the working directory, or the default.
+
+    Raises SpecError where the folder or file is no course.
+    """
+    return courses.find(_given)
+
+
+def usual_submission() -> Path:
+    """The folder that students of the course work in; of the default course, here."""
+    course = the_course()
+    if course.is_default:
+        return Path("assignment")
+    relative = os.path.relpath(course.assignment)
+    return course.assignment if relative.startswith("..") else Path(relative)
+
+
+def right_exercises() -> dict[str, Exercise]:
+    """The course's exercises whose specs are right; mistakes in others are shown and stop nothing.
 
     Raises SpecError where none is right.
     """
     try:
-        return load()
+        return the_course().exercises
     except SpecError as error:
         if not error.right:
             raise
@@ -124,7 +161,7 @@ def have_oracles(exercises: Mapping[str, Exercise], names: Sequence[str]) -> Non
     """Refuse exercises without an oracle before anything runs."""
     for exercise in dict.fromkeys(each.exercise.name for each in selected(exercises, names)):
         try:
-            oracle.load(exercises[exercise].oracle)
+            oracle.of(exercises[exercise])
         except oracle.OracleError as error:
             refuse(f"{exercise}: {error}")
 

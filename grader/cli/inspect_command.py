@@ -33,7 +33,6 @@ from grader.instruments.inspect.kernels import (
     inspect,
     open_compilers,
 )
-from grader.spec import load_all
 from grader.spec.task import Task
 
 _UNWRAPPED = 10_000  # columns
@@ -83,7 +82,7 @@ def command(  # noqa: PLR0913  # each parameter is an option
     html: Annotated[Path | None, typer.Option(help="Write a page of all stages.")] = None,
 ) -> None:
     """Show a kernel's compiled code beside its source, what it uses, and what slows it down."""
-    exercises = right_exercises(load_all)
+    exercises = right_exercises()
     tasks = selected(exercises, known_names(exercises, [name]))
     expect_files(submission, exercises)
     writable(html)

@@ -29,7 +29,7 @@ from grader.gpu import machine
 from grader.grading import plan_files
 from grader.grading.grade import PUBLIC_SEED, Options, Session, Step, expect_files, selected
 from grader.report import narrow, one_line
-from grader.spec import Exercise, load_all
+from grader.spec import Exercise
 from grader.spec.task import Task
 from grader.status import Status
 
@@ -60,7 +60,7 @@ def command(
     ] = PUBLIC_SEED,
 ) -> None:
     """Show what an entry asks of the GPU: memory, copies and launches, in their order."""
-    exercises = right_exercises(load_all)
+    exercises = right_exercises()
     chosen = selected(exercises, known_names(exercises, [name] if name else None))
     if out is not None:
         if case is not None or json is not None:

@@ -18,6 +18,7 @@ from grader.cli.console import (
     refuse,
     right_exercises,
     tell,
+    the_course,
     writable,
     write,
 )
@@ -25,7 +26,6 @@ from grader.gpu import machine
 from grader.grading.session import selected
 from grader.instruments.profile import page, recording, samples, sentences, terminal, tools
 from grader.instruments.profile.recording import Program
-from grader.spec import load_all
 
 _UNWRAPPED = 10_000  # columns
 
@@ -86,9 +86,10 @@ def _programs(name: str, submission: Path, case: str | None) -> list[Program]:
         if case is not None:
             refuse("--case: expected a variant with it, as in gelu/triton")
         return [Program(name)]
-    exercises = right_exercises(load_all)
+    exercises = right_exercises()
     tasks = selected(exercises, known_names(exercises, [name]))
-    return [Program(str(each), str(case_of(case, each)), submission) for each in tasks]
+    course = the_course().root
+    return [Program(str(each), str(case_of(case, each)), submission, course) for each in tasks]
 
 
 def _recorded(

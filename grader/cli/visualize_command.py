@@ -24,7 +24,6 @@ from grader.grading.grade import PUBLIC_SEED, Options, Session, expect_files, se
 from grader.instruments.visualize import page
 from grader.instruments.visualize.tracing import NothingToDraw, Run, traced
 from grader.report import one_line
-from grader.spec import load_all
 from grader.spec.task import Task
 
 
@@ -41,7 +40,7 @@ def command(
     ] = None,
 ) -> None:
     """Draw a kernel's accesses to memory, one by one: who writes what, sectors, banks, L2."""
-    exercises = right_exercises(load_all)
+    exercises = right_exercises()
     names = known_names(exercises, [name])
     tasks = selected(exercises, names)
     expect_files(submission, exercises)

@@ -126,7 +126,7 @@ class Executor(Runner):
         self._manner: Manner | None = None  # of the last run
         self.plan: Plan | None = None  # of the last run
         self._printed: list[str] = []  # in the last run, by host code and by kernels
-        self._oracle = oracle.load(task.exercise.oracle)
+        self._oracle = oracle.of(task.exercise)
 
     def close(self) -> None:
         """End the worker and give the arena back."""

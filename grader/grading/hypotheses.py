@@ -118,7 +118,7 @@ def _observed(space: Space, result: CaseResult) -> Observed:
     assert result.case is not None
     task = Task(space.exercise, space.variant)
     made = inputs.make(space.exercise, space.variant, result.case)
-    right = oracle.load(space.exercise.oracle)
+    right = oracle.of(space.exercise)
     truths = right.truths(made.tensors, made.numbers, task.magnitude)
     outputs = [*result.outputs]
     return Observed(task, result.case, outputs, made.tensors, made.numbers, truths, right)

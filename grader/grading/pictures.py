@@ -33,7 +33,7 @@ def picture_of(task: Task, runner: Runner, result: CaseResult) -> Picture | None
         return result.picture
     made = inputs.make(task.exercise, task.variant, result.case)
     magnitude = task.tolerance.magnitude
-    truths = oracle.load(task.exercise.oracle).truths(made.tensors, made.scalars, magnitude)
+    truths = oracle.of(task.exercise).truths(made.tensors, made.scalars, magnitude)
     slots = {n: s for n, s in enumerate(made.order) if isinstance(s, Slot) and s.role != "input"}
     for (place, slot), values, truth in zip(slots.items(), result.outputs, truths, strict=True):
         wrong = wrong_values(values, truth, slot.dtype, task.tolerance)

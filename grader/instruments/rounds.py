@@ -34,9 +34,9 @@ def why_none() -> str:
     return "" if machine.gpu_name() else "timing needs an NVIDIA GPU; there is none here"
 
 
-def kernels_of(variant: Variant) -> list[str]:
-    """The kernels that are compared; the reference where the staff's solution is here."""
-    has_reference = contenders.has_reference(variant)
+def kernels_of(task: Task) -> list[str]:
+    """The kernels that a variant is compared with; the reference where the staff's solution is here."""
+    has_reference = contenders.has_reference(task)
     here = [name for name in BASELINES if name != "reference" or has_reference]
     return [STUDENT, *here]
 
@@ -84,7 +84,7 @@ def stand_by(
     kernel: str,
     opened: contextlib.ExitStack,
 ) -> Rounds:
-    """Start one of `kernels_of(variant)` and warm it up; it ends with `opened`.
+    """Start one of `kernels_of(task)` and warm it up; it ends with `opened`.
 
     torch and torch.compile run in `trusted`. Raises TimingFailed as the clock does, with
     `not_measured` where the GPU has too little memory.

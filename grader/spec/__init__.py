@@ -14,7 +14,8 @@ from grader.spec.blocks import (
     Threshold,
     Tolerance,
 )
-from grader.spec.exercise import EXERCISES, Exercise, Variant, load, load_all
+from grader.spec.course import EXERCISES, Course, load_all
+from grader.spec.exercise import Exercise, Variant, load
 from grader.spec.values import ITEMSIZE, MAX_LINES, SpecError
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "MAX_LINES",
     "OF_BASELINE",
     "Bound",
+    "Course",
     "Exercise",
     "Limits",
     "Memory",

@@ -1,6 +1,6 @@
 """Exercise specs: YAML in, frozen and validated objects out.
 
-One file of `grader/exercises/` is one Exercise. It is read as text, YAML nodes (with lines), plain
+One file of a course's `exercises/` is one Exercise. It is read as text, YAML nodes (with lines), plain
 data and pydantic models, and checked across fields. Each mistake is a line of a SpecError:
 
     rmsnorm.yaml:31: variants.triton.points.ragged: expected a number >= 0, got -2
@@ -9,6 +9,7 @@ data and pydantic models, and checked across fields. Each mistake is a line of a
 from __future__ import annotations
 
 import math
+import sysconfig
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
@@ -37,8 +38,6 @@ from grader.spec.checks import across, derived_mistakes, point_keys
 from grader.spec.derived import resolved_definitions, with_definitions
 from grader.spec.document import read_document
 from grader.spec.formula import Formula, Relation
-from grader.spec.order import FILE as COURSE_FILE
-from grader.spec.order import in_order, order_of
 from grader.spec.possible import impossible_cases
 from grader.spec.values import (
     FLOATS,
@@ -60,7 +59,14 @@ from grader.spec.values import (
     refusals,
 )
 
-EXERCISES = Path(__file__).parents[1] / "exercises"
+# Of the default course, beside the package: in a checkout, or where a wheel puts it.
+_PROJECT = Path(__file__).resolve().parents[2]
+HOME = (
+    _PROJECT
+    if (_PROJECT / "course.yaml").is_file()
+    else Path(sysconfig.get_path("data")) / "share" / "warpgrade"
+)
+REFERENCE = HOME / "reference"
 
 # Words by which `pytest -k` selects other tests than an exercise's.
 SURROUNDINGS = ("tests", "test", "grader", "assignment", "reference", "performance", "memory")
@@ -157,6 +163,7 @@ class Exercise(Block):
     policy: Policy = Policy()
     moves_data: YesOrNo = False
     variants: Annotated[dict[str, Variant], BeforeValidator(filled)]
+    _reference: Path | None = pydantic.PrivateAttr(None)
 
     @pydantic.model_validator(mode="after")
     def _finish(self) -> Exercise:
@@ -171,6 +178,15 @@ class Exercise(Block):
         resolved = {name: _resolved(variant, self) for name, variant in self.variants.items()}
         object.__setattr__(self, "variants", resolved)
         return self
+
+    @property
+    def reference(self) -> Path:
+        """The folder that has its oracle and its solutions; of the default course where none is set."""
+        return self._reference or REFERENCE
+
+    def belongs_to(self, reference: Path) -> None:
+        """Take oracle and solutions from this folder."""
+        self._reference = reference
 
     @property
     def sizes_names(self) -> tuple[str, ...]:
@@ -297,8 +313,8 @@ def _name_after_keys(data: dict[str, Any], stem: str) -> list[Mistake]:
     return mistakes
 
 
-def load_all(folder: Path = EXERCISES) -> dict[str, Exercise]:
-    """Read every spec of a folder, by name, in the course's order: see order.py.
+def load_folder(folder: Path) -> dict[str, Exercise]:
+    """Read every spec of a folder, by name, in the order of the alphabet.
 
     Raises SpecError with the mistakes of all files, and the exercises of those that are right.
     """
@@ -307,12 +323,10 @@ def load_all(folder: Path = EXERCISES) -> dict[str, Exercise]:
     mistakes: list[str] = []
     if not folder.is_dir():
         raise SpecError([f"{folder}: expected a folder of specs, there is none"])
-    paths = sorted(folder.iterdir())
-    specs = [each for each in paths if each.suffix == ".yaml" and each.name != COURSE_FILE]
-    for path in paths:
+    for path in sorted(folder.iterdir()):
         if path.suffix == ".yml":
             mistakes.append(f"{path.name}: expected a name ending in .yaml")
-        if path not in specs:
+        if path.suffix != ".yaml":
             continue
         try:
             exercises[path.stem] = load(path)
@@ -323,10 +337,9 @@ def load_all(folder: Path = EXERCISES) -> dict[str, Exercise]:
         mistakes.append(conflict)
     if not exercises and not mistakes:
         mistakes.append(f"{folder}: expected at least one .yaml file, got none")
-    order = order_of(folder, [each.stem for each in specs])
     if mistakes:
-        raise SpecError(mistakes, in_order(exercises, order))
-    return in_order(exercises, order)
+        raise SpecError(mistakes, exercises)
+    return exercises
 
 
 def _name_conflicts(exercises: Mapping[str, Exercise]) -> Iterator[tuple[str, str]]:

@@ -1,29 +1,26 @@
 """The order of the exercises: `order:` of a course.yaml.
 
-grader/exercises/course.yaml has the lecture's order, in which exercises are listed everywhere. A
-class's own course.yaml may have another.
+That of a course has the order in which exercises are listed everywhere. A class's own course.yaml
+may have another.
 
     order: [gelu, silu, softmax]
 
 Exercises that aren't named follow in their previous order. An unknown name and a repeated name are
 mistakes:
 
-    exercises/course.yaml:5: order[2]: expected each exercise once, got 'silu' again; line 4 has it
+    course.yaml:5: order[2]: expected each exercise once, got 'silu' again; line 4 has it
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Annotated, TypeVar
 
 from pydantic import BeforeValidator
 
-from grader.spec.document import Document, read_document
+from grader.spec.document import Document
 from grader.spec.formula import as_written
-from grader.spec.values import Block, Mistake, hint, unexpected
-
-FILE = "course.yaml"  # in the folder of specs, but not a spec
+from grader.spec.values import Mistake, hint, unexpected
 
 T = TypeVar("T")
 
@@ -36,10 +33,6 @@ def _exercise_name(value: object) -> str:
 
 # Any names, as in a course.yaml; mistakes_in checks them.
 Order = tuple[Annotated[str, BeforeValidator(_exercise_name)], ...]
-
-
-class _OfSpecs(Block):
-    order: Order = ()
 
 
 def in_order(exercises: Mapping[str, T], order: Sequence[str]) -> dict[str, T]:
@@ -61,19 +54,3 @@ def mistakes_in(
             line = document.lines.get(("order", first), 0)
             message = f"expected each exercise once, got {name!r} again; line {line} has it"
             yield Mistake(("order", index), message)
-
-
-def order_of(folder: Path, known: Collection[str]) -> tuple[str, ...]:
-    """The order in a folder of specs; () where it has no course.yaml.
-
-    Raises SpecError, with a line for every mistake, where the file can't be read, names an unknown
-    exercise or repeats one.
-    """
-    path = Path(folder) / FILE
-    if not path.exists():
-        return ()
-    document = read_document(path)._replace(file=f"{path.parent.name}/{FILE}")
-    order = document.as_a(_OfSpecs).order
-    if mistakes := list(mistakes_in(order, known, document)):
-        raise document.report(mistakes)
-    return order

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import calendar
 import hashlib
+import itertools
 import os
 import posixpath
 import re
@@ -25,9 +26,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from grader.mistakes import Mistake
-from grader.spec import Exercise
-from grader.spec.order import FILE as COURSE_FILE
-from grader.spec.order import order_of
+from grader.spec import Course, Exercise
+from grader.spec.course_file import FILE as COURSE_FILE
 from grader.staff.handout import HandoutError, render
 from grader.staff.stubs import make_stubs
 
@@ -38,7 +38,6 @@ SHARED = (
     "Makefile",
     "constraints.txt",
     "pyproject.toml",
-    "reference/oracles.py",
     "tests/__init__.py",
     "tests/conftest.py",
     "tests/test_assignment.py",
@@ -53,7 +52,6 @@ STAFF_FILES = (
     *(f"grader/cli/{name}.py" for name in ("calibrate", "class_commands", "staff_commands")),
 )
 COMMANDS = "grader/cli/app.py"  # some are the staff's
-ORDER = f"grader/exercises/{COURSE_FILE}"  # names exercises, of which some may be left out
 
 _GRADER_SUFFIXES = {
     ".py",
@@ -103,10 +101,15 @@ class Release:
         return sum(map(len, self.files.values()))
 
 
-def make(project: Path, exercises: Mapping[str, Exercise], only: Iterable[str] = ()) -> Release:
+def make(
+    project: Path,
+    exercises: Mapping[str, Exercise],
+    only: Iterable[str] = (),
+    course: Course | None = None,
+) -> Release:
     """The release of the checkout `project`, with the exercises `only` names, or all.
 
-    Oracles stay whole; spec, stubs and the handout's section are there for those exercises alone.
+    They are those of `course`, whose root is the project where none is given. Oracles stay whole; spec, stubs and the handout's section are there for those exercises alone.
     Raises ReleaseError where a name is no exercise's and where a file is missing, is a link or
     isn't UTF-8, and StubError as `make_stubs` does.
     """
@@ -117,17 +120,14 @@ def make(project: Path, exercises: Mapping[str, Exercise], only: Iterable[str] =
         )
     kept = {name: exercise for name, exercise in exercises.items() if name in named}
     left_out = [name for name in exercises if name not in named]
-    stubs = make_stubs(project / "reference", kept)
+    course = course or Course(project.resolve())
+    stubs = make_stubs(course.reference, kept)
     files = {f"assignment/{name}": text.encode() for name, text in stubs.items()}
     files |= {name: _for_students(_text(project, name), name) for name in SHARED}
     files |= {name: _read(project, f"students/{name}") for name in THEIRS}
-    skipped = {f"grader/exercises/{name}.yaml" for name in left_out}
-    files |= {
-        name: _grader_file(project, name) for name in _grader_files(project) if name not in skipped
-    }
-    if left_out and files.pop(ORDER, None) is not None:
-        files |= _order(project, exercises, kept)
-    files |= _pages(project, exercises, left_out, files)
+    files |= {name: _grader_file(project, name) for name in _grader_files(project)}
+    files |= _of_course(course, kept, left_out)
+    files |= _pages(project, course, exercises, left_out, files)
     return Release(dict(sorted(files.items())))
 
 
@@ -165,9 +165,27 @@ def _grader_files(project: Path) -> list[str]:
 def _grader_file(project: Path, name: str) -> bytes:
     if name == COMMANDS:
         return _for_students(_text(project, name), name)
-    if not name.startswith("grader/exercises/"):
-        return _read(project, name)
-    text = _MISSED_BY.sub("", _text(project, name))
+    return _read(project, name)
+
+
+def _of_course(
+    course: Course, kept: Mapping[str, Exercise], left_out: Sequence[str]
+) -> dict[str, bytes]:
+    """The oracles, the specs and the course file, which says nothing of what is left out."""
+    specs = course.specs.relative_to(course.root)
+    oracles = course.oracles.relative_to(course.root).as_posix()
+    files = {f"exercises/{name}.yaml": _spec(course.root, f"{specs}/{name}.yaml") for name in kept}
+    files["reference/oracles.py"] = _for_students(_text(course.root, oracles), oracles)
+    text = _for_students(_text(course.root, COURSE_FILE), COURSE_FILE).decode()
+    lines = text.splitlines(keepends=True)
+    of_others = re.compile(rf"\s*(- ({'|'.join(left_out)})|({'|'.join(left_out)}):.*)\s*(#.*)?")
+    is_kept = (not left_out or not of_others.fullmatch(line) for line in lines)
+    files[COURSE_FILE] = "".join(itertools.compress(lines, is_kept)).encode()
+    return files
+
+
+def _spec(root: Path, name: str) -> bytes:
+    text = _MISSED_BY.sub("", _text(root, name))
     before, matched, _ = text.partition("missed_by")
     if matched:
         line = before.count("\n") + 1
@@ -178,20 +196,9 @@ def _grader_file(project: Path, name: str) -> bytes:
     return text.encode()
 
 
-def _order(
-    project: Path, exercises: Mapping[str, Exercise], kept: Mapping[str, Exercise]
-) -> dict[str, bytes]:
-    """The course's order without the exercises that are left out.
-
-    One exercise has no order, and no file.
-    """
-    named = [name for name in order_of((project / ORDER).parent, exercises) if name in kept]
-    lines = ["order:", *(f"  - {name}" for name in named), ""]
-    return {ORDER: "\n".join(lines).encode()} if len(named) > 1 else {}
-
-
 def _pages(
     project: Path,
+    course: Course,
     exercises: Mapping[str, Exercise],
     left_out: Sequence[str],
     files: Mapping[str, bytes],
@@ -200,7 +207,8 @@ def _pages(
 
     Links to what isn't in the release become their text.
     """
-    handout = _without_sections(_text(project, HANDOUT), exercises, left_out)
+    written = course.handout.relative_to(course.root).as_posix()
+    handout = _without_sections(_text(course.root, written), exercises, left_out)
     linked = [name for name in _links(handout, HANDOUT) if _may_ship(project, name)]
     texts = {HANDOUT: handout}
     texts |= {name: _text(project, name) for name in linked if name.endswith(".md")}

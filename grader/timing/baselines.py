@@ -89,7 +89,7 @@ class Baselines(contextlib.AbstractContextManager["Baselines"]):
     @property
     def has_reference(self) -> bool:
         """Whether the staff's solution can be timed."""
-        return self._reference is not None and contenders.has_reference(self._task.variant)
+        return self._reference is not None and contenders.has_reference(self._task)
 
     @property
     def needed(self) -> set[str]:

@@ -36,7 +36,6 @@ from grader.timing.graded_buffer_sets import GradedBufferSets
 from grader.timing.graph_replays import FIRST_LIMITS, Replays
 from grader.worker.protocol import Argument, Operation
 
-REFERENCE = oracle.ORACLES.parent
 BASELINES = WORKER_FOLDER / "baselines.py"  # our own Python, timed beside a submission
 MOST_BUFFER_SETS, FEWEST_BUFFER_SETS = 256, 6  # for each worker
 ENOUGH_BYTES = 1 << 30  # of one worker's buffer sets, where they fit
@@ -188,9 +187,9 @@ def _sizes(case: Case) -> dict[str, int]:
     return {**dict(case.sizes), "itemsize": ITEMSIZE[case.dtype]}
 
 
-def has_reference(variant: Variant) -> bool:
+def has_reference(task: Task) -> bool:
     """Whether the staff's solution is available: students have none."""
-    return (REFERENCE / variant.file).is_file()
+    return (task.exercise.reference / task.variant.file).is_file()
 
 
 class Standing:
@@ -295,13 +294,13 @@ def _source(task: Task, function: str, more: str = "") -> str:
             if dimension.text in task.exercise.numbers_names:
                 numbers.setdefault(dimension.text, f"{each.name}.shape[{place}]")
     own = f"{name}_torch"
-    names = oracle.load(name).names_of(numbers)
+    names = oracle.of(task.exercise).names_of(numbers)
     passed = ", ".join(
         [f"{each.name}={each.name}" for each in tensors if each.is_input]
         + [f"{each}={numbers[each]}" for each in names]
     )
     # The source includes the oracles: a sandbox doesn't show their file.
-    text = oracle.ORACLES.read_text(encoding="utf-8")
+    text = oracle.file_of(task.exercise).read_text(encoding="utf-8")
     return (
         f"{text}\n\n{more}"
         f"own = globals().get({own!r}, {name})\n"

@@ -39,7 +39,7 @@ class GradedBufferSets(BufferSets):
     ) -> None:
         super().__init__(memory, Layout.of(exercise, variant, case), count)
         self._exercise, self._variant, self._case = exercise, variant, case
-        self._oracle = oracle.load(exercise.oracle)
+        self._oracle = oracle.of(exercise)
         self._tolerance = exercise.tolerance_of(variant)
         dtypes = [slot.dtype for slot, _ in self._outputs]
         self._fast_path = FastPath(self._oracle, self._tolerance, dtypes)

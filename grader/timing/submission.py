@@ -115,7 +115,7 @@ class Stopwatch:
 
     def reference(self, exercise: Exercise, variant: Variant) -> Planned:
         """The staff's solution. Raises TimingFailed where it isn't here, and as `planned` does."""
-        if not contenders.has_reference(variant):
+        if not contenders.has_reference(Task(exercise, variant)):
             raise TimingFailed("the staff's solution isn't here", Status.not_measured)
         return as_timed(self._staff[0], Task(exercise, variant))
 
@@ -128,7 +128,7 @@ class Stopwatch:
     def _staff(self) -> tuple[Runners, Sandbox]:
         """The runners of the staff's solutions, and the sandbox of their plans."""
         sandbox = Sandbox("interpreter", Level.limits, plans=True)
-        folder = contenders.REFERENCE
+        folder = next(iter(self._exercises.values())).reference
         runners = Runners(
             self._exercises,
             sandbox,

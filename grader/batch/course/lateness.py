@@ -9,11 +9,11 @@ from __future__ import annotations
 from datetime import datetime, timedelta, timezone
 from fractions import Fraction
 
-from grader.batch.course.course import DAY, Course
 from grader.batch.course.records import Handin, Lateness
+from grader.spec.course_file import DAY, CourseFile
 
 
-def judge(handin: Handin, course: Course, due: datetime | None) -> Lateness:
+def judge(handin: Handin, course: CourseFile, due: datetime | None) -> Lateness:
     """The lateness of a hand-in against a student's own due date.
 
     A hand-in without a known time is in time.
@@ -33,7 +33,7 @@ def judge(handin: Handin, course: Course, due: datetime | None) -> Lateness:
     )
 
 
-def after_penalty(raw: Fraction, lateness: Lateness, course: Course) -> Fraction:
+def after_penalty(raw: Fraction, lateness: Lateness, course: CourseFile) -> Fraction:
     """A score after the penalty for lateness, exactly."""
     if lateness.refused:
         return Fraction(0)

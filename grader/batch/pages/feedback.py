@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from grader.batch.course.course import time_text
 from grader.batch.course.records import Adjustment, AdjustmentKind, Entry, Gradebook
 from grader.evidence import Evidence
 from grader.report import gradescope_results, html, markdown
 from grader.report.gradescope_results import Visible, everything_visible
 from grader.report.summary import Header, number
 from grader.scoring.score import GradeScore
+from grader.spec.course_file import time_text
 
 UNTITLED = "Score"
 

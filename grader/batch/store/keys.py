@@ -140,7 +140,7 @@ class Conditions:
     device: str
     effort: Effort = field(default_factory=Effort)
     version: str = __version__
-    oracles: Path = oracle.ORACLES
+    oracles: Path | None = None  # in the place of the course's own
 
 
 class Keys:
@@ -170,7 +170,7 @@ def _digest(
     stated = {
         "spec": measured_part(exercise, variant),
         "beside": _compiled_with(exercises, variant),
-        "oracle": oracle_source(exercise.oracle, conditions.oracles),
+        "oracle": oracle_source(exercise.oracle, conditions.oracles or oracle.file_of(exercise)),
         "seed": conditions.seed,
         "device": conditions.device,
         "effort": _effort(conditions.effort),

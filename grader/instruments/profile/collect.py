@@ -43,6 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--out", type=Path)
     parser.add_argument("--case", default="")
     parser.add_argument("--submission", type=Path, default=Path("assignment"))
+    parser.add_argument("--course", type=Path)
     parser.add_argument("target")
     parser.add_argument("arguments", nargs=argparse.REMAINDER)
     asked = parser.parse_args(arguments)
@@ -65,7 +66,7 @@ def _target(asked: argparse.Namespace) -> tuple[Callable[[], object], Path]:
         sys.path.append(str(Path(__file__).resolve().parents[3]))
         from grader.instruments.profile import graded
 
-        call = graded.call(asked.target, asked.case, asked.submission)
+        call = graded.call(asked.target, asked.case, asked.submission, asked.course)
         return _called(call), asked.submission.resolve()
     name, _, function = asked.target.partition(".py:")
     path = Path(f"{name}.py" if function else asked.target)

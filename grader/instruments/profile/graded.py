@@ -20,7 +20,7 @@ import torch
 
 from grader.cases import inputs, parse
 from grader.cases.arena import Slot
-from grader.spec import load_all
+from grader.spec import course as courses
 from grader.spec.task import Task
 from grader.worker.protocol import Argument, Kind
 
@@ -28,10 +28,12 @@ _SEED = 1
 _C = {Kind.int64: ctypes.c_int, Kind.float64: ctypes.c_float, Kind.boolean: ctypes.c_bool}
 
 
-def call(name: str, text: str, submission: Path) -> Callable[[], object]:
+def call(
+    name: str, text: str, submission: Path, course: Path | None = None
+) -> Callable[[], object]:
     """The entry of a variant, with its arguments. Raises ValueError, OSError, AttributeError."""
     exercise_name, _, variant_name = name.partition("/")
-    exercise = load_all()[exercise_name]
+    exercise = courses.find(course).exercises[exercise_name]
     task = Task(exercise, exercise.variants[variant_name])
     case = parse(text, exercise, task.variant, _SEED, is_run=False)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")

@@ -26,6 +26,7 @@ class Program:
     target: str
     case: str = ""
     submission: Path = Path("assignment")
+    course: Path | None = None
 
     @property
     def is_function(self) -> bool:
@@ -38,6 +39,7 @@ class Program:
             return [sys.executable, self.target]
         recorded = [] if out is None else ["--out", str(out)]
         case = ["--case", self.case, "--submission", str(self.submission)] if self.case else []
+        case += ["--course", str(self.course)] if self.case and self.course else []
         return [sys.executable, str(_COLLECT), *recorded, *case, self.target]
 
 

@@ -4,7 +4,7 @@
     run_autograder      for each submission; whatever happens, results.json is valid
     autograder.json     what to grade, what to hide, how long
     pyproject.toml constraints.txt README.md LICENSE    to install by
-    grader/ reference/oracles.py
+    grader/ course.yaml exercises/ reference/oracles.py
 
 It is made of the students' release: no solutions, no known-wrong submissions, no attacks. Formats
 and limits are those of Gradescope's autograder documentation: half a CPU, 768 MB and ten minutes
@@ -21,7 +21,7 @@ from typing import cast, get_args
 
 from grader.grading.gradescope import CONFIG, Config
 from grader.report.gradescope_results import Visibility
-from grader.spec import Exercise
+from grader.spec import Course, Exercise
 from grader.staff import release
 from grader.staff.release import Release, ReleaseError
 
@@ -33,7 +33,8 @@ EFFORT = {
 }  # fmt: skip
 
 _FOLDER = Path(__file__).parent
-_PROJECT_FILES = ("LICENSE", "README.md", "constraints.txt", "pyproject.toml")
+_FOLDERS = ("grader/", "exercises/", "reference/")
+_PROJECT_FILES = ("LICENSE", "README.md", "constraints.txt", "course.yaml", "pyproject.toml")
 _SECRET_UNTIL = ("hidden", "after_published")
 
 
@@ -68,7 +69,10 @@ class Settings:
 
 
 def make(
-    project: Path, exercises: Mapping[str, Exercise], settings: Settings | None = None
+    project: Path,
+    exercises: Mapping[str, Exercise],
+    settings: Settings | None = None,
+    course: Course | None = None,
 ) -> Release:
     """The autograder of the checkout `project`.
 
@@ -79,13 +83,13 @@ def make(
         wanted = f"at least {2 * SPARE} seconds"
         raise ReleaseError(f"--timeout: expected {wanted}, got {settings.timeout:g}")
     visibility = settings.shown
-    kept = release.make(project, exercises, settings.only).files
+    kept = release.make(project, exercises, settings.only, course).files
     files = {
         name: data
         for name, data in kept.items()
-        if name.startswith("grader/") or name in (*_PROJECT_FILES, "reference/oracles.py")
+        if name.startswith(_FOLDERS) or name in _PROJECT_FILES
     }
-    known = {name for name in exercises if f"grader/exercises/{name}.yaml" in files}
+    known = {name for name in exercises if f"exercises/{name}.yaml" in files}
     config = Config(
         seconds=settings.timeout - SPARE,
         hidden=tuple(name for name in settings.hidden if name.partition("/")[0] in known),

@@ -14,7 +14,6 @@ import pytest
 
 from grader.batch import exports
 from grader.batch.course import roster
-from grader.batch.course.course import Course, Late
 from grader.batch.course.records import (
     Adjustment,
     AdjustmentKind,
@@ -26,6 +25,7 @@ from grader.batch.course.records import (
 from grader.batch.course.roster import Roster
 from grader.batch.exports.cells import identifier, text
 from grader.batch.gradebook import GradebookError
+from grader.spec.course_file import CourseFile, Late
 from grader.status import Status
 from tests.support.class_records import (
     DUE,
@@ -40,7 +40,7 @@ from tests.support.class_records import (
 )
 
 DAY = timedelta(days=1)
-COURSE = Course(title="Kernels 1", due=DUE, late=Late(slip_days=1, penalty_per_day=12.5))
+COURSE = CourseFile(title="Kernels 1", due=DUE, late=Late(slip_days=1, penalty_per_day=12.5))
 CANVAS = """\
 Student,ID,SIS User ID,SIS Login ID,Section,HW 0 (77),Kernels 1 (78),Kernels 1 (79),Final Score
     Points Possible,,,,,10,100,50,(read only)
@@ -409,6 +409,6 @@ def test_an_id_that_a_spreadsheet_could_run_is_quoted_as_text(id):
 
 
 def test_scores_have_no_more_than_four_digits_and_none_that_are_not_needed():
-    course = Course(due=DUE, late=Late(penalty_per_day=33.3333))
+    course = CourseFile(due=DUE, late=Late(penalty_per_day=33.3333))
     file = read_canvas(exports.to_canvas(book(course, attempt(100, "h", member("1"), late=DAY))))
     assert file.grades == {"1": "66.6667"}

@@ -14,7 +14,6 @@ from markdown_it import MarkdownIt
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from grader import report
-from grader.batch.course.course import Course, Late
 from grader.batch.course.records import (
     Adjustment,
     AdjustmentKind,
@@ -27,6 +26,7 @@ from grader.batch.pages import feedback
 from grader.evidence import Evidence
 from grader.report.markdown import block, code
 from grader.scoring.score import score
+from grader.spec.course_file import CourseFile, Late
 from grader.status import Status
 from tests.grader.report.test_report import _Page, assert_harmless, unwrapped
 from tests.support.class_records import (
@@ -41,7 +41,7 @@ from tests.support.class_records import (
     timed,
 )
 
-COURSE = Course(title="Kernels 1", due=DUE, late=Late(slip_days=1, penalty_per_day=10))
+COURSE = CourseFile(title="Kernels 1", due=DUE, late=Late(slip_days=1, penalty_per_day=10))
 KIND = AdjustmentKind
 DECISIONS = (
     Adjustment("ada", KIND.points, "the report was missing", points=-2.5),

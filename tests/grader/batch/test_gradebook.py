@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grader.batch.course.course import Course, Late, duration_of, load
 from grader.batch.course.decisions import TO_RUN, decided
 from grader.batch.course.lateness import days_late
 from grader.batch.course.records import Adjustment, AdjustmentKind, Attempt, Entry, Member, Student
 from grader.batch.course.roster import Roster
 from grader.batch.gradebook import GradebookError, incomplete, page_stem
 from grader.scoring.score import score
+from grader.spec.course_file import CourseFile, Late, duration_of, load
 from grader.status import Status
 from tests.support import documents
 from tests.support.class_records import (
@@ -39,11 +39,11 @@ DAY, HOUR = timedelta(days=1), timedelta(hours=1)
 POLICY = Late(
     grace=timedelta(minutes=15), slip_days=2, penalty_per_day=10, cap=50, refuse_after=7 * DAY
 )
-COURSE = Course(title="Kernels 1", due=DUE, late=POLICY)
+COURSE = CourseFile(title="Kernels 1", due=DUE, late=POLICY)
 KIND = AdjustmentKind
 
 
-def only(course: Course, *attempts: Attempt, **options) -> Entry:
+def only(course: CourseFile, *attempts: Attempt, **options) -> Entry:
     """The gradebook's only entry."""
     [found] = book(course, *attempts, **options).entries
     return found
@@ -85,7 +85,9 @@ def test_started_days_after_the_grace_are_paid_with_slip_days_and_then_with_poin
 
 
 def test_lateness_takes_no_more_than_its_cap_and_what_is_too_late_scores_nothing():
-    course = Course(due=DUE, late=Late(grace="15m", penalty_per_day=10, cap=50, refuse_after="10d"))
+    course = CourseFile(
+        due=DUE, late=Late(grace="15m", penalty_per_day=10, cap=50, refuse_after="10d")
+    )
     assert only(course, attempt(100, late=9 * DAY)).score == 50
     refused = only(course, attempt(100, late=10 * DAY + HOUR))
     assert (refused.score, refused.raw, refused.lateness.refused) == (0, 100, True)
@@ -95,7 +97,7 @@ def test_lateness_takes_no_more_than_its_cap_and_what_is_too_late_scores_nothing
 
 
 def test_a_penalty_takes_exact_points():
-    course = Course(due=DUE, late=Late(penalty_per_day=0.1))
+    course = CourseFile(due=DUE, late=Late(penalty_per_day=0.1))
     assert only(course, attempt(80, late=3 * DAY)).score == 79.76
 
 
@@ -112,7 +114,7 @@ def test_without_a_time_lateness_is_not_known_and_costs_nothing():
     plain = only(COURSE, attempt(100, submitted_at=datetime(2030, 1, 1)))
     assert plain.score == 100
     assert "the platform tells no time: whether it was late is not known" in plain.notes
-    assert only(Course(), attempt(100, late=None)).notes == ()
+    assert only(CourseFile(), attempt(100, late=None)).notes == ()
 
 
 def test_a_day_late_is_the_same_time_of_the_next_day_where_clocks_are_turned():
@@ -129,7 +131,7 @@ def test_a_day_late_is_the_same_time_of_the_next_day_where_clocks_are_turned():
 
 
 def test_an_extension_is_ones_own_due_date():
-    course = Course(due=DUE, late=POLICY, extensions={"ADA": DUE + DAY})
+    course = CourseFile(due=DUE, late=POLICY, extensions={"ADA": DUE + DAY})
     found = only(course, attempt(100, late=DAY))
     assert (found.lateness.due, found.lateness.days) == (DUE + DAY, 0)
     assert "extension until 2026-12-02 23:59 +00:00" in found.notes
@@ -162,7 +164,7 @@ LATER = attempt(40, "h3", late=3 * DAY + HOUR)
     [("last", "h3", 32), ("best", "h2", 90), ("last_on_time", "h1", 80)],
 )
 def test_which_hand_in_counts(counts, counted, final):
-    course = Course(due=DUE, late=POLICY, counts=counts)
+    course = CourseFile(due=DUE, late=POLICY, counts=counts)
     found = only(course, EARLY, LATE, LATER)
     assert (found.counted.handin.id, found.score) == (counted, final)
     assert [each.handin.id for each in found.attempts] == ["h1", "h2", "h3"]
@@ -170,13 +172,13 @@ def test_which_hand_in_counts(counts, counted, final):
 
 
 def test_of_equally_good_ones_the_first_counts():
-    course = Course(due=DUE, late=POLICY, counts="best")
+    course = CourseFile(due=DUE, late=POLICY, counts="best")
     same = attempt(100, "a", late=-HOUR), attempt(100, "b", late=DAY)
     assert only(course, *same).counted.handin.id == "a"
 
 
 def test_where_none_is_in_time_the_last_one_counts():
-    course = Course(due=DUE, late=POLICY, counts="last_on_time")
+    course = CourseFile(due=DUE, late=POLICY, counts="last_on_time")
     assert only(course, LATE, LATER).counted.handin.id == "h3"
 
 
@@ -214,7 +216,7 @@ def test_what_was_refused_does_not_replace_what_was_accepted():
 
 
 def test_an_extension_never_makes_a_worse_hand_in_count():
-    course = Course(due=DUE, late=Late(penalty_per_day=10), counts="last_on_time")
+    course = CourseFile(due=DUE, late=Late(penalty_per_day=10), counts="last_on_time")
     handins = attempt(40, "h1", late=DAY), attempt(100, "h2", late=3 * DAY)
     assert only(course, *handins).score == 70
     longer = course.model_copy(update={"extensions": {"ada": DUE + DAY}})
@@ -247,7 +249,7 @@ def test_who_handed_in_nothing_is_in_the_gradebook():
 
 def test_hand_ins_and_rows_that_match_nobody_are_listed():
     roster = class_of(Student("1", "ada"), Student("2", "zoe", "Zoe Smith"))
-    course = Course(due=DUE, extensions={"adda": DUE + DAY, "ADA": DUE + DAY})
+    course = CourseFile(due=DUE, extensions={"adda": DUE + DAY, "ADA": DUE + DAY})
     found = book(
         course,
         attempt(100, "h1"),
@@ -297,7 +299,7 @@ def test_without_a_roster_the_class_is_who_handed_in():
 
 
 def test_a_group_shares_a_score_but_not_slip_days_or_extensions_or_points():
-    course = Course(due=DUE, late=POLICY, extensions={"bob": DUE + 2 * DAY})
+    course = CourseFile(due=DUE, late=POLICY, extensions={"bob": DUE + 2 * DAY})
     shared = attempt(100, "h1", member("ada"), member("bob"), member("cyd"), late=4 * DAY)
     found = book(course, shared, adjustments=[points(-5, "cyd")])
     ada, bob, cyd = (entry(found, id) for id in ("ada", "bob", "cyd"))
@@ -448,7 +450,7 @@ def test_what_is_not_graded_yet_has_no_score_and_no_older_one_takes_its_place():
 
 
 def test_the_best_one_is_not_known_before_all_are_graded():
-    course = Course(due=DUE, counts="best")
+    course = CourseFile(due=DUE, counts="best")
     found = only(course, EARLY, attempt(None, "h2", late=HOUR))
     assert (found.score, found.waiting) == (80, ("not graded yet",))
     assert only(COURSE, attempt(None, "h0", late=-DAY), EARLY).waiting == ()
@@ -558,7 +560,7 @@ READY = {points: _Ready(points) for points in (0, 40, 80, 100)}
 
 @given(_policies, _counts, _scores, _lates, _lates)
 def test_later_never_scores_more_for_the_same_work(policy, counts, work, one, other):
-    course = Course(due=DUE, late=policy, counts=counts)
+    course = CourseFile(due=DUE, late=policy, counts=counts)
     first, second = sorted((one, other))
     early = only(course, *attempts_of([(work, first)])).score
     assert early >= only(course, *attempts_of([(work, second)])).score
@@ -566,7 +568,7 @@ def test_later_never_scores_more_for_the_same_work(policy, counts, work, one, ot
 
 @given(_policies, _counts, _handins, st.integers(0, 200))
 def test_an_extension_never_lowers_a_score(policy, counts, works, hours):
-    course = Course(due=DUE, late=policy, counts=counts)
+    course = CourseFile(due=DUE, late=policy, counts=counts)
     longer = course.model_copy(update={"extensions": {"ada": DUE + hours * HOUR}})
     attempts = attempts_of(works)
     assert only(longer, *attempts).score >= only(course, *attempts).score
@@ -574,7 +576,7 @@ def test_an_extension_never_lowers_a_score(policy, counts, works, hours):
 
 @given(_policies, _counts, _handins)
 def test_lateness_takes_no_more_than_the_cap_unless_it_was_refused(policy, counts, works):
-    found = only(Course(due=DUE, late=policy, counts=counts), *attempts_of(works))
+    found = only(CourseFile(due=DUE, late=policy, counts=counts), *attempts_of(works))
     least = found.raw * (1 - policy.cap / 100)
     assert found.score == 0 if found.lateness.refused else found.score >= least - 1e-4
     assert found.score <= found.raw
@@ -585,7 +587,7 @@ def test_lateness_takes_no_more_than_the_cap_unless_it_was_refused(policy, count
 @given(_policies, _counts, _handins)
 def test_more_slip_days_never_cost_points(policy, counts, works):
     attempts = attempts_of(works)
-    course = Course(due=DUE, late=policy, counts=counts)
+    course = CourseFile(due=DUE, late=policy, counts=counts)
     kinder = course.model_copy(update={
         "late": policy.model_copy(update={"slip_days": policy.slip_days + 1})
     })  # fmt: skip
@@ -597,7 +599,7 @@ def test_members_of_a_group_differ_by_their_own_time_and_points_only(
     policy, counts, works, hours, added
 ):
     extensions = {"bob": DUE + hours * HOUR}
-    course = Course(due=DUE, late=policy, counts=counts).model_copy(
+    course = CourseFile(due=DUE, late=policy, counts=counts).model_copy(
         update={"extensions": extensions}
     )
     people = member("ada"), member("bob"), member("cyd")
@@ -614,7 +616,7 @@ def test_members_of_a_group_differ_by_their_own_time_and_points_only(
 def test_the_order_in_which_things_come_changes_nothing(
     policy, counts, works, shuffler: random.Random
 ):
-    course = Course(due=DUE, late=policy, counts=counts)
+    course = CourseFile(due=DUE, late=policy, counts=counts)
     attempts = attempts_of(works, member("ada"), member("bob"))
     attempts += [attempt(80, "x", member("cyd"), late=None), attempt(None, "y", member("ada"))]
     adjustments = [points(1), points(2.5), points(-1, "bob"), decision(KIND.accept_time)]

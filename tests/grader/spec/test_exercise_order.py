@@ -14,8 +14,6 @@ from pathlib import Path
 
 import pytest
 
-from grader.batch.course.course import CourseError
-from grader.batch.course.course import load as load_course
 from grader.batch.run import run
 from grader.batch.run.run import Machines
 from grader.evidence import from_json as evidence_from_json
@@ -24,6 +22,8 @@ from grader.grading import gradescope as autograder
 from grader.scoring.score import score
 from grader.spec import SpecError, load_all
 from grader.spec import order as spec_order
+from grader.spec.course_file import CourseError
+from grader.spec.course_file import load as load_course
 from grader.staff import handout, release
 from tests import test_assignment
 from tests.support import documents

@@ -1,4 +1,4 @@
-"""The course file: course.yaml in, a frozen Course out.
+"""The course file: course.yaml in, a frozen CourseFile out.
 
     title: Kernels 1
     due: 2026-12-01T23:59              # with an offset (+01:00), or with `timezone` beside it
@@ -21,23 +21,25 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import date, datetime, timedelta, timezone, tzinfo
 from fractions import Fraction
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, Literal, get_args
 from zoneinfo import ZoneInfo
 
 import pydantic
 from pydantic import BeforeValidator, PlainValidator
 
-from grader.spec import Exercise
-from grader.spec.document import read_document
+from grader.spec.document import Document, read_document
+from grader.spec.exercise import Exercise
 from grader.spec.formula import as_written
 from grader.spec.order import Order, mistakes_in
 from grader.spec.values import Block, Mistake, SpecError, hint, one_of, refusals, unexpected
 
+FILE = "course.yaml"
 Counts = Literal["last", "best", "last_on_time"]
+Part = Literal["reference", "assignment", "wrong", "honest", "handout.md"]
 
 CPU = "cpu"
 INTERPRETER = "interpreter"  # what evidence that no GPU was there for is called in a gradebook
@@ -102,6 +104,13 @@ def _percent(value: object) -> object:
     return value
 
 
+def _place(value: object) -> str | None:
+    if not isinstance(value, str) or not value.strip():
+        return None
+    path = PurePosixPath(value)
+    return None if path.is_absolute() or ".." in path.parts else value
+
+
 def _zone(value: object) -> str | None:
     with contextlib.suppress(KeyError, ValueError, OSError):
         return ZoneInfo(value).key if isinstance(value, str) else None
@@ -130,6 +139,7 @@ Whole = Annotated[
         )
     ),
 ]
+Place = Annotated[str, BeforeValidator(_read_by(_place, "a path inside the course's folder"))]
 Zone = Annotated[str, BeforeValidator(_read_by(_zone, _A_ZONE))]
 
 
@@ -153,8 +163,10 @@ class Late(Block):
         return min(taken, Fraction(repr(self.cap))) / 100
 
 
-class Course(Block):
-    """A class's rules. Times have an offset; `extensions` are due dates, by a student's id.
+class CourseFile(Block):
+    """The settings of a course, or of one class of it, as a course.yaml has them.
+
+    Times have an offset; `extensions` are due dates, by a student's id.
 
     `device` is where the class is graded in the end: "cpu", or a part of a GPU's name. `seed`,
     where it isn't given, is drawn once and stored with the results. `lifted` names what may break
@@ -172,9 +184,13 @@ class Course(Block):
     seed: Whole | None = None
     lifted: tuple[Text, ...] = ()
     order: Order = ()
+    gpu: Text = "H100"
+    folders: dict[Annotated[Part, one_of(get_args(Part))], Place] = pydantic.Field(
+        default_factory=dict
+    )
 
     @pydantic.model_validator(mode="after")
-    def _finish(self) -> Course:
+    def _finish(self) -> CourseFile:
         if self.due is None:
             needing = [key for key in ("late", "extensions") if key in self.model_fields_set]
             if needing:
@@ -230,7 +246,7 @@ class Course(Block):
         return f"graded on {device}: the course's final device is {self.device}"
 
 
-def load(path: Path, exercises: Mapping[str, Exercise] | None = None) -> Course:
+def load(path: Path, exercises: Mapping[str, Exercise] | None = None) -> CourseFile:
     """Read a course file. Raises CourseError, with a line for every mistake found.
 
     With `exercises`, `lifted` must name one of them, or one of their variants, and `order` some of
@@ -238,10 +254,8 @@ def load(path: Path, exercises: Mapping[str, Exercise] | None = None) -> Course:
     """
     try:
         document = read_document(Path(path))
-        course = document.as_a(Course)
-        unknown = list(_unknown_names(course.lifted, exercises))
-        known = course.order if exercises is None else exercises
-        unknown += mistakes_in(course.order, known, document)
+        course = document.as_a(CourseFile)
+        unknown = list(names_mistakes(course, exercises, document))
         if unknown:
             raise document.report(unknown)
     except SpecError as error:
@@ -249,16 +263,27 @@ def load(path: Path, exercises: Mapping[str, Exercise] | None = None) -> Course:
     return course
 
 
-def _unknown_names(
-    names: Iterable[str], exercises: Mapping[str, Exercise] | None
-) -> Iterable[Mistake]:
-    if exercises is None:
+def names_mistakes(
+    course: CourseFile, exercises: Mapping[str, Exercise | None] | None, document: Document
+) -> Iterator[Mistake]:
+    """The names of exercises and variants in a course file that there are none of.
+
+    An exercise whose spec is wrong is None; without `exercises`, every name is taken for one.
+    """
+    known = course.order if exercises is None else exercises
+    yield from mistakes_in(course.order, known, document)
+    if exercises is None or None in exercises.values():
         return
-    known = [*exercises, *(f"{e.name}/{v}" for e in exercises.values() for v in e.variants)]
-    for index, name in enumerate(names):
-        if name not in known:
+    every = [
+        str(task)
+        for each in exercises.values()
+        if each
+        for task in (each.name, *(f"{each.name}/{v}" for v in each.variants))
+    ]
+    for index, name in enumerate(course.lifted):
+        if name not in every:
             wanted = "the name of an exercise or variant, such as rmsnorm or rmsnorm/triton"
-            message = f"expected {wanted}, got {as_written(name)}{hint(name, known)}"
+            message = f"expected {wanted}, got {as_written(name)}{hint(name, every)}"
             yield Mistake(("lifted", index), message)
 
 

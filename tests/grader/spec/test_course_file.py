@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from grader.batch.course.course import Course, CourseError, Late, duration_of, load, time_text
 from grader.spec import SpecError
+from grader.spec.course_file import CourseError, CourseFile, Late, duration_of, load, time_text
 from tests.support.class_records import exercises
 
 WHOLE = """\
@@ -27,7 +27,7 @@ lifted: [silu/triton]
 DUE = "due: 2026-12-01T23:59Z\n"
 
 
-def read(tmp_path: Path, text: str, **options) -> Course:
+def read(tmp_path: Path, text: str, **options) -> CourseFile:
     path = tmp_path / "course.yaml"
     path.write_text(text, encoding="utf-8")
     return load(path, **options)
@@ -63,14 +63,14 @@ def test_a_course_has_what_its_file_says(tmp_path):
 
 
 def test_without_a_due_date_nothing_is_late_and_the_last_hand_in_counts(tmp_path):
-    course = Course()
+    course = CourseFile()
     assert (course.due, course.counts, course.late.penalty(100)) == (None, "last", 0)
     assert read(tmp_path, "title: Kernels 1").due is None
 
 
 def test_a_course_never_changes():
     with pytest.raises(ValidationError):
-        Course().seed = 8
+        CourseFile().seed = 8
 
 
 @pytest.mark.parametrize(
@@ -183,8 +183,8 @@ def test_a_penalty_is_exact_and_stops_at_its_cap():
 
 
 def test_results_of_another_device_than_the_final_one_are_told():
-    assert Course(device="cpu").why_not_final("interpreter") == ""
-    assert Course(device="h100").why_not_final("NVIDIA H100 80GB HBM3") == ""
-    assert Course().why_not_final("anything") == ""
-    told = Course(device="NVIDIA H100").why_not_final("interpreter")
+    assert CourseFile(device="cpu").why_not_final("interpreter") == ""
+    assert CourseFile(device="h100").why_not_final("NVIDIA H100 80GB HBM3") == ""
+    assert CourseFile().why_not_final("anything") == ""
+    told = CourseFile(device="NVIDIA H100").why_not_final("interpreter")
     assert told == "graded on interpreter: the course's final device is NVIDIA H100"
