@@ -1,6 +1,6 @@
 """Your kernels, checked as the grade checks them: `pytest`, or `pytest -k rmsnorm`.
 
-One test per exercise, variant, dtype and size class, made from grader/exercises/*.yaml, one for how
+One test per exercise, variant, dtype and size class, made from exercises/*.yaml, one for how
 a variant uses memory, and one for its speed, where these earn points. What you have not attempted
 is skipped, and so is what this machine can't measure; what fails says what is wrong, where, and how
 to repeat it.

@@ -1,6 +1,7 @@
-"""Right results: the functions of a course's reference/oracles.py, by the conventions documented there.
+"""Right results: the functions of a course's reference/oracles.py.
 
-The grader's process executes no other file of reference/.
+The file of this project's own course documents the conventions. The grader's process executes no
+other file of reference/.
 """
 
 from __future__ import annotations

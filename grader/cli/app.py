@@ -114,15 +114,11 @@ def on_course(command: Callable[..., None]) -> Callable[..., None]:
             given["submission"] = usual_submission()
         command(**given)
 
+    keyword = inspect.Parameter.KEYWORD_ONLY
     more = [
-        inspect.Parameter("ctx", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context),
-        *(
-            each.replace(kind=inspect.Parameter.KEYWORD_ONLY)
-            for each in signature.parameters.values()
-        ),
-        inspect.Parameter(
-            "course", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=CourseOption
-        ),
+        inspect.Parameter("ctx", keyword, annotation=typer.Context),
+        *(each.replace(kind=keyword) for each in signature.parameters.values()),
+        inspect.Parameter("course", keyword, default=None, annotation=CourseOption),
     ]
     run.__signature__ = signature.replace(parameters=more)  # type: ignore[attr-defined]
     run.__annotations__ = {each.name: each.annotation for each in more}

@@ -41,7 +41,7 @@ CourseOption = Annotated[
     typer.Option(
         "--course",
         metavar="DIR|FILE",
-        help="A course's folder, or its course.yaml; else from here.",
+        help="A course's folder or course.yaml; else that around here.",
     ),
 ]
 NameArgument = Annotated[

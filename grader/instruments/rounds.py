@@ -35,7 +35,7 @@ def why_none() -> str:
 
 
 def kernels_of(task: Task) -> list[str]:
-    """The kernels that a variant is compared with; the reference where the staff's solution is here."""
+    """The kernels that are compared; the reference where the staff's solution is here."""
     has_reference = contenders.has_reference(task)
     here = [name for name in BASELINES if name != "reference" or has_reference]
     return [STUDENT, *here]

@@ -139,9 +139,7 @@ def find(path: Path | None = None) -> Course:
     if path.is_dir():
         if not _is_course(path):
             raise SpecError(
-                [
-                    f"{path}: expected the folder of a course, with {FILE} and exercises/, got neither"
-                ]
+                [f"{path}: expected a course's folder, with {FILE} and exercises/ in it"]
             )
         return Course(path.resolve())
     if not path.is_file():

@@ -1,7 +1,7 @@
 """Exercise specs: YAML in, frozen and validated objects out.
 
-One file of a course's `exercises/` is one Exercise. It is read as text, YAML nodes (with lines), plain
-data and pydantic models, and checked across fields. Each mistake is a line of a SpecError:
+One file of a course's `exercises/` is one Exercise. It is read as text, YAML nodes (with lines),
+plain data and pydantic models, and checked across fields. Each mistake is a line of a SpecError:
 
     rmsnorm.yaml:31: variants.triton.points.ragged: expected a number >= 0, got -2
 """
@@ -181,7 +181,7 @@ class Exercise(Block):
 
     @property
     def reference(self) -> Path:
-        """The folder that has its oracle and its solutions; of the default course where none is set."""
+        """The folder of its oracle and its solutions: its course's, or the default course's."""
         return self._reference or REFERENCE
 
     def belongs_to(self, reference: Path) -> None:

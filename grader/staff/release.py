@@ -109,9 +109,10 @@ def make(
 ) -> Release:
     """The release of the checkout `project`, with the exercises `only` names, or all.
 
-    They are those of `course`, whose root is the project where none is given. Oracles stay whole; spec, stubs and the handout's section are there for those exercises alone.
-    Raises ReleaseError where a name is no exercise's and where a file is missing, is a link or
-    isn't UTF-8, and StubError as `make_stubs` does.
+    They are those of `course`, whose root is the project where none is given. Oracles stay whole;
+    spec, stubs and the handout's section are there for those exercises alone. Raises ReleaseError
+    where a name is no exercise's and where a file is missing, is a link or isn't UTF-8, and
+    StubError as `make_stubs` does.
     """
     named = set(only) or set(exercises)
     if unknown := sorted(named - set(exercises)):

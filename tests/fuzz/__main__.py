@@ -90,7 +90,7 @@ def ttir(data: bytes) -> None:
 
 TARGETS: dict[str, tuple[Callable[[bytes], None], list[str]]] = {
     "protocol": (protocol, []),
-    "spec": (spec, ["grader/exercises/*.yaml"]),
+    "spec": (spec, ["exercises/*.yaml"]),
     "policy": (rules, ["reference/*.cu"]),
     "evidence": (stored_evidence, []),
     "plan": (plans, []),

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from grader.cli import app
 from grader.sandbox import confinement
+from grader.spec import Course, Exercise
+from grader.spec import course as courses
+from grader.spec.exercise import HOME
 
 
 def call(capsys: pytest.CaptureFixture[str], *words: object) -> SimpleNamespace:
@@ -23,6 +28,21 @@ def call(capsys: pytest.CaptureFixture[str], *words: object) -> SimpleNamespace:
         sys.argv = argv
     captured = capsys.readouterr()
     return SimpleNamespace(code=code, out=captured.out, err=captured.err)
+
+
+def work_on(
+    monkeypatch: pytest.MonkeyPatch,
+    exercises: Callable[[], Mapping[str, Exercise]],
+    root: Path = HOME,
+) -> None:
+    """Let every command of this process work on a course with these exercises."""
+
+    class Stated(Course):
+        @property
+        def exercises(self) -> dict[str, Exercise]:  # type: ignore[override]
+            return dict(exercises())
+
+    monkeypatch.setattr(courses, "find", lambda path=None: Stated(root))
 
 
 def one_line(text: str) -> str:

@@ -210,7 +210,7 @@ def expect_usable(
         if (each.spec, each.file) != known:
             raise BundleError(
                 f"{path}: {name}: expected the spec that it was planned for, got "
-                f"{'another' if variant else 'none'}; have the same grader/exercises on both "
+                f"{'another' if variant else 'none'}; have the same exercises/ on both "
                 "machines and plan again"
             )
 

@@ -24,7 +24,6 @@ from grader.batch.run.run import Machines
 from grader.batch.store.handins import StoredHandin
 from grader.batch.store.store import NAME
 from grader.batch.tasks import Graded, HandinTask
-from grader.cli import app, class_commands
 from grader.evidence import (
     PartEvidence,
     PerformanceEvidence,
@@ -36,7 +35,7 @@ from grader.grading.session import Step
 from grader.sandbox import confinement
 from grader.status import Status
 from tests.support import standin
-from tests.support.commandline import any_sandbox_will_do, call, one_line
+from tests.support.commandline import any_sandbox_will_do, call, one_line, work_on
 from tests.support.small_exercise import write_spec
 from tests.support.standin import TWO, InThisProcess, instant, two_variants, unchecked
 from tests.support.synthetic_class import clone_at
@@ -61,8 +60,7 @@ def surroundings(monkeypatch, tmp_path):
     exercises = two_variants(tmp_path / "specs")
     monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.setenv("NO_COLOR", "1")
-    monkeypatch.setattr(app, "load_all", lambda: exercises)
-    monkeypatch.setattr(class_commands, "load_all", lambda: exercises)
+    work_on(monkeypatch, lambda: exercises)
     any_sandbox_will_do(monkeypatch)
     grade_with(monkeypatch, instant)
     return exercises
@@ -360,8 +358,7 @@ def dearer(monkeypatch, tmp_path):
     specs = write_spec(tmp_path / "dearer", TWO.replace("{ragged: 3}", "{ragged: 6}"))
 
     def take() -> None:
-        monkeypatch.setattr(app, "load_all", lambda: specs)
-        monkeypatch.setattr(class_commands, "load_all", lambda: specs)
+        work_on(monkeypatch, lambda: specs)
 
     return take
 
@@ -397,7 +394,7 @@ def test_rescoring_asks_where_somebody_is_there(capsys, graded, dearer, monkeypa
 
 def test_rescoring_says_what_has_to_be_run_again(capsys, graded, monkeypatch, tmp_path):
     specs = write_spec(tmp_path / "wider", TWO.replace("[1, 20]", "[1, 30]"))
-    monkeypatch.setattr(class_commands, "load_all", lambda: specs)
+    work_on(monkeypatch, lambda: specs)
     ran = call(capsys, "rescore", graded)
     assert "ada: 4 -> none" in ran.out
     assert "3 students with no results under the specs as they are" in ran.out
@@ -642,7 +639,7 @@ def test_an_implausible_time_is_decided_by_a_person(capsys, source, results, mon
         "bytes: n, thresholds: [{speed_vs: copy, at_least: 0.5, points: 2}]}}",
     )
     specs = write_spec(tmp_path / "timed", text)
-    monkeypatch.setattr(class_commands, "load_all", lambda: specs)
+    work_on(monkeypatch, lambda: specs)
 
     def timed(task: HandinTask) -> Graded:
         graded = unchecked(replace(task, device="interpreter"))

@@ -12,6 +12,7 @@ from grader.cases import CaseError, Space, inputs, oracle, parse
 from grader.cases.contents import draw
 from grader.spec import load
 from grader.spec.contents import Contents, contents_of
+from grader.spec.exercise import REFERENCE
 from grader.spec.values import FLOATS, INTEGERS
 
 SPEC = """\
@@ -194,11 +195,13 @@ def gather_inputs(sizes, scalars, generator, data, dtype):
 
 
 @pytest.fixture
-def own_inputs(tmp_path, monkeypatch):
+def own_inputs(tmp_path, space):
     """Oracles with a function for inputs."""
     path = tmp_path / "oracles.py"
     path.write_text(INPUTS, encoding="utf-8")
-    monkeypatch.setattr(oracle, "ORACLES", path)
+    space.exercise.belongs_to(tmp_path)
+    yield
+    space.exercise.belongs_to(REFERENCE)
 
 
 def test_a_function_beside_the_oracle_makes_inputs(own_inputs, space):
@@ -231,6 +234,6 @@ def test_a_mistake_of_that_function_is_told_in_a_line(own_inputs, space, rows, m
 def test_an_oracle_gets_the_sizes_and_scalars_that_it_names(own_inputs, space):
     case = parse("V=9 D=3 n=4", space.exercise, space.variant, seed=1)
     made = inputs.make(space.exercise, space.variant, case)
-    [truth] = oracle.load("gather").truths(made.tensors, made.numbers, "expected")
+    [truth] = oracle.of(space.exercise).truths(made.tensors, made.numbers, "expected")
     right = made.tensors["x"].double() + made.tensors["y"].double() + 9 + 5 + 7
     assert torch.equal(truth.expected, right)

@@ -17,7 +17,7 @@ from rich.console import Console
 
 from grader import __version__
 from grader import evidence as evidence_files
-from grader.cli import app, class_commands, console, staff_commands
+from grader.cli import app, console
 from grader.evidence import (
     Evidence,
     Failure,
@@ -30,7 +30,7 @@ from grader.evidence import (
 from grader.grading.grade import Options, grade
 from grader.spec import SpecError, load_all
 from grader.status import Status
-from tests.support.commandline import any_sandbox_will_do, call, one_line
+from tests.support.commandline import any_sandbox_will_do, call, one_line, work_on
 from tests.support.small_exercise import (
     BRIEF,
     GRID_ROUNDS_DOWN,
@@ -74,8 +74,7 @@ def surroundings(monkeypatch, exercises):
     any_sandbox_will_do(monkeypatch)
     monkeypatch.setenv("COLUMNS", str(WIDTH))
     monkeypatch.setenv("NO_COLOR", "1")
-    for module in (app, class_commands, staff_commands):
-        monkeypatch.setattr(module, "load_all", lambda: exercises)
+    work_on(monkeypatch, lambda: exercises)
 
 
 @pytest.fixture
@@ -140,7 +139,7 @@ def test_rescoring_goes_by_the_spec_of_now(capsys, graded, wrong, tmp_path, monk
     stored, again = tmp_path / "evidence.json", tmp_path / "grade.json"
     stored.write_text(evidence_files.to_json(graded), encoding="utf-8")
     dearer = write_spec(tmp_path / "specs", SPEC.replace("ragged: 3}", "ragged: 5}"))
-    monkeypatch.setattr(class_commands, "load_all", lambda: dearer)
+    work_on(monkeypatch, lambda: dearer)
     assert call(capsys, "rescore", stored, "--json", again).code == 0
     assert json.loads(again.read_text(encoding="utf-8"))["max_score"] == 5.0
 
@@ -273,8 +272,7 @@ def test_a_broken_spec_gets_one_line(capsys, wrong, tmp_path, monkeypatch):
     folder.mkdir()
     text = SPEC.replace("points: {ragged: 3}", "points: {ragged: -3}")
     (folder / "silu.yaml").write_text(text, encoding="utf-8")
-    for module in (app, class_commands, staff_commands):
-        monkeypatch.setattr(module, "load_all", lambda: load_all(folder))
+    work_on(monkeypatch, lambda: load_all(folder))
     for words in (("grade", wrong), ("check", "silu"), ("batch", wrong, "--out", tmp_path / "o")):
         ran = call(capsys, *words)
         assert ran.code == 2
@@ -286,8 +284,7 @@ def test_a_broken_spec_gets_one_line(capsys, wrong, tmp_path, monkeypatch):
 def test_an_exercise_without_an_oracle_gets_one_line(capsys, wrong, tmp_path, monkeypatch):
     text = SPEC.replace("title: SiLU", "title: SiLU\noracle: no_such_function")
     without = write_spec(tmp_path / "specs", text)
-    for module in (app, class_commands, staff_commands):
-        monkeypatch.setattr(module, "load_all", lambda: without)
+    work_on(monkeypatch, lambda: without)
     for words in (("grade", wrong), ("check", "silu"), ("batch", wrong, "--out", tmp_path / "o")):
         ran = call(capsys, *words)
         assert ran.code == 2
@@ -437,7 +434,7 @@ def test_a_check_judges_memory_and_speed_as_a_grade_does_and_ends_with_1(
         "points: {ragged: 3}",
         "points: {ragged: 3, memory: 1}, memory: {case: {n: 20}, largest_share: {at_most: 0.5}}",
     )
-    monkeypatch.setattr(app, "load_all", lambda: write_spec(tmp_path / "specs", text))
+    work_on(monkeypatch, lambda: write_spec(tmp_path / "specs", text))
     part = PartEvidence("float32", "ragged", Status.passed, 20)
 
     def out(share: float) -> tuple[int, str]:
@@ -502,8 +499,10 @@ def test_the_line_a_failing_grade_prints_shows_the_same_failure_when_pasted(
 # --- the other commands ---------------------------------------------------------------------------
 
 
-def test_stubs_are_written_and_work_is_not_overwritten(capsys, tmp_path, monkeypatch):
-    monkeypatch.setattr(staff_commands, "ROOT", tmp_path)
+def test_stubs_are_written_and_work_is_not_overwritten(
+    capsys, tmp_path, monkeypatch, exercises
+):
+    work_on(monkeypatch, lambda: exercises, tmp_path)
     reference = tmp_path / "reference"
     reference.mkdir()
     (reference / "silu.py").write_bytes((ROOT / "reference" / "silu.py").read_bytes())
@@ -563,7 +562,7 @@ def test_a_folder_without_a_file_of_any_exercise_is_the_wrong_one(capsys, tmp_pa
     assert "expected a folder like assignment/, with silu.py" in one_line(ran.err)
 
 
-def test_a_spec_that_cannot_be_read_is_told_and_stops_no_other(capsys):
+def test_a_spec_that_cannot_be_read_is_told_and_stops_no_other(capsys, monkeypatch):
     line = "gemm.yaml:3: titel: expected one of the keys title, summary, got 'titel'"
 
     def load_some():
@@ -572,7 +571,9 @@ def test_a_spec_that_cannot_be_read_is_told_and_stops_no_other(capsys):
     def load_none():
         raise SpecError([line])
 
-    assert console.right_exercises(load_some) == {"silu": "its spec"}
+    work_on(monkeypatch, load_some)
+    assert console.right_exercises() == {"silu": "its spec"}
     assert line in " ".join(capsys.readouterr().err.split())
+    work_on(monkeypatch, load_none)
     with pytest.raises(SpecError, match="titel"):
-        console.right_exercises(load_none)
+        console.right_exercises()

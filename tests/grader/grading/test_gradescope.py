@@ -90,13 +90,11 @@ def test_the_scripts_are_at_the_top_and_can_be_run(packed):
     assert set(entries.values()) == {0o100644}
     tops = {name.partition("/")[0] for name in entries}
     assert tops == {
-        "LICENSE", "README.md", "autograder.json", "constraints.txt", "grader", "pyproject.toml",
-        "reference",
+        "LICENSE", "README.md", "autograder.json", "constraints.txt", "course.yaml", "exercises",
+        "grader", "pyproject.toml", "reference",
     }  # fmt: skip
     assert [name for name in entries if name.startswith("reference/")] == ["reference/oracles.py"]
-    assert [n for n in entries if n.startswith("grader/exercises/")] == [
-        "grader/exercises/silu.yaml"
-    ]
+    assert [n for n in entries if n.startswith("exercises/")] == ["exercises/silu.yaml"]
 
 
 def test_no_line_of_a_solution_is_in_it(packed):
@@ -105,7 +103,7 @@ def test_no_line_of_a_solution_is_in_it(packed):
     public = release.make(ROOT, EXERCISES).files
     stubs = [data.decode() for name, data in public.items() if name.startswith("assignment/")]
     assert leaks(files, solution_lines(ROOT / "reference"), stubs) == []
-    ours = {CONFIG, "run_autograder", "setup.sh"}
+    ours = {CONFIG, "course.yaml", "run_autograder", "setup.sh"}  # which names one exercise
     assert all(public[name] == data for name, data in files.items() if name not in ours)
 
 

@@ -8,19 +8,19 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from grader.cases import inputs, oracle, parse
+from grader.cases import inputs, parse
 from grader.evidence import VariantEvidence
 from grader.grading.check import check
 from grader.grading.grade import Options, Session
 from grader.grading.search import Effort
-from grader.spec import load_all
+from grader.spec import Course
 from grader.spec.task import Task
 from grader.status import Status
 from grader.timing import contenders
 from grader.timing.buffer_sets import BufferSets, Layout
 
 COURSE = Path(__file__).parents[2] / "integer_course"
-EXERCISES = load_all(COURSE / "exercises")
+EXERCISES = Course(COURSE).exercises
 BRIEF = Effort(
     edges=6, drawn=1, shrink_runs=0, probe_seconds=0.0, reruns=1, enough=1, compile_ahead=False
 )
@@ -45,14 +45,6 @@ def evidence_on(folder: Path) -> dict[str, VariantEvidence]:
     with Session(folder, EXERCISES, Options(seed=7, device="interpreter", effort=BRIEF)) as session:
         tasks = (Task(e, v) for e in EXERCISES.values() for v in e.variants.values())
         return {str(task): check(session, task) for task in tasks}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _oracles():
-    """The course's own oracles."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(oracle, "ORACLES", COURSE / "reference" / "oracles.py")
-        yield
 
 
 @pytest.fixture(scope="module")
@@ -108,12 +100,13 @@ def test_a_timed_baseline_gets_indices_that_its_spec_allows():
         assert values["index"].unique().tolist() == [0, 1, 2]
 
 
-def test_torchs_operator_gets_the_sizes_that_it_names(monkeypatch, tmp_path):
+def test_torchs_operator_gets_the_sizes_that_it_names(tmp_path):
     oracles = tmp_path / "oracles.py"
     text = (COURSE / "reference" / "oracles.py").read_text(encoding="utf-8")
     oracles.write_text(text.replace("def peak(x: torch.Tensor)", "def peak(x, rows, cols)"))
-    monkeypatch.setattr(oracle, "ORACLES", oracles)
-    task = Task(EXERCISES["peak"], EXERCISES["peak"].variants["triton"])
+    peak = EXERCISES["peak"].model_copy()
+    peak.belongs_to(tmp_path)
+    task = Task(peak, peak.variants["triton"])
     source = contenders._SOURCES["torch"](task)
     assert "function(x=x, rows=x.shape[0], cols=x.shape[1])" in source
     case = parse("rows=3 cols=5", task.exercise, task.variant, seed=1)

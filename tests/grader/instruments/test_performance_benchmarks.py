@@ -17,6 +17,7 @@ from grader.cases import fixed_case
 from grader.grading.grade import Options, Session
 from grader.instruments import rounds
 from grader.spec import load_all
+from grader.spec.task import Task
 from grader.status import Status
 from grader.timing import contenders
 from grader.timing.failures import TimingFailed
@@ -89,14 +90,15 @@ def test_without_a_gpu_all_is_skipped_with_the_reason(run, monkeypatch):
     assert "4 skipped" in ran.out and "not used at all" not in ran.out
 
 
-def test_a_group_has_the_student_the_solution_torch_and_torch_compile(monkeypatch):
+def test_a_group_has_the_student_the_solution_torch_and_torch_compile():
     every = [each.id for each in target.KERNELS if each.id.startswith("softmax-triton-")]
     kernels = ("student", "reference", "torch", "torch.compile")
     assert every == [f"softmax-triton-{kernel}" for kernel in kernels]
     # Where the solutions aren't, as with students, there is none to time.
-    monkeypatch.setattr(contenders, "REFERENCE", ROOT / "nowhere")
-    variant = EXERCISES["softmax"].variants["triton"]
-    assert rounds.kernels_of(variant) == ["student", "torch", "torch.compile"]
+    softmax = EXERCISES["softmax"].model_copy()
+    softmax.belongs_to(ROOT / "nowhere")
+    task = Task(softmax, softmax.variants["triton"])
+    assert rounds.kernels_of(task) == ["student", "torch", "torch.compile"]
 
 
 def test_rounds_are_compared_stored_and_written_as_json(run, on_the_cpu, tmp_path):

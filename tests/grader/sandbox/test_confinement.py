@@ -622,7 +622,7 @@ def test_nothing_of_the_project_is_on_the_list():
 
 
 def test_a_grader_installed_among_the_packages_is_left_out(monkeypatch, tmp_path):
-    for name in ("grader/worker", "grader/exercises", "torch"):
+    for name in ("grader/worker", "grader/spec", "torch"):
         (tmp_path / name).mkdir(parents=True)
     monkeypatch.setattr(allowed_paths, "_GRADER_FOLDER", tmp_path / "grader")
     monkeypatch.setattr(allowed_paths, "WORKER_FOLDER", tmp_path / "grader" / "worker")

@@ -20,9 +20,8 @@ from grader.evidence import from_json as evidence_from_json
 from grader.evidence import to_json as evidence_to_json
 from grader.grading import gradescope as autograder
 from grader.scoring.score import score
-from grader.spec import SpecError, load_all
-from grader.spec import order as spec_order
-from grader.spec.course_file import CourseError
+from grader.spec import Course, SpecError, load_all
+from grader.spec.course_file import FILE, CourseError
 from grader.spec.course_file import load as load_course
 from grader.staff import handout, release
 from tests import test_assignment
@@ -74,21 +73,22 @@ def test_the_handouts_overview_is_in_the_courses_order():
     assert re.findall(r"\(#(\w+)\)", table) == LECTURE[::-1]
 
 
-def specs(folder: Path, names: Iterable[str], course: str = "") -> Path:
+def course_of(folder: Path, names: Iterable[str], text: str = "") -> Course:
+    (folder / "exercises").mkdir(exist_ok=True)
     for name in names:
-        (folder / f"{name}.yaml").write_text(SPEC, encoding="utf-8")
-    if course:
-        (folder / spec_order.FILE).write_text(course, encoding="utf-8")
-    return folder
+        (folder / "exercises" / f"{name}.yaml").write_text(SPEC, encoding="utf-8")
+    if text:
+        (folder / FILE).write_text(text, encoding="utf-8")
+    return Course(folder)
 
 
 def test_an_exercise_that_is_not_named_comes_last_by_the_alphabet(tmp_path):
-    folder = specs(tmp_path, ["aa", "bb", "yy", "zz"], "order: [zz, bb]")
-    assert list(load_all(folder)) == ["zz", "bb", "aa", "yy"]
+    course = course_of(tmp_path, ["aa", "bb", "yy", "zz"], "order: [zz, bb]")
+    assert list(course.exercises) == ["zz", "bb", "aa", "yy"]
 
 
 def test_specs_without_a_course_file_are_in_the_order_of_the_alphabet(tmp_path):
-    assert list(load_all(specs(tmp_path, ["zz", "aa"]))) == ["aa", "zz"]
+    assert list(course_of(tmp_path, ["zz", "aa"]).exercises) == ["aa", "zz"]
 
 
 WRONG = [
@@ -106,19 +106,20 @@ WRONG = [
 def test_a_wrong_order_is_one_line_with_file_place_what_was_expected_and_what_came(
     tmp_path, text, told
 ):
-    known = load_all(specs(tmp_path, ["aa", "zz"]))
-    specs(tmp_path, [], text)
+    known = course_of(tmp_path, ["aa", "zz"]).exercises
+    course = course_of(tmp_path, [], text)
     with pytest.raises(SpecError) as of_specs:
-        load_all(tmp_path)
-    assert str(of_specs.value) == f"{tmp_path.name}/course.yaml{told}"
+        course.exercises  # noqa: B018
+    assert str(of_specs.value) == f"course.yaml{told}"
     with pytest.raises(CourseError) as of_class:
         load_course(tmp_path / "course.yaml", known)
     assert str(of_class.value) == f"course.yaml{told}"
 
 
 def test_a_key_that_specs_have_no_use_for_is_told(tmp_path):
-    with pytest.raises(SpecError, match=r"/course.yaml:1: odrer: .* did you mean 'order'"):
-        load_all(specs(tmp_path, ["aa"], "odrer: [aa]"))
+    course = course_of(tmp_path, ["aa"], "odrer: [aa]")
+    with pytest.raises(SpecError, match=r"^course.yaml:1: odrer: .* did you mean 'order'"):
+        course.exercises  # noqa: B018
 
 
 # --- of one submission ----------------------------------------------------------------------------
@@ -246,7 +247,7 @@ def test_a_wrong_order_of_a_class_ends_the_command_with_its_line(batch, tmp_path
 def test_a_release_of_some_exercises_has_their_order_and_no_others(tmp_path):
     made = release.make(ROOT, load_all(), ["transpose", "silu", "gemm"])
     release.write(made, tmp_path / "course")
-    assert list(load_all(tmp_path / "course/grader/exercises")) == ["silu", "transpose", "gemm"]
+    assert list(Course(tmp_path / "course").exercises) == ["silu", "transpose", "gemm"]
 
 
 def test_gradescopes_autograder_has_the_order_of_the_class(tmp_path, capsys):

@@ -7,12 +7,11 @@ import re
 
 import pytest
 
-from grader.cli import staff_commands
 from grader.spec import Exercise, load, load_all
 from grader.staff import handout
 from grader.staff.handout import HandoutError
 from tests.support import documents
-from tests.support.commandline import call, one_line
+from tests.support.commandline import call, one_line, work_on
 from tests.support.small_exercise import ROOT
 
 EXERCISES = load_all()
@@ -203,7 +202,7 @@ def test_the_command_writes_the_handout_and_check_only_asks(tmp_path, monkeypatc
     assert stale != text
     path = tmp_path / "handout.md"
     path.write_text(stale, encoding="utf-8")
-    monkeypatch.setattr(staff_commands, "ROOT", tmp_path)
+    work_on(monkeypatch, load_all, tmp_path)
 
     refused = call(capsys, "handout", "--check")
     assert refused.code == 2 and "`make handout` mends it" in refused.err

@@ -17,7 +17,9 @@ from grader.spec import load_all
 from grader.staff import handout
 from tests.support.small_exercise import ROOT
 
-PARTS = ("grader", "reference", "assignment", "tests", "pyproject.toml")
+PARTS = (
+    "grader", "exercises", "reference", "assignment", "tests", "course.yaml", "pyproject.toml"
+)  # fmt: skip
 
 ORACLE = '''
 
@@ -89,7 +91,7 @@ def project(tmp_path_factory) -> Path:
             shutil.copy(ROOT / part, folder / part)
     with (folder / "reference" / "oracles.py").open("a", encoding="utf-8") as file:
         file.write(ORACLE)
-    (folder / "grader" / "exercises" / "scale.yaml").write_text(SPEC, encoding="utf-8")
+    (folder / "exercises" / "scale.yaml").write_text(SPEC, encoding="utf-8")
     (folder / "reference" / "scale.py").write_text(SOLUTION, encoding="utf-8")
     return folder
 
@@ -130,7 +132,7 @@ def test_students_find_the_exercise_in_pytest(project):
 
 
 def test_the_handout_asks_for_a_section_and_fills_in_its_points(project):
-    exercises = load_all(project / "grader" / "exercises")
+    exercises = load_all(project / "exercises")
     text = (ROOT / "handout.md").read_text(encoding="utf-8")
     with pytest.raises(
         handout.HandoutError, match="expected a section '## scale' for the"

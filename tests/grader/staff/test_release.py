@@ -40,9 +40,10 @@ STUBS = make_stubs(ROOT / "reference", EXERCISES)
 FEW = ("copy_first_column", "silu")
 FOLDERS = {
     "": {".gitignore", "LICENSE", "Makefile", "README.md", "AGENTS.md", "handout.md",
-         "constraints.txt", "pyproject.toml"},
+         "constraints.txt", "course.yaml", "pyproject.toml"},
     ".devcontainer": {"Dockerfile", "devcontainer.json"},
     "assignment": set(STUBS),
+    "exercises": {f"{name}.yaml" for name in EXERCISES},
     "reference": {"oracles.py"},
     "tests": {"__init__.py", "conftest.py", "test_assignment.py", "test_performance.py"},
 }  # fmt: skip
@@ -118,10 +119,10 @@ def test_nothing_of_the_calibration_is_in_it_and_its_commands_are_gone(made, tmp
     release.write(made, folder)
     assert not [name for name in made.files if "calibrat" in name]
     for name, content in made.files.items():
-        if name.startswith("grader/exercises/") or name == "grader/cli/app.py":
+        if name.startswith("exercises/") or name == "grader/cli/app.py":
             assert b"missed_by" not in content and b"calibrat" not in content, name
     for exercise in EXERCISES.values():
-        shipped = load(folder / "grader" / "exercises" / f"{exercise.name}.yaml")
+        shipped = load(folder / "exercises" / f"{exercise.name}.yaml")
         for name, variant in exercise.variants.items():
             if variant.performance is not None:
                 kept = [
@@ -351,8 +352,9 @@ def test_the_container_is_described_in_json_with_its_dockerfile(made):
 
 def test_only_some_exercises_are_released_with_their_sections(few):
     files = written(few)
-    specs = {Path(name).stem for name in files if name.startswith("grader/exercises/")}
-    assert specs == {*FEW, "course"}  # course.yaml has their order
+    specs = {Path(name).stem for name in files if name.startswith("exercises/")}
+    assert specs == set(FEW)
+    assert set(re.findall(r"- (\w+)", files["course.yaml"].decode())) == set(FEW)
     handout = files["handout.md"].decode()
     sections = set(re.findall(r"^## (\w+)$", handout, re.M))
     assert set(FEW) <= sections
@@ -491,7 +493,7 @@ def test_a_place_that_is_not_there_is_named(tmp_path):
         ("Makefile", b"# END STAFF\n", r"Makefile:1: expected # BEGIN STAFF first"),
         ("Makefile", b"# BEGIN STAFF\n" * 2, r"Makefile:2: expected # END STAFF for line 1"),
         (
-            "grader/exercises/silu.yaml",
+            "exercises/silu.yaml",
             b"a: 1\nmissed_by:\n- x\n",
             r"silu\.yaml:2: expected missed_by: \[names\] last",
         ),

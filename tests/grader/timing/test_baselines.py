@@ -192,10 +192,12 @@ def test_a_reference_is_started_only_when_it_is_asked_for(python_sandbox, opened
         assert not baselines.has_reference
 
 
-def test_where_students_work_there_is_no_reference(monkeypatch, tmp_path, python_sandbox):
+def test_where_students_work_there_is_no_reference(tmp_path, python_sandbox):
     what = (python_sandbox, python_sandbox, Task(EXERCISE, asking("reference")), CASES)
     assert Baselines(*what, lambda: None).has_reference
-    monkeypatch.setattr(contenders, "REFERENCE", tmp_path)
+    elsewhere = EXERCISE.model_copy()
+    elsewhere.belongs_to(tmp_path)
+    what = (*what[:2], Task(elsewhere, asking("reference")), CASES)
     assert not Baselines(*what, lambda: None).has_reference
 
 

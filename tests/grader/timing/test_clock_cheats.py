@@ -19,13 +19,14 @@ from grader.grading.measure import measure
 from grader.grading.search import Effort
 from grader.grading.session import Options, Session
 from grader.sandbox import Sandbox
+from grader.spec.exercise import REFERENCE
 from grader.spec.task import Task
 from grader.status import Status
 from grader.timing import attempt, sequential
 from grader.timing.attempt import MOST_APART
 from grader.timing.baselines import Baselines
 from grader.timing.buffer_sets import Layout
-from grader.timing.contenders import REFERENCE, Planned
+from grader.timing.contenders import Planned
 from grader.timing.failures import TimingFailed
 from grader.timing.graph_replays import Replays
 from grader.timing.timed_variant import measure_case

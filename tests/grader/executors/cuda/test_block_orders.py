@@ -14,7 +14,7 @@ import pytest
 from grader.executors import program_orders
 from grader.grading.check import check_part
 from grader.grading.session import Options, Session
-from grader.spec import exercise
+from grader.spec import load_all
 from grader.spec.task import Task
 from grader.status import Status
 from tests.support.emulated import NEEDS_COMPILER
@@ -22,7 +22,7 @@ from tests.support.emulated import NEEDS_COMPILER
 from .test_cuda import LITTLE
 
 pytestmark = NEEDS_COMPILER
-SPECS = exercise.load_all()
+SPECS = load_all()
 HEAD = """
 #include <cuda_runtime.h>
 __device__ float silu_of(float x) { return x / (1.0f + expf(-x)); }

@@ -15,14 +15,14 @@ from grader.evidence import PartEvidence
 from grader.grading.check import check_part
 from grader.grading.session import Options, Session
 from grader.sandbox import Sandbox
-from grader.spec import exercise
+from grader.spec import load_all
 from grader.spec.task import Task
 from grader.status import Status
 from tests.support.emulated import NEEDS_COMPILER
 
 from .test_triton import KERNEL, LITTLE
 
-SILU = exercise.load_all()["silu"]
+SILU = load_all()["silu"]
 TRITON = {
     "tests itself while it is imported": """
 def silu(x, out):

@@ -19,12 +19,12 @@ from grader.grading.search import Effort
 from grader.grading.session import Options, Session
 from grader.sandbox import Sandbox
 from grader.sandbox.worker_process import Worker
-from grader.spec import exercise
+from grader.spec import load_all
 from grader.spec.task import Task
 from grader.status import Status
 from tests.support.planned import case
 
-SPECS = exercise.load_all()
+SPECS = load_all()
 LITTLE = Effort(edges=3, drawn=2, shrink_runs=3, shrink_seconds=2, probe_seconds=1, reruns=2)
 KERNEL = """
 import torch
