@@ -33,6 +33,7 @@ from grader.evidence import PerformanceEvidence
 from grader.gpu import machine
 from grader.scoring import speed
 from grader.spec import Exercise, Variant, load_all
+from grader.spec.exercise import REFERENCE
 from grader.staff.calibration import corpus, timings
 from grader.status import Status
 
@@ -127,7 +128,7 @@ def subjects(
 ) -> list[Subject]:
     """The three of them; the solution is timed once to find its ratio."""
     variant = exercise.variants["triton"]
-    solution = (corpus.REFERENCE / variant.file).read_text(encoding="utf-8")
+    solution = (REFERENCE / variant.file).read_text(encoding="utf-8")
     [middling] = [
         each
         for each in corpus.load("wrong")

@@ -25,6 +25,7 @@ from grader.gpu.machine import gpu_name  # noqa: E402
 from grader.grading.grade import Options, Session, grade_task  # noqa: E402
 from grader.grading.search import Effort  # noqa: E402
 from grader.spec import load_all  # noqa: E402
+from grader.spec.exercise import REFERENCE  # noqa: E402
 from grader.spec.task import Task  # noqa: E402
 from grader.staff.calibration import corpus  # noqa: E402
 from grader.status import Status  # noqa: E402
@@ -96,9 +97,7 @@ def _with_seed(seed: int, device: DeviceName) -> tuple[int, list[str]]:
     parts, troubles = 0, []
     exercises = load_all()
     effort = Effort(edges=3, drawn=8, compile_ahead=False)
-    with Session(
-        corpus.REFERENCE, exercises, Options(seed=seed, device=device, effort=effort)
-    ) as session:
+    with Session(REFERENCE, exercises, Options(seed=seed, device=device, effort=effort)) as session:
         for exercise in exercises.values():
             for variant in exercise.variants.values():
                 for part in grade_task(session, Task(exercise, variant)).parts:

@@ -103,7 +103,9 @@ def submissions() -> dict[str, Callable[[], Record]]:
         for language in ("triton", "cuda"):
             for entry in corpus.load(kind, language):
                 runs[f"{kind}/{entry.id}"] = functools.partial(_corpus_record, entry)
-    for path in sorted((corpus.FOLDER / "honest" / "styles").glob("*.py")):
+    for path in sorted(
+        (Path(__file__).parents[1] / "tests" / "submissions" / "honest" / "styles").glob("*.py")
+    ):
         runs[f"honest/styles/{path.stem}"] = functools.partial(_style_record, path)
     for attack in attacks.load():
         runs[f"attacks/{attack.name}"] = functools.partial(_attack_record, attack)

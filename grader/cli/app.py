@@ -93,6 +93,7 @@ _ELSEWHERE = {
     "similarity": "grader.cli.class_commands:list_similar",
     "gradescope-zip": "grader.cli.staff_commands:write_autograder",
     "calibrate": "grader.cli.calibrate:command",
+    "new": "grader.cli.staff_commands:begin",
     "stubs": "grader.cli.staff_commands:write_stubs",
     "handout": "grader.cli.staff_commands:write_handout",
     "release": "grader.cli.staff_commands:write_release",

@@ -22,7 +22,7 @@ from grader.cli.console import (
 )
 from grader.gpu import machine
 from grader.grading.session import selected
-from grader.spec import EXERCISES, Exercise
+from grader.spec import EXERCISES, Course, Exercise
 from grader.staff.calibration import readings, table
 from grader.staff.calibration.readings import CalibrationError, Readings
 from grader.staff.calibration.timings import clock, lint_lines, of_these, written
@@ -62,18 +62,23 @@ def command(
         if out is not None:
             write(out, readings.to_json(timings))
     timings = of_these(timings, exercises, names)
-    show(exercises, timings, course.specs)
+    show(exercises, timings, course.specs, course)
     if write_specs:
         for path in written(exercises, timings, course.specs):
             tell(f"{path} written; now bring the handout up to date: make handout")
 
 
-def show(exercises: Mapping[str, Exercise], taken: Readings, folder: Path = EXERCISES) -> list[str]:
+def show(
+    exercises: Mapping[str, Exercise],
+    taken: Readings,
+    folder: Path = EXERCISES,
+    course: Course | None = None,
+) -> list[str]:
     """Print the tables and the mistakes of the specs; returns the mistakes' lines."""
     console.print(table.of_thresholds(exercises, taken))
     if taken.ladders:
         console.print(table.of_ladders(taken.ladders))
-    lines = lint_lines(exercises, taken, folder)
+    lines = lint_lines(exercises, taken, folder, course)
     for line in lines:
         tell(line, "yellow")
     if not lines:
@@ -100,7 +105,15 @@ def _timed(
                 _replace(out, readings.to_json(so_far))
 
         chosen = selected(exercises, names)
-        return readings.take(device, chosen, timer, on_timing, known=known, on_reading=on_reading)
+        return readings.take(
+            device,
+            chosen,
+            timer,
+            on_timing,
+            known=known,
+            on_reading=on_reading,
+            course=the_course(),
+        )
 
 
 def _replace(path: Path, text: str) -> None:

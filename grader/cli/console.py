@@ -97,8 +97,13 @@ def usual_submission() -> Path:
     course = the_course()
     if course.is_default:
         return Path("assignment")
-    relative = os.path.relpath(course.assignment)
-    return course.assignment if relative.startswith("..") else Path(relative)
+    return Path(shown(course.assignment))
+
+
+def shown(path: Path) -> str:
+    """A path as a user may type it here: without the working directory's own part."""
+    relative = os.path.relpath(path)
+    return str(path) if relative.startswith("..") else relative
 
 
 def right_exercises() -> dict[str, Exercise]:

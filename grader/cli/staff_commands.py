@@ -2,18 +2,61 @@
 
 from __future__ import annotations
 
+import shlex
+from enum import Enum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from grader.cli.console import console, known_names, refuse, tell, the_course
+from grader.cli.console import (
+    console,
+    given_course,
+    known_names,
+    refuse,
+    shown,
+    tell,
+    the_course,
+)
 from grader.spec import Course
 from grader.spec import course_file as course_files
+from grader.spec.course import around
 from grader.spec.exercise import HOME
-from grader.staff import handout, release, stubs
+from grader.staff import handout, new, release, stubs
 from grader.staff.autograder import upload
 from grader.staff.site.build import build as build_site
+
+
+class Kind(str, Enum):
+    """What `grader new` begins."""
+
+    course = "course"
+    exercise = "exercise"
+
+
+def begin(
+    kind: Annotated[Kind, typer.Argument(help="What is begun.")],
+    name: Annotated[str, typer.Argument(help="A course's new folder, or an exercise's name.")],
+    triton: Annotated[
+        bool, typer.Option("--triton", help="An exercise in Triton; this, if nothing is said.")
+    ] = False,
+    cuda: Annotated[bool, typer.Option("--cuda", help="An exercise in CUDA C++.")] = False,
+) -> None:
+    """Begin a course in a folder, or add a small exercise that works to the course around here."""
+    if kind is Kind.course:
+        if triton or cuda:
+            refuse("--triton, --cuda: expected `grader new exercise` with them, got a course")
+        written = new.course(Path(name))
+        more = f"cd {shlex.quote(name)}; grader new exercise NAME"
+    else:
+        if given_course() is None and around(Path.cwd()) is None:
+            refuse("expected a course around here, or --course: `grader new course` begins one")
+        languages = [each for each, wanted in (("triton", triton), ("cuda", cuda)) if wanted]
+        written = new.exercise(the_course(), name, languages or ["triton"])
+        more = f"grader check {name} --submission {shown(the_course().reference)}"
+    for path in written:
+        tell(shown(path))
+    tell(f"Next: {more}")
 
 
 def write_stubs(

@@ -332,7 +332,7 @@ def load_folder(folder: Path) -> dict[str, Exercise]:
             exercises[path.stem] = load(path)
         except SpecError as error:
             mistakes.extend(error.mistakes)
-    for name, conflict in list(_name_conflicts(exercises)):
+    for name, conflict in list(name_conflicts(exercises)):
         del exercises[name]
         mistakes.append(conflict)
     if not exercises and not mistakes:
@@ -342,7 +342,7 @@ def load_folder(folder: Path) -> dict[str, Exercise]:
     return exercises
 
 
-def _name_conflicts(exercises: Mapping[str, Exercise]) -> Iterator[tuple[str, str]]:
+def name_conflicts(exercises: Mapping[str, Exercise]) -> Iterator[tuple[str, str]]:
     """Exercises named by a word that `pytest -k` selects other tests by, with the mistake."""
     for name in exercises:
         words = dict.fromkeys((*SURROUNDINGS, *ITEMSIZE), "a word in the names of tests")

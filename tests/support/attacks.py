@@ -76,11 +76,12 @@ import yaml
 
 from grader.sandbox.confinement import Level
 from grader.spec import Exercise, Variant, load_all
+from grader.spec.exercise import HOME
 from grader.staff.calibration import corpus
 from grader.status import Status
 
 ROOT = Path(__file__).resolve().parents[2]
-FOLDER = corpus.FOLDER / "attacks"
+FOLDER = HOME / "tests" / "submissions" / "attacks"
 BASES = FOLDER / "bases"
 SLOT = re.compile(r"^ *(?:#|//) <\w+>\n\n*", re.MULTILINE)
 EXERCISES = load_all()

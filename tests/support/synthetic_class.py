@@ -35,6 +35,7 @@ from pathlib import Path
 import yaml
 
 from grader.spec import load_all
+from grader.spec.exercise import HOME
 from grader.staff.calibration import corpus
 
 LAYOUTS = ("folders", "archives", "gradescope", "canvas", "classroom", "single")
@@ -184,7 +185,7 @@ class _Origins:
         return self._of(kind, file) if kind else ("", b"")
 
     def _of(self, folder: str, file: str) -> tuple[str, bytes]:
-        return f"{folder}/{file}", (corpus.ROOT / folder / file).read_bytes()
+        return f"{folder}/{file}", (HOME / folder / file).read_bytes()
 
 
 @cache

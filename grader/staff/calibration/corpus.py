@@ -1,6 +1,7 @@
 """The corpus: submissions known to be wrong or slow, and honest ones that look unusual.
 
-They live in tests/submissions/{wrong,honest}/EXERCISE.yaml, each a list of entries such as
+They live in the folders wrong/ and honest/ of a course, in this project's own course in
+tests/submissions/. EXERCISE.yaml is a list of entries such as
 
     - name: grid_rounds_down
       mistake: the number of blocks is rounded down, so nothing computes the tail
@@ -46,11 +47,9 @@ import pydantic
 import yaml
 
 from grader.mistakes import Mistake
+from grader.spec import Course
+from grader.spec.exercise import HOME, REFERENCE
 from grader.status import Status
-
-ROOT = Path(__file__).resolve().parents[3]
-FOLDER = ROOT / "tests" / "submissions"
-REFERENCE = ROOT / "reference"
 
 Kind = Literal["wrong", "honest"]
 Language = Literal["triton", "cuda"]
@@ -91,6 +90,7 @@ class Submission(_Model):
     wraps: bool = False  # honest ones: whether an index wraps beyond 2^31 elements
     fast: bool = True  # honest ones: whether the speed targets are within its reach
     variant: str = "triton"
+    reference: Path = REFERENCE  # the folder of the file that is edited; load() sets it
     after: str = ""  # edits and lines are the first ones behind this text
     line: tuple[str, ...] = ()  # texts of lines; the message must point at one of them
     check: Literal["sizes", "memory", "performance", "large"] = "sizes"  # what must fail
@@ -130,7 +130,7 @@ class Submission(_Model):
         """The file handed in. Raises CorpusError where an edit doesn't fit the reference."""
         if self.whole is not None:
             return self.whole
-        text = (REFERENCE / self.file).read_text(encoding="utf-8")
+        text = (self.reference / self.file).read_text(encoding="utf-8")
         if self.after or self.language == "cuda":
             text = _without_stub_lines(text)
         for edit in self.edits:
@@ -138,11 +138,18 @@ class Submission(_Model):
         return text
 
 
-def load(kind: Kind, language: Language = "triton") -> list[Submission]:
-    """Every entry of one kind and language, in the order of the files. Raises CorpusError."""
+def load(
+    kind: Kind, language: Language = "triton", course: Course | None = None
+) -> list[Submission]:
+    """Every entry of one kind and language, in the order of the files. Raises CorpusError.
+
+    Those of the default course where none is given.
+    """
+    course = course or Course(HOME)
+    folder = course.wrong if kind == "wrong" else course.honest
     return [
-        submission
-        for path in sorted((FOLDER / kind).glob("*.yaml"))
+        submission.model_copy(update={"reference": course.reference})
+        for path in sorted(folder.glob("*.yaml"))
         if path.stem.endswith("_cuda") == (language == "cuda")
         for submission in _read(path, kind)
     ]

@@ -13,7 +13,7 @@ import pydantic
 
 from grader.evidence import Baseline, PerformanceEvidence
 from grader.mistakes import Mistake
-from grader.spec import Exercise, Variant
+from grader.spec import Course, Exercise, Variant
 from grader.spec.ladder import on_one_case, rung_of
 from grader.spec.task import Task
 from grader.staff.calibration import corpus
@@ -81,6 +81,7 @@ def take(
     *,
     known: Readings | None = None,
     on_reading: Callable[[Readings], None] = lambda so_far: None,
+    course: Course | None = None,
 ) -> Readings:
     """Time the solutions and slow submissions of the variants, and every ladder they belong to.
 
@@ -91,7 +92,7 @@ def take(
     if known is not None and known.device != device:
         raise CalibrationError(f"expected timings taken on {device}, got {known.device}'s")
     taking = _Taking(known or Readings(device), measure, on_timing, on_reading)
-    slow = [*corpus.load("wrong"), *corpus.load("wrong", "cuda")]
+    slow = [*corpus.load("wrong", course=course), *corpus.load("wrong", "cuda", course)]
     for task in chosen:
         if task.variant.is_graded_on_speed:
             taking.variant(task.exercise, task.variant, slow)
@@ -117,7 +118,9 @@ class _Taking:
         key = (exercise.name, variant.name)
         taken = next((v for v in self.readings.variants if (v.exercise, v.variant) == key), None)
         if taken is None:
-            timed = self._timed(f"{place} reference", exercise, variant, _solution(variant))
+            timed = self._timed(
+                f"{place} reference", exercise, variant, _solution(exercise, variant)
+            )
             taken = VariantReadings(*key, timed)
             self._keep(taken)
         named = {name for each in variant.timed.thresholds for name in each.missed_by}
@@ -140,7 +143,7 @@ class _Taking:
         for each in timed_alike:
             if each.name not in taken.rungs:
                 place = f"{exercise.name}/{each.name} as a rung"
-                timed = self._timed(place, exercise, each, _solution(each))
+                timed = self._timed(place, exercise, each, _solution(exercise, each))
                 taken = replace(taken, rungs={**taken.rungs, each.name: timed})
                 self._keep(taken)
 
@@ -206,8 +209,8 @@ def _ladders(chosen: Sequence[Task]) -> Iterator[tuple[Exercise, list[Variant]]]
             yield exercise, rungs
 
 
-def _solution(variant: Variant) -> str:
-    path = corpus.REFERENCE / variant.file
+def _solution(exercise: Exercise, variant: Variant) -> str:
+    path = exercise.reference / variant.file
     try:
         return path.read_text(encoding="utf-8")
     except OSError as error:

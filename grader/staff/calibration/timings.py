@@ -16,7 +16,7 @@ from grader.gpu.state import GpuState
 from grader.grading.session import PUBLIC_SEED, selected
 from grader.sandbox import Sandbox
 from grader.sandbox.confinement import Level
-from grader.spec import EXERCISES, Exercise, SpecError, Variant, load
+from grader.spec import EXERCISES, Course, Exercise, SpecError, Variant, load
 from grader.spec.document import read_document
 from grader.spec.task import Task
 from grader.staff.calibration import corpus, readings
@@ -31,10 +31,13 @@ from grader.timing.timed_variant import measure, trusted_sandbox
 
 
 def lint_lines(
-    exercises: Mapping[str, Exercise], taken: Readings, folder: FilePath = EXERCISES
+    exercises: Mapping[str, Exercise],
+    taken: Readings,
+    folder: FilePath = EXERCISES,
+    course: Course | None = None,
 ) -> list[str]:
     """Mistakes as lines: file, line, key, what was expected, what came."""
-    slow = [*corpus.load("wrong"), *corpus.load("wrong", "cuda")]
+    slow = [*corpus.load("wrong", course=course), *corpus.load("wrong", "cuda", course)]
     lines: list[str] = []
     names = [each.exercise for each in taken.variants]
     for name in dict.fromkeys([*names, *(each.exercise for each in taken.ladders)]):

@@ -19,14 +19,16 @@ from grader.batch.store.database import StoreError
 from grader.batch.store.store import Store
 from grader.cli import app
 from grader.spec import load_all
-from grader.staff.calibration.corpus import FOLDER, REFERENCE
+from grader.spec.exercise import HOME, REFERENCE
 from grader.staff.stubs import make_stubs
 
 EXERCISES = load_all()
 STUBS = make_stubs(REFERENCE, EXERCISES)
 RMSNORM = (REFERENCE / "rmsnorm.py").read_text(encoding="utf-8")
 CUDA = (REFERENCE / "rmsnorm.cu").read_text(encoding="utf-8")
-TWO_PASSES = (FOLDER / "honest" / "styles" / "rmsnorm_two_passes.py").read_text(encoding="utf-8")
+TWO_PASSES = (
+    HOME / "tests" / "submissions" / "honest" / "styles" / "rmsnorm_two_passes.py"
+).read_text(encoding="utf-8")
 
 needs_copydetect = pytest.mark.skipif(
     importlib.util.find_spec("copydetect") is None,
@@ -75,7 +77,7 @@ def test_a_copy_with_much_added_is_found():
 def test_independent_work_is_no_pair():
     honest = {
         path.stem: handin(path.stem, {"rmsnorm.py": path.read_text(encoding="utf-8")})
-        for path in (FOLDER / "honest" / "styles").glob("rmsnorm_*.py")
+        for path in (HOME / "tests" / "submissions" / "honest" / "styles").glob("rmsnorm_*.py")
     }
     every = [handin("reference", {"rmsnorm.py": RMSNORM}), *honest.values()]
     assert len(every) >= 4

@@ -499,9 +499,7 @@ def test_the_line_a_failing_grade_prints_shows_the_same_failure_when_pasted(
 # --- the other commands ---------------------------------------------------------------------------
 
 
-def test_stubs_are_written_and_work_is_not_overwritten(
-    capsys, tmp_path, monkeypatch, exercises
-):
+def test_stubs_are_written_and_work_is_not_overwritten(capsys, tmp_path, monkeypatch, exercises):
     work_on(monkeypatch, lambda: exercises, tmp_path)
     reference = tmp_path / "reference"
     reference.mkdir()

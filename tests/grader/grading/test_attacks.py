@@ -16,8 +16,8 @@ from grader.grading.grade import Options, Session
 from grader.sandbox import Sandbox
 from grader.sandbox.confinement import Level
 from grader.scoring import score
+from grader.spec.exercise import HOME
 from grader.spec.task import Task
-from grader.staff.calibration import corpus
 from grader.status import Status
 from tests.support import attacking, attacks
 from tests.support.attacks import EXERCISES, Attack, AttackError, Layer
@@ -32,7 +32,7 @@ HARMFUL = [
     each for each in CORPUS if Layer.sandbox in each.layers and Layer.boundary not in each.layers
 ]
 HONEST_KERNELS = [each for each in CORPUS if each.status is Status.passed]
-STYLES = sorted((corpus.FOLDER / "honest" / "styles").glob("*.py"))
+STYLES = sorted((HOME / "tests" / "submissions" / "honest" / "styles").glob("*.py"))
 
 
 @pytest.fixture(scope="module", autouse=True)

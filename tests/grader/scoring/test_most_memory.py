@@ -23,6 +23,7 @@ from grader.plan.model import Alloc, Free
 from grader.sandbox import Sandbox
 from grader.scoring import memory_bounds, score
 from grader.spec import load_all
+from grader.spec.exercise import REFERENCE
 from grader.spec.task import Task
 from grader.staff.calibration import corpus
 from grader.status import Status
@@ -146,7 +147,7 @@ def measured(shared_sandbox: Sandbox) -> Callable[[Path], MemoryEvidence]:
 
 
 def test_the_solution_allocates_next_to_nothing(measured):
-    found = measured(corpus.REFERENCE)
+    found = measured(REFERENCE)
     assert found.status is Status.passed, found
     assert {each.name: each.value for each in found.metrics}["memory_pressure"] < LEAVES / 8
     assert not memory_bounds.shortfalls(found, VARIANT)
@@ -172,7 +173,7 @@ KEPT_FOR_LARGE_ONES = """    N_KV = k.shape[2]
 
 def test_what_holds_a_matrix_for_large_cases_alone_misses_it_too(measured, tmp_path):
     """What is counted, and the size beside it, are small: only a plan shows it."""
-    text = (corpus.REFERENCE / VARIANT.file).read_text()
+    text = (REFERENCE / VARIANT.file).read_text()
     line = "    N_KV = k.shape[2]\n"
     assert text.count(line) == 1
     (tmp_path / VARIANT.file).write_text(text.replace(line, KEPT_FOR_LARGE_ONES))

@@ -6,6 +6,7 @@ from collections import Counter
 import pytest
 
 from grader import spec
+from grader.spec.exercise import REFERENCE
 from grader.staff.calibration import corpus
 from grader.status import Status
 from tests.support import expected
@@ -57,7 +58,7 @@ def test_there_are_enough_of_each(exercise):
 def test_every_edit_fits_the_reference_and_changes_it(submission, tmp_path):
     path = expected.write(submission, tmp_path / "handed_in")
     text = path.read_text(encoding="utf-8")
-    assert text != (corpus.REFERENCE / submission.file).read_text(encoding="utf-8")
+    assert text != (REFERENCE / submission.file).read_text(encoding="utf-8")
     assert [path] == list((tmp_path / "handed_in").iterdir())
     if submission.name == "syntax_error":
         with pytest.raises(SyntaxError):
@@ -161,7 +162,7 @@ def test_a_cuda_submission_differs_from_the_reference_and_its_lines_are_found(su
     path = expected.write(submission, tmp_path / "handed_in")
     text = path.read_text(encoding="utf-8")
     assert path.name == EXERCISES[submission.exercise].variants[submission.variant].file
-    assert text != (corpus.REFERENCE / submission.file).read_text(encoding="utf-8")
+    assert text != (REFERENCE / submission.file).read_text(encoding="utf-8")
     assert "//|" not in text
     for number, wanted in zip(expected.lines(submission), submission.line, strict=True):
         assert wanted in text.splitlines()[number - 1]
