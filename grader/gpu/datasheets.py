@@ -157,8 +157,13 @@ _BRANDS = frozenset({"nvidia", "tesla", "geforce", "quadro", "gpu"})
 
 def find(device_name: str) -> Model | None:
     """The model by the driver's name; None for unknown ones, laptops and MIG slices."""
-    words = re.sub(r"[^a-z0-9.]+", " ", device_name.lower()).split()
-    if "laptop" in words or "mig" in words:
+    name = plain(device_name)
+    if {"laptop", "mig"} & {*name.split()}:
         return None
-    name = " ".join(word for word in words if word not in _BRANDS)
     return next((model for model in MODELS if re.fullmatch(model.pattern, name)), None)
+
+
+def plain(device_name: str) -> str:
+    """A GPU's name in lower case, its words apart, without the brand."""
+    words = re.sub(r"[^a-z0-9.]+", " ", device_name.lower()).split()
+    return " ".join(word for word in words if word not in _BRANDS)

@@ -13,17 +13,29 @@ import torch
 
 from grader import __version__
 from grader.gpu.devices import DeviceName
+from grader.gpu.kinds import capability_of, is_amd
+from grader.mistakes import Mistake
 
-CAPABILITY = 90  # of the course's GPU, an H100
+CAPABILITY = 90  # of an H100, which is the usual course's GPU
+
+
+class ForeignGpu(Mistake, RuntimeError):
+    """This machine's GPU isn't NVIDIA's. The line has its name, and how to grade without it."""
 
 
 @lru_cache(maxsize=1)
 def gpu_name() -> str | None:
-    """The first CUDA device torch can use, or None."""
+    """The first CUDA device torch can use, or None. Raises ForeignGpu for a device of AMD's."""
     try:
-        return torch.cuda.get_device_name(0) if torch.cuda.is_available() else None
+        name = torch.cuda.get_device_name(0) if torch.cuda.is_available() else None
     except (RuntimeError, AssertionError):  # an unsuitable driver, a lost device
         return None
+    if name is not None and (getattr(torch.version, "hip", None) or is_amd(name)):
+        raise ForeignGpu(
+            f"{name}: expected an NVIDIA GPU, got AMD's. To grade as on a machine without a GPU, "
+            "install PyTorch's CPU build, or hide it: HIP_VISIBLE_DEVICES=-1"
+        )
+    return name
 
 
 @dataclass(frozen=True)
@@ -60,6 +72,13 @@ def gpu_properties() -> GpuProperties | None:
 
 
 _compiled_for: int | None = None
+_course_has = CAPABILITY
+
+
+def work_for(gpu: str) -> None:
+    """Without a GPU here, compile this process's kernels for the course's GPU, from here on."""
+    global _course_has
+    _course_has = (capability_of(gpu) if gpu else None) or CAPABILITY
 
 
 def compile_for(capability: int) -> None:
@@ -77,7 +96,7 @@ def capability() -> int:
         return _compiled_for
     properties = gpu_properties()
     return (
-        CAPABILITY
+        _course_has
         if properties is None
         else 10 * properties.capability[0] + properties.capability[1]
     )

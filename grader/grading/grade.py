@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -24,6 +25,7 @@ from grader.grading.session import (
     unwatched,
 )
 from grader.spec import Exercise
+from grader.spec.course import option_for
 from grader.spec.task import Task
 
 __all__ = [
@@ -114,6 +116,8 @@ def _environment(session: Session) -> dict[str, Any]:
         environment["cases_on_the_gpu"] = CASES_ON_A_GPU
         if gpu_memory.reaches_host_memory():
             environment["gpu_reach"] = gpu_memory.REACHES_HOST_MEMORY
+    if option := option_for(next(iter(session.exercises.values()))):
+        environment["course"] = shlex.split(option)[-1]
     if session.options.lifted:
         environment["rules_lifted"] = sorted(session.options.lifted)
     return environment

@@ -23,6 +23,7 @@ from grader.executors.runner import CaseResult
 from grader.grading.search import failure_of, reproduce_line
 from grader.grading.session import Session
 from grader.sandbox.worker_process import SandboxError
+from grader.spec.course import option_for
 from grader.spec.task import Task
 from grader.status import Status
 
@@ -95,6 +96,7 @@ def _failure(session: Session, task: Task, source: str, result: CaseResult) -> F
         called = session.files.called
         return replace(failure, reproduce=reproduce_line(space, result.case, called, "plan"))
     where = f" --submission {shlex.quote(called)}" if (called := session.files.called) else ""
+    where += option_for(task.exercise)
     return replace(failure, reproduce=f"grader check {task}{where}")
 
 

@@ -26,6 +26,7 @@ from grader.grading.diagnosis import Cause, Separation, hint, hint_on_index, sep
 from grader.grading.marked_lines import marked_lines
 from grader.grading.pictures import picture_of
 from grader.spec import SizeRule
+from grader.spec.course import option_for
 from grader.spec.task import Task
 from grader.status import Status, worst
 
@@ -516,4 +517,5 @@ def reproduce_line(space: Space, case: Case, submission: str = "", command: str 
     if len(space.exercise.variants) > 1:
         name += f"/{space.variant.name}"
     where = f" --submission {shlex.quote(submission)}" if submission else ""
+    where += option_for(space.exercise)
     return f"grader {command} {name} --case '{case}'{where}"

@@ -122,6 +122,7 @@ class Session:
         options = options or Options()
         self.submission = submission
         self.exercises = exercises
+        machine.work_for(next((each.gpu for each in exercises.values()), ""))
         self.seed = options.seed
         self.device: DeviceName = options.device or machine.device()
         self.effort = options.effort

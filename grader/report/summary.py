@@ -297,10 +297,10 @@ def first_step(grade: GradeScore) -> str:
     file = PurePath(grade.submission, exercise.variants[0].file)
     is_default = PurePath(grade.submission) == PurePath(STUDENTS_FOLDER)
     other = "" if is_default else f" --submission={shlex.quote(grade.submission)}"
-    return one_line(
-        f"Start with {exercise.name}: open {file}, fill in the TODO, then run: "
-        f"pytest -k {exercise.name}{other}"
-    )
+    line = f"Start with {exercise.name}: open {file}, fill in the TODO, then run: "
+    if course := grade.environment.get("course"):  # whose tests pytest doesn't have
+        return one_line(f"{line}grader check {exercise.name} --course {shlex.quote(course)}")
+    return one_line(f"{line}pytest -k {exercise.name}{other}")
 
 
 def is_unconfined(grade: GradeScore) -> bool:

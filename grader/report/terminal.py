@@ -75,7 +75,7 @@ def render(evidence: Evidence, grade: GradeScore, console: Console, verbose: boo
     if summary.is_untouched(grade):
         _print(console, "Not attempted yet.")
         step = _text(summary.first_step(grade), console).plain
-        narrow.say(step, console, whole=step[step.rindex("pytest -k ") :])
+        narrow.say(step, console, whole=step[step.rindex("then run: ") + 10 :])
 
 
 def render_check(

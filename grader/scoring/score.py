@@ -226,7 +226,7 @@ def _score_variant(
     rows = list(classes)
     correctness = _overall(check.status for check, _ in classes)
     if PERFORMANCE in variant.points:
-        verdict = _decide_performance(variant, observed, correctness, has_gpu)
+        verdict = _decide_performance(Task(exercise, variant), observed, correctness, has_gpu)
         rows.append(_close(PERFORMANCE, verdict, _exact(variant.points[PERFORMANCE])))
     if MEMORY in variant.points:
         verdict = _decide_memory(exercise, variant, observed, correctness)
@@ -299,8 +299,9 @@ def _class_message(
 
 
 def _decide_performance(
-    variant: Variant, observed: VariantEvidence, correctness: Status, has_gpu: bool
+    task: Task, observed: VariantEvidence, correctness: Status, has_gpu: bool
 ) -> _Verdict:
+    variant = task.variant
     offered = _exact(variant.points[PERFORMANCE])
     timed = observed.performance
     if observed.not_attempted:
@@ -319,8 +320,9 @@ def _decide_performance(
             return _Verdict(Status.not_measured, message=OTHER_CASES)
         if doubtful := next(filter(None, map(speed.implausible, timed.every)), ""):
             return _Verdict(Status.implausible_time, message=doubtful)
-        verdict = _decide_thresholds(variant.timed.steps, timed)
-        sentences = (verdict.message, *speed.remarks(timed, variant.timed.device))
+        asked = variant.timed.on(timed.device)
+        verdict = _decide_thresholds(asked.steps, timed)
+        sentences = (verdict.message, *speed.remarks(timed, asked, task.exercise.gpu))
         return verdict._replace(message="; ".join(sentences))
     gradable = offered if timed.status.is_failure else Fraction(0)
     return _Verdict(timed.status, gradable=gradable, message=timed.reason)

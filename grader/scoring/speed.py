@@ -12,8 +12,8 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from grader.evidence import Baseline, PerformanceEvidence
-from grader.gpu import roofline
-from grader.spec import OF_BASELINE, Milliseconds, Threshold
+from grader.gpu import kinds, roofline
+from grader.spec import OF_BASELINE, Milliseconds, Performance, Threshold
 from grader.status import Status
 
 # For a threshold inside an interval. More pairs would not have changed the points.
@@ -122,12 +122,13 @@ def implausible(timed: PerformanceEvidence) -> str:
     )
 
 
-def remarks(timed: PerformanceEvidence, device: str | None) -> list[str]:
-    """Notes beside the points: another GPU, a disturbed baseline.
-
-    `device` is the GPU that the thresholds are for, where the spec names one.
-    """
+def remarks(timed: PerformanceEvidence, asked: Performance, course_gpu: str = "") -> list[str]:
+    """Notes beside the points: a GPU that nobody calibrated the thresholds for, a disturbance."""
     disturbances = dict.fromkeys(each.disturbed for each in timed.every if each.disturbed)
-    if device and device.lower() not in timed.device.lower():
-        return [f"indicative: the final grade is taken on an {device}", *disturbances]
-    return list(disturbances)
+    known = asked.calibrated_on or ((course_gpu,) if course_gpu else ())
+    if not known or any(kinds.is_of(gpu, timed.device) for gpu in known):
+        return list(disturbances)
+    if len(known) == 1 and not asked.by_gpu:
+        return [f"indicative: the final grade is taken on an {known[0]}", *disturbances]
+    note = f"indicative: no threshold is calibrated for this GPU, only for {', '.join(known)}"
+    return [f"{note}; those of {known[0]} are taken", *disturbances]

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, get_args
 import pydantic
 from pydantic import BeforeValidator, Discriminator, Tag, ValidationInfo
 
+from grader.gpu import kinds
 from grader.policy import RULES, cuda
 from grader.spec.contents import Contents, contents_of
 from grader.spec.formula import Formula, FormulaError, Number, as_written
@@ -576,6 +577,14 @@ class Milliseconds(Block):
     at_most: Positive
 
 
+def _known_gpu(value: object) -> str:
+    if wrong := kinds.problem(str(value)):
+        raise refusal(wrong)
+    return str(value)
+
+
+Gpu = Annotated[str, BeforeValidator(_known_gpu)]
+
 MOST_STEPS = 10  # of linear points
 LEAST_STEP = 0.04  # as a share of the required speed: twice the resolution of a measurement
 
@@ -655,15 +664,23 @@ class Performance(Block):
     are formulas over sizes and `itemsize` (bytes per element of the dtype); `device` names the GPU
     the thresholds were calibrated on. The first of `thresholds` that holds counts, and of linear
     points the highest step. `beside`: drawn sizes near the first case's are timed too, and the
-    worse speed counts. Without thresholds the variant has no points for speed: a grade doesn't time
-    it, and `grader bench` does.
+    worse speed counts. `thresholds` may be those of several GPUs, {H100: [...], A100: [...]}; on a
+    GPU that isn't named the first's count. Without thresholds the variant has no points for speed:
+    a grade doesn't time it, and `grader bench` does.
     """
 
     case: Case | None = None
     cases: Annotated[tuple[Case, ...], BeforeValidator(nonempty_list)] | None = None
     bytes: Formula
     flops: Formula | None = None
-    thresholds: Annotated[tuple[Threshold, ...], BeforeValidator(nonempty_list)] = ()
+    thresholds: Annotated[
+        tuple[Threshold, ...],
+        BeforeValidator(lambda v: () if isinstance(v, Mapping) else nonempty_list(v)),
+    ] = ()
+    by_gpu: Annotated[
+        dict[Gpu, Annotated[tuple[Threshold, ...], BeforeValidator(nonempty_list)]],
+        BeforeValidator(lambda v: filled(v) if isinstance(v, Mapping) else {}),
+    ] = pydantic.Field(default_factory=dict, validation_alias="thresholds")
     device: str | None = None
     beside: bool = False
 
@@ -671,7 +688,19 @@ class Performance(Block):
     def _one_or_several(self) -> Performance:
         if (self.case is None) == (self.cases is None):
             raise refusal("expected one of case and cases")
+        if self.by_gpu:
+            object.__setattr__(self, "thresholds", next(iter(self.by_gpu.values())))
         return self
+
+    @property
+    def calibrated_on(self) -> tuple[str, ...]:
+        """The GPUs that the thresholds are for, as far as the spec names them."""
+        return tuple(self.by_gpu) or ((self.device,) if self.device else ())
+
+    def on(self, device: str) -> Performance:
+        """As it is on a device: with the thresholds of that GPU, or the first if it has none."""
+        mine = (each for gpu, each in self.by_gpu.items() if kinds.is_of(gpu, device))
+        return self.model_copy(update={"thresholds": next(mine, self.thresholds)})
 
     @property
     def every_case(self) -> tuple[Case, ...]:

@@ -318,7 +318,12 @@ def _performance_mistakes(
         if problem := _too_short(exercise, variant, block, timed):
             path = ("cases", block.cases.index(dict(timed))) if block.cases else ("case",)
             yield Mistake(path, problem)
-    yield from _threshold_mistakes(block.thresholds, variant.points.get("performance"))
+    points = variant.points.get("performance")
+    if not block.by_gpu:
+        yield from _threshold_mistakes(block.thresholds, points)
+    for gpu, thresholds in block.by_gpu.items():
+        for mistake in _threshold_mistakes(thresholds, points):
+            yield Mistake(("thresholds", gpu, *mistake.path[1:]), mistake.message)
 
 
 def _too_short(

@@ -13,6 +13,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,7 +21,7 @@ from pathlib import Path
 
 from grader.spec.course_file import FILE, CourseFile, Part, names_mistakes
 from grader.spec.document import Document, read_document
-from grader.spec.exercise import HOME, Exercise, load_folder
+from grader.spec.exercise import HOME, REFERENCE, Exercise, load_folder
 from grader.spec.order import in_order
 from grader.spec.values import SpecError
 
@@ -77,7 +78,7 @@ class Course:
             exercises = in_order(exercises, settings.order)
         if not self.is_default:
             for exercise in exercises.values():
-                exercise.belongs_to(self.reference)
+                exercise.belongs_to(self.reference, self.settings.gpu)
         if mistakes:
             raise SpecError(mistakes, exercises)
         return exercises
@@ -153,6 +154,14 @@ def around(folder: Path) -> Course | None:
     """The course whose folder is `folder`, or around it; None where there is none."""
     here = folder.resolve()
     return next((Course(each) for each in (here, *here.parents) if _is_course(each)), None)
+
+
+def option_for(exercise: Exercise) -> str:
+    """` --course DIR`, where a command on the exercise needs it here, else ""."""
+    course = None if exercise.reference == REFERENCE else around(exercise.reference)
+    if course is None or around(Path.cwd()) == course:
+        return ""
+    return f" --course {shlex.quote(str(course.root))}"
 
 
 def _is_course(folder: Path) -> bool:

@@ -31,11 +31,21 @@ from zoneinfo import ZoneInfo
 import pydantic
 from pydantic import BeforeValidator, PlainValidator
 
+from grader.gpu import kinds
 from grader.spec.document import Document, read_document
 from grader.spec.exercise import Exercise
 from grader.spec.formula import as_written
 from grader.spec.order import Order, mistakes_in
-from grader.spec.values import Block, Mistake, SpecError, hint, one_of, refusals, unexpected
+from grader.spec.values import (
+    Block,
+    Mistake,
+    SpecError,
+    hint,
+    one_of,
+    refusal,
+    refusals,
+    unexpected,
+)
 
 FILE = "course.yaml"
 Counts = Literal["last", "best", "last_on_time"]
@@ -104,6 +114,14 @@ def _percent(value: object) -> object:
     return value
 
 
+def _gpu(value: object) -> str:
+    name = str(value).strip() if isinstance(value, (str, int)) else ""
+    name = f"RTX {name}" if re.fullmatch(r"\d{4}.*", name) else name
+    if wrong := kinds.problem(name):
+        raise refusal(wrong)
+    return name
+
+
 def _place(value: object) -> str | None:
     if not isinstance(value, str) or not value.strip():
         return None
@@ -139,6 +157,7 @@ Whole = Annotated[
         )
     ),
 ]
+Gpu = Annotated[str, BeforeValidator(_gpu)]
 Place = Annotated[str, BeforeValidator(_read_by(_place, "a path inside the course's folder"))]
 Zone = Annotated[str, BeforeValidator(_read_by(_zone, _A_ZONE))]
 
@@ -184,7 +203,7 @@ class CourseFile(Block):
     seed: Whole | None = None
     lifted: tuple[Text, ...] = ()
     order: Order = ()
-    gpu: Text = "H100"
+    gpu: Gpu = "H100"
     folders: dict[Annotated[Part, one_of(get_args(Part))], Place] = pydantic.Field(
         default_factory=dict
     )

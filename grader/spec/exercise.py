@@ -117,6 +117,12 @@ class Variant(Block):
         """Whether a grade times it; `grader bench` also times what has a case and no points."""
         return self.performance is not None and bool(self.performance.thresholds)
 
+    def on(self, device: str) -> Variant:
+        """The variant with the thresholds that it has on a device: see Performance.on."""
+        if self.performance is None or not self.performance.by_gpu:
+            return self
+        return self.model_copy(update={"performance": self.performance.on(device)})
+
     @property
     def counted(self) -> Memory:
         """Its memory block. Raises ValueError where it has none."""
@@ -164,6 +170,7 @@ class Exercise(Block):
     moves_data: YesOrNo = False
     variants: Annotated[dict[str, Variant], BeforeValidator(filled)]
     _reference: Path | None = pydantic.PrivateAttr(None)
+    _gpu: str = pydantic.PrivateAttr("")
 
     @pydantic.model_validator(mode="after")
     def _finish(self) -> Exercise:
@@ -184,9 +191,14 @@ class Exercise(Block):
         """The folder of its oracle and its solutions: its course's, or the default course's."""
         return self._reference or REFERENCE
 
-    def belongs_to(self, reference: Path) -> None:
-        """Take oracle and solutions from this folder."""
-        self._reference = reference
+    @property
+    def gpu(self) -> str:
+        """Its course's GPU, such as A100; "" where none is set."""
+        return self._gpu
+
+    def belongs_to(self, reference: Path, gpu: str = "") -> None:
+        """Take oracle and solutions from this folder; the course is for this GPU."""
+        self._reference, self._gpu = reference, gpu
 
     @property
     def sizes_names(self) -> tuple[str, ...]:

@@ -153,7 +153,14 @@ def _performance(variant: Variant) -> list[str]:
     performance = variant.performance
     if performance is None or not performance.thresholds:
         return []
-    return _bullet(variant, performance.every_case, map(_threshold, performance.thresholds))
+    several = len(performance.by_gpu) > 1
+    of_gpus = performance.by_gpu if several else {"": performance.thresholds}
+    lines = [
+        f"{f'on an {gpu}: ' * several}{_threshold(each)}"
+        for gpu, thresholds in of_gpus.items()
+        for each in thresholds
+    ]
+    return _bullet(variant, performance.every_case, lines)
 
 
 def _for_bench(variants: Sequence[Variant]) -> list[str]:

@@ -79,6 +79,7 @@ class Stopwatch:
 
         `documents` are its plans if another machine or process made them; else they are made here.
         """
+        variant = variant.on(machine.gpu_name() or "")
         try:
             if documents is None:
                 candidate = self.planned(exercise, variant)

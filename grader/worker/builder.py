@@ -95,7 +95,7 @@ def build(source: Path, wanted: Wanted, folder: Path) -> Made:
     if wanted.backend == "gpu":
         return _build_for_gpu(source, wanted, folder)
     if wanted.backend == "nvcc":
-        return _check_with_nvcc(source, folder)
+        return _check_with_nvcc(source, wanted, folder)
     return _build_for_emulator(source, wanted, folder)
 
 
@@ -214,7 +214,7 @@ def _toolchain(wanted: Wanted) -> Any:
     return toolchain.Toolchain(compiler, version, Path(folder))
 
 
-def _check_with_nvcc(source: Path, folder: Path) -> Made:
+def _check_with_nvcc(source: Path, wanted: Wanted, folder: Path) -> Made:
     """nvcc's errors in the file. Neither errors nor `accepted` where nvcc doesn't work here."""
     from warpgrade_emulator import toolchain
 
@@ -222,7 +222,8 @@ def _check_with_nvcc(source: Path, folder: Path) -> Made:
         shutil.copyfile(source, folder / source.name)
     )  # without its mode: chmod is filtered
     try:
-        refused = nvcc.check(toolchain.find_nvcc() or "nvcc", copy, folder)
+        program = toolchain.find_nvcc() or "nvcc"
+        refused = nvcc.check(program, copy, folder, wanted.architecture)
     except (OSError, nvcc.NvccError):
         return Made(None, [])
     return Made(None, [each.as_problem("nvcc") for each in refused], accepted=not refused)

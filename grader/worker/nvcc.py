@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-DEFAULT_ARCHITECTURE = "sm_90"  # the course's GPU
+DEFAULT_ARCHITECTURE = "sm_90"  # of an H100, the usual course's GPU
 # Without fortified functions, so that an object needs the same names as the emulator's.
 FLAGS = ("-std=c++17", "-lineinfo", "-Xcompiler", "-U_FORTIFY_SOURCE")
 OPTIMISED = "-O3"  # for host code: device code always is
@@ -56,13 +56,15 @@ class NvccError(RuntimeError):
     """nvcc failed for another reason than the file: the machine's fault or the grader's."""
 
 
-def check(nvcc: str, source: Path, folder: Path) -> tuple[Refusal, ...]:
-    """nvcc's errors in the lines of `source`, for the course's GPU. Writes to `folder` only.
+def check(
+    nvcc: str, source: Path, folder: Path, target: str = DEFAULT_ARCHITECTURE
+) -> tuple[Refusal, ...]:
+    """nvcc's errors in the lines of `source`, compiled for `target`. Writes to `folder` only.
 
     Errors without a line are left out: a broken compiler is no verdict. Raises OSError when nvcc
     can't be started, NvccError when it fails for other reasons.
     """
-    refused = compile_object(nvcc, source, folder / "checked.o", DEFAULT_ARCHITECTURE)
+    refused = compile_object(nvcc, source, folder / "checked.o", target)
     if any(_NO_SUCH_FILE in each.message for each in refused):
         # Perhaps of a library that this toolkit lacks: the emulator has its own headers.
         raise NvccError(refused[0].message)

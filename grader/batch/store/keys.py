@@ -62,6 +62,10 @@ def _baselines(thresholds: Iterable[Threshold]) -> list[str]:
     return sorted({each.speed_vs for each in thresholds if each.speed_vs})
 
 
+def _baselines_by_gpu(by_gpu: Mapping[str, Iterable[Threshold]]) -> list[list[Any]]:
+    return [[gpu, _baselines(thresholds)] for gpu, thresholds in by_gpu.items()]
+
+
 def _floors(floor_ulps: Mapping[str, float]) -> list[list[Any]]:
     """The floors; one for all dtypes is hashed as before there were floats of 8 bits."""
     is_one = {*floor_ulps} == {*FLOATS} and len({*floor_ulps.values()}) == 1
@@ -107,8 +111,9 @@ USES: dict[type[Block], dict[str, Use | Callable[[Any], Any]]] = {
     Growth: {"sizes": M, "tile": S, "scratch": S},
     MemoryPressure: {"case": M, "leaves": M},
     Performance: {
-        "case": M, "cases": M, "bytes": M, "flops": M, "thresholds": _baselines, "device": S,
-        "beside": M,
+        "case": M, "cases": M, "bytes": M, "flops": M, "thresholds": _baselines,
+        "by_gpu": _baselines_by_gpu,
+        "device": S, "beside": M,
     },
     Threshold: {
         "speed_vs": M, "from_": S, "at_least": S, "milliseconds": S, "points": S, "missed_by": T,
@@ -129,6 +134,7 @@ NEWER = {
     Scalar: ("follows",),
     SizeRule: ("or_zero",),
     Tolerance: ("outputs",),
+    Performance: ("by_gpu",),
 }
 
 
