@@ -190,8 +190,29 @@ class _Maker:
         lateness = judge(attempt.handin, self.course, due)
         if attempt.grade is None:
             return _Choice(attempt, lateness, None)
-        raw = _exact(attempt.grade.score)
-        return _Choice(attempt, lateness, after_penalty(raw, lateness, self.course))
+        left = _exact(attempt.grade.score)
+        penalised = Fraction(0)
+        for points, own in self._of_their_own(attempt, due).values():
+            left -= points
+            penalised += after_penalty(points, own, self.course)
+        left = penalised + after_penalty(left, lateness, self.course)
+        return _Choice(attempt, lateness, left)
+
+    def _of_their_own(
+        self, attempt: Attempt, due: datetime | None
+    ) -> dict[str, tuple[Fraction, Lateness]]:
+        """Points and lateness of the exercises that are due at a time of their own."""
+        if attempt.grade is None or due is None or self.course.due is None:
+            return {}
+        moved = due - self.course.due  # by an extension
+        return {
+            each.name: (
+                _exact(each.score),
+                judge(attempt.handin, self.course, self.course.due_dates[each.name] + moved),
+            )
+            for each in attempt.grade.exercises
+            if each.name in self.course.due_dates
+        }
 
     def _pick(self, choices: Sequence[_Choice]) -> _Choice:
         """The one that counts; `choices` is in the order of time, and not empty."""
@@ -224,6 +245,9 @@ class _Maker:
             yield one_line(f"{len(attempts)} hand-ins, of which {handin.id} counts: {rule}")
         if chosen.lateness.refused:
             yield one_line(f"{handin.id} came too late to be accepted: it scores 0")
+        for name, (_, own) in self._of_their_own(chosen.attempt, chosen.lateness.due).items():
+            if own.due is not None and own.days:
+                yield one_line(f"{name} was due {time_text(own.due)}: {own.penalty:.0%} off")
         for attempt in [] if chosen.lateness.refused else attempts:
             late = judge(attempt.handin, self.course, chosen.lateness.due)
             if late.refused and not attempt.handin.problem:

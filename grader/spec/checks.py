@@ -334,11 +334,14 @@ def _too_short(
     env = {name: case[name] for name in exercise.sizes_names} | {"itemsize": ITEMSIZE[dtype]}
     moved, flops = block.bytes.evaluate(env), block.flops
     computed = None if flops is None else flops.evaluate(env)
-    device = block.device or USUAL_DEVICE
-    if (peaks := roofline.peaks(device)) is None:
-        device, peaks = USUAL_DEVICE, roofline.peaks(USUAL_DEVICE)
-        assert peaks is not None  # it has a data sheet
-    floor = roofline.floor_seconds(peaks, moved, computed, dtype)
+    floors = {
+        device: roofline.floor_seconds(peaks, moved, computed, dtype)
+        for device in block.calibrated_on
+        if (peaks := roofline.peaks(device)) is not None
+    }
+    if not floors:
+        floors = {USUAL_DEVICE: roofline.floor_seconds(_PEAKS, moved, computed, dtype)}
+    device, floor = min(floors.items(), key=lambda each: each[1])
     if floor >= LEAST_SECONDS:
         return ""
     return (

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from grader.spec.course_file import FILE, CourseFile, Part, names_mistakes
 from grader.spec.document import Document, read_document
-from grader.spec.exercise import HOME, REFERENCE, Exercise, load_folder
+from grader.spec.exercise import HOME, REFERENCE, Exercise, load_folder, weighted
 from grader.spec.order import in_order
 from grader.spec.values import SpecError
 
@@ -76,6 +76,8 @@ class Course:
             if wrong := list(names_mistakes(settings, {**specs, **exercises}, document)):
                 raise document.report(wrong)
             exercises = in_order(exercises, settings.order)
+            for name in settings.weights.keys() & exercises.keys():
+                exercises[name] = weighted(exercises[name], settings.weights[name])
         if not self.is_default:
             for exercise in exercises.values():
                 exercise.belongs_to(self.reference, self.settings.gpu)
@@ -89,7 +91,8 @@ class Course:
             yield _read(self.given)
 
     def _part(self, name: Part) -> Path:
-        return self.root / self._own[1].folders.get(name, name)
+        usual = "handout.md" if name == "handout" else name
+        return self.root / self._own[1].folders.get(name, usual)
 
     @property
     def specs(self) -> Path:
@@ -119,7 +122,7 @@ class Course:
 
     @property
     def handout(self) -> Path:
-        return self._part("handout.md")
+        return self._part("handout")
 
 
 def _read(path: Path) -> tuple[Document, CourseFile]:

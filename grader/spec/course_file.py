@@ -39,6 +39,7 @@ from grader.spec.order import Order, mistakes_in
 from grader.spec.values import (
     Block,
     Mistake,
+    Positive,
     SpecError,
     hint,
     one_of,
@@ -49,7 +50,7 @@ from grader.spec.values import (
 
 FILE = "course.yaml"
 Counts = Literal["last", "best", "last_on_time"]
-Part = Literal["reference", "assignment", "wrong", "honest", "handout.md"]
+Part = Literal["reference", "assignment", "wrong", "honest", "handout"]
 
 CPU = "cpu"
 INTERPRETER = "interpreter"  # what evidence that no GPU was there for is called in a gradebook
@@ -185,7 +186,10 @@ class Late(Block):
 class CourseFile(Block):
     """The settings of a course, or of one class of it, as a course.yaml has them.
 
-    Times have an offset; `extensions` are due dates, by a student's id.
+    Times have an offset; `extensions` are due dates, by a student's id. `due_dates` are those of
+    exercises that are due at another time than the rest; an extension moves them by as much.
+    `weights` multiply an exercise's points. `gpu` is what kernels are compiled for without a GPU.
+    `folders` says where a part of the course lies in its folder.
 
     `device` is where the class is graded in the end: "cpu", or a part of a GPU's name. `seed`,
     where it isn't given, is drawn once and stored with the results. `lifted` names what may break
@@ -204,6 +208,8 @@ class CourseFile(Block):
     lifted: tuple[Text, ...] = ()
     order: Order = ()
     gpu: Gpu = "H100"
+    weights: dict[str, Positive] = pydantic.Field(default_factory=dict)
+    due_dates: dict[str, Time] = pydantic.Field(default_factory=dict)
     folders: dict[Annotated[Part, one_of(get_args(Part))], Place] = pydantic.Field(
         default_factory=dict
     )
@@ -211,7 +217,9 @@ class CourseFile(Block):
     @pydantic.model_validator(mode="after")
     def _finish(self) -> CourseFile:
         if self.due is None:
-            needing = [key for key in ("late", "extensions") if key in self.model_fields_set]
+            needing = [
+                key for key in ("late", "extensions", "due_dates") if key in self.model_fields_set
+            ]
             if needing:
                 raise refusals([Mistake((key,), _MISSING_DUE) for key in needing])
             return self
@@ -237,6 +245,8 @@ class CourseFile(Block):
             raise refusals(mistakes)
         object.__setattr__(self, "due", due)
         object.__setattr__(self, "extensions", extensions)
+        dates = {name: self._placed(each, due.tzinfo) for name, each in self.due_dates.items()}
+        object.__setattr__(self, "due_dates", dates)
         return self
 
     def _placed(self, time: datetime, otherwise: tzinfo | None = None) -> datetime:
@@ -291,7 +301,15 @@ def names_mistakes(
     """
     known = course.order if exercises is None else exercises
     yield from mistakes_in(course.order, known, document)
-    if exercises is None or None in exercises.values():
+    if exercises is None:
+        return
+    for key in ("weights", "due_dates"):
+        for name in getattr(course, key):
+            if name not in exercises:
+                wanted = f"the name of an exercise, one of {', '.join(exercises)}"
+                message = f"expected {wanted}, got {as_written(name)}{hint(name, exercises)}"
+                yield Mistake((key, name), message)
+    if None in exercises.values():
         return
     every = [
         str(task)

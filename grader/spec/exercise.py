@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import sysconfig
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
@@ -31,6 +31,7 @@ from grader.spec.blocks import (
     Size,
     SizeClass,
     Tensor,
+    Threshold,
     Tolerance,
     derived_size,
 )
@@ -289,6 +290,25 @@ def _resolved(variant: Variant, exercise: Exercise) -> Variant:
     if variant.limits is not None:
         update["limits"] = exercise.limits.overridden_by(variant.limits)
     return variant.model_copy(update=update)
+
+
+def weighted(exercise: Exercise, weight: float) -> Exercise:
+    """The exercise with all its points multiplied, those of thresholds too."""
+
+    def of(thresholds: Iterable[Threshold]) -> tuple[Threshold, ...]:
+        return tuple(t.model_copy(update={"points": t.points * weight}) for t in thresholds)
+
+    variants = {}
+    for name, variant in exercise.variants.items():
+        update: dict[str, Any] = {
+            "points": {key: points * weight for key, points in variant.points.items()}
+        }
+        if (timed := variant.performance) is not None:
+            by_gpu = {gpu: of(each) for gpu, each in timed.by_gpu.items()}
+            more = {"thresholds": of(timed.thresholds), "by_gpu": by_gpu}
+            update["performance"] = timed.model_copy(update=more)
+        variants[name] = variant.model_copy(update=update)
+    return exercise.model_copy(update={"variants": variants})
 
 
 def _laid_out(argument: Argument, variant: Variant) -> Argument:
