@@ -120,8 +120,7 @@ class Session:
             raise SubmissionError(f"{submission}: expected a folder like assignment/, found none")
         torch.set_num_threads(1)  # the tensors are small: threads would only wait for each other
         options = options or Options()
-        self.submission = submission
-        self.exercises = exercises
+        self.submission, self.exercises = submission, exercises
         machine.work_for(next((each.gpu for each in exercises.values()), ""))
         self.seed = options.seed
         self.device: DeviceName = options.device or machine.device()

@@ -340,6 +340,7 @@ def _too_short(
         if (peaks := roofline.peaks(device)) is not None
     }
     if not floors:
+        assert _PEAKS is not None
         floors = {USUAL_DEVICE: roofline.floor_seconds(_PEAKS, moved, computed, dtype)}
     device, floor = min(floors.items(), key=lambda each: each[1])
     if floor >= LEAST_SECONDS:

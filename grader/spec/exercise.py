@@ -142,7 +142,28 @@ class Variant(Block):
         return tuple(key for key in self.points if key not in ("performance", "memory"))
 
 
-class Exercise(Block):
+class _OfCourse(Block):
+    """What knows its course: the folder of its solutions and oracles, and its GPU."""
+
+    _reference: Path | None = pydantic.PrivateAttr(None)
+    _gpu: str = pydantic.PrivateAttr("")
+
+    @property
+    def reference(self) -> Path:
+        """The folder of its oracle and its solutions: its course's, or the default course's."""
+        return self._reference or REFERENCE
+
+    @property
+    def gpu(self) -> str:
+        """Its course's GPU, such as A100; "" where none is set."""
+        return self._gpu
+
+    def belongs_to(self, reference: Path, gpu: str = "") -> None:
+        """Take oracle and solutions from this folder; the course is for this GPU."""
+        self._reference, self._gpu = reference, gpu
+
+
+class Exercise(_OfCourse):
     """A kernel task from its spec; `name` is the stem of the file.
 
     `sizes` maps a size class to its alternatives: a case follows the rules of one of them, and its
@@ -170,8 +191,6 @@ class Exercise(Block):
     policy: Policy = Policy()
     moves_data: YesOrNo = False
     variants: Annotated[dict[str, Variant], BeforeValidator(filled)]
-    _reference: Path | None = pydantic.PrivateAttr(None)
-    _gpu: str = pydantic.PrivateAttr("")
 
     @pydantic.model_validator(mode="after")
     def _finish(self) -> Exercise:
@@ -186,20 +205,6 @@ class Exercise(Block):
         resolved = {name: _resolved(variant, self) for name, variant in self.variants.items()}
         object.__setattr__(self, "variants", resolved)
         return self
-
-    @property
-    def reference(self) -> Path:
-        """The folder of its oracle and its solutions: its course's, or the default course's."""
-        return self._reference or REFERENCE
-
-    @property
-    def gpu(self) -> str:
-        """Its course's GPU, such as A100; "" where none is set."""
-        return self._gpu
-
-    def belongs_to(self, reference: Path, gpu: str = "") -> None:
-        """Take oracle and solutions from this folder; the course is for this GPU."""
-        self._reference, self._gpu = reference, gpu
 
     @property
     def sizes_names(self) -> tuple[str, ...]:

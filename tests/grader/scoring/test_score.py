@@ -47,7 +47,15 @@ CASE = "rows=8 dtype=float32 seed=7"
 
 
 def make_variant(points=POINTS, dtypes=DTYPES, thresholds=THRESHOLDS, name="triton", cases=CASES):
-    timed = SimpleNamespace(steps=thresholds, every_case=cases, device=None, beside=False)
+    timed = SimpleNamespace(
+        steps=thresholds,
+        every_case=cases,
+        device=None,
+        beside=False,
+        by_gpu={},
+        calibrated_on=(),
+        on=lambda device: timed,
+    )
     return SimpleNamespace(
         name=name,
         file="rmsnorm.py",
@@ -63,7 +71,7 @@ def make_variant(points=POINTS, dtypes=DTYPES, thresholds=THRESHOLDS, name="trit
 
 def make_specs(*variants, name="rmsnorm"):
     by_name = {variant.name: variant for variant in variants or (make_variant(),)}
-    return {name: SimpleNamespace(name=name, title="RMSNorm", variants=by_name)}
+    return {name: SimpleNamespace(name=name, title="RMSNorm", variants=by_name, gpu="")}
 
 
 def make_parts(changes=(), points=POINTS, dtypes=DTYPES):
@@ -272,7 +280,7 @@ def test_milliseconds_hold_where_the_interval_reaches_them(low, points):
 
 def test_another_gpu_than_the_thresholds_are_for_is_said():
     specs = make_specs()
-    specs["rmsnorm"].variants["triton"].performance.device = "H100"
+    specs["rmsnorm"].variants["triton"].performance.calibrated_on = ("H100",)
     for device, is_said in (("NVIDIA H100 80GB HBM3", False), ("NVIDIA A100", True)):
         grade = score(make_evidence(None, timed(device=device), GPU), specs)
         message = check(grade, "performance").message
