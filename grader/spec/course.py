@@ -78,9 +78,10 @@ class Course:
             exercises = in_order(exercises, settings.order)
             for name in settings.weights.keys() & exercises.keys():
                 exercises[name] = weighted(exercises[name], settings.weights[name])
-        if not self.is_default:
-            for exercise in exercises.values():
-                exercise.belongs_to(self.reference, self.settings.gpu)
+        # A default course's solutions are those beside the grader, on whatever machine it is read.
+        reference = None if self.is_default else self.reference
+        for exercise in exercises.values():
+            exercise.belongs_to(reference, self.settings.gpu)
         if mistakes:
             raise SpecError(mistakes, exercises)
         return exercises

@@ -158,8 +158,8 @@ class _OfCourse(Block):
         """Its course's GPU, such as A100; "" where none is set."""
         return self._gpu
 
-    def belongs_to(self, reference: Path, gpu: str = "") -> None:
-        """Take oracle and solutions from this folder; the course is for this GPU."""
+    def belongs_to(self, reference: Path | None, gpu: str = "") -> None:
+        """Take oracle and solutions from this folder, or the default course's; set the GPU."""
         self._reference, self._gpu = reference, gpu
 
 

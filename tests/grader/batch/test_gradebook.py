@@ -62,6 +62,20 @@ def points(value: float, student: str = "ada") -> Adjustment:
 # --- lateness -------------------------------------------------------------------------------------
 
 
+def test_an_exercise_may_be_due_at_a_time_of_its_own():
+    late = attempt(100, late=-DAY + HOUR)  # in time for all else
+    assert late.grade is not None
+    [name] = [each.name for each in late.grade.exercises if each.score]
+    policy = Late(penalty_per_day=10)
+    course = CourseFile(due=DUE, late=policy, due_dates={name: DUE - 2 * DAY})
+    found = only(course, late)
+    assert (found.raw, found.score, found.lateness.days) == (100, 80, 0)
+    assert any(f"{name} was due " in note and ": 20% off" in note for note in found.notes)
+    later = {"due_dates": {name: DUE}, "extensions": {"ada": DUE + 2 * DAY}}
+    assert only(CourseFile(due=DUE, late=policy, **later), attempt(100, late=DAY)).score == 100
+    assert only(CourseFile(due=DUE, late=policy, due_dates={name: DUE + DAY}), late).score == 100
+
+
 @pytest.mark.parametrize(
     ("late", "days", "slip_days", "expected"),
     [

@@ -175,7 +175,8 @@ def test_a_device_of_amd_is_refused_by_name(monkeypatch):
 
 TIMED = SPEC.replace(
     "points: {ragged: 3}}",
-    "points: {ragged: 3, performance: 2}, performance: {case: {n: 67108864, dtype: float32}, bytes: 8 * n, "
+    "points: {ragged: 3, performance: 2}, performance: {case: {n: 67108864, dtype: float32}, "
+    "bytes: 8 * n, "
     "thresholds: {H100: [{speed_vs: copy, at_least: 0.9, points: 2}], "
     "A100: [{speed_vs: torch, at_least: 0.5, points: 2}]}}}",
 )
@@ -211,8 +212,9 @@ def test_thresholds_of_several_gpus_stand_side_by_side(tmp_path):
 
 def test_a_gpu_that_is_not_the_courses_is_told_where_the_spec_names_none(tmp_path):
     path = tmp_path / "aa.yaml"
-    path.write_text(TIMED.replace("{H100: ", "").replace(
-        ", A100: [{speed_vs: torch, at_least: 0.5, points: 2}]}", ""), encoding="utf-8")  # fmt: skip
+    text = TIMED.replace("{H100: ", "")
+    text = text.replace(", A100: [{speed_vs: torch, at_least: 0.5, points: 2}]}", "")
+    path.write_text(text, encoding="utf-8")
     timed = PerformanceEvidence(Status.passed, "", device="NVIDIA L4")
     asked = load(path).variants["triton"].timed
     assert speed.remarks(timed, asked) == []
