@@ -356,6 +356,10 @@ EXEMPT = {
         "tests/grader/grading/test_gradescope.py::"
         "test_the_command_packs_a_courses_seed_and_what_it_lifts"
     ),
+    r"grader new (course DIR|exercise NAME --triton --cuda)": (
+        "tests/grader/spec/test_course.py::"
+        "test_a_new_course_and_its_exercise_work_from_the_command_line"
+    ),
     r"grader similarity results/": (
         "tests/grader/batch/test_similarity.py::test_the_command_compares_what_a_class_handed_in"
     ),
