@@ -104,7 +104,7 @@ class Runners:
         self._kept = KeptBuilds(cache_root() / "kernels.sqlite" if options.keeps_builds else None)
         self._made: dict[str, DeviceKernel | Failure] = {}  # cubins, by what they follow from
         self._native: dict[DeviceName, Sandbox] = {}
-        self._programs = Programs(
+        self.programs = Programs(
             exercises,
             self._sources.read,
             lambda: self.sandbox_of("emulator"),
@@ -123,16 +123,12 @@ class Runners:
             self.sandbox_of("cuda")
             executor_program.begin()
 
-    def begin_building(self, file: str) -> None:
-        """Have a file of CUDA C++ compiled for the emulator while something else is done."""
-        self._programs.begin(file)
-
     def is_refused_by_nvcc(self, task: Task) -> bool:
         """Whether nvcc alone refuses the file of a variant that has run in the emulator.
 
         It waits for nvcc. The variant's next runner then has no program.
         """
-        if not self._programs.is_refused(task.variant.file):
+        if not self.programs.is_refused(task.variant.file):
             return False
         self.close_variant(task)
         return True
@@ -142,7 +138,7 @@ class Runners:
         for opened in self._opened.values():
             opened.close()
         self._opened.clear()
-        self._programs.close()
+        self.programs.close()
         for sandbox in self._native.values():
             sandbox.close()
         self._native.clear()
@@ -207,7 +203,7 @@ class Runners:
 
     def _of_program(self, kind: type[_N], task: Task, backend: Backend, use: str) -> _N:
         """A runner or planner on the program of a CUDA C++ variant."""
-        program = self._programs.of(task.variant.file, backend)
+        program = self.programs.of(task.variant.file, backend)
         sandbox = self.sandbox_of("emulator")
 
         def make() -> _N:

@@ -155,59 +155,66 @@ def _expected(observed: Observed) -> Outputs:
     return [truth.expected for truth in observed.truths]
 
 
-def _moved(observed: Observed) -> Iterator[Attempt]:
-    """The values are right and stand in other places: the transposed output's, the input's order,
-    those of its first elements, or all rows are the first."""
+def _transposed(each: Observed) -> Outputs | None:
+    return [t.mT.reshape(t.shape) if t.dim() > 1 else t for t in _expected(each)]
 
-    def transposed(each: Observed) -> Outputs | None:
-        return [t.mT.reshape(t.shape) if t.dim() > 1 else t for t in _expected(each)]
 
-    def copied(each: Observed) -> Outputs | None:
-        source = next(iter(each.wide.values()))
-        return [source.reshape(t.shape) for t in _expected(each)]
+def _copied(each: Observed) -> Outputs | None:
+    source = next(iter(each.wide.values()))
+    return [source.reshape(t.shape) for t in _expected(each)]
 
-    def beginning(each: Observed) -> Outputs | None:
-        source = next(iter(each.wide.values())).flatten()
-        sizes = [t.numel() for t in _expected(each)]
-        if source.numel() <= max(sizes):
-            return None
-        return [source[: t.numel()].reshape(t.shape) for t in _expected(each)]
 
-    def first_row(each: Observed) -> Outputs | None:
-        return [t[:1].expand(t.shape) for t in _expected(each)]
+def _beginning(each: Observed) -> Outputs | None:
+    source = next(iter(each.wide.values())).flatten()
+    expected = _expected(each)
+    if source.numel() <= max(t.numel() for t in expected):
+        return None
+    return [source[: t.numel()].reshape(t.shape) for t in expected]
 
-    yield (
+
+def _first_row(each: Observed) -> Outputs | None:
+    return [t[:1].expand(t.shape) for t in _expected(each)]
+
+
+_MOVES: Sequence[Attempt] = (
+    (
         Cause(
             "first_row",
             "Every row of the output is the first row's result",
             "Each program must move its pointers to the row of its own program id or block.",
         ),
-        first_row,
-    )
-    yield (
+        _first_row,
+    ),
+    (
         Cause(
             "copied",
             "The output is a plain copy of the input: the same elements in the same order",
             "Store what is computed, each element at its own place.",
         ),
-        copied,
-    )
-    yield (
+        _copied,
+    ),
+    (
         Cause(
             "beginning",
             "The output is the beginning of the input: its first elements, as they lie in memory",
             "How far apart are the elements that belong into the output?",
         ),
-        beginning,
-    )
-    yield (
+        _beginning,
+    ),
+    (
         Cause(
             "transposed",
             "The values are right, and the output is transposed: rows and columns are exchanged",
             "Which index is multiplied with the row's stride in the store?",
         ),
-        transposed,
-    )
+        _transposed,
+    ),
+)
+
+
+def _moved(observed: Observed) -> Iterator[Attempt]:
+    """The values are right and stand in other places."""
+    yield from _MOVES
 
 
 _FACTORS = {

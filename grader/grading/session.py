@@ -195,4 +195,4 @@ class Session:
         """Start compiling the CUDA C++ of these tasks in the background."""
         for task in tasks:
             if task.variant.language == "cuda" and self.can_run(task):
-                self.runners.begin_building(task.variant.file)
+                self.runners.programs.begin(task.variant.file)

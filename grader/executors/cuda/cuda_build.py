@@ -80,6 +80,14 @@ class Checked(NamedTuple):
     refusals: tuple[Problem, ...] = ()
 
 
+def _limit_of_ours(problem: Problem) -> Problem:
+    """An error of the emulator's compiler, in a file that nvcc accepts; other problems stay."""
+    if problem.kind != "compile":
+        return problem
+    message = f"nvcc accepts this, the emulator doesn't: {problem.message}"
+    return problem.model_copy(update={"kind": "unsupported", "message": message})
+
+
 @dataclass(frozen=True)
 class Program:
     """The result of compiling a file.
@@ -108,15 +116,7 @@ class Program:
             return replace(self, path=None, problems=(*checked.refusals, *self.problems))
         if not checked.accepted:
             return self
-        lead = "nvcc accepts this, the emulator doesn't: "
-        limits = {"kind": "unsupported"}
-        told = [
-            each.model_copy(update={**limits, "message": lead + each.message})
-            if each in ours
-            else each
-            for each in self.problems
-        ]
-        return replace(self, problems=tuple(told))
+        return replace(self, problems=tuple(map(_limit_of_ours, self.problems)))
 
     def problem_of(self, entry: str) -> Problem | None:
         """The problem that keeps an entry from being run: its own first, then the file's."""

@@ -60,7 +60,7 @@ def test_what_is_expected_is_compiled_once_while_something_else_runs(monkeypatch
         session.begin_building(Task(silu, variant) for variant in silu.variants.values())
         session.begin_building([Task(silu, silu.variants["cuda"])])
         assert begun == ["silu.cu"]
-        assert not session.runners._programs._made  # nobody has waited for it
+        assert not session.runners.programs._made  # nobody has waited for it
         assert check_part(
             session, Task(silu, silu.variants["cuda"]), "float32", "ragged"
         ).status.is_gradable
@@ -70,7 +70,7 @@ def test_what_is_expected_is_compiled_once_while_something_else_runs(monkeypatch
 def test_what_is_expected_but_not_asked_for_leaves_no_compiler() -> None:
     with Session(ROOT / "reference", EXERCISES, Options(device="interpreter")) as session:
         session.begin_building([Task(TRANSPOSE, TRANSPOSE.variants["cuda_v4"])])
-        buildings = list(session.runners._programs._building.values())
+        buildings = list(session.runners.programs._building.values())
         assert buildings
         assert all(each.worker.alive for each in buildings)
     assert not any(each.worker.alive for each in buildings)
@@ -85,7 +85,7 @@ def test_what_breaks_the_rules_is_not_compiled_ahead(tmp_path, source) -> None:
     silu = EXERCISES["silu"]
     with Session(tmp_path, EXERCISES, Options(device="interpreter")) as session:
         session.begin_building([Task(silu, silu.variants["cuda"])])
-        assert not session.runners._programs._building
+        assert not session.runners.programs._building
         part = check_part(session, Task(silu, silu.variants["cuda"]), "float32", "ragged")
     assert part.status is Status.policy_violation
 
