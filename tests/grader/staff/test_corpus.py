@@ -25,7 +25,8 @@ def _ids(submission):
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     """An empty corpus of its own."""
-    monkeypatch.setattr(corpus, "FOLDER", tmp_path)
+    monkeypatch.setattr(corpus, "HOME", tmp_path)
+    (tmp_path / "reference").symlink_to(REFERENCE)
     (tmp_path / "wrong").mkdir()
     (tmp_path / "honest").mkdir()
     return tmp_path
