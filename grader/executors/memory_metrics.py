@@ -189,8 +189,10 @@ def unearned(traffic: Traffic, task: Task, case: Case) -> str:
             return "atomics moved a part of the data: what counts here are loads and stores"
     for kind in sorted(of_sectors | of_shares):
         moved = getattr(traffic, kind) + (0 if kind in of_sectors else traffic.atomic)
-        # Of inputs in host memory kernels can load a copy.
-        needed = needs[kind] or max(needs.values())
+        # Of inputs in host memory kernels can load a copy. A reduction's output is small beside
+        # what its blocks add to it, and a share is one of loads and stores together.
+        is_small = not needs[kind] or (kind == "store" and kind not in of_sectors)
+        needed = max(needs.values()) if is_small else needs[kind]
         if moved > (block.most_traffic or MOST_TRAFFIC) * needed:
             return (
                 f"kernels {kind} {moved:,} bytes where {needed:,} are needed: "

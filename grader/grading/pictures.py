@@ -32,11 +32,11 @@ def picture_of(task: Task, runner: Runner, result: CaseResult) -> Picture | None
     if result.case is None or result.status not in _ON_VALUES or not result.outputs:
         return result.picture
     made = inputs.make(task.exercise, task.variant, result.case)
-    magnitude = task.tolerance.magnitude
-    truths = oracle.of(task.exercise).truths(made.tensors, made.scalars, magnitude)
+    right = oracle.of(task.exercise)
+    truths = right.truths(made.tensors, made.numbers, task.magnitude)
     slots = {n: s for n, s in enumerate(made.order) if isinstance(s, Slot) and s.role != "input"}
     for (place, slot), values, truth in zip(slots.items(), result.outputs, truths, strict=True):
-        wrong = wrong_values(values, truth, slot.dtype, task.tolerance)
+        wrong = wrong_values(values, truth, slot.dtype, task.tolerance.of(slot.name))
         if bool(wrong.any()):
             writers = _writers(runner, result.case, place, slot, wrong)
             return _map(slot.name, slot.shape, wrong, writers)

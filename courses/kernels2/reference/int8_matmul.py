@@ -1,0 +1,73 @@
+"""int8 matrix product with scales: out = scale_a * scale_b * (a @ b.T), element by element.
+
+Quantised weights: a number is an int8 times a scale that its whole row shares, so the scales come
+out of the sum. What is left inside is exact: products of int8 are at most 2**14, and an int32
+holds the sum of 131,071 of them. The tensor cores multiply int8 twice as fast as float16, and each
+element is half as many bytes. (Jacob et al., "Quantization and Training of Neural Networks for
+Efficient Integer-Arithmetic-Only Inference", 2018.)
+
+b has a row for each column of out, as the weight of a linear layer: both matrices are read along k.
+"""
+
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def int8_matmul_kernel(
+    a_ptr, b_ptr, scale_a_ptr, scale_b_ptr, out_ptr, M, N, K,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+):  # fmt: skip
+    """One program computes a tile of BLOCK_M by BLOCK_N elements of out."""
+    # BEGIN SOLUTION
+    #| # TODO: rows of a and rows of b of this tile. Count in int64: M * K can be beyond 2**31.
+    #| # TODO: an accumulator of int32; BLOCK_K columns at a time, a's tile (BLOCK_M, BLOCK_K)
+    #| #   and b's as (BLOCK_K, BLOCK_N). What is beyond K, M or N must add nothing.
+    #| # TODO: tl.dot of int8 gives int32.
+    #| # TODO: scale once, at the end, in float32.
+    pid, tiles_n = tl.program_id(0), tl.cdiv(N, BLOCK_N)
+    offs_m = pid // tiles_n * BLOCK_M + tl.arange(0, BLOCK_M)
+    offs_n = pid % tiles_n * BLOCK_N + tl.arange(0, BLOCK_N)
+    a_rows = a_ptr + offs_m.to(tl.int64)[:, None] * K
+    b_rows = b_ptr + offs_n.to(tl.int64)[None, :] * K
+    acc = tl.zeros([BLOCK_M, BLOCK_N], dtype=tl.int32)
+    for start in range(0, K, BLOCK_K):
+        offs_k = start + tl.arange(0, BLOCK_K)
+        a_mask = (offs_m < M)[:, None] & (offs_k < K)[None, :]
+        b_mask = (offs_k < K)[:, None] & (offs_n < N)[None, :]
+        a = tl.load(a_rows + offs_k[None, :], mask=a_mask, other=0)
+        b = tl.load(b_rows + offs_k[:, None], mask=b_mask, other=0)
+        acc += tl.dot(a, b)
+    scale_a = tl.load(scale_a_ptr + offs_m, mask=offs_m < M, other=0.0)
+    scale_b = tl.load(scale_b_ptr + offs_n, mask=offs_n < N, other=0.0)
+    out = acc.to(tl.float32) * scale_a[:, None] * scale_b[None, :]
+    mask = (offs_m < M)[:, None] & (offs_n < N)[None, :]
+    tl.store(out_ptr + offs_m.to(tl.int64)[:, None] * N + offs_n[None, :], out, mask=mask)
+    # END SOLUTION
+
+
+def int8_matmul(
+    a: torch.Tensor,
+    b: torch.Tensor,
+    scale_a: torch.Tensor,
+    scale_b: torch.Tensor,
+    out: torch.Tensor,
+) -> None:
+    """Write the scaled product of a and the transposed b to out.
+
+    a: shape (M, K), b: (N, K), int8. scale_a: (M,), scale_b: (N,), out: (M, N), float32. All are
+    contiguous.
+    """
+    # BEGIN SOLUTION
+    #| # TODO: a program for each tile, numbered row by row along one axis.
+    #| #   For int8, tl.dot wants BLOCK_K of 32 or more.
+    #| raise NotImplementedError("int8_matmul: launch int8_matmul_kernel here")
+    M, K = a.shape
+    N = b.shape[0]
+    BLOCK_M, BLOCK_N, BLOCK_K = 64, 64, 64
+    grid = (triton.cdiv(M, BLOCK_M) * triton.cdiv(N, BLOCK_N),)
+    int8_matmul_kernel[grid](
+        a, b, scale_a, scale_b, out, M, N, K, BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N, BLOCK_K=BLOCK_K
+    )
+    # END SOLUTION

@@ -1,0 +1,53 @@
+"""Sparse matrix times vector: out[i] is the sum of value[j] * x[column[j]] over the row i.
+
+CSR keeps a sparse matrix as three vectors: the values row after row, the column of each, and where
+each row begins. Rows have any length, none among them. A program takes a row and goes along it a
+block at a time; value and column come in order, x from wherever column says. (Bell and Garland,
+"Implementing Sparse Matrix-Vector Multiplication on Throughput-Oriented Processors", 2009.)
+"""
+
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def spmv_kernel(offsets_ptr, column_ptr, value_ptr, x_ptr, out_ptr, BLOCK: tl.constexpr):
+    """One program computes one element of out."""
+    # BEGIN SOLUTION
+    #| # TODO: where does this row begin, and where does the next one?
+    #| # TODO: BLOCK elements at a time: their columns, their values, and of x what the columns
+    #| #   name. A masked column is no index: the load of x needs the mask, too.
+    #| # TODO: an empty row is 0, and has to be written.
+    row = tl.program_id(0)
+    begin = tl.load(offsets_ptr + row)
+    end = tl.load(offsets_ptr + row + 1)
+    acc = tl.zeros([BLOCK], dtype=tl.float32)
+    for start in range(begin, end, BLOCK):
+        offs = start + tl.arange(0, BLOCK)
+        mask = offs < end
+        column = tl.load(column_ptr + offs, mask=mask, other=0)
+        value = tl.load(value_ptr + offs, mask=mask, other=0.0)
+        x = tl.load(x_ptr + column, mask=mask, other=0.0)
+        acc += value * x
+    tl.store(out_ptr + row, tl.sum(acc, axis=0))
+    # END SOLUTION
+
+
+def spmv(
+    offsets: torch.Tensor,
+    column: torch.Tensor,
+    value: torch.Tensor,
+    x: torch.Tensor,
+    out: torch.Tensor,
+) -> None:
+    """Write the product of a matrix in CSR with x to out.
+
+    offsets: shape (rows + 1,), int32, from 0 to nnz, never falling; column: (nnz,), int32, from 0
+    to cols - 1; value: (nnz,), x: (cols,), out: (rows,), float32; nnz >= 0.
+    """
+    # BEGIN SOLUTION
+    #| # TODO: a program for each row.
+    #| raise NotImplementedError("spmv: launch spmv_kernel here")
+    spmv_kernel[(out.numel(),)](offsets, column, value, x, out, BLOCK=64, num_warps=1)
+    # END SOLUTION
