@@ -44,10 +44,14 @@ $(READY): pyproject.toml constraints.txt
 EXTRAS := [dev]
 JOBS ?= 2
 SECONDS ?= 60
-.PHONY: test stubs handout figures site release bench bench-reference gpu lecture attacks fuzz batch class lint
+.PHONY: test courses stubs handout figures site release bench bench-reference gpu lecture attacks fuzz batch class lint
 
 test: $(READY)  ## the grader's own tests
 	$(BIN)/python -m pytest tests/grader tests/reference tests/docs tests/benchmarks -n $(JOBS) --dist worksteal $(ARGS)
+
+courses: COURSES ?= . $(patsubst %/course.yaml,%,$(wildcard courses/*/course.yaml))
+courses: $(READY)  ## every exercise of the courses here, as an author checks them; ARGS=--quick
+	@for course in $(COURSES); do $(BIN)/grader author check --course $$course $(ARGS) || exit 1; done
 
 stubs: $(READY)  ## write assignment/ from reference/
 	@$(BIN)/grader stubs $(ARGS)

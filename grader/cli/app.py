@@ -94,6 +94,7 @@ _ELSEWHERE = {
     "gradescope-zip": "grader.cli.staff_commands:write_autograder",
     "calibrate": "grader.cli.calibrate:command",
     "new": "grader.cli.staff_commands:begin",
+    "author": "grader.cli.author_commands:command",
     "stubs": "grader.cli.staff_commands:write_stubs",
     "handout": "grader.cli.staff_commands:write_handout",
     "release": "grader.cli.staff_commands:write_release",

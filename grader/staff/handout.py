@@ -70,7 +70,13 @@ def difference(text: str, exercises: Mapping[str, Exercise], source: str = "hand
         if one != other
     )
     line = next(lines, f"{source}: the end of the file differs")
-    return f"{line}; `make handout` mends it"
+    return f"{line}; `grader handout` mends it"
+
+
+def missing_sections(text: str, exercises: Iterable[str], source: str) -> dict[str, str]:
+    """By exercise, what to write where the handout has no section for it."""
+    lines = {line.rstrip() for line in text.splitlines()}
+    return {name: _no_section(name, source) for name in exercises if f"## {name}" not in lines}
 
 
 # --- places ---------------------------------------------------------------------------------------
@@ -91,12 +97,16 @@ def _sections(lines: Sequence[str], exercises: Iterable[str], source: str) -> di
             )
     for name in exercises:
         if name not in headings:
-            raise HandoutError(
-                f"{source}: expected a section '## {name}' for the exercise of {name}.yaml, there "
-                f"is none: write it, with the line '{_opening(_OF_AN_EXERCISE + name)}' and below "
-                f"it '{_closing(_OF_AN_EXERCISE + name)}' where the points belong"
-            )
+            raise HandoutError(_no_section(name, source))
     return headings
+
+
+def _no_section(name: str, source: str) -> str:
+    opening, closing = (make(_OF_AN_EXERCISE + name) for make in (_opening, _closing))
+    return (
+        f"{source}: expected a section '## {name}' for the exercise of {name}.yaml, there is none: "
+        f"write it, with the line '{opening}' and below it '{closing}' where the points belong"
+    )
 
 
 def _places(lines: Sequence[str], source: str) -> list[_Place]:

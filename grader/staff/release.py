@@ -49,7 +49,10 @@ HANDOUT = "handout.md"
 STAFF_FILES = (
     "grader/batch/",
     "grader/staff/",
-    *(f"grader/cli/{name}.py" for name in ("calibrate", "class_commands", "staff_commands")),
+    *(
+        f"grader/cli/{name}.py"
+        for name in ("author_commands", "calibrate", "class_commands", "staff_commands")
+    ),
 )
 COMMANDS = "grader/cli/app.py"  # some are the staff's
 

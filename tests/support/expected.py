@@ -5,55 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from grader.evidence import VariantEvidence
-from grader.spec import Variant
-from grader.staff.calibration.corpus import CorpusError, Submission, behind
+from grader.staff.author.trials import asked_of, status_on, unnoticed_by
+from grader.staff.calibration.corpus import Submission, lines
 from grader.status import Status
 
-
-def asked_of(submission: Submission, variant: Variant) -> Variant:
-    """The variant, cut to the size classes that the submission's entry mentions."""
-    if submission.check == "performance":
-        variant = variant.model_copy(update={"memory": None, "performance": None})
-    told = {*submission.classes, *submission.passes}
-    if not told:
-        return variant
-    kept = {k: v for k, v in variant.points.items() if k in told or k == "memory"}
-    return variant.model_copy(update={"points": kept})
-
-
-def unnoticed_by(submission: Submission, triton: str) -> str:
-    """Why this version of Triton lets it pass; "" where it doesn't."""
-    since = submission.since_triton
-    if not since or _minor(triton) >= _minor(since):
-        return ""
-    return f"Triton {triton} takes no notice of it, {since} does"
-
-
-def _minor(version: str) -> tuple[int, int]:
-    """(3, 9) of 3.9.0."""
-    major, minor = version.split(".")[:2]
-    return int(major), int(minor)
-
-
-def status_on(submission: Submission, gpu: bool) -> Status:
-    """The status that a machine with or without a GPU must find."""
-    return submission.gpu_status if gpu and submission.gpu_status is not None else submission.status
-
-
-def lines(submission: Submission) -> tuple[int, ...]:
-    """The numbers, from 1, of the lines of which the message must point at one.
-
-    Raises CorpusError where a line's text is not in the file, or not once.
-    """
-    text = submission.text()
-    start = behind(submission.after, text, submission.place)
-    numbers = []
-    for wanted in submission.line:
-        times = text.count(wanted, start)
-        if times == 0 or (times > 1 and not submission.after):
-            raise CorpusError(f"{submission.place}: line: expected {wanted!r} once, got {times}")
-        numbers.append(text.count("\n", 0, text.index(wanted, start)) + 1)
-    return tuple(numbers)
+__all__ = ["asked_of", "lines", "status_on", "unnoticed_by"]
 
 
 def check_large(submission: Submission, seen: VariantEvidence) -> None:

@@ -47,7 +47,7 @@ import pydantic
 import yaml
 
 from grader.mistakes import Mistake
-from grader.spec import Course
+from grader.spec import Course, SpecError
 from grader.spec.exercise import HOME, REFERENCE
 from grader.status import Status
 
@@ -91,6 +91,7 @@ class Submission(_Model):
     fast: bool = True  # honest ones: whether the speed targets are within its reach
     variant: str = "triton"
     reference: Path = REFERENCE  # the folder of the file that is edited; load() sets it
+    handed_in: str = ""  # the file's name, where the exercise's name isn't its stem; load() sets it
     after: str = ""  # edits and lines are the first ones behind this text
     line: tuple[str, ...] = ()  # texts of lines; the message must point at one of them
     check: Literal["sizes", "memory", "performance", "large"] = "sizes"  # what must fail
@@ -118,7 +119,7 @@ class Submission(_Model):
     @property
     def file(self) -> str:
         """The name of the file handed in."""
-        return f"{self.exercise}.{'py' if self.language == 'triton' else 'cu'}"
+        return self.handed_in or f"{self.exercise}.{'py' if self.language == 'triton' else 'cu'}"
 
     @property
     def place(self) -> str:
@@ -148,10 +149,29 @@ def load(
     course = course or Course(HOME)
     folder = course.wrong if kind == "wrong" else course.honest
     return [
-        submission.model_copy(update={"reference": course.reference})
+        submission
         for path in sorted(folder.glob("*.yaml"))
         if path.stem.endswith("_cuda") == (language == "cuda")
-        for submission in _read(path, kind)
+        for submission in of_file(path, kind, course)
+    ]
+
+
+def of_file(path: Path, kind: Kind, course: Course) -> list[Submission]:
+    """Every entry of one file of a course's corpus. Raises CorpusError."""
+    submissions = _read(path, kind)
+    try:
+        exercise = course.exercises.get(path.stem.removesuffix("_cuda"))
+    except SpecError as error:
+        exercise = error.right.get(path.stem.removesuffix("_cuda"))
+    variants = exercise.variants if exercise is not None else {}
+    return [
+        each.model_copy(
+            update={
+                "reference": course.reference,
+                "handed_in": variants[each.variant].file if each.variant in variants else "",
+            }
+        )
+        for each in submissions
     ]
 
 
@@ -204,6 +224,22 @@ def _check(submission: Submission, place: str) -> None:
     both |= {*submission.dtypes} & {*submission.passes_dtypes}
     if both:
         raise CorpusError(f"{place}: must both fail and pass: {', '.join(sorted(both))}")
+
+
+def lines(submission: Submission) -> tuple[int, ...]:
+    """The numbers, from 1, of the lines of which the message must point at one.
+
+    Raises CorpusError where a line's text is not in the file, or not once.
+    """
+    text = submission.text()
+    start = behind(submission.after, text, submission.place)
+    numbers = []
+    for wanted in submission.line:
+        times = text.count(wanted, start)
+        if times == 0 or (times > 1 and not submission.after):
+            raise CorpusError(f"{submission.place}: line: expected {wanted!r} once, got {times}")
+        numbers.append(text.count("\n", 0, text.index(wanted, start)) + 1)
+    return tuple(numbers)
 
 
 def _without_stub_lines(text: str) -> str:

@@ -156,7 +156,7 @@ def test_the_first_difference_is_told_with_its_line(exercises, old, new, said):
     made = handout.render(EMPTY, exercises)
     told = handout.difference(made.replace(old, new, 1), exercises)
     assert told.startswith(said)
-    assert told.endswith("`make handout` mends it")
+    assert told.endswith("`grader handout` mends it")
     assert "\n" not in told
 
 
@@ -205,7 +205,7 @@ def test_the_command_writes_the_handout_and_check_only_asks(tmp_path, monkeypatc
     work_on(monkeypatch, load_all, tmp_path)
 
     refused = call(capsys, "handout", "--check")
-    assert refused.code == 2 and "`make handout` mends it" in refused.err
+    assert refused.code == 2 and "`grader handout` mends it" in refused.err
     assert path.read_text(encoding="utf-8") == stale
     done = call(capsys, "handout")
     assert (done.code, done.out) == (0, "handout.md written\n")

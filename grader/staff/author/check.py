@@ -1,0 +1,105 @@
+"""The checks of exercises, in order: what is cheap first, and no kernel of an exercise is run whose
+spec or oracle is wrong.
+
+Each mistake is a line: the place, what was expected, what came, and what to do.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from grader.grading.session import Progress, Step, unwatched
+from grader.mistakes import Mistake
+from grader.spec import Course, Exercise, SpecError
+from grader.spec.task import Task
+from grader.staff.author import definitions, papers
+from grader.staff.author.trials import Trials
+from grader.staff.calibration.corpus import Kind, Submission
+
+
+class UnknownName(Mistake, ValueError):
+    """A name that no exercise of the course has."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A line about an exercise; one that is no mistake says what wasn't checked here."""
+
+    text: str
+    is_mistake: bool = True
+
+
+def check(
+    course: Course, names: Sequence[str] = (), *, quick: bool = False, on_step: Progress = unwatched
+) -> Iterator[Finding]:
+    """Check some exercises of a course, or all of them, as it goes on.
+
+    Raises UnknownName for a name that has no spec, SpecError where the course file is wrong.
+    """
+    right, mistakes = _read(course)
+    known = {*right, *(path.stem for path in course.specs.glob("*.yaml"))}
+    for name in names:
+        if name not in known:
+            close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+            hint = f" Did you mean {close[0]}?" if close else ""
+            there_are = ", ".join(sorted(known)) or "none yet: `grader new exercise` begins one"
+            raise UnknownName(f"{name}: expected an exercise, one of {there_are}.{hint}")
+    chosen = {name: each for name, each in right.items() if not names or name in names}
+    for line in mistakes:
+        if not names or line.partition(".")[0] in names:
+            yield Finding(line)
+    yield from map(Finding, papers.handout_mistakes(course, right, list(chosen)))
+    with Trials(course, on_step, quick) as trials:
+        reported: set[str] = set()  # a file may be of several exercises
+        for exercise in chosen.values():
+            for line in _of_exercise(course, exercise, trials):
+                if line not in reported:
+                    reported.add(line)
+                    yield Finding(line)
+        yield from (Finding(line, is_mistake=False) for line in trials.not_graded)
+
+
+def _read(course: Course) -> tuple[dict[str, Exercise], list[str]]:
+    """The exercises whose specs are right, and the mistakes of the others."""
+    try:
+        return course.exercises, []
+    except SpecError as error:
+        return dict(error.right), list(error.mistakes)
+
+
+def _of_exercise(course: Course, exercise: Exercise, trials: Trials) -> Iterator[str]:
+    trials.on_step(Step(exercise.name, "oracle"))
+    wrong_oracle = list(definitions.mistakes(exercise, course.specs / f"{exercise.name}.yaml"))
+    yield from wrong_oracle
+    wrong_stubs = list(papers.stub_mistakes(course, exercise))
+    yield from wrong_stubs
+    kinds: tuple[Kind, Kind] = ("wrong", "honest")
+    corpora = {}
+    for kind in kinds:
+        corpora[kind], wrong_entries = papers.entries(course, exercise, kind)
+        yield from wrong_entries
+    if any(line.startswith("oracles.py") for line in wrong_oracle):
+        return
+    tasks = [Task(exercise, each) for each in exercise.variants.values()]
+    lost = list(
+        trials.solution_mistakes(
+            [each for each in tasks if (course.reference / each.variant.file).is_file()]
+        )
+    )
+    yield from lost
+    if not wrong_stubs:
+        yield from trials.stub_mistakes([each for each in tasks if each.variant.max_points])
+    if lost:  # what its edits do says nothing
+        return
+    for entry in _tried(corpora["wrong"], trials.quick):
+        trials.on_step(Step(exercise.name, entry.variant, f"wrong: {entry.name}"))
+        yield from trials.wrong_mistakes(Task(exercise, exercise.variants[entry.variant]), entry)
+    for entry in _tried(corpora["honest"], trials.quick):
+        trials.on_step(Step(exercise.name, entry.variant, f"honest: {entry.name}"))
+        yield from trials.honest_mistakes(Task(exercise, exercise.variants[entry.variant]), entry)
+
+
+def _tried(entries: Sequence[Submission], quick: bool) -> Sequence[Submission]:
+    return entries[:1] if quick else entries

@@ -1,0 +1,120 @@
+"""Checks of what is written about an exercise: its stubs, its section, its corpora's entries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from grader.spec import Course, Exercise
+from grader.staff import handout
+from grader.staff.calibration import corpus
+from grader.staff.calibration.corpus import CorpusError, Kind, Submission
+from grader.staff.stubs import StubError, make_stub
+
+
+def stub_mistakes(course: Course, exercise: Exercise) -> Iterator[str]:
+    """Solutions that are missing or have no stub, and stubs that aren't what `stubs` writes."""
+    files: dict[str, float] = {}
+    for variant in exercise.variants.values():
+        files[variant.file] = files.get(variant.file, 0) + variant.max_points
+    for name, points in files.items():
+        solution, stub = course.reference / name, course.assignment / name
+        if not solution.is_file():
+            yield f"{_shown(course, solution)}: expected the solution that the spec names; write it"
+            continue
+        text = solution.read_text(encoding="utf-8")
+        try:
+            made = make_stub(text, _shown(course, solution))
+        except StubError as error:
+            yield str(error)
+            continue
+        if points and "BEGIN SOLUTION" not in text:  # what is worth nothing may ship solved
+            comment = "#" if name.endswith(".py") else "//"
+            yield (
+                f"{_shown(course, solution)}: expected a region between `{comment} BEGIN SOLUTION` "
+                f"and `{comment} END SOLUTION`, got none: students would get the solution"
+            )
+        elif not stub.is_file():
+            yield f"{_shown(course, stub)}: expected the stub, there is none: run `grader stubs`"
+        elif stub.read_text(encoding="utf-8") != made:
+            yield f"{_shown(course, stub)}: not what `grader stubs` writes: run it with --force"
+
+
+def handout_mistakes(
+    course: Course, exercises: dict[str, Exercise], names: Sequence[str]
+) -> Iterator[str]:
+    """A section that is missing, or points that aren't the spec's."""
+    path = course.handout
+    if not path.is_file():
+        yield f"{path.name}: expected the handout, there is none: write it with a section for each"
+        return
+    text = path.read_text(encoding="utf-8")
+    missing = handout.missing_sections(text, exercises, path.name)
+    yield from (line for name, line in missing.items() if name in names)
+    if missing:
+        return
+    try:
+        if line := handout.difference(text, exercises, path.name):
+            yield line
+    except handout.HandoutError as error:
+        yield str(error)
+
+
+def entries(course: Course, exercise: Exercise, kind: Kind) -> tuple[list[Submission], list[str]]:
+    """The submissions of an exercise that can be tried, and what is wrong with the others."""
+    folder = course.wrong if kind == "wrong" else course.honest
+    usable: list[Submission] = []
+    mistakes: list[str] = []
+    worth = (each for each in exercise.variants.values() if each.max_points)
+    for language in dict.fromkeys(each.language for each in worth):
+        path = folder / f"{exercise.name}{'_cuda' if language == 'cuda' else ''}.yaml"
+        if not path.is_file():
+            wanted = "a submission that must fail" if kind == "wrong" else "an unusual right one"
+            mistakes.append(
+                f"{_shown(course, path)}: expected {wanted}, there is no file: write one"
+            )
+            continue
+        try:
+            submissions = corpus.of_file(path, kind, course)
+        except CorpusError as error:
+            mistakes.append(str(error))
+            continue
+        for each in submissions:
+            wrong = list(_entry_mistakes(each, exercise))
+            mistakes += wrong
+            if not wrong:
+                usable.append(each)
+    return usable, mistakes
+
+
+def _entry_mistakes(entry: Submission, exercise: Exercise) -> Iterator[str]:
+    variant = exercise.variants.get(entry.variant)
+    if variant is None:
+        known = ", ".join(exercise.variants)
+        yield f"{entry.place}: variant: expected one of {known}, got {entry.variant}"
+        return
+    named = (
+        ("classes", {*entry.classes, *entry.passes}, variant.size_classes),
+        ("dtypes", {*entry.dtypes, *entry.passes_dtypes}, variant.dtypes),
+    )
+    for key, given, known_ones in named:
+        for unknown in sorted(given - {*known_ones}):
+            expected = ", ".join(known_ones)
+            yield f"{entry.place}: {key}: expected some of {expected}, got {unknown}"
+    try:
+        text = entry.text()
+        corpus.lines(entry)
+    except CorpusError as error:
+        yield str(error)
+        return
+    except OSError as error:
+        yield f"{entry.place}: {error.filename}: {error.strerror}"
+        return
+    solution = entry.reference / entry.file
+    if solution.is_file() and text == solution.read_text(encoding="utf-8"):
+        yield f"{entry.place}: its edits change nothing"
+
+
+def _shown(course: Course, path: object) -> str:
+    """A path as the course's folder has it."""
+    root = f"{course.root}/"
+    return str(path).removeprefix(root)

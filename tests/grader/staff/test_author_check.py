@@ -1,0 +1,151 @@
+"""`grader author check` has a line for each thing that is missing or wrong about an exercise."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from grader.spec import Course
+from grader.staff import new
+from grader.staff.author import definitions
+from grader.staff.author.check import UnknownName, check
+from tests.support.commandline import call
+
+
+def begun(folder: Path, *names: str) -> Course:
+    """A course with small exercises in Triton."""
+    new.course(folder)
+    for name in names:
+        new.exercise(Course(folder), name, ["triton"])
+    return Course(folder)
+
+
+def changed(path: Path, *edits: tuple[str, str]) -> None:
+    """Replace texts of a file, each of which is in it once."""
+    text = path.read_text(encoding="utf-8")
+    for old, new_text in edits:
+        assert text.count(old) == 1, (old, text)
+        text = text.replace(old, new_text)
+    path.write_text(text, encoding="utf-8")
+
+
+def lines_on(course: Course, *names: str) -> list[str]:
+    return [each.text for each in check(Course(course.root), names) if each.is_mistake]
+
+
+NAMES = (
+    "bad_spec",
+    "no_oracle",
+    "odd_shape",
+    "loose",
+    "tight",
+    "wrong_solution",
+    "papers",
+    "corpora",
+)
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory) -> list[str]:
+    """The lines on a course with a mistake or two in each of its exercises."""
+    course = begun(tmp_path_factory.mktemp("course") / "course", *NAMES)
+    root = course.root
+    changed(root / "exercises" / "bad_spec.yaml", ("role: output", "role: outptu"))
+    changed(
+        root / "reference" / "oracles.py",
+        ("def no_oracle(x", "def nothing(x"),
+        (
+            'of x."""\n    return x * x\n\n\ndef odd_shape_torch',
+            'of x."""\n    return (x * x)[:1]\n\n\ndef odd_shape_torch',
+        ),
+    )
+    changed(
+        root / "exercises" / "loose.yaml",
+        ("data: [normal]", "data: [normal]\ntolerance: {floor_ulps: {float32: 1.0e+5}}"),
+    )
+    changed(
+        root / "exercises" / "tight.yaml",
+        ("data: [normal]", "data: [normal]\ntolerance: {floor_ulps: 0.0}"),
+    )
+    doc = '"""The square of each element of x."""'
+    head = f"def tight(x: torch.Tensor) -> torch.Tensor:\n    {doc}\n    return "
+    changed(
+        root / "reference" / "oracles.py",
+        (f"{head}x * x", f"{head}torch.exp(torch.log(x.abs()) * 2)"),
+    )
+    changed(root / "reference" / "wrong_solution.py", ("x * x, mask", "x + x, mask"))
+    changed(root / "assignment" / "papers.py", ("pass", "pass  # mine"))
+    changed(root / "handout.md", ("## papers", "## paper"))
+    (root / "honest" / "papers.yaml").unlink()
+    changed(
+        root / "wrong" / "corpora.yaml",
+        ("new: x.numel() // BLOCK", "new: triton.cdiv(x.numel() + 0, BLOCK)"),
+    )
+    with (root / "wrong" / "corpora.yaml").open("a", encoding="utf-8") as file:
+        file.write(
+            "\n- name: no_such_text\n  mistake: some\n  edits: [{old: never there, new: x}]\n"
+            "  status: wrong_values\n  classes: [huge]\n"
+        )
+    changed(root / "honest" / "corpora.yaml", ("new: BLOCK = 64", "new: BLOCK = 65"))
+    return lines_on(course)
+
+
+@pytest.mark.parametrize(
+    ("start", "words"),
+    [
+        ("bad_spec.yaml:6: ", "expected one of input, output, inout, got 'outptu'"),
+        ("oracles.py: ", "expected a function no_oracle, found none"),
+        ("oracles.py:", "odd_shape: its functions return outputs of different shapes"),
+        ("loose.yaml:", "too loose: a result rounded to float16 would pass"),
+        ("tight.yaml:", "too tight: the definition computed in float32 is refused"),
+        ("reference/wrong_solution.py: ", "the solution must pass, got wrong values: out[0] is "),
+        ("assignment/papers.py: ", "not what `grader stubs` writes: run it with --force"),
+        ("handout.md: ", "expected a section '## papers'"),
+        ("honest/papers.yaml: ", "there is no file: write one"),
+        ("wrong/corpora.yaml: grid_rounds_down: ragged, ", "not caught, expected not_written"),
+        (
+            "wrong/corpora.yaml: no_such_text: classes: ",
+            "expected some of aligned, ragged, got huge",
+        ),
+        ("wrong/corpora.yaml: no_such_text: ", "expected 'never there' once in the file it edits"),
+        ("honest/corpora.yaml: small_blocks: ", "an honest submission must pass"),
+    ],
+)
+def test_each_mistake_is_a_line(told, start, words):
+    assert [line for line in told if line.startswith(start) and words in line], told
+
+
+def test_no_other_line_is_told(told):
+    # What fails in float16 too, and in each class, is one line.
+    assert len(told) == 13, told
+    assert all("\n" not in line for line in told)
+
+
+def test_a_new_exercise_is_whole_and_an_unknown_name_is_refused(tmp_path, capsys):
+    course = begun(tmp_path / "course", "square")
+    ran = call(capsys, "author", "check", "--plain", "--quick", "--course", course.root)
+    assert (ran.code, ran.out) == (0, "No mistake found\n"), ran
+    with pytest.raises(UnknownName, match=r"sqare: expected an exercise, one of square\. Did you"):
+        list(check(course, ["sqare"]))
+
+
+def test_a_stub_that_passes_is_told(tmp_path):
+    course = begun(tmp_path / "course", "square")
+    solution = course.reference / "square.py"
+    text = solution.read_text(encoding="utf-8")
+    unmarked = "".join(
+        line
+        for line in text.splitlines(keepends=True)
+        if "SOLUTION" not in line and "#|" not in line
+    )
+    solution.write_text(unmarked, encoding="utf-8")
+    (course.assignment / "square.py").write_text(unmarked, encoding="utf-8")
+    [line] = [each for each in lines_on(course, "square") if "BEGIN" in each]
+    assert line.startswith("reference/square.py: expected a region")
+
+
+def test_the_tolerances_of_the_integer_course_are_proved():
+    course = Course(Path(__file__).parents[2] / "integer_course")
+    for name, exercise in course.exercises.items():
+        assert not list(definitions.mistakes(exercise, course.specs / f"{name}.yaml")), name
