@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from grader.evidence import VariantEvidence
+from grader.grading.check import check_memory, check_parts
+from grader.grading.grade import Session, grade_task
 from grader.spec import Variant
+from grader.spec.task import Task
 from grader.staff.calibration.corpus import CorpusError, Submission, behind
 from grader.status import Status
 
@@ -19,6 +23,21 @@ def asked_of(submission: Submission, variant: Variant) -> Variant:
         return variant
     kept = {k: v for k, v in variant.points.items() if k in told or k == "memory"}
     return variant.model_copy(update={"points": kept})
+
+
+def observed(submission: Submission, session: Session, task: Task) -> VariantEvidence:
+    """The evidence on a submission's task.
+
+    Large sizes are planned only where the submission says something of them: the compiler may work
+    for a minute on a kernel with a mistake there.
+    """
+    if submission.kind == "honest" or submission.check == "large":
+        return grade_task(session, task)
+    parts = check_parts(session, task, task.parts)
+    seen = replace(session.blank_evidence(task), parts=parts)
+    if seen.correctness is Status.passed and task.variant.memory is not None:
+        seen = replace(seen, memory=check_memory(session, task))
+    return seen
 
 
 def unnoticed_by(submission: Submission, triton: str) -> str:
