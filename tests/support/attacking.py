@@ -65,6 +65,7 @@ FEWEST = replace(BRIEF, shrink_runs=0, reruns=1, enough=1)
 SHORT = Limits(seconds=1.0)
 SMALL = Limits(memory_mb=256)
 COMPILE_SECONDS = 2.0  # for an attack that is meant to exceed its time
+LITTLE_SECONDS = 0.5  # of the compiler, for an attack on which it would work for ever
 # The same for CUDA C++, which starts sooner and has fewer of these ways.
 BRIEF_CUDA = replace(BRIEF, edges=3, drawn=2, shrink_runs=0, probe_seconds=0.0, enough=None)
 SHORT_COMPILE = worker_process.Limits(1.0, 1 << 30)
@@ -279,10 +280,11 @@ def _grade(
         root = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="warpgrade-attack-")))
         attack.write(root / "submission", canaries.known)
         if exercise.limits == SHORT or attack.name in COMPILING_ON:
-            brief = worker_process.Limits(COMPILE_SECONDS, 2 << 30)
+            seconds = LITTLE_SECONDS if attack.name in COMPILING_ON else COMPILE_SECONDS
+            brief = worker_process.Limits(seconds, 2 << 30)
             for module, name in ((frontend, "LIMITS"), (kernels, "BACKEND_LIMITS")):
                 stack.enter_context(mock.patch.object(module, name, brief))
-            stack.enter_context(mock.patch.object(kernels, "COMPILE_SECONDS", 2 * COMPILE_SECONDS))
+            stack.enter_context(mock.patch.object(kernels, "COMPILE_SECONDS", 2 * seconds))
         if watched:
             stack.enter_context(mock.patch.object(source_rules, "violations_of", return_value=()))
         session = stack.enter_context(

@@ -2,14 +2,33 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from grader.evidence import VariantEvidence
+from grader.grading.check import check_memory, check_parts
+from grader.grading.grade import Session, grade_task
+from grader.spec.task import Task
 from grader.staff.author.trials import asked_of, status_on, unnoticed_by
 from grader.staff.calibration.corpus import Submission, lines
 from grader.status import Status
 
-__all__ = ["asked_of", "lines", "status_on", "unnoticed_by"]
+__all__ = ["asked_of", "lines", "observed", "status_on", "unnoticed_by"]
+
+
+def observed(submission: Submission, session: Session, task: Task) -> VariantEvidence:
+    """The evidence on a submission's task.
+
+    Large sizes are planned only where the submission says something of them: the compiler may work
+    for a minute on a kernel with a mistake there.
+    """
+    if submission.kind == "honest" or submission.check == "large":
+        return grade_task(session, task)
+    parts = check_parts(session, task, task.parts)
+    seen = replace(session.blank_evidence(task), parts=parts)
+    if seen.correctness is Status.passed and task.variant.memory is not None:
+        seen = replace(seen, memory=check_memory(session, task))
+    return seen
 
 
 def check_large(submission: Submission, seen: VariantEvidence) -> None:

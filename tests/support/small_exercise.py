@@ -8,7 +8,15 @@ from grader.grading.search import Effort
 from grader.spec import Exercise, load_all
 
 ROOT = Path(__file__).resolve().parents[2]
-BRIEF = Effort(drawn=2, shrink_runs=20, shrink_seconds=3.0, probe_seconds=1.0, shrink_timeouts=1)
+# Of what changes of the text would undo, tests of their own tell.
+BRIEF = Effort(
+    drawn=2,
+    shrink_runs=20,
+    shrink_seconds=3.0,
+    probe_seconds=1.0,
+    shrink_timeouts=1,
+    repair_seconds=0,
+)
 
 SPEC = """\
 title: SiLU

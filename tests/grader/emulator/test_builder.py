@@ -216,7 +216,11 @@ print([name for name in sys.modules if name.split(".")[0] in ("grader", "torch",
 
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    yield str(tmp_path_factory.mktemp("cache"))
+    """A cache of these tests' own, with the emulator's part, which takes long to make, in it."""
+    folder = tmp_path_factory.mktemp("cache")
+    made = toolchain.prepare().folder
+    shutil.copytree(made, folder / made.name)
+    yield str(folder)
 
 
 @needs_gcc

@@ -10,7 +10,7 @@ import pytest
 from grader.evidence import VariantEvidence
 from grader.executors.cuda import cuda_build
 from grader.executors.cuda.cuda_build import Backend
-from grader.grading.grade import Options, Session, grade_task
+from grader.grading.grade import Options, Session
 from grader.grading.search import Effort
 from grader.scoring import memory_bounds
 from grader.spec import load_all
@@ -64,7 +64,7 @@ def observe(submission: corpus.Submission, folder: Path, backend: Backend) -> Va
         asked = expected.asked_of(submission, exercise.variants[submission.variant])
         # `grader calibrate` times those whose speed matters; here it would cost a GPU's time.
         asked = asked.model_copy(update={"performance": None})
-        return grade_task(session, Task(exercise, asked))
+        return expected.observed(submission, session, Task(exercise, asked))
 
 
 def told(seen: VariantEvidence) -> str:

@@ -29,7 +29,9 @@ ASSEMBLY = (
     'tl.inline_asm_elementwise("mov.b32 $0, $1;", "=r,r", [tl.program_id(0)], '
     "dtype=tl.int32, is_pure=True, pack=1)"
 )
-EFFORT = Effort(edges=12, drawn=3, shrink_runs=0, probe_seconds=0.0, reruns=1, enough=1)
+EFFORT = Effort(
+    edges=12, drawn=3, shrink_runs=0, probe_seconds=0.0, reruns=1, enough=1, repair_seconds=0
+)
 
 
 class OnGpu:

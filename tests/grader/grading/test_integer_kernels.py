@@ -22,7 +22,14 @@ from grader.timing.buffer_sets import BufferSets, Layout
 COURSE = Path(__file__).parents[2] / "integer_course"
 EXERCISES = Course(COURSE).exercises
 BRIEF = Effort(
-    edges=6, drawn=1, shrink_runs=0, probe_seconds=0.0, reruns=1, enough=1, compile_ahead=False
+    edges=6,
+    drawn=1,
+    shrink_runs=0,
+    probe_seconds=0.0,
+    reruns=1,
+    enough=1,
+    compile_ahead=False,
+    repair_seconds=0,
 )
 MISTAKES = {  # in the solutions' text
     "integers.cu": {

@@ -30,7 +30,9 @@ from grader.timing.timed_variant import cases_of
 
 ROOT = Path(__file__).resolve().parents[3]
 EXERCISES = load_all()
-BRIEF = Effort(edges=2, drawn=1, shrink_runs=0, probe_seconds=0.0, compile_ahead=False)
+BRIEF = Effort(
+    edges=2, drawn=1, shrink_runs=0, probe_seconds=0.0, compile_ahead=False, repair_seconds=0
+)
 SECONDS = 60.0  # enough on any machine; what works takes far less
 
 # --- what the processes are given ---------------------------------------------------------------

@@ -106,7 +106,7 @@ def observe(
         if device == "cuda":  # the clock has tests of its own, and wants the GPU for itself
             variant = variant.model_copy(update={"performance": None})
         if every_dtype:
-            return grade_task(session, Task(exercise, variant))
+            return expected.observed(submission, session, Task(exercise, variant))
         dtypes = dtypes_tried(submission, variant.dtypes)
         some = variant.model_copy(update={"dtypes": dtypes})
         if submission.kind == "wrong":
@@ -128,7 +128,7 @@ def _observed_in_part(
     failing = {k: v for k, v in asked.points.items() if k in submission.classes}
     if submission.check != "sizes" or not failing:
         session.effort = less if submission.check != "sizes" else effort
-        return grade_task(session, Task(exercise, asked))
+        return expected.observed(submission, session, Task(exercise, asked))
     fails = [each for each in asked.dtypes if each not in submission.passes_dtypes]
     seen = grade_task(
         session, Task(exercise, asked.model_copy(update={"points": failing, "dtypes": fails}))

@@ -21,7 +21,9 @@ pytestmark = NEEDS_COMPILER
 SPECS = spec.load_all()
 SILU = SPECS["silu"]
 ROOT = Path(__file__).resolve().parents[4]
-LITTLE = Effort(edges=3, drawn=2, shrink_runs=3, shrink_seconds=2, probe_seconds=1, reruns=2)
+LITTLE = Effort(
+    edges=3, drawn=2, shrink_runs=3, shrink_seconds=2, probe_seconds=1, reruns=2, repair_seconds=0
+)
 ON_THE_HOST = """
 #include <cuda_runtime.h>
 #include <cmath>

@@ -26,7 +26,9 @@ from tests.support.planned import case, results
 
 SPECS = spec.load_all()
 EXPERT = Path(__file__).resolve().parents[4] / "reference" / "expert"
-LITTLE = Effort(edges=2, drawn=1, shrink_runs=1, shrink_seconds=1, probe_seconds=1, reruns=2)
+LITTLE = Effort(
+    edges=2, drawn=1, shrink_runs=1, shrink_seconds=1, probe_seconds=1, reruns=2, repair_seconds=0
+)
 SILU = """
 import triton
 from triton.experimental import gluon

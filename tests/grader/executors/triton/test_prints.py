@@ -23,7 +23,9 @@ from grader.spec.task import Task
 from grader.status import Status
 from tests.support.planned import SPECS, case
 
-LITTLE = Effort(edges=3, drawn=2, shrink_runs=3, shrink_seconds=2, probe_seconds=1, reruns=2)
+LITTLE = Effort(
+    edges=3, drawn=2, shrink_runs=3, shrink_seconds=2, probe_seconds=1, reruns=2, repair_seconds=0
+)
 TRITON = SPECS["silu"].variants["triton"]
 PRINTING = """
 import triton

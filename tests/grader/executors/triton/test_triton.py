@@ -25,7 +25,9 @@ from grader.status import Status
 from tests.support.planned import case
 
 SPECS = load_all()
-LITTLE = Effort(edges=3, drawn=2, shrink_runs=3, shrink_seconds=2, probe_seconds=1, reruns=2)
+LITTLE = Effort(
+    edges=3, drawn=2, shrink_runs=3, shrink_seconds=2, probe_seconds=1, reruns=2, repair_seconds=0
+)
 KERNEL = """
 import torch
 import triton
