@@ -11,6 +11,7 @@ Blocks of handout.md, by what follows the backticks:
     sh              each line is a command; of `grader inspect` the blocks `ptx` and `text output`
                     below it are parts of what is printed
     text            a formula or a diagram
+    text shown      what the block above printed when lecture/outputs.py ran it
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ import torch
 
 from grader.emulator.report import SiteCounters
 from grader.spec import load_all
+from lecture import outputs
+from lecture.outputs import Output
 from tests.support import documents
 from tests.support.commandline import call
 from tests.support.documents import Block
@@ -48,6 +51,10 @@ PAGES = (
     "docs/visualize.md",
 )  # fmt: skip
 SECONDS = 240
+# What lecture/outputs.py has put into the handout.
+SHOWN_IN_PLACES = set(
+    re.findall(r"^<!-- shown: .*-->\n\n```text shown\n(.*?)```\n\n\*Printed ", HANDOUT, re.S | re.M)
+)
 BETWEEN = "\x1e"  # printed between the blocks of a section
 
 
@@ -59,7 +66,13 @@ def kind(block: Block) -> str:
         return "signature" if "-> None: ..." in block.text else "python"
     if block.info == "cuda":
         return "cuda" if "{" in block.text else "cuda signature"
-    known = {"sh": "sh", "text": "text", "text output": "output", "ptx": "ptx"}
+    known = {
+        "sh": "sh",
+        "text": "text",
+        "text output": "output",
+        "ptx": "ptx",
+        "text shown": "shown",
+    }
     assert block.info in known, f"handout.md:{block.line}: a block of unknown kind {block.info!r}"
     return known[block.info]
 
@@ -87,6 +100,8 @@ def test_every_block_is_of_a_known_kind_and_none_only_stands_there():
             assert shown_below(block), f"{place}: nothing says what this does"
         elif what in ("python", "gpu"):
             assert shown_below(block) or "assert " in block.text, f"{place}: checks nothing"
+        elif what == "shown":
+            assert block.text in SHOWN_IN_PLACES, f"{place}: not in a place of lecture/outputs.py"
     assert len(of_kind("python")) > 10
     assert len(of_kind("cuda")) > 5
 
@@ -147,6 +162,25 @@ def test_inspect_prints_what_the_handout_shows(block, capsys, monkeypatch):
     assert ended.code == 0, ended.err
     for below in shown_below(block):
         assert_in_order(below.lines, ended.out, f"handout.md:{below.line}")
+
+
+def test_what_is_shown_of_stored_profiles_is_what_the_command_prints(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", outputs.WIDTH)
+    ended = call(capsys, "profile", "--quick")
+    assert ended.code == 0, ended.err
+    printed = "\n".join(map(str.rstrip, ended.out.splitlines()))
+    kept = [Output(printed, "", 0) for _ in range(3)]
+    names = ("profile-manual", "profile-ncu", "profile-waiting")
+    made = outputs.filled(HANDOUT, dict(zip(names, kept, strict=True)))
+    for name in names:
+        assert shown_in(made, name) == shown_in(HANDOUT, name), "python -m lecture.outputs --here"
+
+
+def shown_in(handout: str, name: str) -> str:
+    """What stands in a place."""
+    found = re.search(rf"^<!-- shown: {name},.*?```text shown\n(.*?)```", handout, re.S | re.M)
+    assert found is not None, name
+    return found[1]
 
 
 def made_for() -> str:
@@ -231,6 +265,11 @@ RESULTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "by_lane": lambda x: torch.where(x % 2 == 0, x.sqrt(), torch.exp(-x)),
     "by_warp": lambda x: torch.where(x // 32 % 2 == 0, x.sqrt(), torch.exp(-x)),
     "smallest": lambda x: x // 32 * 32,
+    "fine": lambda x: 2 * x,
+    "coarse": lambda x: 2 * x,
+    "vectors": lambda x: 2 * x,
+    "counted_by_all": lambda x: torch.full((8,), 32.0),
+    "counted_by_blocks": lambda x: torch.full((8,), 32.0),
 }
 
 
@@ -256,6 +295,9 @@ def told(program: Program, outcome: Outcome) -> set[str]:
         if found:
             turns = total(found, "wavefronts") / total(found, "requests")
             facts.add(f"{turns:g} turn{'' if turns == 1 else 's'} per shared {kind_}")
+    atomics = [site for site in sites if site.kind == "atomic" and site.space == "global"]
+    if atomics:
+        facts.add(f"{total(atomics, 'lanes')} atomic operations in global memory")
     return facts
 
 
@@ -358,6 +400,16 @@ EXEMPT = {
     ),
     r"grader similarity results/": (
         "tests/grader/batch/test_similarity.py::test_the_command_compares_what_a_class_handed_in"
+    ),
+    r"PYTORCH_NO_CUDA_MEMORY_CACHING=1 compute-sanitizer .*": (
+        "compute-sanitizer has to be installed, and asks for a GPU"
+    ),
+    r"compute-sanitizer .*|TORCH_LOGS=output_code python try_it\.py": "asks for a GPU",
+    r"cp -r assignment broken|sed -i .*|grader check gelu --submission broken": (
+        "one after the other; lecture/outputs.py runs them, and shows what they print"
+    ),
+    r"grader inspect gemm/triton_v3": (
+        "tests/grader/instruments/inspect/test_triton_findings.py::test_num_stages_of_3_loads_ahead_and_of_1_does_not"
     ),
     r"grader bench \S+ --configs .+": (
         "tests/grader/instruments/test_bench_configs.py::"
