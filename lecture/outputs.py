@@ -45,7 +45,7 @@ _PLACE = (
     r"(?P<body>.*?)^<!-- /shown -->$"
 )
 _PARTS = re.compile(rf"(?P<block>{_BLOCK})|(?P<place>{_PLACE})", re.DOTALL | re.MULTILINE)
-_OURS = re.compile(r"^grader (bench|inspect) (?!gelu)(?!.*--submission)", re.MULTILINE)
+_OURS = re.compile(r"^grader (bench|check|inspect) (?!gelu)(?!.*--submission)", re.MULTILINE)
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
