@@ -111,7 +111,7 @@ def run(place: Place, made: str) -> Output:
         if place.kind == "sh":
             for each in ("assignment", "reference"):
                 shutil.copytree(ROOT / each, folder / each)
-            command = ["bash", "-c", _OURS.sub(r"grader \1 --submission reference ", place.block)]
+            command = ["bash", "-c", with_solutions(place.block)]
         try:
             ended = subprocess.run(
                 command,
@@ -127,6 +127,11 @@ def run(place: Place, made: str) -> Output:
             return Output(f"not through after {SECONDS} s", made, 124)
     text = _ANSI.sub("", ended.stdout).replace(f"{name}/", "").replace(f"{ROOT}/", "")
     return Output("\n".join(map(str.rstrip, text.splitlines())), made, ended.returncode)
+
+
+def with_solutions(commands: str) -> str:
+    """Commands of the grader over our solutions, but for the worked example and named folders."""
+    return _OURS.sub(r"grader \1 --submission reference ", commands)
 
 
 def _environment(folder: Path) -> dict[str, str]:
