@@ -10,10 +10,10 @@ A place follows a block of Python or of commands, and is all that has to be writ
     <!-- /shown -->
 
 `here` in the place of `on a GPU` is for what needs none. `, from TEXT` begins at the first line
-with that text, and `, first 20 lines` leaves the rest out. Python is run as `try_it.py` in an empty
-folder, commands beside the students' files and the `try_it.py` of the last Python above them. The
-grader's commands that want a student's solution get ours. Below the output stand the device, the
-versions and the date.
+with that text, and `, first 20 lines` leaves the rest out; Python's warnings are left out, too.
+Python is run as `try_it.py` in an empty folder, commands beside the students' files and the
+`try_it.py` of the last Python above them. The grader's commands that want a student's solution get
+ours. Below the output stand the device, the versions and the date.
 """
 
 from __future__ import annotations
@@ -32,8 +32,6 @@ from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
 
-from grader.gpu import machine
-
 ROOT = Path(__file__).resolve().parents[1]
 HANDOUT = ROOT / "handout.md"
 SECONDS = 400
@@ -46,6 +44,7 @@ _PLACE = (
 )
 _PARTS = re.compile(rf"(?P<block>{_BLOCK})|(?P<place>{_PLACE})", re.DOTALL | re.MULTILINE)
 _OURS = re.compile(r"^grader (bench|check|inspect) (?!gelu)(?!.*--submission)", re.MULTILINE)
+_WARNING = re.compile(r"^\S+\.py:\d+: \w*Warning: .*\n(?:  .*\n)?", re.MULTILINE)
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
@@ -89,7 +88,7 @@ def filled(handout: str, outputs: Mapping[str, Output]) -> str:
         if match["block"] or match["name"] not in outputs:
             return match[0]
         output = outputs[match["name"]]
-        lines = output.text.rstrip().splitlines()
+        lines = _WARNING.sub("", output.text).rstrip().splitlines()
         start = next((n for n, line in enumerate(lines) if (match["from"] or "") in line), 0)
         lines = lines[start:]
         if match["first"] and len(lines) > (first := int(match["first"])):
@@ -151,8 +150,10 @@ def _environment(folder: Path) -> dict[str, str]:
 
 def made_on(on_gpu: bool) -> str:
     """The line below an output."""
-    gpu = machine.gpu_properties() if on_gpu else None
-    device = f"Printed on {gpu.name}" if gpu else "Printed without a GPU"
+    # By nvidia-smi: a context of this process on the GPU would be in the way of what is timed.
+    asked = ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"]
+    ran = subprocess.run(asked, capture_output=True, text=True, check=True) if on_gpu else None
+    device = f"Printed on {ran.stdout.splitlines()[0]}" if ran else "Printed without a GPU"
     packages = ", ".join(
         f"{name} {version(name).partition('+')[0]}" for name in ("torch", "triton")
     )

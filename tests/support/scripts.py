@@ -15,8 +15,9 @@ from types import TracebackType
 
 from tests.support.small_exercise import ROOT
 
+SECONDS = 240  # that a file may take
 _PARENT = """
-import os, runpy, sys, traceback
+import faulthandler, os, runpy, sys, traceback
 import torch, triton, triton.language
 for line in sys.stdin:
     script = line.rstrip("\\n")
@@ -32,6 +33,7 @@ for line in sys.stdin:
         errors = os.open("errors", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         os.dup2(out, 1)
         os.dup2(errors, 2)
+        faulthandler.dump_traceback_later({SECONDS}, exit=True)
         runpy.run_path(script, run_name="__main__")
         status = 0
     except BaseException:
@@ -56,7 +58,7 @@ class Scripts:
         if interpreted:
             environment["TRITON_INTERPRET"] = "1"
         self._parent = subprocess.Popen(
-            [sys.executable, "-c", _PARENT],
+            [sys.executable, "-c", _PARENT.replace("{SECONDS}", str(SECONDS))],
             env=environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
