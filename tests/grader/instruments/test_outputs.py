@@ -71,6 +71,7 @@ def test_programs_run_beside_the_students_files_and_errors_are_kept(tmp_path: Pa
 def test_the_command_saves_and_puts_in_what_was_saved(tmp_path: Path, capsys, monkeypatch):
     file, saved = tmp_path / "handout.md", tmp_path / "saved.json"
     file.write_text(HANDOUT, encoding="utf-8")
+    monkeypatch.setattr(outputs, "made_on", lambda on_gpu: "Printed on a GPU.")
     monkeypatch.setattr(outputs, "run", lambda place, made: Output(f"of {place.name}", made))
     assert outputs.main(["--gpu", "--save", str(saved), "--handout", str(file)]) == 0
     assert capsys.readouterr().out == "one: status 0\n"
