@@ -44,7 +44,7 @@ $(READY): pyproject.toml constraints.txt
 EXTRAS := [dev]
 JOBS ?= 2
 SECONDS ?= 60
-.PHONY: test courses stubs handout figures site release bench bench-reference gpu lecture attacks fuzz batch class lint
+.PHONY: test courses stubs handout figures site release bench bench-reference gpu lecture outputs attacks fuzz batch class lint
 
 test: $(READY)  ## the grader's own tests
 	@$(BIN)/python -m compileall -q grader  # each process of a test, confined ones too, reads it
@@ -85,6 +85,9 @@ gpu: $(READY)  ## everything that needs a GPU, in one go: a table; ARGS='clock r
 lecture: OUT ?= results/lecture
 lecture: $(READY)  ## the lecture's comparisons on this GPU, for the handout; ARGS='--only matmul'
 	@$(BIN)/python -m lecture --out $(OUT) $(ARGS)
+
+outputs: $(READY)  ## what programs of the handout print, put below them; ARGS=--gpu on a GPU, else --here
+	@$(BIN)/python -m lecture.outputs $(or $(ARGS),--here)
 
 attacks: $(READY)  ## every attack of tests/submissions/attacks against every layer: a table
 	@$(BIN)/python benchmarks/attacks.py $(ARGS)

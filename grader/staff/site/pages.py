@@ -20,7 +20,7 @@ FIRST = "index.md"
 _HEADING = re.compile(r"(#+) +(.*?) *$")
 _COMMENT = re.compile(r"<!--\s*(?:part: (?P<part>.*?)|.*?)\s*-->")
 _ANCHOR = re.compile(r"(?<=\]\()#([\w-]+)(?=\))")
-_OUTPUT = re.compile(r"```(\w+) output$")
+_OUTPUT = re.compile(r"```(\w+) (?:output|shown)$")
 
 
 class SiteError(Mistake, RuntimeError):
