@@ -16,6 +16,8 @@ from grader.batch.tasks import Wanted
 from grader.evidence import Evidence
 from grader.grading.session import selected
 from grader.spec import Exercise
+from grader.spec.predictions import ANSWERS, PREDICTIONS
+from grader.spec.task import Task
 
 Lifted = Callable[[StoredHandin], Collection[str]]  # names of what may break the rules there
 
@@ -105,13 +107,22 @@ class Plans:
         """A hand-in's results, by their keys; in the order of the specs."""
         lifted = set(self.lifted(handin))
         results = []
-        for task in selected(self.exercises, only):
+        for task in self._tasks(handin, only):
             exercise, variant = task.exercise, task.variant
             is_lifted = bool({exercise.name, str(task)} & lifted)
             sha256 = handin.hashes.get(variant.file, NO_FILE)
             key = self._keys.of(exercise.name, variant.name, sha256, lifted=is_lifted)
             results.append(Wanted(exercise.name, variant.name, key, is_lifted))
         return results
+
+    def _tasks(self, handin: StoredHandin, only: Sequence[str]) -> list[Task]:
+        """The tasks of a grade, and the answers to questions where the hand-in has some."""
+        tasks = selected(self.exercises, only)
+        if ANSWERS in handin.hashes:
+            asking = [each for each in self.exercises.values() if each.predictions is not None]
+            answers = [Task(each, each.graded[PREDICTIONS]) for each in asking]
+            tasks += [e for e in answers if not only or {e.exercise.name, str(e)} & {*only}]
+        return tasks
 
     def attempts(self, handins: Sequence[StoredHandin], seed: int) -> list[Attempt]:
         """The hand-ins with what is known of them; without evidence where something is missing.
@@ -150,7 +161,7 @@ class Plans:
         return Evidence(handin.handin.id, seed, variants, newest.environment)
 
     def _sha256(self, handin: StoredHandin, wanted: Wanted) -> str:
-        file = self.exercises[wanted.exercise].variants[wanted.variant].file
+        file = self.exercises[wanted.exercise].graded[wanted.variant].file
         return handin.hashes.get(file, NO_FILE)
 
     def _begun(self, wanted: Wanted, known: Mapping[str, Known], anew: bool) -> Wanted:

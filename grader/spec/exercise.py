@@ -40,6 +40,7 @@ from grader.spec.formula import Formula, Relation
 from grader.spec.order import FILE as COURSE_FILE
 from grader.spec.order import in_order, order_of
 from grader.spec.possible import impossible_cases
+from grader.spec.predictions import ANSWERS, PREDICTIONS, Predictions
 from grader.spec.values import (
     FLOATS,
     ITEMSIZE,
@@ -96,7 +97,9 @@ class Variant(Block):
     memory: Memory | None = None
 
     @property
-    def language(self) -> Literal["triton", "cuda"]:
+    def language(self) -> Literal["triton", "cuda", "answers"]:
+        if self.file == ANSWERS:
+            return "answers"
         return "triton" if self.file.endswith(".py") else "cuda"
 
     @property
@@ -126,7 +129,7 @@ class Variant(Block):
     @property
     def size_classes(self) -> tuple[str, ...]:
         """The size classes that give points, in the order of `sizes`."""
-        return tuple(key for key in self.points if key not in ("performance", "memory"))
+        return tuple(key for key in self.points if key not in ("performance", "memory", PREDICTIONS))
 
 
 class Exercise(Block):
@@ -137,7 +140,7 @@ class Exercise(Block):
     may use them as it does sizes. `oracle` names the function of reference/oracles.py that computes
     the right result. `launches_at` maps size classes to sizes at which the entry's launches must be
     possible, too: they are planned, no kernel runs, and a launch beyond the GPU's limits is a
-    failure of the class.
+    failure of the class. `predictions` are questions that a student answers in answers.yaml.
     """
 
     name: Label
@@ -157,6 +160,7 @@ class Exercise(Block):
     policy: Policy = Policy()
     moves_data: YesOrNo = False
     variants: Annotated[dict[str, Variant], BeforeValidator(filled)]
+    predictions: Predictions | None = None
 
     @pydantic.model_validator(mode="after")
     def _finish(self) -> Exercise:
@@ -171,6 +175,22 @@ class Exercise(Block):
         resolved = {name: _resolved(variant, self) for name, variant in self.variants.items()}
         object.__setattr__(self, "variants", resolved)
         return self
+
+    @property
+    def graded(self) -> Mapping[str, Variant]:
+        """All that a submission is graded on: the variants, and the answers to `predictions`."""
+        if self.predictions is None:
+            return self.variants
+        first = next(iter(self.variants.values()))
+        answers = Variant.model_construct(
+            name=PREDICTIONS,
+            file=ANSWERS,
+            entry=PREDICTIONS,
+            dtypes=first.dtypes[:1],
+            points={PREDICTIONS: self.predictions.points},
+            bonus=True,
+        )
+        return {**self.variants, PREDICTIONS: answers}
 
     @property
     def sizes_names(self) -> tuple[str, ...]:
@@ -190,7 +210,7 @@ class Exercise(Block):
 
     @property
     def max_bonus(self) -> float:
-        return math.fsum(each.max_points for each in self.variants.values() if each.bonus)
+        return math.fsum(each.max_points for each in self.graded.values() if each.bonus)
 
     def signature(self, variant: Variant | str) -> tuple[Tensor | Scalar | Size, ...]:
         """The arguments of the variant's entry, in call order."""
