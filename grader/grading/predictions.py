@@ -27,12 +27,12 @@ from grader.gpu import roofline
 from grader.gpu.occupancy import Occupancy, occupancy
 from grader.grading.check import count
 from grader.grading.session import Options, Session
-from grader.plan import Launch
 from grader.spec import ITEMSIZE, Exercise, Memory
 from grader.spec.checks import USUAL_DEVICE
 from grader.spec.predictions import (
     ANSWERS,
     OF_A_RUN,
+    OF_OCCUPANCY,
     PREDICTIONS,
     STUDENT,
     Question,
@@ -186,10 +186,11 @@ class Quantities:
     def _dtype(self) -> str:
         return self.question.dtype or self._task.variant.dtypes[0]
 
-    def _sizes(self) -> dict[str, int]:
-        """The sizes of the variant's own case, with those that were drawn."""
-        timed, counted = self._task.variant.performance, self._task.variant.memory
-        case = counted.case if counted else timed.every_case[0] if timed else {}
+    def _sizes(self, *, counted: bool = False) -> dict[str, int]:
+        """The sizes of the variant's timed case, or of its counted one; drawn ones replace them."""
+        variant = self._task.variant
+        timed = variant.performance.every_case[0] if variant.performance else {}
+        case = variant.memory.case if variant.memory and (counted or not timed) else timed
         names = self.exercise.sizes_names
         own = {name: int(case[name]) for name in names if name in case}
         return {**own, **self.numbers, "itemsize": ITEMSIZE[self._dtype]}
@@ -206,7 +207,7 @@ class Quantities:
             return 0 if flops is None else flops.evaluate(self._sizes())
         if name == "intensity":
             return self._value("flops") / self._value("bytes")
-        if name in ("blocks_per_sm", "warps_per_sm"):
+        if name in OF_OCCUPANCY:
             found = self._occupancy()
             return found.blocks if name == "blocks_per_sm" else found.warps
         return self._of_the_gpu(name)
@@ -241,7 +242,7 @@ class Quantities:
         return found
 
     def _counted(self) -> Mapping[str, float]:
-        sizes = self._sizes()
+        sizes = self._sizes(counted=True)
         case = tuple((name, sizes[name]) for name in self.exercise.sizes_names)
         return _counters(self.session, self._task, case, self._dtype)
 
@@ -275,9 +276,8 @@ def _run(session: Session, task: Task) -> Mapping[str, float]:
         raise ValueError(f"the solution's run: {observed.status.headline}: {observed.reason}")
     metrics = {each.name: each.value for each in observed.metrics}
     return {
-        "launches": sum(isinstance(step, Launch) for step in plan.calls[0]),
-        "blocks": metrics["blocks"],
-        "requests": metrics["requests"],
+        "launches": len(plan.launches),
+        **{name: metrics.get(name, 0) for name in ("blocks", "requests", "copies", "bytes_copied")},
         **_of_lines(observed.lines),
     }
 

@@ -52,6 +52,8 @@ OF_A_RUN = (
     "store_sectors",
     "bank_conflicts",
     "bank_ways",
+    "copies",
+    "bytes_copied",
 )
 # Answers that are one of the question's choices.
 IN_WORDS = ("bound", "limit")
