@@ -47,7 +47,7 @@ CAPABILITY = 90  # of the course's GPU
 MOST_BYTES = 1 << 16  # of answers.yaml
 MOST_LETTERS = 100  # of a student's name
 SOLUTIONS = oracle.ORACLES.parent
-UNDECIDED = "the answers' form is right; the class's grade decides which are"
+UNDECIDED = "their form is right; only the class's grade checks answers"
 
 
 def answered(session: Session, only: Sequence[str] = ()) -> Iterator[VariantEvidence]:
@@ -85,7 +85,7 @@ def parsed(data: bytes) -> dict[str, Any]:
         raise ValueError(f"expected at most {MOST_BYTES >> 10} KiB")
     try:
         # This loader converts no value and merges no mapping: nothing grows while it is read.
-        found = yaml.load(data.decode("utf-8"), yaml.BaseLoader)  # noqa: S506
+        found = yaml.load(data.decode("utf-8"), yaml.BaseLoader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = f"line {mark.line + 1}: " if mark else ""

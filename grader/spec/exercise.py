@@ -129,7 +129,9 @@ class Variant(Block):
     @property
     def size_classes(self) -> tuple[str, ...]:
         """The size classes that give points, in the order of `sizes`."""
-        return tuple(key for key in self.points if key not in ("performance", "memory", PREDICTIONS))
+        return tuple(
+            key for key in self.points if key not in ("performance", "memory", PREDICTIONS)
+        )
 
 
 class Exercise(Block):

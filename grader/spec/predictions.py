@@ -141,7 +141,9 @@ def question_mistakes(
     if question.variant and question.variant not in variants:
         wanted = ", ".join(variants)
         yield Mistake(("variant",), f"expected one of {wanted}, got {question.variant!r}")
-    elif question.dtype and question.dtype not in variants[question.variant or next(iter(variants))]:
+    elif (
+        question.dtype and question.dtype not in variants[question.variant or next(iter(variants))]
+    ):
         yield Mistake(("dtype",), f"expected a dtype of the variant, got {question.dtype!r}")
     if question.is_in_words and not question.choices:
         yield Mistake(("answer",), "expected `choices` for an answer in words, got none")
