@@ -229,11 +229,11 @@ class Exercise(Block):
 
     def inputs(self, variant: Variant | str) -> tuple[Tensor, ...]:
         """The tensors that the variant reads, in call order, including inouts."""
-        return tuple(tensor for tensor in self._tensors(variant) if tensor.is_input)
+        return tuple(tensor for tensor in _tensors(self, variant) if tensor.is_input)
 
     def outputs(self, variant: Variant | str) -> tuple[Tensor, ...]:
         """The tensors that the variant writes, in call order, including inouts."""
-        return tuple(tensor for tensor in self._tensors(variant) if tensor.is_output)
+        return tuple(tensor for tensor in _tensors(self, variant) if tensor.is_output)
 
     def leading_input(self, variant: Variant | str, dtype: str) -> str:
         """The input that a case's `data` is about: the first of floats without `values`, or ""."""
@@ -259,11 +259,12 @@ class Exercise(Block):
         allowed = self.policy.with_more(self._variant(variant).policy)
         return Rules(frozenset(allowed.torch), frozenset(allowed.lifted))
 
-    def _tensors(self, variant: Variant | str) -> Iterator[Tensor]:
-        return (each for each in self.signature(variant) if isinstance(each, Tensor))
-
     def _variant(self, variant: Variant | str) -> Variant:
         return self.variants[variant] if isinstance(variant, str) else variant
+
+
+def _tensors(exercise: Exercise, variant: Variant | str) -> Iterator[Tensor]:
+    return (each for each in exercise.signature(variant) if isinstance(each, Tensor))
 
 
 def _write_out(exercise: Exercise, definitions: Mapping[str, Formula]) -> None:
