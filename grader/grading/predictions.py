@@ -85,16 +85,16 @@ def parsed(data: bytes) -> dict[str, Any]:
         raise ValueError(f"expected at most {MOST_BYTES >> 10} KiB")
     try:
         # This loader converts no value and merges no mapping: nothing grows while it is read.
-        found = yaml.load(data.decode("utf-8"), yaml.BaseLoader)
+        loaded = yaml.load(data.decode("utf-8"), yaml.BaseLoader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = f"line {mark.line + 1}: " if mark else ""
         raise ValueError(f"{line}can't be read as YAML: {error.problem}") from None
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
         raise ValueError(f"can't be read as YAML: {type(error).__name__}") from None
-    if not isinstance(found, dict):
+    if not isinstance(loaded, dict):
         raise ValueError(f"expected a mapping ({STUDENT}: your name), got something else")
-    return found
+    return loaded
 
 
 def student_of(answers: Mapping[str, Any]) -> str:
@@ -208,8 +208,8 @@ class Quantities:
         if name == "intensity":
             return self._value("flops") / self._value("bytes")
         if name in OF_OCCUPANCY:
-            found = self._occupancy()
-            return found.blocks if name == "blocks_per_sm" else found.warps
+            resident = self._occupancy()
+            return resident.blocks if name == "blocks_per_sm" else resident.warps
         return self._of_the_gpu(name)
 
     def _of_the_gpu(self, name: str) -> float:
@@ -236,10 +236,10 @@ class Quantities:
     def _occupancy(self) -> Occupancy:
         numbers = self._sizes()
         threads, registers = numbers.get("threads", 0), numbers.get("registers", 0)
-        found = occupancy(CAPABILITY, threads, registers, numbers.get("shared", 0))
-        if found is None:
+        resident = occupancy(CAPABILITY, threads, registers, numbers.get("shared", 0))
+        if resident is None:
             raise ValueError("expected `threads` among the drawn numbers")
-        return found
+        return resident
 
     def _counted(self) -> Mapping[str, float]:
         sizes = self._sizes(counted=True)
@@ -284,12 +284,12 @@ def _run(session: Session, task: Task) -> Mapping[str, float]:
 
 def _of_lines(lines: Sequence[LineCounters]) -> dict[str, float]:
     """Counters of all lines of the kernels."""
-    found: dict[str, float] = {}
+    counters: dict[str, float] = {}
     for access in ("load", "store"):
         own = [each for each in lines if each.space == "global" and each.access == access]
-        found[f"{access}_requests"] = sum(each.requests for each in own)
-        found[f"{access}_sectors"] = sum(each.sectors for each in own)
+        counters[f"{access}_requests"] = sum(each.requests for each in own)
+        counters[f"{access}_sectors"] = sum(each.sectors for each in own)
     shared = [each for each in lines if each.space == "shared"]
-    found["bank_conflicts"] = sum(each.conflicts for each in shared)
-    found["bank_ways"] = max((each.ways for each in shared), default=0)
-    return found
+    counters["bank_conflicts"] = sum(each.conflicts for each in shared)
+    counters["bank_ways"] = max((each.ways for each in shared), default=0)
+    return counters
