@@ -15,6 +15,8 @@ Reading checks every field and names a wrong one.
         MemoryEvidence           how memory was used, counted on one case
           Metric                 a number that a spec may bound
           LineCounters           the same by source line
+        PredictionsEvidence      answers to an exercise's questions, in the place of a variant
+          Prediction             one of them
 """
 
 from __future__ import annotations
@@ -253,6 +255,30 @@ class MemoryEvidence:
 
 
 @dataclass(frozen=True)
+class Prediction:
+    """A student's answer to one question, and whether it is right."""
+
+    question: str
+    given: str
+    expected: str
+    is_right: bool
+
+
+@dataclass(frozen=True)
+class PredictionsEvidence:
+    """A student's answers to an exercise's questions.
+
+    `status` is passed where they were compared with what is right, which only a class's grade does;
+    not_measured where their form is right; target_missed where it isn't, and `reason` says why.
+    """
+
+    status: Status
+    reason: str = ""
+    student: str = ""  # the name in the file, from which the numbers were drawn
+    answers: tuple[Prediction, ...] = ()
+
+
+@dataclass(frozen=True)
 class VariantEvidence:
     """All evidence on one variant of one exercise."""
 
@@ -267,10 +293,12 @@ class VariantEvidence:
     memory: MemoryEvidence | None = None  # None where the spec asks for none
     # Launches and accesses that are wrong at a size that is planned only; they cost no points.
     at_large_sizes: tuple[Failure, ...] = ()
+    predictions: PredictionsEvidence | None = None  # of the answers to an exercise's questions
 
     @property
     def has_grader_error(self) -> bool:
-        every = (*self.parts, self.performance, self.memory, *self.at_large_sizes)
+        single = (self.performance, self.memory, self.predictions)
+        every = (*self.parts, *single, *self.at_large_sizes)
         return any(part.status is Status.grader_error for part in every if part is not None)
 
     @property

@@ -6,16 +6,20 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
+from unicodedata import combining, normalize
 
-from grader.batch.course.records import Attempt
+from grader.batch.course.records import Attempt, Member
 from grader.batch.store.handins import StoredHandin
 from grader.batch.store.keys import NO_FILE, Conditions, Keys
 from grader.batch.store.results import Known, StoredResult
 from grader.batch.store.store import Store
 from grader.batch.tasks import Wanted
-from grader.evidence import Evidence
+from grader.evidence import Evidence, VariantEvidence
 from grader.grading.session import selected
 from grader.spec import Exercise
+from grader.spec.predictions import ANSWERS, PREDICTIONS
+from grader.spec.task import Task
+from grader.status import Status
 
 Lifted = Callable[[StoredHandin], Collection[str]]  # names of what may break the rules there
 
@@ -105,13 +109,22 @@ class Plans:
         """A hand-in's results, by their keys; in the order of the specs."""
         lifted = set(self.lifted(handin))
         results = []
-        for task in selected(self.exercises, only):
+        for task in self._tasks(handin, only):
             exercise, variant = task.exercise, task.variant
             is_lifted = bool({exercise.name, str(task)} & lifted)
             sha256 = handin.hashes.get(variant.file, NO_FILE)
             key = self._keys.of(exercise.name, variant.name, sha256, lifted=is_lifted)
             results.append(Wanted(exercise.name, variant.name, key, is_lifted))
         return results
+
+    def _tasks(self, handin: StoredHandin, only: Sequence[str]) -> list[Task]:
+        """The tasks of a grade, and the answers to questions where the hand-in has some."""
+        tasks = selected(self.exercises, only)
+        if ANSWERS in handin.hashes:
+            asking = [each for each in self.exercises.values() if each.predictions is not None]
+            answers = [Task(each, each.graded[PREDICTIONS]) for each in asking]
+            tasks += [e for e in answers if not only or {e.exercise.name, str(e)} & {*only}]
+        return tasks
 
     def attempts(self, handins: Sequence[StoredHandin], seed: int) -> list[Attempt]:
         """The hand-ins with what is known of them; without evidence where something is missing.
@@ -146,11 +159,11 @@ class Plans:
         if not stored:
             return None
         newest = max(stored, key=lambda result: result.stored)
-        variants = tuple(result.evidence for result in stored)
+        variants = tuple(with_owner(each.evidence, handin.handin.members) for each in stored)
         return Evidence(handin.handin.id, seed, variants, newest.environment)
 
     def _sha256(self, handin: StoredHandin, wanted: Wanted) -> str:
-        file = self.exercises[wanted.exercise].variants[wanted.variant].file
+        file = self.exercises[wanted.exercise].graded[wanted.variant].file
         return handin.hashes.get(file, NO_FILE)
 
     def _begun(self, wanted: Wanted, known: Mapping[str, Known], anew: bool) -> Wanted:
@@ -159,6 +172,25 @@ class Plans:
         if anew or stored is None or not stored.to_measure or stored.grader_failed:
             return wanted
         return replace(wanted, checked=self.store.results.evidence_of(wanted.key))
+
+
+def with_owner(evidence: VariantEvidence, members: Sequence[Member]) -> VariantEvidence:
+    """The evidence; where it is on answers that name nobody of the hand-in, these don't count.
+
+    One word of the name has to occur in a member's name or address. Where the platform gives
+    neither, any name counts.
+    """
+    made = evidence.predictions
+    known = " ".join(_plain(f"{each.name} {each.email}") for each in members).strip()
+    if made is None or not known or any(word in known for word in _plain(made.student).split()):
+        return evidence
+    reason = f"{ANSWERS} names {made.student!r}, who isn't {' or '.join(e.name for e in members)}"
+    return replace(evidence, predictions=replace(made, status=Status.target_missed, reason=reason))
+
+
+def _plain(text: str) -> str:
+    """Text without case and accents."""
+    return "".join(c for c in normalize("NFKD", text.casefold()) if not combining(c))
 
 
 def _is_done(stored: Known | None, require_sandbox: bool) -> bool:

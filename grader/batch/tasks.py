@@ -23,7 +23,7 @@ from grader import evidence as evidence_files
 from grader.batch.store.keys import NO_FILE, Conditions, Keys
 from grader.evidence import MemoryEvidence, PartEvidence, PerformanceEvidence
 from grader.gpu import locks, machine
-from grader.grading import plan_files, process_pool
+from grader.grading import plan_files, predictions, process_pool
 from grader.grading.check import check
 from grader.grading.grade import grade_task
 from grader.grading.measure import is_timed, measure
@@ -33,6 +33,7 @@ from grader.grading.submitted import MAX_FILE_BYTES
 from grader.mistakes import Mistake
 from grader.sandbox import Sandbox, processes
 from grader.spec import Exercise
+from grader.spec.predictions import PREDICTIONS
 from grader.spec.task import Task
 from grader.status import Status
 from grader.timing.timed_variant import trusted_sandbox
@@ -70,7 +71,7 @@ class Wanted:
     def task(self, exercises: Mapping[str, Exercise]) -> Task:
         """The exercise and the variant that are named."""
         exercise = exercises[self.exercise]
-        return Task(exercise, exercise.variants[self.variant])
+        return Task(exercise, exercise.graded[self.variant])
 
 
 @dataclass(frozen=True)
@@ -134,6 +135,7 @@ def grade_files(
         require_sandbox=task.require_sandbox,
         lifted=tuple(wanted.name for wanted in task.wanted if wanted.lifted),
         keeps_builds=False,
+        checks_answers=True,
     )
     results = []
     # The folder is as a student repeats a failure, and never read: all files are given.
@@ -223,7 +225,9 @@ def _result(session: Session, wanted: Wanted, on_step: Progress) -> Result:
     task = wanted.task(session.exercises)
     to_measure = False
     planned = b""
-    if wanted.checked:
+    if wanted.variant == PREDICTIONS:
+        evidence = predictions.check(session, task.exercise)
+    elif wanted.checked:
         evidence = evidence_files.variant_from_json(wanted.checked, wanted.name)
         documents = plan_files.documents_of(wanted.planned) if wanted.planned else None
         evidence = measure(session, task, evidence, on_step, documents)
@@ -242,7 +246,7 @@ def _result(session: Session, wanted: Wanted, on_step: Progress) -> Result:
 
 def _files(task: HandinTask) -> dict[str, bytes | str]:
     """Every file that a variant names; or, as text, why there is none to read."""
-    names = {v.file for each in task.exercises.values() for v in each.variants.values()}
+    names = {v.file for each in task.exercises.values() for v in each.graded.values()}
     files: dict[str, bytes | str] = {}
     for name in sorted(names):
         data = task.files.get(name, f"there is no {name}")
@@ -262,7 +266,7 @@ def _check_is_the_same_grader(task: HandinTask) -> None:
     keys = Keys(task.exercises, conditions)
     hashes = {name: hash_of(data) for name, data in task.files.items()}
     for wanted in task.wanted:
-        file = task.exercises[wanted.exercise].variants[wanted.variant].file
+        file = task.exercises[wanted.exercise].graded[wanted.variant].file
         key = keys.of(
             wanted.exercise, wanted.variant, hashes.get(file, NO_FILE), lifted=wanted.lifted
         )

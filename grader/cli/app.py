@@ -54,7 +54,7 @@ from grader.cli.console import (
 from grader.evidence import VariantEvidence
 from grader.gpu import machine
 from grader.gpu.locks import choose, visible
-from grader.grading import process_pool
+from grader.grading import predictions, process_pool
 from grader.grading.check import check_case, check_memory
 from grader.grading.grade import (
     PUBLIC_SEED,
@@ -80,6 +80,7 @@ if TYPE_CHECKING:  # typer has a copy of click, under a private name
 # Commands that other modules hold, imported when one of them is asked for or help is.
 _ELSEWHERE = {
     "bench": "grader.cli.bench_command:command",
+    "predict": "grader.cli.predict_command:command",
     "plan": "grader.cli.plan_command:command",
     "inspect": "grader.cli.inspect_command:command",
     "visualize": "grader.cli.visualize_command:command",
@@ -236,6 +237,7 @@ def check(
         for task, wanted in zip(tasks, cases, strict=True):
             observed.append(_checked(session, task, wanted, on_step))
         has_gpu = session.device == "cuda"
+        answers = list(predictions.answered(session, [name]))
     has_failed = False
     for index, (evidence, wanted, task) in enumerate(zip(observed, cases, tasks, strict=True)):
         if index:
@@ -246,6 +248,9 @@ def check(
         )
         has_failed |= any(part.status.is_failure for part in evidence.parts)
         has_failed |= judged is not None and bool(judged.lost)
+    for each in answers if case is None else ():
+        tell(f"\n{each.exercise}/{each.variant}: {_of_answers(each)}")
+        has_failed |= each.predictions is not None and each.predictions.status.is_failure
     if any(each.has_grader_error for each in observed):
         raise typer.Exit(FAILED)
     if has_failed:
@@ -344,6 +349,12 @@ def _users_mistake(error: Exception) -> str:
 
 
 # --- what the commands share ---------------------------------------------------------------------
+
+
+def _of_answers(evidence: VariantEvidence) -> str:
+    """What became of the answers to an exercise's questions, in words."""
+    made = evidence.predictions
+    return made.reason if made is not None else evidence.not_attempted
 
 
 def _case(text: str, task: Task, seed: int) -> Case:

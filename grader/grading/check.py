@@ -20,6 +20,7 @@ from grader.gpu import locks
 from grader.grading import large_sizes, memory_use, submitted
 from grader.grading.search import failure_of, one_case, search_part, spread
 from grader.grading.session import Progress, Session, Step, unwatched
+from grader.plan import Plan
 from grader.sandbox.worker_process import SandboxError
 from grader.spec.task import Task
 from grader.status import Status
@@ -114,17 +115,29 @@ def _memory(session: Session, task: Task) -> MemoryEvidence:
         return MemoryEvidence(Status.not_measured, reason)
     case = memory_use.case_of(task, session.seed)
     try:
-        if in_cuda:
-            runner = session.runners.planned_native(task)
-            return memory_use.measure(memory_use.NativeRuns(task, runner), session.seed)
-        data = session.files.read(task.variant.file)
-        source = data.decode("utf-8", "replace") if isinstance(data, bytes) else ""
-        planned = session.runners.planned(task)
-        runs = memory_use.TritonRuns(task, planned, source.splitlines())
-        return memory_use.measure(runs, session.seed)
+        return memory_use.measure(_runs(session, task), session.seed)
     except Exception:
         reason = traceback.format_exc(limit=-6)
         return MemoryEvidence(Status.grader_error, reason, str(case))
+
+
+def _runs(session: Session, task: Task) -> memory_use.TritonRuns | memory_use.NativeRuns:
+    """The runs of a task in which its accesses are counted."""
+    if task.variant.language == "cuda":
+        return memory_use.NativeRuns(task, session.runners.planned_native(task))
+    data = session.files.read(task.variant.file)
+    source = data.decode("utf-8", "replace") if isinstance(data, bytes) else ""
+    planned = session.runners.planned(task)
+    return memory_use.TritonRuns(task, planned, source.splitlines())
+
+
+def count(session: Session, task: Task) -> tuple[MemoryEvidence, Plan]:
+    """What one run of a task at the case of its `memory` counts, and the plan of that run."""
+    runs = _runs(session, task)
+    observed = runs.evidence(memory_use.case_of(task, session.seed))
+    plan = runs.plan
+    session.runners.close_variant(task)
+    return observed, plan
 
 
 @dataclass(frozen=True)

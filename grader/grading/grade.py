@@ -10,7 +10,7 @@ from typing import Any
 
 from grader.cases import gpu_memory
 from grader.evidence import Evidence, VariantEvidence
-from grader.grading import plan_files
+from grader.grading import plan_files, predictions
 from grader.grading.check import EDGES_ON_A_GPU, check
 from grader.grading.measure import measure
 from grader.grading.parallel import Checked, checked_side_by_side
@@ -62,6 +62,7 @@ def grade(
     started = time.monotonic()
     with Session(submission, exercises, options) as session:
         variants, complete = _observed(session, selected(exercises, only), jobs, on_step)
+        variants += predictions.answered(session, only)
         environment = _environment(session)
     return Evidence(
         submission=_in_utf8(submission.name or str(submission)),

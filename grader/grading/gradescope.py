@@ -32,6 +32,7 @@ from grader.sandbox import confinement
 from grader.scoring.score import score
 from grader.spec import Exercise, load_all
 from grader.spec.order import in_order
+from grader.spec.predictions import PREDICTIONS
 
 CONFIG = "autograder.json"
 
@@ -118,6 +119,7 @@ def run(
     """The text of results.json."""
     deadline = time.monotonic() + config.seconds
     names = [(each.exercise.name, each.variant.name) for each in selected(exercises)]
+    names += [(name, PREDICTIONS) for name, each in exercises.items() if each.predictions]
     open_names = [f"{e}/{v}" for e, v in names if not config.is_hidden(e, v)]
     hidden_names = [f"{e}/{v}" for e, v in names if config.is_hidden(e, v)]
     parts = []

@@ -75,6 +75,9 @@ class Options:
     # Whether Triton's compiled kernels are kept in the user's cache for the next run. Not where a
     # sandbox is required: one submission's compiled kernels serve no other.
     keeps_builds: bool = True
+    # Whether answers to a spec's questions are compared with what is right: by a class's grade. A
+    # student's own run would give the right ones away.
+    checks_answers: bool = False
 
     # For tests.
     level: Level | None = None  # of confinement; None: the best available

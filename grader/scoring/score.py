@@ -3,7 +3,8 @@
     GradeScore
       ExerciseScore            one per exercise in the evidence
         VariantScore
-          CheckScore           one per key of the variant's points: a size class, "performance"
+          CheckScore           one per key of the variant's points: a size class, "performance",
+                               "memory", "predictions"
             PartScore          one per dtype of a size class
 
 Each level has three numbers, with `score <= gradable <= max_score` apart from bonuses: `score` was
@@ -36,6 +37,7 @@ from grader.evidence import (
 )
 from grader.scoring import memory_bounds, speed
 from grader.spec import Exercise, Threshold, Variant
+from grader.spec.predictions import PREDICTIONS
 from grader.spec.task import Task
 from grader.status import Status, worst
 
@@ -65,7 +67,7 @@ class PartScore:
 
 @dataclass(frozen=True)
 class CheckScore:
-    """One item with points: a size class, "performance", or "memory"."""
+    """One item with points: a size class, "performance", "memory" or "predictions"."""
 
     name: str
     status: Status
@@ -73,7 +75,7 @@ class CheckScore:
     gradable: float
     max_score: float
     message: str = ""  # one line; report/message.py makes a student's full text
-    parts: tuple[PartScore, ...] = ()  # empty for performance and memory
+    parts: tuple[PartScore, ...] = ()  # of a size class
 
 
 @dataclass(frozen=True)
@@ -196,7 +198,7 @@ def score(evidence: Evidence, exercises: Mapping[str, Exercise]) -> GradeScore:
     for name, exercise in exercises.items():
         rows = [
             _score_variant(exercise, variant, by_name[name, variant_name], has_gpu)
-            for variant_name, variant in exercise.variants.items()
+            for variant_name, variant in exercise.graded.items()
             if (name, variant_name) in by_name
         ]
         if rows:
@@ -231,6 +233,9 @@ def _score_variant(
     if MEMORY in variant.points:
         verdict = _decide_memory(exercise, variant, observed, correctness)
         rows.append(_close(MEMORY, verdict, _exact(variant.points[MEMORY])))
+    if PREDICTIONS in variant.points:
+        offered = _exact(variant.points[PREDICTIONS])
+        rows.append(_close(PREDICTIONS, _decide_predictions(observed, offered), offered))
     points = _Points.total(points for _, points in rows)
     checks = tuple(check for check, _ in rows)
     row = VariantScore(
@@ -397,6 +402,26 @@ def _decide_bounds(
     )
     message = " ".join((f"{message}.", *counted.notes)) if counted.notes else message
     return _Verdict(Status.target_missed, gradable=offered, message=message)
+
+
+def _decide_predictions(observed: VariantEvidence, offered: Fraction) -> _Verdict:
+    """Each right answer has the same share of the points."""
+    made = observed.predictions
+    if observed.not_attempted:
+        return _Verdict(Status.not_attempted, gradable=offered, message=observed.not_attempted)
+    if made is None:
+        return _Verdict(Status.not_measured, message=INTERRUPTED)
+    if made.status is not Status.passed:
+        gradable = offered if made.status.is_failure else Fraction(0)
+        return _Verdict(made.status, gradable=gradable, message=made.reason)
+    wrong = [each.question for each in made.answers if not each.is_right]
+    right = len(made.answers) - len(wrong)
+    message = f"{right} of {len(made.answers)} answers are right"
+    if not wrong:
+        return _Verdict(Status.passed, offered, offered, message)
+    share = Fraction(right, len(made.answers))
+    message += f"; not {', '.join(wrong)}"
+    return _Verdict(Status.target_missed, share * offered, offered, message)
 
 
 def _close(name: str, verdict: _Verdict, offered: Fraction) -> tuple[CheckScore, _Points]:

@@ -27,6 +27,7 @@ from grader.spec.blocks import (
 )
 from grader.spec.formula import Formula, FormulaError
 from grader.spec.possible import tried_sizes
+from grader.spec.predictions import PREDICTIONS, question_mistakes
 from grader.spec.values import FLOAT8, ITEMSIZE, Mistake, choice_problem, hint, whole
 
 if TYPE_CHECKING:
@@ -62,6 +63,17 @@ def across(exercise: Exercise) -> Iterator[Mistake]:
             )
         for mistake in _variant_mistakes(exercise, variant):
             yield Mistake((*path, *mistake.path), mistake.message)
+    yield from _prediction_mistakes(exercise)
+
+
+def _prediction_mistakes(exercise: Exercise) -> Iterator[Mistake]:
+    if PREDICTIONS in exercise.variants:
+        yield Mistake(("variants", PREDICTIONS), "expected another name: answers are named so")
+    dtypes = {name: variant.dtypes for name, variant in exercise.variants.items()}
+    for key, question in exercise.predictions.questions.items() if exercise.predictions else ():
+        for mistake in question_mistakes(question, dtypes, exercise.numbers_names):
+            path = (PREDICTIONS, "questions", key, *mistake.path)
+            yield Mistake(path, mistake.message)
 
 
 def derived_mistakes(exercise: Exercise) -> Iterator[Mistake]:

@@ -40,6 +40,7 @@ from grader.spec.derived import resolved_definitions, with_definitions
 from grader.spec.document import read_document
 from grader.spec.formula import Formula, Relation
 from grader.spec.possible import impossible_cases
+from grader.spec.predictions import ANSWERS, PREDICTIONS, Predictions
 from grader.spec.values import (
     FLOATS,
     ITEMSIZE,
@@ -103,7 +104,9 @@ class Variant(Block):
     memory: Memory | None = None
 
     @property
-    def language(self) -> Literal["triton", "cuda"]:
+    def language(self) -> Literal["triton", "cuda", "answers"]:
+        if self.file == ANSWERS:
+            return "answers"
         return "triton" if self.file.endswith(".py") else "cuda"
 
     @property
@@ -139,7 +142,9 @@ class Variant(Block):
     @property
     def size_classes(self) -> tuple[str, ...]:
         """The size classes that give points, in the order of `sizes`."""
-        return tuple(key for key in self.points if key not in ("performance", "memory"))
+        return tuple(
+            key for key in self.points if key not in ("performance", "memory", PREDICTIONS)
+        )
 
 
 class _OfCourse(Block):
@@ -171,7 +176,7 @@ class Exercise(_OfCourse):
     may use them as it does sizes. `oracle` names the function of reference/oracles.py that computes
     the right result. `launches_at` maps size classes to sizes at which the entry's launches must be
     possible, too: they are planned, no kernel runs, and a launch beyond the GPU's limits is a
-    failure of the class.
+    failure of the class. `predictions` are questions that a student answers in answers.yaml.
     """
 
     name: Label
@@ -191,6 +196,7 @@ class Exercise(_OfCourse):
     policy: Policy = Policy()
     moves_data: YesOrNo = False
     variants: Annotated[dict[str, Variant], BeforeValidator(filled)]
+    predictions: Predictions | None = None
 
     @pydantic.model_validator(mode="after")
     def _finish(self) -> Exercise:
@@ -205,6 +211,22 @@ class Exercise(_OfCourse):
         resolved = {name: _resolved(variant, self) for name, variant in self.variants.items()}
         object.__setattr__(self, "variants", resolved)
         return self
+
+    @property
+    def graded(self) -> Mapping[str, Variant]:
+        """All that a submission is graded on: the variants, and the answers to `predictions`."""
+        if self.predictions is None:
+            return self.variants
+        first = next(iter(self.variants.values()))
+        answers = Variant.model_construct(
+            name=PREDICTIONS,
+            file=ANSWERS,
+            entry=PREDICTIONS,
+            dtypes=first.dtypes[:1],
+            points={PREDICTIONS: self.predictions.points},
+            bonus=True,
+        )
+        return {**self.variants, PREDICTIONS: answers}
 
     @property
     def sizes_names(self) -> tuple[str, ...]:
@@ -224,7 +246,7 @@ class Exercise(_OfCourse):
 
     @property
     def max_bonus(self) -> float:
-        return math.fsum(each.max_points for each in self.variants.values() if each.bonus)
+        return math.fsum(each.max_points for each in self.graded.values() if each.bonus)
 
     def signature(self, variant: Variant | str) -> tuple[Tensor | Scalar | Size, ...]:
         """The arguments of the variant's entry, in call order."""
@@ -241,11 +263,11 @@ class Exercise(_OfCourse):
 
     def inputs(self, variant: Variant | str) -> tuple[Tensor, ...]:
         """The tensors that the variant reads, in call order, including inouts."""
-        return tuple(tensor for tensor in self._tensors(variant) if tensor.is_input)
+        return tuple(tensor for tensor in _tensors(self, variant) if tensor.is_input)
 
     def outputs(self, variant: Variant | str) -> tuple[Tensor, ...]:
         """The tensors that the variant writes, in call order, including inouts."""
-        return tuple(tensor for tensor in self._tensors(variant) if tensor.is_output)
+        return tuple(tensor for tensor in _tensors(self, variant) if tensor.is_output)
 
     def leading_input(self, variant: Variant | str, dtype: str) -> str:
         """The input that a case's `data` is about: the first of floats without `values`, or ""."""
@@ -271,11 +293,12 @@ class Exercise(_OfCourse):
         allowed = self.policy.with_more(self._variant(variant).policy)
         return Rules(frozenset(allowed.torch), frozenset(allowed.lifted))
 
-    def _tensors(self, variant: Variant | str) -> Iterator[Tensor]:
-        return (each for each in self.signature(variant) if isinstance(each, Tensor))
-
     def _variant(self, variant: Variant | str) -> Variant:
         return self.variants[variant] if isinstance(variant, str) else variant
+
+
+def _tensors(exercise: Exercise, variant: Variant | str) -> Iterator[Tensor]:
+    return (each for each in exercise.signature(variant) if isinstance(each, Tensor))
 
 
 def _write_out(exercise: Exercise, definitions: Mapping[str, Formula]) -> None:

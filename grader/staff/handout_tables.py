@@ -54,9 +54,9 @@ def overview(exercises: Sequence[Exercise]) -> list[str]:
         f"{_number(points)} points in all. {_number(timed)} of them are for speed and need a GPU; "
         f"{_number(points - timed)} can be earned and seen on any laptop."
     )
-    for exercise in exercises:
-        if exercise.max_bonus:
-            sentences += f" {exercise.name} has a bonus of {_number(exercise.max_bonus)} on top."
+    bonuses = [f"{each.name} {_number(each.max_bonus)}" for each in exercises if each.max_bonus]
+    if bonuses:
+        sentences += f" On top there is a bonus: {', '.join(bonuses)}."
     return [*lines, "", *_wrapped(sentences, indent="")]
 
 
@@ -84,7 +84,27 @@ def points_table(exercise: Exercise) -> list[str]:
     ):
         if listed:
             lines += ["", title, "", *listed]
-    return lines
+    return [*lines, *_questions(exercise)]
+
+
+def _questions(exercise: Exercise) -> list[str]:
+    """The questions of an exercise, whose drawn numbers are shown by their names."""
+    if exercise.predictions is None:
+        return []
+    rows = [
+        [
+            f"`{key}`",
+            re.sub(r"\{(\w+)\}", r"*\1*", question.ask),
+            " or ".join(question.choices) or question.unit,
+        ]
+        for key, question in exercise.predictions.questions.items()
+    ]
+    points = _points(exercise.predictions.points)
+    title = (
+        f"Before you write it: answer these with `grader predict {exercise.name}`, which draws "
+        f"your numbers from your name. Right answers earn {points} on top, all alike:"
+    )
+    return ["", *_wrapped(title, indent=""), "", *_table(["question", "text", "answer"], rows)]
 
 
 def _sum(exercise: Exercise, language: str = "", key: str = "") -> float:

@@ -3,7 +3,8 @@
 This module lists the files. Stubs are made from reference/, because assignment/ may hold somebody's
 work. In a file that staff and students share, what lies between the lines `# BEGIN STAFF` and
 `# END STAFF` is left out. Specs lose `missed_by`, names of submissions that say how a kernel is
-made slow. What grades a class and what only the staff run is left out (STAFF_FILES).
+made slow, and of questions `answer` and `accept`. What grades a class and what only the staff run
+is left out (STAFF_FILES).
 
 The same tree gives the same bytes: files are sorted, times and permissions fixed, and a zip's
 entries are stored as they are, since what compresses them differs from one machine to the next.
@@ -74,6 +75,7 @@ _GRADER_SUFFIXES = {
 _FIRST_TIME, _LAST_TIME = (calendar.timegm((year, 1, 1, 0, 0, 0)) for year in (1980, 2107))
 _COMMENT = b"students' release "
 _MISSED_BY = re.compile(r",\s*missed_by:\s*\[[\w\s,]*\]")
+_ANSWER = re.compile(r"^ +(?:answer|accept): .*\n", re.MULTILINE)  # of a question, on one line
 _STAFF = re.compile(r"^# (BEGIN|END) STAFF$")
 _LINKED_SUFFIXES = r"md|svg|png|yaml|py|cu|txt|toml"
 # A link of Markdown, as far as it can't be taken for a launch: `kernel[grid](x)`.
@@ -189,7 +191,7 @@ def _of_course(
 
 
 def _spec(root: Path, name: str) -> bytes:
-    text = _MISSED_BY.sub("", _text(root, name))
+    text = _ANSWER.sub("", _MISSED_BY.sub("", _text(root, name)))
     before, matched, _ = text.partition("missed_by")
     if matched:
         line = before.count("\n") + 1

@@ -55,7 +55,7 @@ def collect(
     """
     if layout is not None and layout not in LAYOUTS:
         raise CollectError(f"layout: expected {', '.join(LAYOUTS)}; got {one_line(layout)}")
-    wanted = Wanted(v.file for exercise in exercises.values() for v in exercise.variants.values())
+    wanted = Wanted(v.file for exercise in exercises.values() for v in exercise.graded.values())
     with opened(source, leave_out) as whole:
         if not whole.parts and whole.archive is None:
             raise CollectError(f"{source}: expected submissions, found nothing")

@@ -259,7 +259,7 @@ class _Work:
             )
 
     def _may_be_timed(self, wanted: Wanted) -> bool:
-        variant = self._class.exercises[wanted.exercise].variants[wanted.variant]
+        variant = self._class.exercises[wanted.exercise].graded[wanted.variant]
         return variant.is_graded_on_speed
 
 

@@ -41,6 +41,7 @@ from grader.spec import (
 from grader.spec.blocks import Growth, LoadStore, MemoryPressure, Policy, Wave
 from grader.spec.contents import Contents
 from grader.spec.formula import Formula, Relation
+from grader.spec.predictions import PREDICTIONS, Predictions, Question
 from grader.spec.values import FLOAT8, FLOATS, Block
 
 NO_FILE = ""  # stands for the hash of a file that wasn't handed in
@@ -74,7 +75,7 @@ def _floors(floor_ulps: Mapping[str, float]) -> list[list[Any]]:
 
 
 def _classes(points: Mapping[str, float]) -> list[str]:
-    return [name for name in points if name not in ("performance", "memory")]
+    return [name for name in points if name not in ("performance", "memory", PREDICTIONS)]
 
 
 USES: dict[type[Block], dict[str, Use | Callable[[Any], Any]]] = {
@@ -82,7 +83,12 @@ USES: dict[type[Block], dict[str, Use | Callable[[Any], Any]]] = {
         "name": M, "title": T, "summary": T, "oracle": M, "arguments": M, "sizes": M, "where": M,
         "derived": M, "data": M, "tolerance": M, "limits": M, "policy": M, "moves_data": M,
         "launches_at": M,
-        "variants": F,
+        "variants": F, "predictions": F,
+    },
+    Predictions: {"points": S, "questions": M},
+    Question: {
+        "ask": T, "draw": M, "unit": T, "choices": M, "variant": M, "dtype": M, "answer": M,
+        "accept": M,
     },
     Variant: {
         "name": M, "file": M, "entry": M, "dtypes": M, "points": _classes, "bonus": S,
@@ -156,7 +162,7 @@ class Keys:
         self._digests = {
             (exercise.name, variant.name): _digest(exercises, exercise, variant, conditions)
             for exercise in exercises.values()
-            for variant in exercise.variants.values()
+            for variant in exercise.graded.values()
         }
 
     def of(self, exercise: str, variant: str, file_sha256: str, *, lifted: bool = False) -> str:
@@ -183,6 +189,8 @@ def _digest(
         "version": conditions.version,
         "executors": executors.VERSION,
     }
+    if variant.name == PREDICTIONS:
+        stated["questions"] = _reduced(exercise.predictions)
     return hashlib.sha256(json.dumps(stated).encode())
 
 

@@ -71,7 +71,8 @@ def make_variant(points=POINTS, dtypes=DTYPES, thresholds=THRESHOLDS, name="trit
 
 def make_specs(*variants, name="rmsnorm"):
     by_name = {variant.name: variant for variant in variants or (make_variant(),)}
-    return {name: SimpleNamespace(name=name, title="RMSNorm", variants=by_name, gpu="")}
+    space = SimpleNamespace(name=name, title="RMSNorm", variants=by_name, graded=by_name, gpu="")
+    return {name: space}
 
 
 def make_parts(changes=(), points=POINTS, dtypes=DTYPES):
