@@ -30,7 +30,9 @@ CUDA = (ROOT / "reference" / "silu.cu").read_text()
 ATTACKS = {
     "crash": "import ctypes\nctypes.string_at(0)\n",
     "hang": "while True:\n    pass\n",
-    "fork bomb": "import os\nwhile True:\n    try:\n        os.fork()\n    except OSError:\n        pass\n",
+    "fork bomb": (
+        "import os\nwhile True:\n    try:\n        os.fork()\n    except OSError:\n        pass\n"
+    ),
     "memory hog": "hog = []\nwhile True:\n    hog.append(bytearray(1 << 24))\n",
 }
 WRONG = {

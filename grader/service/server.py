@@ -163,7 +163,7 @@ def _answer_of(request: Request, future: Future[CheckResult]) -> Answer:
         return Answer(id=request.id, outcome="interrupted", error="the server ended")
     except process_pool.Lost as error:
         if _ran_out(error):
-            limit = f"it took more than {request.limit_s:g} s"
+            limit = f"it took more than {request.limit_s:g} s of CPU time, or far more in all"
             return Answer(id=request.id, outcome="time_limit", error=limit)
         return Answer(id=request.id, outcome="failed", error="the grader's process was lost, twice")
     except Mistake as error:

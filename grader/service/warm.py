@@ -1,30 +1,37 @@
 """One request in a process of the pool, which stays for the next ones.
 
 What no submission can have touched is kept from one request to the next: imports, specs, oracles,
-and the sandbox of baselines. A submission has a sandbox of its own. No verdict is kept.
+and the sandbox of baselines. A submission has a sandbox for itself, whose fork server goes on with
+the next one if nothing of this one is left in it. No verdict is kept.
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+
+import psutil
 
 from grader.gpu import locks
 from grader.gpu.devices import DeviceName
 from grader.grading import process_pool
 from grader.grading.session import Options
 from grader.grading.watchdog import end_this_process
-from grader.sandbox import Sandbox
+from grader.sandbox import Sandbox, processes
+from grader.sandbox.worker_process import WALL_PER_CPU
 from grader.service.results import CheckResult
 from grader.service.single import EFFORTS, EffortName, check_source
 from grader.spec.task import Task
 from grader.timing.timed_variant import trusted_sandbox
 
 TIME_LIMIT_EXIT = 76  # of a process whose request ran out of time
-_POLL_SECONDS = 0.1
+_POLL_SECONDS = 0.2
+
+_is_used: list[bool] = []  # whether this process has had a request
 
 
 @dataclass(frozen=True)
@@ -43,6 +50,9 @@ class Work:
 
 def answer(work: Work) -> CheckResult:
     """Check one source. The process ends itself where that takes longer than the limit."""
+    if not _is_used:
+        process_pool.at_end(_close_emptied)
+        _is_used.append(True)
     if work.device == locks.ON_GPU:
         locks.settle(False)
     options = Options(
@@ -52,20 +62,36 @@ def answer(work: Work) -> CheckResult:
         require_sandbox=work.require_sandbox,
         keeps_builds=False,  # a neighbour's compiler may have written them
     )
-    with _limited(work.limit_s):
-        trusted = _baselines() if work.timed and work.device == locks.ON_GPU else None
-        return check_source(work.task, work.source, options, timed=work.timed, trusted=trusted)
+    with _sandbox(work.require_sandbox) as sandbox:
+        if work.task.variant.language == "triton":
+            sandbox.start()  # its imports are no request's
+        with _limited(work.limit_s):
+            trusted = _baselines() if work.timed and work.device == locks.ON_GPU else None
+            return check_source(
+                work.task,
+                work.source,
+                options,
+                timed=work.timed,
+                sandbox=sandbox,
+                trusted=trusted,
+            )
 
 
 @contextlib.contextmanager
 def _limited(seconds: float) -> Iterator[None]:
-    """End this process where the block takes longer; waiting for the GPU's lock doesn't count."""
+    """End this process where the block takes more CPU time, or WALL_PER_CPU times as much time.
+
+    CPU time counts, so that busy neighbours don't decide. Waiting for the GPU's lock doesn't count.
+    """
     done = threading.Event()
-    began, waited = time.monotonic(), locks.seconds_waited()
+    began, waited, used = time.monotonic(), locks.seconds_waited(), _cpu_seconds()
 
     def poll() -> None:
         while not done.wait(_POLL_SECONDS):
-            if time.monotonic() - began - (locks.seconds_waited() - waited) > seconds:
+            wall = time.monotonic() - began - (locks.seconds_waited() - waited)
+            if wall > WALL_PER_CPU * seconds or (
+                wall > seconds and _cpu_seconds() - used > seconds
+            ):
                 end_this_process(TIME_LIMIT_EXIT)
 
     watch = threading.Thread(target=poll, daemon=True)
@@ -75,6 +101,46 @@ def _limited(seconds: float) -> Iterator[None]:
     finally:
         done.set()
         watch.join()
+
+
+def _cpu_seconds() -> float:
+    """The CPU time of this process and all below it, as far as it is known."""
+    total = time.process_time()
+    for each in processes.below(os.getpid()):
+        with contextlib.suppress(psutil.Error):
+            total += sum(each.cpu_times()[:4])  # with that of children that have ended
+    return total
+
+
+_emptied: list[Sandbox] = []  # with nothing of a submission in it, for the next one
+
+
+@contextlib.contextmanager
+def _sandbox(required: bool) -> Iterator[Sandbox]:
+    """A sandbox for Triton plans, which nothing of another submission is in."""
+    sandbox = _emptied.pop() if _emptied else _new_sandbox(required)
+    closing = process_pool.at_end(sandbox.close)
+    is_empty = False
+    try:
+        yield sandbox
+        is_empty = sandbox.empty()
+    finally:
+        closing.cancel()
+        if not is_empty:
+            sandbox.close()
+    if not is_empty:
+        sandbox = _new_sandbox(required)
+        sandbox.begin()  # imports while nothing is asked
+    _emptied.append(sandbox)
+
+
+def _new_sandbox(required: bool) -> Sandbox:
+    return Sandbox("interpreter", required=required, plans=True)
+
+
+def _close_emptied() -> None:
+    for sandbox in _emptied:
+        sandbox.close()
 
 
 _kept: list[Sandbox] = []  # of baselines, in a process that times
