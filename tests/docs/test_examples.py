@@ -3,9 +3,8 @@
 import sys
 from pathlib import Path
 
-from docs.examples import kernel_ci, leaderboard, rl
-
 import warpgrade
+from docs.examples import kernel_ci, leaderboard, rl
 
 ROOT = Path(__file__).parents[2]
 SILU = ROOT / "reference" / "silu.py"
