@@ -1,7 +1,7 @@
 """What `grader serve` answers under fire, and how fast: requests of which every tenth misbehaves.
 
-    python benchmarks/serve.py [--requests 2000] [--jobs 2] [--limit 5] [--timed]
-    python benchmarks/serve.py --speed 20      only the speed: a kernel's requests, cold and again
+    python -m benchmarks.serve [--requests 2000] [--jobs 2] [--limit 5] [--timed]
+    python -m benchmarks.serve --speed 20      only the speed: a kernel's requests, cold and again
 
 Each line of requests has a known answer. A wrong one is counted, and so is a neighbour touched: an
 honest request that isn't graded as passed. Memory is that of the server and its pool's processes,
@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import statistics
 import subprocess
 import sys
 import threading
@@ -23,6 +24,10 @@ from pathlib import Path
 from typing import IO, Any
 
 import psutil
+
+from grader.gpu import machine
+from grader.service import warm
+from grader.service.single import exercises_of, task_named
 
 ROOT = Path(__file__).resolve().parents[1]
 TRITON = (ROOT / "reference" / "silu.py").read_text()
@@ -128,16 +133,27 @@ def _megabytes(pid: int) -> int:
     return total >> 20
 
 
-def speed(count: int, common: dict[str, Any], jobs: int) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The speed on a small kernel of each language: a new text each time, and the same again."""
-    for language, name, source in (("#", "silu/triton", TRITON), ("//", "silu/cuda", CUDA)):
+def speed(count: int, options: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """Requests per second of CPU time in one process, on a small kernel of each language.
+
+    "Cold" is a new text each time, "again" the same text. The first request isn't counted. CPU time
+    is that of all processes, so that other work on the machine doesn't show.
+    """
+    exercises = exercises_of(None)
+    for comment, name, source in (("#", "silu/triton", TRITON), ("//", "silu/cuda", CUDA)):
         for way in ("cold", "again"):
-            asked = []
-            for index in range(count):
-                text = source + f"{language} {index}\n" if way == "cold" else source
-                request = {"schema": 1, "id": index, "exercise": name, "source": text, **common}
-                asked.append({"expected": "passed", "request": request})
-            yield f"{name}, {way}", run(asked, jobs)
+            seconds: list[float] = []
+            for index in range(count + 1):
+                text = source + f"{comment} {index}\n" if way == "cold" else source
+                task = task_named(exercises, name)
+                asked = (options.effort, options.timed, 60.0, machine.device(), False)
+                before = warm.cpu_seconds()
+                result = warm.answer(warm.Work(task, text, index, *asked))
+                assert result.passed, result.message
+                seconds.append(warm.cpu_seconds() - before)
+            median = statistics.median(seconds[1:])
+            rate = round(1 / median, 2)
+            yield {"what": f"{name}, {way}", "CPU seconds": round(median, 2), "per second": rate}
 
 
 def main() -> None:
@@ -152,8 +168,8 @@ def main() -> None:
     options = parser.parse_args()
     common = {"limit_s": options.limit, "effort": options.effort, "timed": options.timed}
     if options.speed:
-        for name, result in speed(options.speed, {**common, "limit_s": 60.0}, options.jobs):
-            print(json.dumps({"what": name, **result}), flush=True)
+        for measured in speed(options.speed, options):
+            print(json.dumps(measured), flush=True)
         return
     result = run(list(requests(options.requests, common)), options.jobs)
     print(json.dumps({"what": "every tenth misbehaves", **result}))

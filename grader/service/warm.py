@@ -84,13 +84,13 @@ def _limited(seconds: float) -> Iterator[None]:
     CPU time counts, so that busy neighbours don't decide. Waiting for the GPU's lock doesn't count.
     """
     done = threading.Event()
-    began, waited, used = time.monotonic(), locks.seconds_waited(), _cpu_seconds()
+    began, waited, used = time.monotonic(), locks.seconds_waited(), cpu_seconds()
 
     def poll() -> None:
         while not done.wait(_POLL_SECONDS):
             wall = time.monotonic() - began - (locks.seconds_waited() - waited)
             if wall > _WALL_PER_CPU * seconds or (
-                wall > seconds and _cpu_seconds() - used > seconds
+                wall > seconds and cpu_seconds() - used > seconds
             ):
                 end_this_process(TIME_LIMIT_EXIT)
 
@@ -103,7 +103,7 @@ def _limited(seconds: float) -> Iterator[None]:
         watch.join()
 
 
-def _cpu_seconds() -> float:
+def cpu_seconds() -> float:
     """The CPU time of this process and all below it, as far as it is known."""
     total = time.process_time()
     for each in processes.below(os.getpid()):
