@@ -14,7 +14,7 @@ import pydantic
 
 from grader.service.results import CheckResult
 
-SCHEMA = 1
+SCHEMA: Literal[1] = 1
 MOST_LINE_BYTES = 8 << 20  # a file of 1 MiB, however its text is escaped
 LIMIT_S = 60.0
 
@@ -42,7 +42,7 @@ class Answer(pydantic.BaseModel):
 
     model_config = pydantic.ConfigDict(frozen=True)
 
-    schema_: Literal[1] = pydantic.Field(SCHEMA, serialization_alias="schema")
+    schema_: Literal[1] = pydantic.Field(default=SCHEMA, serialization_alias="schema")
     id: Id | None = None
     outcome: Outcome
     result: CheckResult | None = None  # of a graded one
