@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import math
-import os
 import platform
 import threading
 import time
@@ -30,8 +29,9 @@ from grader.grading.measure import is_timed, measure
 from grader.grading.search import Effort
 from grader.grading.session import Options, Progress, Session, Step, unwatched
 from grader.grading.submitted import MAX_FILE_BYTES
+from grader.grading.watchdog import end_this_process
 from grader.mistakes import Mistake
-from grader.sandbox import Sandbox, processes
+from grader.sandbox import Sandbox
 from grader.spec import Exercise
 from grader.spec.predictions import PREDICTIONS
 from grader.spec.task import Task
@@ -287,7 +287,7 @@ class _Watch:
 
     def __init__(self, seconds: float, end: Callable[[], None] | None = None) -> None:
         self._seconds = seconds
-        self._end = end or _end_this_process
+        self._end = end or (lambda: end_this_process(STUCK_EXIT))
         self._last = time.monotonic()
         self._is_stuck = False
         self._ended = threading.Event()
@@ -316,8 +316,3 @@ class _Watch:
                 self._is_stuck = True
                 self._end()
                 return
-
-
-def _end_this_process() -> None:
-    processes.end(lambda: processes.below(os.getpid()))
-    os._exit(STUCK_EXIT)

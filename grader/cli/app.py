@@ -93,6 +93,7 @@ _ELSEWHERE = {
     "export": "grader.cli.class_commands:export",
     "similarity": "grader.cli.class_commands:list_similar",
     "gradescope-zip": "grader.cli.staff_commands:write_autograder",
+    "serve": "grader.cli.serve_command:command",
     "calibrate": "grader.cli.calibrate:command",
     "new": "grader.cli.staff_commands:begin",
     "author": "grader.cli.author_commands:command",

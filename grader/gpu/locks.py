@@ -16,6 +16,7 @@ import os
 import re
 import stat
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -45,6 +46,14 @@ class _Held:
 
 
 _held: dict[str, _Held] = {}
+_waited = 0.0  # seconds, until now
+_waits_since: float | None = None
+
+
+def seconds_waited() -> float:
+    """How long this process has waited for locks so far, the present wait included."""
+    since = _waits_since
+    return _waited + (time.monotonic() - since if since is not None else 0.0)
 
 
 def visible() -> list[str]:
@@ -200,8 +209,9 @@ def _counted(held: _Held) -> Iterator[None]:
 
 
 def _share(turn: IO[str], use: IO[str]) -> None:
-    fcntl.flock(turn, fcntl.LOCK_SH)  # blocks while somebody waits for the exclusive lock
-    fcntl.flock(use, fcntl.LOCK_SH)
+    with _waiting():
+        fcntl.flock(turn, fcntl.LOCK_SH)  # blocks while somebody waits for the exclusive lock
+        fcntl.flock(use, fcntl.LOCK_SH)
     fcntl.flock(turn, fcntl.LOCK_UN)
 
 
@@ -210,7 +220,18 @@ def _take(lock: IO[str], waiting: Callable[[], None]) -> None:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         waiting()
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        with _waiting():
+            fcntl.flock(lock, fcntl.LOCK_EX)
+
+
+@contextmanager
+def _waiting() -> Iterator[None]:
+    global _waited, _waits_since
+    _waits_since = time.monotonic()
+    try:
+        yield
+    finally:
+        _waited, _waits_since = seconds_waited(), None
 
 
 def _open(name: str, purpose: str) -> IO[str]:

@@ -119,8 +119,10 @@ class Pool:
         raised, or Lost where its process was killed.
         """
         number = next(self._numbers)
-        # The callback stays registered: a message may arrive after the result.
-        self._on_message[number] = on_message
+        # The callback stays registered: a message may arrive after the result. One that ignores
+        # messages isn't: a server's pool has no end of tasks.
+        if on_message is not unheard:
+            self._on_message[number] = on_message
         future: Future[T] = self._pool.schedule(_call, (number, function, arguments))
         self._unfinished.add(future)
         future.add_done_callback(self._unfinished.discard)
@@ -131,7 +133,7 @@ class Pool:
             number, message = pickle.loads(self._reader.recv_bytes())
             if not number:
                 return
-            self._on_message[number](message)
+            self._on_message.get(number, unheard)(message)
 
 
 def tell(message: Any) -> None:

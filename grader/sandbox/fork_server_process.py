@@ -173,6 +173,32 @@ class ForkServer:
             return False  # a file system in memory, of a fixed size
         return is_larger_than(self._scratch, confinement.SCRATCH_BYTES)
 
+    def empty(self) -> bool:
+        """End all that it started and empty the scratch folder; whether both are done.
+
+        Only where workers are confined: they can write nowhere else, and orphans become the fork
+        server's children.
+        """
+        if not self.is_ready or self._confinement.level is Level.limits:
+            return False
+        for worker in list(self._workers):
+            worker.close()
+        processes.end(lambda: processes.below(self.pid))
+        if any(each.is_running() for each in processes.below(self.pid)):
+            return False
+        self._exits.clear()
+        self._last_number += 1
+        request = {"id": self._last_number, "empty": True}
+        deadline = time.monotonic() + FORK_SECONDS
+        try:
+            self._control.send(json.dumps(request).encode())
+        except OSError:
+            return False
+        while answer := self._received(deadline - time.monotonic()):
+            if answer.get("id") == self._last_number:
+                return answer.get("emptied") is True
+        return False
+
     def stop(self) -> None:
         """End it and its descendants, including adopted orphans; `close` ends workers first."""
         self._end_processes()

@@ -131,6 +131,21 @@ class Sandbox:
         request = {"path": str(source), "build": build}
         return self._forked(request, [(output, output_bytes, True)], limits)
 
+    def empty(self) -> bool:
+        """Make it as new for another submission, where that is certain; else False: close it.
+
+        Its fork server stays, which has run nothing of the submission. It can't have been replaced
+        or read: see worker/lockdown.py.
+        """
+        if self._stopped or (self._server is not None and not self._server.empty()):
+            return False
+        try:
+            for held in (Path(self._home) / "submission").iterdir() if self._home else ():
+                held.unlink()
+        except OSError:
+            return False
+        return True
+
     def close(self) -> None:
         """End every process and remove the scratch folder."""
         for server in (*self._stopped, self._server):

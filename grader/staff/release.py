@@ -49,10 +49,11 @@ THEIRS = (".devcontainer/Dockerfile", ".devcontainer/devcontainer.json", "AGENTS
 HANDOUT = "handout.md"
 STAFF_FILES = (
     "grader/batch/",
+    "grader/service/",
     "grader/staff/",
     *(
         f"grader/cli/{name}.py"
-        for name in ("author_commands", "calibrate", "class_commands", "staff_commands")
+        for name in ("author_commands", "calibrate", "class_commands", "serve_command", "staff_commands")
     ),
 )
 COMMANDS = "grader/cli/app.py"  # some are the staff's

@@ -23,7 +23,10 @@ Control messages are JSON in SOCK_SEQPACKET datagrams. From the grader:
 where "on_gpu": true means that the buffers are on the GPU (gpu_mapping.py); in a native server,
 "build": {...} means that `path` is a source to compile (builder.py).
 
-To the grader: {"ready": true}, {"id": 1, "pid": ...}, {"id": 1, "exit": wait status}.
+and {"id": 2, "empty": true} has the scratch folder emptied, for another submission.
+
+To the grader: {"ready": true}, {"id": 1, "pid": ...}, {"id": 1, "exit": wait status},
+{"id": 2, "emptied": whether it is}.
 """
 
 from __future__ import annotations
@@ -37,6 +40,7 @@ import json
 import os
 import resource
 import select
+import shutil
 import signal
 import socket
 import sys
@@ -121,6 +125,9 @@ def _spawn(
     message, descriptors = _receive(control)
     if message is None:
         return False
+    if "empty" in message:
+        _send(control, {"id": message["id"], "emptied": _is_emptied(os.environ["HOME"])})
+        return True
     pid = os.fork()
     if pid == 0:
         status = 1
@@ -142,6 +149,17 @@ def _spawn(
     poller.register(pidfd, select.POLLIN)
     _send(control, {"id": message["id"], "pid": pid})
     return True
+
+
+def _is_emptied(folder: str) -> bool:
+    """Remove what is in the scratch folder; whether nothing is left."""
+    with contextlib.suppress(OSError, RecursionError):
+        for entry in os.scandir(folder):
+            if entry.is_dir(follow_symlinks=False):
+                shutil.rmtree(entry.path)
+            else:
+                os.unlink(entry.path)  # noqa: PTH108 (pathlib costs an import here)
+    return not os.listdir(folder)  # noqa: PTH208
 
 
 def _reap(

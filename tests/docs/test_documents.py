@@ -395,6 +395,9 @@ EXEMPT = {
         "tests/grader/spec/test_course.py::"
         "test_a_new_course_and_its_exercise_work_from_the_command_line"
     ),
+    r"grader serve --jsonl": (
+        "tests/grader/service/test_serve.py::test_every_line_is_answered_by_its_id"
+    ),
     r"grader similarity results/": (
         "tests/grader/batch/test_similarity.py::test_the_command_compares_what_a_class_handed_in"
     ),

@@ -1,0 +1,34 @@
+"""A leaderboard: the fastest correct kernel of each person.
+
+    python docs/examples/leaderboard.py silu/triton handins/*.py
+
+A file's name is the person's. Without a GPU nothing is timed: everybody has points, nobody a time.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import warpgrade
+
+
+def rank(exercise: str, files: Sequence[Path]) -> list[tuple[str, warpgrade.CheckResult]]:
+    """The correct files: those that were timed come first, the fastest at the top."""
+    results = [(file.stem, warpgrade.check(file, exercise)) for file in files]
+    correct = [(name, result) for name, result in results if result.passed]
+    return sorted(correct, key=lambda row: row[1].microseconds or float("inf"))
+
+
+def table(rows: Sequence[tuple[str, warpgrade.CheckResult]]) -> str:
+    """A line for each person."""
+    lines = []
+    for place, (name, result) in enumerate(rows, 1):
+        time = f"{result.microseconds:.1f} us" if result.microseconds else "not timed"
+        lines.append(f"{place:3} {name:20} {time:>12} {result.score:g} of {result.max_score:g}")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    print(table(rank(sys.argv[1], [Path(name) for name in sys.argv[2:]])))

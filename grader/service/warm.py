@@ -1,0 +1,154 @@
+"""One request in a process of the pool, which stays for the next ones.
+
+What no submission can have touched is kept from one request to the next: imports, specs, oracles,
+and the sandbox of baselines. A submission has a sandbox for itself, whose fork server goes on with
+the next one if nothing of this one is left in it. No verdict is kept.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import psutil
+
+from grader.gpu import locks
+from grader.gpu.devices import DeviceName
+from grader.grading import process_pool
+from grader.grading.session import Options
+from grader.grading.watchdog import end_this_process
+from grader.sandbox import Sandbox, processes
+from grader.service.results import CheckResult
+from grader.service.single import EFFORTS, EffortName, check_source
+from grader.spec.task import Task
+from grader.timing.timed_variant import trusted_sandbox
+
+TIME_LIMIT_EXIT = 76  # of a process whose request ran out of time
+_POLL_SECONDS = 0.2
+_WALL_PER_CPU = 6.0  # for what waits or sleeps; more than a busy machine needs
+
+_is_used: list[bool] = []  # whether this process has had a request
+
+
+@dataclass(frozen=True)
+class Work:
+    """A request as a pool process gets it."""
+
+    task: Task
+    source: str
+    seed: int
+    effort: EffortName
+    timed: bool
+    limit_s: float
+    device: DeviceName
+    require_sandbox: bool
+
+
+def answer(work: Work) -> CheckResult:
+    """Check one source. The process ends itself where that takes longer than the limit."""
+    if not _is_used:
+        process_pool.at_end(_close_emptied)
+        _is_used.append(True)
+    if work.device == locks.ON_GPU:
+        locks.settle(False)
+    options = Options(
+        seed=work.seed,
+        device=work.device,
+        effort=EFFORTS[work.effort],
+        require_sandbox=work.require_sandbox,
+        keeps_builds=False,  # a neighbour's compiler may have written them
+    )
+    with _sandbox(work.require_sandbox) as sandbox:
+        if work.task.variant.language == "triton":
+            sandbox.start()  # its imports are no request's
+        with _limited(work.limit_s):
+            trusted = _baselines() if work.timed and work.device == locks.ON_GPU else None
+            return check_source(
+                work.task,
+                work.source,
+                options,
+                timed=work.timed,
+                sandbox=sandbox,
+                trusted=trusted,
+            )
+
+
+@contextlib.contextmanager
+def _limited(seconds: float) -> Iterator[None]:
+    """End this process where the block takes more CPU time, or _WALL_PER_CPU times as much time.
+
+    CPU time counts, so that busy neighbours don't decide. Waiting for the GPU's lock doesn't count.
+    """
+    done = threading.Event()
+    began, waited, used = time.monotonic(), locks.seconds_waited(), cpu_seconds()
+
+    def poll() -> None:
+        while not done.wait(_POLL_SECONDS):
+            wall = time.monotonic() - began - (locks.seconds_waited() - waited)
+            if wall > _WALL_PER_CPU * seconds or (
+                wall > seconds and cpu_seconds() - used > seconds
+            ):
+                end_this_process(TIME_LIMIT_EXIT)
+
+    watch = threading.Thread(target=poll, daemon=True)
+    watch.start()
+    try:
+        yield
+    finally:
+        done.set()
+        watch.join()
+
+
+def cpu_seconds() -> float:
+    """The CPU time of this process, of all below it, and of what ended there."""
+    total = sum(os.times()[:4])
+    for each in processes.below(os.getpid()):
+        with contextlib.suppress(psutil.Error):
+            total += sum(each.cpu_times()[:4])  # with that of children that have ended
+    return total
+
+
+_emptied: list[Sandbox] = []  # with nothing of a submission in it, for the next one
+
+
+@contextlib.contextmanager
+def _sandbox(required: bool) -> Iterator[Sandbox]:
+    """A sandbox for Triton plans, which nothing of another submission is in."""
+    sandbox = _emptied.pop() if _emptied else _new_sandbox(required)
+    closing = process_pool.at_end(sandbox.close)
+    is_empty = False
+    try:
+        yield sandbox
+        is_empty = sandbox.empty()
+    finally:
+        closing.cancel()
+        if not is_empty:
+            sandbox.close()
+    if not is_empty:
+        sandbox = _new_sandbox(required)
+        sandbox.begin()  # imports while nothing is asked
+    _emptied.append(sandbox)
+
+
+def _new_sandbox(required: bool) -> Sandbox:
+    return Sandbox("interpreter", required=required, plans=True)
+
+
+def _close_emptied() -> None:
+    for sandbox in _emptied:
+        sandbox.close()
+
+
+_kept: list[Sandbox] = []  # of baselines, in a process that times
+
+
+def _baselines() -> Sandbox:
+    """The sandbox of baselines: no submission runs in it, and it imports torch."""
+    if not _kept:
+        _kept.append(trusted_sandbox("cuda"))
+        process_pool.at_end(_kept[0].close)
+    return _kept[0]

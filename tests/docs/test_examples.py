@@ -1,0 +1,39 @@
+"""The programs in docs/examples run, and the public face has what the pages use."""
+
+import sys
+from pathlib import Path
+
+import warpgrade
+from docs.examples import kernel_ci, leaderboard, rl
+
+ROOT = Path(__file__).parents[2]
+SILU = ROOT / "reference" / "silu.py"
+
+
+def test_a_leaderboard_has_the_correct_kernels(tmp_path):
+    wrong = tmp_path / "wrong.py"
+    wrong.write_text(SILU.read_text().replace("tl.exp(-x)", "tl.exp2(-x)"))
+    rows = leaderboard.rank("silu/triton", [SILU, wrong])
+    assert [name for name, _ in rows] == ["silu"]
+    assert "silu" in leaderboard.table(rows)
+
+
+def test_ci_names_the_broken_kernel(tmp_path, capsys):
+    course = ROOT
+    (tmp_path / "silu.py").write_text(SILU.read_text().replace("tl.exp(-x)", "tl.exp2(-x)"))
+    assert kernel_ci.main(str(tmp_path), str(course), "silu/triton") == 1
+    assert "silu/triton: wrong values" in capsys.readouterr().out
+
+
+def test_an_environment_rewards_attempts_in_their_order():
+    with rl.environment(jobs=1) as environment:
+        rewards = environment.rewards("silu/triton", ["def silu(): ...", SILU.read_text()])
+    assert rewards == [0.0, 1.0]
+
+
+def test_the_public_face_is_small_and_typed():
+    assert sorted(warpgrade.__all__) == [
+        *("CheckResult", "CheckScore", "Failure", "GradeResult", "Mistake", "Status"),
+        *("check", "grade"),
+    ]
+    assert (Path(sys.modules["warpgrade"].__file__ or "").parent / "py.typed").exists()

@@ -1,0 +1,97 @@
+"""The server as a program, end to end: neighbours, ends and the public functions."""
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import warpgrade
+from benchmarks.serve import TRITON, WRONG, is_right, requests
+
+ROOT = Path(__file__).parents[3]
+SERVE = [sys.executable, "-m", "grader", "serve", "--jsonl", "--jobs", "1"]
+QUICK = {"effort": "quick", "timed": False, "limit_s": 20}
+
+
+@pytest.fixture(scope="module")
+def answers() -> dict[object, dict]:
+    right, hang = TRITON, "while True:\n    pass\n" + TRITON
+    lines = [
+        json.dumps(
+            {"schema": 1, "id": name, "exercise": "silu/triton", "source": s, **QUICK, **more}
+        )
+        for name, s, more in (
+            ("right", right, {"seed": 7}),
+            ("hang", hang, {"limit_s": 1}),
+            ("wrong", WRONG["silu/triton"], {}),
+            ("again", right, {"seed": 7}),
+            ("unknown", right, {"exercise": "nope"}),
+        )
+    ]
+    lines.insert(1, "{nonsense")
+    done = subprocess.run(
+        SERVE, cwd=ROOT, input="\n".join(lines), capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    return {each["id"]: each for each in map(json.loads, done.stdout.splitlines())}
+
+
+def test_every_line_is_answered_by_its_id(answers):
+    assert set(answers) == {"right", "hang", "wrong", "again", "unknown", None}
+    assert answers[None]["error"].startswith("line 2: ")
+    assert answers["unknown"]["outcome"] == "refused"
+
+
+def test_a_hang_ends_at_its_limit_and_its_neighbours_are_graded(answers):
+    assert answers["hang"]["outcome"] == "time_limit"
+    assert answers["right"]["result"]["status"] == answers["again"]["result"]["status"] == "passed"
+    assert answers["wrong"]["result"]["status"] == "wrong_values"
+
+
+def test_a_verdict_is_made_anew_and_the_same(answers):
+    first, again = (answers[name]["result"] for name in ("right", "again"))
+    assert first["seconds"] > 0.05 and again["seconds"] > 0.05
+    assert {**first, "seconds": 0} == {**again, "seconds": 0}
+
+
+def test_sigterm_answers_what_is_left_as_interrupted():
+    with subprocess.Popen(
+        SERVE, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as server:
+        assert server.stdin is not None and server.stdout is not None
+        for name in ("a", "b"):
+            request = {"schema": 1, "id": name, "exercise": "silu/triton", "source": TRITON}
+            server.stdin.write(json.dumps({**request, **QUICK}) + "\n")
+        server.stdin.write("{}\n")
+        server.stdin.flush()
+        assert json.loads(server.stdout.readline())["outcome"] == "malformed"  # all are read
+        server.send_signal(signal.SIGTERM)
+        left = {each["id"]: each["outcome"] for each in map(json.loads, server.stdout)}
+    assert left == {"a": "interrupted", "b": "interrupted"}
+    assert server.returncode == 130
+
+
+def test_a_source_is_checked_in_python(tmp_path):
+    course = ROOT / "tests" / "integer_course"
+    if not course.is_dir():
+        pytest.skip("no second course")
+    with pytest.raises(warpgrade.Mistake, match="expected one of"):
+        warpgrade.check(TRITON, "silu")
+    with pytest.raises(warpgrade.Mistake, match="expected"):
+        warpgrade.check(TRITON, "silu/triton", course=tmp_path)
+
+
+def test_the_benchmark_tells_right_answers_from_wrong_ones():
+    asked = list(requests(40, {}))
+    assert {each["expected"] for each in asked} == {
+        *("passed", "failed", "crash", "hang", "fork bomb", "memory hog")
+    }
+    passed = {"outcome": "graded", "result": {"status": "passed"}}
+    failed = {"outcome": "graded", "result": {"status": "crashed"}}
+    late = {"outcome": "time_limit", "result": None}
+    assert is_right("passed", passed) and not is_right("passed", late)
+    assert is_right("hang", late) and not is_right("hang", passed)
+    assert is_right("failed", failed) and not is_right("failed", late)
