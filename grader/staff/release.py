@@ -53,7 +53,13 @@ STAFF_FILES = (
     "grader/staff/",
     *(
         f"grader/cli/{name}.py"
-        for name in ("author_commands", "calibrate", "class_commands", "serve_command", "staff_commands")
+        for name in (
+            "author_commands",
+            "calibrate",
+            "class_commands",
+            "serve_command",
+            "staff_commands",
+        )
     ),
 )
 COMMANDS = "grader/cli/app.py"  # some are the staff's
