@@ -86,12 +86,24 @@ class Sandbox:
             path.chmod(0o500)
         return path
 
-    def begin(self) -> None:
-        """Launch the fork server without waiting, unless there is one.
+    def begin(self) -> ForkServer:
+        """The fork server, which is launched without waiting unless there is one.
 
         It ends with the calling thread. Raises SandboxError when it can't be started.
         """
-        self._launched()
+        if self._server is None:
+            self._home = self._home or _new_home()
+            kind = "native" if self.native else "plans" if self.plans else "python"
+            submission = Path(self._home) / "submission"
+            environment = environment_of(self.device, self.scratch)
+            try:
+                self._server = ForkServer(
+                    self.confinement, kind, self.scratch, submission, environment
+                )
+            except SandboxError:
+                self.close()
+                raise
+        return self._server
 
     def start(self) -> None:
         """Start the fork server and wait until it has imported torch and triton.
@@ -156,23 +168,8 @@ class Sandbox:
             remove_tree(self._home)
             self._home = ""
 
-    def _launched(self) -> ForkServer:
-        if self._server is None:
-            self._home = self._home or _new_home()
-            kind = "native" if self.native else "plans" if self.plans else "python"
-            submission = Path(self._home) / "submission"
-            environment = environment_of(self.device, self.scratch)
-            try:
-                self._server = ForkServer(
-                    self.confinement, kind, self.scratch, submission, environment
-                )
-            except SandboxError:
-                self.close()
-                raise
-        return self._server
-
     def _ready(self) -> ForkServer:
-        server = self._launched()
+        server = self.begin()
         try:
             server.wait_until_ready()
         except SandboxError:
