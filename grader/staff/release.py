@@ -1,7 +1,7 @@
 """The students' release: the stubs, the oracles, the grader and the assignment; no solutions.
 
 This module lists the files. Stubs are made from reference/, because assignment/ may hold somebody's
-work. In a file that staff and students share, what lies between the lines `# BEGIN STAFF` and
+work. Notebooks are made from their text sources. In a file that staff and students share, what lies between the lines `# BEGIN STAFF` and
 `# END STAFF` is left out. Specs lose `missed_by`, names of submissions that say how a kernel is
 made slow. What grades a class and what only the staff run is left out (STAFF_FILES).
 
@@ -28,6 +28,7 @@ from grader.mistakes import Mistake
 from grader.spec import Exercise
 from grader.spec.order import FILE as COURSE_FILE
 from grader.spec.order import order_of
+from grader.staff import notebooks
 from grader.staff.handout import HandoutError, render
 from grader.staff.stubs import make_stubs
 
@@ -127,6 +128,7 @@ def make(project: Path, exercises: Mapping[str, Exercise], only: Iterable[str] =
     }
     if left_out and files.pop(ORDER, None) is not None:
         files |= _order(project, exercises, kept)
+    files |= notebooks.made(project)
     files |= _pages(project, exercises, left_out, files)
     return Release(dict(sorted(files.items())))
 
@@ -207,7 +209,10 @@ def _pages(
     shown = {name for page, text in texts.items() for name in _links(text, page)}
     drawings = {each for each in shown if not each.endswith(".md") and _may_ship(project, each)}
     present = {*files, *texts, *drawings}
-    pages = {page: _relinked(text, page, present, left_out) for page, text in texts.items()}
+    pages = {
+        page: _relinked(notebooks.relinked(text), page, present, left_out)
+        for page, text in texts.items()
+    }
     made = {name: _read(project, name) for name in drawings}
     return made | {page: text.encode() for page, text in pages.items()}
 
