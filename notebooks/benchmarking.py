@@ -10,6 +10,7 @@
 # host's clock say without synchronising?
 
 # %%
+import itertools
 import statistics
 import time
 from pathlib import Path
@@ -59,7 +60,7 @@ else:
     print("This cell needs a GPU.")
 
 # %% [markdown]
-# Warming up matters on a CPU as well. **Predict:** is the first call of ten slower, and by how much?
+# Warming up matters on a CPU too. **Predict:** is the first call of ten slower, and by how much?
 
 # %%
 small = torch.randn(256, 256)
@@ -73,7 +74,7 @@ print(f"first {calls[0]:.0f} us, median of the others {statistics.median(calls[1
 
 # %% [markdown]
 # Measured right, a product's time grows with the cube of its size, once the GPU is full. The
-# handout's table has the times. **Predict** from which size on doubling it takes eight times as long.
+# handout's table has the times. **Predict** from which size on doubling takes eight times as long.
 
 
 # %%
@@ -98,7 +99,7 @@ plt.xlabel(header[0])
 plt.ylabel("TFLOP/s, H100")
 plt.legend()
 plt.show()
-for smaller, larger in zip(rows, rows[1:], strict=False):
+for smaller, larger in itertools.pairwise(rows):
     growth = " ".join(f"{b / a:10.1f}" for a, b in zip(smaller[1:], larger[1:], strict=True))
     print(f"{smaller[0]:5} to {larger[0]:5} {growth}")
 

@@ -1,10 +1,10 @@
 # %% [markdown]
 # # Online softmax
 #
-# Softmax needs a row's maximum before it can add up exponentials, and the sum before it can divide.
-# Read literally, that is three passes over the row. Online softmax makes the first two one: it keeps
-# a maximum and a sum of what it has seen, and corrects the sum when the maximum grows. This notebook
-# needs no GPU.
+# Softmax needs a row's maximum before it adds up exponentials, and the sum before it divides.
+# Read literally, that is three passes over the row. Online softmax makes one of the first two: it
+# keeps a maximum and a sum of what it has seen, and corrects the sum when the maximum grows. This
+# notebook needs no GPU.
 #
 # **Predict first.** The row is 1, 2, ..., 8, read from left to right in blocks of two. How often is
 # the sum corrected? And if the row is read from right to left?
