@@ -53,9 +53,8 @@ if GPU:
     print(f"without a synchronisation  {host_clock(product, False):10.1f} us")
     torch.cuda.synchronize()
     print(f"synchronised               {host_clock(product, True):10.1f} us")
-    print(
-        f"events, median of 20       {statistics.median(events(product) for _ in range(20)):10.1f} us"
-    )
+    median = statistics.median(events(product) for _ in range(20))
+    print(f"events, median of 20       {median:10.1f} us")
 else:
     print("This cell needs a GPU.")
 

@@ -72,5 +72,11 @@ def _cell(prose: bool, lines: list[str], name: str, file: str) -> dict[str, obje
             raise NotebookError(f"{file}: expected a comment in a cell of prose, got {wrong[0]!r}")
         source = "\n".join(line[2:] for line in body)
         return {"cell_type": "markdown", "id": name, "metadata": {}, "source": source}
-    code = {"cell_type": "code", "execution_count": None, "id": name, "metadata": {}, "outputs": []}
+    code: dict[str, object] = {
+        "cell_type": "code",
+        "execution_count": None,
+        "id": name,
+        "metadata": {},
+        "outputs": [],
+    }
     return code | {"source": "\n".join(body)}
