@@ -1,9 +1,10 @@
 """The students' release: the stubs, the oracles, the grader and the assignment; no solutions.
 
 This module lists the files. Stubs are made from reference/, because assignment/ may hold somebody's
-work. In a file that staff and students share, what lies between the lines `# BEGIN STAFF` and
-`# END STAFF` is left out. Specs lose `missed_by`, names of submissions that say how a kernel is
-made slow, and of questions `answer` and `accept`. What grades a class and what only the staff run
+work. Notebooks are made from their text sources. In a file that staff and students share, what
+lies between the lines `# BEGIN STAFF` and `# END STAFF` is left out. Specs lose `missed_by`, names
+of submissions that say how a kernel is made slow, and of questions `answer` and `accept`. What
+grades a class and what only the staff run
 is left out (STAFF_FILES).
 
 The same tree gives the same bytes: files are sorted, times and permissions fixed, and a zip's
@@ -29,6 +30,7 @@ from pathlib import Path
 from grader.mistakes import Mistake
 from grader.spec import Course, Exercise
 from grader.spec.course_file import FILE as COURSE_FILE
+from grader.staff import notebooks
 from grader.staff.handout import HandoutError, render
 from grader.staff.stubs import make_stubs
 
@@ -139,6 +141,7 @@ def make(
     files |= {name: _for_students(_text(project, name), name) for name in SHARED}
     files |= {name: _read(project, f"students/{name}") for name in THEIRS}
     files |= {name: _grader_file(project, name) for name in _grader_files(project)}
+    files |= notebooks.made(project)
     files |= _of_course(course, kept, left_out)
     files |= _pages(project, course, exercises, left_out, files)
     return Release(dict(sorted(files.items())))
@@ -228,7 +231,10 @@ def _pages(
     shown = {name for page, text in texts.items() for name in _links(text, page)}
     drawings = {each for each in shown if not each.endswith(".md") and _may_ship(project, each)}
     present = {*files, *texts, *drawings}
-    pages = {page: _relinked(text, page, present, left_out) for page, text in texts.items()}
+    pages = {
+        page: _relinked(notebooks.relinked(text), page, present, left_out)
+        for page, text in texts.items()
+    }
     made = {name: _read(project, name) for name in drawings}
     return made | {page: text.encode() for page, text in pages.items()}
 

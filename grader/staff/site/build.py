@@ -64,10 +64,10 @@ def build(
 
 
 def _lay_out(folder: Path, made: Sequence[Page], files: Mapping[str, bytes]) -> None:
-    """Write what MkDocs reads: the pages, those of docs/, drawings, and our assets."""
+    """Write what MkDocs reads: the pages, those of docs/, drawings, notebooks, and our assets."""
     source = {page.file: page.text.encode() for page in made}
     source |= {n: data for n, data in files.items() if n.startswith("docs/")}
-    source |= {n: data for n, data in files.items() if n.endswith((".svg", ".png"))}
+    source |= {n: data for n, data in files.items() if n.endswith((".svg", ".png", ".ipynb"))}
     source |= {f"assets/{path.name}": path.read_bytes() for path in ASSETS.iterdir()}
     for name, data in source.items():
         path = folder / "pages" / name

@@ -101,7 +101,7 @@ def test_outside_the_grader_there_is_what_students_need_and_nothing_else(made):
         }
         assert inside == names
     rest = {name.partition("/")[0] for name in made.files if "/" in name}
-    assert rest - set(FOLDERS) <= {"grader", "docs"}
+    assert rest - set(FOLDERS) <= {"grader", "docs", "notebooks"}
 
 
 def test_of_the_grader_there_is_all_that_is_under_version_control(made):
