@@ -4,8 +4,7 @@ This module lists the files. Stubs are made from reference/, because assignment/
 work. Notebooks are made from their text sources. In a file that staff and students share, what
 lies between the lines `# BEGIN STAFF` and `# END STAFF` is left out. Specs lose `missed_by`, names
 of submissions that say how a kernel is made slow, and of questions `answer` and `accept`. What
-grades a class and what only the staff run
-is left out (STAFF_FILES).
+grades a class and what only the staff run is left out (STAFF_FILES).
 
 The same tree gives the same bytes: files are sorted, times and permissions fixed, and a zip's
 entries are stored as they are, since what compresses them differs from one machine to the next.
