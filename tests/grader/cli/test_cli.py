@@ -8,6 +8,7 @@ import os
 import shlex
 import subprocess
 import sys
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from xml.etree import ElementTree as ET
@@ -43,6 +44,7 @@ from tests.support.small_exercise import (
 )
 
 WIDTH = 80
+WITH_TRIES = replace(BRIEF, repair_seconds=12.0)  # of changes of the text
 
 
 def spaced(text: str) -> str:
@@ -65,7 +67,7 @@ def exercises(tmp_path_factory):
 @pytest.fixture(scope="module")
 def observed(wrong, exercises) -> Evidence:
     """What grading the wrong submission showed, once for all tests."""
-    return grade(wrong, exercises, Options(seed=7, device="interpreter", effort=BRIEF))
+    return grade(wrong, exercises, Options(seed=7, device="interpreter", effort=WITH_TRIES))
 
 
 @pytest.fixture(autouse=True)
@@ -354,7 +356,8 @@ def test_a_bug_of_ours_is_exit_status_3_and_asks_for_a_report(capsys, wrong, mon
 
 
 def test_a_check_tells_what_is_wrong_in_four_parts(capsys, wrong, monkeypatch):
-    monkeypatch.setattr(app, "Options", partial(app.Options, device="interpreter", effort=BRIEF))
+    options = partial(app.Options, device="interpreter", effort=WITH_TRIES)
+    monkeypatch.setattr(app, "Options", options)
     # The console took its width from COLUMNS when it was made, where that was set (as by xdist).
     monkeypatch.setattr(app.console, "_width", 60)
     ran = call(capsys, "check", "silu", "--submission", wrong, "--seed", "7")
@@ -454,7 +457,8 @@ def test_a_check_judges_memory_and_speed_as_a_grade_does_and_ends_with_1(
 
 
 def test_a_check_counts_what_no_points_hang_on(capsys, monkeypatch, tmp_path):
-    monkeypatch.setattr(app, "Options", partial(app.Options, device="interpreter", effort=BRIEF))
+    options = partial(app.Options, device="interpreter", effort=WITH_TRIES)
+    monkeypatch.setattr(app, "Options", options)
     ran = call(capsys, "check", "silu", "--submission", submission(tmp_path / "sub", RIGHT))
     assert ran.code == 0
     assert "silu/triton: how work is shared" in ran.out

@@ -51,6 +51,9 @@ def make_exercise(name, points):
         every_case=({"rows": 8, "dtype": "float32"},),
         device=None,
         beside=False,
+        by_gpu={},
+        calibrated_on=(),
+        on=lambda device: timed,
     )
     variant = SimpleNamespace(
         name="triton",
@@ -63,7 +66,8 @@ def make_exercise(name, points):
         bonus=False,
     )
     by_name = {"triton": variant}
-    return SimpleNamespace(name=name, title=name.title(), variants=by_name, graded=by_name)
+    names = {"name": name, "title": name.title(), "gpu": ""}
+    return SimpleNamespace(**names, variants=by_name, graded=by_name)
 
 
 CASE = "rows=8 dtype=float32 seed=7"
