@@ -379,6 +379,7 @@ def sources() -> dict[str, bytes]:
     """The staff's files that a release is made from."""
     names = [*release.SHARED, *(f"students/{name}" for name in release.THEIRS), release.HANDOUT]
     names += [f"reference/{name}" for name in STUBS]
+    names += [f"notebooks/{path.name}" for path in (ROOT / "notebooks").glob("*.py")]
     return {name: (ROOT / name).read_bytes() for name in names}
 
 
@@ -548,6 +549,7 @@ def test_pages_come_with_their_drawings_and_links_to_the_rest_become_text(tmp_pa
     assert docs == {
         "docs/emulator.md",
         "docs/inspect.md",
+        "docs/notebooks.md",
         "docs/profile.md",
         "docs/visualize.md",
         *re.findall(r"docs/figures/[\w-]+\.svg", handout),
