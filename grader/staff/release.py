@@ -67,6 +67,7 @@ COMMANDS = "grader/cli/app.py"  # some are the staff's
 
 _GRADER_SUFFIXES = {
     ".py",
+    ".typed",
     ".yaml",
     ".html",
     ".h",

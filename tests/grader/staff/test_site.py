@@ -66,6 +66,7 @@ def test_an_exercises_page_begins_with_its_points_and_the_due_date():
     first, _, gelu, silu = pages(SMALL, EXERCISES, "2026-12-01 23:59 +01:00")
     timed = sum(each.points.get("performance", 0) for each in EXERCISES["silu"].variants.values())
     points = f"{EXERCISES['silu'].max_points:g} points · {timed:g} of them for speed, on a GPU"
+    points += f" · a bonus of {EXERCISES['silu'].predictions.points:g}"
     assert f"{points} · due 2026-12-01 23:59 +01:00</p>" in silu.text
     assert "0 points · due" in gelu.text
     assert "Due 2026-12-01 23:59 +01:00</p>" in first.text
