@@ -101,16 +101,20 @@ def _misnamed_configuration(context: Context) -> Cause | None:
 
 # --- Triton's compiler -------------------------------------------------------------------------
 
-_NEEDS_FLOAT32 = re.compile(r"Expected dtype \['fp32', 'fp64'\] but got \w+")
+_NEEDS_FLOAT32 = re.compile(r"Expected dtype \['fp32', 'fp64'\] but got (\w+)")
 _TWO_DTYPES = re.compile(r"Both operands must be same dtype. Got \w+ and \w+")
 _CALL = re.compile(r"\b((?:tl|tl\.math|libdevice)\.\w+)\(")
 
 
 def _half_precision(context: Context) -> Cause | None:
-    if _NEEDS_FLOAT32.search(context.words) is None:
+    needed = _NEEDS_FLOAT32.search(context.words)
+    if needed is None:
         return None
     calls = _CALL.findall(context.line)
     which = f"`{calls[0]}`" if len(set(calls)) == 1 else "This function"
+    if "int" in needed[1]:
+        what = f"{which} takes float32, and gets integers: is it an index, or the value loaded?"
+        return Cause("integers", what, "Compute with what `tl.load(...).to(tl.float32)` gives.")
     return Cause(
         "half_precision",
         f"{which} takes float32, and gets half precision where the input has it",

@@ -236,23 +236,32 @@ def _operators(scope: Scope) -> Iterator[Edit]:
             is_first = is_first or not in_loop(scope, token.line)
             if not (is_first or earlier in WORDS or earlier in ("*", "(", ",", "&")):
                 yield scope.instead("operator", token.start, token.end, "+=", 2, around)
-        if token.text == ("//" if scope.is_triton else "/") and before.is_name and behind.is_name:
-            up = (
-                f"triton.cdiv({before.text}, {behind.text})"
-                if scope.function.name and not scope.function.is_kernel
-                else f"tl.cdiv({before.text}, {behind.text})"
-            )
-            if not scope.is_triton:
-                up = f"(({before.text} + {behind.text} - 1) / {behind.text})"
-            old = scope.quoted(before.start, behind.end)
-            up_words = "triton.cdiv" if scope.is_triton else "(n + size - 1) / size"
-            yield scope.edit(
-                "rounded_down",
-                [Change(before.start, behind.end, up)],
-                f"{old} rounds down, so the last, partly filled block is left out",
-                f"Round up: {up_words}.",
-                1 if counts_blocks(scope, token.line) else 5,
-            )
+
+
+_FACTOR = r"(?<![\w.)\]])(\w+(?:\.\w+(?:\([^()\n]*\))?)*)"  # n, x.numel(), blockDim.x, x.size(0)
+
+
+def _rounded_down(scope: Scope) -> Iterator[Edit]:
+    """A quotient that rounds down where the last, partly filled block counts."""
+    divided = "//" if scope.is_triton else "/"
+    pattern = re.compile(rf"{_FACTOR}\s*(?<!/){divided}(?!/)\s*(\w+(?:\.\w+)*)\b(?!\()")
+    for match in pattern.finditer(scope.text.code, scope.function.body, scope.function.end):
+        one, other = match[1], match[2]
+        if one[0].isdigit():
+            continue
+        up = f"(({one} + {other} - 1) / {other})"
+        if scope.is_triton:
+            up = f"{'tl' if scope.function.is_kernel else 'triton'}.cdiv({one}, {other})"
+        is_size = other.isupper() or other.startswith(("blockDim", "gridDim"))
+        up_words = "triton.cdiv" if scope.is_triton else "(n + size - 1) / size"
+        yield scope.edit(
+            "rounded_down",
+            [Change(*match.span(), up)],
+            f"{scope.quoted(*match.span())} rounds down, so the last, partly filled block is left "
+            "out",
+            f"Round up: {up_words}.",
+            1 if is_size or counts_blocks(scope, scope.text.line_at(match.start())) else 5,
+        )
 
 
 _INFINITIES = ('float("-inf")', "-float('inf')", "-INFINITY", "float('-inf')")
@@ -442,9 +451,10 @@ def _subscripts(scope: Scope) -> Iterator[Edit]:
     code = scope.text.code
     span = (scope.function.body, scope.function.end)
     for match in re.compile(r"(\w+)\s*\[([^\[\]]*)\]\s*\[([^\[\]]*)\]").finditer(code, *span):
-        if match[2] != match[3]:
+        is_declared = match[2].isupper() or match[2].isdigit()  # an array of a constant size
+        if match[2] != match[3] and not is_declared:
             new = f"{match[1]}[{match[3]}][{match[2]}]"
-            yield scope.instead("subscripts", match.start(), match.end(), new, 2)
+            yield scope.instead("subscripts", match.start(), match.end(), new, 1)
     for match in re.compile(r"(\w+)\[(None, :|:, None)\]").finditer(code, *span):
         new = f"{match[1]}[{':, None' if match[2] == 'None, :' else 'None, :'}]"
         yield scope.instead("subscripts", match.start(), match.end(), new, 4)
@@ -455,6 +465,10 @@ def _subscripts(scope: Scope) -> Iterator[Edit]:
             for low, high in call.arguments[:2]:
                 new = f"tl.trans({code[low:high]})"
                 yield scope.instead("transposed", low, high, new, 3)
+        if call.name == "tl.store" and len(call.arguments) > 1:
+            low, high = call.arguments[1]
+            if code[low:high].strip().isidentifier():
+                yield scope.instead("transposed", low, high, f"tl.trans({code[low:high]})", 2)
 
 
 def _quotients(scope: Scope) -> Iterator[Edit]:
@@ -556,6 +570,7 @@ RULES: Sequence[Callable[[Scope], Iterator[Edit]]] = (
     _lacking,
     _subscripts,
     _quotients,
+    _rounded_down,
     _operators,
     _functions,
     _numbers,

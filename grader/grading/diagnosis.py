@@ -353,8 +353,11 @@ def _hint_for_unwritten(verdict: Verdict, condition: Condition | None, language:
     if strided:
         return ""
     if verdict.pattern in ("nothing", "tail", "rows_tail", "one"):
-        up = " triton.cdiv rounds up." if language == "triton" else " Round its size up."
-        return "Does the grid cover all of the output, the last, partly filled block too?" + up
+        up = "by triton.cdiv" if language == "triton" else "with its size rounded up"
+        return (
+            f"Which program or block should have written it? Follow its index: does the grid reach "
+            f"it, {up}, and does the store's place follow from the same index?"
+        )
     if verdict.pattern == "every_kth":
         return "By how much does each program step, and how many elements does it write?"
     return "Which programs write these elements? Count them against the grid."

@@ -263,6 +263,33 @@ def _base_two(
     return _attention(q, k, v, sm_scale * scale, causal)
 
 
+def _no_visible_key(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    sm_scale: float,
+    causal: bool,
+    lse_too: bool = False,
+) -> Sequence[torch.Tensor]:
+    """Attention in which rows without a visible key are nan."""
+    out, lse = _attention(q, k, v, sm_scale, causal)
+    hidden = (_masked(q @ k.mT * sm_scale, causal) == -math.inf).all(-1)
+    if lse_too:
+        lse = lse.masked_fill(hidden, math.nan)
+    return [out.masked_fill(hidden[..., None], math.nan), lse]
+
+
+def _no_key_flaws() -> Iterator[Flaw]:
+    for own in (False, True):  # whether the log-sum-exp is nan there, too
+        yield Flaw(
+            "no_visible_key",
+            "A row that sees no key becomes nan: its maximum is -inf and its sum is 0",
+            "-inf - (-inf) and 0 / 0 are nan: take 0 in the place of such a maximum, and 1 in the "
+            "place of such a sum.",
+            partial(_no_visible_key, lse_too=own),
+        )
+
+
 def _flash_flaws() -> Iterator[Flaw]:
     yield Flaw(
         "not_divided",
@@ -457,6 +484,7 @@ FLAWS: Mapping[str, Sequence[Flaw]] = {
         ),
     ),
     "flash_attention": (
+        *_no_key_flaws(),  # first: each flaw of the sum makes these rows nan, too
         *_online_flaws(_flash_in_blocks),
         *_padded_flaws(_flash_in_blocks, "of the keys"),
         *_flash_flaws(),

@@ -95,7 +95,8 @@ def cause_of(space: Space, results: Sequence[CaseResult], smallest: CaseResult) 
             if _explains(compute, first):
                 explained = [each for each in further if _explains(compute, each)]
                 enough = len(explained) >= max(1, len(further) - 1)
-                if enough and _is_general([first, *explained], space):
+                shows = cause.name != "rounded" or any(map(_has_many, explained))
+                if enough and shows and _is_general([first, *explained], space):
                     return cause
     return None
 
@@ -132,20 +133,28 @@ def _explains(compute: Callable[[Observed], Outputs | None], observed: Observed)
 
 
 def _agree(actual: torch.Tensor, wrong: torch.Tensor, truth: Truth, tolerance: Tolerance) -> bool:
-    """Whether an output is that of a mistake: with nan and infinities at the same places."""
+    """Whether an output is that of a mistake: with nan and infinities at the same places.
+
+    Where the output is wrong, the mistake's must be wrong, too: one that is right there, but for
+    a little that is allowed here, explains nothing.
+    """
     if wrong.shape != actual.shape:
         return False
     kind = actual.dtype
-    one, other = actual.double(), wrong.double()
+    one, other, right = actual.double(), wrong.double(), truth.expected.double()
     if not kind.is_floating_point:
         return bool((one == other).all())
     allowed = allowed_error(truth, str(kind).removeprefix("torch."), tolerance)
-    allowed = allowed.nan_to_num(0.0, 0.0) + 16 * torch.finfo(kind).eps * other.abs()
+    allowed = allowed.nan_to_num(0.0, 0.0)
+    is_wrong, explains = (
+        ((each - right).abs() > allowed) | (each.isnan() != right.isnan()) for each in (one, other)
+    )
+    allowed = allowed + 16 * torch.finfo(kind).eps * other.abs()
     beyond = other.abs() > torch.finfo(kind).max
     as_far = one.sign() == other.sign()
     same = (one - other).abs() <= allowed.nan_to_num(0.0, 0.0)
     same |= (one == other) | (one.isnan() & other.isnan()) | (one.isinf() & beyond & as_far)
-    return bool(same.all())
+    return bool((same & (explains | ~is_wrong)).all())
 
 
 # --- the table ---------------------------------------------------------------------------------
@@ -156,7 +165,10 @@ def _expected(observed: Observed) -> Outputs:
 
 
 def _transposed(each: Observed) -> Outputs | None:
-    return [t.mT.reshape(t.shape) if t.dim() > 1 else t for t in _expected(each)]
+    right = _expected(each)
+    turned = [t.mT.reshape(t.shape) if t.dim() > 1 else t for t in right]
+    # A row, a column or a constant is its own transpose, which explains nothing.
+    return None if all(map(torch.equal, turned, right)) else turned
 
 
 def _copied(each: Observed) -> Outputs | None:
@@ -368,6 +380,11 @@ def _rounded(observed: Observed) -> Iterator[Attempt]:
 LEAST_ROUNDED = 16  # elements of an output whose errors have to vary
 
 
+def _has_many(observed: Observed) -> bool:
+    """Whether a case has enough elements to show errors of both signs."""
+    return all(output.numel() >= LEAST_ROUNDED for output in observed.outputs)
+
+
 def _is_rounding(actual: torch.Tensor, truth: Truth) -> bool:
     """Whether an output is off by a few units of half precision, up and down."""
     unit = torch.finfo(actual.dtype if actual.dtype.itemsize == 2 else torch.float16).eps
@@ -377,7 +394,8 @@ def _is_rounding(actual: torch.Tensor, truth: Truth) -> bool:
     if actual.dtype.itemsize == 2:
         units, varies = 8, float(error.std(correction=0)) > 0.15 * most
     else:  # a wrong formula may be as near: its errors have one sign
-        units, varies = 32, float(error.mean().abs()) < 0.8 * most
+        signs = error[error.abs() > 0.25 * most].sign()
+        units, varies = 32, float(signs.mean().abs()) < 0.7
     small = error.numel() < LEAST_ROUNDED
     return bool((error.abs() <= units * unit).all()) and (small or varies)
 

@@ -215,6 +215,8 @@ def _one_block(scope: Scope) -> Iterator[Edit]:
     bodies = "\n".join(code[each.body : each.end] for each in kernels)
     if re.search(r"\*\s*BLOCK|BLOCK\w*\s*\*|\brange\([^)\n]*BLOCK", bodies):
         return  # several programs, or rounds of a loop, share the row
+    if _PLAIN_SUM.search(bodies):
+        return  # they are meant to: see _program_offset
     sizes = [each for each in scope.values if each not in scope.function.parameters]
     capped = re.compile(r"\bmin\((\w[\w.]*\(\w+\)),\s*(\w+)\)")
     for match in capped.finditer(code, scope.function.body, scope.function.end):
@@ -228,6 +230,27 @@ def _one_block(scope: Scope) -> Iterator[Edit]:
             advice = "Loop over blocks, or take a block as long as the row, with a mask."
             change = Change(*match.span(2), f"triton.next_power_of_2({size})")
             yield scope.edit("one_block", [change], what, advice, 2)
+
+
+_PLAIN_SUM = re.compile(r"\b(\w+)\s*\+\s*tl\.arange\(0,\s*(\w+)\)")
+
+
+def _program_offset(scope: Scope) -> Iterator[Edit]:
+    """A program's number that is added to `tl.arange` without the block's length."""
+    if not scope.is_triton:
+        return
+    code = scope.text.code
+    span = (scope.function.body, scope.function.end)
+    numbers = set(re.compile(r"\b(\w+)\s*=\s*tl\.program_id\(").findall(code, *span))
+    for match in _PLAIN_SUM.finditer(code, *span):
+        if match[1] in numbers:
+            what = (
+                f"{scope.quoted(*match.span(1))} counts programs, and a program has {match[2]} "
+                "elements: blocks overlap"
+            )
+            advice = f"A program's first element is {match[1]} * {match[2]}."
+            change = Change(*match.span(1), f"{match[1]} * {match[2]}")
+            yield scope.edit("program_offset", [change], what, advice, 0)
 
 
 def _copies(scope: Scope) -> Iterator[Edit]:
@@ -317,6 +340,7 @@ def _missing_terms(scope: Scope) -> Iterator[Edit]:
 
 
 RULES: Sequence[Callable[[Scope], Iterator[Edit]]] = (
+    _program_offset,
     _one_block,
     _copies,
     _axes,

@@ -260,7 +260,7 @@ WRONG = Status.wrong_values
         ((WRONG, "all", condition_of("odd_size", "cols")), "next power of two"),
         ((Status.not_written, "tail"), "triton.cdiv"),
         ((Status.not_written, "rows_tail"), "triton.cdiv"),
-        ((Status.not_written, "tail", None, "cuda"), "Round its size up"),
+        ((Status.not_written, "tail", None, "cuda"), "its size rounded up"),
         ((Status.not_written, "row", condition_of("data", "data", "one_hot")), "against the grid"),
         ((Status.not_written, "one", condition_of("data", "data", "one_hot")), "zeros"),
         ((Status.not_written, "every_kth"), "each program step"),

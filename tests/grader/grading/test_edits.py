@@ -209,12 +209,34 @@ LINES = {
         "    k[(1,)](out, cols, BLOCK=8)",
         "`exp(x)` stands where `exp(x - cols)` belongs",
     ),
+    "program_offset": (
+        "    pid = tl.program_id(0)\n    offs = pid + tl.arange(0, BLOCK)\n"
+        "    tl.store(out_ptr + offs, cols)",
+        "    BLOCK = 64\n    k[(triton.cdiv(cols, BLOCK),)](out, cols, BLOCK=BLOCK)",
+        "`pid` counts programs, and a program has BLOCK elements",
+    ),
+    "rounded_down": (
+        "    tl.store(out_ptr, cols)",
+        "    k[(out.numel() // 8,)](out, cols, BLOCK=8)",
+        "`out.numel() // 8` rounds down",
+    ),
+    "transposed": (
+        "    tile = tl.load(out_ptr)\n    tl.store(out_ptr, tile)",
+        "    k[(1,)](out, cols, BLOCK=8)",
+        "`tile` stands where `tl.trans(tile)` belongs",
+    ),
     "copy": (
         "    tl.store(out_ptr, cols)",
         "    out = out.contiguous()\n    k[(1,)](out, cols, BLOCK=8)",
         "may be a copy",
     ),
 }
+
+
+def test_exchanged_subscripts_come_before_names_that_are_alike():
+    source = CUDA.replace("tile[threadIdx.x][threadIdx.y];", "tile[threadIdx.y][threadIdx.x];")
+    names = [each["name"] for each in ranked(source, False, "f", "wrong_values", [], "", 100)]
+    assert names.index("subscripts") < names.index("name")
 
 
 @pytest.mark.parametrize(("name", "given"), LINES.items())

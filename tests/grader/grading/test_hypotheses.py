@@ -90,6 +90,23 @@ def half_of_gelu(x):
     return x * torch.sigmoid(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))
 
 
+def gelu_of(x, factor):
+    return x * torch.sigmoid(2 * factor * (x + 0.044715 * x**3))
+
+
+def rounded_sum(a, b):
+    total = torch.zeros(a.shape[0], b.shape[1], dtype=a.dtype)
+    for k in range(a.shape[1]):
+        total = (total + a[:, k : k + 1] * b[k : k + 1]).half().double()
+    return total
+
+
+def no_key_is_nan(**given):
+    out, lse = attention(**given)
+    hidden = lse.isinf()
+    return out.masked_fill(hidden[..., None], math.nan), lse.masked_fill(hidden, math.nan)
+
+
 MISTAKES = [
     ("rmsnorm", lambda x, weight, eps: -rms(x, weight, eps), "wrong sign"),
     ("rmsnorm", lambda x, weight, eps: 2 * rms(x, weight, eps), "2 times"),
@@ -113,6 +130,7 @@ MISTAKES = [
     ("flash_attention", lambda **given: attention(**given, scale=math.log(2)), "ln 2"),
     ("flash_attention", lambda **given: attention(**{**given, "causal": False}), "`causal` counts"),
     ("flash_attention", lambda **given: attention(**given, shift=1), "off by one"),
+    ("flash_attention", no_key_is_nan, "sees no key"),
     (
         "flash_attention",
         lambda **given: attention(**{**given, "sm_scale": given["q"].shape[-1] ** -0.5}),
@@ -178,6 +196,15 @@ def test_a_copy_of_the_wrong_elements_is_named_by_where_they_lie():
 
     cause = named("copy_first_column", kernel, "cuda")
     assert (cause.name if cause else None) == "beginning"
+
+
+def test_a_constant_that_is_a_little_wrong_is_no_rounding():
+    assert named("gelu", lambda x: gelu_of(x, 0.7071)) is None
+
+
+def test_what_is_right_where_the_output_is_wrong_explains_nothing():
+    cause = named("gemm", rounded_sum, "triton_v2")
+    assert cause is None or "transposed" not in cause.what
 
 
 def test_one_failing_case_is_not_enough():
