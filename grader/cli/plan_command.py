@@ -142,7 +142,7 @@ def _show(session: Session, task: Task, case: Case, json: Path | None) -> None:
     if json is not None:
         write(json, plan.to_json(planned))
     names = [argument.name for argument in exercise.signature(variant)]
-    tell(f"  {variant.entry} {plan.summary(planned, names, variant.file)}.")
+    tell(f"  {variant.of_dtype(case.dtype).entry} {plan.summary(planned, names, variant.file)}.")
     table = narrow.table(show_header=False)
     table.add_column(style="cyan", no_wrap=True)
     table.add_column(overflow="fold", ratio=1)
