@@ -20,7 +20,8 @@ _IN_WORDS = re.compile(r"\b([Ll]ine) (\d+)\b")
 
 def placed(evidence: _T, joined: Joined) -> _T:
     """The evidence with every place of the joined text as one of a file. To be called once."""
-    return _Placing(joined).of(evidence)
+    made: _T = _Placing(joined).of(evidence)
+    return made
 
 
 class _Placing:

@@ -416,9 +416,9 @@ def load_folder(folder: Path) -> dict[str, Exercise]:
     for name, conflict in list(name_conflicts(exercises)):
         del exercises[name]
         mistakes.append(conflict)
-    for name, path in list(_compile_conflicts(exercises)):
+    for name, place in list(_compile_conflicts(exercises)):
         del exercises[name]
-        wrong = Mistake(path, "expected the same as an earlier variant of this file has")
+        wrong = Mistake(place, "expected the same as an earlier variant of this file has")
         mistakes.extend(read_document(folder / f"{name}.yaml").report([wrong]).mistakes)
     if not exercises and not mistakes:
         mistakes.append(f"{folder}: expected at least one .yaml file, got none")

@@ -134,7 +134,7 @@ class Stopwatch:
             self._exercises,
             sandbox,
             self._device,
-            partial(joining.read_solution, folder, joining.labs_of(self._exercises)),
+            partial(joining.read_trusted, folder, joining.labs_of(self._exercises)),
             lambda task: False,
             RunnerOptions(level=Level.limits),
         )

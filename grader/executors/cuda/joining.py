@@ -121,7 +121,7 @@ def join(
     return Joined(lab.file, data, joining.origins, frozenset(lab.compile.headers))
 
 
-def read_solution(folder: Path, labs: Mapping[str, Lab], name: str) -> bytes | str:
+def read_trusted(folder: Path, labs: Mapping[str, Lab], name: str) -> bytes | str:
     """The text to run of a trusted file of `folder`, joined where it is one of `labs`."""
     if name not in labs:
         return (folder / name).read_bytes()
