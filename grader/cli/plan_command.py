@@ -150,11 +150,8 @@ def _show(session: Session, task: Task, case: Case, json: Path | None) -> None:
     in_triton = variant.language == "triton"  # a CUDA plan's buffers are without guard zones
     starts = [each.offset - each.allocation[0] if in_triton else 0 for each in arguments]
     for step in plan.lines(planned, names, variant.file, starts):
-        table.add_row(
-            *map(
-                Text, (step.verb, one_line(step.target), session.files.placed(variant, step.place))
-            )
-        )
+        place = session.files.placed(variant, step.place)
+        table.add_row(*map(Text, (step.verb, one_line(step.target), place)))
     narrow.show(table, console, indent=2, at_least=24)
     if planned.printed.strip():
         tell("  It printed:")

@@ -74,14 +74,14 @@ def included(text: str) -> list[tuple[int, str]]:
     if len(text) > MOST_LEXED:
         return []
     lines = text.split("\n")
-    found = []
+    places = []
     for each in lex(text).directives:
         line = lines[each.at.line - 1]
         if each.name == "include" and (match := _INCLUDE.fullmatch(line)):
-            found.append((each.at.line, match["name"]))
+            places.append((each.at.line, match["name"]))
         elif each.name == "pragma" and _ONCE.fullmatch(line):
-            found.append((each.at.line, ""))
-    return found
+            places.append((each.at.line, ""))
+    return places
 
 
 def text_of(path: Path) -> str:

@@ -71,8 +71,8 @@ def test_files_that_belong_together_pass_with_an_entry_for_each_dtype(lab):
 def test_a_compilers_error_names_the_file_and_line_of_the_header(lab):
     changed(lab / "helper.cuh", "2.0f * x + 1.0f;", "2.0f * y + 1.0f;")
     failure = failure_of(lab)
-    assert (failure.status, failure.where) == (Status.compile_error, "helper.cuh:9")
-    assert [each.line for each in failure.code] == [9]
+    assert (failure.status, failure.where) == (Status.compile_error, "helper.cuh:8")
+    assert [each.line for each in failure.code] == [8]
     assert "'y'" in failure.what
 
 
@@ -141,11 +141,11 @@ def test_a_single_source_is_refused_for_a_variant_of_several_files():
 # --- the joined text ------------------------------------------------------------------------------
 
 
-def joined(files: dict[str, str], **compile_: list[str]) -> joining.Joined:
+def joined(texts: dict[str, str], **compile_: list[str]) -> joining.Joined:
     block = TASK.variant.compile.model_validate(compile_)
     lab = joining.labs_of(EXERCISES)["launcher.cu"]
     lab = joining.Lab("main.cu", block, lab.reference)
-    made = joining.join(lab, lambda name: files[name].encode())
+    made = joining.join(lab, lambda name: texts[name].encode())
     assert isinstance(made, joining.Joined)
     return made
 
