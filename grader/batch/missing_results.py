@@ -17,6 +17,7 @@ from grader.batch.tasks import Wanted
 from grader.evidence import Evidence, VariantEvidence
 from grader.grading.session import selected
 from grader.spec import Exercise
+from grader.spec.compiling import digest
 from grader.spec.predictions import ANSWERS, PREDICTIONS
 from grader.spec.task import Task
 from grader.status import Status
@@ -112,7 +113,7 @@ class Plans:
         for task in self._tasks(handin, only):
             exercise, variant = task.exercise, task.variant
             is_lifted = bool({exercise.name, str(task)} & lifted)
-            sha256 = handin.hashes.get(variant.file, NO_FILE)
+            sha256 = digest([handin.hashes.get(name, NO_FILE) for name in variant.files])
             key = self._keys.of(exercise.name, variant.name, sha256, lifted=is_lifted)
             results.append(Wanted(exercise.name, variant.name, key, is_lifted))
         return results
@@ -163,8 +164,8 @@ class Plans:
         return Evidence(handin.handin.id, seed, variants, newest.environment)
 
     def _sha256(self, handin: StoredHandin, wanted: Wanted) -> str:
-        file = self.exercises[wanted.exercise].graded[wanted.variant].file
-        return handin.hashes.get(file, NO_FILE)
+        files = self.exercises[wanted.exercise].graded[wanted.variant].files
+        return digest([handin.hashes.get(name, NO_FILE) for name in files])
 
     def _begun(self, wanted: Wanted, known: Mapping[str, Known], anew: bool) -> Wanted:
         """`wanted` with the stored evidence, where only timing on the whole GPU is left to do."""

@@ -33,6 +33,7 @@ from grader.grading.watchdog import end_this_process
 from grader.mistakes import Mistake
 from grader.sandbox import Sandbox
 from grader.spec import Exercise
+from grader.spec.compiling import digest
 from grader.spec.predictions import PREDICTIONS
 from grader.spec.task import Task
 from grader.status import Status
@@ -246,7 +247,8 @@ def _result(session: Session, wanted: Wanted, on_step: Progress) -> Result:
 
 def _files(task: HandinTask) -> dict[str, bytes | str]:
     """Every file that a variant names; or, as text, why there is none to read."""
-    names = {v.file for each in task.exercises.values() for v in each.graded.values()}
+    variants = (v for each in task.exercises.values() for v in each.graded.values())
+    names = {name for each in variants for name in each.files}
     files: dict[str, bytes | str] = {}
     for name in sorted(names):
         data = task.files.get(name, f"there is no {name}")
@@ -266,10 +268,9 @@ def _check_is_the_same_grader(task: HandinTask) -> None:
     keys = Keys(task.exercises, conditions)
     hashes = {name: hash_of(data) for name, data in task.files.items()}
     for wanted in task.wanted:
-        file = task.exercises[wanted.exercise].graded[wanted.variant].file
-        key = keys.of(
-            wanted.exercise, wanted.variant, hashes.get(file, NO_FILE), lifted=wanted.lifted
-        )
+        files = task.exercises[wanted.exercise].graded[wanted.variant].files
+        sha256 = digest([hashes.get(name, NO_FILE) for name in files])
+        key = keys.of(wanted.exercise, wanted.variant, sha256, lifted=wanted.lifted)
         if key != wanted.key:
             raise TaskError(
                 f"{platform.node()}: expected the grader and the oracles that the class is graded "

@@ -142,7 +142,7 @@ def _show(session: Session, task: Task, case: Case, json: Path | None) -> None:
     if json is not None:
         write(json, plan.to_json(planned))
     names = [argument.name for argument in exercise.signature(variant)]
-    tell(f"  {variant.entry} {plan.summary(planned, names, variant.file)}.")
+    tell(f"  {variant.of_dtype(case.dtype).entry} {plan.summary(planned, names, variant.file)}.")
     table = narrow.table(show_header=False)
     table.add_column(style="cyan", no_wrap=True)
     table.add_column(overflow="fold", ratio=1)
@@ -150,7 +150,8 @@ def _show(session: Session, task: Task, case: Case, json: Path | None) -> None:
     in_triton = variant.language == "triton"  # a CUDA plan's buffers are without guard zones
     starts = [each.offset - each.allocation[0] if in_triton else 0 for each in arguments]
     for step in plan.lines(planned, names, variant.file, starts):
-        table.add_row(*map(Text, (step.verb, one_line(step.target), step.place)))
+        place = session.files.placed(variant, step.place)
+        table.add_row(*map(Text, (step.verb, one_line(step.target), place)))
     narrow.show(table, console, indent=2, at_least=24)
     if planned.printed.strip():
         tell("  It printed:")

@@ -52,19 +52,20 @@ def check_parts(
         return ()
     checked = TaskCheck(session, task, on_step).parts(parts)
     session.runners.close_variant(task)
-    return tuple(checked)
+    return session.files.placed(task.variant, tuple(checked))
 
 
 def check_part(session: Session, task: Task, dtype: str, size_class: str) -> PartEvidence:
     """Check one part of a task; its workers stay for the next one."""
     [part] = TaskCheck(session, task).parts([(dtype, size_class)])
-    return part
+    return session.files.placed(task.variant, part)
 
 
 def check_case(session: Session, task: Task, case: Case) -> PartEvidence:
     """Check one given case of any sizes, for `grader check --case`."""
     if failures := session.rules.violations(task):
-        return PartEvidence(case.dtype, "case", Status.policy_violation, failures=failures)
+        part = PartEvidence(case.dtype, "case", Status.policy_violation, failures=failures)
+        return session.files.placed(task.variant, part)
     space = replace(any_space(session, task, case.dtype), seed=case.seed)
     called = session.files.called
 
@@ -74,7 +75,8 @@ def check_case(session: Session, task: Task, case: Case) -> PartEvidence:
         )
 
     part = checked()
-    return checked() if session.runners.is_refused_by_nvcc(task) else part
+    part = checked() if session.runners.is_refused_by_nvcc(task) else part
+    return session.files.placed(task.variant, part)
 
 
 def check_memory(session: Session, task: Task, on_step: Progress = unwatched) -> MemoryEvidence:
@@ -85,7 +87,7 @@ def check_memory(session: Session, task: Task, on_step: Progress = unwatched) ->
     on_step(Step.at(task, "memory"))
     evidence = _memory(session, task)
     session.runners.close_variant(task)
-    return evidence
+    return session.files.placed(task.variant, evidence)
 
 
 def check_large_sizes(
@@ -97,13 +99,14 @@ def check_large_sizes(
         return ()
     failures = large_sizes.findings(session, task)
     session.runners.close_variant(task)
-    return failures
+    return session.files.placed(task.variant, failures)
 
 
 def any_space(session: Session, task: Task, dtype: str) -> Space:
     """The cases of the exercise's first size class, for use where the class doesn't matter."""
     size_class = next(iter(task.exercise.sizes))
-    return Space(task.exercise, task.variant, dtype, size_class, session.seed)
+    variant = task.variant.of_dtype(dtype)
+    return Space(task.exercise, variant, dtype, size_class, session.seed)
 
 
 def _memory(session: Session, task: Task) -> MemoryEvidence:
@@ -297,4 +300,5 @@ class TaskCheck:
         return replace(part, failures=tuple(failures))
 
     def _space(self, dtype: str, size_class: str) -> Space:
-        return Space(self.task.exercise, self.task.variant, dtype, size_class, self.session.seed)
+        variant = self.task.variant.of_dtype(dtype)
+        return Space(self.task.exercise, variant, dtype, size_class, self.session.seed)

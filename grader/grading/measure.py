@@ -30,6 +30,7 @@ def measure(
     if task.variant.is_graded_on_speed:
         on_step(Step.at(task, "timing"))
         performance = _performance(session, task, evidence, on_step, documents)
+        performance = session.files.placed(task.variant, performance)
         evidence = replace(evidence, performance=performance)
     session.runners.close_variant(task)
     return evidence

@@ -95,7 +95,8 @@ def plan_case(
     planned = runner.plans.plan_of(case, arguments)
     if isinstance(planned, CaseResult):
         space = any_space(session, task, case.dtype)
-        return failure_of(space, replace(planned, case=case), session.files.called)
+        failure = failure_of(space, replace(planned, case=case), session.files.called)
+        return session.files.placed(task.variant, failure)
     return planned
 
 

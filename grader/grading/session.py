@@ -19,7 +19,7 @@ from typing import Any
 import torch
 
 from grader.evidence import VariantEvidence
-from grader.executors.cuda import cuda_build
+from grader.executors.cuda import cuda_build, joining
 from grader.executors.registry import RunnerOptions, Runners
 from grader.gpu import machine
 from grader.gpu.devices import DeviceName
@@ -31,6 +31,7 @@ from grader.mistakes import Mistake
 from grader.sandbox import Sandbox, head_start
 from grader.sandbox.confinement import Level
 from grader.spec import Exercise
+from grader.spec.compiling import digest
 from grader.spec.task import Task
 from grader.timing.submission import Stopwatch
 
@@ -131,7 +132,7 @@ class Session:
         self.options = replace(options, device=self.device)
         self.sandbox = sandbox or _plan_sandbox(options)
         self._owns_sandbox = sandbox is None
-        self.files = Files(submission, files)
+        self.files = Files(submission, files, joining.labs_of(exercises))
         self.rules = Enforcement(self.files, options.lifted, is_on=options.policy)
         self.runners = Runners(
             exercises,
@@ -179,12 +180,13 @@ class Session:
 
     def blank_evidence(self, task: Task) -> VariantEvidence:
         """The evidence on a task before it runs."""
-        data = self.files.read(task.variant.file)
+        files = [self.files.handed_in(name) for name in task.variant.files]
+        hashes = [hashlib.sha256(e).hexdigest() if isinstance(e, bytes) else "" for e in files]
         return VariantEvidence(
             task.exercise.name,
             task.variant.name,
             task.variant.file,
-            sha256=hashlib.sha256(data).hexdigest() if isinstance(data, bytes) else "",
+            sha256=digest(hashes),
             not_attempted=self.not_attempted(task),
             rules_lifted=self.rules.are_lifted(task),
         )

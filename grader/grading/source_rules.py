@@ -15,6 +15,8 @@ from grader.spec.task import Task
 from grader.status import Status
 
 MOST = 12  # violations in one message
+# Rules on what lines do together: a place in a course's header may be a student's doing.
+_OF_THE_WHOLE_FILE = ("unreadable", "preprocessor")
 
 
 class Enforcement:
@@ -41,12 +43,18 @@ class Enforcement:
         if not self.apply_to(task) or isinstance(data, str):
             return ()
         if str(task) not in self._violations:
-            self._violations[str(task)] = violations_of(task, data)
+            self._violations[str(task)] = violations_of(
+                task, data, self._files.is_given(task.variant)
+            )
         return self._violations[str(task)]
 
 
-def violations_of(task: Task, data: bytes) -> tuple[Failure, ...]:
+def violations_of(
+    task: Task, data: bytes, is_given: Callable[[int], bool] = lambda line: False
+) -> tuple[Failure, ...]:
     """A file's violations as one failure of all the task's parts; () for none.
+
+    `is_given` tells the lines of the course's own headers, which no student answers for.
 
     A Python file has none: host code is judged by its plan. A CUDA file is one program, so each
     variant in it answers for the whole file.
@@ -56,7 +64,8 @@ def violations_of(task: Task, data: bytes) -> tuple[Failure, ...]:
         return ()
     # Compilers accept any bytes in comments and strings; the rules concern ASCII.
     text = data.decode("utf-8-sig", "replace")
-    violations = _checked(policy.cuda.check, text, task.rules)
+    every = _checked(policy.cuda.check, text, task.rules)
+    violations = [e for e in every if e.rule in _OF_THE_WHOLE_FILE or not is_given(e.line)]
     if not violations:
         return ()
     first, *others = violations

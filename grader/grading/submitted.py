@@ -10,11 +10,16 @@ import errno
 import os
 import re
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from typing import TypeVar
 
+from grader.executors.cuda.joining import Joined, Lab, included, join
 from grader.grading import source_reading
+from grader.grading.lab_places import placed
 from grader.spec import Exercise, Variant
+
+_E = TypeVar("_E")
 
 MAX_FILE_BYTES = 1 << 20
 MAX_MODULES = 64  # Python files beside the graded one
@@ -63,24 +68,67 @@ def contents(path: Path) -> bytes | str:
     return data
 
 
+def _included(text: str) -> list[tuple[int, str]]:
+    """joining.included, in a process with limits. Raises TooInvolved."""
+    return [(line, name) for line, name in source_reading.limited(included, text)]
+
+
 class Files:
     """The files of one submission; each is read once and then kept."""
 
-    def __init__(self, folder: Path, known: Mapping[str, bytes | str] | None = None) -> None:
-        """`known` are files by name that were read already."""
+    def __init__(
+        self,
+        folder: Path,
+        known: Mapping[str, bytes | str] | None = None,
+        labs: Mapping[str, Lab] | None = None,
+    ) -> None:
+        """`known` are files by name that were read already; `labs`: see joining.labs_of."""
         self._folder = folder
         self._read = dict(known or {})
+        self._labs = dict(labs or {})
+        self._joined: dict[str, Joined | str] = {}
 
     def read(self, name: str) -> bytes | str:
-        """A file's contents; or, as text, why it has none."""
+        """What is run of a file: its contents, joined with those of further files of its variant.
+
+        As text: why it has none.
+        """
+        if name not in self._labs:
+            return self.handed_in(name)
+        joined = self.joined(name)
+        return joined.data if isinstance(joined, Joined) else joined
+
+    def handed_in(self, name: str) -> bytes | str:
+        """The contents of one file as it was handed in; or, as text, why it has none."""
         if name not in self._read:
             self._read[name] = contents(self._folder / name)
         return self._read[name]
 
+    def joined(self, name: str) -> Joined | str:
+        """The text of a variant's files, named by its first; or, as text, why there is none."""
+        if name not in self._joined:
+            try:
+                made = join(self._labs[name], self.handed_in, _included)
+            except source_reading.TooInvolved as error:
+                made = f"the files are too involved to be read: {error}"
+            self._joined[name] = made
+        return self._joined[name]
+
+    def is_given(self, variant: Variant) -> Callable[[int], bool]:
+        """Tells the lines of the course's headers in what is run of a variant."""
+        made = self.joined(variant.file) if variant.file in self._labs else ""
+        return made.is_given if isinstance(made, Joined) else lambda line: False
+
+    def placed(self, variant: Variant, evidence: _E) -> _E:
+        """Evidence whose lines are those of the text that ran, with lines of the files."""
+        made = self.joined(variant.file) if variant.file in self._labs else ""
+        return placed(evidence, made) if isinstance(made, Joined) else evidence
+
     def of(self, exercises: Iterable[Exercise]) -> dict[str, bytes | str]:
-        """The files of all variants of these exercises, as `read` returns them."""
-        names = {variant.file for each in exercises for variant in each.variants.values()}
-        return {name: self.read(name) for name in sorted(names)}
+        """The files of all variants of these exercises, as `handed_in` returns them."""
+        variants = (variant for each in exercises for variant in each.variants.values())
+        names = {name for variant in variants for name in variant.files}
+        return {name: self.handed_in(name) for name in sorted(names)}
 
     def modules(self) -> dict[str, bytes]:
         """The Python files beside the graded ones, which may import them."""
@@ -93,7 +141,11 @@ class Files:
             return data
         if variant.language == "answers":
             return ""
-        return source_reading.is_untouched(data, variant.entry, variant.language)
+        reasons = [
+            source_reading.is_untouched(data, entry, variant.language)
+            for entry in variant.all_entries
+        ]
+        return reasons[0] if all(reasons) else ""
 
     @property
     def called(self) -> str:

@@ -92,10 +92,16 @@ def check_source(
     sandbox: Sandbox | None = None,
     trusted: Sandbox | None = None,
 ) -> CheckResult:
-    """Check one source as a task. For the sandboxes see Session."""
+    """Check one source as a task. For the sandboxes see Session.
+
+    Raises RequestError where the task's variant has several files.
+    """
     started = time.monotonic()
     data = source.encode() if isinstance(source, str) else source
     name = task.variant.file
+    if task.variant.compile.files:
+        names = ", ".join(task.variant.files)
+        raise RequestError(f"{task}: expected a folder with {names}, got one source; grade that")
     too_large = f"{name} is larger than {MAX_FILE_BYTES >> 20} MiB"
     files: dict[str, bytes | str] = {name: data if len(data) <= MAX_FILE_BYTES else too_large}
     exercises = {task.exercise.name: task.exercise}

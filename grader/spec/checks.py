@@ -54,13 +54,14 @@ def across(exercise: Exercise) -> Iterator[Mistake]:
             yield from _tolerance_mistakes(exercise, variant.tolerance, (*path, "tolerance"))
         if variant.name != key:
             yield Mistake((*path, "name"), f"expected {key!r}, its key, got {variant.name!r}")
-        first = entries.setdefault((variant.file, variant.entry), key)
-        if first != key:
-            yield Mistake(
-                (*path, "entry"),
-                f"expected another function than variant {first!r} has in {variant.file}, "
-                f"got {variant.entry!r}",
-            )
+        for entry in variant.all_entries:
+            first = entries.setdefault((variant.file, entry), key)
+            if first != key:
+                yield Mistake(
+                    (*path, "entry"),
+                    f"expected another function than variant {first!r} has in {variant.file}, "
+                    f"got {entry!r}",
+                )
         for mistake in _variant_mistakes(exercise, variant):
             yield Mistake((*path, *mistake.path), mistake.message)
     yield from _prediction_mistakes(exercise)
@@ -226,6 +227,7 @@ def _unknown_names(formula: Formula, known: Iterable[str], kind: str) -> Iterato
 
 def _variant_mistakes(exercise: Exercise, variant: Variant) -> Iterator[Mistake]:
     yield from _call_mistakes(exercise, variant)
+    yield from _compile_mistakes(variant)
     yield from _float8_mistakes(exercise, variant)
     yield from _layout_mistakes(exercise, variant)
     known = point_keys(exercise)
@@ -303,6 +305,29 @@ def _call_mistakes(exercise: Exercise, variant: Variant) -> Iterator[Mistake]:
         )
     if not unknown and not exercise.outputs(variant):
         yield Mistake(("arguments",), "expected an output among them, got none")
+
+
+def _compile_mistakes(variant: Variant) -> Iterator[Mistake]:
+    """Mistakes in the entries of dtypes, and in what is compiled besides the variant's file."""
+    given, names = variant.entries, [*variant.entries.values()]
+    if variant.language != "cuda":
+        if given:
+            yield Mistake(("entry",), "expected one name: a Triton function takes every dtype")
+        if variant.compile.model_fields_set:
+            yield Mistake(("compile",), "expected none: it is for CUDA C++ alone")
+        return
+    if given and set(given) != set(variant.dtypes):
+        wanted = ", ".join(variant.dtypes)
+        yield Mistake(("entry",), f"expected a name for each of {wanted}, got {', '.join(given)}")
+    if len(set(names)) < len(names):
+        yield Mistake(("entry",), "expected another function for each dtype, got one name twice")
+    known = {variant.file}
+    for key in ("files", "headers"):
+        for index, name in enumerate(getattr(variant.compile, key)):
+            if name in known:
+                message = f"expected each file once, got {name!r} again"
+                yield Mistake(("compile", key, index), message)
+            known.add(name)
 
 
 def _performance_mistakes(

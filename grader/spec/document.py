@@ -201,7 +201,7 @@ def _mistakes_of(
     elif kind == "extra_forbidden":
         model = models.get(id(document.at(document.real(path[:-1]))))
         fields = model.model_fields.items() if model else ()
-        known = [field.alias or key for key, field in fields if key != "name"]
+        known = [*dict.fromkeys(field.alias or key for key, field in fields if key != "name")]
         if model in (Tensor, Scalar):
             known = ["name", *known]
         advice = hint(path[-1], known)

@@ -36,6 +36,7 @@ from grader.spec.blocks import (
     derived_size,
 )
 from grader.spec.checks import across, derived_mistakes, point_keys
+from grader.spec.compiling import Compile, Entries, Entry
 from grader.spec.derived import resolved_definitions, with_definitions
 from grader.spec.document import read_document
 from grader.spec.formula import Formula, Relation
@@ -81,12 +82,14 @@ class Variant(Block):
     and sizes in call order; None means the exercise's own. `layout` has the tensor layouts that the
     variant is called with; None means all of them. `tolerance` and `limits`, where given, are
     complete: the exercise fills their gaps. The points of a `bonus` count in a score, and in no
-    maximum.
+    maximum. A CUDA variant may have an entry for each dtype: `entries`, of which `entry` is the
+    first.
     """
 
     name: Label
     file: File
-    entry: Identifier
+    entry: Entry
+    entries: Entries = pydantic.Field(default_factory=dict, alias="entry")
     dtypes: Annotated[tuple[Dtype, ...], BeforeValidator(nonempty_list)]
     points: Annotated[dict[str, Points], BeforeValidator(filled)]
     bonus: YesOrNo = False
@@ -102,6 +105,24 @@ class Variant(Block):
     policy: Policy = Policy()
     performance: Performance | None = None
     memory: Memory | None = None
+    compile: Compile = Compile()
+
+    def of_dtype(self, dtype: str) -> Variant:
+        """The variant with the entry of a dtype; the same one where all dtypes have one entry."""
+        if dtype not in self.entries:
+            return self
+        narrow = {"entry": self.entries[dtype], "entries": {}, "dtypes": (dtype,)}
+        return self.model_copy(update=narrow)
+
+    @property
+    def all_entries(self) -> tuple[str, ...]:
+        """Its entries, in the order of the spec: one, or one for each dtype."""
+        return tuple(self.entries.values()) or (self.entry,)
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The files of a submission that it is made of; `file` is the first."""
+        return (self.file, *self.compile.files)
 
     @property
     def language(self) -> Literal["triton", "cuda", "answers"]:
@@ -395,11 +416,27 @@ def load_folder(folder: Path) -> dict[str, Exercise]:
     for name, conflict in list(name_conflicts(exercises)):
         del exercises[name]
         mistakes.append(conflict)
+    for name, place in list(_compile_conflicts(exercises)):
+        del exercises[name]
+        wrong = Mistake(place, "expected the same as an earlier variant of this file has")
+        mistakes.extend(read_document(folder / f"{name}.yaml").report([wrong]).mistakes)
     if not exercises and not mistakes:
         mistakes.append(f"{folder}: expected at least one .yaml file, got none")
     if mistakes:
         raise SpecError(mistakes, exercises)
     return exercises
+
+
+def _compile_conflicts(
+    exercises: Mapping[str, Exercise],
+) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Exercises with a file that is compiled in another way than before, and the place."""
+    first: dict[str, Compile] = {}
+    for name, exercise in exercises.items():
+        for key, variant in exercise.variants.items():
+            if first.setdefault(variant.file, variant.compile) != variant.compile:
+                yield name, ("variants", key, "compile")
+                break
 
 
 def name_conflicts(exercises: Mapping[str, Exercise]) -> Iterator[tuple[str, str]]:

@@ -34,7 +34,8 @@ class Task:
         limits = self.limits
         limits = limits.model_copy(update={"seconds": min(seconds, limits.seconds)})
         return Task(
-            self.exercise, self.variant.model_copy(update={"entry": entry, "limits": limits})
+            self.exercise,
+            self.variant.model_copy(update={"entry": entry, "entries": {}, "limits": limits}),
         )
 
     @property

@@ -142,7 +142,9 @@ def whole(value: object, wanted: str = "a whole number >= 1") -> int:
     return value
 
 
-def _matching(pattern: str, wanted: str, forbidden: Iterable[str] = ()) -> BeforeValidator:
+def matching(pattern: str, wanted: str, forbidden: Iterable[str] = ()) -> BeforeValidator:
+    """A text that matches a pattern as a whole, and is none of the forbidden ones."""
+
     def check(value: object) -> object:
         if not isinstance(value, str) or not re.fullmatch(pattern, value, re.ASCII):
             raise unexpected(wanted, value)
@@ -204,20 +206,20 @@ def filled(value: object) -> object:
 
 
 _IDENTIFIER = r"[A-Za-z_][A-Za-z0-9_]*"
-Identifier = Annotated[str, _matching(_IDENTIFIER, "a name of letters, digits and _")]
+Identifier = Annotated[str, matching(_IDENTIFIER, "a name of letters, digits and _")]
 # Sizes and scalars also appear in formulas and case strings.
-Name = Annotated[str, _matching(_IDENTIFIER, "a name of letters, digits and _", RESERVED)]
+Name = Annotated[str, matching(_IDENTIFIER, "a name of letters, digits and _", RESERVED)]
 # Parts of pytest ids, which '-' separates: lower case, so that `pytest -k` is predictable.
-Label = Annotated[str, _matching(r"[a-z][a-z0-9_]*", "a lower-case name of letters, digits and _")]
+Label = Annotated[str, matching(r"[a-z][a-z0-9_]*", "a lower-case name of letters, digits and _")]
 ClassLabel = Annotated[
     str,
-    _matching(
+    matching(
         r"[a-z][a-z0-9_]*",
         "a lower-case name of letters, digits and _",
         ("performance", "memory"),
     ),
 ]
-File = Annotated[str, _matching(r"[A-Za-z0-9_]+\.(py|cu)", "a file name ending in .py or .cu")]
+File = Annotated[str, matching(r"[A-Za-z0-9_]+\.(py|cu)", "a file name ending in .py or .cu")]
 Dtype = Annotated[str, one_of(ITEMSIZE)]
 TensorDtype = Annotated[str, one_of(["$dtype", *ITEMSIZE])]
 Points = Annotated[float, number(at_least=0)]

@@ -31,7 +31,7 @@ from grader.spec import Course, Exercise
 from grader.spec.course_file import FILE as COURSE_FILE
 from grader.staff import notebooks
 from grader.staff.handout import HandoutError, render
-from grader.staff.stubs import make_stubs
+from grader.staff.stubs import headers_of, make_stubs
 
 FOLDER = "warpgrade"  # what a zip unpacks to
 SHARED = (
@@ -192,6 +192,9 @@ def _of_course(
     oracles = course.oracles.relative_to(course.root).as_posix()
     files = {f"exercises/{name}.yaml": _spec(course.root, f"{specs}/{name}.yaml") for name in kept}
     files["reference/oracles.py"] = _for_students(_text(course.root, oracles), oracles)
+    for name in headers_of(kept):  # the grader takes them from here, not from assignment/
+        path = (course.reference / name).relative_to(course.root).as_posix()
+        files[f"reference/{name}"] = _read(course.root, path)
     text = _for_students(_text(course.root, COURSE_FILE), COURSE_FILE).decode()
     lines = text.splitlines(keepends=True)
     of_others = re.compile(rf"\s*(- ({'|'.join(left_out)})|({'|'.join(left_out)}):.*)\s*(#.*)?")

@@ -25,7 +25,7 @@ from grader.mistakes import Mistake
 if TYPE_CHECKING:
     from grader.spec import Exercise
 
-_COMMENT = {".py": "#", ".cu": "//"}
+_COMMENT = {".py": "#", ".cu": "//", ".cuh": "//", ".h": "//"}
 # Whatever looks like a marker must be one: a misspelt marker would ship the solution.
 _LIKE_A_MARKER = re.compile(r"(#|//|/\*)\W*(begin|end)\W*(of\W*)?solutions?\b", re.IGNORECASE)
 
@@ -87,12 +87,21 @@ def make_stub(text: str, source: str) -> str:
     return stub
 
 
+def headers_of(exercises: Mapping[str, Exercise]) -> tuple[str, ...]:
+    """The names of the headers that a course gives for these exercises."""
+    variants = [v for each in exercises.values() for v in each.variants.values()]
+    return tuple(dict.fromkeys(name for each in variants for name in each.compile.headers))
+
+
 def make_stubs(reference: Path, exercises: Mapping[str, Exercise]) -> dict[str, str]:
     """The stubs by file name, of every file that a variant names, in order of first mention.
 
+    Headers that a course gives are among them as they are.
+
     StubError where a reference file is missing or its regions are wrong.
     """
-    names = dict.fromkeys(v.file for each in exercises.values() for v in each.variants.values())
+    variants = [v for each in exercises.values() for v in each.variants.values()]
+    names = dict.fromkeys(name for v in variants for name in (*v.files, *v.compile.headers))
     texts = {name: _read(reference / name) for name in names}
     if not any(texts.values()) and (reference / "oracles.py").exists():  # a students' release
         raise StubError(
@@ -177,7 +186,7 @@ def _check_syntax(stub: str, source: str) -> None:
 def _comment(source: str) -> str:
     suffix = Path(source).suffix
     if suffix not in _COMMENT:
-        raise StubError(f"{source}: expected a file ending in .py or .cu, got {suffix!r}")
+        raise StubError(f"{source}: expected a file ending in .py, .cu, .cuh or .h, got {suffix!r}")
     return _COMMENT[suffix]
 
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 import traceback
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from functools import cached_property
+from functools import cached_property, partial
 
 from grader.evidence import PerformanceEvidence
-from grader.executors.cuda import cuda_build
+from grader.executors.cuda import cuda_build, joining
 from grader.executors.registry import RunnerOptions, Runners
 from grader.gpu import machine, measured_roofs, nvml
 from grader.gpu.devices import DeviceName
@@ -134,7 +134,7 @@ class Stopwatch:
             self._exercises,
             sandbox,
             self._device,
-            lambda name: (folder / name).read_bytes(),
+            partial(joining.read_trusted, folder, joining.labs_of(self._exercises)),
             lambda task: False,
             RunnerOptions(level=Level.limits),
         )

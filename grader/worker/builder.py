@@ -52,6 +52,7 @@ class Wanted:
     guarded: bool = True  # emulator only: False in tests of other layers of defence
     gpu_planner: str | None = None  # gpu only: the folder of our part of it
     nvcc: str = "nvcc"  # device code only
+    flags: Sequence[str] = ()  # further options of nvcc's, from a spec
 
 
 @dataclass
@@ -223,7 +224,7 @@ def _check_with_nvcc(source: Path, wanted: Wanted, folder: Path) -> Made:
     )  # without its mode: chmod is filtered
     try:
         program = toolchain.find_nvcc() or "nvcc"
-        refused = nvcc.check(program, copy, folder, wanted.architecture)
+        refused = nvcc.check(program, copy, folder, wanted.architecture, wanted.flags)
     except (OSError, nvcc.NvccError):
         return Made(None, [])
     return Made(None, [each.as_problem("nvcc") for each in refused], accepted=not refused)
@@ -234,7 +235,7 @@ def _build_for_gpu(source: Path, wanted: Wanted, folder: Path) -> Made:
 
     runtime = nvcc_runtime.Runtime(Path(wanted.gpu_planner or ""))
     needed = (source, wanted.entries, _toolchain(wanted), runtime, wanted.architecture, folder)
-    made = gpu_build.build(*needed)
+    made = gpu_build.build(*needed, wanted.flags)
     return Made(made.planner, made.problems, made.sites, made.entries, made.cubin)
 
 
@@ -248,7 +249,7 @@ def _build_device_code(source: Path, wanted: Wanted, folder: Path) -> Made:
     own.mkdir()
     copy = Path(shutil.copyfile(source, own / source.name))  # without its mode: no chmod here
     gpu_entries.provide_headers(folder / "include")
-    options = ("-I", str(folder / "include"), "--keep", "--keep-dir", str(kept))
+    options = ("-I", str(folder / "include"), "--keep", "--keep-dir", str(kept), *wanted.flags)
     made = (copy, folder / "student.o", wanted.architecture, options)
     refused = nvcc.compile_object(wanted.nvcc, *made)
     if refused:

@@ -48,12 +48,13 @@ def build(
     runtime: Any,
     target: str,
     folder: Path,
+    flags: Sequence[str] = (),
 ) -> Built:
     """Compile a file for a GPU of the architecture `target`, such as sm_90.
 
     `tools` is the emulator's toolchain, `runtime` our part of the planner. `wanted` are the entries
-    as in builder.Wanted. Raises NvccError or OSError for a failure of the machine, never for the
-    source.
+    as in builder.Wanted, `flags` further options of nvcc's. Raises NvccError or OSError for a
+    failure of the machine, never for the source.
     """
     from warpgrade_emulator import assembly, cubins, glue, linking, toolchain
     from warpgrade_emulator.elf import Elf
@@ -63,7 +64,9 @@ def build(
         raise nvcc.NvccError("nvcc not found")
     entries = [glue.Entry(each["name"], tuple(each["arguments"])) for each in wanted]
     try:
-        refused = _compile(compiler, source, entries, folder, target, _host_flags(tools.version))
+        host = ",".join(_host_flags(tools.version))
+        options = [_LEVEL, "-Xcompiler", host, *flags]
+        refused = _compile(compiler, source, entries, folder, target, options)
     except nvcc.NvccError as error:  # perhaps a limit of the sandbox, so no line is named
         refused = (nvcc.Refusal(str(error)),)
     if refused:
@@ -95,7 +98,7 @@ def _compile(
     entries: Sequence[Any],
     folder: Path,
     target: str,
-    host: Sequence[str],
+    options: Sequence[str],
 ) -> tuple[nvcc.Refusal, ...]:
     """Write student.o, and the cubin in the folder `kept`."""
     own, kept = folder / "submission", folder / "kept"
@@ -106,7 +109,7 @@ def _compile(
     text = source.read_text("utf-8", "replace")
     gpu_entries.provide_headers(folder / "include")
     declared = [entry for entry in entries if re.search(rf"\b{entry.name}\s*\(", text)]
-    options = [_LEVEL, "-Xcompiler", ",".join(host), "--keep", "--keep-dir", str(kept)]
+    options = [*options, "--keep", "--keep-dir", str(kept)]
     made = folder / "student.o"
     include = folder / "include"
     return gpu_entries.compile_checked(compiler, checked, declared, made, include, target, options)

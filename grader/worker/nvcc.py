@@ -57,14 +57,18 @@ class NvccError(RuntimeError):
 
 
 def check(
-    nvcc: str, source: Path, folder: Path, target: str = DEFAULT_ARCHITECTURE
+    nvcc: str,
+    source: Path,
+    folder: Path,
+    target: str = DEFAULT_ARCHITECTURE,
+    options: Sequence[str] = (),
 ) -> tuple[Refusal, ...]:
     """nvcc's errors in the lines of `source`, compiled for `target`. Writes to `folder` only.
 
     Errors without a line are left out: a broken compiler is no verdict. Raises OSError when nvcc
     can't be started, NvccError when it fails for other reasons.
     """
-    refused = compile_object(nvcc, source, folder / "checked.o", target)
+    refused = compile_object(nvcc, source, folder / "checked.o", target, options)
     if any(_NO_SUCH_FILE in each.message for each in refused):
         # Perhaps of a library that this toolkit lacks: the emulator has its own headers.
         raise NvccError(refused[0].message)

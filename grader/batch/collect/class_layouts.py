@@ -55,7 +55,8 @@ def collect(
     """
     if layout is not None and layout not in LAYOUTS:
         raise CollectError(f"layout: expected {', '.join(LAYOUTS)}; got {one_line(layout)}")
-    wanted = Wanted(v.file for exercise in exercises.values() for v in exercise.graded.values())
+    variants = (v for exercise in exercises.values() for v in exercise.graded.values())
+    wanted = Wanted(name for each in variants for name in each.files)
     with opened(source, leave_out) as whole:
         if not whole.parts and whole.archive is None:
             raise CollectError(f"{source}: expected submissions, found nothing")

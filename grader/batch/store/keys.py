@@ -22,7 +22,7 @@ from typing import Any
 
 from grader import __version__, executors
 from grader.cases import oracle
-from grader.executors.cuda import cuda_build
+from grader.executors.cuda import cuda_build, joining
 from grader.grading.search import Effort
 from grader.spec import (
     Bound,
@@ -39,6 +39,7 @@ from grader.spec import (
     Variant,
 )
 from grader.spec.blocks import Growth, LoadStore, MemoryPressure, Policy, Wave
+from grader.spec.compiling import Compile
 from grader.spec.contents import Contents
 from grader.spec.formula import Formula, Relation
 from grader.spec.predictions import PREDICTIONS, Predictions, Question
@@ -93,8 +94,9 @@ USES: dict[type[Block], dict[str, Use | Callable[[Any], Any]]] = {
     Variant: {
         "name": M, "file": M, "entry": M, "dtypes": M, "points": _classes, "bonus": S,
         "arguments": M, "layout": M, "tolerance": F, "limits": F, "policy": F,
-        "performance": M, "memory": M,
+        "performance": M, "memory": M, "entries": M, "compile": M,
     },
+    Compile: {"files": M, "headers": M, "flags": M},
     Tensor: {
         "name": M, "shape": M, "dtype": M, "role": M, "space": M, "layout": M, "values": M,
     },
@@ -141,6 +143,7 @@ NEWER = {
     SizeRule: ("or_zero",),
     Tolerance: ("outputs",),
     Performance: ("by_gpu",),
+    Variant: ("entries", "compile"),
 }
 
 
@@ -227,7 +230,7 @@ def _reduced(value: Any) -> Any:
             )
             for name, use in uses
             if use is M or not isinstance(use, Use)
-            if name not in NEWER.get(type(value), ()) or getattr(value, name)
+            if name not in NEWER.get(type(value), ()) or _is_given(getattr(value, name))
         }
     if isinstance(value, Mapping):
         return [[key, _reduced(item)] for key, item in value.items()]  # the order counts
@@ -236,15 +239,24 @@ def _reduced(value: Any) -> Any:
     return str(value) if isinstance(value, (Formula, Relation)) else value
 
 
+def _is_given(value: Any) -> bool:
+    return value != Compile() if isinstance(value, Compile) else bool(value)
+
+
 def _compiled_with(exercises: Mapping[str, Exercise], variant: Variant) -> list[Any]:
-    """The entries that a CUDA file is compiled with: those of all its variants, one program."""
+    """The entries of a CUDA file, those of all its variants, and the course's headers in it."""
     if variant.language != "cuda":
         return []
-    return [
-        [each.entry, *cuda_build.signature(exercise, each)]
+    beside = [
+        (exercise, each)
         for exercise in exercises.values()
         for each in exercise.variants.values()
         if each.file == variant.file
+    ]
+    headers = {e.reference / name for e, each in beside for name in each.compile.headers}
+    return [
+        *([entry, *kinds] for entry, kinds in cuda_build.called(beside)),
+        *([path.name, joining.text_of(path)] for path in sorted(headers)),
     ]
 
 

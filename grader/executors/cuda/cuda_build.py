@@ -160,6 +160,15 @@ def signature(exercise: Exercise, variant: Variant) -> list[str]:
     return kinds
 
 
+def called(used: Sequence[tuple[Exercise, Variant]]) -> list[tuple[str, list[str]]]:
+    """The entries of these variants with their signatures: one, or one for each dtype."""
+    return [
+        (each.entry, signature(exercise, each))
+        for exercise, variant in used
+        for each in (variant.of_dtype(dtype) for dtype in variant.entries or ("",))
+    ]
+
+
 def build(*given: Any, **options: Any) -> Program:
     """Compile a file and wait for it. Takes what `begin` does; raises what that and `finish` do."""
     return begin(*given, **options).finish()
@@ -172,11 +181,13 @@ def begin(
     entries: Sequence[tuple[str, Sequence[str]]],
     backend: Asked = "emulator",
     guarded: bool = True,
+    flags: Sequence[str] = (),
 ) -> Building:
     """Have the file `name` of content `data` compiled, for all the entries that it should have.
 
-    `entries` pairs each entry with its `signature`. `guarded`: see emulator/build.py. Raises
-    SandboxError where no worker can be had, BuildError where the grader's own sources don't build.
+    `entries` pairs each entry with its `signature`. `guarded`: see emulator/build.py. `flags` are
+    further options of nvcc's, for which the emulator has no use. Raises SandboxError where no
+    worker can be had, BuildError where the grader's own sources don't build.
     """
     source = sandbox.hold(name, data)
     wanted = {
@@ -186,6 +197,7 @@ def begin(
         "guarded": guarded,
         "gpu_planner": prepare_planner() if backend == "gpu" else None,
         "architecture": f"sm_{machine.capability()}",
+        "flags": list(flags),
     }
     output = os.memfd_create("program", os.MFD_CLOEXEC)
     try:
@@ -336,14 +348,15 @@ class Programs:
         if backend == "gpu":
             prepare_planner()
         sandbox = self.sandbox()
-        entries = [
-            (variant.entry, signature(exercise, variant))
+        used = [
+            (exercise, variant)
             for exercise in self.exercises.values()
             for variant in exercise.variants.values()
             if variant.file == file
         ]
+        flags = used[0][1].compile.options if used else ()
         data = self.file(file)
-        return begin(sandbox, file, data, entries, backend, self.guarded)
+        return begin(sandbox, file, data, called(used), backend, self.guarded, flags)
 
 
 @lru_cache(maxsize=4)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
@@ -48,10 +49,12 @@ class NativePlanner(Plans):
         on the host is a violation."""
         self.program = program
         self._sandbox = sandbox
-        self._task = task
+        self._given = task
         self._limits = limits_of(task)
+        # With an entry for each dtype, it is turned to that of the case: see `turn_to`.
+        self.task = replace(task, variant=task.variant.of_dtype(task.variant.dtypes[0]))
         answers = NativeAnswers(
-            task,
+            self.task,
             path,
             self._limits,
             is_ours=self._serves_nobody,
@@ -65,6 +68,15 @@ class NativePlanner(Plans):
         # Whether copies that host code asks for are held to the rules.
         self.judges_copies = answers.watched and task.exercise.moves_data
         self._readable: Buffers = ()  # buffers that the planner may read
+
+    def turn_to(self, dtype: str) -> None:
+        """Plan calls of a dtype's entry from now on, where each dtype has one of its own."""
+        variant = self._given.variant.of_dtype(dtype)
+        if variant.entry != self.task.variant.entry:
+            self.fresh_worker()
+            self.task = replace(self._given, variant=variant)
+            self.answers = replace(self.answers, task=self.task)
+            self.failure = self.answers.from_program()
 
     def plan_of(self, case: Case, arguments: Sequence[Argument]) -> Plan | CaseResult:
         """The plan of a case before the rules are applied, or why there is none."""
@@ -94,6 +106,7 @@ class NativePlanner(Plans):
 
         What host code did wrong on the way to a plan is in `planned_report`.
         """
+        self.turn_to(case.dtype)
         self.planned_report = None
         self.planner_is_fresh = self.planner is None
         if (failure := self._start(arguments, buffers)) is not None:
@@ -177,12 +190,12 @@ class NativePlanner(Plans):
     def start(self, path: Path | None, buffers: Buffers, limits: Limits | None = None) -> Worker:
         """Start a part of the program, which may read these buffers, with limits or the spec's."""
         assert path is not None  # who asks has seen that the program was built
-        entry = self._task.variant.entry
+        entry = self.task.variant.entry
         return self._sandbox.worker(path, entry, buffers, limits or self._limits, self._options)
 
     def _serves_nobody(self) -> bool:
         """Whether even a program whose entry does nothing can't be had, or refuses to be called."""
-        kinds = cuda_build.signature(self._task.exercise, self._task.variant)
+        kinds = cuda_build.signature(self.task.exercise, self.task.variant)
         try:
             worker = self.start(self._idle_program(kinds), ())
         except SandboxError:
@@ -199,7 +212,7 @@ class NativePlanner(Plans):
         """The names of the program's arguments, and the system calls that it may make."""
         arguments = [
             f"{each.name}:{each.role if isinstance(each, Tensor) else 'input'}"
-            for each in self._task.signature
+            for each in self.task.signature
         ]
         options = [f"--arguments={','.join(arguments)}"]
         if self.program.backend != "gpu":
@@ -209,7 +222,7 @@ class NativePlanner(Plans):
 
     def _idle_program(self, kinds: Sequence[str]) -> Path:
         """A program whose entry does nothing. Raises SandboxError where there can't be one."""
-        entry, backend = self._task.variant.entry, self.program.backend
+        entry, backend = self.task.variant.entry, self.program.backend
         types = ", ".join(Entry(entry, tuple(kinds)).types())
         headers = "#include <cuda_bf16.h>\n#include <cuda_fp16.h>\n"
         source = f'{headers}extern "C" void {entry}({types}) {{}}\n'.encode()

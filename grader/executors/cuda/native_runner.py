@@ -91,6 +91,7 @@ class PlannedNativeRunner(Runner):
 
     def once(self, case: Case) -> CaseResult:
         """Run one case's first call with blocks in one order. Raises as Runner.run does."""
+        self.plans.turn_to(case.dtype)
         return self._executor.run(case, Manner())
 
     def altered(
@@ -100,7 +101,8 @@ class PlannedNativeRunner(Runner):
 
         All are one program. Copies that don't compile are left out.
         """
-        kinds = cuda_build.signature(self.task.exercise, self.task.variant)
+        of_dtype = self.plans.task
+        kinds = cuda_build.signature(of_dtype.exercise, of_dtype.variant)
         kept = list(range(len(copies)))
         made: Program | None = None
         for _ in range(MOST_BUILDS):
@@ -116,7 +118,7 @@ class PlannedNativeRunner(Runner):
         runners: list[PlannedNativeRunner | None] = [None] * len(entries)
         if made is not None and made.path is not None:
             for each in kept:
-                task = self.task.with_entry(entries[each], TRY_SECONDS)
+                task = of_dtype.with_entry(entries[each], TRY_SECONDS)
                 runners[each] = PlannedNativeRunner(
                     self._sandbox, task, self.path, made, self._watched
                 )
@@ -167,6 +169,7 @@ class PlannedNativeRunner(Runner):
 
     def _first(self, manner: Manner, case: Case) -> CaseResult:
         """Run a case; where it fails with a planner that has planned others, with a fresh one."""
+        self.plans.turn_to(case.dtype)
         result = self._executor.run(case, manner)
         if not result.verdict.passed and not self.plans.planner_is_fresh:
             self.plans.fresh_worker()

@@ -6,7 +6,7 @@ It is compiled as for a grade on a GPU, with lines, and nothing of it is run.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -71,8 +71,11 @@ def _base(called: str) -> str:
     return called.partition("<")[0].rpartition("::")[2]
 
 
-def compile_file(sandbox: Sandbox, path: Path) -> CudaCode:
-    """Compile a file that the sandbox holds, one where CUDA C++ is compiled. Raises NotCompiled."""
+def compile_file(sandbox: Sandbox, path: Path, flags: Sequence[str] = ()) -> CudaCode:
+    """Compile a file that the sandbox holds, one where CUDA C++ is compiled. Raises NotCompiled.
+
+    `flags` are further options of nvcc's.
+    """
     nvcc = tools.nvcc()
     if nvcc is None:
         raise NotCompiled(tools.NO_NVCC)
@@ -81,6 +84,7 @@ def compile_file(sandbox: Sandbox, path: Path) -> CudaCode:
         "entries": [],
         "nvcc": nvcc,
         "architecture": f"sm_{machine.capability()}",
+        "flags": list(flags),
     }
     output = os.memfd_create("device code", os.MFD_CLOEXEC)
     try:

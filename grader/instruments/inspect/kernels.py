@@ -270,7 +270,8 @@ def _of_cuda(
     sandbox = session.runners.sandbox_of("emulator")
     data = session.files.read(task.variant.file)
     assert isinstance(data, bytes)
-    made = device_code.compile_file(sandbox, sandbox.hold(task.variant.file, data))
+    path = sandbox.hold(task.variant.file, data)
+    made = device_code.compile_file(sandbox, path, task.variant.compile.options)
     texts = {"ptx": made.ptx, **compilers.disassembled(made.cubin)}
     no_sass = texts.pop("no_sass")
     used = usage(made.cubin)

@@ -20,6 +20,8 @@ import torch
 
 from grader.cases import inputs, parse
 from grader.cases.arena import Slot
+from grader.executors.cuda import joining
+from grader.spec import Variant
 from grader.spec import course as courses
 from grader.spec.task import Task
 from grader.worker.protocol import Argument, Kind
@@ -44,7 +46,10 @@ def call(
     if not source.is_file():
         raise FileNotFoundError(f"there is no {source}")
     if task.variant.language == "cuda":
-        return partial(_cuda_entry(source, task.variant.entry), *map(_as_c, arguments))
+        variant = task.variant.of_dtype(case.dtype)
+        labs = joining.labs_of({exercise_name: exercise})
+        code = joining.read_trusted(submission, labs, variant.file)
+        return partial(_cuda_entry(variant, code), *map(_as_c, arguments))
     return partial(_python_entry(source, task.variant.entry), *(v for _, v in arguments))
 
 
@@ -71,22 +76,26 @@ def _python_entry(source: Path, entry: str) -> Callable[..., object]:
     return function
 
 
-def _cuda_entry(source: Path, entry: str) -> Callable[..., object]:
+def _cuda_entry(variant: Variant, text: bytes | str) -> Callable[..., object]:
     compiler = shutil.which("nvcc")
     if compiler is None:
-        raise FileNotFoundError(f"{source.name} needs nvcc, which isn't installed")
+        raise FileNotFoundError(f"{variant.file} needs nvcc, which isn't installed")
+    if isinstance(text, str):
+        raise ValueError(text)
     folder = Path(tempfile.mkdtemp(prefix="warpgrade-profile-"))
+    source = folder / variant.file
+    source.write_bytes(text)
     library = folder / f"{source.stem}.so"
     options = ["-O3", "-std=c++17", "-lineinfo", "-arch=native", "-shared", "-Xcompiler", "-fPIC"]
     done = subprocess.run(
-        [compiler, *options, "-o", str(library), str(source)],
+        [compiler, *options, *variant.compile.options, "-o", str(library), str(source)],
         capture_output=True,
         text=True,
         check=False,
     )
     if done.returncode:
         raise ValueError(f"nvcc doesn't compile {source.name}:\n{done.stderr.strip()}")
-    function: Callable[..., object] = getattr(ctypes.CDLL(str(library)), entry)
+    function: Callable[..., object] = getattr(ctypes.CDLL(str(library)), variant.entry)
     return function
 
 

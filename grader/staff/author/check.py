@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from grader.grading.session import Progress, Step, unwatched
 from grader.mistakes import Mistake
-from grader.spec import Course, Exercise, SpecError
+from grader.spec import Course, Exercise, SpecError, Variant
 from grader.spec.task import Task
 from grader.staff.author import definitions, papers
 from grader.staff.author.trials import Trials
@@ -83,15 +83,15 @@ def _of_exercise(course: Course, exercise: Exercise, trials: Trials) -> Iterator
     if any(line.startswith("oracles.py") for line in wrong_oracle):
         return
     tasks = [Task(exercise, each) for each in exercise.variants.values()]
-    lost = list(
-        trials.solution_mistakes(
-            [each for each in tasks if (course.reference / each.variant.file).is_file()]
-        )
-    )
+    solved = [each for each in tasks if not _lacking(course, each.variant)]
+    lost = list(trials.solution_mistakes(solved))
     yield from lost
     if not wrong_stubs:
         yield from trials.stub_mistakes([each for each in tasks if each.variant.max_points])
     if lost:  # what its edits do says nothing
+        return
+    headers = {name for each in tasks for name in each.variant.compile.headers}
+    if any(not (course.reference / name).is_file() for name in headers):
         return
     for entry in _tried(corpora["wrong"], trials.quick):
         trials.on_step(Step(exercise.name, entry.variant, f"wrong: {entry.name}"))
@@ -99,6 +99,12 @@ def _of_exercise(course: Course, exercise: Exercise, trials: Trials) -> Iterator
     for entry in _tried(corpora["honest"], trials.quick):
         trials.on_step(Step(exercise.name, entry.variant, f"honest: {entry.name}"))
         yield from trials.honest_mistakes(Task(exercise, exercise.variants[entry.variant]), entry)
+
+
+def _lacking(course: Course, variant: Variant) -> list[str]:
+    """The files of a variant's solution that aren't there."""
+    names = (*variant.files, *variant.compile.headers)
+    return [name for name in names if not (course.reference / name).is_file()]
 
 
 def _tried(entries: Sequence[Submission], quick: bool) -> Sequence[Submission]:

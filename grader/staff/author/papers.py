@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from grader.spec import Course, Exercise
 from grader.staff import handout
@@ -16,6 +17,12 @@ def stub_mistakes(course: Course, exercise: Exercise) -> Iterator[str]:
     files: dict[str, float] = {}
     for variant in exercise.variants.values():
         files[variant.file] = files.get(variant.file, 0) + variant.max_points
+        # The regions of a variant of several files may stand in any of them.
+        marked = [name for name in variant.files if _has_region(course.reference / name)]
+        if variant.file not in marked and marked:
+            files[variant.file] = 0
+        for name in (*variant.compile.files, *variant.compile.headers):
+            files.setdefault(name, 0)
     for name, points in files.items():
         solution, stub = course.reference / name, course.assignment / name
         if not solution.is_file():
@@ -37,6 +44,10 @@ def stub_mistakes(course: Course, exercise: Exercise) -> Iterator[str]:
             yield f"{_shown(course, stub)}: expected the stub, there is none: run `grader stubs`"
         elif stub.read_text(encoding="utf-8") != made:
             yield f"{_shown(course, stub)}: not what `grader stubs` writes: run it with --force"
+
+
+def _has_region(path: Path) -> bool:
+    return path.is_file() and "BEGIN SOLUTION" in path.read_text(encoding="utf-8")
 
 
 def handout_mistakes(

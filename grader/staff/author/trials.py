@@ -6,6 +6,7 @@ Nothing is timed. What this machine can't grade is no mistake.
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 import zlib
 from collections.abc import Iterator, Sequence
@@ -168,6 +169,9 @@ class Trials:
         # Some wrong kernels in Triton break a rule as well; what running them shows is asked here.
         policy = entry.language == "cuda" or not is_wrong
         with tempfile.TemporaryDirectory() as folder:
+            for name in asked.variant.files:
+                if name != entry.file and (self.course.reference / name).is_file():
+                    shutil.copyfile(self.course.reference / name, Path(folder) / name)
             (Path(folder) / entry.file).write_text(entry.text(), encoding="utf-8")
             with self._session(Path(folder), effort, asked, policy) as session:
                 return check(session, asked, self.on_step)

@@ -91,7 +91,7 @@ class Submission(_Model):
     fast: bool = True  # honest ones: whether the speed targets are within its reach
     variant: str = "triton"
     reference: Path = REFERENCE  # the folder of the file that is edited; load() sets it
-    handed_in: str = ""  # the file's name, where the exercise's name isn't its stem; load() sets it
+    handed_in: str = ""  # the file's name; load() sets the variant's own where it isn't given
     after: str = ""  # edits and lines are the first ones behind this text
     line: tuple[str, ...] = ()  # texts of lines; the message must point at one of them
     check: Literal["sizes", "memory", "performance", "large"] = "sizes"  # what must fail
@@ -168,7 +168,8 @@ def of_file(path: Path, kind: Kind, course: Course) -> list[Submission]:
         each.model_copy(
             update={
                 "reference": course.reference,
-                "handed_in": variants[each.variant].file if each.variant in variants else "",
+                "handed_in": each.handed_in
+                or (variants[each.variant].file if each.variant in variants else ""),
             }
         )
         for each in submissions

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from grader import spec
+from grader.spec.compiling import Compile
 from grader.staff.stubs import StubError, make_stub, make_stubs, write_stubs
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -39,12 +40,17 @@ def f(x):
 """
 
 
+def _of_file(name):
+    """What making stubs asks of a variant of one file."""
+    return SimpleNamespace(file=name, files=(name,), compile=Compile())
+
+
 @pytest.fixture
 def folders(tmp_path):
     """A reference folder with f.py, an assignment folder not there yet, and specs naming f.py."""
     (tmp_path / "reference").mkdir()
     (tmp_path / "reference" / "f.py").write_text(SOLVED)
-    variant = SimpleNamespace(file="f.py")
+    variant = _of_file("f.py")
     exercises = {"f": SimpleNamespace(variants={"triton": variant, "again": variant})}
     return tmp_path / "reference", tmp_path / "assignment", exercises
 
@@ -150,7 +156,9 @@ def test_a_region_that_is_wrong_is_named_by_file_and_line(text, message):
 
 
 def test_an_unknown_kind_of_file_is_refused():
-    with pytest.raises(StubError, match=r"notes\.txt: expected a file ending in \.py or \.cu"):
+    with pytest.raises(
+        StubError, match=r"notes\.txt: expected a file ending in \.py, \.cu, \.cuh or \.h"
+    ):
         make_stub("", "notes.txt")
 
 
@@ -175,7 +183,7 @@ def test_a_students_work_is_never_overwritten_unasked(folders):
 def test_one_edited_file_keeps_the_others_from_being_written(folders):
     reference, assignment, exercises = folders
     (reference / "g.py").write_text("x = 1\n")
-    exercises["g"] = SimpleNamespace(variants={"triton": SimpleNamespace(file="g.py")})
+    exercises["g"] = SimpleNamespace(variants={"triton": _of_file("g.py")})
     assignment.mkdir()
     (assignment / "f.py").write_text("my own work\n")
     with pytest.raises(StubError):
