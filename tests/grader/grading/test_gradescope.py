@@ -308,7 +308,7 @@ def graded(monkeypatch) -> list[dict]:
     def grade(submission, exercises, options, *, only, on_step):
         calls.append({"submission": submission, "only": only, **vars(options)})
         pairs = [name.split("/") for name in only]
-        variants = [variant_evidence(exercises[e], exercises[e].variants[v]) for e, v in pairs]
+        variants = [variant_evidence(exercises[e], exercises[e].graded[v]) for e, v in pairs]
         return Evidence("assignment", options.seed, tuple(variants), {"sandbox": "bubblewrap"})
 
     monkeypatch.setattr(autograder, "grade", grade)
@@ -322,7 +322,7 @@ def test_what_students_see_is_drawn_by_the_public_seed(graded, tmp_path):
     config = Config(100.0, hidden=("silu/cuda",), seed=CLASS_SEED, lifted=("silu",))
     results = json.loads(autograder.run(tmp_path, SILU_ONLY, config))
     assert [(call["only"], call["seed"]) for call in graded] == [
-        (["silu/triton"], PUBLIC_SEED),
+        (["silu/triton", "silu/predictions"], PUBLIC_SEED),
         (["silu/cuda"], CLASS_SEED),
     ]
     assert all(call["lifted"] == ("silu",) for call in graded)
