@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from grader.evidence import VariantEvidence
-from grader.executors.cuda import joining
+from grader.executors.cuda import cuda_build, joining
 from grader.grading.check import check
 from grader.grading.grade import Options, Session
 from grader.grading.search import Effort
+from grader.grading.source_rules import violations_of
 from grader.service.single import RequestError, check_source
 from grader.spec import Course, SpecError
 from grader.spec.compiling import digest
@@ -19,6 +20,7 @@ from grader.spec.task import Task
 from grader.staff.author import papers
 from grader.staff.stubs import make_stubs
 from grader.status import Status
+from grader.worker import nvcc
 
 COURSE = Course(Path(__file__).parents[2] / "lab_course")
 EXERCISES = COURSE.exercises
@@ -136,6 +138,35 @@ def test_the_stubs_have_nothing_to_grade_and_include_the_courses_header(tmp_path
 def test_a_single_source_is_refused_for_a_variant_of_several_files():
     with pytest.raises(RequestError, match=r"launcher\.cu, kernel\.cu, helper\.cuh"):
         check_source(TASK, "int main;", OPTIONS)
+
+
+def test_nvcc_gets_the_flags_and_the_signature_of_each_entry(monkeypatch):
+    given = []
+    monkeypatch.setattr(cuda_build, "begin", lambda *values: given.append(values))
+    monkeypatch.setattr(cuda_build, "prepare", lambda: None)
+    programs = cuda_build.Programs(EXERCISES, lambda name: b"", lambda: None, True, True)
+    programs._begun("launcher.cu", "nvcc")
+    [(_, file, _, entries, backend, _, flags)] = given
+    assert (file, backend, flags) == ("launcher.cu", "nvcc", ("-use_fast_math",))
+    assert entries == [
+        ("scale_f32", ["pointer:float32", "pointer:float32", "int"]),
+        ("scale_f16", ["pointer:float16", "pointer:float16", "int"]),
+    ]
+
+
+def test_nvcc_is_called_with_the_flags(tmp_path, monkeypatch):
+    calls = []
+    monkeypatch.setattr(nvcc, "_run", lambda line, folder: calls.append(line))
+    monkeypatch.setattr(nvcc, "_refusals", lambda done, source: ())
+    nvcc.check("nvcc", tmp_path / "a.cu", tmp_path, "sm_90", ("-maxrregcount=64",))
+    assert "-maxrregcount=64" in calls[0]
+
+
+def test_students_dont_answer_for_lines_of_the_courses_headers():
+    text = b'#include <sys/socket.h>\nvoid f() { system("ls"); }\n'
+    [failure] = violations_of(TASK, text, lambda line: line == 1)
+    assert (failure.where, failure.detail) == ("launcher.cu:2", "")
+    assert violations_of(TASK, text, lambda line: True) == ()
 
 
 # --- the joined text ------------------------------------------------------------------------------
