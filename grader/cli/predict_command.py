@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -28,7 +30,10 @@ def command(
     ] = None,
     show: Annotated[bool, typer.Option("--show", help="Print the questions only.")] = False,
 ) -> None:
-    """Ask an exercise's questions before its code is written; answers.yaml keeps the answers."""
+    """Ask an exercise's questions before its code is written; answers.yaml keeps the answers.
+
+    There is no answer key: which answers are right is checked when the class is graded.
+    """
     exercises = right_exercises()
     names = known_names(exercises, [name] if name else None) or list(exercises)
     if not submission.is_dir():
@@ -38,10 +43,33 @@ def command(
     if not asking:
         refuse(f"{name}: expected an exercise that asks questions, this one has none")
     path = submission / ANSWERS
-    who = _student(path, student, show)
-    for exercise in asking:
-        tell(f"{exercise.name}: {exercise.title}", "bold")
-        _ask(exercise, path, who, show)
+    try:
+        who = _student(path, student, show)
+        for exercise in asking:
+            tell(f"{exercise.name}: {exercise.title}", "bold")
+            _ask(exercise, path, who, show)
+    except typer.Abort:
+        if sys.stdin is not None and sys.stdin.isatty():
+            raise
+        tell("")
+        refuse(
+            "grader predict asks for each answer, and standard input has ended: run it in a terminal, "
+            f"or see the questions with --show --student NAME and write the answers into {path}"
+        )
+    if not show:
+        tell(_state(path, asking))
+
+
+def _state(path: Path, asking: Sequence[Exercise]) -> str:
+    """How many of the questions have an answer, and what becomes of it."""
+    questions = [
+        (each.name, key)
+        for each in asking
+        if each.predictions
+        for key in each.predictions.questions
+    ]
+    answered = sum(bool(_answers(path, name).get(key)) for name, key in questions)
+    return f"{answered} of {len(questions)} answered, in {path}; checked when the class is graded"
 
 
 def _student(path: Path, given: str | None, show: bool) -> str:
@@ -72,8 +100,7 @@ def _ask(exercise: Exercise, path: Path, student: str, show: bool) -> None:
     for key, question in exercise.predictions.questions.items():
         text = asked(question, drawn(exercise.name, key, question, student))
         tell(f"  {key}: {text}{_wanted(question)}")
-        mine = _parsed(path).get(exercise.name, {})
-        known = mine.get(key) if isinstance(mine, dict) else None
+        known = _answers(path, exercise.name).get(key)
         if known is not None:
             mistake = form_mistake(question, known)
             tell(f"    in {path}: {known}{f' ({mistake})' if mistake else ''}")
@@ -115,11 +142,15 @@ def _parsed(path: Path) -> dict[str, Any]:
         refuse(f"{path}: {error}")
 
 
+def _answers(path: Path, exercise: str) -> dict[str, Any]:
+    """The file's answers to one exercise."""
+    mine = _parsed(path).get(exercise)
+    return mine if isinstance(mine, dict) else {}
+
+
 def _add(path: Path, exercise: str, key: str, given: str) -> None:
     """Write one more answer: at the end of the exercise's lines, or of the file."""
-    answers = _parsed(path)
-    mine = answers.get(exercise)
-    wanted = {**answers, exercise: {**(mine if isinstance(mine, dict) else {}), key: given}}
+    wanted = {**_parsed(path), exercise: {**_answers(path, exercise), key: given}}
     _write(path, with_answer(_text(path), exercise, key, given), wanted)
 
 

@@ -118,6 +118,7 @@ def write_site(
     course = the_course()
     built = _site_of(release.make(HOME, course.exercises, (), course), course)
     made = release.Release(built, folder="site")
+    out.absolute().parent.mkdir(parents=True, exist_ok=True)
     release.write(made, out)
     tell(f"{out}: {len(made.files)} files, {made.size / 1e6:.1f} MB. Open index.html in it.")
 

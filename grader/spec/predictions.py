@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import math
 import random
+import re
 import string
 from collections.abc import Iterator, Mapping
 from typing import Annotated
@@ -57,6 +58,7 @@ OF_A_RUN = (
 )
 # Answers that are one of the question's choices.
 IN_WORDS = ("bound", "limit")
+_THOUSANDS = re.compile(r"[+-]?[0-9]{1,3}(,[0-9]{3})+(\.[0-9]*)?")
 QUANTITIES = (*OF_THE_SPEC, *OF_THE_GPU, *OF_OCCUPANCY, *OF_A_RUN)
 
 
@@ -112,12 +114,17 @@ def form_mistake(question: Question, given: object) -> str:
     wanted = f"one of {', '.join(question.choices)}" if question.choices else f"a number{unit}"
     if given is None or given == "":
         return f"expected {wanted}, got no answer"
-    is_one = given in question.choices if question.choices else number_of(given) is not None
-    return "" if is_one else f"expected {wanted}, got {as_written(given)}"
+    if question.choices:
+        is_one, as_in = given in question.choices, ""
+    else:
+        is_one, as_in = number_of(given) is not None, "; write it without a unit, as 2.28e8"
+    return "" if is_one else f"expected {wanted}, got {as_written(given)}{as_in}"
 
 
 def number_of(given: object) -> float | None:
-    """The number that a text is; None where it is none, or not finite."""
+    """The number that a text is, as 228000000, 228,000,000 or 2.28e8; None where it is none."""
+    if isinstance(given, str) and _THOUSANDS.fullmatch(given):
+        given = given.replace(",", "")
     try:
         number = float(given) if isinstance(given, str) else math.nan
     except ValueError:

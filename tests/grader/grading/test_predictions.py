@@ -19,7 +19,7 @@ from grader.grading import predictions
 from grader.grading.session import Options, Session
 from grader.scoring.score import score_variant
 from grader.spec import Exercise, SpecError, load, load_all
-from grader.spec.predictions import PREDICTIONS, QUANTITIES, asked, drawn
+from grader.spec.predictions import PREDICTIONS, QUANTITIES, asked, drawn, number_of
 from grader.spec.task import Task
 from grader.staff import release
 from grader.status import Status
@@ -215,8 +215,29 @@ def test_predict_keeps_every_line(tmp_path: Path) -> None:
     lines = file.read_text().splitlines()
     assert [line for line in lines if line in before.splitlines()] == before.splitlines()
     assert lines[4:6] == ["    bytes: 1e6", "    resident: 4"]
+    assert f"3 of 4 answered, in {file}; checked when the class is graded" in told.output
     other = CliRunner().invoke(app, [*arguments, "--student", "Bob"])
     assert other.exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("114,000,000", 114e6), ("1,234.5", 1234.5), ("-1,000", -1000.0), ("2.28e8", 2.28e8),
+        ("1,5", None), ("1,0000", None), (",000", None), ("1,000,", None), ("60 us", None),
+    ],
+)  # fmt: skip
+def test_a_number_may_have_separators_of_thousands(text: str, number: float | None) -> None:
+    assert number_of(text) == number
+
+
+def test_predict_says_what_to_do_without_standard_input(tmp_path: Path) -> None:
+    arguments = ["predict", "silu", "--submission", str(tmp_path), "--student", "Ada"]
+    ended = CliRunner().invoke(app, arguments, input="57,000,000\n")
+    assert ended.exit_code == 2
+    assert "standard input has ended: run it in a terminal" in " ".join(ended.output.split())
+    assert "Aborted" not in ended.output
+    assert 'bytes: "57,000,000"' in (tmp_path / "answers.yaml").read_text()
 
 
 def test_predict_begins_a_file(tmp_path: Path) -> None:
