@@ -10,7 +10,8 @@ A place follows a block of Python or of commands, and is all that has to be writ
     <!-- /shown -->
 
 `here` in the place of `on a GPU` is for what needs none. `, from TEXT` begins at the first line
-with that text, and `, first 20 lines` leaves the rest out; Python's warnings are left out, too.
+with that text, and `, first 20 lines` leaves the rest out. Warnings of Python, and lines that torch
+logs, are left out, too.
 Python is run as `try_it.py` in an empty folder, commands beside the students' files and the
 `try_it.py` of the last Python above them. The grader's commands that want a student's solution get
 ours. Below the output stand the device, the versions and the date.
@@ -45,6 +46,7 @@ _PLACE = (
 _PARTS = re.compile(rf"(?P<block>{_BLOCK})|(?P<place>{_PLACE})", re.DOTALL | re.MULTILINE)
 _OURS = re.compile(r"^grader (bench|check|inspect) (?!gelu)(?!.*--submission)", re.MULTILINE)
 _WARNING = re.compile(r"^\S+\.py:\d+: \w*Warning: .*\n(?:  .*\n)?", re.MULTILINE)
+_LOGGED = re.compile(r"^[VIWE][0-9]{4} [0-9:.]+ [0-9]+ \S+\.py:[0-9]+\] .*\n", re.MULTILINE)
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
@@ -88,7 +90,7 @@ def filled(handout: str, outputs: Mapping[str, Output]) -> str:
         if match["block"] or match["name"] not in outputs:
             return match[0]
         output = outputs[match["name"]]
-        lines = _WARNING.sub("", output.text).rstrip().splitlines()
+        lines = _LOGGED.sub("", _WARNING.sub("", output.text)).rstrip().splitlines()
         start = next((n for n, line in enumerate(lines) if (match["from"] or "") in line), 0)
         lines = lines[start:]
         if match["first"] and len(lines) > (first := int(match["first"])):

@@ -110,12 +110,12 @@ def stacks(profile: Profile) -> Frame:
 
 
 def by_kernel(launches: Sequence[Counted], metric: str) -> list[tuple[str, str]]:
-    """A metric's values, by kernel and in order; launches that look alike are one."""
-    rows: dict[tuple[str, str], None] = {}
-    for launch in launches:
-        if metric in launch.values:
-            rows[short_name(launch.kernel), launch.values[metric]] = None
-    return list(rows)
+    """A metric's value in each launch, in their order, with the kernel's name."""
+    return [
+        (short_name(launch.kernel), launch.values[metric])
+        for launch in launches
+        if metric in launch.values
+    ]
 
 
 def short_name(name: str, most: int = 60) -> str:

@@ -104,7 +104,7 @@ def _settings(made: Sequence[Page], title: str) -> dict[str, object]:
         "extra": {"polyfills": ["assets/iframe-worker.js"], "generator": False},
         "extra_css": ["assets/site.css"],
         "markdown_extensions": [
-            *("admonition", "attr_list", "tables", "pymdownx.superfences"),
+            *("admonition", "attr_list", "md_in_html", "tables", "pymdownx.superfences"),
             {"toc": {"permalink": True}},
         ],
         "validation": {"nav": {"omitted_files": "ignore"}, "links": {"anchors": "warn"}},
