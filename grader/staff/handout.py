@@ -5,8 +5,9 @@ Each stands between two comments, which are all that has to be written by hand:
     <!-- points of rmsnorm: made by make handout -->
     <!-- /points of rmsnorm -->
 
-one pair in the section `## rmsnorm` of every exercise, and one pair of `overview` anywhere. What is
-between them is replaced. Exercises are listed in the course's order, and so are their sections.
+one pair in the section `## rmsnorm` of every exercise, and one pair of `overview` anywhere. An
+exercise with predictions has a pair of `questions of rmsnorm` as well. What is between them is
+replaced. Exercises are listed in the course's order, and so are their sections.
 """
 
 from __future__ import annotations
@@ -17,12 +18,15 @@ from dataclasses import dataclass
 
 from grader.mistakes import Mistake
 from grader.spec import Exercise
-from grader.staff.handout_tables import overview, points_table
+from grader.staff.handout_tables import overview, points_table, questions_table
 
 OVERVIEW = "overview"
 _OF_AN_EXERCISE = "points of "
+_QUESTIONS = "questions of "
 _MADE_BY = ": made by make handout"
-_MARKER = re.compile(r"<!--\s*(?P<end>/?)(?P<name>overview|points of \S+?)(?P<by>:.*)?\s*-->")
+_MARKER = re.compile(
+    r"<!--\s*(?P<end>/?)(?P<name>overview|(?:points|questions) of \S+?)(?P<by>:.*)?\s*-->"
+)
 
 
 class HandoutError(Mistake, ValueError):
@@ -49,6 +53,7 @@ def render(text: str, exercises: Mapping[str, Exercise], source: str = "handout.
     places = _places(lines, source)
     _check(places, sections, exercises, source)
     tables = {_OF_AN_EXERCISE + name: points_table(exercises[name]) for name in sections}
+    tables |= {_QUESTIONS + name: questions_table(exercises[name]) for name in sections}
     tables[OVERVIEW] = overview(list(exercises.values()))
     made: list[str] = []
     done = 0
@@ -138,9 +143,13 @@ def _places(lines: Sequence[str], source: str) -> list[_Place]:
 
 
 def _check(
-    places: Sequence[_Place], sections: Mapping[str, int], exercises: Iterable[str], source: str
+    places: Sequence[_Place],
+    sections: Mapping[str, int],
+    exercises: Mapping[str, Exercise],
+    source: str,
 ) -> None:
     wanted = [OVERVIEW, *(_OF_AN_EXERCISE + name for name in exercises)]
+    wanted += [_QUESTIONS + name for name, each in exercises.items() if each.predictions]
     starts: dict[str, int] = {}
     for place in places:
         where = f"{source}:{place.start + 1}"
@@ -153,7 +162,7 @@ def _check(
                 f"{starts[place.name] + 1} already"
             )
         above = [name for name, line in sections.items() if line < place.start]
-        mine = place.name.removeprefix(_OF_AN_EXERCISE)
+        mine = place.name.rpartition(" of ")[2]
         if place.name != OVERVIEW and above[-1:] != [mine]:
             raise HandoutError(
                 f"{where}: expected {place.name!r} in the section '## {mine}', which begins in "

@@ -54,10 +54,26 @@ def overview(exercises: Sequence[Exercise]) -> list[str]:
         f"{_number(points)} points in all. {_number(timed)} of them are for speed and need a GPU; "
         f"{_number(points - timed)} can be earned and seen on any laptop."
     )
-    bonuses = [f"{each.name} {_number(each.max_bonus)}" for each in exercises if each.max_bonus]
-    if bonuses:
-        sentences += f" On top there is a bonus: {', '.join(bonuses)}."
-    return [*lines, "", *_wrapped(sentences, indent="")]
+    return [*lines, "", *_wrapped(sentences + _bonuses(exercises), indent="")]
+
+
+def _bonuses(exercises: Sequence[Exercise]) -> str:
+    """What earns points on top, and how many."""
+    variants = [
+        f"for `{each.name}/{variant.name}` {_number(variant.max_points)}"
+        for each in exercises
+        for variant in each.variants.values()
+        if variant.bonus
+    ]
+    answers = [
+        f"{each.name} {_number(each.predictions.points)}"
+        for each in exercises
+        if each.predictions is not None
+    ]
+    if answers:
+        asked = "for right answers to the questions that an exercise asks first"
+        variants.append(f"{asked}, {', '.join(answers)}")
+    return f" On top there is a bonus: {'; '.join(variants)}." if variants else ""
 
 
 def points_table(exercise: Exercise) -> list[str]:
@@ -84,11 +100,14 @@ def points_table(exercise: Exercise) -> list[str]:
     ):
         if listed:
             lines += ["", title, "", *listed]
-    return [*lines, *_questions(exercise)]
+    return lines
 
 
-def _questions(exercise: Exercise) -> list[str]:
-    """The questions of an exercise, whose drawn numbers are shown by their names."""
+def questions_table(exercise: Exercise) -> list[str]:
+    """What to answer before the code is written: lines of Markdown, none without questions.
+
+    The numbers, which are drawn for each student, are shown by their names.
+    """
     if exercise.predictions is None:
         return []
     rows = [
@@ -101,10 +120,10 @@ def _questions(exercise: Exercise) -> list[str]:
     ]
     points = _points(exercise.predictions.points)
     title = (
-        f"Before you write it: answer these with `grader predict {exercise.name}`, which draws "
+        f"**Before you write it**, answer these with `grader predict {exercise.name}`, which draws "
         f"your numbers from your name. Right answers earn {points} on top, all alike:"
     )
-    return ["", *_wrapped(title, indent=""), "", *_table(["question", "text", "answer"], rows)]
+    return [*_wrapped(title, indent=""), "", *_table(["question", "text", "answer"], rows)]
 
 
 def _sum(exercise: Exercise, language: str = "", key: str = "") -> float:

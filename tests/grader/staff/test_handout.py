@@ -128,7 +128,7 @@ def test_every_point_size_bound_and_threshold_is_told(exercises):
         "10 steps from 0 at 0.25",
         "| [both](#both) | 7 | 1 | 8 | 3 |",
         "8 points in all. 3 of them are for speed and need a GPU; 5 can be earned and seen on any "
-        "laptop. On top there is a bonus: both 0.5.",
+        "laptop. On top there is a bonus: for `both/bonus` 0.5.",
     ):
         assert told in lines
     assert "stale" not in made
