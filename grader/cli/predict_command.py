@@ -53,8 +53,9 @@ def command(
             raise
         tell("")
         refuse(
-            "grader predict asks for each answer, and standard input has ended: run it in a terminal, "
-            f"or see the questions with --show --student NAME and write the answers into {path}"
+            "grader predict asks for each answer, and standard input has ended: run it in a "
+            "terminal, or see the questions with --show --student NAME and write the answers into "
+            f"{path}"
         )
     if not show:
         tell(_state(path, asking))

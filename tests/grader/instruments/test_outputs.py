@@ -55,6 +55,10 @@ def test_outputs_go_to_their_places_and_nothing_else_changes():
     assert "```text shown\ntwo\nthree\n…\n```\n\n*Printed now.*\n\n<!-- /shown -->" in made
     assert "of before" not in made
     assert outputs.filled(made, {}) == made
+    logged = "W1125 09:47:32.931000 4347 torch/_inductor/utils.py:1479] [0/0] on error, a folder\n"
+    warned = "/lib/a.py:3: UserWarning: slow\n  warn()\n"
+    noisy = Output(f"one\n{logged}two\n{warned}three\nfour\n", "Printed now.")
+    assert outputs.filled(HANDOUT, {"two": noisy}) == made
     assert made.partition("<!-- shown: two")[0] == HANDOUT.partition("<!-- shown: two")[0]
 
 

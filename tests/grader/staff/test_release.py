@@ -550,6 +550,7 @@ def test_pages_come_with_their_drawings_and_links_to_the_rest_become_text(tmp_pa
         "docs/emulator.md",
         "docs/inspect.md",
         "docs/notebooks.md",
+        "docs/predictions.md",
         "docs/profile.md",
         "docs/visualize.md",
         *re.findall(r"docs/figures/[\w-]+\.svg", handout),

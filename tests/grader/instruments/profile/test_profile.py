@@ -130,10 +130,13 @@ def test_ncus_metrics_are_read_by_launch():
         '"0","mul","gpu__time_duration.sum","us","25.1"\n'
         '"0","mul","launch__registers_per_thread","register/thread","32"\n'
         '"1","add","gpu__time_duration.sum","us","7.0"\n'
+        '"2","add","gpu__time_duration.sum","us","7.0"\n'
     )
-    first, second = tools.read_ncu(text)
+    first, second, third = tools.read_ncu(text)
     assert first.values["launch__registers_per_thread"] == "32 register/thread"
     assert (second.kernel, second.values) == ("add", {"gpu__time_duration.sum": "7.0 us"})
+    listed = tables.by_kernel([first, second, third], "gpu__time_duration.sum")
+    assert listed == [("mul", "25.1 us"), ("add", "7.0 us"), ("add", "7.0 us")]
 
 
 @pytest.mark.parametrize(("run", "name"), [(tools.ncu, "ncu"), (tools.nsys, "nsys")])
