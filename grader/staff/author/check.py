@@ -58,7 +58,8 @@ def check(
                 if line not in reported:
                     reported.add(line)
                     yield Finding(line)
-        yield from (Finding(line, is_mistake=False) for line in trials.not_graded)
+        undecided = (*trials.questions, *trials.not_graded)
+        yield from (Finding(line, is_mistake=False) for line in undecided)
 
 
 def _read(course: Course) -> tuple[dict[str, Exercise], list[str]]:
@@ -71,7 +72,8 @@ def _read(course: Course) -> tuple[dict[str, Exercise], list[str]]:
 
 def _of_exercise(course: Course, exercise: Exercise, trials: Trials) -> Iterator[str]:
     trials.on_step(Step(exercise.name, "oracle"))
-    wrong_oracle = list(definitions.mistakes(exercise, course.specs / f"{exercise.name}.yaml"))
+    spec = course.specs / f"{exercise.name}.yaml"
+    wrong_oracle = list(definitions.mistakes(exercise, spec, trials.questions))
     yield from wrong_oracle
     wrong_stubs = list(papers.stub_mistakes(course, exercise))
     yield from wrong_stubs

@@ -60,6 +60,7 @@ class Trials:
     def __enter__(self) -> Trials:
         self._sandbox = Sandbox("interpreter", plans=True)
         self.not_graded: dict[str, None] = {}
+        self.questions: list[str] = []
         return self
 
     def __exit__(self, *_: object) -> None:

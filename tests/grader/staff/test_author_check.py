@@ -148,4 +148,117 @@ def test_a_stub_that_passes_is_told(tmp_path):
 def test_the_tolerances_of_the_integer_course_are_proved():
     course = Course(Path(__file__).parents[2] / "integer_course")
     for name, exercise in course.exercises.items():
-        assert not list(definitions.mistakes(exercise, course.specs / f"{name}.yaml")), name
+        questions: list[str] = []
+        spec = course.specs / f"{name}.yaml"
+        assert not list(definitions.mistakes(exercise, spec, questions)), name
+        assert not questions
+
+
+TOPK = """\
+title: Top k
+arguments:
+  - {name: x, shape: [n, cols], dtype: $dtype}
+  - {name: values, shape: [n, k], dtype: $dtype, role: output}
+  - {name: index, shape: [n, k], dtype: int64, role: output}
+sizes: {ragged: {n: [1, 20], cols: [4, 60], k: [1, 4]}}
+data: [normal]
+variants:
+  triton: {file: topk.py, entry: topk, dtypes: [float32], points: {ragged: 2}}
+"""
+# The last of equal numbers, where torch takes any.
+DEFINED = """\
+import torch
+
+
+def topk(x, k):
+    flipped = x.flip(-1).sort(dim=-1, descending=True, stable=True)
+    return flipped.values[:, :k], (x.shape[-1] - 1 - flipped.indices)[:, :k]
+
+
+def topk_torch(x, k):
+    first = x.sort(dim=-1, descending=True, stable=True)
+    return first.values[:, :k], first.indices[:, :k]
+"""
+SOUND = """\
+    inside = (index >= 0) & (index < x.shape[-1])
+    came = x.gather(-1, index.clamp(0, x.shape[-1] - 1))
+    twice = (index.unsqueeze(-1) == index.unsqueeze(-2)).sum(dim=-1) > 1
+    return {
+        "values": values != expected[0].to(values.dtype),
+        "index": ~inside | twice | (came != values),
+    }
+"""
+
+
+def of_topk(folder: Path, own_check: str, spec: str = TOPK, oracles: str = DEFINED) -> list[str]:
+    """The lines on an oracle with an own check of this body; questions end in '?'."""
+    course = begun(folder / "course")
+    (course.root / "exercises" / "topk.yaml").write_text(spec, encoding="utf-8")
+    head = "\n\ndef topk_check(x, values, index, expected):\n"
+    text = oracles + (head + own_check if own_check else "")
+    course.oracles.parent.mkdir(exist_ok=True)
+    course.oracles.write_text(text, encoding="utf-8")
+    questions: list[str] = []
+    found = definitions.mistakes(course.exercises["topk"], course.specs / "topk.yaml", questions)
+    return [*found, *questions]
+
+
+@pytest.mark.parametrize(
+    ("own_check", "words"),
+    [
+        (SOUND, []),
+        (
+            "    return None\n",
+            [
+                "topk_check accepts zeros as values",
+                "topk_check accepts zeros as index",
+                "topk_check accepts half a result as values",
+                "topk_check accepts half a result as index",
+                "topk_check accepts the negated result as values",
+                "topk_check accepts a result shifted by one as values",
+                "topk_check accepts a result shifted by one as index",
+            ],
+        ),
+        (
+            '    return {"values": values != expected[0].to(values.dtype)}\n',
+            [
+                "topk_check accepts zeros as index",
+                "topk_check accepts half a result as index",
+                "topk_check accepts a result shifted by one as index",
+            ],
+        ),
+        (
+            '    return {"index": index != expected[1]}\n',
+            ["topk_check refuses torch's own result (index), for topk/triton, "],
+        ),
+        (
+            '    return {"indices": index != expected[1]}\n',
+            ["topk_check: got 'indices', which is no output: expected values, index"],
+        ),
+        (
+            '    return {"index": (index != expected[1]).any(dim=-1)}\n',
+            ["topk_check: index: got shape (1,), expected (1, 3)"],
+        ),
+    ],
+)
+def test_an_own_check_accepts_what_is_right_and_refuses_fakes(tmp_path, own_check, words):
+    lines = of_topk(tmp_path, own_check)
+    assert len(lines) == len(words), lines
+    for line, expected in zip(lines, words, strict=True):
+        assert line.startswith("oracles.py:14: ") and expected in line, lines
+        assert line.endswith("?") == ("shifted" in line or "negated" in line)
+
+
+def test_integers_that_differ_ask_for_a_check_and_no_tolerance(tmp_path):
+    spec = TOPK.replace("data: [normal]", "data: [normal, constant_rows]")
+    [line] = of_topk(tmp_path, "", spec)
+    assert "index, int64: torch's own result differs. If several results are right, " in line
+    assert "write topk_check in reference/oracles.py (docs/spec.md#oracles)" in line
+    assert "ulps" not in line
+
+
+def test_parameters_that_are_not_the_specs_have_their_line(tmp_path):
+    wrong = DEFINED.replace("topk(x, k)", "topk(y, k)").replace("return fl", "x = y\n    return fl")
+    [line] = of_topk(tmp_path, "", oracles=wrong)
+    expected = "oracles.py:4: topk takes y, k; the spec's inputs are x; it may name n, cols, k too"
+    assert line == expected
