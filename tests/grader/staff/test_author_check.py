@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from grader.spec import Course
 from grader.staff import new
-from grader.staff.author import definitions
+from grader.staff.author import definitions, papers
 from grader.staff.author.check import UnknownName, check
+from grader.staff.author.trials import Ran
 from tests.support.commandline import call
 
 
 def begun(folder: Path, *names: str) -> Course:
-    """A course with small exercises in Triton."""
+    """A course with small exercises in Triton, of which the author has written every text."""
     new.course(folder)
     for name in names:
         new.exercise(Course(folder), name, ["triton"])
+    for path in (folder / "handout.md", *(folder / "exercises").glob("*.yaml")):
+        lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+        path.write_text("".join(each for each in lines if "TODO" not in each), encoding="utf-8")
     return Course(folder)
 
 
@@ -100,7 +105,10 @@ def told(tmp_path_factory) -> list[str]:
         ("loose.yaml:", "too loose: a result rounded to float16 would pass"),
         ("tight.yaml:", "too tight: the definition computed in float32 is refused"),
         ("reference/wrong_solution.py: ", "the solution must pass, got wrong values: out[0] is "),
-        ("assignment/papers.py: ", "not what `grader stubs` writes: run it with --force"),
+        (
+            "assignment/papers.py: ",
+            "not what `grader stubs` writes: run `grader stubs papers --force`",
+        ),
         ("handout.md: ", "expected a section '## papers'"),
         ("honest/papers.yaml: ", "there is no file: write one"),
         ("wrong/corpora.yaml: grid_rounds_down: ragged, ", "not caught, expected not_written"),
@@ -117,7 +125,7 @@ def test_each_mistake_is_a_line(told, start, words):
 
 
 def test_no_other_line_is_told(told):
-    # What fails in float16 too, and in each class, is one line.
+    # What fails in float16 too, and in each class, is one line. A wrong spec makes no table wrong.
     assert len(told) == 13, told
     assert all("\n" not in line for line in told)
 
@@ -125,9 +133,33 @@ def test_no_other_line_is_told(told):
 def test_a_new_exercise_is_whole_and_an_unknown_name_is_refused(tmp_path, capsys):
     course = begun(tmp_path / "course", "square")
     ran = call(capsys, "author", "check", "--plain", "--quick", "--course", course.root)
-    assert (ran.code, ran.out) == (0, "No mistake found\n"), ran
+    said = "No mistake found: 1 exercise, 1 variant, a sample of 2 submissions\n"
+    assert (ran.code, ran.out) == (0, said), ran
     with pytest.raises(UnknownName, match=r"sqare: expected an exercise, one of square\. Did you"):
         list(check(course, ["sqare"]))
+
+
+def test_a_mistake_of_a_spec_is_none_of_the_handout(tmp_path):
+    course = begun(tmp_path / "course", "one", "two")
+    changed(course.specs / "two.yaml", ("role: output", "role: outptu"))
+    [line] = lines_on(course, "two")
+    assert line.startswith("two.yaml:5: ")
+
+
+def test_what_the_author_has_still_to_write_is_told(tmp_path):
+    new.course(tmp_path / "course")
+    course = Course(tmp_path / "course")
+    new.exercise(course, "square", ["triton"])
+    [spec, section] = papers.todos(course, course.exercises["square"])
+    assert spec == "exercises/square.yaml:2: left to do: what your kernel computes, in a sentence"
+    assert section.startswith("handout.md:") and section.endswith("what is hard about it")
+
+
+def test_what_ran_is_said():
+    ran = Ran(exercises=2, variants=3, submissions=11)
+    assert str(ran) == "2 exercises, 3 variants, 11 submissions"
+    timed = replace(ran, has_thresholds=True)
+    assert str(timed).startswith(f"{ran}; not checked: thresholds (")
 
 
 def test_a_stub_that_passes_is_told(tmp_path):
