@@ -13,9 +13,10 @@ tests/submissions/. EXERCISE.yaml is a list of entries such as
       passes: [aligned]                   # size classes that must still pass
 
 `old` must occur exactly once. Where it has several lines, write them without the indentation that
-its first line has in the file, and `new` is indented to match; or write both as in the file. `whole` in place of `edits` is a
-complete file. Where an exercise has several variants, `variant` says which one is graded, and
-`after` where in the file it begins: edits and lines are the first ones behind that text.
+its first line has in the file, and `new` is indented to match; or write both as in the file.
+`whole` in place of `edits` is a complete file. Where an exercise has several variants, `variant`
+says which one is graded, and `after` where in the file it begins: edits and lines are the first
+ones behind that text.
 
 EXERCISE_cuda.yaml holds those of the CUDA variants, as edits of reference/EXERCISE.cu without its
 stub lines (//|):
@@ -73,7 +74,10 @@ class Edit(_Model):
 
 
 class Submission(_Model):
-    """One entry: how to make the submission, and what the grader must say about it."""
+    """One entry: how to make the submission, and what the grader must say about it.
+
+    docs/spec.md has the fields for authors.
+    """
 
     kind: Kind
     exercise: str

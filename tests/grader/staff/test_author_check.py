@@ -143,7 +143,7 @@ def test_a_mistake_of_a_spec_is_none_of_the_handout(tmp_path):
     course = begun(tmp_path / "course", "one", "two")
     changed(course.specs / "two.yaml", ("role: output", "role: outptu"))
     [line] = lines_on(course, "two")
-    assert line.startswith("two.yaml:5: ")
+    assert line.startswith("two.yaml:6: arguments.out.role: ")
 
 
 def test_what_the_author_has_still_to_write_is_told(tmp_path):
