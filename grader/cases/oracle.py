@@ -93,17 +93,29 @@ class Checker:
         answer = called(self.function, {}, {**self.numbers, **given, **more})
         if answer is None or isinstance(answer, str):
             return answer or ""
-        if isinstance(answer, Mapping) and all(
-            name in outputs
-            and isinstance(wrong, torch.Tensor)
-            and (wrong.dtype, wrong.shape) == (torch.bool, outputs[name].shape)
-            for name, wrong in answer.items()
-        ):
-            return {name: wrong for name, wrong in answer.items() if bool(wrong.any())} or ""
-        raise OracleError(
-            f"{self.name}_check: expected None, a sentence, or outputs' names with bool tensors of "
-            f"their shapes, got {type(answer).__name__}"
-        )
+        if not isinstance(answer, Mapping):
+            raise OracleError(f"{self.name}_check: {_ANSWERS}, got {type(answer).__name__}")
+        for name, wrong in answer.items():
+            if problem := _no_answer(name, wrong, outputs):
+                raise OracleError(f"{self.name}_check: {problem}")
+        return {name: wrong for name, wrong in answer.items() if bool(wrong.any())} or ""
+
+
+_ANSWERS = "expected None, a sentence, or outputs' names with bool tensors of their shapes"
+
+
+def _no_answer(name: object, wrong: object, outputs: Mapping[str, torch.Tensor]) -> str:
+    """Why a check's answer about one output is none, or ""."""
+    if name not in outputs:
+        return f"got {name!r}, which is no output: expected {', '.join(outputs)}"
+    if not isinstance(wrong, torch.Tensor):
+        return f"{name}: expected a bool tensor, got {type(wrong).__name__}"
+    if wrong.dtype is not torch.bool:
+        return f"{name}: expected a bool tensor, got {str(wrong.dtype).removeprefix('torch.')}"
+    shape = tuple(outputs[str(name)].shape)
+    if tuple(wrong.shape) != shape:
+        return f"{name}: got shape {tuple(wrong.shape)}, expected {shape}"
+    return ""
 
 
 @dataclass(frozen=True)
@@ -250,6 +262,29 @@ def called(
     named = _parameters(function)
     given = numbers if named is None else {n: v for n, v in numbers.items() if n in named}
     return function(**tensors, **given)
+
+
+def misfit(
+    function: Callable[..., Any], tensors: Iterable[str], numbers: Iterable[str], words: str
+) -> str:
+    """How a function's parameters don't fit what `called` gives it, or "".
+
+    It must take every one of the tensors, and needs nothing but them and the numbers. `words` are
+    what the message calls the tensors.
+    """
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except ValueError:  # written in C
+        return ""
+    named = [each.name for each in parameters if each.kind not in (each.VAR_KEYWORD,)]
+    needed = {e.name for e in parameters if e.default is e.empty and e.kind is not e.VAR_KEYWORD}
+    takes_any = any(each.kind is each.VAR_KEYWORD for each in parameters)
+    tensors, numbers = [*tensors], [*numbers]
+    if needed <= {*tensors, *numbers} and (takes_any or {*tensors} <= {*named}):
+        return ""
+    also = f"; it may name {', '.join(numbers)} too" if numbers else ""
+    name = getattr(function, "__name__", "the function")
+    return f"{name} takes {', '.join(named) or 'nothing'}; {words} are {', '.join(tensors)}{also}"
 
 
 @lru_cache(maxsize=256)

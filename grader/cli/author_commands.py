@@ -30,20 +30,22 @@ def command(
 ) -> None:
     """Say what is missing or wrong about a course's exercises, a line each; then status 1."""
     course = the_course()
-    mistakes = 0
+    mistakes, ran = 0, ""
     with progress(_in_words) as on_step:
         for finding in check(
             course, names or (), quick=quick, on_step=unwatched if plain else on_step
         ):
             mistakes += finding.is_mistake
-            if plain:
+            if finding.is_summary:
+                ran = finding.text
+            elif plain:
                 console.print(finding.text, markup=False, highlight=False, soft_wrap=True, style="")
             else:
                 tell(finding.text, "red" if finding.is_mistake else "dim")
     if mistakes:
         tell(f"{mistakes} mistake{'s' * (mistakes != 1)}")
         raise typer.Exit(FOUND)
-    tell("No mistake found")
+    tell(f"No mistake found: {ran}")
 
 
 def _in_words(step: Step) -> str:

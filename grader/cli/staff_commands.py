@@ -53,18 +53,24 @@ def begin(
             refuse("expected a course around here, or --course: `grader new course` begins one")
         languages = [each for each, wanted in (("triton", triton), ("cuda", cuda)) if wanted]
         written = new.exercise(the_course(), name, languages or ["triton"])
-        more = f"grader check {name} --submission {shown(the_course().reference)}"
+        more = f"grader author check {name}"
     for path in written:
         tell(shown(path))
     tell(f"Next: {more}")
 
 
 def write_stubs(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[NAME]...", help="Exercises; all if none.")
+    ] = None,
     force: Annotated[bool, typer.Option(help="Overwrite files that hold somebody's work.")] = False,
 ) -> None:
     """Write assignment/ from reference/: what students start from."""
     course = the_course()
-    written = stubs.write_stubs(course.reference, course.assignment, course.exercises, force=force)
+    exercises = course.exercises
+    if chosen := [each.partition("/")[0] for each in known_names(exercises, names)]:
+        exercises = {name: exercises[name] for name in dict.fromkeys(chosen)}
+    written = stubs.write_stubs(course.reference, course.assignment, exercises, force=force)
     for path in written:
         console.print(
             str(path.relative_to(course.root)), markup=False, highlight=False, soft_wrap=True

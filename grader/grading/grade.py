@@ -26,6 +26,7 @@ from grader.grading.session import (
 )
 from grader.spec import Exercise
 from grader.spec.course import option_for
+from grader.spec.exercise import REFERENCE
 from grader.spec.task import Task
 
 __all__ = [
@@ -117,8 +118,9 @@ def _environment(session: Session) -> dict[str, Any]:
         environment["cases_on_the_gpu"] = CASES_ON_A_GPU
         if gpu_memory.reaches_host_memory():
             environment["gpu_reach"] = gpu_memory.REACHES_HOST_MEMORY
-    if option := option_for(next(iter(session.exercises.values()))):
-        environment["course"] = shlex.split(option)[-1]
+    exercise = next(iter(session.exercises.values()))
+    if exercise.reference != REFERENCE:  # "." is the course around the working directory
+        environment["course"] = shlex.split(option_for(exercise) or ".")[-1]
     if session.options.lifted:
         environment["rules_lifted"] = sorted(session.options.lifted)
     return environment

@@ -298,7 +298,10 @@ def first_step(grade: GradeScore) -> str:
     is_default = PurePath(grade.submission) == PurePath(STUDENTS_FOLDER)
     other = "" if is_default else f" --submission={shlex.quote(grade.submission)}"
     line = f"Start with {exercise.name}: open {file}, fill in the TODO, then run: "
-    if course := grade.environment.get("course"):  # whose tests pytest doesn't have
+    course = grade.environment.get("course")
+    if course == ".":  # pytest finds tests of the default course alone
+        return one_line(f"{line}grader check {exercise.name}{other}")
+    if course:
         return one_line(f"{line}grader check {exercise.name} --course {shlex.quote(course)}")
     return one_line(f"{line}pytest -k {exercise.name}{other}")
 

@@ -46,6 +46,7 @@ def exercise(at: Course, name: str, languages: Sequence[str]) -> list[Path]:
     Raises NewError where the name can't be one, or where a file of it is there already, and
     HandoutError where the handout has no place for its points. Nothing is written then.
     """
+    _check_name(name)
     words = {"EXERCISE": name, "TITLE": _title(name)}
     spec = _text("spec.txt", words)
     texts: dict[Path, str] = {}
@@ -68,10 +69,16 @@ def exercise(at: Course, name: str, languages: Sequence[str]) -> list[Path]:
     return _written(texts)
 
 
-def _with_new(at: Course, name: str, spec: str) -> dict[str, Exercise]:
-    """The course's exercises and the new one. Raises NewError where its name can't be one."""
+def _check_name(name: str) -> None:
     if not re.fullmatch(r"[a-z][a-z0-9_]*", name) or keyword.iskeyword(name) or name == "oracles":
-        raise NewError(f"{name}: expected a lower-case name of letters, digits and _")
+        raise NewError(
+            f"expected a Python name of lower-case letters, digits and _, got {name!r}; "
+            "nothing was written"
+        )
+
+
+def _with_new(at: Course, name: str, spec: str) -> dict[str, Exercise]:
+    """The course's exercises and the new one. Raises NewError where its name means another."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"{name}.yaml"
         path.write_text(spec, encoding="utf-8")

@@ -131,9 +131,16 @@ def write_stubs(
     changed = {path: stub for path, stub in files.items() if _read(path) != stub}
     edited = [path for path in changed if path.exists()]
     if edited and not force:
+        them = {path.name for path in edited}
+        names = [
+            name
+            for name, each in exercises.items()
+            if them & {variant.file for variant in each.variants.values()}
+        ]
         raise StubError(
             f"{', '.join(map(str, edited))}: expected no file or the stub itself, got other text; "
-            "nothing was written. If it is nobody's work, delete it or force the writing"
+            "nothing was written. If it is an older stub, and nobody's work: "
+            f"grader stubs {' '.join(names)} --force"
         )
     assignment.mkdir(parents=True, exist_ok=True)
     for path, stub in changed.items():

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from grader.cases import Space
-from grader.spec import load
+from grader.spec import Memory, Performance, Variant, load
+from grader.spec.blocks import Pattern, Threshold
 from grader.spec.contents import _WORDS
+from grader.staff.calibration.corpus import Submission
+from grader.status import Status
 
 PAGE = (Path(__file__).parents[2] / "docs" / "spec.md").read_text(encoding="utf-8")
 SPECS = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
@@ -30,3 +34,37 @@ def test_the_page_has_every_word_of_values():
     table = PAGE.split("| `values:` |")[1].split("\n\n")[0]
     for word in _WORDS:
         assert f"`{word}`" in table
+
+
+def first_column(heading: str) -> list[str]:
+    """The names in the first column of the table whose heading begins so, in order."""
+    rows = PAGE.split(f"\n{heading}")[1].split("\n\n")[0].splitlines()[2:]
+    return [name for row in rows for name in re.findall(r"`(\w+)`", row.split("|")[1])]
+
+
+# Those that the entry's file says.
+SET_BY_LOAD = {"kind", "exercise", "reference", "handed_in"}
+
+
+@pytest.mark.parametrize(
+    ("heading", "names"),
+    [
+        ("| key of a variant |", {*Variant.model_fields} - {"name"}),
+        ("| key | for | what is bounded |", {*Memory.model_fields}),
+        ("| `data:` |", {*get_args(Pattern)}),
+        ("| field | in |", {*Submission.model_fields} - SET_BY_LOAD),
+    ],
+)
+def test_a_table_has_every_name_of_the_code_once(heading, names):
+    column = first_column(heading)
+    assert sorted(column) == sorted(names)
+
+
+def test_the_statuses_of_wrong_submissions_are_those_of_the_grader_in_its_order():
+    assert first_column("| `status:` |") == [each.value for each in Status if each.is_failure]
+
+
+def test_the_page_names_what_performance_has():
+    section = PAGE.split("\n`performance` has")[1].split("\nA bound is")[0]
+    for name in ({*Performance.model_fields} - {"by_gpu"}) | {*Threshold.model_fields}:
+        assert re.search(rf"\b{name.rstrip('_')}\b", section), name

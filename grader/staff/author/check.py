@@ -25,10 +25,14 @@ class UnknownName(Mistake, ValueError):
 
 @dataclass(frozen=True)
 class Finding:
-    """A line about an exercise; one that is no mistake says what wasn't checked here."""
+    """A line about an exercise.
+
+    One that is no mistake asks the author, says what wasn't checked here, or, the last, what ran.
+    """
 
     text: str
     is_mistake: bool = True
+    is_summary: bool = False
 
 
 def check(
@@ -50,7 +54,9 @@ def check(
     for line in mistakes:
         if not names or line.partition(".")[0] in names:
             yield Finding(line)
-    yield from map(Finding, papers.handout_mistakes(course, right, list(chosen)))
+    yield from map(
+        Finding, papers.handout_mistakes(course, right, list(chosen), every=not mistakes)
+    )
     with Trials(course, on_step, quick) as trials:
         reported: set[str] = set()  # a file may be of several exercises
         for exercise in chosen.values():
@@ -58,7 +64,9 @@ def check(
                 if line not in reported:
                     reported.add(line)
                     yield Finding(line)
-        yield from (Finding(line, is_mistake=False) for line in trials.not_graded)
+        undecided = (*trials.questions, *trials.not_graded)
+        yield from (Finding(line, is_mistake=False) for line in undecided)
+        yield Finding(str(trials.ran), is_mistake=False, is_summary=True)
 
 
 def _read(course: Course) -> tuple[dict[str, Exercise], list[str]]:
@@ -70,11 +78,14 @@ def _read(course: Course) -> tuple[dict[str, Exercise], list[str]]:
 
 
 def _of_exercise(course: Course, exercise: Exercise, trials: Trials) -> Iterator[str]:
+    trials.ran.exercises += 1
     trials.on_step(Step(exercise.name, "oracle"))
-    wrong_oracle = list(definitions.mistakes(exercise, course.specs / f"{exercise.name}.yaml"))
+    spec = course.specs / f"{exercise.name}.yaml"
+    wrong_oracle = list(definitions.mistakes(exercise, spec, trials.questions))
     yield from wrong_oracle
     wrong_stubs = list(papers.stub_mistakes(course, exercise))
     yield from wrong_stubs
+    yield from papers.todos(course, exercise)
     kinds: tuple[Kind, Kind] = ("wrong", "honest")
     corpora = {}
     for kind in kinds:

@@ -7,9 +7,10 @@ that is shifted by an element or half computed, and one of the next lower precis
 
 from __future__ import annotations
 
+import re
 import traceback
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -19,28 +20,36 @@ from grader.cases import Case, Space, inputs, oracle
 from grader.cases.compare import allowed_error, wrong_values
 from grader.cases.oracle import Oracle, OracleError, Truth
 from grader.grading.search import spread
-from grader.spec import Exercise
+from grader.spec import Exercise, Scalar
 from grader.spec.document import read_document
 from grader.spec.task import Task
 from grader.spec.values import Mistake
+from grader.staff.author.fakes import FAKES, TELLING, changed, numbers_in, rounded
+from grader.staff.author.own_check import Judged, accepted_fakes
 
+TIES = "constant_rows"  # the data of which most elements are equal
 CASES = 6  # of a size class and dtype
-TELLING = 16  # different numbers in an output, by which a wrong one can be told from it
 _SEED = 21
-_SMALL = 2.0**-10  # below it float16 has fewer bits
 _LOWER = {"float64": "float32", "float32": "float16", "float16": "bfloat16"}
+_OWN = "torch's own result"
 _LOOSE = "set a smaller floor_ulps or factor in `tolerance:`, or another magnitude"
 _TIGHT = "set a larger floor_ulps in `tolerance:`, or `magnitude: absolute_inputs` for sums"
 
 
-def mistakes(exercise: Exercise, spec: Path) -> Iterator[str]:
-    """What is wrong with an exercise's oracle and its tolerance. `spec` is the exercise's file."""
+def mistakes(exercise: Exercise, spec: Path, questions: list[str]) -> Iterator[str]:
+    """What is wrong with an exercise's oracle and its tolerance. `spec` is the exercise's file.
+
+    `questions` gets lines about what may be right, and must be decided by the author.
+    """
     path = oracle.file_of(exercise)
     try:
         functions = oracle.of(exercise)
     except OracleError as error:
         words = str(error).removeprefix(f"{path.name}: ")
         yield f"{_place(error, path)}: {words}; write it as docs/spec.md says"
+        return
+    if misfits := [*_misfits(exercise, functions, path)]:
+        yield from misfits
         return
     document = read_document(spec)
     reported: set[str] = set()
@@ -53,11 +62,35 @@ def mistakes(exercise: Exercise, spec: Path) -> Iterator[str]:
                 if _without_case(text) not in reported:
                     reported.add(_without_case(text))
                     yield text
-            if not broken:
-                shown = [Mistake(("tolerance",), each) for each in trial.unproved()]
-                fresh = [each for each in shown if each.message not in reported]
-                reported |= {each.message for each in fresh}
-                yield from document.report(fresh).mistakes if fresh else ()
+            if broken:
+                continue
+            for text, is_mistake in trial.fakes_accepted():
+                key = text.partition(" in each of ")[0]
+                if key not in reported and is_mistake:
+                    yield text
+                elif key not in reported:
+                    questions.append(text)
+                reported.add(key)
+            shown = [Mistake(("tolerance",), each) for each in trial.unproved()]
+            fresh = [each for each in shown if each.message not in reported]
+            reported |= {each.message for each in fresh}
+            yield from document.report(fresh).mistakes if fresh else ()
+
+
+def _misfits(exercise: Exercise, functions: Oracle, path: Path) -> Iterator[str]:
+    """Functions of the oracle whose parameters aren't what they get, a line each."""
+    lines: dict[str, None] = {}
+    for variant in exercise.variants.values():
+        inputs = [each.name for each in exercise.inputs(variant)]
+        scalars = (each.name for each in exercise.signature(variant) if isinstance(each, Scalar))
+        numbers = [*exercise.numbers_names, *scalars]
+        given = [(functions.definition, numbers), (functions.torch_own, numbers)]
+        if functions.magnitude is not None:
+            given.append((functions.magnitude, [*numbers, "dtype"]))
+        for function, more in given:
+            if text := oracle.misfit(function, inputs, more, "the spec's inputs"):
+                lines[f"{_defined(function, path)}: {text}"] = None
+    yield from lines
 
 
 @dataclass(frozen=True)
@@ -78,8 +111,7 @@ class _Output:
     @cached_property
     def numbers(self) -> int:
         """How many different finite numbers it has."""
-        right = self.right.double()
-        return len(torch.unique(right[right.isfinite()]))
+        return numbers_in(self.right)
 
 
 @dataclass
@@ -97,10 +129,13 @@ class _Trial:
             edges = Space(exercise, variant, self.dtype, size_class, _SEED).edges()
             for case in spread(edges, CASES):
                 yield size_class, case
+            if self.oracle.check is not None and exercise.leading_input(variant, self.dtype):
+                yield size_class, replace(edges[-1], data=TIES)  # several results may be right
 
     def broken(self) -> Iterator[str]:
         """Where the oracle fails, or gives another shape or dtype than the spec says."""
         self.outputs: list[_Output] = []
+        self.judged: list[Judged] = []
         met: set[str] = set()
         for size_class, case in self._cases():
             try:
@@ -119,7 +154,7 @@ class _Trial:
         truths = self.oracle.truths(*given)
         narrow, _ = self.oracle.in_dtype(*given, torch.float32)
         slots = [each for each in made.slots if each.role != "input"]
-        place = _defined(self.oracle, self.path)
+        place = _defined(self.oracle.definition, self.path)
         if len(truths) != len(slots):
             names = ", ".join(each.name for each in slots)
             yield (
@@ -142,13 +177,28 @@ class _Trial:
         checker = self.oracle.checker(made.tensors, made.numbers)
         if checker is not None:
             of_case = self.outputs[-len(slots) :]
-            right = {each.name: each.right for each in of_case}
-            if refused := checker.refused(right, [each.truth.expected for each in of_case]):
-                shown = refused if isinstance(refused, str) else ", ".join(refused)
-                yield (
-                    f"{place}: {self.oracle.name}_check refuses the oracle's own result "
-                    f"({shown}), for {self.task}, {case}"
-                )
+            judged = Judged(case, checker, {each.name: each.right for each in of_case}, truths)
+            try:
+                who, refused = judged.right_refused()
+            except OracleError as error:
+                place = _place(error, self.path, checker.function)
+                yield f"{place}: {error}, for {self.task}, {case}"
+                return
+            if refused:
+                yield f"{self._check()} refuses {who} ({refused}), for {self.task}, {case}"
+            else:
+                self.judged.append(judged)
+
+    def _check(self) -> str:
+        """The check's place and name: `oracles.py:26: peak_check`."""
+        assert self.oracle.check is not None
+        return f"{_defined(self.oracle.check, self.path)}: {self.oracle.name}_check"
+
+    def fakes_accepted(self) -> Iterator[tuple[str, bool]]:
+        """Wrong results that the exercise's own check accepts, and whether that is a mistake."""
+        for text, is_mistake in accepted_fakes(self.judged):
+            asked = "" if is_mistake else ": is that right?"
+            yield f"{self._check()} {text}{asked}", is_mistake
 
     def unproved(self) -> Iterator[str]:
         """Of the tolerance: what is right and fails, and what is wrong and passes."""
@@ -164,23 +214,36 @@ class _Trial:
             kind = getattr(torch, each.dtype)
             honest = {"the definition computed in float32": each.narrow.to(kind)}
             if each.truth.own is not None:
-                honest["torch's own result"] = each.truth.own.to(kind)
+                honest[_OWN] = each.truth.own.to(kind)
             for words, values in honest.items():
-                if self._is_wrong(each, values):
+                if not self._is_wrong(each, values):
+                    continue
+                if not kind.is_floating_point:
+                    yield f"{each.name}, {each.dtype}: {self._differs(words)} ({each.case})"
+                else:
                     off = float(((values.double() - each.truth.expected).abs()).max())
                     yield (
                         f"{each.name}, {each.dtype}: too tight: {words} is refused, off by "
                         f"{off:.3g} ({each.case}); {_TIGHT}"
                     )
-                    return
+                return
+
+    def _differs(self, words: str) -> str:
+        """What to do where integers, which are compared exactly, aren't the oracle's."""
+        if words != _OWN:
+            return f"{words} differs: let {self.oracle.name} compute integers"
+        return (
+            f"{words} differs. If several results are right, write {self.oracle.name}_check in "
+            "reference/oracles.py (docs/spec.md#oracles)"
+        )
 
     def _too_loose(self, every: list[_Output]) -> Iterator[str]:
         telling = [each for each in every if each.numbers >= TELLING]
         if not telling:
             return
-        for words in ("zeros", "the negated result", "a result shifted by one", "half a result"):
+        for words in FAKES:
             for each in telling:
-                values = _changed(words, each.right)
+                values = changed(words, each.right)
                 if values is not None and not self._is_wrong(each, values):
                     yield (
                         f"{each.name}, {each.dtype}: too loose: {words} would pass ({each.case}); "
@@ -189,9 +252,9 @@ class _Trial:
                     return
         lower = _LOWER.get(every[0].dtype)
         if lower is not None:
-            rounded = [(each, _rounded(each.right, lower)) for each in telling]
-            if not any(self._is_wrong(each, values) for each, values in rounded) and any(
-                not torch.equal(each.right, values) for each, values in rounded
+            narrowed = [(each, rounded(each.right, lower)) for each in telling]
+            if not any(self._is_wrong(each, values) for each, values in narrowed) and any(
+                not torch.equal(each.right, values) for each, values in narrowed
             ):
                 yield (
                     f"{every[0].name}, {every[0].dtype}: too loose: a result rounded to {lower} "
@@ -201,33 +264,6 @@ class _Trial:
     def _is_wrong(self, output: _Output, values: torch.Tensor) -> bool:
         tolerance = self.task.tolerance.of(output.name)
         return bool(wrong_values(values, output.truth, output.dtype, tolerance).any())
-
-
-def _changed(words: str, right: torch.Tensor) -> torch.Tensor | None:
-    """A wrong output; None where it says nothing about this one."""
-    # torch negates no floats of 8 bits.
-    flat = right.flatten().double() if right.dtype.is_floating_point else right.flatten()
-    if words == "zeros":
-        changed = torch.zeros_like(flat)
-    elif words == "the negated result":
-        if not right.dtype.is_floating_point:
-            return None
-        changed = -flat
-    elif words == "a result shifted by one":
-        changed = flat.roll(1)
-    else:
-        changed = flat.clone()
-        changed[flat.numel() // 2 :] = 0
-    changed = changed.reshape(right.shape).to(right.dtype)
-    differ = (changed.double() - right.double()).abs() > 0.5 * right.double().abs()
-    return changed if bool(differ.any()) else None
-
-
-def _rounded(right: torch.Tensor, lower: str) -> torch.Tensor:
-    """An output rounded to a lower precision, where that holds numbers of its size."""
-    narrow = right.to(getattr(torch, lower)).to(right.dtype)
-    holds = narrow.isfinite() & (right.abs() > _SMALL)
-    return torch.where(holds, narrow, right)
 
 
 def _wrong_dtype(truth: Truth, dtype: str) -> str:
@@ -242,21 +278,24 @@ def _wrong_dtype(truth: Truth, dtype: str) -> str:
 
 
 def _without_case(text: str) -> str:
-    """A mistake's line without the first case that meets it."""
-    return text.partition(", for ")[0]
+    """A mistake's line without the first case that meets it, and without that case's shapes."""
+    return re.sub(r"[\[(]\d[\d, ]*[\])]", "", text.partition(", for ")[0])
 
 
-def _defined(functions: Oracle, path: Path) -> str:
-    """The place of the definition: `oracles.py:12`."""
-    code = getattr(functions.definition, "__code__", None)
+def _defined(function: object, path: Path) -> str:
+    """The place of a function of the oracles' file: `oracles.py:12`."""
+    code = getattr(function, "__code__", None)
     return f"{path.name}:{code.co_firstlineno}" if code is not None else path.name
 
 
-def _place(error: BaseException, path: Path) -> str:
-    """The line of the oracles' file at which an error was raised: `oracles.py:12`."""
+def _place(error: BaseException, path: Path, function: object = None) -> str:
+    """The line of the oracles' file at which an error was raised: `oracles.py:12`.
+
+    The function's line where the error was raised in no line of the file.
+    """
     cause = error.__cause__
     if isinstance(cause, SyntaxError):
         return f"{path.name}:{cause.lineno}"
     frames = traceback.extract_tb(cause.__traceback__) if cause is not None else []
     lines = [frame.lineno for frame in frames if frame.filename == str(path)]
-    return f"{path.name}:{lines[-1]}" if lines else path.name
+    return f"{path.name}:{lines[-1]}" if lines else _defined(function, path)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -43,7 +45,10 @@ def stub_mistakes(course: Course, exercise: Exercise) -> Iterator[str]:
         elif not stub.is_file():
             yield f"{_shown(course, stub)}: expected the stub, there is none: run `grader stubs`"
         elif stub.read_text(encoding="utf-8") != made:
-            yield f"{_shown(course, stub)}: not what `grader stubs` writes: run it with --force"
+            yield (
+                f"{_shown(course, stub)}: not what `grader stubs` writes: run "
+                f"`grader stubs {exercise.name} --force`"
+            )
 
 
 def _has_region(path: Path) -> bool:
@@ -51,9 +56,13 @@ def _has_region(path: Path) -> bool:
 
 
 def handout_mistakes(
-    course: Course, exercises: dict[str, Exercise], names: Sequence[str]
+    course: Course, exercises: dict[str, Exercise], names: Sequence[str], every: bool
 ) -> Iterator[str]:
-    """A section that is missing, or points that aren't the spec's."""
+    """A section that is missing, or points that aren't the spec's.
+
+    `exercises` are those whose specs are right. Points are compared only if that is `every` one:
+    the overview has all of them.
+    """
     path = course.handout
     if not path.is_file():
         yield f"{path.name}: expected the handout, there is none: write it with a section for each"
@@ -61,13 +70,33 @@ def handout_mistakes(
     text = path.read_text(encoding="utf-8")
     missing = handout.missing_sections(text, exercises, path.name)
     yield from (line for name, line in missing.items() if name in names)
-    if missing:
+    if missing or not every:
         return
     try:
         if line := handout.difference(text, exercises, path.name):
             yield line
     except handout.HandoutError as error:
         yield str(error)
+
+
+def todos(course: Course, exercise: Exercise) -> Iterator[str]:
+    """What `grader new exercise` left for the author to write in spec and handout."""
+    spec = course.specs / f"{exercise.name}.yaml"
+    places = [(spec, spec.read_text(encoding="utf-8").splitlines(), 1)]
+    if course.handout.is_file():
+        lines = course.handout.read_text(encoding="utf-8").splitlines()
+        if (heading := f"## {exercise.name}") in lines:
+            start = lines.index(heading) + 1
+            rest = itertools.takewhile(lambda line: not line.startswith("## "), lines[start:])
+            places.append((course.handout, [*rest], start + 1))
+    for path, lines, first in places:
+        for number, line in enumerate(lines, first):
+            if todo := _TODO.search(line):
+                yield f"{_shown(course, path)}:{number}: left to do: {todo['what']}"
+
+
+# Comments of YAML and of Markdown alone: a handout may say "fill in the TODO".
+_TODO = re.compile(r"(?:^\s*#|<!--)\s*TODO:?\s*(?P<what>.*?)\s*(?:-->.*)?$")
 
 
 def entries(course: Course, exercise: Exercise, kind: Kind) -> tuple[list[Submission], list[str]]:

@@ -51,6 +51,33 @@ LIMITS_OF_A_HANG = Limits(seconds=1.0)
 
 
 @dataclass
+class Ran:
+    """What a check of exercises ran, for its last line."""
+
+    exercises: int = 0
+    variants: int = 0
+    submissions: int = 0
+    is_sample: bool = False  # a part of the solutions, and some of the submissions
+    has_thresholds: bool = False
+
+    def __str__(self) -> str:
+        """`2 exercises, 3 variants, 11 submissions; not checked: thresholds (no GPU)`."""
+        counts = ((self.exercises, "exercise"), (self.variants, "variant"))
+        words = [_counted(*each) for each in counts]
+        sample = "a sample of " if self.is_sample else ""
+        words.append(sample + _counted(self.submissions, "submission"))
+        text = ", ".join(words)
+        if not self.has_thresholds:
+            return text
+        why = "`grader calibrate` times them" if machine.gpu_name() else "no GPU"
+        return f"{text}; not checked: thresholds ({why})"
+
+
+def _counted(count: int, word: str) -> str:
+    return f"{count} {word}{'s' * (count != 1)}"
+
+
+@dataclass
 class Trials:
     """The runs of a course's files. A context manager: it holds the sandbox that they share."""
 
@@ -61,6 +88,8 @@ class Trials:
     def __enter__(self) -> Trials:
         self._sandbox = Sandbox("interpreter", plans=True)
         self.not_graded: dict[str, None] = {}
+        self.questions: list[str] = []
+        self.ran = Ran(is_sample=self.quick)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -80,6 +109,8 @@ class Trials:
         effort = replace(BRIEF, edges=2, drawn=0) if self.quick else BRIEF
         effort = replace(effort, compile_ahead=True)
         for task in tasks:
+            self.ran.variants += 1
+            self.ran.has_thresholds |= task.variant.is_graded_on_speed
             asked = _untimed(task)
             if self.quick:
                 asked = _cut(asked, asked.variant.dtypes[:1], asked.variant.size_classes[-1:])
@@ -152,6 +183,7 @@ class Trials:
     def _observed(self, task: Task, entry: Submission) -> VariantEvidence:
         """The evidence on an entry's file, in the classes and dtypes that its entry is about."""
         is_wrong = entry.kind == "wrong"
+        self.ran.submissions += 1
         effort = OF_THE_WRONG if is_wrong else BRIEF
         if entry.status is Status.nondeterministic:
             effort = OF_CHANCE

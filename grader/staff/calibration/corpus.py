@@ -13,9 +13,10 @@ tests/submissions/. EXERCISE.yaml is a list of entries such as
       passes: [aligned]                   # size classes that must still pass
 
 `old` must occur exactly once. Where it has several lines, write them without the indentation that
-its first line has in the file; `new` is indented to match. `whole` in place of `edits` is a
-complete file. Where an exercise has several variants, `variant` says which one is graded, and
-`after` where in the file it begins: edits and lines are the first ones behind that text.
+its first line has in the file, and `new` is indented to match; or write both as in the file.
+`whole` in place of `edits` is a complete file. Where an exercise has several variants, `variant`
+says which one is graded, and `after` where in the file it begins: edits and lines are the first
+ones behind that text.
 
 EXERCISE_cuda.yaml holds those of the CUDA variants, as edits of reference/EXERCISE.cu without its
 stub lines (//|):
@@ -39,6 +40,7 @@ passes, of which `passes` may pick some to try. The thresholds that it must miss
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Annotated, Literal
@@ -72,7 +74,10 @@ class Edit(_Model):
 
 
 class Submission(_Model):
-    """One entry: how to make the submission, and what the grader must say about it."""
+    """One entry: how to make the submission, and what the grader must say about it.
+
+    docs/spec.md has the fields for authors.
+    """
 
     kind: Kind
     exercise: str
@@ -268,6 +273,10 @@ def applied(edit: Edit, text: str, place: str, after: str = "") -> str:
         if text.startswith(needle, start):
             matched.append((start, needle, indent))
         start = text.find(first_line, start + 1)
+    if not matched:  # several lines with the indentation that they have in the file
+        begin = behind(after, text, place)
+        starts = (each.start() for each in re.finditer(re.escape(old), text[begin:]))
+        matched = [(begin + each, old, "") for each in starts]
     if not matched or (len(matched) != 1 and not after):
         raise CorpusError(
             f"{place}: expected {old!r} once in the file it edits, got {len(matched)}"

@@ -452,6 +452,14 @@ def test_the_first_step_names_the_folder_that_was_graded():
     assert "pytest -k silu --submission=mine/kernels" in text
 
 
+def test_the_first_step_in_a_course_of_ones_own_is_a_command_of_the_grader():
+    evidence = make_evidence(*untouched("silu"))
+    here = replace(evidence, environment={**evidence.environment, "course": "."})
+    text = unwrapped(in_terminal(here))
+    assert "then run: grader check silu" in text
+    assert "pytest" not in text
+
+
 @pytest.mark.parametrize("render", [in_terminal, in_html])
 def test_an_interrupted_run_says_so(render):
     line = "This run was interrupted"

@@ -235,8 +235,13 @@ def test_a_new_course_and_its_exercise_work_from_the_command_line(tmp_path, caps
     monkeypatch.chdir(tmp_path / "kernels")
     done = call(capsys, "new", "exercise", "square", "--triton", "--cuda")
     assert done.code == 0 and "exercises/square.yaml" in done.out.splitlines()
+    assert done.out.splitlines()[-1] == "Next: grader author check square"
     assert call(capsys, "handout", "--check").code == 0
-    assert call(capsys, "stubs").out == "assignment/ is up to date\n"
+    assert call(capsys, "stubs", "square").out == "assignment/ is up to date\n"
+    (tmp_path / "kernels" / "assignment" / "square.py").write_text("older", encoding="utf-8")
+    kept = call(capsys, "stubs")
+    assert kept.code == 2 and "grader stubs square --force" in " ".join(kept.err.split())
+    assert call(capsys, "stubs", "square", "--force").out == "assignment/square.py\n"
     monkeypatch.chdir(tmp_path)
     right = call(capsys, "--course", "kernels", "grade", "kernels/reference", "--only", "square")
     assert right.code == 0 and "Earned 6 of 6." in right.out, right.out
@@ -254,7 +259,8 @@ def test_what_is_there_is_never_overwritten(tmp_path):
     before = {path: path.read_bytes() for path in course.root.rglob("*") if path.is_file()}
     for name, said in (
         ("square", "expected no such file yet"),
-        ("Square", "expected a lower-case name"),
+        ("Square", "expected a Python name of lower-case letters, digits and _, got 'Square'"),
+        ("my-topk", "expected a Python name .*, got 'my-topk'"),
         ("triton", "is a variant of square.yaml"),
         ("float32", "a word in the names of tests"),
     ):

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from grader.spec import Course
 from grader.staff import new
-from grader.staff.author import definitions
+from grader.staff.author import definitions, papers
 from grader.staff.author.check import UnknownName, check
+from grader.staff.author.trials import Ran
 from tests.support.commandline import call
 
 
 def begun(folder: Path, *names: str) -> Course:
-    """A course with small exercises in Triton."""
+    """A course with small exercises in Triton, of which the author has written every text."""
     new.course(folder)
     for name in names:
         new.exercise(Course(folder), name, ["triton"])
+    for path in (folder / "handout.md", *(folder / "exercises").glob("*.yaml")):
+        lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+        path.write_text("".join(each for each in lines if "TODO" not in each), encoding="utf-8")
     return Course(folder)
 
 
@@ -100,7 +105,10 @@ def told(tmp_path_factory) -> list[str]:
         ("loose.yaml:", "too loose: a result rounded to float16 would pass"),
         ("tight.yaml:", "too tight: the definition computed in float32 is refused"),
         ("reference/wrong_solution.py: ", "the solution must pass, got wrong values: out[0] is "),
-        ("assignment/papers.py: ", "not what `grader stubs` writes: run it with --force"),
+        (
+            "assignment/papers.py: ",
+            "not what `grader stubs` writes: run `grader stubs papers --force`",
+        ),
         ("handout.md: ", "expected a section '## papers'"),
         ("honest/papers.yaml: ", "there is no file: write one"),
         ("wrong/corpora.yaml: grid_rounds_down: ragged, ", "not caught, expected not_written"),
@@ -117,7 +125,7 @@ def test_each_mistake_is_a_line(told, start, words):
 
 
 def test_no_other_line_is_told(told):
-    # What fails in float16 too, and in each class, is one line.
+    # What fails in float16 too, and in each class, is one line. A wrong spec makes no table wrong.
     assert len(told) == 13, told
     assert all("\n" not in line for line in told)
 
@@ -125,9 +133,33 @@ def test_no_other_line_is_told(told):
 def test_a_new_exercise_is_whole_and_an_unknown_name_is_refused(tmp_path, capsys):
     course = begun(tmp_path / "course", "square")
     ran = call(capsys, "author", "check", "--plain", "--quick", "--course", course.root)
-    assert (ran.code, ran.out) == (0, "No mistake found\n"), ran
+    said = "No mistake found: 1 exercise, 1 variant, a sample of 2 submissions\n"
+    assert (ran.code, ran.out) == (0, said), ran
     with pytest.raises(UnknownName, match=r"sqare: expected an exercise, one of square\. Did you"):
         list(check(course, ["sqare"]))
+
+
+def test_a_mistake_of_a_spec_is_none_of_the_handout(tmp_path):
+    course = begun(tmp_path / "course", "one", "two")
+    changed(course.specs / "two.yaml", ("role: output", "role: outptu"))
+    [line] = lines_on(course, "two")
+    assert line.startswith("two.yaml:6: arguments.out.role: ")
+
+
+def test_what_the_author_has_still_to_write_is_told(tmp_path):
+    new.course(tmp_path / "course")
+    course = Course(tmp_path / "course")
+    new.exercise(course, "square", ["triton"])
+    [spec, section] = papers.todos(course, course.exercises["square"])
+    assert spec == "exercises/square.yaml:2: left to do: what your kernel computes, in a sentence"
+    assert section.startswith("handout.md:") and section.endswith("what is hard about it")
+
+
+def test_what_ran_is_said():
+    ran = Ran(exercises=2, variants=3, submissions=11)
+    assert str(ran) == "2 exercises, 3 variants, 11 submissions"
+    timed = replace(ran, has_thresholds=True)
+    assert str(timed).startswith(f"{ran}; not checked: thresholds (")
 
 
 def test_a_stub_that_passes_is_told(tmp_path):
@@ -148,4 +180,117 @@ def test_a_stub_that_passes_is_told(tmp_path):
 def test_the_tolerances_of_the_integer_course_are_proved():
     course = Course(Path(__file__).parents[2] / "integer_course")
     for name, exercise in course.exercises.items():
-        assert not list(definitions.mistakes(exercise, course.specs / f"{name}.yaml")), name
+        questions: list[str] = []
+        spec = course.specs / f"{name}.yaml"
+        assert not list(definitions.mistakes(exercise, spec, questions)), name
+        assert not questions
+
+
+TOPK = """\
+title: Top k
+arguments:
+  - {name: x, shape: [n, cols], dtype: $dtype}
+  - {name: values, shape: [n, k], dtype: $dtype, role: output}
+  - {name: index, shape: [n, k], dtype: int64, role: output}
+sizes: {ragged: {n: [1, 20], cols: [4, 60], k: [1, 4]}}
+data: [normal]
+variants:
+  triton: {file: topk.py, entry: topk, dtypes: [float32], points: {ragged: 2}}
+"""
+# The last of equal numbers, where torch takes any.
+DEFINED = """\
+import torch
+
+
+def topk(x, k):
+    flipped = x.flip(-1).sort(dim=-1, descending=True, stable=True)
+    return flipped.values[:, :k], (x.shape[-1] - 1 - flipped.indices)[:, :k]
+
+
+def topk_torch(x, k):
+    first = x.sort(dim=-1, descending=True, stable=True)
+    return first.values[:, :k], first.indices[:, :k]
+"""
+SOUND = """\
+    inside = (index >= 0) & (index < x.shape[-1])
+    came = x.gather(-1, index.clamp(0, x.shape[-1] - 1))
+    twice = (index.unsqueeze(-1) == index.unsqueeze(-2)).sum(dim=-1) > 1
+    return {
+        "values": values != expected[0].to(values.dtype),
+        "index": ~inside | twice | (came != values),
+    }
+"""
+
+
+def of_topk(folder: Path, own_check: str, spec: str = TOPK, oracles: str = DEFINED) -> list[str]:
+    """The lines on an oracle with an own check of this body; questions end in '?'."""
+    course = begun(folder / "course")
+    (course.root / "exercises" / "topk.yaml").write_text(spec, encoding="utf-8")
+    head = "\n\ndef topk_check(x, values, index, expected):\n"
+    text = oracles + (head + own_check if own_check else "")
+    course.oracles.parent.mkdir(exist_ok=True)
+    course.oracles.write_text(text, encoding="utf-8")
+    questions: list[str] = []
+    found = definitions.mistakes(course.exercises["topk"], course.specs / "topk.yaml", questions)
+    return [*found, *questions]
+
+
+@pytest.mark.parametrize(
+    ("own_check", "words"),
+    [
+        (SOUND, []),
+        (
+            "    return None\n",
+            [
+                "topk_check accepts zeros as values",
+                "topk_check accepts zeros as index",
+                "topk_check accepts half a result as values",
+                "topk_check accepts half a result as index",
+                "topk_check accepts the negated result as values",
+                "topk_check accepts a result shifted by one as values",
+                "topk_check accepts a result shifted by one as index",
+            ],
+        ),
+        (
+            '    return {"values": values != expected[0].to(values.dtype)}\n',
+            [
+                "topk_check accepts zeros as index",
+                "topk_check accepts half a result as index",
+                "topk_check accepts a result shifted by one as index",
+            ],
+        ),
+        (
+            '    return {"index": index != expected[1]}\n',
+            ["topk_check refuses torch's own result (index), for topk/triton, "],
+        ),
+        (
+            '    return {"indices": index != expected[1]}\n',
+            ["topk_check: got 'indices', which is no output: expected values, index"],
+        ),
+        (
+            '    return {"index": (index != expected[1]).any(dim=-1)}\n',
+            ["topk_check: index: got shape (1,), expected (1, 3)"],
+        ),
+    ],
+)
+def test_an_own_check_accepts_what_is_right_and_refuses_fakes(tmp_path, own_check, words):
+    lines = of_topk(tmp_path, own_check)
+    assert len(lines) == len(words), lines
+    for line, expected in zip(lines, words, strict=True):
+        assert line.startswith("oracles.py:14: ") and expected in line, lines
+        assert line.endswith("?") == ("shifted" in line or "negated" in line)
+
+
+def test_integers_that_differ_ask_for_a_check_and_no_tolerance(tmp_path):
+    spec = TOPK.replace("data: [normal]", "data: [normal, constant_rows]")
+    [line] = of_topk(tmp_path, "", spec)
+    assert "index, int64: torch's own result differs. If several results are right, " in line
+    assert "write topk_check in reference/oracles.py (docs/spec.md#oracles)" in line
+    assert "ulps" not in line
+
+
+def test_parameters_that_are_not_the_specs_have_their_line(tmp_path):
+    wrong = DEFINED.replace("topk(x, k)", "topk(y, k)").replace("return fl", "x = y\n    return fl")
+    [line] = of_topk(tmp_path, "", oracles=wrong)
+    expected = "oracles.py:4: topk takes y, k; the spec's inputs are x; it may name n, cols, k too"
+    assert line == expected

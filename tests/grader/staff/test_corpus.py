@@ -105,6 +105,17 @@ def test_several_lines_are_found_whatever_their_indentation(folder):
     assert "\n    one = 1\n    two = 2 for each of" in submission.text()
 
 
+def test_several_lines_may_have_the_indentation_of_the_file(folder):
+    lines = "    n_elements = x.numel()\n    # 8 elements"
+    edit = {"old": lines, "new": "    one = 1\n    two = 2"}
+    [submission] = _load(folder, [_entry(edits=[edit])])
+    assert "\n    one = 1\n    two = 2 for each of" in submission.text()
+    twice = {"old": "    # BEGIN SOLUTION\n    #|", "new": ""}
+    [submission] = _load(folder, [_entry(edits=[twice])])
+    with pytest.raises(corpus.CorpusError, match=r"once in the file it edits, got [2-9]$"):
+        submission.text()
+
+
 @pytest.mark.parametrize(
     ("old", "times"), [("no such text", 0), ("tl.arange(0, BLOCK", 2), ("# BEGIN SOLUTION", 2)]
 )
