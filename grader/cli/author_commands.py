@@ -21,7 +21,7 @@ class Action(str, Enum):
 def command(
     action: Annotated[Action, typer.Argument(help="What is done.")],
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[NAME]...", help="Exercises; all if none.")
+        list[str] | None, typer.Argument(metavar="NAME", help="Exercises; all if none.")
     ] = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="A part of each solution, and a sample of submissions.")

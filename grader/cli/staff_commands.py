@@ -61,7 +61,7 @@ def begin(
 
 def write_stubs(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[NAME]...", help="Exercises; all if none.")
+        list[str] | None, typer.Argument(metavar="NAME", help="Exercises; all if none.")
     ] = None,
     force: Annotated[bool, typer.Option(help="Overwrite files that hold somebody's work.")] = False,
 ) -> None:

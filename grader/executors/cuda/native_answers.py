@@ -6,6 +6,8 @@ or a read past the end. Then the fault is the verdict.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -21,9 +23,11 @@ from grader.executors.runner import MAX_DETAIL, CaseResult
 from grader.policy.cuda.findings import instead_of
 from grader.sandbox import untrusted
 from grader.sandbox.worker_process import Cause
+from grader.spec import Scalar, Size, Tensor
 from grader.status import Status
 from grader.worker.protocol import Code, Reply
 
+_C_SIGNATURE = re.compile(r"(expected void \w+\()([^()]*)\)")
 # Of all bytes of a case's tensors: who copies so many of them in both directions computes there.
 MOST_ON_HOST = 0.75
 LEAST_BYTES = 8192  # of a case, below which copies prove nothing
@@ -102,6 +106,8 @@ class NativeAnswers(Answers):
         message = untrusted.brief(problem.message)
         detail = untrusted.clean(problem.detail)[:MAX_DETAIL]
         hint = _HINT_OF_PROBLEM.get(problem.kind, "")
+        if problem.kind == "signature":
+            message = with_const(message, self.task.signature)
         if problem.kind in ("entry_missing", "signature"):
             hint = hint or f"Define {self.wanted}."
         verdict = Verdict(status, message, problem.kind)
@@ -177,3 +183,17 @@ def read_report(answer: Reply) -> report.Report | None:
 
 def _status_of(finding: report.Finding) -> Status:
     return Status(report.status_name_of(finding.kind))
+
+
+def with_const(message: str, signature: Sequence[Tensor | Scalar | Size]) -> str:
+    """A compiler's message on an entry's type, with `const` for pointers to inputs.
+
+    The compiler's process knows no roles. A message about another number of arguments is kept.
+    """
+    match = _C_SIGNATURE.search(message)
+    types = match[2].split(", ") if match is not None else []
+    if match is None or len(types) != len(signature):
+        return message
+    inputs = [isinstance(each, Tensor) and not each.is_output for each in signature]
+    shown = ", ".join("const " * is_in + each for is_in, each in zip(inputs, types, strict=True))
+    return f"{message[: match.start()]}{match[1]}{shown}){message[match.end() :]}"

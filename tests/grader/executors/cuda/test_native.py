@@ -11,7 +11,7 @@ import pytest
 from grader.emulator import toolchain
 from grader.executors.cuda import cuda_build
 from grader.executors.cuda.cuda_build import BuildError, Checked, Problem, Program
-from grader.executors.cuda.native_answers import _STATUS_OF_PROBLEM
+from grader.executors.cuda.native_answers import _STATUS_OF_PROBLEM, with_const
 from grader.grading.check import check_memory, check_part, check_parts
 from grader.grading.grade import Options, Session, grade
 from grader.scoring.score import score
@@ -181,3 +181,13 @@ def test_an_entrys_own_problem_goes_before_the_files() -> None:
 def test_every_kind_of_problem_has_a_status() -> None:
     kinds = Problem.model_json_schema()["properties"]["kind"]["enum"]
     assert set(kinds) == set(_STATUS_OF_PROBLEM)
+
+
+def test_a_message_on_the_entrys_type_has_const_for_inputs():
+    exercise = EXERCISES["silu"]
+    task = Task(exercise, exercise.variants["cuda"])
+    kept = "silu takes 2 arguments; expected void silu(float*, float*)"
+    assert with_const(kept, task.signature) == kept
+    message = "silu takes 2 arguments; expected void silu(float*, float*, int)"
+    shown = "silu takes 2 arguments; expected void silu(const float*, float*, int)"
+    assert with_const(message, task.signature) == shown
