@@ -241,7 +241,7 @@ def test_the_staffs_solution_is_no_candidate_unless_it_is_asked_for(watch, monke
     watch.time(SILU, variant, contextlib.nullcontext)
     [given] = asked
     assert "_staff" not in vars(watch)  # no sandbox, no runner
-    monkeypatch.setattr(contenders, "REFERENCE", ROOT / "nowhere")
+    monkeypatch.setattr(SILU, "_reference", ROOT / "nowhere")
     with pytest.raises(TimingFailed, match="the staff's solution isn't here") as caught:
         given["reference"]()
     assert caught.value.status is Status.not_measured
