@@ -241,6 +241,47 @@ def test_num_stages_of_3_loads_ahead_and_of_1_does_not(shared_sandbox: Sandbox, 
     assert not kinds(at_once) & {"cp.async", "no cp.async", "tma"}
 
 
+DESCRIPTORS = """
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def kernel(a_ptr, b_ptr, out_ptr, M, N, K, BLOCK: tl.constexpr, BLOCK_K: tl.constexpr):
+    a_blocks = tl.make_tensor_descriptor(a_ptr, [M, K], [K, 1], [BLOCK, BLOCK_K])
+    b_blocks = tl.make_tensor_descriptor(b_ptr, [K, N], [N, 1], [BLOCK_K, BLOCK])
+    row, col = tl.program_id(0) * BLOCK, tl.program_id(1) * BLOCK
+    acc = tl.zeros([BLOCK, BLOCK], tl.float32)
+    for start in range(0, K, BLOCK_K):
+        acc = tl.dot(a_blocks.load([row, start]), b_blocks.load([start, col]), acc)
+    offs = (row + tl.arange(0, BLOCK))[:, None] * N + (col + tl.arange(0, BLOCK))[None, :]
+    tl.store(out_ptr + offs, acc)
+
+
+def room(size, align, stream):
+    return torch.empty(size, dtype=torch.int8, device="cuda")
+
+
+def gemm_v3(a, b, out):
+    triton.set_allocator(room)
+    (M, K), N = a.shape, b.shape[1]
+    kernel[(M // 64, N // 64)](a, b, out, M, N, K, BLOCK=64, BLOCK_K=64, num_stages=3)
+"""
+
+
+def test_loads_through_descriptors_are_the_memory_accelerators(shared_sandbox: Sandbox, tmp_path):
+    (tmp_path / "gemm.py").write_text(DESCRIPTORS)
+    case = "M=512 N=512 K=512 dtype=bfloat16"
+    _, found = look(shared_sandbox, "gemm/triton_v3", tmp_path, case)
+    told = [each for each in found if each.kind == "tma"]
+    line = DESCRIPTORS.split("\n").index(
+        "        acc = tl.dot(a_blocks.load([row, start]), b_blocks.load([start, col]), acc)"
+    )
+    assert told and {each.place.line for each in told if each.place} == {line + 1}
+    assert "no cp.async" not in kinds(found)
+
+
 def test_num_stages_without_effect_is_told(shown: Shown):
     _, found = shown.look("in_a_loop", 0)
     (told,) = [each for each in found if each.kind == "no cp.async"]
