@@ -349,7 +349,7 @@ def list_similar(
 
 
 def _course_of(results: Path) -> tuple[Course, Path | None]:
-    """The course of a class, and its file where that isn't the one that the class has stored.
+    """The course of a class, and its course file; None for the file that the class has stored.
 
     It is the course given, or the one that the class was last graded with, or the one around here.
     """

@@ -89,7 +89,7 @@ class Files:
         self._joined: dict[str, Joined | str] = {}
 
     def read(self, name: str) -> bytes | str:
-        """What is run of a file: its contents, joined with those of further files of its variant.
+        """A file as it is run: its contents, joined with those of further files of its variant.
 
         As text: why it has none.
         """
@@ -115,12 +115,12 @@ class Files:
         return self._joined[name]
 
     def is_given(self, variant: Variant) -> Callable[[int], bool]:
-        """Tells the lines of the course's headers in what is run of a variant."""
+        """A function that says whether a line of the text that is run is of a course's header."""
         made = self.joined(variant.file) if variant.file in self._labs else ""
         return made.is_given if isinstance(made, Joined) else lambda line: False
 
     def placed(self, variant: Variant, evidence: _E) -> _E:
-        """Evidence whose lines are those of the text that ran, with lines of the files."""
+        """The evidence with lines of the files in place of lines of the joined text that ran."""
         made = self.joined(variant.file) if variant.file in self._labs else ""
         return placed(evidence, made) if isinstance(made, Joined) else evidence
 

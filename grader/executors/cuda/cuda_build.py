@@ -74,14 +74,14 @@ class Condition(_Answered):
 
 
 class Checked(NamedTuple):
-    """What nvcc says of a file. Neither holds where it doesn't work here."""
+    """What nvcc says of a file: nothing at all where it doesn't work here."""
 
     accepted: bool = False
     refusals: tuple[Problem, ...] = ()
 
 
 def _limit_of_ours(problem: Problem) -> Problem:
-    """An error of the emulator's compiler, in a file that nvcc accepts; other problems stay."""
+    """A problem of a file that nvcc accepts: an error of the emulator's compiler is its limit."""
     if problem.kind != "compile":
         return problem
     message = f"nvcc accepts this, the emulator doesn't: {problem.message}"

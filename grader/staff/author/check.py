@@ -1,5 +1,4 @@
-"""The checks of exercises, in order: what is cheap first, and no kernel of an exercise is run whose
-spec or oracle is wrong.
+"""Checks exercises, the cheap checks first. A wrong spec or oracle ends those of its exercise.
 
 Each mistake is a line: the place, what was expected, what came, and what to do.
 """
@@ -14,7 +13,7 @@ from grader.grading.session import Progress, Step, unwatched
 from grader.mistakes import Mistake
 from grader.spec import Course, Exercise, SpecError, Variant
 from grader.spec.task import Task
-from grader.staff.author import definitions, papers
+from grader.staff.author import definitions, texts
 from grader.staff.author.trials import Trials
 from grader.staff.calibration.corpus import Kind, Submission
 
@@ -54,9 +53,7 @@ def check(
     for line in mistakes:
         if not names or line.partition(".")[0] in names:
             yield Finding(line)
-    yield from map(
-        Finding, papers.handout_mistakes(course, right, list(chosen), every=not mistakes)
-    )
+    yield from map(Finding, texts.handout_mistakes(course, right, list(chosen), every=not mistakes))
     with Trials(course, on_step, quick) as trials:
         reported: set[str] = set()  # a file may be of several exercises
         for exercise in chosen.values():
@@ -83,13 +80,13 @@ def _of_exercise(course: Course, exercise: Exercise, trials: Trials) -> Iterator
     spec = course.specs / f"{exercise.name}.yaml"
     wrong_oracle = list(definitions.mistakes(exercise, spec, trials.questions))
     yield from wrong_oracle
-    wrong_stubs = list(papers.stub_mistakes(course, exercise))
+    wrong_stubs = list(texts.stub_mistakes(course, exercise))
     yield from wrong_stubs
-    yield from papers.todos(course, exercise)
+    yield from texts.todos(course, exercise)
     kinds: tuple[Kind, Kind] = ("wrong", "honest")
     corpora = {}
     for kind in kinds:
-        corpora[kind], wrong_entries = papers.entries(course, exercise, kind)
+        corpora[kind], wrong_entries = texts.entries(course, exercise, kind)
         yield from wrong_entries
     if any(line.startswith("oracles.py") for line in wrong_oracle):
         return

@@ -152,7 +152,7 @@ class Trials:
         for task in tasks:
             place = f"assignment/{task.variant.file}"
             if not (self.course.assignment / task.variant.file).is_file():
-                continue  # papers.py has the line
+                continue  # texts.py has the line
             with self._session(self.course.assignment, effort, task) as session:
                 if session.not_attempted(task):
                     continue

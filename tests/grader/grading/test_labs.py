@@ -17,7 +17,7 @@ from grader.service.single import RequestError, check_source
 from grader.spec import Course, SpecError
 from grader.spec.compiling import digest
 from grader.spec.task import Task
-from grader.staff.author import papers
+from grader.staff.author import texts
 from grader.staff.stubs import make_stubs
 from grader.status import Status
 from grader.worker import nvcc
@@ -129,7 +129,7 @@ def test_the_stubs_have_nothing_to_grade_and_include_the_courses_header(tmp_path
     assert stubs["blocks.cuh"] == (COURSE.reference / "blocks.cuh").read_text(encoding="utf-8")
     assert "return x;" in stubs["helper.cuh"]
     assert "1.0f" not in stubs["helper.cuh"]
-    mistakes = "\n".join(papers.stub_mistakes(COURSE, EXERCISES["scale"]))
+    mistakes = "\n".join(texts.stub_mistakes(COURSE, EXERCISES["scale"]))
     assert "BEGIN SOLUTION" not in mistakes  # the helper's region is enough
     for name in stubs:
         assert f"assignment/{name}: expected the stub" in mistakes

@@ -9,7 +9,7 @@ import pytest
 
 from grader.spec import Course
 from grader.staff import new
-from grader.staff.author import definitions, papers
+from grader.staff.author import definitions, texts
 from grader.staff.author.check import UnknownName, check
 from grader.staff.author.trials import Ran
 from tests.support.commandline import call
@@ -150,7 +150,7 @@ def test_what_the_author_has_still_to_write_is_told(tmp_path):
     new.course(tmp_path / "course")
     course = Course(tmp_path / "course")
     new.exercise(course, "square", ["triton"])
-    [spec, section] = papers.todos(course, course.exercises["square"])
+    [spec, section] = texts.todos(course, course.exercises["square"])
     assert spec == "exercises/square.yaml:2: left to do: what your kernel computes, in a sentence"
     assert section.startswith("handout.md:") and section.endswith("what is hard about it")
 
