@@ -1,4 +1,4 @@
-"""The sample of submissions that the suite grades has every kind of mistake that the corpora have."""
+"""The suite's sample of submissions has some of every check and status that the corpora have."""
 
 from __future__ import annotations
 
