@@ -50,6 +50,7 @@ import yaml
 
 from grader.mistakes import Mistake
 from grader.spec import Course, SpecError
+from grader.spec.document import parsed
 from grader.spec.exercise import HOME, REFERENCE
 from grader.status import Status
 
@@ -184,7 +185,8 @@ def of_file(path: Path, kind: Kind, course: Course) -> list[Submission]:
 def _read(path: Path, kind: Kind) -> list[Submission]:
     place = f"{kind}/{path.name}"
     try:
-        entries = yaml.safe_load(path.read_text(encoding="utf-8"))
+        loader, root = parsed(path.read_text(encoding="utf-8"))
+        entries = None if root is None else loader.construct_document(root)
     except yaml.YAMLError as error:
         raise CorpusError(f"{place}: {error}") from None
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):

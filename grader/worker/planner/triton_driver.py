@@ -220,7 +220,8 @@ def _check_grid(name: str, grid: list[int]) -> None:
     for size, most, axis in zip(grid, _MAX_GRID, "xyz", strict=True):
         if not 0 <= size <= most:
             raise GridTooLarge(
-                f"{name} is launched on {size:,} programs in {axis}; at most {most:,} are possible",
+                f"kernel {name} is launched on {size:,} programs in {axis}; at most {most:,} are "
+                "possible",
                 "Number the programs along x, which may have 2,147,483,647; y and z end at 65,535.",
             )
 

@@ -19,6 +19,7 @@ from grader.spec.task import Task
 from grader.staff.calibration import corpus
 from grader.status import Status
 from tests.support import expected
+from tests.support.sampling import sampled
 
 EXERCISES = load_all()
 WRONG = corpus.load("wrong", "cuda")
@@ -122,7 +123,7 @@ def check_honest(submission: corpus.Submission, seen: VariantEvidence, gpu: bool
 
 
 @needs_emulator
-@pytest.mark.parametrize("submission", WRONG, ids=lambda s: s.id)
+@pytest.mark.parametrize("submission", sampled(WRONG))
 def test_a_wrong_cuda_submission_gets_its_status_and_line(
     submission: corpus.Submission, tmp_path: Path
 ) -> None:
@@ -130,7 +131,7 @@ def test_a_wrong_cuda_submission_gets_its_status_and_line(
 
 
 @needs_emulator
-@pytest.mark.parametrize("submission", HONEST, ids=lambda s: s.id)
+@pytest.mark.parametrize("submission", sampled(HONEST))
 def test_an_honest_cuda_submission_earns_everything(
     submission: corpus.Submission, tmp_path: Path
 ) -> None:

@@ -23,6 +23,7 @@ from grader.spec.task import Task
 from grader.staff.calibration import corpus
 from grader.status import Status
 from tests.support import expected
+from tests.support.sampling import sampled
 
 EXERCISES = load_all()
 WRONG = corpus.load("wrong")
@@ -207,7 +208,7 @@ def skip_unless_noticed(submission: corpus.Submission) -> None:
         pytest.skip(reason)
 
 
-@pytest.mark.parametrize("submission", WRONG, ids=lambda s: s.id)
+@pytest.mark.parametrize("submission", sampled(WRONG))
 def test_a_wrong_submission_gets_its_status(
     submission: corpus.Submission, folder: Path, shared_sandbox: Sandbox
 ) -> None:
@@ -218,7 +219,7 @@ def test_a_wrong_submission_gets_its_status(
     check_wrong(submission, seen, gpu=False)
 
 
-@pytest.mark.parametrize("submission", HONEST, ids=lambda s: s.id)
+@pytest.mark.parametrize("submission", sampled(HONEST))
 def test_an_honest_submission_earns_everything(
     submission: corpus.Submission, folder: Path, shared_sandbox: Sandbox
 ) -> None:
