@@ -5,6 +5,7 @@ The planners of Triton and of CUDA C++ are subclasses of `Plans`.
 
 from __future__ import annotations
 
+import hashlib
 import re
 import time
 from abc import ABC, abstractmethod
@@ -125,6 +126,12 @@ def layouts_of(arguments: Sequence[Argument]) -> dict[int, Layout]:
         for place, each in enumerate(arguments)
         if each.kind is Kind.tensor
     }
+
+
+def key_of_call(entry: str, arguments: Sequence[Argument], *further: str) -> str:
+    """A digest of a call of an entry, and of what else its plan depends on besides the source."""
+    packed = (each.pack().hex() for each in arguments)
+    return hashlib.sha256("\n".join(["plan", entry, *packed, *further]).encode()).hexdigest()
 
 
 def dtype_of(argument: Argument) -> DType:

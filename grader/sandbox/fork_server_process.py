@@ -179,7 +179,9 @@ class ForkServer:
         Only where workers are confined: they can write nowhere else, and orphans become the fork
         server's children.
         """
-        if not self.is_ready or self._confinement.level is Level.limits:
+        if not self.is_ready:  # still importing, since nobody has waited for a worker
+            return self._last_number == 0 and self._process.poll() is None
+        if self._confinement.level is Level.limits:
             return False
         for worker in list(self._workers):
             worker.close()

@@ -11,7 +11,7 @@ from grader.grading.check import check as check_task
 from grader.grading.grade import grade as grade_submission
 from grader.grading.grade import grade_task
 from grader.grading.search import Effort
-from grader.grading.session import PUBLIC_SEED, Options, Session, selected
+from grader.grading.session import PUBLIC_SEED, Lent, Options, Session, selected
 from grader.grading.submitted import MAX_FILE_BYTES
 from grader.mistakes import Mistake
 from grader.sandbox import Sandbox
@@ -90,9 +90,9 @@ def check_source(
     *,
     timed: bool = True,
     sandbox: Sandbox | None = None,
-    trusted: Sandbox | None = None,
+    lent: Lent | None = None,
 ) -> CheckResult:
-    """Check one source as a task. For the sandboxes see Session.
+    """Check one source as a task. For `sandbox` and `lent` see Session.
 
     Raises RequestError where the task's variant has several files.
     """
@@ -106,9 +106,7 @@ def check_source(
     files: dict[str, bytes | str] = {name: data if len(data) <= MAX_FILE_BYTES else too_large}
     exercises = {task.exercise.name: task.exercise}
     folder = Path(f"/nonexistent/{task.exercise.name}")  # all files are given: it is never read
-    with Session(
-        folder, exercises, options, sandbox=sandbox, trusted=trusted, files=files
-    ) as session:
+    with Session(folder, exercises, options, sandbox=sandbox, files=files, lent=lent) as session:
         observed = grade_task(session, task) if timed else check_task(session, task)
         has_gpu = session.device == "cuda"
     return result_of(task, observed, options.seed, has_gpu, time.monotonic() - started)

@@ -1,8 +1,9 @@
 """One request in a process of the pool, which stays for the next ones.
 
 What no submission can have touched is kept from one request to the next: imports, specs, oracles,
-and the sandbox of baselines. A submission has a sandbox for itself, whose fork server goes on with
-the next one if nothing of this one is left in it. No verdict is kept.
+and the sandbox of baselines. A submission has sandboxes for itself, whose fork servers go on with
+the next one if nothing of this one is left in them. Plans and builds are kept for requests with the
+same source, spec and GPU (kept_for_source.py). No verdict is kept.
 """
 
 from __future__ import annotations
@@ -13,13 +14,15 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Literal
 
 import psutil
 
+from grader.executors.compile.kept_for_source import Store
 from grader.gpu import locks
 from grader.gpu.devices import DeviceName
 from grader.grading import process_pool
-from grader.grading.session import Options
+from grader.grading.session import Lent, Options
 from grader.grading.watchdog import end_this_process
 from grader.sandbox import Sandbox, processes
 from grader.service.results import CheckResult
@@ -30,6 +33,9 @@ from grader.timing.timed_variant import trusted_sandbox
 TIME_LIMIT_EXIT = 76  # of a process whose request ran out of time
 _POLL_SECONDS = 0.2
 _WALL_PER_CPU = 6.0  # for what waits or sleeps; more than a busy machine needs
+
+SandboxKind = Literal["plans", "native"]
+STORE = Store(64 << 20)
 
 _is_used: list[bool] = []  # whether this process has had a request
 
@@ -53,6 +59,7 @@ def answer(work: Work) -> CheckResult:
     if not _is_used:
         process_pool.at_end(_close_emptied)
         _is_used.append(True)
+    language = work.task.variant.language
     if work.device == locks.ON_GPU:
         locks.settle(False)
     options = Options(
@@ -62,18 +69,16 @@ def answer(work: Work) -> CheckResult:
         require_sandbox=work.require_sandbox,
         keeps_builds=False,  # a neighbour's compiler may have written them
     )
-    with _sandbox(work.require_sandbox) as sandbox:
-        if work.task.variant.language == "triton":
-            sandbox.start()  # its imports are no request's
+    with (
+        _sandbox("plans", work.require_sandbox) as sandbox,
+        _sandbox("native", work.require_sandbox) as native,
+    ):
+        (sandbox if language == "triton" else native).start()  # its imports are no request's
         with _limited(work.limit_s):
             trusted = _baselines() if work.timed and work.device == locks.ON_GPU else None
+            lent = Lent(native, trusted, STORE)
             return check_source(
-                work.task,
-                work.source,
-                options,
-                timed=work.timed,
-                sandbox=sandbox,
-                trusted=trusted,
+                work.task, work.source, options, timed=work.timed, sandbox=sandbox, lent=lent
             )
 
 
@@ -112,13 +117,13 @@ def cpu_seconds() -> float:
     return total
 
 
-_emptied: list[Sandbox] = []  # with nothing of a submission in it, for the next one
+_emptied: dict[str, Sandbox] = {}  # by kind, with nothing of a submission in it: for the next one
 
 
 @contextlib.contextmanager
-def _sandbox(required: bool) -> Iterator[Sandbox]:
-    """A sandbox for Triton plans, which nothing of another submission is in."""
-    sandbox = _emptied.pop() if _emptied else _new_sandbox(required)
+def _sandbox(kind: SandboxKind, required: bool) -> Iterator[Sandbox]:
+    """A sandbox for Triton plans or for CUDA C++, which nothing of another submission is in."""
+    sandbox = _emptied.pop(kind, None) or _new_sandbox(kind, required)
     closing = process_pool.at_end(sandbox.close)
     is_empty = False
     try:
@@ -129,17 +134,19 @@ def _sandbox(required: bool) -> Iterator[Sandbox]:
         if not is_empty:
             sandbox.close()
     if not is_empty:
-        sandbox = _new_sandbox(required)
+        sandbox = _new_sandbox(kind, required)
         sandbox.begin()  # imports while nothing is asked
-    _emptied.append(sandbox)
+    _emptied[kind] = sandbox
 
 
-def _new_sandbox(required: bool) -> Sandbox:
+def _new_sandbox(kind: SandboxKind, required: bool) -> Sandbox:
+    if kind == "native":
+        return Sandbox("emulator", required=required, native=True)
     return Sandbox("interpreter", required=required, plans=True)
 
 
 def _close_emptied() -> None:
-    for sandbox in _emptied:
+    for sandbox in _emptied.values():
         sandbox.close()
 
 

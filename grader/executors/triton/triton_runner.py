@@ -17,6 +17,7 @@ from grader.cases import Case
 from grader.executors.answers import Answers
 from grader.executors.compile.frontend import Failure, Kernel
 from grader.executors.compile.kept_builds import KeptBuilds
+from grader.executors.compile.kept_for_source import KeptForSource
 from grader.executors.compile.kernels import Kernels, PendingAssembly, facts
 from grader.executors.encoding import DeviceKernel
 from grader.executors.executor import Manner, limits_of
@@ -105,6 +106,7 @@ class PlannedTritonRunner(Runner):
             self.times,
             kernels,
             tuning,
+            kept if isinstance(kept, KeptForSource) else None,
         )
         # Plans cases of large sizes, on an executor of its own; a context manager.
         self.large_sizes = lambda: TritonLargeSizes(self.plans, kernels, partial(worker, ()))
