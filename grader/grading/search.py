@@ -1,14 +1,15 @@
 """The search for a failing case: edge cases, then drawn ones, then the smallest failure.
 
-Hypothesis only draws the cases. Shrinking is done here for three reasons: failing edge cases are
-shrunk too; a kernel with varying results is reported as `nondeterministic` and is no error of
-hypothesis; and the same steps find the condition under which a kernel fails.
+Hypothesis only draws the cases, unless they are few. Shrinking is done here for three reasons:
+failing edge cases are shrunk too; a kernel with varying results is reported as `nondeterministic`
+and is no error of hypothesis; and the same steps find the condition under which a kernel fails.
 """
 
 from __future__ import annotations
 
 import contextlib
 import math
+import random
 import shlex
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -52,7 +53,8 @@ class Effort:
     """The budget of a search. Seconds are wall time; exceeding them fails no kernel."""
 
     edges: int | None = None  # edge cases at most, spread over all of them; None: all
-    drawn: int = 20  # cases that hypothesis draws
+    drawn: int = 20  # cases, by hypothesis
+    plain: bool = False  # they are drawn without hypothesis, whose start costs more than few cases
     seconds: float = 25.0  # for edge cases and drawn ones, from the end of the first case
     # For the same on a GPU. Compiling takes the time there: sizes and strides that divide by 16 and
     # those that don't need kernels of their own, dozens of them for a matrix product of any layout.
@@ -264,7 +266,11 @@ def _out_of_time(search: _Search) -> str:
 
 
 def _drawn(search: _Search) -> list[Case]:
-    """The cases that hypothesis draws, in its order; they depend on the space and its seed."""
+    """Drawn cases, in order; they depend on the space and its seed."""
+    if search.effort.plain:
+        space = search.space
+        chooser = random.Random(f"{space.seed} {space.dtype} {space.size_class}")
+        return [space.drawn(chooser) for _ in range(search.effort.drawn)]
     cases: list[Case] = []
 
     @hypothesis.seed(search.space.seed)

@@ -125,7 +125,8 @@ class Session:
         lent: Lent | None = None,
     ) -> None:
         """`sandbox` is for Triton plans; its owner closes it. `files` are the submission's where
-        they are known already: the folder isn't read then. `lent` is what else outlives the session.
+        they are known already: the folder isn't read then. `lent` is what else outlives the
+        session.
 
         Raises SubmissionError when the folder doesn't exist, ConfinementError where a sandbox is
         required and none is available.
