@@ -128,10 +128,22 @@ def layouts_of(arguments: Sequence[Argument]) -> dict[int, Layout]:
     }
 
 
-def key_of_call(entry: str, arguments: Sequence[Argument], *further: str) -> str:
-    """A digest of a call of an entry, and of what else its plan depends on besides the source."""
-    packed = (each.pack().hex() for each in arguments)
-    return hashlib.sha256("\n".join(["plan", entry, *packed, *further]).encode()).hexdigest()
+def key_of_call(
+    entry: str, arguments: Sequence[Argument], placed: bool, further: Sequence[str] = ()
+) -> str:
+    """A digest of a call of an entry, and of what else its plan depends on besides the source.
+
+    Where tensors are `placed` in the buffers may be a part of it.
+    """
+    given = [
+        (
+            *(each.kind, each.dtype, each.space, each.shape, each.strides, repr(each.scalar)),
+            *(each.offset - each.allocation[0], each.allocation[1]),
+            *((each.buffer, each.offset) if placed else ()),
+        )
+        for each in arguments
+    ]
+    return hashlib.sha256(repr(("plan", entry, given, *further)).encode()).hexdigest()
 
 
 def dtype_of(argument: Argument) -> DType:

@@ -9,6 +9,7 @@ same source, spec and GPU (kept_for_source.py). No verdict is kept.
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import threading
 import time
@@ -59,6 +60,7 @@ def answer(work: Work) -> CheckResult:
     if not _is_used:
         process_pool.at_end(_close_emptied)
         _is_used.append(True)
+        gc.freeze()  # what was imported lives to the end: collections would only take time
     language = work.task.variant.language
     if work.device == locks.ON_GPU:
         locks.settle(False)

@@ -150,8 +150,8 @@ class NativePlanner(Plans):
     def _key(self, arguments: Sequence[Argument], buffers: Buffers) -> str:
         """The name of a call's plan among those of this source."""
         program = self.program.path.name if self.program.path else ""
-        entry = self.task.variant.entry
-        return key_of_call(entry, arguments, program, self.program.backend, f"{bool(buffers)}")
+        further = (program, self.program.backend, f"{bool(buffers)}")
+        return key_of_call(self.task.variant.entry, arguments, placed=True, further=further)
 
     def _read(self, case: Case, arguments: Sequence[Argument], text: str) -> Plan | CaseResult:
         """The plan that an untrusted text holds, or why it is none."""

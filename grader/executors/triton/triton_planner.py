@@ -158,12 +158,8 @@ class TritonPlanner(Plans):
 
     def _key(self, arguments: Sequence[Argument]) -> str:
         """The name of a call's plan among those of this source, wherever its tensors are placed."""
-        placed = [
-            replace(each, buffer=0, offset=each.offset - start, allocation=(0, length))
-            for each in arguments
-            for start, length in [each.allocation]
-        ]
-        return key_of_call(self._task.variant.entry, placed, *sorted(self._passed_over))
+        entry, further = self._task.variant.entry, sorted(self._passed_over)
+        return key_of_call(entry, arguments, placed=False, further=further)
 
     def ask_ahead(self, case: Case) -> None:
         """Ask for the plan of the case that is likely to follow, where no fresh process is due."""
