@@ -8,7 +8,7 @@ There are three kinds of fork server:
 
 The first two import torch, and the first one triton, which takes over a second, whereas a fork
 takes milliseconds. So the case after a dead worker only waits for a fork. The last one imports
-neither.
+neither; it imports what compiles when there is the first source to compile.
 
 The server stays single-threaded and never touches a GPU (a process that has can't be forked). It
 runs no submission code itself, but its children run as the same user and could tamper with it. So
@@ -128,6 +128,10 @@ def _spawn(
     if "empty" in message:
         _send(control, {"id": message["id"], "emptied": _is_emptied(os.environ["HOME"])})
         return True
+    if "build" in message:
+        from . import builder
+
+        builder.prepare()  # before the fork, so that only the first build imports it
     pid = os.fork()
     if pid == 0:
         status = 1
