@@ -186,7 +186,7 @@ class ForkServer:
         for worker in list(self._workers):
             worker.close()
         processes.end(lambda: processes.below(self.pid))
-        if any(each.is_running() for each in processes.below(self.pid)):
+        if any(map(processes.is_alive, processes.below(self.pid))):
             return False
         self._exits.clear()
         self._last_number += 1

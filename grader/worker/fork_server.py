@@ -126,6 +126,7 @@ def _spawn(
     if message is None:
         return False
     if "empty" in message:
+        _reap_orphans(children)
         _send(control, {"id": message["id"], "emptied": _is_emptied(os.environ["HOME"])})
         return True
     if "build" in message:
@@ -177,7 +178,11 @@ def _reap(
             os.close(pidfd)
             del children[pid]
             _send(control, {"id": number, "exit": status})
-    # Orphans are ours by PR_SET_CHILD_SUBREAPER. Waiting for any child could consume the status of
+    _reap_orphans(children)
+
+
+def _reap_orphans(children: Children) -> None:
+    # They are ours by PR_SET_CHILD_SUBREAPER. Waiting for any child could consume the status of
     # a worker, which its own descriptor reports, so this waits until none is left.
     with contextlib.suppress(ChildProcessError):
         while not children and os.waitpid(-1, os.WNOHANG)[0]:
