@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, TypeVar
 
@@ -57,7 +57,7 @@ class RunnerOptions:
     guarded: bool = True  # see cuda_build.begin
     keeps_builds: bool = True  # whether compilers' results are kept in the user's cache
     store: Store | None = None  # where plans and builds are kept instead
-    native: Sandbox | None = None  # the one of "emulator", which its owner closes
+    native: Mapping[DeviceName, Sandbox] = field(default_factory=dict)  # their owner closes them
 
 
 @dataclass(frozen=True)
@@ -110,9 +110,7 @@ class Runners:
         self._exercises = exercises
         self._kept_files: dict[str, KeptForSource] = {}
         self._made: dict[str, DeviceKernel | Failure] = {}  # cubins, by what they follow from
-        self._native: dict[DeviceName, Sandbox] = {}
-        if options.native is not None:
-            self._native["emulator"] = options.native
+        self._native: dict[DeviceName, Sandbox] = dict(options.native)
         self.programs = Programs(
             exercises,
             self._sources.read,
@@ -149,9 +147,8 @@ class Runners:
             opened.close()
         self._opened.clear()
         self.programs.close()
-        for sandbox in self._native.values():
-            if sandbox is not self._options.native:
-                sandbox.close()
+        for device in self._native.keys() - self._options.native.keys():
+            self._native[device].close()
         self._native.clear()
         self._kept.close()
 

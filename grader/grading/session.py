@@ -93,7 +93,7 @@ class Options:
 class Lent:
     """What outlives a session: its owner has it for the next one, and closes it."""
 
-    native: Sandbox | None = None  # for CUDA C++ without a GPU
+    native: Mapping[DeviceName, Sandbox] = field(default_factory=dict)  # see Runners.sandbox_of
     trusted: Sandbox | None = None  # for baselines
     store: Store | None = None  # of plans and builds, each for the same source only
 

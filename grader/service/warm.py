@@ -15,7 +15,6 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
 
 import psutil
 
@@ -35,7 +34,6 @@ TIME_LIMIT_EXIT = 76  # of a process whose request ran out of time
 _POLL_SECONDS = 0.2
 _WALL_PER_CPU = 6.0  # for what waits or sleeps; more than a busy machine needs
 
-SandboxKind = Literal["plans", "native"]
 STORE = Store(64 << 20)
 
 _is_used: list[bool] = []  # whether this process has had a request
@@ -71,11 +69,12 @@ def answer(work: Work) -> CheckResult:
         require_sandbox=work.require_sandbox,
         keeps_builds=False,  # a neighbour's compiler may have written them
     )
-    with (
-        _sandbox("plans", work.require_sandbox) as sandbox,
-        _sandbox("native", work.require_sandbox) as native,
-    ):
-        (sandbox if language == "triton" else native).start()  # its imports are no request's
+    devices: list[DeviceName] = ["emulator", *([work.device] if work.device == "cuda" else [])]
+    with contextlib.ExitStack() as stack:
+        sandbox = stack.enter_context(_sandbox("interpreter", work.require_sandbox))
+        native = {e: stack.enter_context(_sandbox(e, work.require_sandbox)) for e in devices}
+        # What it imports is no request's.
+        (sandbox if language == "triton" else native["emulator"]).start()
         with _limited(work.limit_s):
             trusted = _baselines() if work.timed and work.device == locks.ON_GPU else None
             lent = Lent(native, trusted, STORE)
@@ -119,13 +118,14 @@ def cpu_seconds() -> float:
     return total
 
 
-_emptied: dict[str, Sandbox] = {}  # by kind, with nothing of a submission in it: for the next one
+# By device, with nothing of a submission in them: for the next one.
+_emptied: dict[DeviceName, Sandbox] = {}
 
 
 @contextlib.contextmanager
-def _sandbox(kind: SandboxKind, required: bool) -> Iterator[Sandbox]:
-    """A sandbox for Triton plans or for CUDA C++, which nothing of another submission is in."""
-    sandbox = _emptied.pop(kind, None) or _new_sandbox(kind, required)
+def _sandbox(device: DeviceName, required: bool) -> Iterator[Sandbox]:
+    """A sandbox which nothing of another submission is in: Triton's plans in "interpreter"."""
+    sandbox = _emptied.pop(device, None) or _new_sandbox(device, required)
     closing = process_pool.at_end(sandbox.close)
     is_empty = False
     try:
@@ -136,15 +136,14 @@ def _sandbox(kind: SandboxKind, required: bool) -> Iterator[Sandbox]:
         if not is_empty:
             sandbox.close()
     if not is_empty:
-        sandbox = _new_sandbox(kind, required)
+        sandbox = _new_sandbox(device, required)
         sandbox.begin()  # imports while nothing is asked
-    _emptied[kind] = sandbox
+    _emptied[device] = sandbox
 
 
-def _new_sandbox(kind: SandboxKind, required: bool) -> Sandbox:
-    if kind == "native":
-        return Sandbox("emulator", required=required, native=True)
-    return Sandbox("interpreter", required=required, plans=True)
+def _new_sandbox(device: DeviceName, required: bool) -> Sandbox:
+    is_native = device != "interpreter"
+    return Sandbox(device, required=required, native=is_native, plans=not is_native)
 
 
 def _close_emptied() -> None:

@@ -10,6 +10,7 @@ from unittest import mock
 import pytest
 
 from benchmarks.serve import CUDA, TRITON
+from grader.cases import inputs as inputs_of_case
 from grader.executors import executor
 from grader.executors.compile.kept_for_source import Store
 from grader.executors.cuda import cuda_build
@@ -33,7 +34,7 @@ class Watched:
     def check(self, source: str, seed: int):
         self.started, self.inputs = Counter(), []
         options = Options(seed=seed, device="interpreter", effort=FIXED, keeps_builds=False)
-        fork, make = Sandbox._forked, executor.inputs_of_case.make
+        fork, make = Sandbox._forked, inputs_of_case.make
 
         def forked(sandbox, request, *given):
             by_path = "executor" if "-executor-" in request["path"] else "planner"
@@ -48,7 +49,7 @@ class Watched:
 
         with (
             mock.patch.object(Sandbox, "_forked", forked),
-            mock.patch.object(executor.inputs_of_case, "make", made),
+            mock.patch.object(inputs_of_case, "make", made),
         ):
             return check_source(
                 self.task, source, options, timed=False, sandbox=self.sandbox, lent=self.lent
@@ -103,7 +104,7 @@ def test_a_cuda_source_is_built_once_for_the_same_entries():
     if cuda_build.why_not("emulator"):
         pytest.skip("no C++ compiler")
     with Sandbox("emulator", native=True) as native:
-        cuda = Watched("silu/cuda", None, Lent(native=native, store=Store(16 << 20)))
+        cuda = Watched("silu/cuda", None, Lent(native={"emulator": native}, store=Store(16 << 20)))
         assert cuda.check(CUDA, 1).passed
         assert cuda.started["build"] and cuda.started["planner"]
         before = cuda.inputs
