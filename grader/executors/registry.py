@@ -241,7 +241,8 @@ class Runners:
                 for e in self._exercises.values()
                 if file in (each.file for each in e.variants.values())
             ]
-            parts = (file, self._sources.read(file), modules, used, machine.capability())
+            gpu = machine.capability(), machine.seen_by_host_code()
+            parts = (file, self._sources.read(file), modules, used, gpu)
             key = hashlib.sha256(repr(parts).encode()).hexdigest()
             self._kept_files[file] = self._options.store.of(key)
         return self._kept_files[file]

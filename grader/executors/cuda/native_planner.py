@@ -26,6 +26,7 @@ from grader.executors.encoding import DeviceKernel
 from grader.executors.executor import limits_of
 from grader.executors.planning import Plans, dtype_of, key_of_call, launched, relies_on_others
 from grader.executors.runner import CaseResult, Times
+from grader.gpu import machine
 from grader.plan import KernelName, Plan, Step
 from grader.sandbox import Sandbox, untrusted
 from grader.sandbox.seccomp import FilterError, compile_emulator_filter
@@ -239,7 +240,7 @@ class NativePlanner(Plans):
             f"{each.name}:{each.role if isinstance(each, Tensor) else 'input'}"
             for each in self.task.signature
         ]
-        options = [f"--arguments={','.join(arguments)}"]
+        options = [f"--arguments={','.join(arguments)}", machine.seen_by_host_code().as_option()]
         if self.program.backend != "gpu":
             with contextlib.suppress(FilterError):  # then the sandbox has none either, and says so
                 options.insert(0, f"--filter={compile_emulator_filter().hex()}")
