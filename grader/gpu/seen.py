@@ -70,7 +70,7 @@ _SIZES = (
     (r"rtx 5090", "NVIDIA GeForce RTX 5090", 32, 96, 512),
     (r"rtx 2080 ti", "NVIDIA GeForce RTX 2080 Ti", 11, 6, 352),
 )
-_OTHERS = ("", 16, 32, 256)
+_OTHERS = ("", "", 16, 32, 256)
 _BYTES_PER_CLOCK = 2 / 8  # of each bit: two transfers a clock
 
 
@@ -81,17 +81,17 @@ def by_name(gpu: str) -> SeenGpu:
     if model is None or capability is None or sm is None:
         return by_name(DEFAULT)
     words = datasheets.plain(gpu)
-    found = next((rest for text, *rest in _SIZES if re.fullmatch(text, words)), _OTHERS)
-    name, memory, l2, bits = found
+    sizes = next((each for each in _SIZES if re.fullmatch(each[0], words)), _OTHERS)
+    _, name, memory, l2, bits = sizes
     return SeenGpu(
-        name=str(name) or (gpu if gpu.upper().startswith("NVIDIA") else f"NVIDIA {gpu}"),
+        name=name or (gpu if gpu.upper().startswith("NVIDIA") else f"NVIDIA {gpu}"),
         capability=capability,
         multiprocessors=model.sms,
-        memory_bytes=int(memory) << 30,
-        l2_bytes=int(l2) << 20,
+        memory_bytes=memory << 30,
+        l2_bytes=l2 << 20,
         clock_khz=model.boost_mhz * 1000,
-        memory_clock_khz=round(model.gb_s * 1e6 / (int(bits) * _BYTES_PER_CLOCK)),
-        bus_bits=int(bits),
+        memory_clock_khz=round(model.gb_s * 1e6 / (bits * _BYTES_PER_CLOCK)),
+        bus_bits=bits,
         threads=sm.threads,
         blocks=sm.blocks,
         shared_bytes=sm.shared_bytes,

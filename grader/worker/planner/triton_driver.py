@@ -77,7 +77,8 @@ class PlanDriver:
 
     def get_device_capability(self, device: int | None = None) -> tuple[int, int]:
         """The compute capability of the course's GPU."""
-        return divmod(planned_for().arch, 10)
+        major, minor = divmod(planned_for().arch, 10)
+        return major, minor
 
     def get_active_torch_device(self) -> torch.device:
         """The device on which tensors are made."""
@@ -191,9 +192,7 @@ class _Metadata:
         self._kernel = kernel
 
     def __getattr__(self, name: str) -> Any:
-        known = {"name": self._kernel.name, "target": planned_for()} | vars(
-            self._kernel.options
-        )
+        known = {"name": self._kernel.name, "target": planned_for()} | vars(self._kernel.options)
         if name in known:
             return known[name]
         if name.startswith("__"):
