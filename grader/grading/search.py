@@ -54,7 +54,8 @@ class Effort:
 
     edges: int | None = None  # edge cases at most, spread over all of them; None: all
     drawn: int = 20  # cases, by hypothesis
-    plain: bool = False  # they are drawn without hypothesis, whose start costs more than few cases
+    # They are drawn without hypothesis, whose start costs more than few cases.
+    plain: bool = False
     seconds: float = 25.0  # for edge cases and drawn ones, from the end of the first case
     # For the same on a GPU. Compiling takes the time there: sizes and strides that divide by 16 and
     # those that don't need kernels of their own, dozens of them for a matrix product of any layout.
@@ -218,7 +219,7 @@ def _look(search: _Search, on_case: Callable[[], None], chosen: Sequence[Case] |
     """Run the chosen cases, or edge cases and drawn ones; why it stopped early, or ""."""
     deadline = math.inf
     costly = failed = 0
-    edges = _edges(search.space, search.effort.edges) if chosen is None else chosen
+    edges = _edges(search.space, search.effort) if chosen is None else chosen
     search.expect(edges)
     for case in edges:
         if time.monotonic() > deadline:
@@ -247,11 +248,17 @@ def _look(search: _Search, on_case: Callable[[], None], chosen: Sequence[Case] |
     return ""
 
 
-def _edges(space: Space, most: int | None) -> list[Case]:
-    """The edge cases; where they are more than `most`, some of the leading input's alone."""
-    edges = space.edges()
-    few = most is not None and len(edges) > most
-    return spread(space.leading_edges(), most) if few else edges
+def _edges(space: Space, effort: Effort) -> list[Case]:
+    """The edge cases; where they are more than asked for, some of the leading input's alone.
+
+    With a plain effort, each dtype has others of them, as far as there are enough.
+    """
+    most, leading, dtypes = effort.edges, space.leading_edges(), space.variant.dtypes
+    if most is None or len(leading) <= most:
+        edges = space.edges()
+        return leading if most is not None and len(edges) > most else edges
+    apart = (len(leading) - 1) // max(len(dtypes) * (most - 1), 1) if effort.plain else 0
+    return spread(leading[dtypes.index(space.dtype) * apart :], most)
 
 
 def spread(cases: list[Case], most: int | None) -> list[Case]:
