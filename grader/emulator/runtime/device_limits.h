@@ -6,16 +6,12 @@ namespace warpgrade {
 
 namespace device {
 
-// What host code may ask about the device: an H100's, unless the host was started with --gpu
-// (worker/native/host.cpp, grader/gpu/seen.py).
-inline char name[256] = "NVIDIA H100 80GB HBM3";
-inline unsigned capability = 90;
-inline unsigned multiprocessors = 132;
-inline size_t l2_bytes = size_t{50} << 20;
-inline unsigned clock_khz = 1980000, memory_clock_khz = 2619000, bus_bits = 5120;
-inline unsigned most_threads_per_multiprocessor = 2048, most_blocks_per_multiprocessor = 32;
-inline size_t shared_per_multiprocessor = 228 * 1024, shared_reserved_per_block = 1024;
-inline size_t shared_per_block_optin = 227 * 1024;  // with cudaFuncSetAttribute
+// What host code may ask about the device: set by the native host (worker/native/host.cpp).
+extern char name[256];
+extern unsigned capability, multiprocessors, clock_khz, memory_clock_khz, bus_bits;
+extern unsigned most_threads_per_multiprocessor, most_blocks_per_multiprocessor;
+extern size_t l2_bytes, shared_per_multiprocessor, shared_reserved_per_block;
+extern size_t shared_per_block_optin;  // with cudaFuncSetAttribute
 
 // The same of every device.
 constexpr unsigned most_threads_per_block = 1024, most_block_z = 64, most_grid_yz = 65535;

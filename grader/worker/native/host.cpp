@@ -31,6 +31,19 @@
 #include "protocol.h"
 #include "text.h"
 
+// An H100's, unless the option --gpu has another's.
+namespace warpgrade::device {
+
+char name[256] = "NVIDIA H100 80GB HBM3";
+unsigned capability = 90, multiprocessors = 132;
+unsigned clock_khz = 1980000, memory_clock_khz = 2619000, bus_bits = 5120;
+unsigned most_threads_per_multiprocessor = 2048, most_blocks_per_multiprocessor = 32;
+size_t l2_bytes = size_t{50} << 20;
+size_t shared_per_multiprocessor = 228 * 1024, shared_reserved_per_block = 1024;
+size_t shared_per_block_optin = 227 * 1024;
+
+}  // namespace warpgrade::device
+
 namespace warpgrade::host {
 namespace {
 
