@@ -3,6 +3,9 @@
     python -m benchmarks.serve [--requests 2000] [--jobs 2] [--limit 5] [--timed]
     python -m benchmarks.serve --speed 20      only the speed: a kernel's requests, cold and again
 
+With the speed comes where its CPU time goes: in the grader's process, and in those of each kind
+that it starts, with how many they are. What a process takes to end isn't seen.
+
 Each line of requests has a known answer. A wrong one is counted, and so is a neighbour touched: an
 honest request that isn't graded as passed. Memory is that of the server and its pool's processes,
 without sandboxes, at each tenth of the way.
@@ -11,6 +14,7 @@ without sandboxes, at each tenth of the way.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import statistics
@@ -18,7 +22,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
@@ -26,6 +30,8 @@ from typing import IO, Any
 import psutil
 
 from grader.gpu import machine
+from grader.sandbox import Sandbox
+from grader.sandbox.worker_process import Worker
 from grader.service import warm
 from grader.service.single import exercises_of, task_named
 
@@ -140,20 +146,74 @@ def speed(count: int, options: argparse.Namespace) -> Iterator[dict[str, Any]]:
     is that of all processes, so that other work on the machine doesn't show.
     """
     exercises = exercises_of(None)
+    spent = _Spent()
     for comment, name, source in (("#", "silu/triton", TRITON), ("//", "silu/cuda", CUDA)):
         for way in ("cold", "again"):
             seconds: list[float] = []
+            own: list[float] = []
             for index in range(count + 1):
                 text = source + f"{comment} {index}\n" if way == "cold" else source
                 task = task_named(exercises, name)
                 asked = (options.effort, options.timed, 60.0, machine.device(), False)
-                before = warm.cpu_seconds()
+                before, own_before = warm.cpu_seconds(), time.process_time()
+                if index == 1:
+                    spent.begin()
                 result = warm.answer(warm.Work(task, text, index, *asked))
                 assert result.passed, result.message
                 seconds.append(warm.cpu_seconds() - before)
+                own.append(time.process_time() - own_before)
             median = statistics.median(seconds[1:])
-            rate = round(1 / median, 2)
-            yield {"what": f"{name}, {way}", "CPU seconds": round(median, 2), "per second": rate}
+            yield {
+                "what": f"{name}, {way}",
+                "CPU seconds": round(median, 3),
+                "per second": round(1 / median, 2),
+                "grader": round(statistics.median(own[1:]), 3),
+                **spent.each(count),
+            }
+
+
+class _Spent:
+    """CPU seconds of workers by their kind, seen when they are ended."""
+
+    def __init__(self) -> None:
+        self._seconds: defaultdict[str, float] = defaultdict(float)
+        self._workers: Counter[str] = Counter()
+        self._kinds: dict[Worker, str] = {}
+        self._forked, self._kill = Sandbox._forked, Worker._kill
+        Sandbox._forked = self._fork()  # type: ignore[method-assign]
+        Worker._kill = self._end()  # type: ignore[method-assign]
+
+    def begin(self) -> None:
+        """Forget what was seen."""
+        self._seconds.clear()
+        self._workers.clear()
+
+    def each(self, requests: int) -> dict[str, list[float]]:
+        """Seconds of a request and its workers, by their kind."""
+        return {
+            kind: [round(self._seconds[kind] / requests, 3), round(number / requests, 1)]
+            for kind, number in sorted(self._workers.items())
+        }
+
+    def _fork(self) -> Any:
+        def fork(sandbox: Sandbox, request: Any, *given: Any) -> Worker:
+            worker = self._forked(sandbox, request, *given)
+            kind = request.get("role") or f"program on {sandbox.device}"
+            build = request.get("build")
+            self._kinds[worker] = f"build {build['backend']}" if build else kind
+            return worker
+
+        return fork
+
+    def _end(self) -> Any:
+        def end(worker: Worker) -> None:
+            kind = self._kinds.pop(worker, "other")
+            self._workers[kind] += 1
+            with contextlib.suppress(psutil.Error):
+                self._seconds[kind] += sum(psutil.Process(worker.pid).cpu_times()[:4])
+            self._kill(worker)
+
+        return end
 
 
 def main() -> None:

@@ -27,7 +27,7 @@ from grader.grading.check import check
 from grader.grading.grade import grade_task
 from grader.grading.measure import is_timed, measure
 from grader.grading.search import Effort
-from grader.grading.session import Options, Progress, Session, Step, unwatched
+from grader.grading.session import Lent, Options, Progress, Session, Step, unwatched
 from grader.grading.submitted import MAX_FILE_BYTES
 from grader.grading.watchdog import end_this_process
 from grader.mistakes import Mistake
@@ -141,9 +141,8 @@ def grade_files(
     results = []
     # The folder is as a student repeats a failure, and never read: all files are given.
     files = _files(task)
-    with Session(
-        Path("assignment"), task.exercises, options, trusted=trusted, files=files
-    ) as session:
+    lent = Lent(trusted=trusted)
+    with Session(Path("assignment"), task.exercises, options, files=files, lent=lent) as session:
         opened(session)
         for wanted in task.wanted:
             results.append(_result(session, wanted, on_step))

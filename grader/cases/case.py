@@ -10,10 +10,11 @@ from __future__ import annotations
 import difflib
 import itertools
 import math
+import random
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 from hypothesis import strategies as st
@@ -25,6 +26,7 @@ from grader.spec.values import FLOATS
 MAX_SIZE = 1 << 20  # of a case on the command line
 MAX_ELEMENTS = 1 << 26
 MAX_PLANNED_SIZE = 1 << 31  # of a size, where nothing runs
+_TRIES = 100  # of drawing sizes that meet a spec's relations
 MAX_PLANNED_ELEMENTS = 1 << 33  # of a tensor there
 
 
@@ -133,17 +135,17 @@ class Space:
     size_class: str
     seed: int
 
-    @property
+    @cached_property
     def tensors(self) -> list[Tensor]:
         return [each for each in self.exercise.signature(self.variant) if isinstance(each, Tensor)]
 
-    @property
+    @cached_property
     def scalars(self) -> list[Scalar]:
         """The scalars that a case chooses a value of."""
         scalars = (e for e in self.exercise.signature(self.variant) if isinstance(e, Scalar))
         return [each for each in scalars if each.follows is None]
 
-    @property
+    @cached_property
     def patterns(self) -> dict[str, tuple[str, ...]]:
         """The patterns of each input but the leading one, whose are the exercise's `data`."""
         inputs = self.exercise.inputs(self.variant)
@@ -236,6 +238,22 @@ class Space:
             case = cases[(middle + index) % len(cases)]
             yield replace(case, data=self.plain_data, patterns=(pair,))
 
+    def drawn(self, chooser: random.Random) -> Case:
+        """A case of the class as `chooser` draws it; sizes are its edges' where few are allowed."""
+        for _ in range(_TRIES):
+            sizes = drawn_sizes.drawn(chooser.choice(self.alternatives), chooser)
+            if drawn_sizes.meet(self.exercise.where, sizes):
+                break
+        else:
+            sizes = dict(chooser.choice(self.leading_edges()).sizes)
+        return self.case(
+            sizes,
+            chooser.choice(self.exercise.data),
+            {tensor.name: chooser.choice(tensor.layout) for tensor in self.tensors},
+            {scalar.name: chooser.choice(scalar.values) for scalar in self.scalars},
+            {name: chooser.choice(known) for name, known in self._stated.items()},
+        )
+
     def strategy(self) -> st.SearchStrategy[Case]:
         """Cases of the class, for hypothesis to draw."""
         sizes = st.one_of(
@@ -259,7 +277,7 @@ class Space:
         patterns = {name: st.sampled_from(known) for name, known in self._stated.items()}
         return st.builds(self.case, *drawn, st.fixed_dictionaries(patterns))
 
-    @property
+    @cached_property
     def _stated(self) -> dict[str, tuple[str, ...]]:
         """The patterns that are drawn for inputs with `values` and for integers.
 
@@ -272,7 +290,7 @@ class Space:
         }
         return {name: known for name, known in self.patterns.items() if name in stated}
 
-    @property
+    @cached_property
     def _choices(self) -> dict[str, tuple[Any, ...]]:
         """The alternatives by name, besides sizes, where there are any."""
         choices: dict[str, tuple[Any, ...]] = {"data": self.exercise.data}

@@ -232,7 +232,7 @@ class Oracle:
                 f"{self.name}_magnitude"
             )
         given = numbers
-        if "dtype" in inspect.signature(self.magnitude).parameters:
+        if _takes_dtype(self.magnitude):
             floats = (t.dtype for t in inputs.values() if t.is_floating_point())
             given = {**numbers, "dtype": next(floats, torch.float32)}
         return self._call(self.magnitude, wide, given)
@@ -285,6 +285,11 @@ def misfit(
     also = f"; it may name {', '.join(numbers)} too" if numbers else ""
     name = getattr(function, "__name__", "the function")
     return f"{name} takes {', '.join(named) or 'nothing'}; {words} are {', '.join(tensors)}{also}"
+
+
+@lru_cache(maxsize=256)
+def _takes_dtype(function: Callable[..., Any]) -> bool:
+    return "dtype" in inspect.signature(function).parameters
 
 
 @lru_cache(maxsize=256)

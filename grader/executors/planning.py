@@ -5,6 +5,7 @@ The planners of Triton and of CUDA C++ are subclasses of `Plans`.
 
 from __future__ import annotations
 
+import hashlib
 import re
 import time
 from abc import ABC, abstractmethod
@@ -125,6 +126,24 @@ def layouts_of(arguments: Sequence[Argument]) -> dict[int, Layout]:
         for place, each in enumerate(arguments)
         if each.kind is Kind.tensor
     }
+
+
+def key_of_call(
+    entry: str, arguments: Sequence[Argument], placed: bool, further: Sequence[str] = ()
+) -> str:
+    """A digest of a call of an entry, and of what else its plan depends on besides the source.
+
+    Where tensors are `placed` in the buffers may be a part of it.
+    """
+    given = [
+        (
+            *(each.kind, each.dtype, each.space, each.shape, each.strides, repr(each.scalar)),
+            *(each.offset - each.allocation[0], each.allocation[1]),
+            *((each.buffer, each.offset) if placed else ()),
+        )
+        for each in arguments
+    ]
+    return hashlib.sha256(repr(("plan", entry, given, *further)).encode()).hexdigest()
 
 
 def dtype_of(argument: Argument) -> DType:

@@ -7,14 +7,16 @@ machine. All that is opened stays open until `close`.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, TypeVar
 
 from grader.emulator.toolchain import cache_root
 from grader.executors.compile.frontend import Failure
 from grader.executors.compile.kept_builds import KeptBuilds
+from grader.executors.compile.kept_for_source import KeptForSource, Store
 from grader.executors.cuda import cuda_build
 from grader.executors.cuda.cuda_build import Backend, Programs
 from grader.executors.cuda.native_planner import NativePlanner
@@ -25,6 +27,7 @@ from grader.executors.gpu.gpu_runner import GpuRunner
 from grader.executors.planning import Plans
 from grader.executors.runner import Runner, Times
 from grader.executors.triton.triton_runner import PlannedTritonRunner
+from grader.gpu import machine
 from grader.gpu.devices import DeviceName
 from grader.sandbox import Sandbox
 from grader.sandbox.confinement import Level
@@ -53,6 +56,8 @@ class RunnerOptions:
     backends: tuple[Backend, ...] | None = None  # where CUDA C++ runs, None for all that there are
     guarded: bool = True  # see cuda_build.begin
     keeps_builds: bool = True  # whether compilers' results are kept in the user's cache
+    store: Store | None = None  # where plans and builds are kept instead
+    native: Mapping[DeviceName, Sandbox] = field(default_factory=dict)  # their owner closes them
 
 
 @dataclass(frozen=True)
@@ -102,14 +107,17 @@ class Runners:
         ordinary: tuple[Backend, ...] = ("emulator", "gpu") if self._has_gpu else ("emulator",)
         self.backends = ordinary if options.backends is None else options.backends
         self._kept = KeptBuilds(cache_root() / "kernels.sqlite" if options.keeps_builds else None)
+        self._exercises = exercises
+        self._kept_files: dict[str, KeptForSource] = {}
         self._made: dict[str, DeviceKernel | Failure] = {}  # cubins, by what they follow from
-        self._native: dict[DeviceName, Sandbox] = {}
+        self._native: dict[DeviceName, Sandbox] = dict(options.native)
         self.programs = Programs(
             exercises,
             self._sources.read,
             lambda: self.sandbox_of("emulator"),
             options.check_with_nvcc,
             options.guarded,
+            lambda file: self._kept_for(file) or KeptBuilds(None),
         )
         self._opened: dict[tuple[str, str, str], _Opened] = {}
 
@@ -139,8 +147,8 @@ class Runners:
             opened.close()
         self._opened.clear()
         self.programs.close()
-        for sandbox in self._native.values():
-            sandbox.close()
+        for device in self._native.keys() - self._options.native.keys():
+            self._native[device].close()
         self._native.clear()
         self._kept.close()
 
@@ -181,7 +189,8 @@ class Runners:
 
         def make() -> PlannedTritonRunner:
             given = self._sandbox, task, self._sources.hold(self._sandbox, task.variant)
-            return PlannedTritonRunner(*given, self._watched(task), self._kept, self._made)
+            kept = self._kept_for(task.variant.file) or self._kept
+            return PlannedTritonRunner(*given, self._watched(task), kept, self._made)
 
         return self._open(PlannedTritonRunner, (*_key(task), "plans"), make)
 
@@ -208,7 +217,8 @@ class Runners:
 
         def make() -> _N:
             path = self._sources.hold(sandbox, task.variant)
-            return kind(sandbox, task, path, program, self._watched(task))
+            kept = self._kept_for(task.variant.file)
+            return kind(sandbox, task, path, program, self._watched(task), kept)
 
         return self._open(kind, (*_key(task), use), make)
 
@@ -219,6 +229,23 @@ class Runners:
             sandbox.begin()  # who asks for a worker waits for it
             self._native[device] = sandbox
         return self._native[device]
+
+    def _kept_for(self, file: str) -> KeptForSource | None:
+        """What is kept for a file with its modules, spec and GPU; None without a store."""
+        if self._options.store is None:
+            return None
+        if file not in self._kept_files:
+            modules = sorted(self._sources.modules().items())
+            used = [
+                e
+                for e in self._exercises.values()
+                if file in (each.file for each in e.variants.values())
+            ]
+            gpu = machine.capability(), machine.seen_by_host_code()
+            parts = (file, self._sources.read(file), modules, used, gpu)
+            key = hashlib.sha256(repr(parts).encode()).hexdigest()
+            self._kept_files[file] = self._options.store.of(key)
+        return self._kept_files[file]
 
     def _open(self, kind: type[_O], key: tuple[str, str, str], make: Callable[[], _O]) -> _O:
         if key not in self._opened:

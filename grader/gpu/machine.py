@@ -14,6 +14,7 @@ import torch
 from grader import __version__
 from grader.gpu.devices import DeviceName
 from grader.gpu.kinds import capability_of, is_amd
+from grader.gpu.seen import SeenGpu, by_name
 from grader.mistakes import Mistake
 
 CAPABILITY = 90  # of an H100, which is the usual course's GPU
@@ -73,12 +74,19 @@ def gpu_properties() -> GpuProperties | None:
 
 _compiled_for: int | None = None
 _course_has = CAPABILITY
+_of_course = ""
 
 
 def work_for(gpu: str) -> None:
-    """Without a GPU here, compile this process's kernels for the course's GPU, from here on."""
-    global _course_has
+    """Without a GPU here, plan and compile for the course's GPU in this process, from here on."""
+    global _course_has, _of_course
     _course_has = (capability_of(gpu) if gpu else None) or CAPABILITY
+    _of_course = gpu
+
+
+def seen_by_host_code() -> SeenGpu:
+    """The GPU that planners say is there: this machine's, or else the course's."""
+    return by_name(gpu_name() or _of_course)
 
 
 def compile_for(capability: int) -> None:

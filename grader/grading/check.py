@@ -30,29 +30,39 @@ MOST_TIMED_OUT = 3  # parts of a task, after which the other parts aren't run
 DIED_COMPILING = "the process that compiled the kernel for the GPU ended without an answer, twice."
 
 
-def check(session: Session, task: Task, on_step: Progress = unwatched) -> VariantEvidence:
-    """Check all parts of a task, and the use of memory of a right one."""
+def check(
+    session: Session,
+    task: Task,
+    on_step: Progress = unwatched,
+    at_large_sizes: bool = True,
+) -> VariantEvidence:
+    """Check all parts of a task, and the use of memory of a right one.
+
+    What is wrong `at_large_sizes` costs no points; it may be left out.
+    """
     on_step(Step.at(task))
     if task.variant.is_graded_on_speed:
         session.stopwatch.begin()
     evidence = session.blank_evidence(task)
-    evidence = replace(evidence, parts=check_parts(session, task, task.parts, on_step))
-    if evidence.correctness is not Status.passed:
-        return evidence
-    if task.variant.memory is not None:
-        evidence = replace(evidence, memory=check_memory(session, task, on_step))
-    return replace(evidence, at_large_sizes=check_large_sizes(session, task, on_step))
+    try:
+        evidence = replace(evidence, parts=_parts(session, task, task.parts, on_step))
+        if evidence.correctness is not Status.passed:
+            return evidence
+        if task.variant.memory is not None:
+            evidence = replace(evidence, memory=_memory(session, task, on_step))
+        failures = _large_sizes(session, task, on_step) if at_large_sizes else ()
+        return replace(evidence, at_large_sizes=failures)
+    finally:
+        session.runners.close_variant(task)
 
 
 def check_parts(
     session: Session, task: Task, parts: Sequence[tuple[str, str]], on_step: Progress = unwatched
 ) -> tuple[PartEvidence, ...]:
     """Check some parts of a task, named by dtype and size class; none of an unattempted task."""
-    if session.not_attempted(task):
-        return ()
-    checked = TaskCheck(session, task, on_step).parts(parts)
+    checked = _parts(session, task, parts, on_step)
     session.runners.close_variant(task)
-    return session.files.placed(task.variant, tuple(checked))
+    return checked
 
 
 def check_part(session: Session, task: Task, dtype: str, size_class: str) -> PartEvidence:
@@ -84,22 +94,18 @@ def check_memory(session: Session, task: Task, on_step: Progress = unwatched) ->
 
     The evidence is meaningful only for a right task. Another process may still be checking that.
     """
-    on_step(Step.at(task, "memory"))
-    evidence = _memory(session, task)
+    evidence = _memory(session, task, on_step)
     session.runners.close_variant(task)
-    return session.files.placed(task.variant, evidence)
+    return evidence
 
 
 def check_large_sizes(
     session: Session, task: Task, on_step: Progress = unwatched
 ) -> tuple[Failure, ...]:
     """What is wrong with a task at sizes that are planned only; it costs no points."""
-    on_step(Step.at(task, "large sizes"))
-    if session.rules.violations(task):
-        return ()
-    failures = large_sizes.findings(session, task)
+    failures = _large_sizes(session, task, on_step)
     session.runners.close_variant(task)
-    return session.files.placed(task.variant, failures)
+    return failures
 
 
 def any_space(session: Session, task: Task, dtype: str) -> Space:
@@ -109,7 +115,28 @@ def any_space(session: Session, task: Task, dtype: str) -> Space:
     return Space(task.exercise, variant, dtype, size_class, session.seed)
 
 
-def _memory(session: Session, task: Task) -> MemoryEvidence:
+def _parts(
+    session: Session, task: Task, parts: Sequence[tuple[str, str]], on_step: Progress
+) -> tuple[PartEvidence, ...]:
+    if session.not_attempted(task):
+        return ()
+    checked = TaskCheck(session, task, on_step).parts(parts)
+    return session.files.placed(task.variant, tuple(checked))
+
+
+def _large_sizes(session: Session, task: Task, on_step: Progress) -> tuple[Failure, ...]:
+    on_step(Step.at(task, "large sizes"))
+    if session.rules.violations(task):
+        return ()
+    return session.files.placed(task.variant, large_sizes.findings(session, task))
+
+
+def _memory(session: Session, task: Task, on_step: Progress) -> MemoryEvidence:
+    on_step(Step.at(task, "memory"))
+    return session.files.placed(task.variant, _counted(session, task))
+
+
+def _counted(session: Session, task: Task) -> MemoryEvidence:
     """A task's use of memory, by the accesses of one call."""
     if failures := session.rules.violations(task):
         return MemoryEvidence(Status.policy_violation, failures[0].what)

@@ -105,9 +105,14 @@ def _measured(session: Session, task: Task, checked: Checked, on_step: Progress)
     return measure(session, task, checked.evidence, on_step, plans)
 
 
-def grade_task(session: Session, task: Task, on_step: Progress = unwatched) -> VariantEvidence:
-    """Check and time one task in an open session."""
-    return measure(session, task, check(session, task, on_step), on_step)
+def grade_task(
+    session: Session,
+    task: Task,
+    on_step: Progress = unwatched,
+    at_large_sizes: bool = True,
+) -> VariantEvidence:
+    """Check and time one task in an open session. For `at_large_sizes` see check.check."""
+    return measure(session, task, check(session, task, on_step, at_large_sizes), on_step)
 
 
 def _environment(session: Session) -> dict[str, Any]:

@@ -1,14 +1,15 @@
 """The search for a failing case: edge cases, then drawn ones, then the smallest failure.
 
-Hypothesis only draws the cases. Shrinking is done here for three reasons: failing edge cases are
-shrunk too; a kernel with varying results is reported as `nondeterministic` and is no error of
-hypothesis; and the same steps find the condition under which a kernel fails.
+Hypothesis only draws the cases, unless they are few. Shrinking is done here for three reasons:
+failing edge cases are shrunk too; a kernel with varying results is reported as `nondeterministic`
+and is no error of hypothesis; and the same steps find the condition under which a kernel fails.
 """
 
 from __future__ import annotations
 
 import contextlib
 import math
+import random
 import shlex
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -52,7 +53,9 @@ class Effort:
     """The budget of a search. Seconds are wall time; exceeding them fails no kernel."""
 
     edges: int | None = None  # edge cases at most, spread over all of them; None: all
-    drawn: int = 20  # cases that hypothesis draws
+    drawn: int = 20  # cases, by hypothesis
+    # They are drawn without hypothesis, whose start costs more than few cases.
+    plain: bool = False
     seconds: float = 25.0  # for edge cases and drawn ones, from the end of the first case
     # For the same on a GPU. Compiling takes the time there: sizes and strides that divide by 16 and
     # those that don't need kernels of their own, dozens of them for a matrix product of any layout.
@@ -216,7 +219,7 @@ def _look(search: _Search, on_case: Callable[[], None], chosen: Sequence[Case] |
     """Run the chosen cases, or edge cases and drawn ones; why it stopped early, or ""."""
     deadline = math.inf
     costly = failed = 0
-    edges = _edges(search.space, search.effort.edges) if chosen is None else chosen
+    edges = _edges(search.space, search.effort) if chosen is None else chosen
     search.expect(edges)
     for case in edges:
         if time.monotonic() > deadline:
@@ -245,11 +248,17 @@ def _look(search: _Search, on_case: Callable[[], None], chosen: Sequence[Case] |
     return ""
 
 
-def _edges(space: Space, most: int | None) -> list[Case]:
-    """The edge cases; where they are more than `most`, some of the leading input's alone."""
-    edges = space.edges()
-    few = most is not None and len(edges) > most
-    return spread(space.leading_edges(), most) if few else edges
+def _edges(space: Space, effort: Effort) -> list[Case]:
+    """The edge cases; where they are more than asked for, some of the leading input's alone.
+
+    With a plain effort, each dtype has others of them, as far as there are enough.
+    """
+    most, leading, dtypes = effort.edges, space.leading_edges(), space.variant.dtypes
+    if most is None or len(leading) <= most:
+        edges = space.edges()
+        return leading if most is not None and len(edges) > most else edges
+    apart = (len(leading) - 1) // max(len(dtypes) * (most - 1), 1) if effort.plain else 0
+    return spread(leading[dtypes.index(space.dtype) * apart :], most)
 
 
 def spread(cases: list[Case], most: int | None) -> list[Case]:
@@ -264,7 +273,11 @@ def _out_of_time(search: _Search) -> str:
 
 
 def _drawn(search: _Search) -> list[Case]:
-    """The cases that hypothesis draws, in its order; they depend on the space and its seed."""
+    """Drawn cases, in order; they depend on the space and its seed."""
+    if search.effort.plain:
+        space = search.space
+        chooser = random.Random(f"{space.seed} {space.dtype} {space.size_class}")
+        return [space.drawn(chooser) for _ in range(search.effort.drawn)]
     cases: list[Case] = []
 
     @hypothesis.seed(search.space.seed)

@@ -19,6 +19,7 @@ from typing import Any
 import torch
 
 from grader.evidence import VariantEvidence
+from grader.executors.compile.kept_for_source import Store
 from grader.executors.cuda import cuda_build, joining
 from grader.executors.registry import RunnerOptions, Runners
 from grader.gpu import machine
@@ -88,6 +89,15 @@ class Options:
     guarded: bool = True  # whether the CUDA C++ object file is inspected, and watched
 
 
+@dataclass(frozen=True)
+class Lent:
+    """What outlives a session: its owner has it for the next one, and closes it."""
+
+    native: Mapping[DeviceName, Sandbox] = field(default_factory=dict)  # see Runners.sandbox_of
+    trusted: Sandbox | None = None  # for baselines
+    store: Store | None = None  # of plans and builds, each for the same source only
+
+
 def selected(exercises: Mapping[str, Exercise], only: Sequence[str] = ()) -> list[Task]:
     """The tasks that `only` names, or all of them where it is empty; in the order of the specs."""
     tasks = [Task(e, v) for e in exercises.values() for v in e.variants.values()]
@@ -111,11 +121,12 @@ class Session:
         options: Options | None = None,
         *,
         sandbox: Sandbox | None = None,
-        trusted: Sandbox | None = None,
         files: Mapping[str, bytes | str] | None = None,
+        lent: Lent | None = None,
     ) -> None:
-        """`sandbox` is for Triton plans, `trusted` for baselines; their owners close them. `files`
-        are the submission's where they are known already: the folder isn't read then.
+        """`sandbox` is for Triton plans; its owner closes it. `files` are the submission's where
+        they are known already: the folder isn't read then. `lent` is what else outlives the
+        session.
 
         Raises SubmissionError when the folder doesn't exist, ConfinementError where a sandbox is
         required and none is available.
@@ -123,7 +134,7 @@ class Session:
         if files is None and not submission.is_dir():
             raise SubmissionError(f"{submission}: expected a folder like assignment/, found none")
         torch.set_num_threads(1)  # the tensors are small: threads would only wait for each other
-        options = options or Options()
+        options, lent = options or Options(), lent or Lent()
         self.submission, self.exercises = submission, exercises
         machine.work_for(next((each.gpu for each in exercises.values()), ""))
         self.seed = options.seed
@@ -148,9 +159,11 @@ class Session:
                 backends=options.backends,
                 guarded=options.guarded,
                 keeps_builds=options.keeps_builds and not options.require_sandbox,
+                store=lent.store,
+                native=lent.native,
             ),
         )
-        self.stopwatch = Stopwatch(self.device, self.seed, exercises, self.runners, trusted)
+        self.stopwatch = Stopwatch(self.device, self.seed, exercises, self.runners, lent.trusted)
         self.runners.begin()
         self.timed_out_parts: Counter[str] = Counter()  # by task
         self.causes: defaultdict[str, Causes] = defaultdict(Causes)  # of failures, by task

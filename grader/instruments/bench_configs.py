@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from grader.cases import Case, fixed_case
 from grader.evidence import PerformanceEvidence
 from grader.gpu.roofline import Roofs
-from grader.grading.session import Session
+from grader.grading.session import Lent, Session
 from grader.instruments.bench import AROUND, BESIDE_OTHERS, Step, time_alike, why_not
 from grader.instruments.constants import Constants, Unreadable, constants_of
 from grader.mistakes import Mistake
@@ -130,8 +130,8 @@ def run(
                 session.exercises,
                 session.options,
                 sandbox=session.sandbox,
-                trusted=trusted,
                 files=files,
+                lent=Lent(trusted=trusted),
             ) as changed:
                 yield Configured(chosen, _timed(changed, task, baselines, case, options))
 

@@ -179,12 +179,14 @@ class ForkServer:
         Only where workers are confined: they can write nowhere else, and orphans become the fork
         server's children.
         """
-        if not self.is_ready or self._confinement.level is Level.limits:
+        if not self.is_ready:  # still importing, since nobody has waited for a worker
+            return self._last_number == 0 and self._process.poll() is None
+        if self._confinement.level is Level.limits:
             return False
         for worker in list(self._workers):
             worker.close()
         processes.end(lambda: processes.below(self.pid))
-        if any(each.is_running() for each in processes.below(self.pid)):
+        if any(map(processes.is_alive, processes.below(self.pid))):
             return False
         self._exits.clear()
         self._last_number += 1

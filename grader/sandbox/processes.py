@@ -87,7 +87,7 @@ def end(find: FindProcesses) -> None:
     """
     is_second = False
     for _ in range(_ROUNDS):
-        alive = [process for process in find() if _is_alive(process)]
+        alive = [process for process in find() if is_alive(process)]
         if not alive and is_second:
             return
         is_second = not alive
@@ -179,7 +179,8 @@ def _resident_bytes(pid: int) -> int:
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
-def _is_alive(process: psutil.Process) -> bool:
+def is_alive(process: psutil.Process) -> bool:
+    """Whether a process is there and has not ended: one that its parent hasn't reaped has."""
     with contextlib.suppress(psutil.Error):
         return process.status() != psutil.STATUS_ZOMBIE
     return False

@@ -11,7 +11,7 @@ from grader.grading.check import check as check_task
 from grader.grading.grade import grade as grade_submission
 from grader.grading.grade import grade_task
 from grader.grading.search import Effort
-from grader.grading.session import PUBLIC_SEED, Options, Session, selected
+from grader.grading.session import PUBLIC_SEED, Lent, Options, Session, selected
 from grader.grading.submitted import MAX_FILE_BYTES
 from grader.mistakes import Mistake
 from grader.sandbox import Sandbox
@@ -25,7 +25,7 @@ EFFORTS: Mapping[EffortName, Effort] = {
     "full": Effort(),
     # Fewer cases, and a failure is told but not explained.
     "quick": Effort(
-        edges=4, drawn=2, gpu_seconds=1.0, enough=1, shrink_seconds=1.0, shrink_runs=5,
+        edges=3, drawn=1, plain=True, gpu_seconds=1.0, enough=1, shrink_seconds=1.0, shrink_runs=5,
         shrink_timeouts=0, probe_seconds=0.0, compile_ahead=False, repair_seconds=0.0,
     ),
 }  # fmt: skip
@@ -90,9 +90,9 @@ def check_source(
     *,
     timed: bool = True,
     sandbox: Sandbox | None = None,
-    trusted: Sandbox | None = None,
+    lent: Lent | None = None,
 ) -> CheckResult:
-    """Check one source as a task. For the sandboxes see Session.
+    """Check one source as a task. For `sandbox` and `lent` see Session.
 
     Raises RequestError where the task's variant has several files.
     """
@@ -106,10 +106,9 @@ def check_source(
     files: dict[str, bytes | str] = {name: data if len(data) <= MAX_FILE_BYTES else too_large}
     exercises = {task.exercise.name: task.exercise}
     folder = Path(f"/nonexistent/{task.exercise.name}")  # all files are given: it is never read
-    with Session(
-        folder, exercises, options, sandbox=sandbox, trusted=trusted, files=files
-    ) as session:
-        observed = grade_task(session, task) if timed else check_task(session, task)
+    with Session(folder, exercises, options, sandbox=sandbox, files=files, lent=lent) as session:
+        observe = grade_task if timed else check_task
+        observed = observe(session, task, at_large_sizes=False)  # the result has no place for that
         has_gpu = session.device == "cuda"
     return result_of(task, observed, options.seed, has_gpu, time.monotonic() - started)
 

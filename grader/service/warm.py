@@ -1,13 +1,15 @@
 """One request in a process of the pool, which stays for the next ones.
 
 What no submission can have touched is kept from one request to the next: imports, specs, oracles,
-and the sandbox of baselines. A submission has a sandbox for itself, whose fork server goes on with
-the next one if nothing of this one is left in it. No verdict is kept.
+and the sandbox of baselines. A submission has sandboxes for itself, whose fork servers go on with
+the next one if nothing of this one is left in them. Plans and builds are kept for requests with the
+same source, spec and GPU (kept_for_source.py). No verdict is kept.
 """
 
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import threading
 import time
@@ -16,10 +18,11 @@ from dataclasses import dataclass
 
 import psutil
 
+from grader.executors.compile.kept_for_source import Store
 from grader.gpu import locks
 from grader.gpu.devices import DeviceName
 from grader.grading import process_pool
-from grader.grading.session import Options
+from grader.grading.session import Lent, Options
 from grader.grading.watchdog import end_this_process
 from grader.sandbox import Sandbox, processes
 from grader.service.results import CheckResult
@@ -30,6 +33,8 @@ from grader.timing.timed_variant import trusted_sandbox
 TIME_LIMIT_EXIT = 76  # of a process whose request ran out of time
 _POLL_SECONDS = 0.2
 _WALL_PER_CPU = 6.0  # for what waits or sleeps; more than a busy machine needs
+
+STORE = Store(64 << 20)
 
 _is_used: list[bool] = []  # whether this process has had a request
 
@@ -53,6 +58,8 @@ def answer(work: Work) -> CheckResult:
     if not _is_used:
         process_pool.at_end(_close_emptied)
         _is_used.append(True)
+        gc.freeze()  # what was imported lives to the end: collections would only take time
+    language = work.task.variant.language
     if work.device == locks.ON_GPU:
         locks.settle(False)
     options = Options(
@@ -62,18 +69,17 @@ def answer(work: Work) -> CheckResult:
         require_sandbox=work.require_sandbox,
         keeps_builds=False,  # a neighbour's compiler may have written them
     )
-    with _sandbox(work.require_sandbox) as sandbox:
-        if work.task.variant.language == "triton":
-            sandbox.start()  # its imports are no request's
+    devices: list[DeviceName] = ["emulator", *([work.device] if work.device == "cuda" else [])]
+    with contextlib.ExitStack() as stack:
+        sandbox = stack.enter_context(_sandbox("interpreter", work.require_sandbox))
+        native = {e: stack.enter_context(_sandbox(e, work.require_sandbox)) for e in devices}
+        # What it imports is no request's.
+        (sandbox if language == "triton" else native["emulator"]).start()
         with _limited(work.limit_s):
             trusted = _baselines() if work.timed and work.device == locks.ON_GPU else None
+            lent = Lent(native, trusted, STORE)
             return check_source(
-                work.task,
-                work.source,
-                options,
-                timed=work.timed,
-                sandbox=sandbox,
-                trusted=trusted,
+                work.task, work.source, options, timed=work.timed, sandbox=sandbox, lent=lent
             )
 
 
@@ -112,13 +118,14 @@ def cpu_seconds() -> float:
     return total
 
 
-_emptied: list[Sandbox] = []  # with nothing of a submission in it, for the next one
+# By device, with nothing of a submission in them: for the next one.
+_emptied: dict[DeviceName, Sandbox] = {}
 
 
 @contextlib.contextmanager
-def _sandbox(required: bool) -> Iterator[Sandbox]:
-    """A sandbox for Triton plans, which nothing of another submission is in."""
-    sandbox = _emptied.pop() if _emptied else _new_sandbox(required)
+def _sandbox(device: DeviceName, required: bool) -> Iterator[Sandbox]:
+    """A sandbox which nothing of another submission is in: Triton's plans in "interpreter"."""
+    sandbox = _emptied.pop(device, None) or _new_sandbox(device, required)
     closing = process_pool.at_end(sandbox.close)
     is_empty = False
     try:
@@ -129,17 +136,18 @@ def _sandbox(required: bool) -> Iterator[Sandbox]:
         if not is_empty:
             sandbox.close()
     if not is_empty:
-        sandbox = _new_sandbox(required)
+        sandbox = _new_sandbox(device, required)
         sandbox.begin()  # imports while nothing is asked
-    _emptied.append(sandbox)
+    _emptied[device] = sandbox
 
 
-def _new_sandbox(required: bool) -> Sandbox:
-    return Sandbox("interpreter", required=required, plans=True)
+def _new_sandbox(device: DeviceName, required: bool) -> Sandbox:
+    is_native = device != "interpreter"
+    return Sandbox(device, required=required, native=is_native, plans=not is_native)
 
 
 def _close_emptied() -> None:
-    for sandbox in _emptied:
+    for sandbox in _emptied.values():
         sandbox.close()
 
 

@@ -18,6 +18,7 @@ started in a sandbox, and the table only names lines.
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import importlib.util
 import json
 import os
@@ -98,6 +99,12 @@ def build(source: Path, wanted: Wanted, folder: Path) -> Made:
     if wanted.backend == "nvcc":
         return _check_with_nvcc(source, wanted, folder)
     return _build_for_emulator(source, wanted, folder)
+
+
+def prepare() -> None:
+    """Import what a build for the emulator needs."""
+    load_emulator()
+    importlib.import_module("warpgrade_emulator.build")
 
 
 def load_emulator() -> None:

@@ -8,7 +8,7 @@ There are three kinds of fork server:
 
 The first two import torch, and the first one triton, which takes over a second, whereas a fork
 takes milliseconds. So the case after a dead worker only waits for a fork. The last one imports
-neither.
+neither; it imports what compiles when there is the first source to compile.
 
 The server stays single-threaded and never touches a GPU (a process that has can't be forked). It
 runs no submission code itself, but its children run as the same user and could tamper with it. So
@@ -126,8 +126,13 @@ def _spawn(
     if message is None:
         return False
     if "empty" in message:
+        _reap_orphans(children)
         _send(control, {"id": message["id"], "emptied": _is_emptied(os.environ["HOME"])})
         return True
+    if "build" in message:
+        from . import builder
+
+        builder.prepare()  # before the fork, so that only the first build imports it
     pid = os.fork()
     if pid == 0:
         status = 1
@@ -173,7 +178,11 @@ def _reap(
             os.close(pidfd)
             del children[pid]
             _send(control, {"id": number, "exit": status})
-    # Orphans are ours by PR_SET_CHILD_SUBREAPER. Waiting for any child could consume the status of
+    _reap_orphans(children)
+
+
+def _reap_orphans(children: Children) -> None:
+    # They are ours by PR_SET_CHILD_SUBREAPER. Waiting for any child could consume the status of
     # a worker, which its own descriptor reports, so this waits until none is left.
     with contextlib.suppress(ChildProcessError):
         while not children and os.waitpid(-1, os.WNOHANG)[0]:

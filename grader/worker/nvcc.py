@@ -65,10 +65,12 @@ def check(
 ) -> tuple[Refusal, ...]:
     """nvcc's errors in the lines of `source`, compiled for `target`. Writes to `folder` only.
 
-    Errors without a line are left out: a broken compiler is no verdict. Raises OSError when nvcc
-    can't be started, NvccError when it fails for other reasons.
+    nvcc reads all of the file. It hands host code on to g++ only where that has assembly: g++ has
+    compiled the rest for the emulator. Errors without a line are left out: a broken compiler is no
+    verdict. Raises OSError when nvcc can't be started, NvccError when it fails for other reasons.
     """
-    refused = compile_object(nvcc, source, folder / "checked.o", target, options)
+    step = "-c" if b"asm" in source.read_bytes() else "-cuda"
+    refused = compile_object(nvcc, source, folder / "checked.ii", target, options, step)
     if any(_NO_SUCH_FILE in each.message for each in refused):
         # Perhaps of a library that this toolkit lacks: the emulator has its own headers.
         raise NvccError(refused[0].message)
@@ -81,14 +83,16 @@ def compile_object(
     made: Path,
     target: str | None = None,
     options: Sequence[str] = (),
+    step: str = "-c",
 ) -> tuple[Refusal, ...]:
     """Compile one file to an object; empty when it was made. Raises as `check` does.
 
     `options` are more options of nvcc's; a level of optimisation among them replaces the default.
+    `step` is how far it is compiled.
     """
     level = () if any(each.startswith("-O") for each in options) else (OPTIMISED,)
     line = [nvcc, *FLAGS, *level, *options, f"-arch={target or DEFAULT_ARCHITECTURE}"]
-    return _refusals(_run([*line, "-c", source.name, "-o", str(made)], source.parent), source)
+    return _refusals(_run([*line, step, source.name, "-o", str(made)], source.parent), source)
 
 
 def read_messages(text: str, file: str) -> list[Refusal]:

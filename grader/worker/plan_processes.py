@@ -57,6 +57,8 @@ def serve(requests: socket.socket, message: dict[str, Any], buffers: list[memory
 def _planner(message: dict[str, Any], _: list[memory.Buffer]) -> dict[Operation, Handler]:
     from .planner import autotuning, host
 
+    for given in message["options"]:
+        host.see(json.loads(given))
     path = Path(message["path"])
     planner = host.Planner(str(path), message["entry"], str(path.parent))
 

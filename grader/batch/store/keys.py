@@ -204,6 +204,8 @@ def _effort(effort: Effort) -> dict[str, Any]:
         hashed["enough"] = None
     if effort.repair_seconds == Effort.repair_seconds:
         del hashed["repair_seconds"]
+    if not effort.plain:
+        del hashed["plain"]
     return hashed
 
 

@@ -70,7 +70,7 @@ struct Attribute {
     cudaDeviceAttr attribute;
     int value;
 };
-constexpr Attribute attributes[] = {
+constexpr Attribute attributes[] = {  // the same of every device
     {cudaDevAttrMaxThreadsPerBlock, 1024},
     {cudaDevAttrMaxBlockDimX, 1024},
     {cudaDevAttrMaxBlockDimY, 1024},
@@ -82,28 +82,40 @@ constexpr Attribute attributes[] = {
     {cudaDevAttrTotalConstantMemory, 64 * 1024},
     {cudaDevAttrWarpSize, 32},
     {cudaDevAttrMaxRegistersPerBlock, 65536},
-    {cudaDevAttrClockRate, 1980000},
-    {cudaDevAttrMultiProcessorCount, 132},
-    {cudaDevAttrMemoryClockRate, 2619000},
-    {cudaDevAttrGlobalMemoryBusWidth, 5120},
-    {cudaDevAttrL2CacheSize, 50 * 1024 * 1024},
-    {cudaDevAttrMaxThreadsPerMultiProcessor, 2048},
-    {cudaDevAttrComputeCapabilityMajor, 9},
-    {cudaDevAttrComputeCapabilityMinor, 0},
-    {cudaDevAttrMaxSharedMemoryPerMultiprocessor, 228 * 1024},
     {cudaDevAttrMaxRegistersPerMultiprocessor, 65536},
     {cudaDevAttrManagedMemory, 1},
     {cudaDevAttrCooperativeLaunch, 1},
-    {cudaDevAttrMaxSharedMemoryPerBlockOptin, 227 * 1024},
-    {cudaDevAttrMaxBlocksPerMultiprocessor, 32},
-    {cudaDevAttrReservedSharedMemoryPerBlock, 1024},
 };
+
+// An attribute that devices differ in, -1 for another one.
+int attribute_of_device(cudaDeviceAttr attribute) {
+    switch (attribute) {
+        case cudaDevAttrClockRate: return static_cast<int>(device::clock_khz);
+        case cudaDevAttrMultiProcessorCount: return static_cast<int>(device::multiprocessors);
+        case cudaDevAttrMemoryClockRate: return static_cast<int>(device::memory_clock_khz);
+        case cudaDevAttrGlobalMemoryBusWidth: return static_cast<int>(device::bus_bits);
+        case cudaDevAttrL2CacheSize: return static_cast<int>(device::l2_bytes);
+        case cudaDevAttrMaxThreadsPerMultiProcessor:
+            return static_cast<int>(device::most_threads_per_multiprocessor);
+        case cudaDevAttrComputeCapabilityMajor: return static_cast<int>(device::capability / 10);
+        case cudaDevAttrComputeCapabilityMinor: return static_cast<int>(device::capability % 10);
+        case cudaDevAttrMaxSharedMemoryPerMultiprocessor:
+            return static_cast<int>(device::shared_per_multiprocessor);
+        case cudaDevAttrMaxSharedMemoryPerBlockOptin:
+            return static_cast<int>(device::shared_per_block_optin);
+        case cudaDevAttrMaxBlocksPerMultiprocessor:
+            return static_cast<int>(device::most_blocks_per_multiprocessor);
+        case cudaDevAttrReservedSharedMemoryPerBlock:
+            return static_cast<int>(device::shared_reserved_per_block);
+        default: return -1;
+    }
+}
 
 cudaDeviceProp device_properties() {
     cudaDeviceProp p{};
-    fill_properties(p, "NVIDIA H100 80GB HBM3 (emulated)");
-    p.clockRate = 1980000;
-    p.memoryClockRate = 2619000;
+    fill_properties(p);
+    p.clockRate = static_cast<int>(device::clock_khz);
+    p.memoryClockRate = static_cast<int>(device::memory_clock_khz);
     return p;
 }
 
@@ -232,6 +244,8 @@ __attribute__((weak)) cudaError_t cudaGetDeviceProperties(cudaDeviceProp* proper
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
     if (!value) return fail(cudaErrorInvalidValue);
     if (device != 0) return fail(cudaErrorInvalidDevice);
+    *value = attribute_of_device(attribute);
+    if (*value >= 0) return cudaSuccess;
     for (const Attribute& known : attributes) {
         if (known.attribute == attribute) {
             *value = known.value;

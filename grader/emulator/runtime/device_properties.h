@@ -1,4 +1,4 @@
-// The properties of the device that host code plans for, an H100 (internal to the execution half).
+// The properties of the device that host code plans for (internal to the execution half).
 #pragma once
 #include <cstring>
 
@@ -9,8 +9,8 @@ namespace warpgrade {
 
 // Of zeros; `Properties` is a cudaDeviceProp, the emulator's or NVIDIA's.
 template <class Properties>
-void fill_properties(Properties& p, const char* name) {
-    std::strcpy(p.name, name);
+void fill_properties(Properties& p) {
+    std::strcpy(p.name, device::name);
     p.totalGlobalMem = device::memory_bytes;
     p.sharedMemPerBlock = device::shared_per_block;
     p.sharedMemPerBlockOptin = device::shared_per_block_optin;
@@ -23,16 +23,17 @@ void fill_properties(Properties& p, const char* name) {
     p.maxThreadsDim[2] = 64;
     p.maxGridSize[0] = 0x7fffffff;
     p.maxGridSize[1] = p.maxGridSize[2] = 65535;
-    p.memoryBusWidth = 5120;
+    p.memoryBusWidth = static_cast<int>(device::bus_bits);
     p.totalConstMem = 64 * 1024;
-    p.major = 9;
+    p.major = static_cast<int>(device::capability / 10);
+    p.minor = static_cast<int>(device::capability % 10);
     p.textureAlignment = 512;
     p.texturePitchAlignment = 32;
-    p.multiProcessorCount = device::multiprocessors;
+    p.multiProcessorCount = static_cast<int>(device::multiprocessors);
     p.concurrentKernels = p.ECCEnabled = p.unifiedAddressing = 1;
     p.managedMemory = p.cooperativeLaunch = 1;
     p.asyncEngineCount = 3;
-    p.l2CacheSize = 50 * 1024 * 1024;
+    p.l2CacheSize = static_cast<int>(device::l2_bytes);
     p.maxThreadsPerMultiProcessor = device::most_threads_per_multiprocessor;
     p.maxBlocksPerMultiProcessor = device::most_blocks_per_multiprocessor;
 }

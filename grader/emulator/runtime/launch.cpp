@@ -210,7 +210,7 @@ cudaError_t warpgrade_function_attributes(cudaFuncAttributes* attributes, const 
     *attributes = {};
     attributes->sharedSizeBytes = fixed_shared(function);
     attributes->maxThreadsPerBlock = device::most_threads_per_block;
-    attributes->ptxVersion = attributes->binaryVersion = 90;
+    attributes->ptxVersion = attributes->binaryVersion = static_cast<int>(device::capability);
     attributes->maxDynamicSharedSizeBytes = static_cast<int>(dynamic_shared_limit(function));
     attributes->preferredShmemCarveout = cudaSharedmemCarveoutDefault;
     return fail(cudaSuccess);

@@ -7,18 +7,22 @@ that the emulator may report. Both are the submission's word: they explain, and 
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import hashlib
+import itertools
+import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import pydantic
 
 from grader.emulator import nvcc_runtime, toolchain
+from grader.executors.compile.kept_builds import KeptBuilds
 from grader.gpu import machine
 from grader.sandbox import Sandbox
 from grader.sandbox.worker_process import Death, Limits, SandboxError, Worker
@@ -138,6 +142,11 @@ class _Answer(_Answered):
     entries: Annotated[tuple[str, ...], pydantic.Field(max_length=256)] = ()
     conditions: Annotated[tuple[Condition, ...], pydantic.Field(max_length=MAX_PROBLEMS)] = ()
 
+    @property
+    def lengths(self) -> tuple[int, int, int]:
+        """The bytes of the program, the executor and the sites, which come in this order."""
+        return self.executable_bytes, self.executor_bytes, self.sites_bytes
+
 
 _SITES = pydantic.TypeAdapter(dict[int, Site])
 
@@ -169,9 +178,17 @@ def called(used: Sequence[tuple[Exercise, Variant]]) -> list[tuple[str, list[str
     ]
 
 
-def build(*given: Any, **options: Any) -> Program:
+def build(
+    sandbox: Sandbox,
+    name: str,
+    data: bytes,
+    entries: Sequence[tuple[str, Sequence[str]]],
+    backend: Backend = "emulator",
+    guarded: bool = True,
+) -> Program:
     """Compile a file and wait for it. Takes what `begin` does; raises what that and `finish` do."""
-    return begin(*given, **options).finish()
+    built = begin(sandbox, name, data, entries, backend, guarded).finish()
+    return _program(sandbox, name, backend, built)
 
 
 def begin(
@@ -206,16 +223,30 @@ def begin(
     except BaseException:
         os.close(output)
         raise
-    return Building(sandbox, name, backend, worker, output, worker.post(Operation.build))
+    return Building(worker, output, worker.post(Operation.build))
+
+
+class Built(NamedTuple):
+    """A compiler's answer, and the files that it has written: untrusted."""
+
+    text: str
+    data: bytes
+
+    def to_text(self) -> str:
+        """Both, to be kept."""
+        return json.dumps([self.text, base64.b64encode(self.data).decode()])
+
+    @classmethod
+    def of_text(cls, text: str) -> Built:
+        """What `to_text` made a text of."""
+        answer, data = json.loads(text)
+        return cls(answer, base64.b64decode(data))
 
 
 @dataclass
 class Building:
     """A file on its way through the compiler, in a process of the sandbox."""
 
-    sandbox: Sandbox
-    name: str
-    backend: Asked
     worker: Worker
     output: int  # descriptor of the memory that the compiler's files are written to
     died: Death | None  # before the compiler could be asked
@@ -225,59 +256,55 @@ class Building:
         self.worker.close()
         os.close(self.output)
 
-    def finish(self) -> Program:
+    def finish(self) -> Built | Death:
         """Wait for the compiler. Raises BuildError where its answer makes no sense."""
-        assert self.backend != "nvcc"
         try:
-            answer = self._answer()
-            if isinstance(answer, Death):
-                return Program(None, self.backend, died=answer)
-            return self._program(self.backend, answer)
+            reply = self.died or self.worker.wait()
+            if isinstance(reply, Death):
+                return reply
+            if reply.code is not Code.ok:
+                answer = f"{reply.code.name} {reply.text}"
+                raise BuildError(f"the compiler could not be asked: {answer}")
+            length = sum(_read_answer(reply.text).lengths)
+            return Built(reply.text, os.pread(self.output, length, 0))
         finally:
             self.close()
 
-    def checked(self) -> Checked:
-        """Wait for nvcc's word on the file."""
-        try:
-            answer = self._answer()
-        except BuildError:
-            return Checked()
-        finally:
-            self.close()
-        return Checked() if isinstance(answer, Death) else Checked(answer.ok, answer.problems)
 
-    def _answer(self) -> _Answer | Death:
-        reply = self.died or self.worker.wait()
-        if isinstance(reply, Death):
-            return reply
-        if reply.code is not Code.ok:
-            answer = f"{reply.code.name} {reply.text}"
-            raise BuildError(f"the compiler could not be asked: {answer}")
-        return _read_answer(reply.text)
+def _program(sandbox: Sandbox, name: str, backend: Backend, built: Built | Death) -> Program:
+    """What was built of a file, held in a sandbox. Raises BuildError where it makes no sense."""
+    if isinstance(built, Death):
+        return Program(None, backend, died=built)
+    answer = _read_answer(built.text)
+    start, end, last = itertools.accumulate(answer.lengths)
+    program, executor = built.data[:start], built.data[start:end]
+    stem = f"{Path(name).stem}-{backend}"
+    is_emulated = backend == "emulator"
+    return Program(
+        _held(sandbox, stem, program, True) if answer.ok else None,
+        backend,
+        frozenset(answer.entries),
+        answer.problems,
+        _read_sites(built.data[end:last]),
+        executor=_held(sandbox, f"{stem}-executor", executor, is_emulated) if answer.ok else None,
+        conditions=answer.conditions,
+    )
 
-    def _program(self, backend: Backend, answer: _Answer) -> Program:
-        program = os.pread(self.output, answer.executable_bytes, 0)
-        executor = os.pread(self.output, answer.executor_bytes, answer.executable_bytes)
-        end = answer.executable_bytes + answer.executor_bytes
-        sites = _read_sites(os.pread(self.output, answer.sites_bytes, end))
-        stem = f"{Path(self.name).stem}-{backend}"
-        is_emulated = backend == "emulator"
-        return Program(
-            self._held(stem, program, True) if answer.ok else None,
-            backend,
-            frozenset(answer.entries),
-            answer.problems,
-            sites,
-            executor=self._held(f"{stem}-executor", executor, is_emulated) if answer.ok else None,
-            conditions=answer.conditions,
-        )
 
-    def _held(self, name: str, program: bytes, runs: bool) -> Path | None:
-        """Where the sandbox can read a file, and start it where it `runs`; None without bytes."""
-        if not program:
-            return None
-        digest = hashlib.sha256(program).hexdigest()[:16]
-        return self.sandbox.hold(f"{name}-{digest}", program, program=runs)
+def _held(sandbox: Sandbox, name: str, program: bytes, runs: bool) -> Path | None:
+    """Where the sandbox can read a file, and start it where it `runs`; None without bytes."""
+    if not program:
+        return None
+    digest = hashlib.sha256(program).hexdigest()[:16]
+    return sandbox.hold(f"{name}-{digest}", program, program=runs)
+
+
+def _word_of(built: Built | Death) -> Checked:
+    """nvcc's word on a file."""
+    if isinstance(built, Death):
+        return Checked()
+    answer = _read_answer(built.text)
+    return Checked(answer.ok, answer.problems)
 
 
 @dataclass
@@ -289,6 +316,7 @@ class Programs:
     sandbox: Callable[[], Sandbox]  # where it is compiled and held
     check_with_nvcc: bool  # NVIDIA's compiler, where there is one, has to accept a file too
     guarded: bool
+    kept: Callable[[str], KeptBuilds] = lambda file: KeptBuilds(None)  # of a file's content
     _made: dict[tuple[str, Backend], Program] = field(default_factory=dict)
     _checked: dict[str, Checked] = field(default_factory=dict)
     _building: dict[tuple[str, Asked], Building] = field(default_factory=dict)
@@ -296,7 +324,8 @@ class Programs:
     def begin(self, file: str) -> None:
         """Have a file compiled for the emulator meanwhile; `of` meets what hinders it."""
         key: tuple[str, Backend] = (file, "emulator")
-        if why_not("emulator") or key in self._made or key in self._building:
+        is_made = key in self._made or key in self._building or self._kept(*key) is not None
+        if why_not("emulator") or is_made:
             return
         with contextlib.suppress(SandboxError, BuildError):
             self._building[key] = self._begun(*key)
@@ -309,10 +338,14 @@ class Programs:
         """
         key = (file, backend)
         if key not in self._made:
-            building = self._building.pop(key, None) or self._begun(file, backend)
+            built: Built | Death | None = self._kept(file, backend)
+            building = None if built else self._building.pop(key, None) or self._begun(*key)
             if backend == "emulator":
                 self._begin_check(file)
-            self._made[key] = building.finish()
+            if building is not None:
+                built = self._finished(key, building)
+            assert built is not None
+            self._made[key] = _program(self.sandbox(), file, backend, built)
             if backend == "emulator" and any(p.kind == "compile" for p in self._made[key].problems):
                 self.is_refused(file)
         return self._made[key]
@@ -320,13 +353,32 @@ class Programs:
     def is_refused(self, file: str) -> bool:
         """Whether only nvcc refuses a file. Waits for it; the file is no program afterwards."""
         if file not in self._checked:
-            building = self._building.pop((file, "nvcc"), None)
-            self._checked[file] = building.checked() if building else Checked()
+            self._checked[file] = self._word_of_nvcc(file)
             program = self._made.get((file, "emulator"))
             if program is not None and program.died is None:
                 self._made[file, "emulator"] = program.reconciled(self._checked[file])
                 return program.path is not None and bool(self._checked[file].refusals)
         return False
+
+    def _word_of_nvcc(self, file: str) -> Checked:
+        building = self._building.pop((file, "nvcc"), None)
+        with contextlib.suppress(BuildError):
+            if built := self._kept(file, "nvcc"):
+                return _word_of(built)
+            if building is not None:
+                return _word_of(self._finished((file, "nvcc"), building))
+        return Checked()
+
+    def _kept(self, file: str, backend: Asked) -> Built | None:
+        text = self.kept(file).get(f"{backend} program")
+        return Built.of_text(text) if text else None
+
+    def _finished(self, key: tuple[str, Asked], building: Building) -> Built | Death:
+        built = building.finish()
+        if isinstance(built, Built):
+            file, backend = key
+            self.kept(file).put(f"{backend} program", built.to_text())
+        return built
 
     def close(self) -> None:
         """End the compilers."""
@@ -338,7 +390,8 @@ class Programs:
         """Have nvcc check the file meanwhile, if it is to."""
         if not self.check_with_nvcc or toolchain.find_nvcc() is None:
             return
-        if file not in self._checked and (file, "nvcc") not in self._building:
+        is_begun = file in self._checked or (file, "nvcc") in self._building
+        if not is_begun and self._kept(file, "nvcc") is None:
             with contextlib.suppress(SandboxError, BuildError):
                 self._building[file, "nvcc"] = self._begun(file, "nvcc")
 

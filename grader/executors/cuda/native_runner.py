@@ -14,6 +14,7 @@ from pathlib import Path
 from grader.cases import Case
 from grader.cases.compare import Verdict
 from grader.emulator import report
+from grader.executors.compile.kept_builds import KeptBuilds
 from grader.executors.cuda import cuda_build
 from grader.executors.cuda.cuda_build import Program
 from grader.executors.cuda.emulator_executor import EmulatorExecutor
@@ -36,14 +37,20 @@ class PlannedNativeRunner(Runner):
     """Runs the cases of one CUDA C++ variant by plan. Its program must be one for the emulator."""
 
     def __init__(
-        self, sandbox: Sandbox, task: Task, path: Path, program: Program, watched: bool = True
+        self,
+        sandbox: Sandbox,
+        task: Task,
+        path: Path,
+        program: Program,
+        watched: bool = True,
+        kept: KeptBuilds | None = None,
     ) -> None:
         """The arguments are those of NativePlanner."""
         self.task = task
         self.path: Path = path
         self.program = program
         self._sandbox, self._watched = sandbox, watched
-        self.plans = NativePlanner(sandbox, task, path, program, watched)
+        self.plans = NativePlanner(sandbox, task, path, program, watched, kept)
         self.times = self.plans.times
         self._executor = EmulatorExecutor(self.plans)
         self._reordered = Reordered(task.variant.file, "block")
@@ -173,6 +180,7 @@ class PlannedNativeRunner(Runner):
         result = self._executor.run(case, manner)
         if not result.verdict.passed and not self.plans.planner_is_fresh:
             self.plans.fresh_worker()
+            self.plans.kept = KeptBuilds(None)
             result = self._executor.run(case, manner)
         return result
 

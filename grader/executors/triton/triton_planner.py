@@ -17,10 +17,11 @@ from grader.cases.arena import Buffers, described
 from grader.cases.compare import Verdict
 from grader.executors.answers import Answers, from_violation
 from grader.executors.compile.frontend import Failure
+from grader.executors.compile.kept_builds import KeptBuilds
 from grader.executors.compile.kernels import Kernels
 from grader.executors.encoding import DeviceKernel
 from grader.executors.executor import Manner
-from grader.executors.planning import Plans, launched, layouts_of, relies_on_others
+from grader.executors.planning import Plans, key_of_call, launched, layouts_of, relies_on_others
 from grader.executors.runner import CaseResult, Times
 from grader.executors.triton import configurations
 from grader.executors.triton.configurations import Tuning
@@ -44,11 +45,13 @@ class TritonPlanner(Plans):
         times: Times,
         kernels: Kernels,
         tuning: Tuning,
+        kept: KeptBuilds | None = None,
     ) -> None:
         """`spawn` starts a process that has loaded nothing; `allowed` is what the spec allows
         beyond the rules on plans. Each request tells the process which configurations a tuner
-        passes over, as far as `kernels` knows."""
+        passes over, as far as `kernels` knows. `kept` has plans that this source led to before."""
         super().__init__(answers, times)
+        self._kept = kept or KeptBuilds(None)
         self._spawn = spawn
         self.compares = True  # whether two processes have to agree on a dtype's first plan
         self._task = answers.task
@@ -86,7 +89,9 @@ class TritonPlanner(Plans):
     ) -> Plan | CaseResult:
         """The plan of a case, held to the rules, or why there is none; it reads no buffers."""
         is_first = self.compares and case.dtype not in self._compared
-        if case.dtype not in self._begun and self._has_planned:
+        key = self._key(arguments)
+        is_known = self._kept.get(key) is not None
+        if case.dtype not in self._begun and self._has_planned and not is_known:
             self.fresh_worker()
         self._begun.add(case.dtype)
         made = self.plan_of(case, arguments)
@@ -94,15 +99,29 @@ class TritonPlanner(Plans):
             return made
         if is_first:
             self._compared.add(case.dtype)
-            if (differs := self._compare(case, arguments, made)) is not None:
-                return differs
+            if not is_known or self._kept.get(f"{key} compared") is None:
+                if (differs := self._compare(case, arguments, made)) is not None:
+                    return differs
+                self._kept.put(f"{key} compared", "yes")
         made = plan.allow(made, self._allowed)
         if broken := plan.violations(made, self._allowed, layouts_of(arguments)):
             return from_violation(case, broken[0])
         return made
 
     def plan_of(self, case: Case, arguments: Sequence[Argument]) -> Plan | CaseResult:
-        """The plan of a case before the rules are applied, or why there is none.
+        """The plan of a case before the rules are applied, or why there is none."""
+        key = self._key(arguments)
+        if (text := self._kept.get(key)) is not None:
+            return self._read(case, arguments, text)
+        made, text = self._planned_by_process(case, arguments)
+        if isinstance(made, Plan):
+            self._kept.put(key, text)
+        return made
+
+    def _planned_by_process(
+        self, case: Case, arguments: Sequence[Argument]
+    ) -> tuple[Plan | CaseResult, str]:
+        """A plan as the process gives it now, and its text.
 
         One process makes all plans, unless one depends on those before it.
         """
@@ -112,27 +131,35 @@ class TritonPlanner(Plans):
         if answer is None:
             failure = self.start(len(arguments))
             if failure is not None:
-                return replace(failure, case=case)
+                return replace(failure, case=case), ""
             assert self.planner is not None
             was_fresh, self._has_planned = not self._has_planned, True
             answer = self.planner.ask_at_length(Operation.plan, arguments, document=self._news())
         if not was_fresh and relies_on_others(answer):
             self._keeps_state = True
-            return self.plan_of(case, arguments)
+            return self._planned_by_process(case, arguments)
         if isinstance(answer, Death):
             self.planner = None
-            return self._from_death(case, answer)
+            return self._from_death(case, answer), ""
         if answer.code is not Code.ok:
-            return self._refused(case, answer)
+            return self._refused(case, answer), ""
+        return self._read(case, arguments, answer.text), answer.text
+
+    def _read(self, case: Case, arguments: Sequence[Argument], text: str) -> Plan | CaseResult:
+        """The plan that an untrusted text holds, or why it is none."""
         try:
-            made = plan.read(answer.text, _bytes_of(arguments), self._limits)
+            return plan.read(text, _bytes_of(arguments), self._limits)
         except plan.PlanTooLarge as error:
             verdict = Verdict(Status.launch_error, f"{error}.")
             return CaseResult(case, verdict, observed_by="worker", hint=error.instead)
         except PlanError as error:
             what = f"its launcher asks for what can't be planned: {untrusted.clean(str(error))}."
             return CaseResult(case, Verdict(Status.launch_error, what), observed_by="worker")
-        return made
+
+    def _key(self, arguments: Sequence[Argument]) -> str:
+        """The name of a call's plan among those of this source, wherever its tensors are placed."""
+        entry, further = self._task.variant.entry, sorted(self._passed_over)
+        return key_of_call(entry, arguments, placed=False, further=further)
 
     def ask_ahead(self, case: Case) -> None:
         """Ask for the plan of the case that is likely to follow, where no fresh process is due."""
@@ -143,6 +170,8 @@ class TritonPlanner(Plans):
             return
         blank = inputs.blank(self._task.exercise, self._task.variant, following)
         given = blank.arguments(described(blank.slots))
+        if self._kept.get(self._key(given)) is not None:
+            return
         if self.planner.post(Operation.plan, given, document=self._news()) is None:
             self._ahead = following
         else:
@@ -172,7 +201,7 @@ class TritonPlanner(Plans):
     def _compare(self, case: Case, arguments: Sequence[Argument], made: Plan) -> CaseResult | None:
         """Whether another fresh process gives another plan for the same case."""
         self.fresh_worker()
-        again = self.plan_of(case, arguments)
+        again, _ = self._planned_by_process(case, arguments)
         if isinstance(again, CaseResult):
             return again
         names = [argument.name for argument in self._task.signature]

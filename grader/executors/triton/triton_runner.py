@@ -7,6 +7,7 @@ one configuration of tuned kernels or with all. Kernels are compiled for the GPU
 from __future__ import annotations
 
 import hashlib
+import json
 import time
 from collections.abc import Collection, Sequence
 from functools import partial
@@ -17,6 +18,7 @@ from grader.cases import Case
 from grader.executors.answers import Answers
 from grader.executors.compile.frontend import Failure, Kernel
 from grader.executors.compile.kept_builds import KeptBuilds
+from grader.executors.compile.kept_for_source import KeptForSource
 from grader.executors.compile.kernels import Kernels, PendingAssembly, facts
 from grader.executors.encoding import DeviceKernel
 from grader.executors.executor import Manner, limits_of
@@ -28,6 +30,7 @@ from grader.executors.triton.large_sizes import TritonLargeSizes
 from grader.executors.triton.other_ways import OtherWays
 from grader.executors.triton.triton_planner import TritonPlanner
 from grader.executors.triton.ttir_executor import TritonExecutor
+from grader.gpu import machine
 from grader.plan import Plan, Specialisation
 from grader.sandbox import Sandbox
 from grader.sandbox.worker_process import Limits, Worker
@@ -99,12 +102,13 @@ class PlannedTritonRunner(Runner):
         self._kernels = kernels = Kernels(compiler, path.parent, kept, made)
         self.tuning = tuning = Tuning(kernels)
         self.plans = TritonPlanner(
-            lambda: worker((), answers.limits, role="planner"),
+            lambda: worker((), answers.limits, [_seen()], role="planner"),
             answers,
             allowed,
             self.times,
             kernels,
             tuning,
+            kept if isinstance(kept, KeptForSource) else None,
         )
         # Plans cases of large sizes, on an executor of its own; a context manager.
         self.large_sizes = lambda: TritonLargeSizes(self.plans, kernels, partial(worker, ()))
@@ -249,6 +253,10 @@ class PlannedTritonRunner(Runner):
         first = next(filter(None, results), None)
         self.times.compiles += time.perf_counter() - started
         return Compiled(first) if first or None not in answers else None
+
+
+def _seen() -> str:
+    return json.dumps(machine.seen_by_host_code().as_json())
 
 
 def _from_backend(

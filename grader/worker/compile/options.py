@@ -22,6 +22,19 @@ _SHARED_BYTES = {75: 65_536, 80: 166_912, 86: 101_376, 87: 166_912, 89: 101_376,
 MAX_THREADS = 1024  # of one block
 
 
+_planned = [TARGET]  # the last one counts
+
+
+def plan_for(capability: int) -> None:
+    """Have launchers in this process meet another GPU."""
+    _planned.append(target(capability))
+
+
+def planned_for() -> GPUTarget:
+    """The GPU that launchers in this process meet."""
+    return _planned[-1]
+
+
 def target(capability: int) -> GPUTarget:
     """The GPUs of a compute capability, 90 for 9.0."""
     return GPUTarget("cuda", capability, 32)
@@ -71,7 +84,7 @@ def chosen(options: Any) -> dict[str, Any]:
 
     `options` is the backend's own object. Raises CompileFailure for an unlisted option that is set.
     """
-    defaults = vars(make_backend(TARGET).parse_options({}))
+    defaults = vars(make_backend(_planned[-1]).parse_options({}))
     result = {}
     for name, value in vars(options).items():
         if name in defaults and value == defaults[name]:

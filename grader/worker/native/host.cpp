@@ -1,10 +1,11 @@
 // The native host: has one entry, and answers the grader's requests about it.
 //
-//     exe [--filter=HEX] [--arguments=NAME:ROLE,...] [--on-gpu]
+//     exe [--filter=HEX] [--arguments=NAME:ROLE,...] [--gpu=NUMBERS:NAME] [--on-gpu]
 //         SOCKET_FD ENTRY FD:LENGTH:WRITABLE...
 //
 // --filter     see lockdown.cpp; must come first
 // --arguments  their names in the spec, for messages, and whether each is input, output or inout
+// --gpu        the properties of the device that host code asks for: see SeenGpu in gpu/seen.py
 // --on-gpu     the buffers are allocations on the GPU
 //
 // It has no expected values, no seeds, no thresholds and no verdict. The student's code shares this
@@ -24,15 +25,29 @@
 #include <string>
 #include <vector>
 
+#include "../../emulator/runtime/device_limits.h"
 #include "arguments.h"
 #include "backend.h"
 #include "protocol.h"
 #include "text.h"
 
+// An H100's, unless the option --gpu has another's.
+namespace warpgrade::device {
+
+char name[256] = "NVIDIA H100 80GB HBM3";
+unsigned capability = 90, multiprocessors = 132;
+unsigned clock_khz = 1980000, memory_clock_khz = 2619000, bus_bits = 5120;
+unsigned most_threads_per_multiprocessor = 2048, most_blocks_per_multiprocessor = 32;
+size_t l2_bytes = size_t{50} << 20;
+size_t shared_per_multiprocessor = 228 * 1024, shared_reserved_per_block = 1024;
+size_t shared_per_block_optin = 227 * 1024;
+
+}  // namespace warpgrade::device
+
 namespace warpgrade::host {
 namespace {
 
-constexpr char arguments_option[] = "--arguments=";
+constexpr char arguments_option[] = "--arguments=", gpu_option[] = "--gpu=";
 constexpr std::size_t max_document = std::size_t(16) << 20;
 
 struct CommandLine {
@@ -54,7 +69,7 @@ struct Session {
 
 [[noreturn]] void wrong_usage(const std::string& why) {
     std::fprintf(stderr, "%s\nusage: [--filter=HEX] [--arguments=NAME:ROLE,...] "
-                         "[--on-gpu] SOCKET_FD ENTRY FD:LENGTH:WRITABLE...\n", why.c_str());
+                         "[--gpu=NUMBERS:NAME] [--on-gpu] SOCKET_FD ENTRY FD:LENGTH:WRITABLE...\n", why.c_str());
     std::_Exit(2);
 }
 
@@ -88,6 +103,23 @@ std::vector<Description> read_descriptions(const std::string& text) {
     }
 }
 
+// Takes the properties in the order of SeenGpu's fields. The memory is the emulator's.
+void see_gpu(const std::string& text) {
+    int used = 0;
+    unsigned long long memory = 0;
+    const int count = std::sscanf(
+        text.c_str(), "%u:%u:%llu:%zu:%u:%u:%u:%u:%u:%zu:%zu:%zu:%n", &device::capability,
+        &device::multiprocessors, &memory, &device::l2_bytes, &device::clock_khz,
+        &device::memory_clock_khz, &device::bus_bits, &device::most_threads_per_multiprocessor,
+        &device::most_blocks_per_multiprocessor, &device::shared_per_multiprocessor,
+        &device::shared_reserved_per_block, &device::shared_per_block_optin, &used);
+    const std::string name = text.substr(static_cast<std::size_t>(used));
+    if (count != 12 || !used || name.size() >= sizeof device::name) {
+        wrong_usage("--gpu: '" + text + "': expected 12 numbers and a name");
+    }
+    std::strcpy(device::name, name.c_str());
+}
+
 int read_descriptor(const char* text) {
     char* end = nullptr;
     const long number = std::strtol(text, &end, 10);
@@ -103,6 +135,8 @@ CommandLine read_command_line(int count, char** arguments) {
         const std::string text = arguments[next];
         if (text.rfind(arguments_option, 0) == 0) {
             line.descriptions = read_descriptions(text.substr(sizeof arguments_option - 1));
+        } else if (text.rfind(gpu_option, 0) == 0) {
+            see_gpu(text.substr(sizeof gpu_option - 1));
         } else if (text == "--on-gpu") {
             on_gpu = true;
         } else if (text.rfind("--filter=", 0) != 0 || next != 1) {

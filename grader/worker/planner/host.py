@@ -26,6 +26,7 @@ from typing import Any
 import torch
 import triton
 
+from ..compile import options
 from ..compile.source import SourceFolder
 from ..protocol import Argument, Code
 from . import arguments as planned_arguments
@@ -69,6 +70,12 @@ def install() -> None:
     library.autograd.grad = _gradients
     library.nn.Module.compile = lambda self, *args, **kwargs: None
     warm_up.run()
+
+
+def see(gpu: dict[str, Any]) -> None:
+    """Answer host code's questions about its device with this GPU's properties."""
+    torch_cuda.see(gpu)
+    options.plan_for(gpu["capability"])
 
 
 def _uncompiled(model: Any = None, **_: Any) -> Any:

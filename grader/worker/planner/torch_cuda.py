@@ -15,16 +15,14 @@ from . import fake_tensors
 from .errors import Unsupported
 from .notes import note
 
-MULTIPROCESSORS = 132
-_MEMORY = 80 << 30
-
+# Of an H100, unless `see` is called.
 PROPERTIES = types.SimpleNamespace(
     name="NVIDIA H100 80GB HBM3",
     major=9,
     minor=0,
-    multi_processor_count=MULTIPROCESSORS,
+    multi_processor_count=132,
     warp_size=32,
-    total_memory=_MEMORY,
+    total_memory=80 << 30,
     max_threads_per_multi_processor=2048,
     max_threads_per_block=1024,
     shared_memory_per_block=49_152,
@@ -40,6 +38,25 @@ PROPERTIES = types.SimpleNamespace(
     memory_bus_width=5120,
     uuid="00000000-0000-0000-0000-000000000000",
 )
+
+
+def see(gpu: dict[str, Any]) -> None:
+    """Take the properties of another GPU: the fields of grader/gpu/seen.py."""
+    major, minor = divmod(gpu["capability"], 10)
+    vars(PROPERTIES).update(
+        name=gpu["name"],
+        major=major,
+        minor=minor,
+        multi_processor_count=gpu["multiprocessors"],
+        total_memory=gpu["memory_bytes"],
+        max_threads_per_multi_processor=gpu["threads"],
+        shared_memory_per_block_optin=gpu["shared_optin"],
+        shared_memory_per_multiprocessor=gpu["shared_bytes"],
+        L2_cache_size=gpu["l2_bytes"],
+        clock_rate=gpu["clock_khz"],
+        memory_clock_rate=gpu["memory_clock_khz"],
+        memory_bus_width=gpu["bus_bits"],
+    )
 
 
 def _add(do: str, **fields: Any) -> None:
@@ -205,15 +222,20 @@ def synchronize(device: Any = None) -> None:
 
 def nvidia_smi(attributes: Sequence[str]) -> list[int]:
     """triton.testing.nvsmi, for launchers that estimate times."""
-    missing = [each for each in attributes if each not in _NVIDIA_SMI]
+    known = _nvidia_smi()
+    missing = [each for each in attributes if each not in known]
     if missing:
         part = f"what nvidia-smi says of {missing[0][:60]}"
         raise Unsupported(part, "let the launcher do without it")
-    return [_NVIDIA_SMI[each] for each in attributes]
+    return [known[each] for each in attributes]
 
 
 def _answer(value: Any) -> Callable[..., Any]:
     return lambda *args, **kwargs: value
+
+
+def _asked(value: Callable[[], Any]) -> Callable[..., Any]:
+    return lambda *args, **kwargs: value()
 
 
 def _refused(name: str) -> Callable[..., Any]:
@@ -225,26 +247,38 @@ def _refused(name: str) -> Callable[..., Any]:
 
 _ANSWERS = {
     "is_available": True, "device_count": 1, "current_device": 0, "is_initialized": True,
-    "get_device_properties": PROPERTIES, "get_device_name": PROPERTIES.name,
-    "get_device_capability": (9, 0), "mem_get_info": (_MEMORY, _MEMORY), "get_arch_list": ["sm_90"],
+    "get_device_properties": PROPERTIES,
     "is_bf16_supported": True, "is_current_stream_capturing": False,
     "can_device_access_peer": False,
     "init": None, "_lazy_init": None, "set_device": None, "empty_cache": None, "ipc_collect": None,
     "manual_seed": None, "manual_seed_all": None, "seed": None, "seed_all": None, "initial_seed": 0,
     "reset_peak_memory_stats": None, "reset_max_memory_allocated": None, "memory_stats": {},
     "max_memory_allocated": 0, "memory_allocated": 0, "memory_reserved": 0,
-    "max_memory_reserved": 0, "utilization": 0, "clock_rate": 1980, "_is_in_bad_fork": False,
+    "max_memory_reserved": 0, "utilization": 0, "_is_in_bad_fork": False,
 }  # fmt: skip
-# The output of `nvidia-smi --query-gpu`, in its units; clocks are the highest.
-_NVIDIA_SMI = {
-    f"clocks.{when}{unit}": clock // 1000
-    for when in ("", "current.", "max.")
-    for units, clock in (
-        (("sm", "graphics", "gr"), PROPERTIES.clock_rate),
-        (("memory", "mem"), PROPERTIES.memory_clock_rate),
-    )
-    for unit in units
-} | {"memory.total": _MEMORY >> 20}
+_OF_THE_GPU: dict[str, Callable[[], Any]] = {
+    "get_device_name": lambda: PROPERTIES.name,
+    "get_device_capability": lambda: (PROPERTIES.major, PROPERTIES.minor),
+    "mem_get_info": lambda: (PROPERTIES.total_memory, PROPERTIES.total_memory),
+    "get_arch_list": lambda: [f"sm_{PROPERTIES.major}{PROPERTIES.minor}"],
+    "clock_rate": lambda: PROPERTIES.clock_rate // 1000,
+}
+
+
+def _nvidia_smi() -> dict[str, int]:
+    """The output of `nvidia-smi --query-gpu`, in its units; clocks are the highest."""
+    clocks = {
+        f"clocks.{when}{unit}": clock // 1000
+        for when in ("", "current.", "max.")
+        for units, clock in (
+            (("sm", "graphics", "gr"), PROPERTIES.clock_rate),
+            (("memory", "mem"), PROPERTIES.memory_clock_rate),
+        )
+        for unit in units
+    }
+    return {**clocks, "memory.total": PROPERTIES.total_memory >> 20}
+
+
 _REFUSED = (
     *("CUDAGraph", "graph", "make_graphed_callables", "graph_pool_handle"),
     *("_sleep", "cudart", "ExternalStream", "current_blas_handle"),
@@ -259,8 +293,9 @@ _OF_ANY_DEVICE = {  # torch.accelerator
 def install() -> None:
     """Replace torch.cuda's functions by these, for the rest of the process."""
     cuda: Any = torch.cuda
-    for name, value in _ANSWERS.items():
-        answer = _answer(value)
+    answers = {name: _answer(value) for name, value in _ANSWERS.items()}
+    answers |= {name: _asked(value) for name, value in _OF_THE_GPU.items()}
+    for name, answer in answers.items():
         answer.__name__ = answer.__qualname__ = name
         answer.__module__ = "torch.cuda"
         setattr(cuda, name, answer)

@@ -18,7 +18,7 @@ from triton.runtime.errors import OutOfResources, PTXASError
 
 from ..compile import backend, messages, options
 from ..compile.frontend import lower
-from ..compile.options import TARGET
+from ..compile.options import planned_for
 from . import autotuning, fake_tensors, torch_cuda
 from .errors import GridTooLarge, KernelError, Unsupported
 from .specialisation import Describer
@@ -62,7 +62,7 @@ class PlanDriver:
 
     def get_current_target(self) -> Any:
         """The GPU that kernels are compiled for."""
-        return TARGET
+        return planned_for()
 
     def get_current_device(self) -> int:
         """The number of the only device."""
@@ -77,7 +77,8 @@ class PlanDriver:
 
     def get_device_capability(self, device: int | None = None) -> tuple[int, int]:
         """The compute capability of the course's GPU."""
-        return divmod(options.CAPABILITY, 10)
+        major, minor = divmod(planned_for().arch, 10)
+        return major, minor
 
     def get_active_torch_device(self) -> torch.device:
         """The device on which tensors are made."""
@@ -191,7 +192,7 @@ class _Metadata:
         self._kernel = kernel
 
     def __getattr__(self, name: str) -> Any:
-        known = {"name": self._kernel.name, "target": TARGET} | vars(self._kernel.options)
+        known = {"name": self._kernel.name, "target": planned_for()} | vars(self._kernel.options)
         if name in known:
             return known[name]
         if name.startswith("__"):
@@ -295,7 +296,7 @@ def _compiled(source: Any, chosen: Any, described: dict[str, Any]) -> dict[str, 
     """Compile a kernel with the backend. Raises Triton's exceptions."""
     with messages.captured_stderr() as diagnostics:
         try:
-            return backend.build(lower(source, chosen), chosen)
+            return backend.build(lower(source, chosen), chosen, planned_for().arch)
         except _SKIPPED:
             raise
         except Exception as error:
@@ -310,7 +311,7 @@ def _plan_instead(source: Any, target: Any = None, options: Any = None, **_: Any
     """Stands for triton.compile."""
     if not hasattr(source, "fn"):
         raise Unsupported("a kernel compiled from a file of IR", "launch a @triton.jit function")
-    chosen = make_backend(TARGET).parse_options(dict(options or {}))
+    chosen = make_backend(planned_for()).parse_options(dict(options or {}))
     return PlannedKernel(source, chosen)
 
 

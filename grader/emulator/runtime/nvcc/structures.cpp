@@ -47,13 +47,13 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
     if (!properties) return fail(cudaErrorInvalidValue);
     if (device != 0) return fail(cudaErrorInvalidDevice);
     *properties = {};
-    fill_properties(*properties, "NVIDIA H100 80GB HBM3");
+    fill_properties(*properties);
     properties->canMapHostMemory = 1;
     properties->streamPrioritiesSupported = 1;
     properties->globalL1CacheSupported = properties->localL1CacheSupported = 1;
     properties->concurrentManagedAccess = properties->computePreemptionSupported = 1;
     properties->hostRegisterSupported = properties->memoryPoolsSupported = 1;
-    properties->clusterLaunch = 1;
+    properties->clusterLaunch = device::capability >= 90;
     return cudaSuccess;
 }
 
@@ -68,7 +68,8 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* fu
     attributes->localSizeBytes = facts->local_bytes;
     attributes->maxThreadsPerBlock = static_cast<int>(most_threads(*facts));
     attributes->numRegs = static_cast<int>(facts->registers);
-    attributes->ptxVersion = attributes->binaryVersion = 90;
+    attributes->ptxVersion = attributes->binaryVersion =
+        static_cast<int>(device::capability);
     attributes->maxDynamicSharedSizeBytes = nvcc::dynamic_shared_limit_of(function);
     attributes->preferredShmemCarveout = -1;
     return cudaSuccess;
