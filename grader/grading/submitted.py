@@ -115,7 +115,7 @@ class Files:
         return self._joined[name]
 
     def lab(self, variant: Variant) -> Joined | None:
-        """The text of a variant of several files; None of one that has a single file, or no text."""
+        """The text of a variant of several files; None without several, or without one."""
         made = self.joined(variant.file) if variant.file in self._labs else ""
         return made if isinstance(made, Joined) else None
 

@@ -119,9 +119,7 @@ class _Taking:
         key = (exercise.name, variant.name)
         taken = next((v for v in self.readings.variants if (v.exercise, v.variant) == key), None)
         if taken is None:
-            timed = self._timed(
-                f"{place} reference", exercise, variant, _text(exercise, variant)
-            )
+            timed = self._timed(f"{place} reference", exercise, variant, _text(exercise, variant))
             taken = VariantReadings(*key, timed)
             self._keep(taken)
         named = {name for each in variant.timed.thresholds for name in each.missed_by}
@@ -212,9 +210,7 @@ def _ladders(chosen: Sequence[Task]) -> Iterator[tuple[Exercise, list[Variant]]]
             yield exercise, rungs
 
 
-def _text(
-    exercise: Exercise, variant: Variant, edited: Mapping[str, bytes] | None = None
-) -> bytes:
+def _text(exercise: Exercise, variant: Variant, edited: Mapping[str, bytes] | None = None) -> bytes:
     """The solution as it is compiled, of all its files, or with `edited` ones in place of some."""
     labs = joining.labs_of({exercise.name: exercise})
     try:

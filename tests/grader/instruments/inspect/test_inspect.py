@@ -51,7 +51,9 @@ def test_the_code_of_a_lab_stands_beside_the_lines_of_each_of_its_files(shared_s
             assert row.source == text.splitlines()[row.place.line - 1]
     coded = {row.place.file: row.source for row in rows if row.place and row.code}
     assert {"kernel.cu", "helper.cuh"} <= set(coded)
-    assert {str(each.place) for each in found if "bytes for each thread" in each.text} == {"kernel.cu:7"}
+    assert {str(each.place) for each in found if "bytes for each thread" in each.text} == {
+        "kernel.cu:7"
+    }
     html = page.render([page.Part(made, kernel, found)])
     assert html.count("<h3>kernel.cu</h3>") == html.count("<h3>helper.cuh</h3>") > 0
 
