@@ -156,8 +156,11 @@ class Oracle:
         if not len(expected) == len(own) == len(sizes):
             raise OracleError(f"{self.name}: its functions return different numbers of outputs")
         for e, o, s in zip(expected, own, sizes, strict=True):
-            if e.shape != s.shape or (o is not None and e.shape != o.shape):
-                raise OracleError(f"{self.name}: its functions return outputs of different shapes")
+            for suffix, other in (("_magnitude", s), ("_torch", o)):
+                if other is not None and e.shape != other.shape:
+                    shapes = f"{[*e.shape]}, {self.name}{suffix} {[*other.shape]}"
+                    what = f"its functions return outputs of different shapes: {self.name} {shapes}"
+                    raise OracleError(f"{self.name}: {what}")
         return [Truth(e, o, _absolute(s)) for e, o, s in zip(expected, own, sizes, strict=True)]
 
     def in_dtype(

@@ -140,13 +140,7 @@ def _show(
         refuse(f"--stage: expected one of {there_are} for {made.task}, got {stage}")
     rows = listing.rows(kernel, stage, made.sources, shown_findings, asked.line)
     if asked.line is not None and not any(row.code for row in rows):
-        lines = [
-            row.place.line
-            for row in listing.rows(kernel, stage, made.sources, ())
-            if row.code and row.place
-        ]
-        span = f"{min(lines)} to {max(lines)}" if lines else "none"
-        refuse(
-            f"--line: {made.task.variant.file}:{asked.line} has no code; lines that have: {span}"
-        )
+        every = listing.rows(kernel, stage, made.sources, ())
+        spans = listing.spans(every, made.task.variant.file)
+        refuse(f"--line: line {asked.line} has no code; lines that have: {spans}")
     terminal.show_code(rows, stage, shown)

@@ -114,15 +114,20 @@ class Files:
             self._joined[name] = made
         return self._joined[name]
 
+    def lab(self, variant: Variant) -> Joined | None:
+        """The text of a variant of several files; None without several, or without one."""
+        made = self.joined(variant.file) if variant.file in self._labs else ""
+        return made if isinstance(made, Joined) else None
+
     def is_given(self, variant: Variant) -> Callable[[int], bool]:
         """A function that says whether a line of the text that is run is of a course's header."""
-        made = self.joined(variant.file) if variant.file in self._labs else ""
-        return made.is_given if isinstance(made, Joined) else lambda line: False
+        made = self.lab(variant)
+        return made.is_given if made is not None else lambda line: False
 
     def placed(self, variant: Variant, evidence: _E) -> _E:
         """The evidence with lines of the files in place of lines of the joined text that ran."""
-        made = self.joined(variant.file) if variant.file in self._labs else ""
-        return placed(evidence, made) if isinstance(made, Joined) else evidence
+        made = self.lab(variant)
+        return evidence if made is None else placed(evidence, made)
 
     def of(self, exercises: Iterable[Exercise]) -> dict[str, bytes | str]:
         """The files of all variants of these exercises, as `handed_in` returns them."""

@@ -77,7 +77,8 @@ def with_a_case(chosen: Sequence[Task], every: Sequence[Task]) -> list[Task]:
         return timed
     names = ", ".join(str(task) for task in every if task.variant.performance is not None)
     asked = ", ".join(map(str, chosen))
-    raise NothingToTime(f"{asked}: expected a variant with a performance case: {names}")
+    there_are = f": {names}" if names else ", and no exercise has one: see docs/spec.md#variants"
+    raise NothingToTime(f"{asked}: expected a variant with a performance case{there_are}")
 
 
 def why_not(session: Session, task: Task) -> tuple[Status, str] | None:

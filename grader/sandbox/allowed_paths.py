@@ -59,6 +59,7 @@ _CUDA = (
     "/sys",
 )
 _CUDA_GLOBS = ("usr/local/cuda*", "opt/nvidia", "opt/cuda*")
+_PACKAGES = ("site-packages", "dist-packages")
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 
 
@@ -167,6 +168,8 @@ def _python() -> tuple[Path, ...]:
     names = ("stdlib", "platstdlib", "purelib", "platlib")
     paths += [Path(sysconfig.get_path(name)) for name in names]
     paths += [Path(folder) for folder in site.getsitepackages()]
+    # Packages may lie elsewhere, too: a user's own, or those that a .pth file names.
+    paths += [Path(folder) for folder in sys.path if Path(folder).name in _PACKAGES]
     return tuple(paths)
 
 

@@ -32,7 +32,7 @@ from grader.spec.values import (
     unexpected,
 )
 
-FLAGS = "-D NAME, -D NAME=VALUE, -use_fast_math, --maxrregcount=NUMBER"
+FLAGS = "-D NAME, -D NAME=VALUE, -use_fast_math, --maxrregcount=NUMBER (a NAME in capitals)"
 _DEFINITION = re.compile(r"-D ?(?P<name>[A-Z][A-Z0-9_]*)(=(?P<value>-?[A-Za-z0-9_.]+))?")
 _REGISTERS = re.compile(r"--?maxrregcount[= ](?P<count>[0-9]{1,3})")
 _FAST = ("-use_fast_math", "--use_fast_math")
@@ -51,10 +51,9 @@ def _flag(value: object) -> object:
 
 
 Flag = Annotated[str, BeforeValidator(_flag)]
-LabFile = Annotated[
-    str, matching(r"[A-Za-z0-9_]+\.(cu|cuh|h)", "a file name ending in .cu, .cuh or .h")
-]
-Header = Annotated[str, matching(r"[A-Za-z0-9_]+\.(cuh|h)", "a file name ending in .cuh or .h")]
+_NAME = "a file name of letters, digits and _, without a folder, ending in"
+LabFile = Annotated[str, matching(r"[A-Za-z0-9_]+\.(cu|cuh|h)", f"{_NAME} .cu, .cuh or .h")]
+Header = Annotated[str, matching(r"[A-Za-z0-9_]+\.(cuh|h)", f"{_NAME} .cuh or .h")]
 
 
 class Compile(Block):

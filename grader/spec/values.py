@@ -219,7 +219,8 @@ ClassLabel = Annotated[
         ("performance", "memory"),
     ),
 ]
-File = Annotated[str, matching(r"[A-Za-z0-9_]+\.(py|cu)", "a file name ending in .py or .cu")]
+_FILE = "a file name of letters, digits and _, without a folder, ending in .py or .cu"
+File = Annotated[str, matching(r"[A-Za-z0-9_]+\.(py|cu)", _FILE)]
 Dtype = Annotated[str, one_of(ITEMSIZE)]
 TensorDtype = Annotated[str, one_of(["$dtype", *ITEMSIZE])]
 Points = Annotated[float, number(at_least=0)]

@@ -17,6 +17,7 @@ from grader.mistakes import Mistake
 from grader.spec import Course, Exercise, load
 from grader.spec.course_file import FILE
 from grader.spec.exercise import name_conflicts
+from grader.spec.order import in_order
 from grader.staff import handout
 from grader.staff.stubs import make_stub
 
@@ -83,10 +84,10 @@ def _with_new(at: Course, name: str, spec: str) -> dict[str, Exercise]:
         path = Path(folder) / f"{name}.yaml"
         path.write_text(spec, encoding="utf-8")
         there = at.exercises if any(at.specs.glob("*.yaml")) else {}
-        known = {**there, name: load(path)}
+        known = dict(sorted({**there, name: load(path)}.items()))
     if conflicts := [text for _, text in name_conflicts(known)]:
         raise NewError("\n".join(conflicts))
-    return known
+    return in_order(known, at.settings.order)
 
 
 def _appended(path: Path, text: str, mark: str) -> str:

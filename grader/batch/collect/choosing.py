@@ -217,10 +217,15 @@ def in_utf8(data: bytes) -> tuple[bytes, str]:
 
 
 def _about(ignored: list[Item], wanted: Wanted, files: dict[str, bytes]) -> list[str]:
-    """Notes on files that no exercise names: hints first, then all the others in one line."""
+    """Notes on files that no exercise names: hints first, then all the others in one line.
+
+    Nothing on a course's headers, which students have beside their files.
+    """
     notes = []
     rest = []
     for item in ignored:
+        if item.name in wanted.given:
+            continue
         meant = wanted.resembled(item.name)
         if meant and meant not in files:
             notes.append(f"ignored: {item.shown}; was it meant to be {meant}?")

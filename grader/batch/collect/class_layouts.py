@@ -55,8 +55,9 @@ def collect(
     """
     if layout is not None and layout not in LAYOUTS:
         raise CollectError(f"layout: expected {', '.join(LAYOUTS)}; got {one_line(layout)}")
-    variants = (v for exercise in exercises.values() for v in exercise.graded.values())
-    wanted = Wanted(name for each in variants for name in each.files)
+    variants = [v for exercise in exercises.values() for v in exercise.graded.values()]
+    headers = (name for each in variants for name in each.compile.headers)
+    wanted = Wanted((name for each in variants for name in each.files), headers)
     with opened(source, leave_out) as whole:
         if not whole.parts and whole.archive is None:
             raise CollectError(f"{source}: expected submissions, found nothing")

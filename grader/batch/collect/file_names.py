@@ -48,10 +48,11 @@ class Match:
 
 
 class Wanted:
-    """The names of the files that exercises name."""
+    """The names of the files that exercises name; `given` are those that students don't write."""
 
-    def __init__(self, files: Iterable[str]) -> None:
+    def __init__(self, files: Iterable[str], given: Iterable[str] = ()) -> None:
         self.files = tuple(dict.fromkeys(files))
+        self.given = frozenset(given)
         self._by_case = _unambiguous((_folded(file), file) for file in self.files)
         self._by_letters = _unambiguous((_letters(file), file) for file in self.files)
 

@@ -39,12 +39,16 @@ class Lab:
 
 @dataclass(frozen=True)
 class Joined:
-    """A text made of several files; `origins` has the file and the line of each of its lines."""
+    """A text made of several files; `origins` has the file and the line of each of its lines.
+
+    `texts` are the files as they are, by name, the variant's own first.
+    """
 
     file: str
     data: bytes
     origins: Sequence[tuple[str, int]]
     headers: frozenset[str] = frozenset()  # the course's
+    texts: Mapping[str, str] = field(default_factory=dict)
 
     def place(self, line: int) -> tuple[str, int]:
         """The file and the line in it of a line of the text, all counted from 1."""
@@ -118,14 +122,25 @@ def join(
     data = "\n".join(joining.lines).encode()
     if len(data) > MOST_BYTES:
         return f"{', '.join(own)}: together they are larger than {MOST_BYTES >> 20} MiB"
-    return Joined(lab.file, data, joining.origins, frozenset(lab.compile.headers))
+    in_order = {name: texts[name] for name in (lab.file, *texts)}
+    return Joined(lab.file, data, joining.origins, frozenset(lab.compile.headers), in_order)
 
 
-def read_trusted(folder: Path, labs: Mapping[str, Lab], name: str) -> bytes | str:
-    """The text to run of a trusted file of `folder`, joined where it is one of `labs`."""
+def read_trusted(
+    folder: Path, labs: Mapping[str, Lab], name: str, changed: Mapping[str, bytes] | None = None
+) -> bytes | str:
+    """The text to run of a trusted file of `folder`, joined where it is one of `labs`.
+
+    `changed` are contents, by name, that stand in for those of the folder.
+    """
+    known = changed or {}
+
+    def read(each: str) -> bytes:
+        return known[each] if each in known else (folder / each).read_bytes()
+
     if name not in labs:
-        return (folder / name).read_bytes()
-    made = join(labs[name], lambda each: (folder / each).read_bytes())
+        return read(name)
+    made = join(labs[name], read)
     return made.data if isinstance(made, Joined) else made
 
 

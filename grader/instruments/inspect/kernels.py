@@ -148,10 +148,11 @@ def inspect(
         raise NothingToInspect(f"{task}: --kernel: expected {there_are}, got {only}")
     wanted = [(n, each) for n, each in enumerate(launches, 1) if only in (None, n)]
     sources = _sources(session, task)
+    files = Files(sources, session.files.lab(task.variant))
     if planned.language == "triton":
-        kernels = _of_triton(compilers, planned, wanted, Files(sources))
+        kernels = _of_triton(compilers, planned, wanted, files)
     else:
-        kernels = _of_cuda(session, compilers, task, planned, wanted, Files(sources))
+        kernels = _of_cuda(session, compilers, task, planned, wanted, files)
     shown = chosen if chosen is not None else _number_of(planned, len(names))
     return Inspected(task, case, tuple(kernels), sources, tuple(names), shown)
 
@@ -198,6 +199,9 @@ def _number_of(planned: Plan, count: int) -> int:
 
 
 def _sources(session: Session, task: Task) -> dict[str, str]:
+    """The texts of a variant's files, by name."""
+    if (lab := session.files.lab(task.variant)) is not None:
+        return {name: untrusted.clean(text) for name, text in lab.texts.items()}
     files: dict[str, bytes | str] = {}
     if task.variant.language == "triton":
         files |= session.files.modules()
@@ -271,7 +275,10 @@ def _of_cuda(
     data = session.files.read(task.variant.file)
     assert isinstance(data, bytes)
     path = sandbox.hold(task.variant.file, data)
-    made = device_code.compile_file(sandbox, path, task.variant.compile.options)
+    try:
+        made = device_code.compile_file(sandbox, path, task.variant.compile.options)
+    except NotCompiled as refused:
+        raise NotCompiled(session.files.placed(task.variant, str(refused))) from None
     texts = {"ptx": made.ptx, **compilers.disassembled(made.cubin)}
     no_sass = texts.pop("no_sass")
     used = usage(made.cubin)
@@ -281,7 +288,8 @@ def _of_cuda(
         symbols = made.symbols_of(kernel.kernel)
         if not symbols or symbols[0] not in used:
             words = f"nvcc made no kernel called {untrusted.brief(kernel.kernel)}"
-            raise NotCompiled(f"{task.variant.file}:{kernel.line}: {words}")
+            where = session.files.placed(task.variant, f"{task.variant.file}:{kernel.line}")
+            raise NotCompiled(f"{where}: {words}")
         for symbol in symbols:
             name = untrusted.brief(made.names[symbol])
             code = DeviceCode(symbol, texts, used[symbol], no_sass=no_sass, cubin=made.cubin)

@@ -65,6 +65,16 @@ def rows(
     return made
 
 
+def spans(shown: Sequence[Row], own: str) -> str:
+    """The lines from the first with code to the last: 'gelu.cu:13 to 31', of each file."""
+    lines: dict[str, list[int]] = {}
+    for each in shown:
+        if each.place is not None and each.code:
+            lines.setdefault(each.place.file, []).append(each.place.line)
+    found = [f"{file}:{min(numbers)} to {max(numbers)}" for file, numbers in lines.items()]
+    return ", ".join(found) or f"none of {own}"
+
+
 def kind_of(statement: Statement) -> str:
     """What a statement does, of the kinds that the views colour; "" for any other."""
     words = [each for each in statement.text.split() if not each.startswith(("@", "%"))]

@@ -63,11 +63,17 @@ def _stages(number: int, part: Part) -> Iterator[dict[str, Any]]:
         rows = listing.rows(part.kernel, stage, part.inspected.sources, part.findings)
         left = MOST_STATEMENTS
         shown = []
+        file = (
+            part.inspected.task.variant.file
+        )  # of a lab of several, each is named where it begins
         for row in rows:
+            begins = row.place.file if row.place and row.place.file != file else ""
+            file = begins or file
             code = row.code[: max(0, left)]
             left -= len(row.code)
             shown.append(
                 {
+                    "begins": begins,
                     "place": str(row.place) if row.place else "",
                     "line": row.place.line if row.place else "",
                     "source": row.source,

@@ -6,6 +6,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
+from grader.executors.cuda.joining import Joined
+
 STAGES = ("ttir", "ttgir", "llir", "ptx", "sass")
 _FOLDER = "submission"  # the one that a sandbox holds a submission's files in
 
@@ -41,15 +43,23 @@ class Statement:
 
 @dataclass(frozen=True)
 class Files:
-    """The submission's files, by which places are recognised in what compilers write."""
+    """The submission's files, by which places are recognised in what compilers write.
+
+    Compilers see a lab of several files as one text, `lab`: its lines are those of the files.
+    """
 
     names: Collection[str]
+    lab: Joined | None = None
 
     def place(self, path: str, line: int) -> Place | None:
         """The place of a path and a line; None where the file isn't the submission's."""
         known = PurePosixPath(path)
         is_ours = known.name in self.names and known.parent.name in (_FOLDER, "")
-        return Place(known.name, line) if is_ours and line > 0 else None
+        if not is_ours or line <= 0:
+            return None
+        if self.lab is not None and known.name == self.lab.file:
+            return Place(*self.lab.place(line))
+        return Place(known.name, line)
 
     def innermost(self, chain: Sequence[tuple[str, int]]) -> Place | None:
         """The first place of a chain of calls, innermost first, that is the submission's."""

@@ -51,7 +51,8 @@ def check(
             raise UnknownName(f"{name}: expected an exercise, one of {there_are}.{hint}")
     chosen = {name: each for name, each in right.items() if not names or name in names}
     for line in mistakes:
-        if not names or line.partition(".")[0] in names:
+        of_spec = line.partition(".")[0]  # else of the course file, which all exercises need
+        if not names or of_spec in names or of_spec not in known:
             yield Finding(line)
     yield from map(Finding, texts.handout_mistakes(course, right, list(chosen), every=not mistakes))
     with Trials(course, on_step, quick) as trials:
@@ -83,6 +84,7 @@ def _of_exercise(course: Course, exercise: Exercise, trials: Trials) -> Iterator
     wrong_stubs = list(texts.stub_mistakes(course, exercise))
     yield from wrong_stubs
     yield from texts.todos(course, exercise)
+    yield from texts.old_signatures(course, exercise)
     kinds: tuple[Kind, Kind] = ("wrong", "honest")
     corpora = {}
     for kind in kinds:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -20,7 +20,7 @@ from grader.cases import Case, Space, inputs, oracle
 from grader.cases.compare import allowed_error, wrong_values
 from grader.cases.oracle import Oracle, OracleError, Truth
 from grader.grading.search import spread
-from grader.spec import Exercise, Scalar
+from grader.spec import Exercise, Scalar, Variant
 from grader.spec.document import read_document
 from grader.spec.task import Task
 from grader.spec.values import Mistake
@@ -33,7 +33,10 @@ _SEED = 21
 _LOWER = {"float64": "float32", "float32": "float16", "float16": "bfloat16"}
 _OWN = "torch's own result"
 _LOOSE = "set a smaller floor_ulps or factor in `tolerance:`, or another magnitude"
-_TIGHT = "set a larger floor_ulps in `tolerance:`, or `magnitude: absolute_inputs` for sums"
+_TIGHT = (
+    "set a larger floor_ulps in `tolerance:`, `magnitude: absolute_inputs` for sums, or "
+    "`magnitude: oracle` with a function NAME_magnitude (docs/spec.md#tolerance)"
+)
 
 
 def mistakes(exercise: Exercise, spec: Path, questions: list[str]) -> Iterator[str]:
@@ -90,7 +93,19 @@ def _misfits(exercise: Exercise, functions: Oracle, path: Path) -> Iterator[str]
         for function, more in given:
             if text := oracle.misfit(function, inputs, more, "the spec's inputs"):
                 lines[f"{_defined(function, path)}: {text}"] = None
+    of_tolerance = {each for v in exercise.variants.values() for each in _magnitudes(exercise, v)}
+    if functions.magnitude is not None and "oracle" not in of_tolerance:
+        yield (
+            f"{_defined(functions.magnitude, path)}: {functions.name}_magnitude isn't used: write "
+            "`tolerance: {magnitude: oracle}` in the spec, or leave the function out"
+        )
     yield from lines
+
+
+def _magnitudes(exercise: Exercise, variant: Variant) -> Sequence[str]:
+    """The tolerance's magnitude of each output."""
+    magnitude = Task(exercise, variant).magnitude
+    return (magnitude,) if isinstance(magnitude, str) else magnitude
 
 
 @dataclass(frozen=True)
@@ -179,13 +194,14 @@ class _Trial:
             of_case = self.outputs[-len(slots) :]
             judged = Judged(case, checker, {each.name: each.right for each in of_case}, truths)
             try:
-                who, refused = judged.right_refused()
+                who, refused, element = judged.right_refused()
             except OracleError as error:
                 place = _place(error, self.path, checker.function)
                 yield f"{place}: {error}, for {self.task}, {case}"
                 return
             if refused:
-                yield f"{self._check()} refuses {who} ({refused}), for {self.task}, {case}"
+                at = f": {element}" if element else ""
+                yield f"{self._check()} refuses {who} ({refused}), for {self.task}, {case}{at}"
             else:
                 self.judged.append(judged)
 

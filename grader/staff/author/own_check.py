@@ -34,15 +34,30 @@ class Judged:
         refused = self.checker.refused(outputs, [truth.expected for truth in self.truths])
         return refused if isinstance(refused, str) else ", ".join(refused)
 
-    def right_refused(self) -> tuple[str, str]:
-        """Which right result the check refuses, and what in it; "", "" if it accepts all."""
+    def right_refused(self) -> tuple[str, str, str]:
+        """Which right result the check refuses, what in it, and one element of it.
+
+        The last two are "" if it accepts all.
+        """
         if refused := self.refused(self.right):
-            return "the oracle's own result", refused
+            return "the oracle's own result", refused, self._element(self.right)
         own = {
             name: self.right[name] if truth.own is None else truth.own.to(self.right[name].dtype)
             for name, truth in zip(self.right, self.truths, strict=True)
         }
-        return "torch's own result", self.refused(own)
+        refused = self.refused(own)
+        return "torch's own result", refused, self._element(own) if refused else ""
+
+    def _element(self, outputs: Mapping[str, torch.Tensor]) -> str:
+        """A refused element: `out[3] is inf, the oracle computes 70000.0`; "" of a sentence."""
+        expected = {name: each.expected for name, each in zip(self.right, self.truths, strict=True)}
+        refused = self.checker.refused(outputs, [*expected.values()])
+        if isinstance(refused, str):
+            return ""
+        name, wrong = next(iter(refused.items()))
+        at = wrong.nonzero()[0].tolist()
+        came, computed = (each[name][tuple(at)].item() for each in (outputs, expected))
+        return f"{name}{at or ''} is {came}, the oracle computes {computed}"
 
 
 def accepted_fakes(judged: Sequence[Judged]) -> Iterator[tuple[str, bool]]:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from grader.spec import Course, Exercise
+from grader.spec.values import hint
 from grader.staff import handout
 from grader.staff.calibration import corpus
 from grader.staff.calibration.corpus import CorpusError, Kind, Submission
@@ -25,10 +26,12 @@ def stub_mistakes(course: Course, exercise: Exercise) -> Iterator[str]:
             files[variant.file] = 0
         for name in (*variant.compile.files, *variant.compile.headers):
             files.setdefault(name, 0)
+    headers = {name for each in exercise.variants.values() for name in each.compile.headers}
     for name, points in files.items():
         solution, stub = course.reference / name, course.assignment / name
         if not solution.is_file():
-            yield f"{_shown(course, solution)}: expected the solution that the spec names; write it"
+            what = "the course's header" if name in headers else "the solution"
+            yield f"{_shown(course, solution)}: expected {what} that the spec names; write it"
             continue
         text = solution.read_text(encoding="utf-8")
         try:
@@ -82,17 +85,39 @@ def handout_mistakes(
 def todos(course: Course, exercise: Exercise) -> Iterator[str]:
     """What `grader new exercise` left for the author to write in spec and handout."""
     spec = course.specs / f"{exercise.name}.yaml"
-    places = [(spec, spec.read_text(encoding="utf-8").splitlines(), 1)]
-    if course.handout.is_file():
-        lines = course.handout.read_text(encoding="utf-8").splitlines()
-        if (heading := f"## {exercise.name}") in lines:
-            start = lines.index(heading) + 1
-            rest = itertools.takewhile(lambda line: not line.startswith("## "), lines[start:])
-            places.append((course.handout, [*rest], start + 1))
-    for path, lines, first in places:
-        for number, line in enumerate(lines, first):
+    in_spec = enumerate(spec.read_text(encoding="utf-8").splitlines(), 1)
+    for path, lines in ((spec, in_spec), (course.handout, _section(course, exercise))):
+        for number, line in lines:
             if todo := _TODO.search(line):
                 yield f"{_shown(course, path)}:{number}: left to do: {todo['what']}"
+
+
+def old_signatures(course: Course, exercise: Exercise) -> Iterator[str]:
+    """Entries that the handout's section shows with another number of parameters than the spec."""
+    lines = list(_section(course, exercise))
+    for variant in exercise.variants.values():
+        expected = [each.name for each in exercise.signature(variant)]
+        begins = "void" if variant.language == "cuda" else "def"
+        for entry in variant.all_entries:
+            shown = re.compile(rf"\b{begins} {entry}\((?P<given>[^()]*)\)")
+            for number, line in lines:
+                match = shown.search(line)
+                if match and len(match["given"].split(",")) != len(expected):
+                    yield (
+                        f"{_shown(course, course.handout)}:{number}: expected "
+                        f"{entry}({', '.join(expected)}), as the spec has it, got {match[0]}"
+                    )
+
+
+def _section(course: Course, exercise: Exercise) -> Iterator[tuple[int, str]]:
+    """The lines of the handout's section about an exercise, with their numbers."""
+    if not course.handout.is_file():
+        return
+    lines = course.handout.read_text(encoding="utf-8").splitlines()
+    if (heading := f"## {exercise.name}") in lines:
+        start = lines.index(heading) + 1
+        rest = itertools.takewhile(lambda line: not line.startswith("## "), lines[start:])
+        yield from enumerate(rest, start + 1)
 
 
 # Comments of YAML and of Markdown alone: a handout may say "fill in the TODO".
@@ -131,6 +156,11 @@ def _entry_mistakes(entry: Submission, exercise: Exercise) -> Iterator[str]:
     if variant is None:
         known = ", ".join(exercise.variants)
         yield f"{entry.place}: variant: expected one of {known}, got {entry.variant}"
+        return
+    if entry.file not in variant.files:
+        known = ", ".join(variant.files)
+        close = hint(entry.file, variant.files)
+        yield f"{entry.place}: handed_in: expected one of {known}, got {entry.file}{close}"
         return
     named = (
         ("classes", {*entry.classes, *entry.passes}, variant.size_classes),

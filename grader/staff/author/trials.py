@@ -16,7 +16,7 @@ from pathlib import Path
 
 from grader.evidence import PartEvidence, VariantEvidence
 from grader.gpu import machine
-from grader.grading.check import check, check_parts
+from grader.grading.check import check, check_part, check_parts
 from grader.grading.search import Effort
 from grader.grading.session import Options, Progress, Session
 from grader.sandbox import Sandbox
@@ -48,6 +48,7 @@ OF_THE_RARE = replace(BRIEF, edges=20, drawn=8, reruns=10, enough=None)
 OF_CHANCE = replace(OF_THE_RARE, reruns=30)
 # It hangs, however long it is given.
 LIMITS_OF_A_HANG = Limits(seconds=1.0)
+SOLUTION = "the solution"
 
 
 @dataclass
@@ -116,7 +117,14 @@ class Trials:
                 asked = _cut(asked, asked.variant.dtypes[:1], asked.variant.size_classes[-1:])
             with self._session(self.course.reference, effort, asked) as session:
                 evidence = check(session, asked, self.on_step)
-            yield from self._lost(asked, evidence, f"reference/{task.variant.file}", "the solution")
+            place = f"reference/{task.variant.file}"
+            yield from self._lost(asked, evidence, place, SOLUTION)
+            for failure in evidence.at_large_sizes:
+                self.questions.append(
+                    f"{place}: {task}, at a large size, which costs no points: students whose code "
+                    f"is like the solution's are told {failure.status.headline} ({failure.case}): "
+                    "is that right?"
+                )
 
     def _lost(self, task: Task, evidence: VariantEvidence, place: str, who: str) -> Iterator[str]:
         """What a right submission loses, a line for each check."""
@@ -134,6 +142,8 @@ class Trials:
             count = f"{len(parts)} of {len(evidence.parts)} parts"
             name = f"{task}, {parts[0].size_class}, {parts[0].dtype}"
             at = f" ({where})" if where else ""
+            if who == SOLUTION and where.partition(":")[0] in task.variant.compile.files:
+                place, at = f"reference/{where}", ""
             words = f"{status.headline}{at}: {reason}; in {count}"
             yield f"{place}: {name}: {who} must pass, got {words}"
         memory = evidence.memory
@@ -143,18 +153,24 @@ class Trials:
             self.not_graded[f"{task}, memory: not graded here: {memory.reason}"] = None
             return
         graded = score_variant(task, evidence, machine.gpu_name() is not None)
+        hint = "; change it, or the bounds of `memory:` in the spec" * (who == SOLUTION)
         for missed in graded.lost:
-            yield f"{place}: {task}, {missed.name}: {who} must pass: {missed.message}"
+            yield f"{place}: {task}, {missed.name}: {who} must pass: {missed.message}{hint}"
 
     def stub_mistakes(self, tasks: Sequence[Task]) -> Iterator[str]:
-        """Stubs that earn points."""
+        """Stubs that earn points, and those in CUDA C++ that don't compile."""
         effort = replace(BRIEF, edges=3, drawn=0)
+        untouched: set[str] = set()  # files of which one entry is enough
         for task in tasks:
             place = f"assignment/{task.variant.file}"
-            if not (self.course.assignment / task.variant.file).is_file():
-                continue  # texts.py has the line
+            is_there = (self.course.assignment / task.variant.file).is_file()
+            if not is_there or task.variant.file in untouched:  # texts.py says what isn't there
+                continue
             with self._session(self.course.assignment, effort, task) as session:
                 if session.not_attempted(task):
+                    if task.variant.language == "cuda" and not self.quick:
+                        untouched.add(task.variant.file)
+                        yield from self._refused_stub(session, task)
                     continue
                 of_one_dtype = [each for each in task.parts if each[0] == task.variant.dtypes[0]]
                 parts = check_parts(session, task, of_one_dtype, self.on_step)
@@ -166,6 +182,14 @@ class Trials:
                     )
                 elif part.status is Status.import_error:
                     yield f"{place}: {task}: the stub can't be loaded: {_first(part)[1]}"
+
+    def _refused_stub(self, session: Session, task: Task) -> Iterator[str]:
+        """That a stub which nobody has changed doesn't compile: a grade runs nothing of it."""
+        part = check_part(session, task, *task.parts[0])
+        if part.status in (Status.compile_error, Status.policy_violation):
+            where, reason = _first(part)
+            place = f"assignment/{where or task.variant.file}"
+            yield f"{place}: {task}: the stub {part.status.headline}: {reason}"
 
     def wrong_mistakes(self, task: Task, entry: Submission) -> Iterator[str]:
         """What a wrong submission isn't caught with."""

@@ -42,8 +42,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import pydantic
 import yaml
@@ -52,8 +53,10 @@ from grader.mistakes import Mistake
 from grader.spec import Course, SpecError
 from grader.spec.document import parsed
 from grader.spec.exercise import HOME, REFERENCE
+from grader.spec.values import hint
 from grader.status import Status
 
+MOST_LISTED = 8  # words in a message
 Kind = Literal["wrong", "honest"]
 Language = Literal["triton", "cuda"]
 Name = Annotated[str, pydantic.Field(pattern=r"^[a-z][a-z0-9_]*$")]
@@ -199,15 +202,30 @@ def _read(path: Path, kind: Kind) -> list[Submission]:
             known = {"kind": kind, "exercise": exercise, "variant": variant}
             submission = Submission(**{**known, **entry})
         except pydantic.ValidationError as error:
-            first = error.errors()[0]
-            key = ".".join(map(str, first["loc"]))
-            raise CorpusError(f"{place}: {entry.get('name')}: {key}: {first['msg']}") from None
+            what = _in_words(error.errors()[0])
+            raise CorpusError(f"{place}: {entry.get('name')}: {what}") from None
         _check(submission, place)
         submissions.append(submission)
     counts = Counter(submission.name for submission in submissions)
     if repeated := sorted(name for name, count in counts.items() if count > 1):
         raise CorpusError(f"{place}: named twice: {', '.join(repeated)}")
     return submissions
+
+
+def _in_words(error: Mapping[str, Any]) -> str:
+    """A mistake in an entry's field: the field, what was expected, and what came."""
+    key = ".".join(map(str, error["loc"]))
+    if error["type"] == "extra_forbidden":
+        word = error["loc"][-1]
+        model = Edit if len(error["loc"]) > 1 else Submission
+        known = [*model.model_fields.keys() - {"kind", "exercise", "reference"}]
+        return f"{key}: expected a field of docs/spec.md, got {word!r}{hint(word, known)}"
+    if error["type"] in ("enum", "literal_error"):
+        known = re.findall(r"'(\w+)'", error["ctx"]["expected"])
+        is_short = len(known) < MOST_LISTED
+        expected = f"one of {', '.join(known)}" if is_short else f"a {key} of docs/spec.md"
+        return f"{key}: expected {expected}, got {error['input']!r}{hint(error['input'], known)}"
+    return f"{key}: {error['msg']}"
 
 
 def _check(submission: Submission, place: str) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pydantic
 
 from grader.evidence import Baseline, PerformanceEvidence
+from grader.executors.cuda import joining
 from grader.mistakes import Mistake
 from grader.spec import Course, Exercise, Variant
 from grader.spec.ladder import on_one_case, rung_of
@@ -19,7 +20,7 @@ from grader.spec.task import Task
 from grader.staff.calibration import corpus
 from grader.staff.calibration.corpus import Submission
 
-Measure = Callable[[Exercise, Variant, str], PerformanceEvidence]  # the text of the file handed in
+Measure = Callable[[Exercise, Variant, bytes], PerformanceEvidence]  # the text that is compiled
 
 
 class CalibrationError(Mistake, ValueError):
@@ -118,16 +119,16 @@ class _Taking:
         key = (exercise.name, variant.name)
         taken = next((v for v in self.readings.variants if (v.exercise, v.variant) == key), None)
         if taken is None:
-            timed = self._timed(
-                f"{place} reference", exercise, variant, _solution(exercise, variant)
-            )
+            timed = self._timed(f"{place} reference", exercise, variant, _text(exercise, variant))
             taken = VariantReadings(*key, timed)
             self._keep(taken)
         named = {name for each in variant.timed.thresholds for name in each.missed_by}
         for each in slow_submissions(exercise, variant, submissions):
             wanted = each.check == "performance" or each.name in named
             if wanted and each.name not in taken.edits:
-                timed = self._timed(f"{place} {each.name}", exercise, variant, each.text())
+                edited = {each.file: each.text().encode()}
+                text = _text(exercise, variant, edited)
+                timed = self._timed(f"{place} {each.name}", exercise, variant, text)
                 taken = replace(taken, edits={**taken.edits, each.name: timed})
                 self._keep(taken)
 
@@ -143,12 +144,12 @@ class _Taking:
         for each in timed_alike:
             if each.name not in taken.rungs:
                 place = f"{exercise.name}/{each.name} as a rung"
-                timed = self._timed(place, exercise, each, _solution(exercise, each))
+                timed = self._timed(place, exercise, each, _text(exercise, each))
                 taken = replace(taken, rungs={**taken.rungs, each.name: timed})
                 self._keep(taken)
 
     def _timed(
-        self, place: str, exercise: Exercise, variant: Variant, source: str
+        self, place: str, exercise: Exercise, variant: Variant, source: bytes
     ) -> PerformanceEvidence:
         self.on_timing(place)
         return self.measure(exercise, variant, source)
@@ -209,13 +210,17 @@ def _ladders(chosen: Sequence[Task]) -> Iterator[tuple[Exercise, list[Variant]]]
             yield exercise, rungs
 
 
-def _solution(exercise: Exercise, variant: Variant) -> str:
-    path = exercise.reference / variant.file
+def _text(exercise: Exercise, variant: Variant, edited: Mapping[str, bytes] | None = None) -> bytes:
+    """The solution as it is compiled, of all its files, or with `edited` ones in place of some."""
+    labs = joining.labs_of({exercise.name: exercise})
     try:
-        return path.read_text(encoding="utf-8")
+        text = joining.read_trusted(exercise.reference, labs, variant.file, edited)
     except OSError as error:
         wanted = "expected the staff's solution"
-        raise CalibrationError(f"{path}: {wanted}: {error.strerror}") from None
+        raise CalibrationError(f"{error.filename}: {wanted}: {error.strerror}") from None
+    if isinstance(text, str):
+        raise CalibrationError(f"{exercise.name}/{variant.name}: {text}")
+    return text
 
 
 def edits_of(readings: VariantReadings, baseline: str) -> Mapping[str, Baseline]:

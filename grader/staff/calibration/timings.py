@@ -123,12 +123,12 @@ def clock(device: DeviceName = "cuda") -> Iterator[Measure]:
     plans = Sandbox("interpreter", Level.limits, plans=True)
     with plans, trusted_sandbox(device) as trusted:
 
-        def timer(exercise: Exercise, variant: Variant, source: str) -> PerformanceEvidence:
+        def timer(exercise: Exercise, variant: Variant, source: bytes) -> PerformanceEvidence:
             runners = Runners(
                 {exercise.name: exercise},
                 plans,
                 device,
-                lambda _: source.encode(),
+                lambda _: source,
                 lambda _: False,
                 RunnerOptions(level=Level.limits),
             )

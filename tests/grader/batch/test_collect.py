@@ -48,14 +48,14 @@ def of(collection: Collection) -> dict[str, Handin]:
     return {handin.id: handin for handin in collection.handins}
 
 
-def taken(tree: Mapping[str, bytes]) -> Taken:
+def taken(tree: Mapping[str, bytes], wanted: Wanted = WANTED) -> Taken:
     """What comes of a hand-in with these files."""
 
     def of_bytes(data: bytes) -> Callable[[int], bytes]:
         return lambda limit: data[:limit]
 
     items = [Item(path, of_bytes(data)) for path, data in tree.items()]
-    return take(Listing(tuple(sorted(items, key=lambda item: item.path))), WANTED)
+    return take(Listing(tuple(sorted(items, key=lambda item: item.path))), wanted)
 
 
 # --- names ---------------------------------------------------------------------------------------
@@ -189,6 +189,12 @@ def test_nothing_but_the_files_that_exercises_name_is_taken_and_the_rest_is_note
     [note] = found.notes
     assert note.startswith("ignored, for no exercise names them: ")
     assert all(Path(path).name in note for path in tree if path != "silu.py")
+
+
+def test_a_courses_header_beside_the_files_is_no_note():
+    tree = {"silu.cu": A, "sizes.cuh": b"1"}
+    assert taken(tree, Wanted(FILES, ["sizes.cuh"])).notes == []
+    assert taken(tree).notes == ["ignored, for no exercise names them: sizes.cuh"]
 
 
 def test_many_ignored_files_are_named_by_their_folder_and_what_meddles_comes_first():

@@ -145,7 +145,7 @@ def test_cuda_kernels_have_ptx_and_machine_code(run: Run):
             ["gelu/triton", "--config", "2"],
             "gelu/triton: --config: expected none: nothing is tuned, got 2",
         ),
-        (["gelu/triton", "--line", "1"], "--line: gelu.py:1 has no code; lines that have: "),
+        (["gelu/triton", "--line", "1"], "--line: line 1 has no code; lines that have: gelu.py:"),
         (["gelu/triton", "--html", "/nowhere/gelu.html"], "/nowhere/gelu.html: expected a folder"),
     ],
 )

@@ -97,6 +97,12 @@ def test_without_a_gpu_one_line_says_so(capsys, monkeypatch):
     assert (done.code, done.out, done.err) == (0, f"{NO_GPU}\n", "")
 
 
+def test_a_course_without_a_performance_case_says_so():
+    task = Task(EXERCISES["copy_first_column"], EXERCISES["copy_first_column"].variants["cuda"])
+    with pytest.raises(bench.NothingToTime, match="case, and no exercise has one: see docs/spec"):
+        bench.with_a_case([task], [task])
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [

@@ -631,6 +631,21 @@ def test_a_grader_installed_among_the_packages_is_left_out(monkeypatch, tmp_path
     assert found == [tmp_path / "grader" / "worker", tmp_path / "torch"]
 
 
+def test_packages_that_a_pth_file_names_are_readable_and_nothing_else_of_sys_path(
+    monkeypatch, tmp_path
+):
+    other = tmp_path / "other" / "site-packages"
+    other.mkdir(parents=True)
+    monkeypatch.setattr(sys, "path", [*sys.path, str(other), str(tmp_path)])
+    allowed_paths._python.cache_clear()
+    try:
+        found = allowed_paths.readable("interpreter")
+    finally:
+        allowed_paths._python.cache_clear()
+    assert other in found
+    assert tmp_path not in found
+
+
 def test_links_on_the_way_are_made_again(tmp_path):
     real = tmp_path / "real"
     (real / "lib").mkdir(parents=True)

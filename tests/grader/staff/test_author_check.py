@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from grader.evidence import Failure, VariantEvidence
+from grader.grading.session import unwatched
 from grader.spec import Course
+from grader.spec.task import Task
 from grader.staff import new
-from grader.staff.author import definitions, texts
+from grader.staff.author import definitions, texts, trials
 from grader.staff.author.check import UnknownName, check
-from grader.staff.author.trials import Ran
+from grader.staff.author.trials import Ran, Trials
+from grader.staff.stubs import make_stubs
+from grader.status import Status
 from tests.support.commandline import call
+
+LAB = Path(__file__).parents[2] / "lab_course"
 
 
 def begun(folder: Path, *names: str) -> Course:
@@ -155,6 +163,81 @@ def test_what_the_author_has_still_to_write_is_told(tmp_path):
     assert section.startswith("handout.md:") and section.endswith("what is hard about it")
 
 
+def test_a_name_that_the_course_file_has_wrong_is_told_whatever_is_checked(tmp_path):
+    course = begun(tmp_path / "course", "square")
+    with (course.root / "course.yaml").open("a", encoding="utf-8") as file:
+        file.write("order: [sqare]\n")
+    [line] = lines_on(course, "square")
+    assert "order[0]: expected the name of an exercise, one of square, got 'sqare'" in line
+
+
+def test_new_exercises_leave_a_handout_that_is_up_to_date(tmp_path):
+    course = begun(tmp_path / "course", "square", "cube")
+    names = list(course.exercises)
+    assert names == ["cube", "square"]
+    assert not list(texts.handout_mistakes(course, course.exercises, names, every=True))
+
+
+def test_an_entry_of_other_parameters_in_the_handout_is_told(tmp_path):
+    course = begun(tmp_path / "course", "square")
+    assert not list(texts.old_signatures(course, course.exercises["square"]))
+    changed(course.handout, ("def square(x, out)", "def square(x, y, out)"))
+    [line] = texts.old_signatures(course, course.exercises["square"])
+    assert line.startswith("handout.md:")
+    assert line.endswith("expected square(x, out), as the spec has it, got def square(x, y, out)")
+
+
+def test_a_stub_of_a_lab_that_does_not_compile_is_told_at_its_file_and_line(lab):
+    changed(lab.reference / "helper.cuh", ("//| return x;", "//| return x"))
+    launcher = lab.reference / "launcher.cu"
+    launch = "    scale_kernel<<<blocks_for(n), THREADS>>>(x, out, n);\n"
+    marked = f"    // BEGIN SOLUTION\n    //| // TODO: launch\n{launch}    // END SOLUTION\n"
+    launcher.write_text(launcher.read_text().replace(launch, marked), encoding="utf-8")
+    exercise = lab.exercises["scale"]
+    lab.assignment.mkdir()
+    for name, text in make_stubs(lab.reference, lab.exercises).items():
+        (lab.assignment / name).write_text(text, encoding="utf-8")
+    with Trials(lab, unwatched) as trial:
+        [line] = trial.stub_mistakes([Task(exercise, exercise.variants["cuda"])])
+    assert line.startswith("assignment/helper.cuh:6: scale/cuda: the stub does not compile")
+
+
+def test_a_solution_that_a_large_size_refuses_is_a_question(lab, monkeypatch):
+    exercise = lab.exercises["scale"]
+    failure = Failure(Status.launch_error, "n=3000000000 dtype=float32 seed=7", "too many")
+    found = VariantEvidence("scale", "cuda", "launcher.cu", at_large_sizes=(failure,))
+    monkeypatch.setattr(trials, "check", lambda *given: found)
+    with Trials(lab, unwatched) as trial:
+        assert not list(trial.solution_mistakes([Task(exercise, exercise.variants["cuda"])]))
+    [line] = trial.questions
+    assert line.startswith("reference/launcher.cu: scale/cuda, at a large size, which costs no")
+    assert "kernel launch failed (n=3000000000 dtype=float32 seed=7): is that right?" in line
+
+
+def test_a_header_and_a_file_that_are_not_there_are_named(lab):
+    (lab.reference / "blocks.cuh").unlink()
+    lines = list(texts.stub_mistakes(lab, lab.exercises["scale"]))
+    expected = "reference/blocks.cuh: expected the course's header that the spec names; write it"
+    assert expected in lines
+    lab.wrong.mkdir()
+    entry = (
+        "name: a, mistake: b, handed_in: helpr.cuh, whole: c, status: crashed, classes: [ragged]"
+    )
+    (lab.wrong / "scale_cuda.yaml").write_text(f"[{{{entry}}}]", encoding="utf-8")
+    [line] = texts.entries(lab, lab.exercises["scale"], "wrong")[1]
+    assert line == (
+        "wrong/scale_cuda.yaml: a: handed_in: expected one of launcher.cu, kernel.cu, helper.cuh, "
+        "got helpr.cuh, did you mean 'helper.cuh'?"
+    )
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Course:
+    """A copy of the course with an exercise of several CUDA files."""
+    shutil.copytree(LAB, tmp_path / "lab")
+    return Course(tmp_path / "lab")
+
+
 def test_what_ran_is_said():
     ran = Ran(exercises=2, variants=3, submissions=11)
     assert str(ran) == "2 exercises, 3 variants, 11 submissions"
@@ -294,3 +377,9 @@ def test_parameters_that_are_not_the_specs_have_their_line(tmp_path):
     [line] = of_topk(tmp_path, "", oracles=wrong)
     expected = "oracles.py:4: topk takes y, k; the spec's inputs are x; it may name n, cols, k too"
     assert line == expected
+
+
+def test_a_magnitude_that_no_tolerance_uses_has_its_line(tmp_path):
+    more = "\n\ndef topk_magnitude(x):\n    return x, x\n"
+    [line] = of_topk(tmp_path, "", oracles=DEFINED + more)
+    assert "topk_magnitude isn't used: write `tolerance: {magnitude: oracle}`" in line

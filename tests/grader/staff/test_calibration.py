@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
 from collections.abc import Mapping
 from dataclasses import replace
 from types import SimpleNamespace
@@ -14,7 +15,7 @@ from grader.cli.console import console
 from grader.evidence import Baseline, PerformanceEvidence
 from grader.grading.session import selected
 from grader.spec import EXERCISES as FOLDER
-from grader.spec import Exercise, Variant, load, load_all
+from grader.spec import Course, Exercise, Variant, load, load_all
 from grader.spec.blocks import Threshold
 from grader.staff.calibration import corpus, readings, timings
 from grader.staff.calibration.lint import lint
@@ -28,7 +29,23 @@ from grader.staff.calibration.readings import (
 from grader.staff.calibration.spec_edit import changed
 from grader.status import Status
 from tests.support.commandline import call
+from tests.support.small_exercise import ROOT
 
+LAB_PERFORMANCE = """\
+    performance:
+      case: {n: 33554432, dtype: float32}
+      bytes: 2 * n * itemsize
+      flops: 2 * n
+      thresholds: [{speed_vs: copy, at_least: 0.5, points: 1, missed_by: [adds_twice]}]
+"""
+SLOW_IN_A_HEADER = """\
+- name: adds_twice
+  mistake: it adds where it could multiply
+  handed_in: helper.cuh
+  edits: [{old: 2.0f * x + 1.0f, new: 1.0f + x + x}]
+  status: target_missed
+  check: performance
+"""
 EXERCISES = load_all()
 GPU = "NVIDIA H100 80GB HBM3"
 RMSNORM = EXERCISES["rmsnorm"]
@@ -249,12 +266,30 @@ class Clock:
     """Times everything alike, and notes what it was given."""
 
     def __init__(self) -> None:
-        self.seen: list[tuple[Exercise, Variant, str]] = []
+        self.seen: list[tuple[Exercise, Variant, bytes]] = []
 
-    def __call__(self, exercise: Exercise, variant: Variant, source: str) -> PerformanceEvidence:
+    def __call__(self, exercise: Exercise, variant: Variant, source: bytes) -> PerformanceEvidence:
         self.seen.append((exercise, variant, source))
         names = {"copy", *(t.speed_vs for t in variant.performance.thresholds if t.speed_vs)}
         return timing(**dict.fromkeys(sorted(names), 1.0))
+
+
+def test_a_lab_is_timed_with_all_its_files_whichever_of_them_is_edited(tmp_path):
+    shutil.copytree(ROOT / "tests" / "lab_course", tmp_path, dirs_exist_ok=True)
+    spec = tmp_path / "exercises" / "scale.yaml"
+    text = spec.read_text(encoding="utf-8").replace("{ragged: 2}", "{ragged: 2, performance: 1}")
+    spec.write_text(text + LAB_PERFORMANCE, encoding="utf-8")
+    (tmp_path / "wrong").mkdir()
+    (tmp_path / "wrong" / "scale_cuda.yaml").write_text(SLOW_IN_A_HEADER, encoding="utf-8")
+    course, clock = Course(tmp_path), Clock()
+    readings.take(GPU, selected(course.exercises), clock, course=course)
+    solution, slow = (each[2].decode() for each in clock.seen)
+    for part in ("#define THREADS 64", "int blocks_for(", "scaled(float x) {", "void scale_f32("):
+        assert part in solution and part in slow
+    assert "2.0f * x + 1.0f" in solution and "1.0f + x + x" in slow
+    (tmp_path / "reference" / "kernel.cu").unlink()
+    with pytest.raises(CalibrationError, match=r"kernel\.cu: expected the staff's solution"):
+        readings.take(GPU, selected(course.exercises), clock, course=course)
 
 
 @pytest.fixture(scope="module")

@@ -128,14 +128,15 @@ def test_an_edit_that_does_not_fit_once_is_refused(folder, old, times):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"status": "wrong_value"}, "some_name: status: "),
+        ({"status": "wrong_value"}, "status: expected .*, did you mean 'wrong_values'"),
+        ({"check": "memry"}, "check: expected one of sizes, memory, .*, did you mean 'memory'"),
         ({"status": "passed"}, "some_name: status: got passed"),
         ({"classes": None}, "classes: expected"),
         ({"whole": "pass"}, "either edits or whole"),
         ({"edits": None}, "either edits or whole"),
         ({"mistake": None}, "expected mistake"),
         ({"passes": ["aligned"]}, "both fail and pass: aligned"),
-        ({"unknown": 1}, "unknown: "),
+        ({"mistaek": "x"}, "mistaek: expected a field .*, got 'mistaek', did you mean 'mistake'"),
         ({"name": "Some name"}, "name: "),
     ],
 )

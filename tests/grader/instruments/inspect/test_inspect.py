@@ -8,9 +8,13 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.inspect_solutions import CUOBJDUMP, cannot, differences, usage_of, without_reserved
-from grader.grading.session import selected
-from grader.instruments.inspect import tools
+from grader.cases import parse
+from grader.grading.session import Options, Session, selected
+from grader.instruments.inspect import listing, page, tools
+from grader.instruments.inspect.findings import findings
+from grader.instruments.inspect.kernels import inspect, open_compilers
 from grader.sandbox import Sandbox
+from grader.spec import Course
 from grader.worker.compile.cubin import usage
 from tests.grader.instruments.inspect.looking import CudaFile, exercises, session_of
 from tests.support.small_exercise import ROOT
@@ -25,6 +29,33 @@ def test_solutions_are_inspected_and_use_what_cuobjdump_says(name: str, shared_s
         pytest.skip(reason)
     with session_of(ROOT / "reference", shared_sandbox) as session:
         assert list(differences(session, task)) == []
+
+
+@pytest.mark.skipif(tools.nvcc() is None, reason=tools.NO_NVCC)
+def test_the_code_of_a_lab_stands_beside_the_lines_of_each_of_its_files(shared_sandbox: Sandbox):
+    course = Course(ROOT / "tests" / "lab_course")
+    (task,) = selected(course.exercises, ["scale"])
+    case = parse("n=300 dtype=float32 seed=1", task.exercise, task.variant, 1, is_run=False)
+    options = Options(device="interpreter", keeps_builds=False)
+    with (
+        Session(course.reference, course.exercises, options, sandbox=shared_sandbox) as session,
+        open_compilers(session, task) as compilers,
+    ):
+        made = inspect(session, compilers, task, case)
+        kernel = made.kernels[0]
+        found = findings(kernel, compilers)
+    rows = listing.rows(kernel, "sass", made.sources, found)
+    for row in rows:
+        if row.place is not None:
+            text = (course.reference / row.place.file).read_text(encoding="utf-8")
+            assert row.source == text.splitlines()[row.place.line - 1]
+    coded = {row.place.file: row.source for row in rows if row.place and row.code}
+    assert {"kernel.cu", "helper.cuh"} <= set(coded)
+    assert {str(each.place) for each in found if "bytes for each thread" in each.text} == {
+        "kernel.cu:7"
+    }
+    html = page.render([page.Part(made, kernel, found)])
+    assert html.count("<h3>kernel.cu</h3>") == html.count("<h3>helper.cuh</h3>") > 0
 
 
 @needs_cuobjdump

@@ -9,6 +9,7 @@ import zlib
 
 import pytest
 
+from grader.executors.cuda.joining import Joined
 from grader.instruments.inspect import compiling, divergence, llvm, mlir, ptx, sass
 from grader.instruments.inspect.accesses import accesses, blocks
 from grader.instruments.inspect.device_code import CudaCode
@@ -31,6 +32,14 @@ def test_a_place_is_a_line_of_the_submissions_own_file():
     assert FILES.place("k.cu", 3) == Place("k.cu", 3)
     assert FILES.place("/usr/lib/triton/k.py", 3) is None
     assert FILES.place(THEIRS, 3) is None and FILES.place(OURS, 0) is None
+
+
+def test_a_line_of_a_joined_text_is_one_of_the_file_that_it_comes_from():
+    lab = Joined("k.cu", b"", [("a.cuh", 1), ("a.cuh", 2), ("k.cu", 2)])
+    files = Files({"k.cu", "a.cuh"}, lab)
+    assert files.place("/tmp/warpgrade-x/submission/k.cu", 2) == Place("a.cuh", 2)
+    assert files.place("k.cu", 3) == Place("k.cu", 2)
+    assert files.place("/usr/include/k.cu", 2) is None
 
 
 def test_mlir_names_the_innermost_line_of_the_submission_and_hides_locations():
