@@ -22,6 +22,7 @@ import triton
 
 import grader
 from grader.cases import fixed_case
+from grader.executors.trace import Kind
 from grader.grading.grade import Options, Session
 from grader.instruments.visualize.tracing import NothingToDraw, traced
 from grader.spec import load_all
@@ -104,7 +105,8 @@ def counted(folder, variants, **sizes):
                 found[name] = str(error).partition(": ")[2]
                 continue
             places = {place.argument: place for place in trace.places}
-            loads = [event for launch in trace.launches for event in launch.events if not event.kind]
+            events = [event for launch in trace.launches for event in launch.events]
+            loads = [event for event in events if event.kind == Kind.load]
             found[name] = tuple(
                 sum(each.part for each in loads if within(each.offsets[0], places[argument]))
                 / places[argument].bytes
@@ -126,8 +128,8 @@ with tempfile.TemporaryDirectory() as folder:
         print(f"tiles of {rung}: a, b predicted {of_a}, {of_b}, counted {times[0]:g}, {times[1]:g}")
 
 # %% [markdown]
-# Now your own kernels, side by side. With M = N = 512, v1 loads an element 16 times. **Predict** the
-# number for the rungs that you have written.
+# Now your own kernels, side by side. With M = N = 512, v1 loads an element 16 times. **Predict** how
+# often the other rungs load one.
 
 # %%
 RUNGS = ["triton_v1", "triton_v2", "triton_v3", "triton_v4"]
@@ -136,11 +138,11 @@ RUNGS = ["triton_v1", "triton_v2", "triton_v3", "triton_v4"]
 def ladder(folder):
     """Print the counted loads of each rung in a folder's gemm.py, side by side."""
     print("            of a   of b   FLOP/byte")
-    for name, times in counted(folder, RUNGS, M=512, N=512, K=64, dtype="float16").items():
+    for name, times in counted(folder, RUNGS, M=512, N=512, K=32, dtype="float16").items():
         if isinstance(times, str):
             print(name, "", times)
         else:
-            flop = intensity(512, 512, 64, *times)
+            flop = intensity(512, 512, 32, *times)
             print(f"{name:10} {times[0]:5g} {times[1]:6g} {flop:11.1f}")
 
 

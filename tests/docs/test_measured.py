@@ -1,9 +1,10 @@
-"""The handout's tables of measured speed have the figures of docs/performance.md, whose tables
-`make bench-reference` writes.
+"""The handout's tables of measured speed, and the times that a notebook stores, have the figures of
+docs/performance.md, whose tables `make bench-reference` writes.
 """
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
 
@@ -14,6 +15,7 @@ from tests.support import documents
 HANDOUT = documents.read("handout.md")
 PERFORMANCE = documents.read("docs/performance.md")
 CASE = "8192x8192 bf16"
+GEMM_CASE = ("4096x4096x4096 bf16", "graded")
 KERNELS = {"silu": "silu", "softmax": "softmax", "rms_norm": "rmsnorm", "transpose": "transpose"}
 OURS = ("graded", "plain")  # of several versions those in ordinary Triton
 
@@ -79,3 +81,16 @@ def test_times_in_the_text_are_those_of_the_performance_page(kernel, sentence):
 def test_how_close_triton_comes_is_that_of_the_performance_page():
     gemm, attention = span("gemm", "cublas"), span("flash_attention", "cudnn")
     assert f"measured: GEMM {gemm} of cuBLAS, attention {attention} of cuDNN" in HANDOUT
+
+
+def test_the_times_that_the_ladder_notebook_stores_are_those_of_the_performance_page():
+    text = documents.read("notebooks/gemm_ladder.py")
+    stored = ast.literal_eval(text.partition("\nMEASURED = ")[2].partition("\n}")[0] + "}")
+    [tuned] = [f for case, version, f in measured("gemm") if (case, version) == GEMM_CASE]
+    [tiled] = [f for _, version, f in measured("gemm_cuda") if version == "graded"]
+    library = float(tuned["us"]) * float(tuned["/ cublas"])
+    assert stored == {
+        "v0 (cuBLAS), bfloat16": (round(library, 1), 2),
+        "v4, bfloat16": (float(tuned["us"]), 2),
+        "cuda_tiled, float32": (float(tiled["us"]), 4),
+    }
