@@ -128,8 +128,8 @@ with tempfile.TemporaryDirectory() as folder:
         print(f"tiles of {rung}: a, b predicted {of_a}, {of_b}, counted {times[0]:g}, {times[1]:g}")
 
 # %% [markdown]
-# Now your own kernels, side by side. With M = N = 512, v1 loads an element 16 times. **Predict** how
-# often the other rungs load one.
+# Now your own kernels, side by side. With M = N = 512, v1 loads each element 16 times. How often do
+# the other rungs? **Predict** it.
 
 # %%
 RUNGS = ["triton_v1", "triton_v2", "triton_v3", "triton_v4"]
