@@ -117,3 +117,16 @@ def test_where_the_time_of_a_compiled_softmax_goes_is_that_of_the_benchmarks():
     assert f"queued calls take {', '.join(queued[:3])} and {queued[3]} us" in BENCHMARKS
     for column, *_, cold in rows:  # the column of torch.compile in the lecture's table
         assert re.search(rf"^\| {column} (\| \S+ us ){{2}}\| {cold} us \|", HANDOUT, re.M)
+
+
+def test_the_runs_of_the_mlp_begin_with_the_one_in_the_table():
+    lecture = HANDOUT.partition("<!-- lecture: mlp -->")[2].partition("<!-- /lecture -->")[0]
+    head, _, *rows = [cells(line) for line in lecture.splitlines() if line.startswith("|")]
+    times = {
+        f"{row[0]}, {name.split()[0]}": took
+        for row in rows
+        for name, took in zip(head[1:], row[1:], strict=True)
+    }
+    runs = HANDOUT.partition("| layers, steps | this run |")[2].partition("\n\n")[0]
+    told = [cells(line)[:2] for line in runs.splitlines()[2:]]
+    assert len(told) == 4 and all(times[case] == took for case, took in told)
