@@ -7,6 +7,7 @@ python docs/make_figures.py --check    exits with 1, and writes nothing, where o
 from __future__ import annotations
 
 import argparse
+import itertools
 import math
 import re
 import sys
@@ -164,6 +165,45 @@ def loaded(order: Order, room: int) -> int:
             if len(cache) > room:
                 cache.popitem(last=False)
     return misses
+
+
+def gemm_tiles() -> Drawing:
+    """A product's tile, its strips of a and b, and one step along K."""
+    rows, columns, steps, cell = 4, 4, 5, 36
+    description = (
+        "A program computes one tile of out. It goes along K over a strip of a and a strip of b; "
+        "in each step a tile of both is loaded and multiplied into the sum."
+    )
+    drawing = Drawing(WIDTH, 420, "The tiles of a product", description)
+    left, top = 40 + steps * cell + 24, 34 + steps * cell + 24
+    chosen = (2, 1)
+    for row, column in itertools.product(range(rows), range(columns)):
+        kind = "orange edge" if (row, column) == chosen else "grey edge"
+        drawing.rect(left + column * cell, top + row * cell, cell, cell, kind)
+    for step in range(steps):
+        now = "red edge" if step == 2 else "blue edge"
+        for row in range(rows):
+            kind = now if row == chosen[0] else "grey edge"
+            drawing.rect(40 + step * cell, top + row * cell, cell, cell, kind)
+        for column in range(columns):
+            kind = now if column == chosen[1] else "grey edge"
+            drawing.rect(left + column * cell, 34 + step * cell, cell, cell, kind)
+    drawing.text(40, top - 8, "a: M × K", "bold")
+    drawing.text(left, 24, "b: K × N", "bold")
+    drawing.text(left, top + rows * cell + 20, "out: M × N", "bold")
+    for number, line in enumerate(
+        (
+            "orange: the tile of one program",
+            "blue: its strips, which it goes along",
+            "red: the tiles of this step",
+            "acc += (tile of a) · (tile of b)",
+            "each strip of a: loaded once for each",
+            "tile beside it, ceil(N / BLOCK_N) times",
+            "each strip of b: ceil(M / BLOCK_M) times",
+        )
+    ):
+        drawing.text(left + columns * cell + 24, 60 + number * 26, line, "small")
+    return drawing
 
 
 def l2_order() -> Drawing:
@@ -340,6 +380,7 @@ FIGURES: dict[str, Callable[[], Drawing]] = {
     "grid": grid,
     "coalescing": coalescing,
     "bank-conflicts": bank_conflicts,
+    "gemm-tiles": gemm_tiles,
     "l2-order": l2_order,
     "online-softmax": online_softmax,
     "flash-tiles": flash_tiles,

@@ -249,6 +249,7 @@ COUNTED = torch.arange(256.0)  # what `in` holds
 RESULTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "neighbours": lambda x: 2 * x,
     "stretches": lambda x: 2 * x,
+    "grid_stride": lambda x: 2 * x,
     "reversed": lambda x: 255 - x,
     "stride_1": lambda x: x[:32],
     "stride_2": lambda x: x[:32],

@@ -105,6 +105,7 @@ def _settings(made: Sequence[Page], title: str) -> dict[str, object]:
         "extra_css": ["assets/site.css"],
         "markdown_extensions": [
             *("admonition", "attr_list", "md_in_html", "tables", "pymdownx.superfences"),
+            {"pymdownx.highlight": {"pygments_lang_class": True}},  # for assets/site.css
             {"toc": {"permalink": True}},
         ],
         "validation": {"nav": {"omitted_files": "ignore"}, "links": {"anchors": "warn"}},

@@ -16,6 +16,9 @@ from tests.support.small_exercise import ROOT
 SHOWN = {  # what a cell prints, for a prediction that has one answer
     "benchmarking": r"at least 139\.0 us",
     "fusion": r"by_hand  kernels: 9, 88 bytes(.|\n)*fused    kernels: 1, 8 bytes",
+    "gemm_ladder": r"least         1,    1      1365\.3 .*30 .*139\n(.|\n)*"
+    r"tiles of v2: a, b predicted 4, 3, counted 4, 3\n(.|\n)*"
+    r"triton_v4  not attempted(.|\n)*v4:   491 µs if all loads came from memory, measured 186",
     "memory_access": r" 33       32   12%           1\n(.|\n)*"
     + ("load   32 requests, 256 sectors, 8 a request" if shutil.which("g++") else "g\\+\\+ isn't"),
     "online_softmax": r"rising corrected 3 times(.|\n)*falling corrected 0 times",
@@ -34,11 +37,15 @@ def test_every_cell_runs_shows_the_answer_and_draws(name, monkeypatch, capsys):
     pyplot.switch_backend("Agg")
     monkeypatch.setattr(pyplot, "show", lambda: drawn.append(pyplot.gcf()))
     try:
-        runpy.run_path(str(ROOT / notebooks.FOLDER / f"{name}.py"))
+        ran = runpy.run_path(str(ROOT / notebooks.FOLDER / f"{name}.py"))
     finally:
         pyplot.close("all")
     assert re.search(SHOWN[name], capsys.readouterr().out)
     assert drawn and all(figure.axes for figure in drawn)
+    if name == "gemm_ladder":  # of an assignment that is solved it counts every rung
+        ran["ladder"](ROOT / "reference")
+        loads = re.findall(r"triton_v\d +(\d+) +(\d+) ", capsys.readouterr().out)
+        assert loads == [("8", "8"), ("4", "4"), ("1", "2"), ("1", "2")]
 
 
 def test_a_kernel_of_jupyter_runs_what_students_get():

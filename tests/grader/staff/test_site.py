@@ -99,5 +99,6 @@ def test_the_site_is_whole_loads_nothing_from_elsewhere_and_is_the_same_each_tim
             target = posixpath.normpath(posixpath.join(posixpath.dirname(name), link))
             assert not link.endswith((".css", ".js", ".svg", ".png")) or target in site, link
     assert b"@import" not in site["assets/site.css"]
+    assert 'class="language-text highlight"' in html["what-a-gpu-is.html"]  # which site.css names
     assert b"coalesced" in site["search/search_index.js"]
     assert build(files, EXERCISES, due="2026-12-01 23:59 +01:00") == site
