@@ -40,6 +40,11 @@ class Lasting(Sandbox):
 
     is_lent = False
 
+    def __enter__(self) -> "Lasting":
+        self.is_lent = True
+        super().__enter__()
+        return self
+
     def close(self) -> None:
         """Empty it, and take it back."""
         self.is_lent = False
