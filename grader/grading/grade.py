@@ -78,15 +78,20 @@ def grade(
 def _observed(
     session: Session, tasks: Sequence[Task], jobs: int, on_step: Progress
 ) -> tuple[list[VariantEvidence], bool]:
-    """The evidence on each task, and whether it is complete: Ctrl-C interrupts."""
+    """The evidence on each task, and whether it is complete: Ctrl-C interrupts.
+
+    Tasks that aren't attempted take no process: each would open a session only to say so.
+    """
+    attempted = [i for i, task in enumerate(tasks) if not session.not_attempted(task)]
     checked: dict[int, Checked] = {}
     done: dict[int, VariantEvidence] = {}
     complete = True
     try:
-        if jobs > 1 and len(tasks) > 1:
+        if jobs > 1 and len(attempted) > 1:
             session.stopwatch.begin()
-            for index, each in checked_side_by_side(session, tasks, jobs, on_step):
-                checked[index] = each
+            chosen = [tasks[index] for index in attempted]
+            for place, each in checked_side_by_side(session, chosen, jobs, on_step):
+                checked[attempted[place]] = each
         for index, task in enumerate(tasks):
             if index not in checked:
                 checked[index] = Checked(check(session, task, on_step))

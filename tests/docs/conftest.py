@@ -1,5 +1,17 @@
 """What tests of docs/ share with the grader's."""
 
-from tests.support.sandboxes import python_sandbox, shared_sandbox
+import pytest
 
-__all__ = ["python_sandbox", "shared_sandbox"]
+from tests.support.sandboxes import (
+    lasting_sandbox,
+    python_sandbox,
+    sessions_in_one_sandbox,
+    shared_sandbox,
+)
+
+__all__ = ["lasting_sandbox", "python_sandbox", "sessions_in_one_sandbox", "shared_sandbox"]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _one_sandbox(sessions_in_one_sandbox: None) -> None:
+    """Commands of the pages run in this process, one after the other."""

@@ -489,6 +489,9 @@ def test_every_command_runs_in_a_cheap_form_or_is_exempt(command, collected, tmp
         assert Path(words[where]).stat().st_size
     else:
         assert program == "grader", f"no test knows how to run {command!r}"
+        if words == ["grade"]:  # of all stubs one: gelu, which comes solved, is checked below
+            shutil.copy(ROOT / "assignment" / "silu.py", tmp_path)
+            words.append(str(tmp_path))
         if "--html" in words:
             where = words.index("--html") + 1
             words[where] = str(tmp_path / words[where])

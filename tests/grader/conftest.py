@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.support.sampling import MARK
-from tests.support.sandboxes import python_sandbox, shared_sandbox
+from tests.support.sandboxes import (
+    lasting_sandbox,
+    python_sandbox,
+    sessions_in_one_sandbox,
+    shared_sandbox,
+)
 
-__all__ = ["python_sandbox", "shared_sandbox"]
+__all__ = ["lasting_sandbox", "python_sandbox", "sessions_in_one_sandbox", "shared_sandbox"]
+
+# Folders whose sessions have one sandbox in turn, but for attacks, each of which has its own.
+IN_ONE_SANDBOX = ("cli", "executors", "grading", "instruments", "timing")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -28,3 +38,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     beyond = [item for item in items if item.get_closest_marker(MARK)]
     items[:] = [item for item in items if not item.get_closest_marker(MARK)]
     config.hook.pytest_deselected(items=beyond)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _one_sandbox(request: pytest.FixtureRequest) -> None:
+    """Spare sessions of these folders' tests a start of their own."""
+    folder = request.path.relative_to(Path(__file__).parent).parts[0]
+    if folder in IN_ONE_SANDBOX and "attacks" not in request.path.name:
+        request.getfixturevalue("sessions_in_one_sandbox")

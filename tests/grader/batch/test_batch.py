@@ -30,7 +30,7 @@ from grader.batch.store.store import NAME, Store
 from grader.batch.tasks import Graded, HandinTask, TaskError, Wanted, grade_files
 from grader.cases import Space
 from grader.evidence import PartEvidence
-from grader.grading import process_pool, schedule
+from grader.grading import large_sizes, process_pool, schedule
 from grader.grading.check import TaskCheck
 from grader.grading.schedule import InPool, Queue, Stopped
 from grader.grading.search import Effort
@@ -59,6 +59,8 @@ from tests.support.standin import (
     quick,
     two_variants,
 )
+
+pytestmark = pytest.mark.usefixtures("sessions_in_one_sandbox")
 
 
 @pytest.fixture(autouse=True)
@@ -89,6 +91,7 @@ def ran(monkeypatch) -> list[str]:
         return PartEvidence(space.dtype, space.size_class, status, 3)
 
     monkeypatch.setattr(TaskCheck, "part", part)
+    monkeypatch.setattr(large_sizes, "findings", lambda session, task: ())
     return seen
 
 

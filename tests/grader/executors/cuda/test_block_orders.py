@@ -7,22 +7,24 @@ Each submission is a SiLU.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from grader.executors import program_orders
 from grader.grading.check import check_part
-from grader.grading.session import Options, Session
+from grader.grading.session import Session
 from grader.spec import load_all
 from grader.spec.task import Task
 from grader.status import Status
 from tests.support.emulated import NEEDS_COMPILER
 
-from .test_cuda import LITTLE
+from .test_cuda import OPTIONS as OF_CUDA
 
 pytestmark = NEEDS_COMPILER
 SPECS = load_all()
+OPTIONS = replace(OF_CUDA, policy=False)
 HEAD = """
 #include <cuda_runtime.h>
 __device__ float silu_of(float x) { return x / (1.0f + expf(-x)); }
@@ -145,7 +147,7 @@ def graded(tmp_path: Path) -> Callable:
 
     def grade(source: str):
         (tmp_path / "silu.cu").write_text(HEAD + source)
-        with Session(tmp_path, SPECS, Options(effort=LITTLE, policy=False)) as session:
+        with Session(tmp_path, SPECS, OPTIONS) as session:
             return check_part(
                 session, Task(SPECS["silu"], SPECS["silu"].variants["cuda"]), "float32", "ragged"
             )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,8 @@ ROOT = Path(__file__).resolve().parents[4]
 LITTLE = Effort(
     edges=3, drawn=2, shrink_runs=3, shrink_seconds=2, probe_seconds=1, reruns=2, repair_seconds=0
 )
+# What nvcc says of these files is not asked: test_native.py has it.
+OPTIONS = Options(effort=LITTLE, check_with_nvcc=False)
 ON_THE_HOST = """
 #include <cuda_runtime.h>
 #include <cmath>
@@ -74,7 +77,7 @@ def graded(tmp_path) -> Callable[[str], PartEvidence]:
 
     def grade(source: str) -> PartEvidence:
         (tmp_path / "silu.cu").write_text(source)
-        with Session(tmp_path, SPECS, Options(effort=LITTLE, policy=False)) as session:
+        with Session(tmp_path, SPECS, replace(OPTIONS, policy=False)) as session:
             return check_part(
                 session, Task(SPECS["silu"], SPECS["silu"].variants["cuda"]), "float32", "ragged"
             )
@@ -121,7 +124,7 @@ def test_a_plan_does_not_depend_on_the_ones_before(tmp_path) -> None:
     cases = Space(SILU, SILU.variants["cuda"], "float32", "ragged", 7).edges()[:6]
     for text, keeps_process in ((source, True), (COUNTING, False)):
         (tmp_path / "silu.cu").write_text(text)
-        with Session(tmp_path, SPECS) as session:
+        with Session(tmp_path, SPECS, OPTIONS) as session:
             runner = session.runners.planned_native(Task(SILU, SILU.variants["cuda"]))
             alone = []
             for each in cases:
@@ -147,7 +150,7 @@ extern "C" void transpose_v1(const float* input, float* output, int rows, int co
 }
 """)
     exercise = SPECS["transpose"]
-    with Session(tmp_path, SPECS, Options(effort=LITTLE, policy=True)) as session:
+    with Session(tmp_path, SPECS, OPTIONS) as session:
         part = check_part(
             session, Task(exercise, exercise.variants["cuda_v1"]), "float32", "aligned"
         )
@@ -161,7 +164,7 @@ def test_what_nvcc_may_compile_otherwise_earns_nothing_for_memory(tmp_path) -> N
     seen = []
     for text in (source, source + "#if CUDART_VERSION < 9000\nint old;\n#endif\n"):
         (tmp_path / variant.file).write_text(text)
-        with Session(tmp_path, SPECS, Options(effort=LITTLE)) as session:
+        with Session(tmp_path, SPECS, OPTIONS) as session:
             seen.append(check_memory(session, Task(exercise, variant)))
     assert [each.status for each in seen] == [Status.passed, Status.target_missed]
     assert f"{variant.file}:{source.count(chr(10)) + 1} asks for CUDART_VERSION" in seen[1].reason
@@ -217,7 +220,7 @@ def test_a_case_that_the_emulator_has_no_room_for_is_not_measured(tmp_path) -> N
     (tmp_path / "silu.cu").write_text((ROOT / "reference" / "silu.cu").read_text())
     exercise = SPECS["silu"]
     variant = exercise.variants["cuda"]
-    with Session(tmp_path, SPECS, Options(effort=LITTLE)) as session:
+    with Session(tmp_path, SPECS, OPTIONS) as session:
         case = fixed_case(exercise, variant, {"n": 60_000_000, "dtype": "float32"}, 7)
         part = check_case(session, Task(exercise, variant), case)
     assert part.status is Status.not_measured

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
 
 import pytest
 
-from grader.sandbox import Sandbox
 from grader.status import Status
 from grader.worker.ttir import addresses
 from tests.support.planned import case, results
@@ -44,12 +42,6 @@ RIGHT = {
     "an address of host code's": ("number == x_at", "x.data_ptr()"),
     "an address within": ("number == x_at + 4", "x.data_ptr() + 4"),
 }
-
-
-@pytest.fixture(scope="module")
-def sandbox() -> Iterator[Sandbox]:
-    with Sandbox(plans=True) as shared:
-        yield shared
 
 
 @pytest.mark.parametrize(("right", "number"), RIGHT.values(), ids=RIGHT)

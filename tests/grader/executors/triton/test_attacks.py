@@ -47,12 +47,6 @@ LIBRARY = f"{KERNEL}\ndef silu(x, out):\n    out.copy_(torch.nn.functional.silu(
 CASE = case("float32", n=1000)
 
 
-@pytest.fixture(scope="module")
-def sandbox() -> Iterator[Sandbox]:
-    with Sandbox(plans=True) as shared:
-        yield shared
-
-
 def run(sandbox: Sandbox, text: str, *cases: Case) -> CaseResult:
     """What the last of some cases of a silu.py shows."""
     return results(sandbox, "silu", text, cases or (CASE,))[-1]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pytest
@@ -45,12 +45,6 @@ THREE = "((64, 1), (128, 4), (256, 4))"
 
 def tuned(mistake: str = "pass", configs: str = THREE) -> str:
     return TUNED.replace("CONFIGS", configs).replace("MISTAKE", mistake)
-
-
-@pytest.fixture(scope="module")
-def sandbox() -> Iterator[Sandbox]:
-    with Sandbox(plans=True) as sandbox:
-        yield sandbox
 
 
 def run(sandbox: Sandbox, text: str, *cases: Case) -> list[CaseResult]:

@@ -56,12 +56,6 @@ TOO_LARGE = SILU.replace(
 )
 
 
-@pytest.fixture(scope="module")
-def sandbox() -> Iterator[Sandbox]:
-    with Sandbox(plans=True) as opened:
-        yield opened
-
-
 def graded(sandbox: Sandbox, folder: Path, text: str) -> tuple[Status, str]:
     """The status of one size class of a silu.py, and the first thing that is said of it."""
     (folder / "silu.py").write_text(text)

@@ -6,7 +6,7 @@ no matter to the kernel.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,7 +14,6 @@ import pytest
 from grader.evidence import PartEvidence
 from grader.grading.check import check_part
 from grader.grading.session import Options, Session
-from grader.sandbox import Sandbox
 from grader.spec import load_all
 from grader.spec.task import Task
 from grader.status import Status
@@ -135,19 +134,16 @@ void setup() {
 
 
 @pytest.fixture(scope="module")
-def graded(tmp_path_factory) -> Iterator[Callable[[str], PartEvidence]]:
+def graded(tmp_path_factory, sandbox) -> Callable[[str], PartEvidence]:
     """Grades float32's ragged sizes of a silu.py."""
-    with Sandbox(plans=True) as sandbox:
 
-        def grade(text: str) -> PartEvidence:
-            folder: Path = tmp_path_factory.mktemp("submission")
-            (folder / "silu.py").write_text(text)
-            with Session(
-                folder, {"silu": SILU}, Options(effort=LITTLE), sandbox=sandbox
-            ) as session:
-                return check_part(session, Task(SILU, SILU.variants["triton"]), "float32", "ragged")
+    def grade(text: str) -> PartEvidence:
+        folder: Path = tmp_path_factory.mktemp("submission")
+        (folder / "silu.py").write_text(text)
+        with Session(folder, {"silu": SILU}, Options(effort=LITTLE), sandbox=sandbox) as session:
+            return check_part(session, Task(SILU, SILU.variants["triton"]), "float32", "ragged")
 
-        yield grade
+    return grade
 
 
 @pytest.mark.parametrize("more", TRITON.values(), ids=TRITON)

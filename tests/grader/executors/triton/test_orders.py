@@ -6,14 +6,11 @@ Each submission is a SiLU.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from grader.cases.compare import Verdict
 from grader.executors import program_orders
 from grader.executors.runner import CaseResult
-from grader.sandbox import Sandbox
 from grader.status import Status
 from tests.support.planned import case, results
 
@@ -194,12 +191,6 @@ def silu(x, out):
 """
     ),
 }
-
-
-@pytest.fixture(scope="module")
-def sandbox() -> Iterator[Sandbox]:
-    with Sandbox(plans=True) as shared:
-        yield shared
 
 
 @pytest.mark.parametrize("text", HONEST.values(), ids=HONEST)

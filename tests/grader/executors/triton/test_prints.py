@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,7 +17,6 @@ from grader.grading.check import check_case, check_part
 from grader.grading.search import Effort
 from grader.grading.session import Options, Session
 from grader.report import terminal
-from grader.sandbox import Sandbox
 from grader.scoring import score
 from grader.spec.task import Task
 from grader.status import Status
@@ -47,9 +46,8 @@ def silu(x, out):
 
 
 @pytest.fixture(scope="module")
-def checked(tmp_path_factory) -> Iterator[Callable[..., PartEvidence]]:
+def checked(tmp_path_factory, sandbox) -> Callable[..., PartEvidence]:
     """Checks a kernel that prints: one case, or a size class."""
-    sandbox = Sandbox(plans=True)
 
     def check(
         printing: str, mistake: str = "0", whole: bool = False, host: str = "pass"
@@ -64,8 +62,7 @@ def checked(tmp_path_factory) -> Iterator[Callable[..., PartEvidence]]:
                 return check_part(session, Task(SPECS["silu"], TRITON), "float32", "ragged")
             return check_case(session, Task(SPECS["silu"], TRITON), case("float32", n=70))
 
-    with sandbox:
-        yield check
+    return check
 
 
 def shown(part: PartEvidence) -> str:

@@ -51,12 +51,6 @@ RIGHT = KERNEL.format(statement="pass")
 ANSWERS = Answers(Task(SILU, SILU.variants["triton"]), Path("silu.py"), worker_process.Limits())
 
 
-@pytest.fixture(scope="module")
-def sandbox() -> Iterator[Sandbox]:
-    with Sandbox(plans=True) as opened:
-        yield opened
-
-
 @pytest.fixture
 def runner(sandbox: Sandbox) -> Iterator[Callable[..., Runner]]:
     """Makes the runner of a submission given as source; limits in CPU seconds and MiB."""

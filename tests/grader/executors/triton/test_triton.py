@@ -6,7 +6,7 @@ Each submission is a SiLU; its kernel is right unless a test says otherwise.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from unittest import mock
 
@@ -49,9 +49,8 @@ def launch(x, out):
 
 
 @pytest.fixture(scope="module")
-def graded(tmp_path_factory) -> Iterator[Callable[..., PartEvidence]]:
+def graded(tmp_path_factory, sandbox) -> Callable[..., PartEvidence]:
     """Grades one size class of a submission whose silu.py is KERNEL and more, or other bytes."""
-    sandbox = Sandbox(plans=True)
 
     def grade(
         more: str = "",
@@ -71,8 +70,7 @@ def graded(tmp_path_factory) -> Iterator[Callable[..., PartEvidence]]:
                 session, Task(SPECS["silu"], SPECS["silu"].variants["triton"]), dtype, "ragged"
             )
 
-    with sandbox:
-        yield grade
+    return grade
 
 
 def test_cases_are_planned_while_others_are_executed(graded, monkeypatch):
@@ -96,7 +94,7 @@ def test_cases_are_planned_while_others_are_executed(graded, monkeypatch):
     assert names.count("plan") <= names.count("execute") + 2  # none is planned in vain
 
 
-def test_a_planner_that_ends_over_a_case_ahead_is_held_against_no_other():
+def test_a_planner_that_ends_over_a_case_ahead_is_held_against_no_other(sandbox):
     entry = """
 def silu(x, out):
     if x.numel() == 7:
@@ -106,17 +104,16 @@ def silu(x, out):
 """
     first, fatal, other, *_ = cases = [case("float32", n=n) for n in (5, 7, 9)]
     variant = SPECS["silu"].variants["triton"]
-    with Sandbox(plans=True) as sandbox:
-        path = sandbox.hold(variant.file, (KERNEL + entry).encode())
-        with PlannedTritonRunner(sandbox, Task(SPECS["silu"], variant), path) as runner:
-            runner.expect(cases)
-            assert runner.run(first).status is Status.passed
-            assert runner.plans._ahead == fatal
-            assert runner.run(other).status is Status.passed
-            assert runner.run(fatal).status is Status.crashed
+    path = sandbox.hold(variant.file, (KERNEL + entry).encode())
+    with PlannedTritonRunner(sandbox, Task(SPECS["silu"], variant), path) as runner:
+        runner.expect(cases)
+        assert runner.run(first).status is Status.passed
+        assert runner.plans._ahead == fatal
+        assert runner.run(other).status is Status.passed
+        assert runner.run(fatal).status is Status.crashed
 
 
-def test_a_launcher_that_is_refused_takes_no_planner_for_each_case():
+def test_a_launcher_that_is_refused_takes_no_planner_for_each_case(sandbox):
     variant = SPECS["silu"].variants["triton"]
     refused = "\n\ndef silu(x, out):\n    if x.max() > 0:\n        launch(x, out)\n"
     planners = []
@@ -128,10 +125,7 @@ def test_a_launcher_that_is_refused_takes_no_planner_for_each_case():
             planners.append(started)
         return started
 
-    with (
-        mock.patch.object(Sandbox, "worker", counted),
-        Sandbox(plans=True) as sandbox,
-    ):
+    with mock.patch.object(Sandbox, "worker", counted):
         path = sandbox.hold(variant.file, (KERNEL + refused).encode())
         with PlannedTritonRunner(sandbox, Task(SPECS["silu"], variant), path) as runner:
             for n in range(1, 9):
