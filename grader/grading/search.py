@@ -19,7 +19,7 @@ import hypothesis
 from hypothesis import HealthCheck, Phase
 from hypothesis.internal.conjecture import providers
 
-from grader.cases import Case, Space
+from grader.cases import Case, Space, drawn_case
 from grader.evidence import Failure, PartEvidence, Printed
 from grader.executors.runner import CaseResult, Runner
 from grader.grading.causes import Causes, Failed
@@ -277,7 +277,7 @@ def _drawn(search: _Search) -> list[Case]:
     if search.effort.plain:
         space = search.space
         chooser = random.Random(f"{space.seed} {space.dtype} {space.size_class}")
-        return [space.drawn(chooser) for _ in range(search.effort.drawn)]
+        return [drawn_case(space, chooser) for _ in range(search.effort.drawn)]
     cases: list[Case] = []
 
     @hypothesis.seed(search.space.seed)
