@@ -257,7 +257,7 @@ def _edges(space: Space, effort: Effort) -> list[Case]:
     if most is None or len(leading) <= most:
         edges = space.edges()
         return leading if most is not None and len(edges) > most else edges
-    apart = (len(leading) - 1) // max(len(dtypes) * (most - 1), 1) if effort.plain else 0
+    apart = (len(leading) - 1) // (len(dtypes) * max(most - 1, 1)) if effort.plain else 0
     return spread(leading[dtypes.index(space.dtype) * apart :], most)
 
 
