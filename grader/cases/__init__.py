@@ -6,6 +6,7 @@ from grader.cases.case import (
     CaseError,
     Space,
     agrees,
+    drawn_case,
     fixed_case,
     parse,
 )
@@ -17,6 +18,7 @@ __all__ = [
     "CaseError",
     "Space",
     "agrees",
+    "drawn_case",
     "edge_sizes",
     "fixed_case",
     "parse",

@@ -238,22 +238,6 @@ class Space:
             case = cases[(middle + index) % len(cases)]
             yield replace(case, data=self.plain_data, patterns=(pair,))
 
-    def drawn(self, chooser: random.Random) -> Case:
-        """A case of the class as `chooser` draws it; sizes are its edges' where few are allowed."""
-        for _ in range(_TRIES):
-            sizes = drawn_sizes.drawn(chooser.choice(self.alternatives), chooser)
-            if drawn_sizes.meet(self.exercise.where, sizes):
-                break
-        else:
-            sizes = dict(chooser.choice(self.leading_edges()).sizes)
-        return self.case(
-            sizes,
-            chooser.choice(self.exercise.data),
-            {tensor.name: chooser.choice(tensor.layout) for tensor in self.tensors},
-            {scalar.name: chooser.choice(scalar.values) for scalar in self.scalars},
-            {name: chooser.choice(known) for name, known in self._stated.items()},
-        )
-
     def strategy(self) -> st.SearchStrategy[Case]:
         """Cases of the class, for hypothesis to draw."""
         sizes = st.one_of(
@@ -326,6 +310,23 @@ class Space:
             name: chosen.get(f"{name}.data", known[0]) for name, known in self._stated.items()
         }
         return self.case(sizes, chosen["data"], layouts, scalars, patterns)
+
+
+def drawn_case(space: Space, chooser: random.Random) -> Case:
+    """A case of a space as `chooser` draws it; sizes are its edges' where few are allowed."""
+    for _ in range(_TRIES):
+        sizes = drawn_sizes.drawn(chooser.choice(space.alternatives), chooser)
+        if drawn_sizes.meet(space.exercise.where, sizes):
+            break
+    else:
+        sizes = dict(chooser.choice(space.leading_edges()).sizes)
+    return space.case(
+        sizes,
+        chooser.choice(space.exercise.data),
+        {tensor.name: chooser.choice(tensor.layout) for tensor in space.tensors},
+        {scalar.name: chooser.choice(scalar.values) for scalar in space.scalars},
+        {name: chooser.choice(known) for name, known in space._stated.items()},
+    )
 
 
 def _size(case: Case) -> tuple[int, int, int, int, int]:

@@ -81,6 +81,30 @@ class _Sources:
         return sandbox.hold(variant.file, self.read(variant.file))
 
 
+class _KeptForFiles:
+    """What a store keeps for the submission's files, each with its modules, spec and GPU."""
+
+    def __init__(
+        self, exercises: Mapping[str, Exercise], sources: _Sources, store: Store | None
+    ) -> None:
+        self._exercises, self._sources, self._store = exercises, sources, store
+        self._found: dict[str, KeptForSource] = {}
+
+    def of(self, file: str) -> KeptForSource | None:
+        """That of a variant's file; None without a store."""
+        if self._store is None:
+            return None
+        if file not in self._found:
+            modules = sorted(self._sources.modules().items())
+            every = self._exercises.values()
+            used = [e for e in every if file in (each.file for each in e.variants.values())]
+            gpu = machine.capability(), machine.seen_by_host_code()
+            parts = (file, self._sources.read(file), modules, used, gpu)
+            key = hashlib.sha256(repr(parts).encode()).hexdigest()
+            self._found[file] = self._store.of(key)
+        return self._found[file]
+
+
 class Runners:
     """Opens the runners of one submission's variants, and closes them."""
 
@@ -107,8 +131,7 @@ class Runners:
         ordinary: tuple[Backend, ...] = ("emulator", "gpu") if self._has_gpu else ("emulator",)
         self.backends = ordinary if options.backends is None else options.backends
         self._kept = KeptBuilds(cache_root() / "kernels.sqlite" if options.keeps_builds else None)
-        self._exercises = exercises
-        self._kept_files: dict[str, KeptForSource] = {}
+        self._kept_for = _KeptForFiles(exercises, self._sources, options.store).of
         self._made: dict[str, DeviceKernel | Failure] = {}  # cubins, by what they follow from
         self._native: dict[DeviceName, Sandbox] = dict(options.native)
         self.programs = Programs(
@@ -229,23 +252,6 @@ class Runners:
             sandbox.begin()  # who asks for a worker waits for it
             self._native[device] = sandbox
         return self._native[device]
-
-    def _kept_for(self, file: str) -> KeptForSource | None:
-        """What is kept for a file with its modules, spec and GPU; None without a store."""
-        if self._options.store is None:
-            return None
-        if file not in self._kept_files:
-            modules = sorted(self._sources.modules().items())
-            used = [
-                e
-                for e in self._exercises.values()
-                if file in (each.file for each in e.variants.values())
-            ]
-            gpu = machine.capability(), machine.seen_by_host_code()
-            parts = (file, self._sources.read(file), modules, used, gpu)
-            key = hashlib.sha256(repr(parts).encode()).hexdigest()
-            self._kept_files[file] = self._options.store.of(key)
-        return self._kept_files[file]
 
     def _open(self, kind: type[_O], key: tuple[str, str, str], make: Callable[[], _O]) -> _O:
         if key not in self._opened:

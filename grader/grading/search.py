@@ -19,7 +19,7 @@ import hypothesis
 from hypothesis import HealthCheck, Phase
 from hypothesis.internal.conjecture import providers
 
-from grader.cases import Case, Space
+from grader.cases import Case, Space, drawn_case
 from grader.evidence import Failure, PartEvidence, Printed
 from grader.executors.runner import CaseResult, Runner
 from grader.grading.causes import Causes, Failed
@@ -257,7 +257,7 @@ def _edges(space: Space, effort: Effort) -> list[Case]:
     if most is None or len(leading) <= most:
         edges = space.edges()
         return leading if most is not None and len(edges) > most else edges
-    apart = (len(leading) - 1) // max(len(dtypes) * (most - 1), 1) if effort.plain else 0
+    apart = (len(leading) - 1) // (len(dtypes) * max(most - 1, 1)) if effort.plain else 0
     return spread(leading[dtypes.index(space.dtype) * apart :], most)
 
 
@@ -277,7 +277,7 @@ def _drawn(search: _Search) -> list[Case]:
     if search.effort.plain:
         space = search.space
         chooser = random.Random(f"{space.seed} {space.dtype} {space.size_class}")
-        return [space.drawn(chooser) for _ in range(search.effort.drawn)]
+        return [drawn_case(space, chooser) for _ in range(search.effort.drawn)]
     cases: list[Case] = []
 
     @hypothesis.seed(search.space.seed)

@@ -111,6 +111,20 @@ def _plan_sandbox(options: Options) -> Sandbox:
     return begun or Sandbox("interpreter", level, required, plans=True)
 
 
+def _runner_options(options: Options, files: Files, lent: Lent) -> RunnerOptions:
+    return RunnerOptions(
+        modules=files.modules,
+        level=options.level,
+        required=options.require_sandbox,
+        check_with_nvcc=options.check_with_nvcc,
+        backends=options.backends,
+        guarded=options.guarded,
+        keeps_builds=options.keeps_builds and not options.require_sandbox,
+        store=lent.store,
+        native=lent.native,
+    )
+
+
 class Session:
     """One submission being graded. A context manager."""
 
@@ -151,17 +165,7 @@ class Session:
             self.device,
             self.files.read,
             self.rules.apply_to,
-            RunnerOptions(
-                modules=self.files.modules,
-                level=options.level,
-                required=options.require_sandbox,
-                check_with_nvcc=options.check_with_nvcc,
-                backends=options.backends,
-                guarded=options.guarded,
-                keeps_builds=options.keeps_builds and not options.require_sandbox,
-                store=lent.store,
-                native=lent.native,
-            ),
+            _runner_options(options, self.files, lent),
         )
         self.stopwatch = Stopwatch(self.device, self.seed, exercises, self.runners, lent.trusted)
         self.runners.begin()

@@ -117,7 +117,9 @@ class NativePlanner(Plans):
         """
         self.turn_to(case.dtype)
         self.planned_report = None
-        key = self._key(arguments, buffers)
+        program = self.program.path.name if self.program.path else ""
+        further = (program, self.program.backend, f"{bool(buffers)}")
+        key = key_of_call(self.task.variant.entry, arguments, placed=True, further=further)
         if (text := self.kept.get(key)) is not None:
             self.planner_is_fresh = False
             return self._read(case, arguments, text)
@@ -147,12 +149,6 @@ class NativePlanner(Plans):
         if isinstance(made, Plan) and self.planned_report is None and not self._readable:
             self.kept.put(key, answer.text)
         return made
-
-    def _key(self, arguments: Sequence[Argument], buffers: Buffers) -> str:
-        """The name of a call's plan among those of this source."""
-        program = self.program.path.name if self.program.path else ""
-        further = (program, self.program.backend, f"{bool(buffers)}")
-        return key_of_call(self.task.variant.entry, arguments, placed=True, further=further)
 
     def _read(self, case: Case, arguments: Sequence[Argument], text: str) -> Plan | CaseResult:
         """The plan that an untrusted text holds, or why it is none."""

@@ -112,7 +112,7 @@ class TritonPlanner(Plans):
         """The plan of a case before the rules are applied, or why there is none."""
         key = self._key(arguments)
         if (text := self._kept.get(key)) is not None:
-            return self._read(case, arguments, text)
+            return _read(case, arguments, text, self._limits)
         made, text = self._planned_by_process(case, arguments)
         if isinstance(made, Plan):
             self._kept.put(key, text)
@@ -140,21 +140,10 @@ class TritonPlanner(Plans):
             return self._planned_by_process(case, arguments)
         if isinstance(answer, Death):
             self.planner = None
-            return self._from_death(case, answer), ""
+            return _from_death(self.answers, case, answer), ""
         if answer.code is not Code.ok:
-            return self._refused(case, answer), ""
-        return self._read(case, arguments, answer.text), answer.text
-
-    def _read(self, case: Case, arguments: Sequence[Argument], text: str) -> Plan | CaseResult:
-        """The plan that an untrusted text holds, or why it is none."""
-        try:
-            return plan.read(text, _bytes_of(arguments), self._limits)
-        except plan.PlanTooLarge as error:
-            verdict = Verdict(Status.launch_error, f"{error}.")
-            return CaseResult(case, verdict, observed_by="worker", hint=error.instead)
-        except PlanError as error:
-            what = f"its launcher asks for what can't be planned: {untrusted.clean(str(error))}."
-            return CaseResult(case, Verdict(Status.launch_error, what), observed_by="worker")
+            return _refused(self.answers, case, answer), ""
+        return _read(case, arguments, answer.text, self._limits), answer.text
 
     def _key(self, arguments: Sequence[Argument]) -> str:
         """The name of a call's plan among those of this source, wherever its tensors are placed."""
@@ -212,38 +201,6 @@ class TritonPlanner(Plans):
         verdict = Verdict(Status.nondeterministic, what, "plans")
         return CaseResult(case, verdict, hint=hint)
 
-    def _from_death(self, case: Case, death: Death) -> CaseResult:
-        """The result of a case over which the process ended."""
-        result = self.answers.from_death(case, death)
-        if death.cause is not Cause.timed_out:
-            return result
-        limits = self.answers.limits
-        what = (
-            f"the launcher took longer than {limits.cpu_seconds:g} s of computing "
-            f"({limits.wall_seconds:g} s in all); it runs without data."
-        )
-        hint = "Does each loop in it end? Its kernels' loops aren't run there."
-        return replace(result, verdict=Verdict(Status.timed_out, what), hint=hint)
-
-    def _refused(self, case: Case, reply: Reply) -> CaseResult:
-        if reply.code is Code.bad_request:  # the submission's Python shares that process
-            message = untrusted.brief(untrusted.text(untrusted.fields(reply), "message"))
-            what = f"its planner could not serve a request: {message}"
-            return CaseResult(case, Verdict(Status.crashed, what), observed_by="worker")
-        result = self.answers.from_refusal(case, reply)
-        fields = untrusted.fields(reply)
-        kind = untrusted.text(fields, "type")  # a class of worker/planner/errors.py, as it says
-        if kind in ("TooManyLaunches", "GridTooLarge") and reply.code is Code.raised:
-            pattern = GRID if kind == "GridTooLarge" else result.verdict.pattern
-            verdict = replace(result.verdict, status=Status.launch_error, pattern=pattern)
-            return replace(result, verdict=verdict)
-        if kind in ("NeedsData", "ForeignKernel"):
-            what = untrusted.brief(untrusted.text(fields, "message"))
-            hint = untrusted.brief(untrusted.text(fields, "instead"))
-            verdict = Verdict(Status.policy_violation, what, "data")
-            return replace(result, verdict=verdict, hint=hint)
-        return result
-
     def compiled_steps(
         self, case: Case, planned: Plan, call: int = 0, configuration: int | None = None
     ) -> tuple[Sequence[Step], dict[int, DeviceKernel]] | CaseResult:
@@ -270,6 +227,54 @@ class TritonPlanner(Plans):
     def configurations_of(self, planned: Plan) -> list[int]:
         """The configurations that a GPU has a choice of, by number; [] where nothing is tuned."""
         return self._tuning.standing(planned) if configurations.names_of(planned) else []
+
+
+def _read(
+    case: Case, arguments: Sequence[Argument], text: str, limits: plan.Limits
+) -> Plan | CaseResult:
+    """The plan that an untrusted text holds, or why it is none."""
+    try:
+        return plan.read(text, _bytes_of(arguments), limits)
+    except plan.PlanTooLarge as error:
+        verdict = Verdict(Status.launch_error, f"{error}.")
+        return CaseResult(case, verdict, observed_by="worker", hint=error.instead)
+    except PlanError as error:
+        what = f"its launcher asks for what can't be planned: {untrusted.clean(str(error))}."
+        return CaseResult(case, Verdict(Status.launch_error, what), observed_by="worker")
+
+
+def _from_death(answers: Answers, case: Case, death: Death) -> CaseResult:
+    """The result of a case over which the process ended."""
+    result = answers.from_death(case, death)
+    if death.cause is not Cause.timed_out:
+        return result
+    limits = answers.limits
+    what = (
+        f"the launcher took longer than {limits.cpu_seconds:g} s of computing "
+        f"({limits.wall_seconds:g} s in all); it runs without data."
+    )
+    hint = "Does each loop in it end? Its kernels' loops aren't run there."
+    return replace(result, verdict=Verdict(Status.timed_out, what), hint=hint)
+
+
+def _refused(answers: Answers, case: Case, reply: Reply) -> CaseResult:
+    if reply.code is Code.bad_request:  # the submission's Python shares that process
+        message = untrusted.brief(untrusted.text(untrusted.fields(reply), "message"))
+        what = f"its planner could not serve a request: {message}"
+        return CaseResult(case, Verdict(Status.crashed, what), observed_by="worker")
+    result = answers.from_refusal(case, reply)
+    fields = untrusted.fields(reply)
+    kind = untrusted.text(fields, "type")  # a class of worker/planner/errors.py, as it says
+    if kind in ("TooManyLaunches", "GridTooLarge") and reply.code is Code.raised:
+        pattern = GRID if kind == "GridTooLarge" else result.verdict.pattern
+        verdict = replace(result.verdict, status=Status.launch_error, pattern=pattern)
+        return replace(result, verdict=verdict)
+    if kind in ("NeedsData", "ForeignKernel"):
+        what = untrusted.brief(untrusted.text(fields, "message"))
+        hint = untrusted.brief(untrusted.text(fields, "instead"))
+        verdict = Verdict(Status.policy_violation, what, "data")
+        return replace(result, verdict=verdict, hint=hint)
+    return result
 
 
 def _bytes_of(arguments: Sequence[Argument]) -> list[int | None]:

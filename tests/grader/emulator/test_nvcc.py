@@ -102,6 +102,19 @@ extern "C" void entry(float* p) { twice<<<1, 32>>>(p); }
 """
 
 
+@pytest.mark.parametrize(
+    ("text", "step"), [("int x;", "-cuda"), ('void f() { asm("nop"); }', "-c")]
+)
+def test_a_check_leaves_host_code_without_assembly_to_gcc(tmp_path, monkeypatch, text, step):
+    asked = []
+    monkeypatch.setattr(nvcc, "_run", lambda line, folder: asked.append(line))
+    monkeypatch.setattr(nvcc, "_refusals", lambda done, source: ())
+    source = tmp_path / "silu.cu"
+    source.write_text(text)
+    nvcc.check("nvcc", source, tmp_path)
+    assert {"-c", "-cuda"} & {*asked[0]} == {step}
+
+
 @needs_nvcc
 def test_real_refusals_are_read(tmp_path: Path) -> None:
     source = tmp_path / "silu.cu"

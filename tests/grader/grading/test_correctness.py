@@ -102,6 +102,24 @@ def test_fewer_edge_cases_are_spread_over_all_of_them(most):
     assert len(runner.asked) <= min(most, len(edges)) + 1
 
 
+@pytest.mark.parametrize("most", [1, 3])
+def test_a_plain_effort_has_other_edges_in_each_dtype_and_draws_by_its_seed(most):
+    def asked(dtype, seed=7):
+        runner = FakeRunner(lambda case: PASSED)
+        space = space_of(dtype=dtype, seed=seed)
+        search_part(space, runner, Effort(edges=most, drawn=2, plain=True))
+        assert all(space.allows(dict(case.sizes)) for case in runner.asked)
+        return [case.sizes for case in runner.asked]
+
+    dtypes = EXERCISES["rmsnorm"].variants["triton"].dtypes
+    each = [asked(dtype) for dtype in dtypes]
+    assert [len(sizes) for sizes in each] == [most + 2] * len(dtypes)
+    assert len({sizes for part in each for sizes in part[:most]}) > most
+    assert asked(dtypes[0]) == each[0]
+    again = asked(dtypes[0], seed=8)
+    assert again[:most] == each[0][:most] and again[most:] != each[0][most:]
+
+
 def test_after_enough_failures_no_more_are_looked_for():
     always = failing(lambda case: True)
     assert search_part(space_of(), always, Effort(enough=4, shrink_runs=0)).cases_failed == 4
