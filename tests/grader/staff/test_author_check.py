@@ -202,6 +202,17 @@ def test_a_stub_of_a_lab_that_does_not_compile_is_told_at_its_file_and_line(lab)
     assert line.startswith("assignment/helper.cuh:6: scale/cuda: the stub does not compile")
 
 
+def test_a_stub_in_triton_that_ends_in_another_error_is_told(tmp_path):
+    course = begun(tmp_path / "course", "square")
+    for folder in (course.reference, course.assignment):
+        changed(folder / "square.py", ("raise NotImplementedError(", "raise NotImplemented("))
+    exercise = course.exercises["square"]
+    with Trials(course, unwatched) as trial:
+        [line] = trial.stub_mistakes([Task(exercise, exercise.variants["triton"])])
+    assert line.startswith("assignment/square.py: square/triton: the stub ends in an error: ")
+    assert line.endswith("let its entry end in `raise NotImplementedError`")
+
+
 def test_a_solution_that_a_large_size_refuses_is_a_question(lab, monkeypatch):
     exercise = lab.exercises["scale"]
     failure = Failure(Status.launch_error, "n=3000000000 dtype=float32 seed=7", "too many")
