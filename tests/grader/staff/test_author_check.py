@@ -101,6 +101,8 @@ def told(tmp_path_factory) -> list[str]:
             "  status: wrong_values\n  classes: [huge]\n"
         )
     changed(root / "honest" / "corpora.yaml", ("new: BLOCK = 64", "new: BLOCK = 65"))
+    for folder in (course.reference, course.assignment):
+        changed(folder / "corpora.py", ("raise NotImplementedError(", "raise NotImplemented("))
     return lines_on(course)
 
 
@@ -117,6 +119,7 @@ def told(tmp_path_factory) -> list[str]:
             "assignment/papers.py: ",
             "not what `grader stubs` writes: run `grader stubs papers --force`",
         ),
+        ("assignment/corpora.py: ", "let its entry end in `raise NotImplementedError`"),
         ("handout.md: ", "expected a section '## papers'"),
         ("honest/papers.yaml: ", "there is no file: write one"),
         ("wrong/corpora.yaml: grid_rounds_down: ragged, ", "not caught, expected not_written"),
@@ -134,7 +137,7 @@ def test_each_mistake_is_a_line(told, start, words):
 
 def test_no_other_line_is_told(told):
     # What fails in float16 too, and in each class, is one line. A wrong spec makes no table wrong.
-    assert len(told) == 13, told
+    assert len(told) == 14, told
     assert all("\n" not in line for line in told)
 
 
@@ -200,17 +203,6 @@ def test_a_stub_of_a_lab_that_does_not_compile_is_told_at_its_file_and_line(lab)
     with Trials(lab, unwatched) as trial:
         [line] = trial.stub_mistakes([Task(exercise, exercise.variants["cuda"])])
     assert line.startswith("assignment/helper.cuh:6: scale/cuda: the stub does not compile")
-
-
-def test_a_stub_in_triton_that_ends_in_another_error_is_told(tmp_path):
-    course = begun(tmp_path / "course", "square")
-    for folder in (course.reference, course.assignment):
-        changed(folder / "square.py", ("raise NotImplementedError(", "raise NotImplemented("))
-    exercise = course.exercises["square"]
-    with Trials(course, unwatched) as trial:
-        [line] = trial.stub_mistakes([Task(exercise, exercise.variants["triton"])])
-    assert line.startswith("assignment/square.py: square/triton: the stub ends in an error: ")
-    assert line.endswith("let its entry end in `raise NotImplementedError`")
 
 
 def test_a_solution_that_a_large_size_refuses_is_a_question(lab, monkeypatch):
