@@ -185,7 +185,7 @@ def main() -> None:
     with timings.clock() as clock:
 
         def timed(variant: Variant, source: str) -> PerformanceEvidence:
-            return clock(exercise, variant, source)
+            return clock(exercise, variant, source.encode())
 
         found = subjects(exercise, timed)
         table = Table("submission", "beside", "points each time", "ratios to copy", box=None)

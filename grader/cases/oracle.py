@@ -158,9 +158,9 @@ class Oracle:
         for e, o, s in zip(expected, own, sizes, strict=True):
             for suffix, other in (("_magnitude", s), ("_torch", o)):
                 if other is not None and e.shape != other.shape:
-                    shapes = f"{[*e.shape]}, {self.name}{suffix} {[*other.shape]}"
-                    what = f"its functions return outputs of different shapes: {self.name} {shapes}"
-                    raise OracleError(f"{self.name}: {what}")
+                    shapes = f"{self.name} {[*e.shape]}, {self.name}{suffix} {[*other.shape]}"
+                    wrong = f"its functions return outputs of different shapes: {shapes}"
+                    raise OracleError(f"{self.name}: {wrong}")
         return [Truth(e, o, _absolute(s)) for e, o, s in zip(expected, own, sizes, strict=True)]
 
     def in_dtype(

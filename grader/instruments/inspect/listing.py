@@ -71,8 +71,8 @@ def spans(shown: Sequence[Row], own: str) -> str:
     for each in shown:
         if each.place is not None and each.code:
             lines.setdefault(each.place.file, []).append(each.place.line)
-    found = [f"{file}:{min(numbers)} to {max(numbers)}" for file, numbers in lines.items()]
-    return ", ".join(found) or f"none of {own}"
+    every = [f"{file}:{min(numbers)} to {max(numbers)}" for file, numbers in lines.items()]
+    return ", ".join(every) or f"none of {own}"
 
 
 def kind_of(statement: Statement) -> str:

@@ -770,7 +770,7 @@ function describeAccess() {
   const code = run().code[lineOf(event)];
   if (code) {
     const shown = document.createElement("pre");
-    shown.textContent = `${run().file}:${lineOf(event)}\n${code}`;
+    shown.textContent = `${run().at[lineOf(event)]}\n${code}`;
     box.append(shown);
   }
 }

@@ -44,18 +44,14 @@ def render(runs: Sequence[Run]) -> str:
 def _run(run: Run) -> dict[str, Any]:
     events = [event for launch in run.trace.launches for event in launch.events]
     lines = run.source.splitlines()
-    verdict = run.result.verdict
+    shown = [n for n in sorted({event.line for event in events}) if 1 <= n <= len(lines)]
     return {
         "task": str(run.task),
         "case": str(run.case),
         "language": run.task.variant.language,
-        "file": run.task.variant.file,
-        "wrong": "" if verdict.passed else brief(f"{verdict.status.headline}: {verdict.what}"),
-        "code": {
-            line: " ".join(lines[line - 1].split())[:MAX_CODE]
-            for line in sorted({event.line for event in events})
-            if 1 <= line <= len(lines)
-        },
+        "at": {line: run.place(line) for line in shown},
+        "wrong": brief(run.wrong),
+        "code": {line: " ".join(lines[line - 1].split())[:MAX_CODE] for line in shown},
         "places": list(_places(run)),
         "launches": [_launch(each) for each in run.trace.launches if each.events],
     }

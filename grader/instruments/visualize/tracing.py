@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from grader.cases import Case, inputs
 from grader.cases.arena import Slot
+from grader.executors.cuda.joining import Joined
 from grader.executors.runner import CaseResult, Runner
 from grader.executors.trace import Trace
 from grader.grading.session import Session
@@ -28,7 +29,11 @@ class NothingToDraw(Mistake, ValueError):
 
 @dataclass(frozen=True)
 class Run:
-    """A run of a variant, with its accesses. `slots` are its tensors, by place in the signature."""
+    """A run of a variant, with its accesses. `slots` are its tensors, by place in the signature.
+
+    `source` is the text that ran; `lab` says of which files, where they are several. `wrong` is
+    what the run shows to be wrong, or "".
+    """
 
     task: Task
     case: Case
@@ -36,6 +41,13 @@ class Run:
     trace: Trace
     slots: dict[int, Slot]
     source: str
+    lab: Joined | None
+    wrong: str
+
+    def place(self, line: int) -> str:
+        """The file and line of a line of `source`: `helper.cuh:8`."""
+        file = self.task.variant.file
+        return ":".join(map(str, self.lab.place(line) if self.lab else (file, line)))
 
 
 def traced(session: Session, task: Task, chosen: Case, is_given: bool) -> Run:
@@ -61,17 +73,20 @@ def _run(session: Session, task: Task, runner: Runner, case: Case) -> Run | None
     made = runner.trace(case)
     assert made is not None  # it runs on the CPU
     result, trace = made.result, made.trace
+    said = f"{result.status.headline}: {result.verdict.what}"
+    wrong = "" if result.verdict.passed else session.files.placed(task.variant, said)
     if trace is None or not any(launch.events for launch in trace.launches):
         why = f"{task.variant.entry} launches no kernel for {case}"
-        if not result.verdict.passed:
+        if wrong:
             where = f"{task.variant.file}:{result.line}" if result.line else str(task)
-            raise NothingToDraw(f"{where}: {result.status.headline}: {result.verdict.what}")
+            raise NothingToDraw(f"{session.files.placed(task.variant, where)}: {wrong}")
         raise NothingToDraw(f"{task}: {why}")
     if trace.cut or trace.lanes > MAX_LANES:
         return None
     tensors = inputs.blank(task.exercise, task.variant, case).order
     slots = {place: each for place, each in enumerate(tensors) if isinstance(each, Slot)}
-    return Run(task, case, result, trace, slots, untrusted.clean(runner.source))
+    source, lab = untrusted.clean(runner.source), session.files.lab(task.variant)
+    return Run(task, case, result, trace, slots, source, lab, wrong)
 
 
 def _smaller_and_smaller(task: Task, case: Case) -> Iterator[Case]:

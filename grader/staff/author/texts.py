@@ -30,8 +30,8 @@ def stub_mistakes(course: Course, exercise: Exercise) -> Iterator[str]:
     for name, points in files.items():
         solution, stub = course.reference / name, course.assignment / name
         if not solution.is_file():
-            what = "the course's header" if name in headers else "the solution"
-            yield f"{_shown(course, solution)}: expected {what} that the spec names; write it"
+            wanted = "the course's header" if name in headers else "the solution"
+            yield f"{_shown(course, solution)}: expected {wanted} that the spec names; write it"
             continue
         text = solution.read_text(encoding="utf-8")
         try:

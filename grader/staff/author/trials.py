@@ -182,6 +182,12 @@ class Trials:
                     )
                 elif part.status is Status.import_error:
                     yield f"{place}: {task}: the stub can't be loaded: {_first(part)[1]}"
+                elif part.status is Status.crashed:
+                    yield (
+                        f"{place}: {task}: the stub ends in an error: {_first(part)[1]}: let its "
+                        "entry end in `raise NotImplementedError`"
+                    )
+                    break
 
     def _refused_stub(self, session: Session, task: Task) -> Iterator[str]:
         """That a stub which nobody has changed doesn't compile: a grade runs nothing of it."""

@@ -202,8 +202,8 @@ def _read(path: Path, kind: Kind) -> list[Submission]:
             known = {"kind": kind, "exercise": exercise, "variant": variant}
             submission = Submission(**{**known, **entry})
         except pydantic.ValidationError as error:
-            what = _in_words(error.errors()[0])
-            raise CorpusError(f"{place}: {entry.get('name')}: {what}") from None
+            mistake = _in_words(error.errors()[0])
+            raise CorpusError(f"{place}: {entry.get('name')}: {mistake}") from None
         _check(submission, place)
         submissions.append(submission)
     counts = Counter(submission.name for submission in submissions)

@@ -101,6 +101,8 @@ def told(tmp_path_factory) -> list[str]:
             "  status: wrong_values\n  classes: [huge]\n"
         )
     changed(root / "honest" / "corpora.yaml", ("new: BLOCK = 64", "new: BLOCK = 65"))
+    for folder in (course.reference, course.assignment):
+        changed(folder / "corpora.py", ("raise NotImplementedError(", "raise NotImplemented("))
     return lines_on(course)
 
 
@@ -117,6 +119,7 @@ def told(tmp_path_factory) -> list[str]:
             "assignment/papers.py: ",
             "not what `grader stubs` writes: run `grader stubs papers --force`",
         ),
+        ("assignment/corpora.py: ", "let its entry end in `raise NotImplementedError`"),
         ("handout.md: ", "expected a section '## papers'"),
         ("honest/papers.yaml: ", "there is no file: write one"),
         ("wrong/corpora.yaml: grid_rounds_down: ragged, ", "not caught, expected not_written"),
@@ -134,7 +137,7 @@ def test_each_mistake_is_a_line(told, start, words):
 
 def test_no_other_line_is_told(told):
     # What fails in float16 too, and in each class, is one line. A wrong spec makes no table wrong.
-    assert len(told) == 13, told
+    assert len(told) == 14, told
     assert all("\n" not in line for line in told)
 
 

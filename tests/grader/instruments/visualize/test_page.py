@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from grader.executors.cuda.joining import Joined
 from grader.instruments.visualize import page
 from grader.instruments.visualize.tracing import NothingToDraw, Run
 from tests.support.browser import chromium
@@ -128,3 +129,13 @@ def test_a_page_that_is_too_large_is_refused(rungs: list[Run], monkeypatch: pyte
     monkeypatch.setattr(page, "MAX_BYTES", 1000)
     with pytest.raises(NothingToDraw, match="Draw one variant"):
         page.render(rungs)
+
+
+def test_the_lines_of_a_lab_are_those_of_its_files(rungs: list[Run]):
+    drawn = rungs[0]
+    assert drawn.place(3) == "transpose.cu:3"
+    origins = [("helper.cuh", line + 100) for line in range(1, len(drawn.source.splitlines()) + 1)]
+    text = page.render([replace(drawn, lab=Joined("transpose.cu", b"", origins))])
+    [shown] = json.loads(re.search(r'id="data">(.*?)</script>', text, re.DOTALL)[1])
+    assert shown["at"].keys() == shown["code"].keys()
+    assert all(at == f"helper.cuh:{int(line) + 100}" for line, at in shown["at"].items())
