@@ -66,8 +66,8 @@ else:
 
 # %% [markdown]
 # Events alone don't leave the host out: the device notes the start at once, and then waits for the
-# launch. Behind other calls it doesn't wait: compare that time with the row of 4096 in the handout's
-# table, which is drawn below.
+# launch. Behind other calls it doesn't wait. Compare that time with the row of 4096 in the table of
+# the handout, which is drawn below.
 #
 # Warming up matters on a CPU too. **Predict:** is the first call of ten slower, and by how much?
 
