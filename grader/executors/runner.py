@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -127,6 +128,10 @@ class Runner(ABC):
 
     def expect(self, cases: Sequence[Case]) -> None:  # noqa: B027  # few runners need to
         """Prepare for these cases, which are likely to be run from now on, in this order."""
+
+    def hurried(self, seconds: float) -> AbstractContextManager[None]:
+        """Give processes that are started meanwhile at most so many seconds for a request."""
+        return contextlib.nullcontext()
 
     def advice(self, result: CaseResult) -> str:
         """Advice on wrong values, where another run of the case shows their cause, or ""."""

@@ -18,7 +18,7 @@ from grader.executors.cuda import cuda_build
 from grader.executors.runner import CaseResult, Compiled, Runner
 from grader.gpu import locks
 from grader.grading import large_sizes, memory_use, submitted
-from grader.grading.search import failure_of, one_case, search_part, spread
+from grader.grading.search import failure_of, line_in, one_case, search_part, spread
 from grader.grading.session import Progress, Session, Step, unwatched
 from grader.plan import Plan
 from grader.sandbox.worker_process import SandboxError
@@ -214,7 +214,8 @@ class TaskCheck:
             return PartEvidence(space.dtype, space.size_class, Status.timed_out, reason=reason)
         effort = self.session.effort
         if timed_out[str(self.task)]:
-            effort = replace(effort, shrink_timeouts=0)
+            endless = self.session.endless[str(self.task)]
+            effort = replace(effort, shrink_timeouts=0, endless=endless)
         cases = 0
 
         def on_case() -> None:
@@ -233,7 +234,9 @@ class TaskCheck:
         part = self.by_each_runner((space.dtype, space.size_class), observe)
         if part.status is Status.passed:
             part = self._with_launches(part)
-        timed_out[str(self.task)] += part.status is Status.timed_out
+        if part.status is Status.timed_out:
+            timed_out[str(self.task)] += 1
+            self.session.endless[str(self.task)] = line_in(part.failures)
         return part
 
     def _with_launches(self, part: PartEvidence) -> PartEvidence:

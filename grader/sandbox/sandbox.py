@@ -10,9 +10,11 @@ Each submission has a fork server (fork_server_process.py), and each worker is a
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +52,7 @@ class Sandbox:
         self._home = ""
         self._server: ForkServer | None = None
         self._stopped: list[ForkServer] = []  # whose workers may still be open
+        self._most_seconds = math.inf  # for a request
 
     def __enter__(self) -> Sandbox:
         self.start()
@@ -130,7 +133,17 @@ class Sandbox:
         no worker starts, even from a fresh fork server.
         """
         request = {"path": str(path), "entry": entry, "options": list(options), "role": role}
+        limits = replace(limits, cpu_seconds=min(limits.cpu_seconds, self._most_seconds))
         return self._forked({**request, "on_gpu": on_gpu}, buffers, limits)
+
+    @contextlib.contextmanager
+    def hurried(self, seconds: float) -> Iterator[None]:
+        """Give workers that are started meanwhile at most so many seconds for a request."""
+        before, self._most_seconds = self._most_seconds, seconds
+        try:
+            yield
+        finally:
+            self._most_seconds = before
 
     def builder(
         self, source: Path, build: dict[str, Any], output: int, output_bytes: int, limits: Limits

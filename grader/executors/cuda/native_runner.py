@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 
@@ -88,6 +89,10 @@ class PlannedNativeRunner(Runner):
                 verdict = Verdict(way.status, way.words + other.verdict.what)
                 return replace(other, verdict=verdict)
         return first
+
+    def hurried(self, seconds: float) -> AbstractContextManager[None]:
+        """Give processes that are started meanwhile at most so many seconds for a request."""
+        return self._sandbox.hurried(seconds)
 
     def once(self, case: Case) -> CaseResult:
         """Run one case's first call with blocks in one order. Raises as Runner.run does."""

@@ -194,7 +194,7 @@ class TritonPlanner(Plans):
             f"({limits.wall_seconds:g} s in all); it runs without data."
         )
         hint = "Does each loop in it end? Its kernels' loops aren't run there."
-        return replace(result, verdict=Verdict(Status.timed_out, what), hint=hint)
+        return replace(result, verdict=replace(result.verdict, what=what), hint=hint)
 
     def _refused(self, case: Case, reply: Reply) -> CaseResult:
         if reply.code is Code.bad_request:  # the submission's Python shares that process

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Collection, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 
@@ -156,6 +157,10 @@ class PlannedTritonRunner(Runner):
             return self._ways.result_of(case, self._executor.run(case), with_every)
 
         return self.tuning.named(self.tuning.settled(run))
+
+    def hurried(self, seconds: float) -> AbstractContextManager[None]:
+        """Give processes that are started meanwhile at most so many seconds for a request."""
+        return self._sandbox.hurried(seconds)
 
     def once(self, case: Case) -> CaseResult:
         """Run one case by one plan, in one way. Raises as Runner.run does."""
