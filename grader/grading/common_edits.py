@@ -85,6 +85,36 @@ def _exchanged_names(scope: Scope) -> Iterator[Edit]:
                 yield scope.edit("names", changes, what, "", 2)
 
 
+def _every_name(scope: Scope) -> Iterator[Edit]:
+    """All places of a name on a line, for a like one: `i / rows, i % rows` for `cols`."""
+    by_line: dict[tuple[int, str], list[Token]] = {}
+    for before, token in zip(["", *scope.tokens], scope.tokens, strict=False):
+        if token.is_name and token.text not in WORDS and getattr(before, "text", "") != ".":
+            by_line.setdefault((token.line, token.text), []).append(token)
+    for (_, name), tokens in by_line.items():
+        for other in _alike(name, scope) if len(tokens) > 1 else ():
+            if scope.first_use.get(other, tokens[0].start) < tokens[0].start:
+                changes = [Change(each.start, each.end, other) for each in tokens]
+                what = _in_place(scope, changes) or f"`{name}` stands where `{other}` belongs"
+                yield scope.edit("names", changes, what, "", 2)
+
+
+_ROUNDS = re.compile(
+    r"\bfor (\w+) in range\(\s*([A-Za-z_]\w*)\s*,"
+    r"|\bfor\s*\(\s*(?:const\s+)?\w+\s+(\w+)\s*=\s*([A-Za-z_]\w*)\s*;"
+)
+
+
+def _first_round(scope: Scope) -> Iterator[Edit]:
+    """What a loop begins with, where what it has come to belongs."""
+    for match in _ROUNDS.finditer(scope.text.code, scope.function.body, scope.function.end):
+        variable, start = match[1] or match[3], match[2] or match[4]
+        for index, token in enumerate(scope.tokens):
+            if token.text == start and token.start > match.end():
+                around = operands(scope, index)
+                yield scope.instead("name", token.start, token.end, variable, 1, around)
+
+
 def _in_place(scope: Scope, changes: Sequence[Change]) -> str:
     """What a line's changes do to the code from the first to the last of them."""
     source = scope.text.source
@@ -547,6 +577,7 @@ def _rows(scope: Scope) -> list[str]:
     return [each for each in ("row", "r", "block_row") if each in scope.first_use]
 
 
+MOST_AT_ONCE = 4  # places of one size in a loop
 _IS_BLOCK = re.compile(r"BLOCK|TILE|^[A-Z]{1,2}$")
 
 
@@ -558,9 +589,15 @@ def _rounds(scope: Scope) -> Iterator[Edit]:
     for loop in re.compile(pattern).finditer(code, scope.function.body, scope.function.end):
         variable, size, block = (each for each in loop.groups() if each)
         gone = variable if loop[4] else f"{variable} * {block}"
+        changes = []
         for token in tokens:
             if token.text == size and token.start > loop.end():
-                yield scope.instead("rounds", token.start, token.end, f"({size} - {gone})", 2)
+                left = f"({size} - {gone})"
+                changes.append(Change(token.start, token.end, left))
+                yield scope.instead("rounds", token.start, token.end, left, 2)
+        if 1 < len(changes) <= MOST_AT_ONCE:
+            what = f"`{size}` stands in the loop where what is left of it belongs: `{left}`"
+            yield scope.edit("rounds", changes, what, "", 2)
     blocks = [each for each in scope.function.parameters if _IS_BLOCK.search(each)]
     for index in range(1, len(tokens) - 1):
         token, before = tokens[index], tokens[index - 1]
@@ -676,6 +713,8 @@ RULES: Sequence[Callable[[Scope], Iterator[Edit]]] = (
     _unused,
     _names,
     _exchanged_names,
+    _every_name,
+    _first_round,
     _lacking,
     _subscripts,
     _quotients,

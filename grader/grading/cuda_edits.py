@@ -304,13 +304,16 @@ def _shared_bytes(scope: Scope, call: Call) -> Iterator[Edit]:
     given = code[low:high]
     defined = re.search(rf"\b{re.escape(given.strip())}\s*=\s*([^;]*);", code)
     if "sizeof" in given or (defined and "sizeof" in defined[1]):
-        what = f"The launch asks for too little dynamic shared memory: {scope.quoted(low, high)}"
+        what = (
+            "The kernel uses more dynamic shared memory than its launch asks for: "
+            f"{scope.quoted(low, high)}"
+        )
         advice = "Count all that the kernel keeps there, padding included."
         if defined:
             counted = scope.quoted(*defined.span(1))
             advice = f"{counted} lacks something that the kernel keeps there: its padding?"
         change = Change(low, high, f"2 * ({given}) + 1024")
-        yield scope.edit("shared_bytes", [change], what, advice, 4)
+        yield scope.edit("shared_bytes", [change], what, advice, 1)
         return
     what = f"{scope.quoted(low, high)} counts elements, and a launch takes bytes"
     change = Change(low, high, f"({given}) * sizeof(float)")

@@ -169,6 +169,10 @@ def _softmax_unshifted(x: torch.Tensor) -> Sequence[torch.Tensor]:
     return [e / e.sum(-1, keepdim=True)]
 
 
+def _softmax_to_base(x: torch.Tensor, base: float) -> Sequence[torch.Tensor]:
+    return [torch.softmax(x.double() * math.log(base), -1)]
+
+
 def _softmax_in_lanes(x: torch.Tensor, lanes: int) -> Sequence[torch.Tensor]:
     """Each lane's sum is relative to its own maximum, and they are added as they are."""
     n = x.shape[-1]
@@ -475,6 +479,12 @@ _OVERFLOW = (
 
 FLAWS: Mapping[str, Sequence[Flaw]] = {
     "softmax": (
+        Flaw(
+            "base_of_the_exponential",
+            "The exponentials are powers of 2 where powers of e belong",
+            "exp2 needs x * log2(e); exp takes x as it is.",
+            partial(_softmax_to_base, base=2.0),
+        ),
         *(
             Flaw(
                 "own_maximum",
