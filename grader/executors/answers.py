@@ -14,6 +14,7 @@ from typing import Any
 
 from grader.cases import Case
 from grader.cases.compare import RAISED, RETURNED, Verdict
+from grader.executors import loops
 from grader.executors.runner import MAX_DETAIL, CaseResult, printed_by_host
 from grader.plan import Violation
 from grader.sandbox import untrusted
@@ -22,6 +23,7 @@ from grader.spec.task import Task
 from grader.status import Status
 from grader.worker.protocol import Code, Reply
 
+IN_LOOP = "loop"  # pattern of a run whose time was over in a loop, at the result's line
 # What the call of an entry returns none of whose lines were run.
 _NEVER_RUN = {
     "a coroutine": "coroutine: the grader calls it and does not await it.",
@@ -114,7 +116,9 @@ class Answers:
                 f"({self.limits.wall_seconds:g} s in all)."
             )
             hint = "Does every loop end? A step that is 0, or a bound that moves along, never does."
-            return CaseResult(case, Verdict(Status.timed_out, what), line, "", "grader", hint)
+            loop = self.loop_in(log)
+            verdict = Verdict(Status.timed_out, what, IN_LOOP if loop else "")
+            return CaseResult(case, verdict, loop or line, "", "grader", hint)
         known = {
             Cause.out_of_memory: f"it used more than {self.limits.memory_bytes >> 20} MiB.",
             Cause.too_many_processes: f"it started more than {MOST_PROCESSES} processes.",
@@ -129,6 +133,17 @@ class Answers:
         hint = "" if death.signal else "Return from the entry; don't end the process."
         verdict = Verdict(Status.crashed, what)
         return CaseResult(case, verdict, line, detail, "grader", hint, death.signal)
+
+    def loop_in(self, log: str) -> int | None:
+        """The line of the loop that a process was in, as it says; None where it isn't known."""
+        samples = untrusted.places_in_log(log)
+        if not samples:
+            source = self.path.read_bytes().decode("utf-8", "replace")
+            samples = [
+                [loop for line in lines for loop in loops.around(source, line)]
+                for lines in untrusted.tracebacks_in_log(log, self.path)
+            ]
+        return loops.common(samples)
 
     def _entry_trouble(self, fields: dict[str, Any]) -> tuple[str, str]:
         """The trouble with the entry in words, and a hint."""

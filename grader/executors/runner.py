@@ -19,6 +19,7 @@ from grader.cases import Case
 from grader.cases.compare import Verdict
 from grader.evidence import Picture
 from grader.executors.trace import Trace
+from grader.sandbox import Sandbox
 from grader.spec.task import Task
 from grader.status import Status
 
@@ -94,6 +95,7 @@ class Runner(ABC):
     task: Task
     path: Path | None = None  # the submission's file
     times: Times
+    starts_in: Sandbox | None = None  # the sandbox of its processes, where they may be hurried
 
     def __enter__(self: _R) -> _R:
         return self
@@ -142,6 +144,21 @@ class Runner(ABC):
         Each has an entry of its own, in the order of `entries`; None where it can't be had.
         """
         return [None] * len(entries)
+
+    def measure(self, case: Case) -> Any:
+        """Run a case with every access counted: a report, or anything else where there is none."""
+        return None
+
+    def moved(self, case: Case) -> int | None:
+        """Bytes that kernels move in global memory in a case; None where nobody counts them."""
+        counted = self.measure(case)
+        sites = [
+            site
+            for each in getattr(counted, "launches", [counted])
+            for site in getattr(each, "sites", ())
+            if getattr(site, "space", "global") == "global"
+        ]
+        return sum(site.useful_bytes for site in sites) if sites else None
 
     def trace(self, case: Case) -> Traced | None:
         """Run a case with every access recorded; None where nobody records them."""

@@ -14,12 +14,11 @@ from functools import cached_property
 from itertools import islice
 
 from grader.evidence import SourceLine
+from grader.executors.answers import IN_LOOP
+from grader.executors.loops import MOST_PLACES, of_cpp, without_comments
 from grader.executors.runner import CaseResult
 from grader.grading.diagnosis import Cause
 from grader.status import Status
-
-MOST_PLACES = 200  # loops that are looked at
-MOST_OF_LOOP = 5000  # characters
 
 
 @dataclass(frozen=True)
@@ -46,27 +45,38 @@ class Context:
         number = self.result.line or 0
         return self.lines[number - 1] if 1 <= number <= len(self.lines) else ""
 
-    @cached_property
-    def code(self) -> str:
-        """A CUDA source with blanks in the place of comments, so that offsets stay."""
-        return _COMMENT.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), self.source)
-
-
-_COMMENT = re.compile(r"//[^\n]*|/\*.{0,5000}?\*/", re.DOTALL)
-
 
 # --- loops -------------------------------------------------------------------------------------
 
-_LOOP = re.compile(r"\b(while|for)\s*\(")
 _CHANGES = r"\b{0}\b\s*(?:[-+*/%&|^]|<<|>>)?=(?!=)|(?:\+\+|--|&)\s*{0}\b|\b{0}\b\s*(?:\+\+|--)"
 _HALVES = re.compile(r"(\w+)\s*>=\s*0")
 
 
 def _endless(context: Context) -> Cause | None:
-    """A loop whose condition stays true: nothing changes it, or halving keeps it."""
-    if context.result.status is not Status.timed_out:
+    """A loop whose condition stays true: nothing changes it, or halving keeps it.
+
+    Where it is known in which loop the time went, the source of no other one counts.
+    """
+    result = context.result
+    if result.status is not Status.timed_out:
         return None
-    return _in_python(context) if context.is_triton else _in_cpp(context)
+    cause = _in_python(context) if context.is_triton else _in_cpp(context)
+    if cause is None and result.verdict.pattern == IN_LOOP and result.line:
+        what = f"The loop at line {result.line} doesn't end: it was still running when time was up"
+        return Cause("endless", what, _HOW_LOOPS_END, _marked(context, result.line))
+    return cause
+
+
+_HOW_LOOPS_END = (
+    "Does each turn bring its condition nearer to its end? A step that is 0, or a bound that "
+    "moves along, never does."
+)
+
+
+def _is_meant(context: Context, line: int) -> bool:
+    """Whether a loop may be the one that doesn't end."""
+    is_known = context.result.verdict.pattern == IN_LOOP
+    return not is_known or line == context.result.line
 
 
 def _in_python(context: Context) -> Cause | None:
@@ -81,7 +91,8 @@ def _in_python(context: Context) -> Cause | None:
         changed = {n.id for n in inside if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
         leaves = any(isinstance(n, ast.Break | ast.Return | ast.Raise) for n in inside)
         calls = any(isinstance(n, ast.Call) for n in ast.walk(loop.test))
-        if names and not leaves and not calls and not names & changed:
+        is_meant = names and not leaves and not calls and _is_meant(context, loop.lineno)
+        if is_meant and not names & changed:
             what = (
                 f"The loop at line {loop.lineno} never ends: nothing in it changes "
                 f"`{ast.unparse(loop.test)}`"
@@ -92,40 +103,31 @@ def _in_python(context: Context) -> Cause | None:
 
 
 def _in_cpp(context: Context) -> Cause | None:
-    for match in islice(_LOOP.finditer(context.code), MOST_PLACES):
-        head = _up_to(context.code, match.end(), "(", ")")
-        parts = head.split(";")
-        condition, step = (head, "") if match[1] == "while" else (*parts, "", "")[1:3]
-        behind = context.code[match.end() + len(head) + 1 :].lstrip()
-        body = _up_to(behind, 1, "{", "}") if behind[:1] == "{" else behind.split(";")[0]
-        names = set(re.findall(r"\b[A-Za-z_]\w*\b(?!\s*[(.])", condition))
-        leaves = re.search(r"\b(?:break|return|goto)\b|asm|volatile", body)
-        if not names or leaves or not behind or behind[0] == ";":
+    for loop in of_cpp(without_comments(context.source)):
+        if loop.keyword == "do" or not _is_meant(context, loop.line):
             continue
-        line = context.code.count("\n", 0, match.start()) + 1
-        text = " ".join(condition.split())
-        if not any(re.search(_CHANGES.format(n), f"{step};{body}") for n in names):
-            what = f"The loop at line {line} never ends: nothing in it changes `{text}`"
-            return Cause("endless", what, "Advance the index in the loop.", _marked(context, line))
+        parts = loop.head.split(";")
+        condition, step = (loop.head, "") if loop.keyword == "while" else (*parts, "", "")[1:3]
+        names = set(re.findall(r"\b[A-Za-z_]\w*\b(?!\s*[(.])", condition))
+        leaves = re.search(r"\b(?:break|return|goto)\b|asm|volatile", loop.body)
+        if not names or leaves or loop.body == ";":
+            continue
+        text, inside = " ".join(condition.split()), f"{step};{loop.body}"
+        marked = _marked(context, loop.line)
+        if not any(re.search(_CHANGES.format(n), inside) for n in names):
+            what = f"The loop at line {loop.line} never ends: nothing in it changes `{text}`"
+            return Cause("endless", what, "Advance the index in the loop.", marked)
         kept = _HALVES.fullmatch(condition.strip())
-        if kept and re.search(rf"\b{kept[1]}\s*(?:/=|>>=)", f"{step};{body}"):
-            what = f"The loop at line {line} never ends: a half of 0 is 0, so `{text}` stays true"
-            return Cause("endless", what, "Loop while it is above 0.", _marked(context, line))
+        if kept and re.search(rf"\b{kept[1]}\s*(?:/=|>>=)", inside):
+            what = (
+                f"The loop at line {loop.line} never ends: a half of 0 is 0, so `{text}` stays true"
+            )
+            return Cause("endless", what, "Loop while it is above 0.", marked)
     return None
 
 
 def _marked(context: Context, line: int) -> tuple[SourceLine, ...]:
     return (SourceLine(line, context.lines[line - 1]),)
-
-
-def _up_to(code: str, start: int, opening: str, closing: str) -> str:
-    """The text from `start`, just after an opening bracket, to the one that closes it."""
-    depth = 1
-    for at in range(start, min(len(code), start + MOST_OF_LOOP)):
-        depth += (code[at] == opening) - (code[at] == closing)
-        if not depth:
-            return code[start:at]
-    return ""
 
 
 TABLE: Sequence[Callable[[Context], Cause | None]] = (_endless,)

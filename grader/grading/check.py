@@ -18,7 +18,7 @@ from grader.executors.cuda import cuda_build
 from grader.executors.runner import CaseResult, Compiled, Runner
 from grader.gpu import locks
 from grader.grading import large_sizes, memory_use, submitted
-from grader.grading.search import failure_of, one_case, search_part, spread
+from grader.grading.search import failure_of, line_in, one_case, search_part, spread
 from grader.grading.session import Progress, Session, Step, unwatched
 from grader.plan import Plan
 from grader.sandbox.worker_process import SandboxError
@@ -239,7 +239,7 @@ class TaskCheck:
         if timed_out[str(self.task)] >= MOST_TIMED_OUT:
             reason = "not run: three other parts of this variant had run out of time"
             return PartEvidence(space.dtype, space.size_class, Status.timed_out, reason=reason)
-        effort = self.session.effort
+        effort = self.session.effort.on_a_busy_machine()
         if timed_out[str(self.task)]:
             effort = replace(effort, shrink_timeouts=0)
         cases = 0
@@ -260,7 +260,9 @@ class TaskCheck:
         part = self.by_each_runner((space.dtype, space.size_class), observe)
         if part.status is Status.passed:
             part = self._with_launches(part)
-        timed_out[str(self.task)] += part.status is Status.timed_out
+        if part.status is Status.timed_out:
+            timed_out[str(self.task)] += 1
+            self.session.causes[str(self.task)].endless = line_in(part.failures)
         return part
 
     def _with_launches(self, part: PartEvidence) -> PartEvidence:

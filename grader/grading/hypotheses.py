@@ -27,7 +27,7 @@ from grader.spec import Scalar, Tolerance
 from grader.spec.task import Task
 from grader.status import Status
 
-SECONDS = 3.0  # for all hypotheses on one failure
+SECONDS = 3.0  # of computing, for all hypotheses on one failure
 FURTHER = 3  # failing cases, beside the smallest, that a hypothesis has to explain
 SMALLEST_FACTOR = 1e-3  # of scalars that may be factors, of which 1.0 has no effect
 ENOUGH = 6  # elements in all cases: fewer agree by chance
@@ -66,21 +66,16 @@ Attempt = tuple[Cause, Callable[[Observed], Outputs | None]]
 
 
 def cause_of(space: Space, results: Sequence[CaseResult], smallest: CaseResult) -> Cause | None:
-    """The mistake that explains the smallest failure and others of its kind; None if none does."""
-    until = time.monotonic() + SECONDS
+    """The mistake that explains the smallest failure and others of its kind; None if none does.
+
+    Where the outputs tell little, such as nan everywhere, several mistakes may explain them: then
+    none is told.
+    """
+    until = time.thread_time() + SECONDS
     if not smallest.outputs or smallest.status not in (Status.wrong_values, Status.not_finite):
         return None
-    known = (Status.wrong_values, Status.not_finite)
-    others = [
-        each
-        for each in results
-        if each.outputs and each.status in known and each.case != smallest.case
-    ]
-    # Those with most elements: there it isn't by chance that a hypothesis holds.
-    others.sort(key=lambda each: sum(t.numel() for t in each.outputs), reverse=True)
     try:
-        first = _observed(space, smallest)
-        further = [_observed(space, each) for each in others[:FURTHER]]
+        first, *further = _all_observed(space, results, smallest)
     except OracleError:
         return None
     if first.oracle.check is not None:  # more than one result is right
@@ -88,17 +83,63 @@ def cause_of(space: Space, results: Sequence[CaseResult], smallest: CaseResult) 
     elements = sum(output.numel() for each in (first, *further) for output in each.outputs)
     if not further or elements < ENOUGH:
         return None
+    possible = {name for case in space.edges() for name, value in case.sizes if value > 1}
+    untried = possible - _above_one(results)
+    known: Cause | None = None
     for hypothesis in HYPOTHESES:
         for cause, compute in hypothesis(first):
-            if time.monotonic() > until:
+            if time.thread_time() > until:
+                return None if is_telling(smallest) else known
+            if not _explains_most(cause, compute, first, further, untried):
+                continue
+            if is_telling(smallest):
+                return cause
+            if known is not None and known.name != cause.name:
                 return None
-            if _explains(compute, first):
-                explained = [each for each in further if _explains(compute, each)]
-                enough = len(explained) >= max(1, len(further) - 1)
-                shows = cause.name != "rounded" or any(map(_has_many, explained))
-                if enough and shows and _is_general([first, *explained], space):
-                    return cause
-    return None
+            known = known or cause
+    return known
+
+
+def _all_observed(
+    space: Space, results: Sequence[CaseResult], smallest: CaseResult
+) -> list[Observed]:
+    """The smallest failure, and the largest others. Raises OracleError."""
+    wrong = (Status.wrong_values, Status.not_finite)
+    others = [
+        each
+        for each in results
+        if each.outputs and each.status in wrong and each.case != smallest.case
+    ]
+    # Those with most elements: there it isn't by chance that a hypothesis holds.
+    others.sort(key=lambda each: sum(t.numel() for t in each.outputs), reverse=True)
+    chosen = others[:FURTHER]
+    for name in sorted(_above_one(others) - _above_one(chosen)):  # at 1 many mistakes look alike
+        chosen.append(next(each for each in others if name in _above_one([each])))
+    return [_observed(space, each) for each in (smallest, *chosen)]
+
+
+def _above_one(results: Sequence[CaseResult | Observed]) -> set[str]:
+    """The sizes that are above 1 in some of the cases."""
+    sizes = (size for each in results if each.case is not None for size in each.case.sizes)
+    return {name for name, value in sizes if value > 1}
+
+
+def _explains_most(
+    cause: Cause,
+    compute: Callable[[Observed], Outputs | None],
+    first: Observed,
+    further: Sequence[Observed],
+    untried: set[str],
+) -> bool:
+    """Whether a mistake explains most of the cases; `untried` are sizes that none is above 1 in."""
+    if not _explains(compute, first):
+        return False
+    explained = [each for each in further if _explains(compute, each)]
+    enough = len(explained) >= max(1, len(further) - 1)
+    if cause.name == "rounded":  # which sizes don't tell from another mistake
+        return enough and any(map(_has_many, explained))
+    needed = untried | _above_one([first, *further])
+    return enough and needed <= _above_one([first, *explained])
 
 
 def is_telling(result: CaseResult) -> bool:
@@ -106,13 +147,6 @@ def is_telling(result: CaseResult) -> bool:
     outputs = [each for each in result.outputs if each.is_floating_point()]
     finite = sum(int(each.double().isfinite().sum()) for each in outputs)
     return 4 * finite >= sum(each.numel() for each in outputs)
-
-
-def _is_general(explained: Sequence[Observed], space: Space) -> bool:
-    """Whether some case had each size above 1, if it can be: at 1 many mistakes look alike."""
-    tried = {name for each in explained for name, value in each.case.sizes if value > 1}
-    possible = {name for case in space.edges() for name, value in case.sizes if value > 1}
-    return possible <= tried
 
 
 def _observed(space: Space, result: CaseResult) -> Observed:

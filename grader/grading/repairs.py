@@ -6,9 +6,11 @@ Many are tried at once, as functions of one file.
 
 from __future__ import annotations
 
+import math
+import re
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from grader.cases import Case
@@ -24,7 +26,8 @@ from grader.status import Status
 MOST_CHARACTERS = 60_000  # of a source
 MOST_COST_OF_LIKELY = 2
 MOST_TRIED = {"triton": 48, "cuda": 48}
-AT_ONCE = {"triton": 8, "cuda": 12}  # in one file
+AT_ONCE = {"triton": 12, "cuda": 12}  # in one file
+MOST_RIGHT = 4  # changes, of which the likeliest is told
 FURTHER = 6  # failing cases, beside the smallest, that have to become right
 PASSING = 3  # cases that have to stay right
 _REPAIRABLE = frozenset(
@@ -42,6 +45,7 @@ _REPAIRABLE = frozenset(
         Status.crashed,
     }
 )
+_BLOCK = re.compile(r"of block (\([\d, ]+\))")
 # Only seen in some of a case's runs.
 _OF_SEVERAL_RUNS = frozenset({Status.data_race, Status.nondeterministic})
 
@@ -95,6 +99,8 @@ class Repairs:
             proposed = [each for each in proposed if each.name in failure.only]
         if failure.likely_only:
             proposed = [each for each in proposed if each.cost <= MOST_COST_OF_LIKELY]
+        if len(set(_BLOCK.findall(result.verdict.what))) > 1:  # which no barrier orders
+            proposed = [each for each in proposed if each.name != "barrier"]
         repair = _tried(runner, failure, proposed)
         if repair is None:
             self._is_spent = not (failure.only or failure.likely_only)
@@ -128,18 +134,64 @@ def _tried(
             text.copy(reached, f"__{number}", edit.changes) for number, edit in enumerate(together)
         ]
         names = [f"{variant.entry}__{number}" for number in range(len(together))]
-        repair = None
+        right: list[tuple[Edit, Runner]] = []
         for edit, changed in zip(together, runner.altered(copies, names), strict=True):
             if changed is None:
                 continue
-            is_tried = repair is None and time.monotonic() < until
+            is_tried = time.monotonic() < until and _may_be_meant(edit, right)
             if is_tried and is_right(changed, failure, edit):
-                repair = edit, changed
+                right.append((edit, changed))
             else:
                 changed.close()
-        if repair is not None:
-            return repair
+        if right:
+            kernels = [(each.start, each.end) for each in reached if each.is_kernel]
+            right.sort(key=lambda each: (each[0].cost, not _is_within(each[0], kernels)))
+            return _likeliest(right, failure)
     return None
+
+
+def _may_be_meant(edit: Edit, right: Sequence[tuple[Edit, Runner]]) -> bool:
+    """Whether a change is tried though others are right: it is as likely.
+
+    A barrier does at several lines, of which the first one is told.
+    """
+    if not right:
+        return True
+    first = right[0][0]
+    return first.name != "barrier" and len(right) < MOST_RIGHT and edit.cost <= first.cost + 1
+
+
+def _is_within(edit: Edit, spans: Sequence[tuple[int, int]]) -> bool:
+    return any(low <= edit.changes[0].start < high for low, high in spans)
+
+
+def _likeliest(right: list[tuple[Edit, Runner]], failure: Failing) -> tuple[Edit, Runner]:
+    """Of changes that are right, the one with which least is moved; others may do work twice.
+
+    Where several move as much, the mistake may be at either place, and both are told.
+    """
+    moved = [_moved(changed, failure) for _, changed in right] if len(right) > 1 else [0]
+    least = min(moved)
+    kept = [each for each, bytes_ in zip(right, moved, strict=True) if bytes_ <= 1.01 * least]
+    for each in right:
+        if each is not kept[0]:
+            each[1].close()
+    (edit, changed), *others = kept
+    if others:
+        other = next((each for each, _ in others if each.line != edit.line), others[0][0])
+        where = f"at line {other.line}, " if other.line != edit.line else ""
+        what = f"{edit.what}; or, {where}{other.what[0].lower()}{other.what[1:]}"
+        edit = replace(edit, what=what, advice=EITHER)
+    return edit, changed
+
+
+EITHER = "With either change the failing cases that were tried are right: which one is meant?"
+
+
+def _moved(runner: Runner, failure: Failing) -> float:
+    """Bytes that kernels move in the largest case; infinite where nobody counts them."""
+    moved = runner.moved(max(failure.failing, key=lambda each: each.complexity))
+    return math.inf if moved is None else moved
 
 
 def is_right(runner: Runner, failure: Failing, edit: Edit) -> bool:

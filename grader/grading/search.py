@@ -8,7 +8,9 @@ and is no error of hypothesis; and the same steps find the condition under which
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
+import os
 import random
 import shlex
 import time
@@ -26,6 +28,7 @@ from grader.grading.causes import Causes, Failed
 from grader.grading.diagnosis import Cause, Separation, hint, hint_on_index, separate
 from grader.grading.marked_lines import marked_lines
 from grader.grading.pictures import picture_of
+from grader.sandbox.sandbox import hurried
 from grader.spec import SizeRule
 from grader.spec.course import option_for
 from grader.spec.task import Task
@@ -33,8 +36,11 @@ from grader.status import Status, worst
 
 FEW_FAILING = 3  # cases of a part, so that more are run before tries
 OTHER_EDGES = 12  # cases of each size class that run beside one given case
+MOST_GENERAL = 2  # cases in which every size is above 1
 OTHER_SEEDS = 4  # of the smallest failing case, that are run then
 RERUNS = 10  # of the smallest failing case, to detect varying results
+MOST_PATIENCE = 4.0  # times the seconds of a quiet machine
+HURRY_SECONDS = 0.5  # for the first case, where another part was in a loop without end
 SLOW = frozenset({Status.timed_out, Status.out_of_memory})
 # Statuses that are the same for every case, so one case is enough.
 WHOLE_FILE = frozenset({Status.import_error})
@@ -69,6 +75,16 @@ class Effort:
     compile_ahead: bool = True  # for the GPU, of kernels that ran without one
     repair_seconds: float = 12.0  # for changes of the text, tried on one failure; 0: for none
 
+    def on_a_busy_machine(self) -> Effort:
+        """The same work where other programs take the processor: explaining has more seconds.
+
+        Otherwise what a message says would depend on what else runs.
+        """
+        load = os.getloadavg()[0] / (os.cpu_count() or 1)
+        longer = min(MOST_PATIENCE, max(1.0, load))
+        names = ("shrink_seconds", "probe_seconds", "repair_seconds")
+        return replace(self, **{name: getattr(self, name) * longer for name in names})
+
 
 @dataclass
 class _Search:
@@ -95,6 +111,26 @@ class _Search:
             if known is None or case.complexity < _case_of(known).complexity:
                 self.smallest[result.status] = result
         return result
+
+    def is_in_same_loop(self, case: Case) -> bool:
+        """Whether a case is soon in the loop that another part hadn't left at the end of its time.
+
+        Then that is its result, so that its time isn't waited for as well.
+        """
+        self.runner.fresh_worker()
+        with hurried(self.runner.starts_in, HURRY_SECONDS):
+            result = self.runner.run(case)
+        self.runner.fresh_worker()
+        same = result.status is Status.timed_out and result.line == self.causes.endless
+        if same and result.observed_by == "grader":
+            what = (
+                f"after {HURRY_SECONDS:g} s it is in the loop that another part's case had not "
+                f"left after {self.runner.task.limits.seconds:g} s of computing."
+            )
+            result = replace(result, verdict=replace(result.verdict, what=what))
+        if same:
+            self.results[case] = self.smallest[result.status] = result
+        return same
 
     def expect(self, cases: Sequence[Case]) -> None:
         """Announce to the runner the next cases, in order."""
@@ -182,6 +218,12 @@ def one_case(space: Space, runner: Runner, case: Case, submission: str = "") -> 
     )
 
 
+def line_in(failures: Sequence[Failure]) -> int:
+    """The line of the first failure; 0 where it isn't known."""
+    line = failures[0].where.rpartition(":")[2] if failures else ""
+    return int(line) if line.isdigit() else 0
+
+
 def _printed(results: Iterable[CaseResult]) -> Printed | None:
     """The kernels' printed output in the first case that has any."""
     printing = (each for each in results if each.printed)
@@ -221,6 +263,8 @@ def _look(search: _Search, on_case: Callable[[], None], chosen: Sequence[Case] |
     costly = failed = 0
     edges = _edges(search.space, search.effort) if chosen is None else chosen
     search.expect(edges)
+    if search.causes.endless and edges and search.is_in_same_loop(edges[0]):
+        return ""
     for case in edges:
         if time.monotonic() > deadline:
             return _out_of_time(search)
@@ -340,6 +384,7 @@ def _explain(search: _Search, submission: str) -> tuple[Failure, ...]:
             separation = _separate(search, result)
     if cause is None and result.status not in SLOW and not _is_conclusive(result):
         _fail_again(search, result)
+        _run_general(search)
     cause = cause or search.causes.of(_failed(search, result, separation, flaky is not None))
     failures = [_failure(search, result, separation, flaky, submission, cause)]
     for other in sorted(search.smallest.keys() - {primary}, key=list(Status).index):
@@ -358,6 +403,21 @@ def _fail_again(search: _Search, result: CaseResult) -> None:
         if search.failed >= FEW_FAILING:
             return
         search.run(replace(case, seed=case.seed + step))
+
+
+def _run_general(search: _Search) -> None:
+    """Run an edge case in which every size is above 1: at 1 many mistakes look alike."""
+    if search.runner.on_gpu:
+        return
+    if any(_is_general(case) and not r.verdict.passed for case, r in search.results.items()):
+        return
+    unknown = (case for case in search.space.edges() if case not in search.results)
+    for case in itertools.islice(filter(_is_general, unknown), MOST_GENERAL):
+        search.run(case)
+
+
+def _is_general(case: Case) -> bool:
+    return all(value > 1 for _, value in case.sizes)
 
 
 def _run_others(search: _Search, result: CaseResult) -> None:

@@ -7,6 +7,7 @@ import json
 import re
 import unicodedata
 from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +95,23 @@ def shorten_middle(text: str, limit: int) -> str:
         return text
     head, tail = limit // 3, limit - limit // 3
     return f"{text[:head]}\n... ({len(text) - limit} more) ...\n{text[-tail:]}"
+
+
+_PLACES = re.compile(r"^\[grader\] at ((?:\d{1,10},?){0,256})$", re.MULTILINE)
+MOST_SAMPLES = 16
+
+
+def places_in_log(log: str) -> list[list[int]]:
+    """The places that a process printed each time it was asked where it is."""
+    matches = islice(_PLACES.finditer(log), MOST_SAMPLES)
+    return [[int(each) for each in match[1].split(",") if each] for match in matches]
+
+
+def tracebacks_in_log(log: str, path: Path) -> list[list[int]]:
+    """The lines of the submission's file in each of faulthandler's tracebacks, innermost first."""
+    parts = log.split("(most recent call first)")[1:MOST_SAMPLES]
+    line = re.compile(rf'File "{re.escape(str(path))}", line (\d{{1,7}})')
+    return [[int(number) for number in line.findall(part)[:MOST_SAMPLES]] for part in parts]
 
 
 def line_in_log(log: str, path: Path) -> int | None:

@@ -33,6 +33,8 @@ MEASURE_INTERVAL = 0.3  # seconds between checks of the scratch folder
 MOST_PROCESSES = 64  # of one worker at a time
 INHERITED_BYTES = 1 << 30  # resident memory of the fork server: torch and triton
 FORK_SECONDS = 20.0  # milliseconds are enough unless a submission has stopped the fork server
+QUESTIONS = 4  # to a worker whose time is over: in which loop is it?
+QUESTION_SECONDS = 0.1  # between them
 END_SECONDS = 1.0  # for a worker to end once it has closed its socket
 _LENGTH = re.compile(r"[0-9a-f]{16}")  # of a long answer
 EXIT_SECONDS = 5.0  # for the fork server to send how a worker ended
@@ -283,6 +285,8 @@ class Worker:
     def _bury(self, started: float, cause: Cause | None = None) -> Death:
         """Kill the rest of the worker and find out how it ended."""
         seconds = time.monotonic() - started
+        if cause is Cause.timed_out:
+            _ask_where(self._pidfd, self._printed)
         status = None
         # A worker may close its socket just before it ends, or close it and go on.
         if cause is None and (self._pidfd is None or is_readable(self._pidfd, END_SECONDS)):
@@ -316,6 +320,17 @@ class Worker:
             if self._pidfd is not None:
                 os.close(self._pidfd)
                 self._pidfd = None
+
+
+def _ask_where(pidfd: int | None, printed: PrintedText) -> None:
+    """Have a worker print where it is, if it can: see worker/ttir/whereabouts.py."""
+    for _ in range(QUESTIONS):
+        if pidfd is None or is_readable(pidfd, 0.0):
+            return
+        with contextlib.suppress(OSError):
+            signal.pidfd_send_signal(pidfd, signal.SIGUSR1)
+        is_readable(pidfd, QUESTION_SECONDS)
+        printed.read()
 
 
 def _death(cause: Cause | None, status: int | None, log: str, seconds: float) -> Death:

@@ -16,6 +16,7 @@ import base64
 import faulthandler
 import gc
 import json
+import signal
 import socket
 import zlib
 from collections.abc import Callable
@@ -47,6 +48,7 @@ def open_buffers(descriptors: list[int], described: list[list[Any]]) -> list[mem
 def serve(requests: socket.socket, message: dict[str, Any], buffers: list[memory.Buffer]) -> None:
     """Become the process of the spawn message's `role`, until the grader has gone."""
     faulthandler.enable()  # logs the place of a fault, for the student
+    faulthandler.register(signal.SIGUSR1, all_threads=False)  # and of a loop that doesn't end
     roles = {"planner": _planner, "compiler": _compiler, "executor": _executor}
     serving.serve(requests, roles[message["role"]](message, buffers))
 
@@ -154,9 +156,11 @@ def _cut_layouts(kernels: list[dict[str, Any]]) -> None:
 
 
 def _executor(message: dict[str, Any], buffers: list[memory.Buffer]) -> dict[Operation, Handler]:
+    from .ttir import whereabouts
     from .ttir.plans import PlanExecutor, Refused
 
     executor = PlanExecutor(buffers)
+    signal.signal(signal.SIGUSR1, whereabouts.answer)
 
     def execute(request: Request, document: bytes) -> dict[str, Any]:
         memory.expose(request.arguments, buffers)
@@ -179,5 +183,6 @@ _CODES = {
     "not_modelled": Code.not_modelled,
     "malformed": Code.not_modelled,
     "limit": Code.raised,
+    "endless": Code.raised,
     "impossible": Code.raised,
 }

@@ -13,6 +13,7 @@
 #include "block_order.h"
 #include "findings.h"
 #include "host_guard.h"
+#include "whereabouts.h"
 
 #define CALLER reinterpret_cast<warpgrade::Address>(__builtin_return_address(0))
 #define ALWAYS_INLINE __attribute__((always_inline)) inline
@@ -140,7 +141,7 @@ void settle(NextEvent next, bool of_pointer) {
     // A load through a pointer on the way to `array[i] = pointer[j]` is not the array's.
     bool on_the_way = of_pointer && next == NextEvent::load;
     if (index_pending && !on_the_way) conclude_index(next == NextEvent::store);
-    attention = race_pending || index_pending;
+    attention = race_pending || index_pending || noting;
 }
 
 void observe_atomic(void* p, int bytes, Address pc) {
@@ -197,8 +198,11 @@ void __tsan_func_exit() {
 
 void __sanitizer_cov_trace_pc() {
     Thread* thread = current_thread;
+    if (__builtin_expect(attention, 0)) {
+        if (noting) note_block(CALLER);
+        if (thread) settle(NextEvent::other);
+    }
     if (!thread) return;
-    if (__builtin_expect(attention, 0)) settle(NextEvent::other);
     std::uint32_t pc = static_cast<std::uint32_t>(CALLER - image_base);
     trace_access(*thread, pc, 0, 0, access::block, access::no_space);
 }

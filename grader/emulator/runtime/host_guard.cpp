@@ -19,6 +19,7 @@
 #include "hooks.h"
 #include "observe.h"
 #include "symbols.h"
+#include "whereabouts.h"
 
 namespace warpgrade {
 namespace {
@@ -188,6 +189,7 @@ void install_handler() {
     action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
     sigaction(SIGSEGV, &action, nullptr);
     sigaction(SIGBUS, &action, nullptr);
+    answer_where();
 }
 
 }  // namespace

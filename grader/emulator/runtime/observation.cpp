@@ -10,6 +10,7 @@
 #include "races.h"
 #include "records.h"
 #include "shared_memory.h"
+#include "whereabouts.h"
 
 namespace warpgrade {
 
@@ -24,7 +25,7 @@ void observe_launch_begin() {
 
 void observe_launch_end() {
     if (race_pending) settle_race();
-    attention = false;
+    attention = noting;
     settle_early_shared_reads();
     settle_unconfirmed_shared_reads();
     settle_early_global_reads();

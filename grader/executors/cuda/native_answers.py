@@ -16,6 +16,7 @@ from grader.cases import Case
 from grader.cases.compare import Verdict
 from grader.emulator import report
 from grader.evidence import Picture, Touch
+from grader.executors import loops
 from grader.executors.answers import Answers, nonsense
 from grader.executors.cuda.cuda_build import Problem, Program
 from grader.executors.memory_metrics import tensors_of
@@ -83,6 +84,12 @@ class NativeAnswers(Answers):
             "and output have: the result was computed on the host (rule: library)."
         )
         return _computed_on_host(case, what)
+
+    def loop_in(self, log: str) -> int | None:
+        """The line of the loop with all basic blocks that a program passed, as it says."""
+        samples = untrusted.places_in_log(log)
+        lines = {self.program.line_of(pc) for pc in samples[-1]} if samples else set()
+        return loops.innermost("\n".join(self._source), {line for line in lines if line})
 
     def from_program(self) -> CaseResult | None:
         """The result of all cases where the compiler left nothing to run, or None."""

@@ -50,6 +50,7 @@ class PlannedNativeRunner(Runner):
         self.path: Path = path
         self.program = program
         self._sandbox, self._watched = sandbox, watched
+        self.starts_in = sandbox
         self.plans = NativePlanner(sandbox, task, path, program, watched, kept)
         self.times = self.plans.times
         self._executor = EmulatorExecutor(self.plans)

@@ -254,7 +254,7 @@ def _from_death(answers: Answers, case: Case, death: Death) -> CaseResult:
         f"({limits.wall_seconds:g} s in all); it runs without data."
     )
     hint = "Does each loop in it end? Its kernels' loops aren't run there."
-    return replace(result, verdict=Verdict(Status.timed_out, what), hint=hint)
+    return replace(result, verdict=replace(result.verdict, what=what), hint=hint)
 
 
 def _refused(answers: Answers, case: Case, reply: Reply) -> CaseResult:

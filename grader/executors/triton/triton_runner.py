@@ -90,6 +90,7 @@ class PlannedTritonRunner(Runner):
         self.path: Path = path
         self.times = Times()
         self._sandbox, self._watched = sandbox, watched
+        self.starts_in = sandbox
         self._answers = answers = Answers(task, path, limits_of(task))
         worker = partial(sandbox.worker, path, task.variant.entry)
 

@@ -19,7 +19,7 @@ from grader.cases.arena import Buffers, Placed
 from grader.cases.compare import Verdict
 from grader.emulator.report import ReportError
 from grader.executors import program_orders, trace
-from grader.executors.answers import nonsense
+from grader.executors.answers import IN_LOOP, nonsense
 from grader.executors.compile.frontend import Failure, Kernel
 from grader.executors.compile.kernels import Kernels
 from grader.executors.compile.warp_layouts import Layouts
@@ -238,4 +238,8 @@ def _refused(case: Case, fields: dict[str, Any]) -> CaseResult:
     if untrusted.text(fields, "kind") == "limit":
         status = Status.timed_out
         what = f"its kernels ask for more than is executed without a GPU: {message}."
-    return CaseResult(case, Verdict(status, what), untrusted.line(fields), "", "worker")
+    line, pattern = untrusted.line(fields), ""
+    if untrusted.text(fields, "kind") == "endless":
+        status, pattern = Status.timed_out, IN_LOOP if line else ""
+        what = "a loop of the kernel never ends: in its turns nothing changes."
+    return CaseResult(case, Verdict(status, what, pattern), line, "", "worker")

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from .errors import MalformedIR, TooDeeplyNested
+from .errors import MalformedIR, NeverEnds, TooDeeplyNested
 from .ir import Block, Function, Op
 from .poison import Poison, check, union
 from .registry import Run, control_flow, operation, prepare
@@ -19,6 +19,7 @@ from .scanning import called_name
 from .state import Frame, State
 
 Steps = Generator[None, None, Any]
+TURNS_BEFORE = 64  # of a loop, until it is asked whether anything changes
 Pair = tuple[Any, Poison | None]
 
 
@@ -269,6 +270,29 @@ def _for(op: Op) -> Run:
     return run
 
 
+def _bytes_of(carried: Sequence[Pair]) -> list[bytes] | None:
+    """What a loop carries from turn to turn; None where that isn't all numbers."""
+    values = [value for value, _ in carried]
+    return [v.tobytes() for v in values] if all(isinstance(v, np.ndarray) for v in values) else None
+
+
+def _is_as(
+    kept: tuple[int, list[bytes] | None, np.ndarray],
+    state: State,
+    carried: Sequence[Pair],
+    going: np.ndarray,
+) -> bool:
+    """Whether a turn begins as an earlier one did, and no memory has changed since."""
+    changes, values, earlier = kept
+    if state.execution.interleaved:  # another program may change memory
+        return False
+    if values is None or changes != state.execution.changes or not np.array_equal(earlier, going):
+        return False
+    return all(
+        value.tobytes() == before for (value, _), before in zip(carried, values, strict=True)
+    )
+
+
 @control_flow("scf.while")
 def _while(op: Op) -> Run:
     before, after = _only_block(op, 0), _only_block(op, 1)
@@ -278,9 +302,15 @@ def _while(op: Op) -> Run:
         carried, result = frame.take(op.operands), None
         outer = state.active
         going = np.ones(state.programs, bool) if outer is None else outer
+        turn, kept = 0, (-1, _bytes_of(carried), going)
         while True:
             state.active = None if going.all() else going
             frame.put(before.arguments, carried)
+            turn += 1
+            if turn & (turn - 1) == 0:
+                kept = state.execution.changes, _bytes_of(carried), going
+            elif turn > TURNS_BEFORE and _is_as(kept, state, carried, going):
+                raise NeverEnds(TURNS_BEFORE, op.line[1])
             passed = yield from run_region(state, frame, before)
             condition = before.ops[-1].operands[0]
             if frame.poison:

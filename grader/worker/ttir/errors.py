@@ -28,9 +28,11 @@ class LimitExceeded(Exception):
 
     limited = "more than the limit"
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, line: int = 0) -> None:
+        """`line` is that of the loop where the work is done, 0 where that isn't known."""
         super().__init__(f"{self.limited}: the limit is {limit:,}")
         self.limit = limit
+        self.line = line
 
 
 class TooMuchText(LimitExceeded):
@@ -79,3 +81,9 @@ class WaitsForever(LimitExceeded):
     """All programs wait, and none can go on."""
 
     limited = "turns of waiting loops while no program changes memory"
+
+
+class NeverEnds(LimitExceeded):
+    """A loop's variables have the values of an earlier turn, and no memory has changed since."""
+
+    limited = "turns of a loop in which nothing changes"

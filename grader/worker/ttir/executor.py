@@ -27,6 +27,7 @@ from . import (
     reductions,
     selection,
     structure,
+    whereabouts,
 )
 from .analysis import Facts, facts_of
 from .control import run_function
@@ -232,7 +233,8 @@ def _take_turns(
         idle = idle + 1 if execution.changes == changes else 0
         changes = execution.changes
         if idle > execution.limits.idle_turns:
-            raise WaitsForever(execution.limits.idle_turns)
+            line = next(filter(None, map(whereabouts.waiting_in, waiting)), 0)
+            raise WaitsForever(execution.limits.idle_turns, line)
 
 
 _ENDED = object()

@@ -23,7 +23,14 @@ from . import addresses, text, warp_requests, wrapping
 from .accesses import LaneReader
 from .bounds import Bounds
 from .counters import Counters
-from .errors import LimitExceeded, MalformedIR, NotModelled, WrongArguments
+from .errors import (
+    LimitExceeded,
+    MalformedIR,
+    NeverEnds,
+    NotModelled,
+    WaitsForever,
+    WrongArguments,
+)
 from .executor import Descriptor, Launch, execute
 from .findings import Findings
 from .ir import Module
@@ -47,7 +54,7 @@ class Refused(Exception):
 
     def __init__(self, kind: str, message: str, line: int = 0) -> None:
         super().__init__(message)
-        self.kind = kind  # "not_modelled", "limit", "impossible" or "malformed"
+        self.kind = kind  # "not_modelled", "limit", "endless", "impossible" or "malformed"
         self.line = line
 
 
@@ -96,7 +103,8 @@ class PlanExecutor:
             line = lacking.line[1] if lacking.line else 0
             raise Refused("not_modelled", lacking.feature, line) from None
         except LimitExceeded as error:
-            raise Refused("limit", str(error)) from None
+            kind = "endless" if isinstance(error, NeverEnds | WaitsForever) else "limit"
+            raise Refused(kind, str(error), error.line) from None
         except MalformedIR as error:
             kind = "impossible" if isinstance(error, WrongArguments) else "malformed"
             raise Refused(kind, str(error)) from None

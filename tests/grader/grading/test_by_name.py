@@ -4,6 +4,7 @@ import pytest
 
 from grader.cases import Case
 from grader.cases.compare import Verdict
+from grader.executors.answers import IN_LOOP
 from grader.executors.runner import CaseResult
 from grader.grading.by_name import cause_of, general_cause_of
 from grader.status import Status
@@ -19,6 +20,14 @@ def cause(status, what, source, language="triton", line=1):
     result = CaseResult(case, Verdict(Status(status), what), line)
     given = (result, source, language)
     return cause_of(*given) or general_cause_of(*given)
+
+
+def test_a_loop_that_is_known_is_the_one_that_is_told() -> None:
+    source = "while (col < n) {\n  out[col] = 1;\n}\nwhile (k < n) {\n  k = f(k);\n}"
+    for line, words in ((1, "nothing in it changes `col < n`"), (4, "line 4 doesn't end")):
+        result = CaseResult(None, Verdict(Status.timed_out, "", IN_LOOP), line)
+        found = cause_of(result, source, "cuda")
+        assert found is not None and words in found.what
 
 
 NAMED = [
@@ -51,6 +60,8 @@ NAMED = [
     ("timed_out", "", "while (col < n) out[col] = 1;", "cuda", "`col < n`"),
     ("timed_out", "", "for (int s = n / 2; s >= 0; s /= 2) { x[s] = 0; }", "cuda",
      "a half of 0 is 0"),
+    ("compile_error", "Loop-carried variable s has initial type int32 but is re-assigned to fp32 "
+     "in loop!", "s = 1\nfor i in range(4):\n  s += 0.5", "triton", "`s` begins as int32"),
     ("crashed", "ValueError: Conflicting meta-parameters: BLOCK_M.", "", "triton", "autotuner"),
     ("crashed", "Cannot view a tensor with shape", "", "triton", "`view` needs a contiguous"),
 ]  # fmt: skip

@@ -8,7 +8,7 @@ from grader.cases import Case, Space
 from grader.cases.compare import Verdict
 from grader.evidence import VariantEvidence
 from grader.executors.runner import CaseResult
-from grader.grading import repairs
+from grader.grading import causes, repairs
 from grader.grading.causes import Causes, Failed
 from grader.grading.check import check_case, check_parts
 from grader.grading.repairs import Repairs, failing_of
@@ -61,9 +61,16 @@ class Runner:
     def advice(self, result):
         return ""
 
+    def moved(self, case):
+        return self.bytes(self.source) if self.bytes else None
+
+    bytes = None  # of global memory, by the text
+
     def altered(self, copies, entries):
         runners = [Runner(copy, self.is_right, self.opened) for copy in copies]
         self.opened += runners
+        for each in runners:
+            each.bytes = self.bytes
         return runners
 
     def close(self):
@@ -106,6 +113,28 @@ def test_a_change_that_is_right_in_some_cases_only_is_not_told(is_right):
     assert tries.cause_of(runner, failure(runner)) is None and len(runner.opened) == tried
 
 
+def two_ways(source, n):
+    """Whether a load or the store has another size, either of which makes all cases right."""
+    return n <= 3 or source.count("offs < cols") == 1
+
+
+def test_of_changes_that_are_right_the_one_that_moves_least_is_told():
+    runner = Runner(SOURCE, two_ways)
+    runner.bytes = lambda text: 8 if "x_ptr + offs, mask=offs < cols" in text else 16
+    cause = Repairs().cause_of(runner, failure(runner))
+    assert cause.code[0].line == LINE - 1 and "or, at line" not in cause.what
+    assert sum(not each.closed for each in runner.opened) == 1
+
+
+def test_of_changes_that_are_as_good_two_places_are_told():
+    runner = Runner(SOURCE, two_ways)
+    runner.bytes = lambda text: 8
+    cause = Repairs().cause_of(runner, failure(runner))
+    assert f"or, at line {LINE - 1}, `offs < rows` stands" in cause.what
+    assert cause.advice == repairs.EITHER
+    assert sum(not each.closed for each in runner.opened) == 1
+
+
 def test_what_explained_one_part_is_tried_first_on_the_next():
     runner = Runner(SOURCE, stores_in("cols"))
     tries = Repairs()
@@ -120,11 +149,18 @@ def test_what_explained_one_part_is_tried_first_on_the_next():
 def test_a_part_with_a_known_cause_isnt_explained_again():
     runner = Runner(SOURCE, stores_in("cols"))
     results = [runner.run(case) for case in CASES]
-    causes = Causes()
+    known = Causes()
     failed = Failed(SPACE, runner, results, results[1])
-    assert causes.again(failed) is None
-    cause = causes.of(failed)
-    assert causes.again(failed) == cause
+    assert known.again(failed) is None
+    cause = known.of(failed)
+    assert known.again(failed) == cause
+
+
+def test_where_a_step_is_rounded_the_lines_that_convert_are_shown():
+    source = "x = tl.load(p).to(tl.float32)\ny = (x * 2).to(p.dtype.element_ty)\nz = y + 1"
+    [line] = causes._narrowing(source)
+    assert (line.line, line.text[line.start :][:4]) == (2, ".to(")
+    assert causes._narrowing("a.to(b)\n" * 9) == ()
 
 
 def test_one_case_alone_proves_nothing():

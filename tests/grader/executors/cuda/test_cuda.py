@@ -14,6 +14,7 @@ from grader.evidence import PartEvidence
 from grader.grading.check import check_case, check_memory, check_part
 from grader.grading.search import Effort
 from grader.grading.session import Options, Session
+from grader.spec.blocks import Limits
 from grader.spec.task import Task
 from grader.status import Status
 from tests.support.emulated import NEEDS_COMPILER
@@ -225,3 +226,36 @@ def test_a_case_that_the_emulator_has_no_room_for_is_not_measured(tmp_path) -> N
         part = check_case(session, Task(exercise, variant), case)
     assert part.status is Status.not_measured
     assert "has 760 MiB for a case's tensors" in str(part), part
+
+
+# Each turn has a sum, so that a loop that ends is in the one that doesn't.
+ENDLESS = """
+#include <cuda_runtime.h>
+__device__ float sum(const float* x, int n) {
+    float s = 0.0f;
+    for (int k = 0; k < n; ++k) s += x[k];
+    return s;
+}
+__global__ void silu_kernel(const float* x, float* out, int n) {
+    for (int i = 0; i < n; i += blockIdx.x) {
+        out[i] = sum(x, n);
+    }
+}
+extern "C" void silu(const float* x, float* out, int n) { silu_kernel<<<1, 1>>>(x, out, n); }
+"""
+
+
+def test_a_loop_without_end_is_waited_for_once_and_named(tmp_path) -> None:
+    (tmp_path / "silu.cu").write_text(ENDLESS)
+    limits = Limits(seconds=0.6)
+    exercise = SILU.model_copy(update={"limits": limits})
+    with Session(tmp_path, {"silu": exercise}, Options(effort=LITTLE, policy=False)) as session:
+        first, second = (
+            check_part(session, Task(exercise, exercise.variants["cuda"]), "float32", size_class)
+            for size_class in ("aligned", "ragged")
+        )
+    place = f"silu.cu:{ENDLESS[: ENDLESS.index('for (int i')].count(chr(10)) + 1}"
+    for part in (first, second):
+        assert (part.status, part.failures[0].where) == (Status.timed_out, place)
+        assert "The loop at line 9 doesn't end" in part.failures[0].cause
+    assert "another part" in second.failures[0].what

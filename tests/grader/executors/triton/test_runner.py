@@ -16,7 +16,7 @@ import pytest
 
 from grader.cases import Case
 from grader.executors import PlannedTritonRunner
-from grader.executors.answers import Answers
+from grader.executors.answers import IN_LOOP, Answers
 from grader.executors.runner import CaseResult, Runner
 from grader.sandbox import Sandbox, worker_process
 from grader.sandbox.worker_process import Worker
@@ -237,12 +237,20 @@ def test_the_stub_is_told_from_a_mistake(runner) -> None:
     assert "stub" in result.hint
 
 
-def test_a_hang_is_timed_out(runner) -> None:
-    result = runner(entry("while True: pass"), seconds=0.2).run(CASE)
+def test_a_hang_is_timed_out_at_its_loop(runner) -> None:
+    result = runner(entry("x = 1\nwhile True:\n    x += 1"), seconds=0.2).run(CASE)
     assert result.status is Status.timed_out
     assert result.verdict.what == (
         "the launcher took longer than 0.2 s of computing (0.6 s in all); it runs without data."
     )
+    assert (result.line, result.verdict.pattern) == (4, IN_LOOP)
+
+
+def test_a_kernel_that_hangs_is_timed_out_at_its_loop(runner) -> None:
+    loop = "while n > 0:\n        n += 1\n        tl.store(out_ptr + offs, n, mask=mask)"
+    result = runner(KERNEL.format(statement=loop), seconds=0.4).run(CASE)
+    assert (result.status, result.line) == (Status.timed_out, STATEMENT_LINE)
+    assert result.verdict.pattern == IN_LOOP
 
 
 @pytest.mark.parametrize("allocate", ["bytearray(600 << 20)", "torch.empty(600 << 18)"])

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
+
 import pytest
 import torch
 import triton
 import triton.language as tl
 
-from grader.worker.ttir.errors import TooManySteps, WaitsForever
+from grader.worker.ttir.errors import NeverEnds, TooManySteps, WaitsForever
 from grader.worker.ttir.executor import Limits
 
 from .launching import launching
@@ -194,16 +196,53 @@ def test_waiting_for_nobody_ends():
 
 
 @triton.jit
-def _endless(out):
+def _growing(out):
     n = 1
     while n > 0:
-        n = (n + 1) % 1000 + 1
+        n += 1
     tl.store(out, n)
 
 
 def test_an_endless_loop_ends():
     with launching(limits=Limits(steps=10_000)), pytest.raises(TooManySteps, match="10,000"):
-        _endless[(1,)](torch.zeros(1, dtype=torch.int32))
+        _growing[(1,)](torch.zeros(1, dtype=torch.int32))
+
+
+@triton.jit
+def _going_round(out):
+    n = 1
+    while n > 0:
+        n = (n + 1) % 100 + 1
+    tl.store(out, n)
+
+
+@triton.jit
+def _counting(out):
+    n = tl.load(out)
+    while tl.load(out) < n + 100:
+        tl.store(out, tl.load(out) + 1)
+
+
+def test_a_loop_whose_values_come_again_never_ends():
+    place = inspect.getsourcelines(_going_round.fn)[1] + 3
+    with launching(), pytest.raises(NeverEnds) as raised:
+        _going_round[(1,)](torch.zeros(1, dtype=torch.int32))
+    assert raised.value.line == place
+
+
+def test_a_loop_that_changes_memory_is_let_go_on():
+    out = torch.zeros(1, dtype=torch.int32)
+    with launching():
+        _counting[(1,)](out)
+    assert out.item() == 100
+
+
+def test_a_program_that_waits_for_nobody_has_a_line():
+    arrived, x = torch.zeros(1, dtype=torch.int32), torch.zeros(16, dtype=torch.int32)
+    with launching(limits=Limits(idle_turns=20)), pytest.raises(WaitsForever) as raised:
+        _volatile[(1,)](arrived, x)
+    source, first = inspect.getsourcelines(_volatile.fn)
+    assert "while" in source[raised.value.line - first]
 
 
 @triton.jit
