@@ -16,8 +16,9 @@ from tests.support.sandboxes import (
 
 __all__ = ["lasting_sandbox", "python_sandbox", "sessions_in_one_sandbox", "shared_sandbox"]
 
-# Folders whose sessions have one sandbox in turn, but for attacks, each of which has its own.
+# Folders whose sessions have one sandbox in turn, but for modules about the sandbox itself.
 IN_ONE_SANDBOX = ("cli", "executors", "grading", "instruments", "timing")
+ABOUT_SANDBOXES = ("attacks", "source_rules")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -44,5 +45,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def _one_sandbox(request: pytest.FixtureRequest) -> None:
     """Spare sessions of these folders' tests a start of their own."""
     folder = request.path.relative_to(Path(__file__).parent).parts[0]
-    if folder in IN_ONE_SANDBOX and "attacks" not in request.path.name:
+    is_about_them = any(word in request.path.name for word in ABOUT_SANDBOXES)
+    if folder in IN_ONE_SANDBOX and not is_about_them:
         request.getfixturevalue("sessions_in_one_sandbox")
