@@ -88,21 +88,21 @@ class _KeptForFiles:
         self, exercises: Mapping[str, Exercise], sources: _Sources, store: Store | None
     ) -> None:
         self._exercises, self._sources, self._store = exercises, sources, store
-        self._found: dict[str, KeptForSource] = {}
+        self._kept: dict[str, KeptForSource] = {}
 
     def of(self, file: str) -> KeptForSource | None:
         """That of a variant's file; None without a store."""
         if self._store is None:
             return None
-        if file not in self._found:
+        if file not in self._kept:
             modules = sorted(self._sources.modules().items())
             every = self._exercises.values()
             used = [e for e in every if file in (each.file for each in e.variants.values())]
             gpu = machine.capability(), machine.seen_by_host_code()
             parts = (file, self._sources.read(file), modules, used, gpu)
             key = hashlib.sha256(repr(parts).encode()).hexdigest()
-            self._found[file] = self._store.of(key)
-        return self._found[file]
+            self._kept[file] = self._store.of(key)
+        return self._kept[file]
 
 
 class Runners:

@@ -14,7 +14,7 @@ import torch
 from grader import __version__
 from grader.gpu.devices import DeviceName
 from grader.gpu.kinds import capability_of, is_amd
-from grader.gpu.seen import SeenGpu, by_name
+from grader.gpu.properties import HostGpu, by_name
 from grader.mistakes import Mistake
 
 CAPABILITY = 90  # of an H100, which is the usual course's GPU
@@ -84,7 +84,7 @@ def work_for(gpu: str) -> None:
     _of_course = gpu
 
 
-def seen_by_host_code() -> SeenGpu:
+def seen_by_host_code() -> HostGpu:
     """The GPU that planners say is there: this machine's, or else the course's."""
     return by_name(gpu_name() or _of_course)
 

@@ -48,6 +48,8 @@ class KeptBuilds:
 
     def put(self, key: str, text: str) -> None:
         """Keep a text; of too many, those go that were put there first."""
+        if self._path is None:
+            return
         row = (key, zlib.compress(text.encode(), 1), time.time())
 
         def keep(table: sqlite3.Connection) -> None:

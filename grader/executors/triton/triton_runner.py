@@ -103,7 +103,7 @@ class PlannedTritonRunner(Runner):
         self._kernels = kernels = Kernels(compiler, path.parent, kept, made)
         self.tuning = tuning = Tuning(kernels)
         self.plans = TritonPlanner(
-            lambda: worker((), answers.limits, [_seen()], role="planner"),
+            lambda: worker((), answers.limits, [_host_gpu()], role="planner"),
             answers,
             allowed,
             self.times,
@@ -256,7 +256,7 @@ class PlannedTritonRunner(Runner):
         return Compiled(first) if first or None not in answers else None
 
 
-def _seen() -> str:
+def _host_gpu() -> str:
     return json.dumps(machine.seen_by_host_code().as_json())
 
 

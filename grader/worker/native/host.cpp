@@ -5,7 +5,7 @@
 //
 // --filter     see lockdown.cpp; must come first
 // --arguments  their names in the spec, for messages, and whether each is input, output or inout
-// --gpu        the properties of the device that host code asks for: see SeenGpu in gpu/seen.py
+// --gpu        the properties of the device that host code asks for: see HostGpu in gpu/properties.py
 // --on-gpu     the buffers are allocations on the GPU
 //
 // It has no expected values, no seeds, no thresholds and no verdict. The student's code shares this
@@ -103,7 +103,7 @@ std::vector<Description> read_descriptions(const std::string& text) {
     }
 }
 
-// Takes the properties in the order of SeenGpu's fields. The memory is the emulator's.
+// Takes the properties in the order of HostGpu's fields. The memory is the emulator's.
 void see_gpu(const std::string& text) {
     int used = 0;
     unsigned long long memory = 0;

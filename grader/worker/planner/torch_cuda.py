@@ -41,7 +41,7 @@ PROPERTIES = types.SimpleNamespace(
 
 
 def see(gpu: dict[str, Any]) -> None:
-    """Take the properties of another GPU: the fields of grader/gpu/seen.py."""
+    """Take the properties of another GPU: the fields of grader/gpu/properties.py."""
     major, minor = divmod(gpu["capability"], 10)
     vars(PROPERTIES).update(
         name=gpu["name"],

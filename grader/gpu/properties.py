@@ -19,7 +19,7 @@ DEFAULT = "H100"  # the usual course's
 
 
 @dataclass(frozen=True)
-class SeenGpu:
+class HostGpu:
     """Properties as CUDA has them: bytes, kHz, bits."""
 
     name: str
@@ -74,7 +74,7 @@ _OTHERS = ("", "", 16, 32, 256)
 _BYTES_PER_CLOCK = 2 / 8  # of each bit: two transfers a clock
 
 
-def by_name(gpu: str) -> SeenGpu:
+def by_name(gpu: str) -> HostGpu:
     """A GPU by the name that a course has for it, the default for a name that isn't known."""
     model, capability = datasheets.find(gpu), capability_of(gpu)
     sm = occupancy.BY_CAPABILITY.get(capability or 0)
@@ -83,7 +83,7 @@ def by_name(gpu: str) -> SeenGpu:
     words = datasheets.plain(gpu)
     sizes = next((each for each in _SIZES if re.fullmatch(each[0], words)), _OTHERS)
     _, name, memory, l2, bits = sizes
-    return SeenGpu(
+    return HostGpu(
         name=name or (gpu if gpu.upper().startswith("NVIDIA") else f"NVIDIA {gpu}"),
         capability=capability,
         multiprocessors=model.sms,
