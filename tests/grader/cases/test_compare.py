@@ -608,7 +608,7 @@ def test_magnitudes():
         ((twice, lambda x: (x, x), None), "expected", "t: its functions return different numbers "
          "of outputs"),
         ((twice, twice, lambda x: x[:1]), "oracle", "t: its functions return outputs of different "
-         "shapes"),
+         "shapes: t [3], t_magnitude [1]"),
     ],
 )  # fmt: skip
 def test_an_oracle_that_fails_says_how(functions, how, message):

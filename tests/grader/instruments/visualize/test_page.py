@@ -136,8 +136,8 @@ def test_the_lines_of_a_lab_are_those_of_its_files(rungs: list[Run]):
     assert drawn.place(3) == "transpose.cu:3"
     origins = [("helper.cuh", line + 100) for line in range(1, len(drawn.source.splitlines()) + 1)]
     text = page.render([replace(drawn, lab=Joined("transpose.cu", b"", origins))])
-    found = re.search(r'id="data">(.*?)</script>', text, re.DOTALL)
-    assert found is not None
-    [shown] = json.loads(found[1])
+    data = re.search(r'id="data">(.*?)</script>', text, re.DOTALL)
+    assert data
+    [shown] = json.loads(data[1])
     assert shown["at"].keys() == shown["code"].keys()
     assert all(at == f"helper.cuh:{int(line) + 100}" for line, at in shown["at"].items())
