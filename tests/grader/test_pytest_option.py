@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -43,6 +44,38 @@ def run(
     )
 
 
+# Runs of pytest that only collect, in one process: what costs is importing torch.
+RMSNORM, MEMORY = ("-q", "-k", "rmsnorm"), ("-q", "-k", "transpose and memory")
+MISSPELT, IN_PART = ("-k", "rmsnrm"), ("-k", "rmsnorm or xyz")
+IN_THE_ASSIGNMENT = ("-q", "-k", "rmsnorm-triton-memory")
+COLLECT = """
+import json, os, sys
+import pytest
+for folder, words in json.loads(sys.argv[1]):
+    os.chdir(folder)
+    status = pytest.main(["--collect-only", *words])
+    print(f"\\n--- {int(status)}", flush=True)
+"""
+
+
+@pytest.fixture(scope="module")
+def collected() -> dict[tuple[str, ...], tuple[int, str]]:
+    """Exit status and output of `pytest --collect-only WORDS` in the project's folder."""
+    words = [RMSNORM, MEMORY, MISSPELT, IN_PART, IN_THE_ASSIGNMENT]
+    folders = [*[ROOT] * 4, ROOT / "assignment"]
+    asked = json.dumps([[str(folder), each] for folder, each in zip(folders, words, strict=True)])
+    ran = subprocess.run(
+        [sys.executable, "-c", COLLECT, asked],
+        cwd=ROOT,
+        env={**os.environ, "COLUMNS": "200", "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+    )
+    statuses = [int(status) for status in re.findall(r"^--- (\d+)$", ran.stdout, re.M)]
+    printed = re.split(r"^--- \d+$", ran.stdout, flags=re.M)[:-1]
+    return dict(zip(words, zip(statuses, printed, strict=True), strict=True))
+
+
 @pytest.fixture(scope="module")
 def wrong(tmp_path_factory) -> Path:
     """A submission with a wrong SiLU and no RMSNorm."""
@@ -57,8 +90,8 @@ def failing(wrong) -> str:
     return ran.stdout
 
 
-def test_ids_name_exercise_variant_dtype_and_size_class_and_k_picks_one_exercise():
-    listed = run("--collect-only", "-q", "-k", "rmsnorm").stdout
+def test_ids_name_exercise_variant_dtype_and_size_class_and_k_picks_one_exercise(collected):
+    _, listed = collected[RMSNORM]
     ids = re.findall(r"\[(.*)\]", listed)
     dtypes, classes = ("float32", "float16", "bfloat16"), ("aligned", "ragged", "degenerate")
     triton = [f"rmsnorm-triton-{dtype}-{name}" for dtype in dtypes for name in classes]
@@ -70,8 +103,8 @@ def test_ids_name_exercise_variant_dtype_and_size_class_and_k_picks_one_exercise
     assert all(each.startswith("rmsnorm-") for each in ids)
 
 
-def test_memory_has_a_test_of_its_own():
-    listed = run("--collect-only", "-q", "-k", "transpose and memory").stdout
+def test_memory_has_a_test_of_its_own(collected):
+    _, listed = collected[MEMORY]
     assert re.findall(r"\[(.*)\]", listed) == [
         f"transpose-{language}_v{i}-memory" for language in ("cuda", "triton") for i in (1, 2, 3, 4)
     ]
@@ -122,14 +155,15 @@ def test_the_name_of_an_exercise_is_a_whole_word(expression, rewritten):
     assert by_whole_names(expression, ["silu", "gemm", "batched_gemm"]) == rewritten
 
 
-def test_pytest_says_what_is_near_a_misspelt_k():
-    ran = run("-k", "rmsnrm", width=200)
-    assert ran.returncode == pytest.ExitCode.NO_TESTS_COLLECTED
-    assert "-k 'rmsnrm': no test has 'rmsnrm' in its name. Did you mean rmsnorm?" in ran.stdout
+def test_pytest_says_what_is_near_a_misspelt_k(collected):
+    status, printed = collected[MISSPELT]
+    assert status == pytest.ExitCode.NO_TESTS_COLLECTED
+    assert "-k 'rmsnrm': no test has 'rmsnrm' in its name. Did you mean rmsnorm?" in printed
 
 
-def test_a_k_that_selects_something_is_told_nothing():
-    assert "-k '" not in run("--collect-only", "-k", "rmsnorm or xyz", width=200).stdout
+def test_a_k_that_selects_something_is_told_nothing(collected):
+    status, printed = collected[IN_PART]
+    assert status == 0 and "-k '" not in printed
 
 
 def test_what_was_not_attempted_is_skipped_with_its_reason_shown(tmp_path):
@@ -195,9 +229,9 @@ def test_pytest_finds_the_project_from_a_folder_outside_of_it(tmp_path):
     assert "warning" not in ran.stdout.lower()
 
 
-def test_in_the_assignments_folder_pytest_runs_its_tests():
-    listed = run("--collect-only", "-q", "-k", "rmsnorm-triton-memory", cwd=ROOT / "assignment")
-    assert re.findall(r"\[(.*)\]", listed.stdout) == ["rmsnorm-triton-memory"]
+def test_in_the_assignments_folder_pytest_runs_its_tests(collected):
+    _, listed = collected[IN_THE_ASSIGNMENT]
+    assert re.findall(r"\[(.*)\]", listed) == ["rmsnorm-triton-memory"]
 
 
 @pytest.mark.parametrize("form", ["--submission=nowhere", "--submission nowhere"])

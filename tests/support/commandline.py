@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
+import re
+import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -28,6 +32,38 @@ def call(capsys: pytest.CaptureFixture[str], *words: object) -> SimpleNamespace:
         sys.argv = argv
     captured = capsys.readouterr()
     return SimpleNamespace(code=code, out=captured.out, err=captured.err)
+
+
+# What costs in a command of its own is importing torch.
+_COMMANDS = """
+import json, sys
+from grader.cli.app import main
+for words in json.loads(sys.argv[1]):
+    sys.argv[1:] = words
+    try:
+        main()
+        status = 0
+    except SystemExit as ended:
+        status = ended.code or 0
+    print(f"\\n--- {status}", flush=True)
+    print("\\n---", file=sys.stderr, flush=True)
+"""
+
+
+def in_one_process(folder: Path, *each: tuple[object, ...]) -> list[tuple[int, str, str]]:
+    """Run `grader WORDS` for each with a folder's own grader: status, output and error output."""
+    words = json.dumps([[str(word) for word in one] for one in each])
+    ran = subprocess.run(
+        [sys.executable, "-c", _COMMANDS, words],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(folder), "COLUMNS": "80"},
+        capture_output=True,
+        text=True,
+    )
+    statuses = [int(status) for status in re.findall(r"^--- (\d+)$", ran.stdout, re.M)]
+    assert len(statuses) == len(each), ran.stdout + ran.stderr
+    said = re.split(r"^--- \d+$", ran.stdout, flags=re.M)
+    return list(zip(statuses, said, re.split(r"^---$", ran.stderr, flags=re.M), strict=False))
 
 
 def work_on(

@@ -63,14 +63,16 @@ def lasting_sandbox() -> Iterator[Lasting]:
 def sessions_in_one_sandbox(lasting_sandbox: Lasting) -> Iterator[None]:
     """Sessions of a module's tests have one sandbox of plans in turn: each start imports torch.
 
-    A session inside another one, or in another thread, has its own.
+    A session inside another one, in another thread or with other confinement has its own.
     """
     new = session._plan_sandbox
 
     def lent(options: Options) -> Sandbox:
+        own = new(options)  # which starts nothing yet
         in_another = threading.current_thread() is not threading.main_thread()
-        if options.level is not None or in_another or lasting_sandbox.is_lent:
-            return new(options)
+        others = own._server is not None or own.confinement != lasting_sandbox.confinement
+        if others or in_another or lasting_sandbox.is_lent:
+            return own
         lasting_sandbox.is_lent = True
         return lasting_sandbox
 

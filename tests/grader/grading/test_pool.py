@@ -399,6 +399,27 @@ def test_what_is_right_is_timed_by_the_plans_that_another_process_made(monkeypat
     assert [documents for _, documents in timed] == [None, "plans"]
 
 
+def test_what_is_not_attempted_takes_no_process(tmp_path, monkeypatch):
+    for name in ("silu.py", "softmax.py"):
+        (tmp_path / name).write_bytes((ROOT / "reference" / name).read_bytes())
+    shared: list[str] = []
+
+    def checked(session, tasks, jobs, on_step):
+        shared.extend(map(str, tasks))
+        part = PartEvidence("float32", "ragged", Status.passed)
+        for index, task in reversed(list(enumerate(tasks))):
+            yield index, Checked(replace(session.blank_evidence(task), parts=(part,)))
+
+    monkeypatch.setattr("grader.grading.grade.checked_side_by_side", checked)
+    monkeypatch.setattr("grader.grading.grade.measure", lambda _, task, evidence, *more: evidence)
+    seen = grade(tmp_path, EXERCISES, OPTIONS, jobs=2).variants
+    names = [str(task) for task in selected(EXERCISES)]
+    assert [f"{each.exercise}/{each.variant}" for each in seen] == names
+    assert shared == ["silu/triton", "softmax/triton", "softmax/online"]
+    assert [name for name, each in zip(names, seen, strict=True) if each.parts] == shared
+    assert all(each.parts or each.not_attempted for each in seen)
+
+
 def test_the_plans_of_what_is_timed_serve_the_clock():
     task = next(task for task in selected(EXERCISES) if task.variant.is_graded_on_speed)
     files = {task.variant.file: (ROOT / "reference" / task.variant.file).read_bytes()}

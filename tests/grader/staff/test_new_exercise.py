@@ -15,6 +15,7 @@ import pytest
 
 from grader.spec import load_all
 from grader.staff import handout
+from tests.support.commandline import in_one_process
 from tests.support.small_exercise import ROOT
 
 PARTS = (
@@ -110,18 +111,23 @@ def run(project: Path, *words: str) -> str:
 
 
 def test_the_steps_make_an_exercise_that_is_graded_and_stubbed(project):
-    assert run(project, "grader", "stubs") == "assignment/scale.py\n"
+    only = ("--only", "scale", "--json")
+    words = [
+        ("stubs",),
+        *(("grade", of, *only, f"{of}.json") for of in ("reference", "assignment")),
+    ]
+    said = in_one_process(project, *words)
+    assert [status for status, _, _ in said] == [0, 0, 0], said
+    assert said[0][1].strip() == "assignment/scale.py"
     stub = (project / "assignment" / "scale.py").read_text(encoding="utf-8")
     assert "# TODO: launch enough programs." in stub
     assert "cdiv" not in stub
 
-    run(project, "grader", "grade", "reference", "--only", "scale", "--json", "full.json")
-    data = json.loads((project / "full.json").read_text(encoding="utf-8"))
+    data = json.loads((project / "reference.json").read_text(encoding="utf-8"))
     assert [exercise["name"] for exercise in data["exercises"]] == ["scale"]
     assert (data["score"], data["gradable"], data["max_score"]) == (2.0, 2.0, 2.0)
 
-    run(project, "grader", "grade", "assignment", "--only", "scale", "--json", "none.json")
-    data = json.loads((project / "none.json").read_text(encoding="utf-8"))
+    data = json.loads((project / "assignment.json").read_text(encoding="utf-8"))
     [exercise] = data["exercises"]
     assert (data["score"], exercise["variants"][0]["status"]) == (0.0, "not_attempted")
 

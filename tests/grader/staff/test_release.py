@@ -25,6 +25,7 @@ from grader.staff.handout import difference
 from grader.staff.release import Release, ReleaseError
 from grader.staff.stubs import make_stubs
 from tests.support import attacks
+from tests.support.commandline import in_one_process
 from tests.support.leaks import (
     OF_A_SOLUTION,
     OF_THE_CORPUS,
@@ -130,7 +131,7 @@ def test_nothing_of_the_calibration_is_in_it_and_its_commands_are_gone(made, tmp
                     for each in variant.performance.thresholds
                 ]
                 assert list(shipped.variants[name].performance.thresholds) == kept
-    assert run(folder, "-m", "grader", "calibrate").returncode == 2
+    assert "calibrate" in STAFFS  # which have no command, as is seen below
 
 
 def test_nothing_is_a_cache_a_link_or_a_hidden_file_but_the_two_that_are_named(made):
@@ -230,46 +231,39 @@ def test_pytest_is_green_in_a_new_folder(tmp_path, made):
     assert "is still the stub" in ran.stdout
 
 
-# Several commands in one process: what costs is importing torch.
-COMMANDS = """
-import json, sys
-from grader.cli.app import main
-for words in json.loads(sys.argv[1]):
-    sys.argv[1:] = words
-    try:
-        main()
-        status = 0
-    except SystemExit as ended:
-        status = ended.code or 0
-    print(f"\\n--- {status}", flush=True)
-    print("\\n---", file=sys.stderr, flush=True)
-"""
+STAFFS = ("batch", "rescore", "regrade", "adjust", "export", "similarity", "gradescope-zip",
+          "calibrate", "stubs", "handout", "release")  # fmt: skip
+STUDENTS = (
+    ("check", "silu/cuda", "--case", "n=4 dtype=float32 seed=1"),
+    ("plan", "silu/cuda"),
+    ("bench", "silu"),
+    ("doctor",),
+    ("run-plan", "nothing.plan"),
+    ("--version",),
+)
+STUBS_GRADED = ("grade", "assignment", "--json", "../stubs.json")
+SOLVED_GRADED = ("grade", "../solved", "--only", "silu/cuda", "--json", "../solved.json")
+SOLUTIONS_GRADED = ("grade", "reference")
+Said = dict[tuple[str, ...], tuple[int, str, str]]
 
 
-def commands(folder: Path, *each: tuple[object, ...]) -> list[tuple[int, str, str]]:
-    """Run `grader WORDS` for each in a release: exit status, output and error output."""
-    words = json.dumps([[str(word) for word in one] for one in each])
-    ran = run(folder, "-c", COMMANDS, words)
-    statuses = [int(status) for status in re.findall(r"^--- (\d+)$", ran.stdout, re.M)]
-    assert len(statuses) == len(each), ran.stdout + ran.stderr
-    said = re.split(r"^--- \d+$", ran.stdout, flags=re.M)
-    return list(zip(statuses, said, re.split(r"^---$", ran.stderr, flags=re.M), strict=False))
-
-
-def test_stubs_score_nothing_and_a_solved_exercise_what_it_scores_here(few):
+@pytest.fixture(scope="module")
+def said(few) -> Said:
+    """What the release of two exercises answers to commands: exit status, output, error output."""
     solved = few.parent / "solved"
     solved.mkdir()
     (solved / "silu.cu").write_bytes((ROOT / "reference" / "silu.cu").read_bytes())
+    words = [STUBS_GRADED, SOLVED_GRADED, SOLUTIONS_GRADED, ("--help",)]
+    words += [*((name, "--help") for name in STAFFS), *STUDENTS]
+    return dict(zip(words, in_one_process(few, *words), strict=True))
+
+
+def test_stubs_score_nothing_and_a_solved_exercise_what_it_scores_here(few, said):
     stubs_report, solved_report = few.parent / "stubs.json", few.parent / "solved.json"
-    said = commands(
-        few,
-        ("grade", "assignment", "--json", stubs_report),
-        ("grade", solved, "--only", "silu/cuda", "--json", solved_report),
-    )
-    assert [status for status, _, _ in said] == [0, 0], said
+    assert (said[STUBS_GRADED][0], said[SOLVED_GRADED][0]) == (0, 0), said
     assert points(json.loads(stubs_report.read_text())) == {"triton": 0, "cuda": 0}
     exercises = {"silu": EXERCISES["silu"]}
-    observed = grade(solved, exercises, only=["silu/cuda"])
+    observed = grade(few.parent / "solved", exercises, only=["silu/cuda"])
     here = points(asdict(score(observed, exercises)))
     assert points(json.loads(solved_report.read_text())) == here
     assert here == {"cuda": 3 if machine.gpu_name() else 2}  # one point is for speed
@@ -281,41 +275,27 @@ def points(grade: dict) -> dict[str, float]:
     return {variant["name"]: variant["score"] for variant in exercise["variants"]}
 
 
-def test_what_needs_the_solutions_says_that_there_are_none(few):
-    [(status, out, err)] = commands(few, ("grade", "reference"))
+def test_what_needs_the_solutions_says_that_there_are_none(said):
+    status, out, err = said[SOLUTIONS_GRADED]
     assert (status, out.strip()) == (2, "")
     assert err.strip().count("\n") == 0
     assert "the students' release has no" in err
 
 
-STAFFS = ("batch", "rescore", "regrade", "adjust", "export", "similarity", "gradescope-zip",
-          "calibrate", "stubs", "handout", "release")  # fmt: skip
-
-
-def test_neither_class_grading_nor_what_the_staff_run_is_in_it(few):
+def test_neither_class_grading_nor_what_the_staff_run_is_in_it(few, said):
     folders = {name.split("/")[1] for name in written(few) if name.startswith("grader/")}
     assert not folders & {"batch", "staff"} and "grading" in folders
     assert "gradescope.py" in {path.name for path in (few / "grader" / "grading").iterdir()}
-    said = commands(few, ("--help",), *((name, "--help") for name in STAFFS))
-    (status, shown, _), *refused = said
+    status, shown, _ = said["--help",]
     assert status == 0 and not [name for name in STAFFS if re.search(rf"^\W+{name} ", shown, re.M)]
-    for name, (status, _, err) in zip(STAFFS, refused, strict=True):
+    for name in STAFFS:
+        status, _, err = said[name, "--help"]
         assert status == 2 and f"No such command '{name}'" in err
 
 
-def test_each_students_command_runs_without_them(few):
-    case = ("--case", "n=4 dtype=float32 seed=1")
-    said = commands(
-        few,
-        ("check", "silu/cuda", *case),
-        ("plan", "silu/cuda"),
-        ("bench", "silu"),
-        ("doctor",),
-        ("run-plan", "nothing.plan"),
-        ("--version",),
-    )
-    assert [status for status, _, _ in said] == [0, 0, 0, 0, 2, 0], said
-    assert not [err for _, _, err in said if "Traceback" in err]
+def test_each_students_command_runs_without_them(said):
+    assert [said[words][0] for words in STUDENTS] == [0, 0, 0, 0, 2, 0], said
+    assert not [err for _, _, err in said.values() if "Traceback" in err]
 
 
 def test_every_target_of_its_makefile_works_without_staffs_files(made):
