@@ -148,6 +148,10 @@ class Runner(ABC):
         """
         return [None] * len(entries)
 
+    def moved(self, case: Case) -> int | None:
+        """Bytes that kernels move in global memory in a case; None where nobody counts them."""
+        return None
+
     def trace(self, case: Case) -> Traced | None:
         """Run a case with every access recorded; None where nobody records them."""
         return None

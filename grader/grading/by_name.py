@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Sequence
 from itertools import islice
 
+from grader.evidence import SourceLine
 from grader.executors.runner import CaseResult
 from grader.grading import by_source
 from grader.grading.by_source import Context
@@ -178,6 +179,34 @@ def _words(context: Context) -> Cause | None:
     return None
 
 
+_CARRIED = re.compile(
+    r"Loop-carried variable (\w+) has initial type (\w+) but is re-assigned to (\w+)"
+)
+
+
+def _loop_carried(context: Context) -> Cause | None:
+    """A variable that changes its type in a loop, with the line that gives its first value."""
+    match = _CARRIED.search(context.words)
+    if match is None:
+        return None
+    name, first, then = match.groups()
+    what = f"`{name}` begins as {first}, and the loop makes it {then}: Triton keeps one type"
+    start = re.compile(rf"^\s*{name}\s*=(?!=)\s*(.+)$")
+    above = range((context.result.line or 1) - 1, 0, -1)
+    for number in (each for each in above if each <= len(context.lines)):
+        if given := start.match(context.lines[number - 1]):
+            code = (SourceLine(number, context.lines[number - 1].rstrip()),)
+            advice = f"Let `{name}` begin as {then}"
+            is_whole = re.fullmatch(r"-?\d+", given[1].strip()) and then.startswith(("fp", "bf"))
+            return Cause(
+                "carried",
+                what,
+                f"{advice}: {given[1].strip()}.0." if is_whole else f"{advice}.",
+                code,
+            )
+    return Cause("carried", what, f"Give `{name}` that type before the loop.")
+
+
 _AXIS = re.compile(r"invalid axis|\baxis\b.*(?:out of|range|must be)", re.IGNORECASE)
 
 
@@ -268,6 +297,7 @@ TABLE: Sequence[Callable[[Context], Cause | None]] = (
     _operands_differ,
     _words,
     _axis,
+    _loop_carried,
     _size_of_a_pointer,
     *by_source.TABLE,
 )

@@ -17,8 +17,11 @@ from grader.grading.diagnosis import Cause, Separation
 from grader.grading.repairs import Failing, Repairs, failing_of
 from grader.status import Status
 
-# Changes that may show which step is rounded.
-_CONVERSIONS = frozenset({"cast", "no_cast", "function"})
+# By the name of a cause that outputs show, changes that may show its place.
+_PLACED = {
+    "rounded": frozenset({"cast", "no_cast", "function"}),
+    "formula": frozenset({"parentheses", "operator", "sign", "function", "name", "number", "term"}),
+}
 
 
 @dataclass(frozen=True)
@@ -64,8 +67,8 @@ class Causes:
             tried = replace(_tried_on(failed), likely_only=guess is not None)
             cause = self._repairs.cause_of(failed.runner, tried)
         cause = cause or guess
-        if cause is not None and cause.name == "rounded" and is_first and not self.explained:
-            only = replace(_tried_on(failed), only=_CONVERSIONS)
+        if cause is not None and cause.name in _PLACED and is_first and not self.explained:
+            only = replace(_tried_on(failed), only=_PLACED[cause.name])
             cause = self._repairs.cause_of(failed.runner, only) or cause
         if cause is None:
             language = failed.space.variant.language

@@ -13,6 +13,7 @@ from grader.grading.edit_scope import (
     Edit,
     Scope,
     callee_of,
+    code_line,
     counts_blocks,
     exchanged,
     in_loop,
@@ -84,6 +85,36 @@ def _exchanged_names(scope: Scope) -> Iterator[Edit]:
                 yield scope.edit("names", changes, what, "", 2)
 
 
+def _every_name(scope: Scope) -> Iterator[Edit]:
+    """All places of a name on a line, for a like one: `i / rows, i % rows` for `cols`."""
+    by_line: dict[tuple[int, str], list[Token]] = {}
+    for before, token in zip(["", *scope.tokens], scope.tokens, strict=False):
+        if token.is_name and token.text not in WORDS and getattr(before, "text", "") != ".":
+            by_line.setdefault((token.line, token.text), []).append(token)
+    for (_, name), tokens in by_line.items():
+        for other in _alike(name, scope) if len(tokens) > 1 else ():
+            if scope.first_use.get(other, tokens[0].start) < tokens[0].start:
+                changes = [Change(each.start, each.end, other) for each in tokens]
+                what = _in_place(scope, changes) or f"`{name}` stands where `{other}` belongs"
+                yield scope.edit("names", changes, what, "", 2)
+
+
+_ROUNDS = re.compile(
+    r"\bfor (\w+) in range\(\s*([A-Za-z_]\w*)\s*,"
+    r"|\bfor\s*\(\s*(?:const\s+)?\w+\s+(\w+)\s*=\s*([A-Za-z_]\w*)\s*;"
+)
+
+
+def _first_round(scope: Scope) -> Iterator[Edit]:
+    """What a loop begins with, where what it has come to belongs."""
+    for match in _ROUNDS.finditer(scope.text.code, scope.function.body, scope.function.end):
+        variable, start = match[1] or match[3], match[2] or match[4]
+        for index, token in enumerate(scope.tokens):
+            if token.text == start and token.start > match.end():
+                around = operands(scope, index)
+                yield scope.instead("name", token.start, token.end, variable, 1, around)
+
+
 def _in_place(scope: Scope, changes: Sequence[Change]) -> str:
     """What a line's changes do to the code from the first to the last of them."""
     source = scope.text.source
@@ -128,9 +159,11 @@ def _alike(name: str, scope: Scope) -> Iterator[str]:
         ours, theirs = name.split("_"), other.split("_")
         differing = [pair for pair in zip(ours, theirs, strict=False) if pair[0] != pair[1]]
         same_parts = len(ours) == len(theirs) > 1 and len(differing) == 1
+        is_pair = (name.lower(), other.lower()) in pairs and name.isupper() == other.isupper()
         parameters = scope.function.parameters
-        alike = (name in parameters) == (other in parameters) and (
-            (name in scope.function.integers) == (other in scope.function.integers)
+        alike = all(
+            (name in known) == (other in known)
+            for known in (parameters, scope.function.integers, scope.addresses)
         )
         one_letter = (
             alike
@@ -139,7 +172,7 @@ def _alike(name: str, scope: Scope) -> Iterator[str]:
         )
         if "stride" in name:  # of another axis, or of another tensor
             same_parts = same_parts and len(name) == len(other) and one_letter
-        if same_parts or one_letter or (name, other) in pairs:
+        if same_parts or one_letter or is_pair:
             yield other
 
 
@@ -264,6 +297,16 @@ def _rounded_down(scope: Scope) -> Iterator[Edit]:
         )
 
 
+_COUNTS = ("range", "arange", "size", "stride", "program_id", "num_programs")
+
+
+def _is_shuffled(scope: Scope, line: int) -> bool:
+    """Whether a line, or the next one, exchanges values within a warp."""
+    near = range(line, min(line + 2, len(scope.text.lines) + 1))
+    return any("__shfl" in code_line(scope, each) for each in near)
+
+
+_LANES = (1, 2, 4, 8, 16, 32)
 _INFINITIES = ('float("-inf")', "-float('inf')", "-INFINITY", "float('-inf')")
 
 
@@ -274,25 +317,34 @@ def _numbers(scope: Scope) -> Iterator[Edit]:
         if not token.text[0].isdigit():
             continue
         before = tokens[index - 1] if index else None
+        if before and before.text == "(" and tokens[index - 2].text in _COUNTS:
+            continue
         low = tokens[index - 2].start if before and index > 1 else token.start
         around = (low, token.end)
         if re.fullmatch(r"\d{1,5}", token.text):
             number = int(token.text)
             others = [number + 1, number - 1, number * 2, number // 2]
+            if number in _LANES:  # of a reduction: the distance of its first step, or its width
+                others += [each for each in _LANES if each != number]
+            is_axis = before and before.text == "=" and tokens[index - 2].text == "axis"
+            is_step = _is_shuffled(scope, token.line)
             for place, other in enumerate(dict.fromkeys(others)):
-                if other >= 0 and other != number:
-                    cost = 3 if number < 2 and other < 2 else 4 + place // 2
-                    is_axis = before and before.text == "=" and tokens[index - 2].text == "axis"
-                    is_bound = before and before.text in (">", "<", ">=") and other < 2
-                    if is_axis or is_bound:
-                        cost = 2
-                    yield scope.instead("number", token.start, token.end, str(other), cost, around)
+                if other < 0 or other == number or (is_axis and other > 1):
+                    continue
+                cost = 3 if number < 2 and other < 2 else 4 + place // 2
+                is_bound = before and before.text in (">", "<", ">=") and other < 2
+                if is_axis or (is_step and {number, other} <= {*_LANES}):
+                    cost = 1
+                elif is_bound:
+                    cost = 2
+                yield scope.instead("number", token.start, token.end, str(other), cost, around)
             if before and before.text in ("-", "+") and index > 1 and number == 1:
                 around = (low, token.end)
                 yield scope.instead("off_by_one", before.start, token.end, "", 2, around)
         if token.text in ("1.0", "1.0f") and before and before.text == "=":
             yield scope.instead("number", token.start, token.end, "0.0", 2, around)
-        if token.text in ("0.0", "0.0f", "0.f", "0.", "0"):
+        is_axis = before and before.text == "=" and tokens[index - 2].text == "axis"
+        if token.text in ("0.0", "0.0f", "0.f", "0.", "0") and not is_axis:
             minus = 'float("-inf")' if scope.is_triton else "-INFINITY"
             yield scope.instead("infinity", token.start, token.end, minus, 3, around)
         if re.fullmatch(r"0[xX][fF]+[uUlL]*", token.text):
@@ -381,6 +433,10 @@ def _arguments(scope: Scope) -> Iterator[Edit]:
         if call.name in ("dim3", "cudaMemcpy") and len(call.arguments) > 1:
             first, second = call.arguments[:2]
             yield exchanged(scope, first, second, f"`{call.name}`", 2)
+        if call.name == "cudaMemcpy2D" and len(call.arguments) > 5:
+            for first_place, second_place in ((4, 5), (1, 3), (0, 2)):
+                pair = call.arguments[first_place], call.arguments[second_place]
+                yield exchanged(scope, *pair, f"`{call.name}`", 1)
         before = source[max(call.start - 6, 0) : call.start]
         if before.strip() == "dim3":
             for one, other in zip(call.arguments, call.arguments[1:], strict=False):
@@ -478,7 +534,8 @@ def _quotients(scope: Scope) -> Iterator[Edit]:
     matches = list(pattern.finditer(scope.text.code, scope.function.body, scope.function.end))
     for place, one in enumerate(matches):
         for other in matches[place + 1 : place + 4]:
-            if one.group(1, 3) == other.group(1, 3) and one[2] != other[2]:
+            apart = scope.text.line_at(other.start()) - scope.text.line_at(one.start())
+            if one.group(1, 3) == other.group(1, 3) and one[2] != other[2] and apart < 2:
                 changes = [Change(*one.span(2), other[2]), Change(*other.span(2), one[2])]
                 what = (
                     f"{scope.quoted(*one.span())} and {scope.quoted(*other.span())} are exchanged"
@@ -520,20 +577,34 @@ def _rows(scope: Scope) -> list[str]:
     return [each for each in ("row", "r", "block_row") if each in scope.first_use]
 
 
+MOST_AT_ONCE = 4  # places of one size in a loop
+_IS_BLOCK = re.compile(r"BLOCK|TILE|^[A-Z]{1,2}$")
+
+
 def _rounds(scope: Scope) -> Iterator[Edit]:
     """A size that a loop over blocks doesn't count down, and sums that lack a block or 1."""
     code = scope.text.code
     tokens = scope.tokens
-    pattern = r"for (\w+) in range\(0, (?:tl\.cdiv\((\w+), (\w+)\)|(\w+), (\w+))\)"
+    pattern = r"for (\w+) in range\((?:0, )?(?:tl\.cdiv\((\w+), (\w+)\)|(\w+), (\w+))\)"
     for loop in re.compile(pattern).finditer(code, scope.function.body, scope.function.end):
         variable, size, block = (each for each in loop.groups() if each)
         gone = variable if loop[4] else f"{variable} * {block}"
+        changes = []
         for token in tokens:
             if token.text == size and token.start > loop.end():
-                yield scope.instead("rounds", token.start, token.end, f"({size} - {gone})", 2)
-    blocks = [each for each in scope.function.parameters if "BLOCK" in each or "TILE" in each]
+                left = f"({size} - {gone})"
+                changes.append(Change(token.start, token.end, left))
+                yield scope.instead("rounds", token.start, token.end, left, 2)
+        if 1 < len(changes) <= MOST_AT_ONCE:
+            what = f"`{size}` stands in the loop where what is left of it belongs: `{left}`"
+            yield scope.edit("rounds", changes, what, "", 2)
+    blocks = [each for each in scope.function.parameters if _IS_BLOCK.search(each)]
     for index in range(1, len(tokens) - 1):
         token, before = tokens[index], tokens[index - 1]
+        if token.text == "1" and before.text == "+":
+            around = operands(scope, index - 1)
+            for block in blocks:
+                yield scope.instead("rounds", token.start, token.end, block, 2, around)
         if token.text in ("+", "-") and before.is_name:
             around = operands(scope, index)
             for added in ("1", *blocks):
@@ -541,6 +612,81 @@ def _rounds(scope: Scope) -> Iterator[Edit]:
                 cost = 2 if same else 3
                 new = f" + {added}"
                 yield scope.instead("rounds", before.end, before.end, new, cost, around)
+
+
+def _rest(scope: Scope) -> Iterator[Edit]:
+    """A part of a size where the rest of it belongs: the half of an odd number for the other."""
+    code = scope.text.code
+    span = (scope.function.body, scope.function.end)
+    divided = re.compile(r"\b(\w+)\s*=\s*(\w+)\s*/{1,2}\s*\d+\b")
+    parts = {match[1]: match[2] for match in divided.finditer(code, *span)}
+    for token in scope.tokens:
+        size = parts.get(token.text)
+        if size is None or scope.first_use.get(token.text, token.start) >= token.start:
+            continue
+        around = operands(scope, scope.tokens.index(token))
+        yield scope.instead("rest", token.start, token.end, f"({size} - {token.text})", 2, around)
+
+
+_PRODUCT = re.compile(r"(?<![\w.])([A-Za-z_]\w*) \* ([A-Z_]{2,}|\d{1,4})(?![\w.(\[])")
+MOST_PRODUCTS = 8
+
+
+def _products(scope: Scope) -> Iterator[Edit]:
+    """A size that stands alone here, and elsewhere in the file as a factor of a product."""
+    known = {match.group(1, 2) for match in _PRODUCT.finditer(scope.text.code)}
+    names = {*scope.values, *re.findall(r"\b[A-Z][A-Z_\d]+\b", scope.text.code)}
+    tokens = scope.tokens
+    for one, other in sorted(known)[:MOST_PRODUCTS]:
+        if not (other[0].isdigit() or other in names):
+            continue
+        for index, token in enumerate(tokens[:-1]):
+            behind = tokens[index + 1].text
+            is_alone = token.text == one and behind not in ("(", "[", "=", "*", ".", ":")
+            is_alone = is_alone and (index == 0 or tokens[index - 1].text not in (".", "&"))
+            if is_alone and scope.first_use.get(one, 0) < token.start:
+                around = operands(scope, index)
+                new = f"({one} * {other})"
+                yield scope.instead("product", token.start, token.end, new, 2, around)
+
+
+_CHAIN = re.compile(
+    r"(?<![\w.)\]])([\w.]+(?:\([^()\n]*\))?)\s*(?<![*/])([*/])(?![*/])\s*"
+    r"(([\w.]+(?:\([^()\n]*\))?)\s*[-+]\s*[\w.]+(?:\([^()\n]*\))?)"
+)
+
+
+def _parentheses(scope: Scope) -> Iterator[Edit]:
+    """A quotient or product whose second operand lacks its parentheses: `1 / 1 + e`."""
+    code = scope.text.code
+    for match in _CHAIN.finditer(code, scope.function.body, scope.function.end):
+        new = f"({match[3]})"
+        cost = 1 if match[2] == "/" else 3
+        yield scope.instead("parentheses", *match.span(3), new, cost, match.span())
+
+
+_SLOT = re.compile(r"\[([^\[\]\n]{1,60})\]")
+_WORD = re.compile(r"[A-Za-z_]\w*")
+MOST_LINES_APART = 4
+
+
+def _parallel(scope: Scope) -> Iterator[Edit]:
+    """An index that differs from that of a statement like it: of rows as of columns."""
+    code = scope.text.code
+    slots = list(_SLOT.finditer(code, scope.function.body, scope.function.end))
+    lines = [scope.text.line_at(slot.start()) for slot in slots]
+    for place, slot in enumerate(slots):
+        names = _WORD.findall(slot[1])
+        for other_place, other in enumerate(slots):
+            apart = abs(lines[place] - lines[other_place])
+            theirs = _WORD.findall(other[1])
+            if not 0 < apart <= MOST_LINES_APART or len(names) < 2 or len(names) != len(theirs):
+                continue
+            swap = dict(zip(theirs, names, strict=True))
+            alike = all(a == b or b in _alike(a, scope) or len(a + b) == 2 for a, b in swap.items())
+            new = _WORD.sub(lambda name, swap=swap: swap.get(name[0], name[0]), other[1])
+            if alike and len(swap) == len({*swap.values()}) and new != slot[1]:
+                yield scope.instead("index", *slot.span(1), new, 1)
 
 
 def _terms(scope: Scope) -> Iterator[Edit]:
@@ -567,6 +713,8 @@ RULES: Sequence[Callable[[Scope], Iterator[Edit]]] = (
     _unused,
     _names,
     _exchanged_names,
+    _every_name,
+    _first_round,
     _lacking,
     _subscripts,
     _quotients,
@@ -576,5 +724,9 @@ RULES: Sequence[Callable[[Scope], Iterator[Edit]]] = (
     _numbers,
     _indices,
     _rounds,
+    _rest,
+    _products,
+    _parentheses,
+    _parallel,
     _terms,
 )

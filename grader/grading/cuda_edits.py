@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from grader.grading.edit_scope import BUILTINS, Edit, Scope, code_line, operands
+from grader.grading.edit_scope import Call, Edit, Scope, code_line, is_known, operands
 from grader.grading.source_text import Change
 
 
@@ -40,7 +40,8 @@ def _guards(scope: Scope) -> Iterator[Edit]:
         low += len(code[low:high]) - len(code[low:high].lstrip())
         inner = code[low:high].rstrip()
         for condition in conditions:
-            if condition not in inner and is_known(condition, scope, low):
+            is_bound = bool(re.search(r"[<>](?!\s*-?INFINITY)", inner))
+            if is_bound and condition not in inner and is_known(condition, scope, low):
                 what = f"The condition {scope.quoted(low, high)} lacks a part: `{condition}`"
                 change = Change(low, low + len(inner), f"({inner}) && {condition}")
                 yield scope.edit("guard_lacks", [change], what, "Each dimension needs its own.", 2)
@@ -65,12 +66,6 @@ def _guards(scope: Scope) -> Iterator[Edit]:
             elif not re.match(r"(?:const|float|int|auto)\b", statement):
                 change = Change(match.start(2), match.start(2), f"if ({condition}) ")
                 yield scope.edit("no_guard", [change], what, advice, cost)
-
-
-def is_known(condition: str, scope: Scope, at: int) -> bool:
-    """Whether the names of a condition are there before a place."""
-    names = re.findall(r"(?<![\w.])[A-Za-z_]\w*", condition)
-    return all(scope.first_use.get(each, at) < at for each in names if each not in BUILTINS)
 
 
 def _fills(scope: Scope) -> Iterator[Edit]:
@@ -108,6 +103,30 @@ def _elements(scope: Scope) -> Iterator[Edit]:
         advice = f"Read it only where {match[2]} < {size}, and take 0 elsewhere."
         new = f"({match[2]} < {size} ? {match[0]} : 0)"
         yield scope.edit("past_array", [Change(*match.span(), new)], what, advice, 1)
+
+
+_WARPS = ("blockDim.x / 32", "(blockDim.x + 31) / 32", "blockDim.x")
+
+
+def _unfilled(scope: Scope) -> Iterator[Edit]:
+    """An element of shared memory that is read where fewer have been filled."""
+    if scope.is_triton or not scope.function.is_kernel:
+        return
+    code = scope.text.code
+    shared = re.findall(r"__shared__\s+\w+\s+(\w+)\s*\[", code[slice(*_span(scope))])
+    for match in re.compile(r"=\s*(\w+)\[(\w+(?:\.x)?)\]\s*;").finditer(code, *_span(scope)):
+        if match[1] not in shared:
+            continue
+        element = f"{match[1]}[{match[2]}]"
+        for count in _WARPS:
+            what = f"`{element}` is read where nothing has filled it: there are {count} elements"
+            advice = f"Take 0 where {match[2]} isn't below {count}."
+            new = f"= ({match[2]} < {count} ? {element} : 0);"
+            yield scope.edit("past_filled", [Change(*match.span(), new)], what, advice, 1)
+
+
+def _span(scope: Scope) -> tuple[int, int]:
+    return scope.function.body, scope.function.end
 
 
 def _bounds(statement: str, scope: Scope) -> Iterator[str]:
@@ -234,11 +253,27 @@ def _declarations(scope: Scope) -> Iterator[Edit]:
         yield scope.edit("lost_additions", [change], what, advice, 3)
 
 
+_BYTES = re.compile(r"\b(\w*(?:bytes|size)\w*)\s*=\s*([^;\n]{1,80})(?=;)", re.IGNORECASE)
+_ALLOCATED = re.compile(
+    r"cudaMalloc\s*\(\s*(?:\([^()]*\)\s*)?&\s*(\w+)\s*,\s*([^;\n]{1,80})\)\s*\)?\s*;"
+)
+
+
 def _bytes(scope: Scope) -> Iterator[Edit]:
     """A number of elements where the CUDA runtime or a launch takes bytes."""
     if scope.is_triton:
         return
     code = scope.text.code
+    for match in _BYTES.finditer(code, scope.function.body, scope.function.end):
+        if "sizeof" not in match[2]:
+            what = f"`{match[1]}` is a number of elements, and it is used as one of bytes"
+            change = Change(*match.span(2), f"({match[2]}) * sizeof(float)")
+            yield scope.edit("bytes", [change], what, "Multiply by sizeof(float).", 1)
+    for match in _ALLOCATED.finditer(code, scope.function.body, scope.function.end):
+        what = f"Nothing sets the memory of `{match[1]}` to 0: cudaMalloc leaves anything in it"
+        advice = f"Clear it before the launch: cudaMemset({match[1]}, 0, …)."
+        cleared = f" cudaMemset({match[1]}, 0, {match[2]});"
+        yield scope.edit("cleared", [Change(match.end(), match.end(), cleared)], what, advice, 1)
     for call in scope.calls:
         for (low, high), bytes_of in zip(call.arguments, range(9), strict=False):
             is_bytes = (call.name, bytes_of) in (
@@ -258,11 +293,31 @@ def _bytes(scope: Scope) -> Iterator[Edit]:
                 for new in ("sizeof(float)", *(f"{size} * sizeof(float)" for size in sizes)):
                     if new != code[low:high]:
                         yield scope.instead("bytes", low, high, new, 2)
-        if call.is_launch and len(call.grid) > 2 and "sizeof" not in code[slice(*call.grid[2])]:
-            low, high = call.grid[2]
-            what = f"{scope.quoted(low, high)} counts elements, and a launch takes bytes"
-            change = Change(low, high, f"({code[low:high]}) * sizeof(float)")
-            yield scope.edit("bytes", [change], what, "Multiply by sizeof(float).", 1)
+        if call.is_launch and len(call.grid) > 2:
+            yield from _shared_bytes(scope, call)
+
+
+def _shared_bytes(scope: Scope, call: Call) -> Iterator[Edit]:
+    """A launch with less dynamic shared memory than its kernel uses."""
+    low, high = call.grid[2]
+    code = scope.text.code
+    given = code[low:high]
+    defined = re.search(rf"\b{re.escape(given.strip())}\s*=\s*([^;]*);", code)
+    if "sizeof" in given or (defined and "sizeof" in defined[1]):
+        what = (
+            "The kernel uses more dynamic shared memory than its launch asks for: "
+            f"{scope.quoted(low, high)}"
+        )
+        advice = "Count all that the kernel keeps there, padding included."
+        if defined:
+            counted = scope.quoted(*defined.span(1))
+            advice = f"{counted} lacks something that the kernel keeps there: its padding?"
+        change = Change(low, high, f"2 * ({given}) + 1024")
+        yield scope.edit("shared_bytes", [change], what, advice, 1)
+        return
+    what = f"{scope.quoted(low, high)} counts elements, and a launch takes bytes"
+    change = Change(low, high, f"({given}) * sizeof(float)")
+    yield scope.edit("bytes", [change], what, "Multiply by sizeof(float).", 1)
 
 
 RULES: Sequence[Callable[[Scope], Iterator[Edit]]] = (
@@ -272,6 +327,7 @@ RULES: Sequence[Callable[[Scope], Iterator[Edit]]] = (
     _guards,
     _fills,
     _elements,
+    _unfilled,
     _derived,
     _other_indices,
 )

@@ -72,6 +72,16 @@ class Scope:
         return {each for each in given if "ptr" in each} if self.is_triton else given
 
     @cached_property
+    def addresses(self) -> set[str]:
+        """Names of a Triton kernel that hold pointers: those of loads and stores, and their own."""
+        code = self.text.code[self.function.body : self.function.end]
+        known = {*re.findall(r"\btl\.(?:load|store|atomic_\w+)\(\s*([A-Za-z_]\w*)", code)}
+        for _ in range(3):  # `row_ptr = x_ptr + row * stride`
+            pairs = re.findall(r"^\s*(\w+)\s*=\s*(\w+)\s*\+", code, re.MULTILINE)
+            known |= {base for name, base in pairs if name in known}
+        return known if self.is_triton else self.pointers
+
+    @cached_property
     def has_two_axes(self) -> bool:
         """Whether some function of the file has a grid or block of more than one axis."""
         return bool(re.search(r"\.y\b", self.text.code))
@@ -308,3 +318,9 @@ def exchanged(
 def code_line(scope: Scope, number: int) -> str:
     start = scope.text.starts[number - 1]
     return scope.text.code[start : start + len(scope.text.lines[number - 1])]
+
+
+def is_known(condition: str, scope: Scope, at: int) -> bool:
+    """Whether the names of a condition are there before a place."""
+    names = re.findall(r"(?<![\w.])[A-Za-z_]\w*", condition)
+    return all(scope.first_use.get(each, at) < at for each in names if each not in BUILTINS)

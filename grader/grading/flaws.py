@@ -169,6 +169,20 @@ def _softmax_unshifted(x: torch.Tensor) -> Sequence[torch.Tensor]:
     return [e / e.sum(-1, keepdim=True)]
 
 
+def _softmax_to_base(x: torch.Tensor, base: float) -> Sequence[torch.Tensor]:
+    return [torch.softmax(x.double() * math.log(base), -1)]
+
+
+def _softmax_in_lanes(x: torch.Tensor, lanes: int) -> Sequence[torch.Tensor]:
+    """Each lane's sum is relative to its own maximum, and they are added as they are."""
+    n = x.shape[-1]
+    padded = torch.nn.functional.pad(x.float(), (0, -n % lanes), value=-math.inf)
+    own = padded.reshape(*x.shape[:-1], -1, lanes)
+    m = own.amax(-2, keepdim=True)
+    sums = torch.exp(own - m.nan_to_num(neginf=0.0)).sum(-2)
+    return [torch.exp(x - x.amax(-1, keepdim=True)) / sums.sum(-1, keepdim=True)]
+
+
 def _softmax_of_one_block(x: torch.Tensor, block: int) -> Sequence[torch.Tensor]:
     part = x[..., :block]
     m = part.amax(-1, keepdim=True)
@@ -465,6 +479,21 @@ _OVERFLOW = (
 
 FLAWS: Mapping[str, Sequence[Flaw]] = {
     "softmax": (
+        Flaw(
+            "base_of_the_exponential",
+            "The exponentials are powers of 2 where powers of e belong",
+            "exp2 needs x * log2(e); exp takes x as it is.",
+            partial(_softmax_to_base, base=2.0),
+        ),
+        *(
+            Flaw(
+                "own_maximum",
+                "Partial sums are added that are relative to different maxima",
+                "Multiply each by exp(its maximum - the row's maximum) before they are added.",
+                partial(_softmax_in_lanes, lanes=lanes),
+            )
+            for lanes in BLOCKS
+        ),
         *_online_flaws(_softmax_in_blocks),
         *_padded_flaws(_softmax_in_blocks, "of a row"),
         Flaw(

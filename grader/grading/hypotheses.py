@@ -27,7 +27,7 @@ from grader.spec import Scalar, Tolerance
 from grader.spec.task import Task
 from grader.status import Status
 
-SECONDS = 3.0  # for all hypotheses on one failure
+SECONDS = 3.0  # of computing, for all hypotheses on one failure
 FURTHER = 3  # failing cases, beside the smallest, that a hypothesis has to explain
 SMALLEST_FACTOR = 1e-3  # of scalars that may be factors, of which 1.0 has no effect
 ENOUGH = 6  # elements in all cases: fewer agree by chance
@@ -66,21 +66,16 @@ Attempt = tuple[Cause, Callable[[Observed], Outputs | None]]
 
 
 def cause_of(space: Space, results: Sequence[CaseResult], smallest: CaseResult) -> Cause | None:
-    """The mistake that explains the smallest failure and others of its kind; None if none does."""
-    until = time.monotonic() + SECONDS
+    """The mistake that explains the smallest failure and others of its kind; None if none does.
+
+    Where the outputs tell little, such as nan everywhere, several mistakes may explain them: then
+    none is told.
+    """
+    until = time.thread_time() + SECONDS
     if not smallest.outputs or smallest.status not in (Status.wrong_values, Status.not_finite):
         return None
-    known = (Status.wrong_values, Status.not_finite)
-    others = [
-        each
-        for each in results
-        if each.outputs and each.status in known and each.case != smallest.case
-    ]
-    # Those with most elements: there it isn't by chance that a hypothesis holds.
-    others.sort(key=lambda each: sum(t.numel() for t in each.outputs), reverse=True)
     try:
-        first = _observed(space, smallest)
-        further = [_observed(space, each) for each in others[:FURTHER]]
+        first, *further = _all_observed(space, results, smallest)
     except OracleError:
         return None
     if first.oracle.check is not None:  # more than one result is right
@@ -88,17 +83,49 @@ def cause_of(space: Space, results: Sequence[CaseResult], smallest: CaseResult) 
     elements = sum(output.numel() for each in (first, *further) for output in each.outputs)
     if not further or elements < ENOUGH:
         return None
+    known: Cause | None = None
     for hypothesis in HYPOTHESES:
         for cause, compute in hypothesis(first):
-            if time.monotonic() > until:
+            if time.thread_time() > until:
+                return None if is_telling(smallest) else known
+            if not _explains_most(cause, compute, first, further, space):
+                continue
+            if is_telling(smallest):
+                return cause
+            if known is not None and known.name != cause.name:
                 return None
-            if _explains(compute, first):
-                explained = [each for each in further if _explains(compute, each)]
-                enough = len(explained) >= max(1, len(further) - 1)
-                shows = cause.name != "rounded" or any(map(_has_many, explained))
-                if enough and shows and _is_general([first, *explained], space):
-                    return cause
-    return None
+            known = known or cause
+    return known
+
+
+def _all_observed(
+    space: Space, results: Sequence[CaseResult], smallest: CaseResult
+) -> list[Observed]:
+    """The smallest failure, and the largest others. Raises OracleError."""
+    wrong = (Status.wrong_values, Status.not_finite)
+    others = [
+        each
+        for each in results
+        if each.outputs and each.status in wrong and each.case != smallest.case
+    ]
+    # Those with most elements: there it isn't by chance that a hypothesis holds.
+    others.sort(key=lambda each: sum(t.numel() for t in each.outputs), reverse=True)
+    return [_observed(space, each) for each in (smallest, *others[:FURTHER])]
+
+
+def _explains_most(
+    cause: Cause,
+    compute: Callable[[Observed], Outputs | None],
+    first: Observed,
+    further: Sequence[Observed],
+    space: Space,
+) -> bool:
+    if not _explains(compute, first):
+        return False
+    explained = [each for each in further if _explains(compute, each)]
+    enough = len(explained) >= max(1, len(further) - 1)
+    shows = cause.name != "rounded" or any(map(_has_many, explained))
+    return enough and shows and _is_general([first, *explained], space)
 
 
 def is_telling(result: CaseResult) -> bool:

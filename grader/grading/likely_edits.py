@@ -64,9 +64,12 @@ def _can_be_read(source: str, edit: Edit) -> bool:
 _ONLY = {
     "barrier": {"data_race", "nondeterministic", "barrier_error", "uninitialised_read"},
     "infinity": {"wrong_values", "not_finite"},
+    "past_filled": {"uninitialised_read", "wrong_values"},
     "past_array": {"invalid_read", "wrong_values", "uninitialised_read"},
+    "cleared": {"uninitialised_read", "nondeterministic", "wrong_values"},
+    "shared_bytes": {"wrote_out_of_bounds", "invalid_read"},
     "fills": {"uninitialised_read", "wrong_values", "not_finite"},
-    "one_block": {"not_written", "wrong_values"},
+    "one_block": {"not_written", "wrong_values", "not_finite"},
     "parameters": {"modified_input", "wrong_values", "invalid_read", "wrote_out_of_bounds"},
     "grid": {"not_written", "wrong_values", "wrote_out_of_bounds", "launch_error"},
     "early_return": {"barrier_error"},
@@ -76,7 +79,13 @@ _ONLY = {
     "mask_lacks": {"invalid_read", "wrote_out_of_bounds", "modified_input", "data_race"},
     "uninitialised": {"wrong_values", "not_finite", "nondeterministic", "uninitialised_read"},
     "lost_additions": {"data_race", "wrong_values", "nondeterministic"},
-    "rounded_down": {"not_written", "wrong_values", "launch_error", "uninitialised_read"},
+    "rounded_down": {
+        "not_written",
+        "wrong_values",
+        "not_finite",
+        "launch_error",
+        "uninitialised_read",
+    },
     "no_cast": {"wrong_values", "not_finite"},
     "cast": {"wrong_values", "not_finite"},
 }
@@ -103,6 +112,7 @@ _OF_RACES = frozenset(
         "stride",
         "axes",
         "fills",
+        "product",
     ]
 )
 

@@ -6,9 +6,10 @@ Many are tried at once, as functions of one file.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from grader.cases import Case
@@ -24,7 +25,8 @@ from grader.status import Status
 MOST_CHARACTERS = 60_000  # of a source
 MOST_COST_OF_LIKELY = 2
 MOST_TRIED = {"triton": 48, "cuda": 48}
-AT_ONCE = {"triton": 8, "cuda": 12}  # in one file
+AT_ONCE = {"triton": 12, "cuda": 12}  # in one file
+MOST_RIGHT = 4  # changes at different lines, of which the likeliest is told
 FURTHER = 6  # failing cases, beside the smallest, that have to become right
 PASSING = 3  # cases that have to stay right
 _REPAIRABLE = frozenset(
@@ -128,18 +130,54 @@ def _tried(
             text.copy(reached, f"__{number}", edit.changes) for number, edit in enumerate(together)
         ]
         names = [f"{variant.entry}__{number}" for number in range(len(together))]
-        repair = None
+        right: list[tuple[Edit, Runner]] = []
         for edit, changed in zip(together, runner.altered(copies, names), strict=True):
             if changed is None:
                 continue
-            is_tried = repair is None and time.monotonic() < until
+            is_tried = time.monotonic() < until and _may_be_meant(edit, right)
             if is_tried and is_right(changed, failure, edit):
-                repair = edit, changed
+                right.append((edit, changed))
             else:
                 changed.close()
-        if repair is not None:
-            return repair
+        if right:
+            return _likeliest(right, failure)
     return None
+
+
+def _may_be_meant(edit: Edit, right: Sequence[tuple[Edit, Runner]]) -> bool:
+    """Whether a change is tried though others are right: it is as likely, and elsewhere."""
+    lines = {each.line for each, _ in right}
+    return not right or (
+        len(right) < MOST_RIGHT and edit.line not in lines and edit.cost <= right[0][0].cost + 1
+    )
+
+
+def _likeliest(right: list[tuple[Edit, Runner]], failure: Failing) -> tuple[Edit, Runner]:
+    """Of changes that are right, the one with which least is moved; others may do work twice.
+
+    Where several move as much, the mistake may be at either place, and both are told.
+    """
+    moved = [_moved(changed, failure) for _, changed in right] if len(right) > 1 else [0]
+    least = min(moved)
+    kept = [each for each, bytes_ in zip(right, moved, strict=True) if bytes_ <= 1.01 * least]
+    for each in right:
+        if each is not kept[0]:
+            each[1].close()
+    (edit, changed), *others = kept
+    if others:
+        other = others[0][0]
+        what = f"{edit.what}; or, at line {other.line}, {other.what[0].lower()}{other.what[1:]}"
+        edit = replace(edit, what=what, advice=EITHER)
+    return edit, changed
+
+
+EITHER = "With either change the failing cases that were tried are right: which one is meant?"
+
+
+def _moved(runner: Runner, failure: Failing) -> float:
+    """Bytes that kernels move in the largest case; infinite where nobody counts them."""
+    moved = runner.moved(max(failure.failing, key=lambda each: each.complexity))
+    return math.inf if moved is None else moved
 
 
 def is_right(runner: Runner, failure: Failing, edit: Edit) -> bool:

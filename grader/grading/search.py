@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
 import shlex
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -34,6 +35,7 @@ FEW_FAILING = 3  # cases of a part, so that more are run before tries
 OTHER_EDGES = 12  # cases of each size class that run beside one given case
 OTHER_SEEDS = 4  # of the smallest failing case, that are run then
 RERUNS = 10  # of the smallest failing case, to detect varying results
+MOST_PATIENCE = 4.0  # times the seconds of a quiet machine
 HURRY_SECONDS = 0.5  # for the first case, where another part was in a loop without end
 SLOW = frozenset({Status.timed_out, Status.out_of_memory})
 # Statuses that are the same for every case, so one case is enough.
@@ -67,6 +69,16 @@ class Effort:
     compile_ahead: bool = True  # for the GPU, of kernels that ran without one
     repair_seconds: float = 12.0  # for changes of the text, tried on one failure; 0: for none
     endless: int = 0  # line of a loop that didn't end in another part, 0 where there is none
+
+    def on_a_busy_machine(self) -> Effort:
+        """The same work where other programs take the processor: explaining has more seconds.
+
+        Otherwise what a message says would depend on what else runs.
+        """
+        load = os.getloadavg()[0] / (os.cpu_count() or 1)
+        longer = min(MOST_PATIENCE, max(1.0, load))
+        names = ("shrink_seconds", "probe_seconds", "repair_seconds")
+        return replace(self, **{name: getattr(self, name) * longer for name in names})
 
 
 @dataclass

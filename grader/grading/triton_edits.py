@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from grader.grading.edit_scope import MASK, Edit, Scope, callee_of, code_line
+from grader.grading.edit_scope import MASK, Edit, Scope, callee_of, code_line, is_known
 from grader.grading.source_text import Change
 
 
@@ -71,6 +71,76 @@ def _synthetic(scope: Scope) -> list[str]:
     return [f"{i} < {n}" for i in indices for n in sorted(scope.function.integers)][:12]
 
 
+_DEFINED = re.compile(r"^[ \t]*(\w+)\s*=\s*([^\n]*[<>][^\n]*)$", re.MULTILINE)
+
+
+def _flat_masks(scope: Scope) -> Iterator[Edit]:
+    """A mask that compares something else than the offset that loads and stores use."""
+    if not scope.is_triton or not scope.function.is_kernel:
+        return
+    code = scope.text.code
+    span = (scope.function.body, scope.function.end)
+    used = re.compile(r"tl\.(?:load|store)\(\s*\w+\s*\+\s*(\w+)\s*,").findall(code, *span)
+    for match in _DEFINED.finditer(code, *span):
+        if not re.compile(rf"\b{match[1]}\b").search(code, match.end(), scope.function.end):
+            continue
+        for offset in dict.fromkeys(used):
+            for size in sorted(scope.function.integers):
+                new = f"{offset} < {size}"
+                if new != match[2].strip() and is_known(offset, scope, match.start()):
+                    yield scope.instead("mask", *match.span(2), new, 2)
+
+
+_GROUPED = re.compile(r"\b(\w+)\s*=\s*\w+\s*//\s*\(\s*(\w+)\s*\*\s*(\w+)\s*\)")
+_COUNTED = re.compile(r"\b(\w+)\s*=\s*tl\.cdiv\(")
+
+
+def _last_group(scope: Scope) -> Iterator[Edit]:
+    """A group of tile rows that is taken to be whole, where the last one has fewer."""
+    if not scope.is_triton or not scope.function.is_kernel:
+        return
+    code = scope.text.code
+    span = (scope.function.body, scope.function.end)
+    for match in _GROUPED.finditer(code, *span):
+        for size, others in (match.group(2, 3), match.group(3, 2)):
+            for rows in _COUNTED.findall(code, *span):
+                if rows == others:
+                    continue
+                new = f"min({rows} - {match[1]} * {size}, {size})"
+                for token in scope.tokens:
+                    if token.text == size and token.start > match.end():
+                        what = (
+                            f"{scope.quoted(token.start, token.end)} tile rows are taken to be in "
+                            "every group, and the last group has fewer"
+                        )
+                        change = Change(token.start, token.end, new)
+                        advice = f"Take the smaller of {size} and the rows that are left."
+                        yield scope.edit("last_group", [change], what, advice, 1)
+
+
+def _offsets(scope: Scope) -> Iterator[Edit]:
+    """A pointer with another offset than that of a like access: a block's part, for instance."""
+    if not scope.is_triton or not scope.function.is_kernel:
+        return
+    code = scope.text.code
+    offsets = []
+    for call in scope.calls:
+        if call.name in ("tl.load", "tl.store") and call.arguments:
+            low, high = call.arguments[0]
+            pointer, plus, offset = code[low:high].partition(" + ")
+            if plus and pointer.isidentifier():
+                offsets.append((low + len(pointer) + 3, high, offset))
+    known = dict.fromkeys(offset for *_, offset in offsets if "*" not in offset)
+    for low, high, offset in offsets:
+        for new in itertools.islice(known, MOST_OFFSETS):
+            if new != offset and is_known(new, scope, low):
+                around = (code.rindex("(", 0, low) + 1, high)
+                yield scope.instead("offset", low, high, new, 2, around)
+
+
+MOST_OFFSETS = 6
+
+
 def _statements(scope: Scope) -> Iterator[Edit]:
     """A statement that stands inside a loop and belongs behind it, or the reverse; two lines in the
     wrong order; one that is too much."""
@@ -107,9 +177,19 @@ def _statements(scope: Scope) -> Iterator[Edit]:
             spans = [(starts[n - 1], starts[n - 1] + len(lines[n])) for n in (number, following)]
             what = f"{quoted} stands before {scope.quoted(0, 0, below)} and belongs behind it"
             changes = [Change(*spans[0], below), Change(*spans[1], line)]
-            yield scope.edit("order", changes, what, "", 3)
+            if _depend(scope, line, below, starts[number - 1]):
+                yield scope.edit("order", changes, what, "", 3)
         change = Change(starts[number - 1] + indent, starts[number - 1] + len(line), "pass")
         yield scope.edit("too_much", [change], f"{quoted} is too much", "", 5)
+
+
+def _depend(scope: Scope, line: str, below: str, start: int) -> bool:
+    """Whether two assignments may stand in the other order, and give something else then."""
+    for one, other in ((line, below), (below, line)):
+        name = one.split("=")[0].strip(" -+*/")
+        if re.search(rf"\b{name}\b", other) and scope.first_use.get(name, start) < start:
+            return True
+    return False
 
 
 def _not_kept(scope: Scope) -> Iterator[Edit]:
@@ -349,6 +429,9 @@ RULES: Sequence[Callable[[Scope], Iterator[Edit]]] = (
     _grid_axes,
     _missing_terms,
     _masks,
+    _offsets,
+    _flat_masks,
+    _last_group,
     _not_kept,
     _casts,
     _statements,

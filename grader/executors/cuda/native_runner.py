@@ -150,6 +150,14 @@ class PlannedNativeRunner(Runner):
             return result
         return counted
 
+    def moved(self, case: Case) -> int | None:
+        """Bytes that kernels move in global memory in a case. Raises what `run` raises."""
+        counted = self.measure(case)
+        if isinstance(counted, CaseResult):
+            return None
+        sites = (site for launch in counted.launches for site in launch.sites)
+        return sum(site.useful_bytes for site in sites if site.space == "global")
+
     def large_sizes(self) -> CudaLargeSizes:
         """What plans cases of large sizes, on processes of its own; a context manager."""
         return CudaLargeSizes(self.plans)

@@ -209,6 +209,13 @@ class PlannedTritonRunner(Runner):
 
         return self.tuning.settled(measured)
 
+    def moved(self, case: Case) -> int | None:
+        """Bytes that kernels move in global memory in a case. Raises what `run` raises."""
+        counted = self.measure(case)
+        if isinstance(counted, CaseResult):
+            return None
+        return sum(site.useful_bytes for site in counted.sites)
+
     def trace(self, case: Case) -> Traced:
         """Run a case with every access recorded. Raises what `run` raises."""
 
