@@ -82,7 +82,8 @@ def _flat_masks(scope: Scope) -> Iterator[Edit]:
     span = (scope.function.body, scope.function.end)
     used = re.compile(r"tl\.(?:load|store)\(\s*\w+\s*\+\s*(\w+)\s*,").findall(code, *span)
     for match in _DEFINED.finditer(code, *span):
-        if not re.compile(rf"\b{match[1]}\b").search(code, match.end(), scope.function.end):
+        is_used = re.compile(rf"\b{match[1]}\b").search(code, match.end(), scope.function.end)
+        if "tl." in match[2] or not is_used:
             continue
         for offset in dict.fromkeys(used):
             for size in sorted(scope.function.integers):

@@ -60,6 +60,8 @@ NAMED = [
     ("timed_out", "", "while (col < n) out[col] = 1;", "cuda", "`col < n`"),
     ("timed_out", "", "for (int s = n / 2; s >= 0; s /= 2) { x[s] = 0; }", "cuda",
      "a half of 0 is 0"),
+    ("compile_error", "Loop-carried variable s has initial type int32 but is re-assigned to fp32 "
+     "in loop!", "s = 1\nfor i in range(4):\n  s += 0.5", "triton", "`s` begins as int32"),
     ("crashed", "ValueError: Conflicting meta-parameters: BLOCK_M.", "", "triton", "autotuner"),
     ("crashed", "Cannot view a tensor with shape", "", "triton", "`view` needs a contiguous"),
 ]  # fmt: skip

@@ -187,7 +187,125 @@ def test_what_cant_be_read_has_no_changes(source):
     assert ranked(source, True, "f", "wrong_values", [1], "", 40) == []
 
 
+# Mistakes of host code and of kernels in CUDA C++: parameters, body and host code, a status, the
+# text of the failure's line, and words of the change that undoes it.
+FILES = {
+    "rest": (
+        "int first = n / 3;",
+        "void f(float* x, int n) {\n    int first = n / 3;\n    send(x + first, first);\n}",
+        "not_written",
+        "`first` stands where `(n - first)` belongs",
+    ),
+    "exchanged": (
+        "",
+        "void f(float* x, int n) { cudaMemcpy2D(x, 4, x, 4, n, 4, cudaMemcpyHostToDevice); }",
+        "wrote_out_of_bounds",
+        "`n` and `4` are exchanged in `cudaMemcpy2D`",
+    ),
+    "bytes": (
+        "",
+        "void f(float* x, int n) {\n    int byte_size = n + 1;\n    float* y = make(byte_size);\n}",
+        "crashed",
+        "`byte_size` is a number of elements",
+    ),
+    "cleared": (
+        "",
+        "void f(float* x, int n) {\n    int* hits;\n    cudaMalloc((void**)&hits, n * 4);\n}",
+        "uninitialised_read",
+        "Nothing sets the memory of `hits` to 0",
+    ),
+    "shared_bytes": (
+        "extern __shared__ float s[];\ns[n] = 0;",
+        "void f(float* x, int n) {\n    size_t room = n * sizeof(float);\n"
+        "    k<<<1, 32, room>>>(x, n);\n}",
+        "wrote_out_of_bounds",
+        "more dynamic shared memory than its launch asks for: `room`",
+    ),
+    "number": (
+        "float s = x[n];\nfor (int d = 2; d > 0; d >>= 1)\n"
+        "    s += __shfl_xor_sync(~0u, s, d);\nx[n] = s;",
+        "void f(float* x, int n) { k<<<1, 32>>>(x, n); }",
+        "wrong_values",
+        "`d = 2` stands where `d = 16` belongs",
+    ),
+    "past_filled": (
+        "__shared__ float part[32];\nfloat s = part[threadIdx.x];\nx[n] = s;",
+        "void f(float* x, int n) { k<<<1, 32>>>(x, n); }",
+        "uninitialised_read",
+        "`part[threadIdx.x]` is read where nothing has filled it",
+    ),
+    "product": (
+        "int pairs = n / 2;\nint i = pairs + threadIdx.x;\nint left = n - pairs * 2;\nx[i] = left;",
+        "void f(float* x, int n) { k<<<1, 32>>>(x, n); }",
+        "data_race",
+        "`pairs + threadIdx.x` stands where `(pairs * 2) + threadIdx.x` belongs",
+    ),
+    "parentheses": (
+        "float e = x[n];\nx[n] = 1.0f / e + 1.0f;",
+        "void f(float* x, int n) { k<<<1, 32>>>(x, n); }",
+        "wrong_values",
+        "`1.0f / e + 1.0f` stands where `1.0f / (e + 1.0f)` belongs",
+    ),
+    "index": (
+        "float a[4], b[4];\nint ty = n / 8, tx = n % 8;\n"
+        "for (int i = 0; i < 4; i++) a[i] = x[ty + 8 * i];\n"
+        "for (int j = 0; j < 4; j++) b[j] = x[tx * 4 + j];\nx[n] = a[0] + b[0];",
+        "void f(float* x, int n) { k<<<1, 32>>>(x, n); }",
+        "wrong_values",
+        "`tx * 4 + j` stands where `tx + 8 * j` belongs",
+    ),
+    "names": (
+        "int rows = n, cols = 2 * n;\nint r = n / rows + n % rows;\nx[r] = cols;",
+        "void f(float* x, int n) { k<<<1, 32>>>(x, n); }",
+        "data_race",
+        "`rows + n % rows` stands where `cols + n % cols` belongs",
+    ),
+    "name": (
+        "int w = threadIdx.y;\nfor (int t = w; t < n; t += 4) x[w] = 0;",
+        "void f(float* x, int n) { k<<<1, 32>>>(x, n); }",
+        "not_written",
+        "`w` stands where `t` belongs",
+    ),
+}
+
+
+@pytest.mark.parametrize(("name", "given"), FILES.items())
+def test_a_mistake_in_a_cuda_file_is_undone(name, given):
+    kernel, host, status, words = given
+    source = f'__global__ void k(float* x, int n) {{\n{kernel}\n}}\nextern "C" {host}\n'
+    edits = ranked(source, False, "f", status, [], "", 48)
+    if "k<<<" not in host:
+        edits = ranked(f'extern "C" {host}\n', False, "f", status, [], "", 48)
+    told = [each["what"] for each in edits if each["name"] == name]
+    assert any(words in each for each in told), told
+
+
 LINES = {
+    "offset": (
+        "    first = tl.program_id(0)\n    offs = first + tl.arange(0, BLOCK)\n"
+        "    x = tl.load(out_ptr + first)\n    tl.store(out_ptr + offs, x)",
+        "    k[(1,)](out, cols, BLOCK=8)",
+        "`out_ptr + first` stands where `out_ptr + offs` belongs",
+    ),
+    "mask": (
+        "    i = tl.program_id(0)\n    flat = i * BLOCK + tl.arange(0, BLOCK)\n"
+        "    inside = i < cols // BLOCK\n    tl.store(out_ptr + flat, i, mask=inside)",
+        "    k[(1,)](out, cols, BLOCK=8)",
+        "`i < cols // BLOCK` stands where `flat < cols` belongs",
+    ),
+    "last_group": (
+        "    down = tl.cdiv(cols, 8)\n    wide = tl.cdiv(cols, 4)\n    pid = tl.program_id(0)\n"
+        "    g = pid // (BLOCK * wide)\n    height = BLOCK\n    tl.store(out_ptr + g, height)",
+        "    k[(1,)](out, cols, BLOCK=8)",
+        "the last group has fewer",
+    ),
+    "rounds": (
+        "    lane = tl.arange(0, BLOCK)\n    for t in range(tl.cdiv(cols, BLOCK)):\n"
+        "        x = tl.load(out_ptr + lane, mask=lane < cols)\n"
+        "        tl.store(out_ptr + lane, x, mask=lane < cols)",
+        "    k[(1,)](out, cols, BLOCK=8)",
+        "what is left of it belongs: `(cols - t * BLOCK)`",
+    ),
     "one_block": (
         "    offs = tl.arange(0, BLOCK)\n    tl.store(out_ptr + offs, cols)",
         "    BLOCK = min(triton.next_power_of_2(cols), 1024)\n    k[(1,)](out, cols, BLOCK=BLOCK)",

@@ -61,9 +61,16 @@ class Runner:
     def advice(self, result):
         return ""
 
+    def moved(self, case):
+        return self.bytes(self.source) if self.bytes else None
+
+    bytes = None  # of global memory, by the text
+
     def altered(self, copies, entries):
         runners = [Runner(copy, self.is_right, self.opened) for copy in copies]
         self.opened += runners
+        for each in runners:
+            each.bytes = self.bytes
         return runners
 
     def close(self):
@@ -104,6 +111,28 @@ def test_a_change_that_is_right_in_some_cases_only_is_not_told(is_right):
     assert all(each.closed for each in runner.opened)
     tried = len(runner.opened)
     assert tries.cause_of(runner, failure(runner)) is None and len(runner.opened) == tried
+
+
+def two_ways(source, n):
+    """Whether a load or the store has another size, either of which makes all cases right."""
+    return n <= 3 or source.count("offs < cols") == 1
+
+
+def test_of_changes_that_are_right_the_one_that_moves_least_is_told():
+    runner = Runner(SOURCE, two_ways)
+    runner.bytes = lambda text: 8 if "x_ptr + offs, mask=offs < cols" in text else 16
+    cause = Repairs().cause_of(runner, failure(runner))
+    assert cause.code[0].line == LINE - 1 and "or, at line" not in cause.what
+    assert sum(not each.closed for each in runner.opened) == 1
+
+
+def test_of_changes_that_are_as_good_two_places_are_told():
+    runner = Runner(SOURCE, two_ways)
+    runner.bytes = lambda text: 8
+    cause = Repairs().cause_of(runner, failure(runner))
+    assert f"or, at line {LINE - 1}, `offs < rows` stands" in cause.what
+    assert cause.advice == repairs.EITHER
+    assert sum(not each.closed for each in runner.opened) == 1
 
 
 def test_what_explained_one_part_is_tried_first_on_the_next():
