@@ -535,12 +535,26 @@ def _quotients(scope: Scope) -> Iterator[Edit]:
     for place, one in enumerate(matches):
         for other in matches[place + 1 : place + 4]:
             apart = scope.text.line_at(other.start()) - scope.text.line_at(one.start())
+            if one.group(1, 3) == other.group(1, 3) and apart < 2:
+                yield from _split(scope, one, other)
             if one.group(1, 3) == other.group(1, 3) and one[2] != other[2] and apart < 2:
                 changes = [Change(*one.span(2), other[2]), Change(*other.span(2), one[2])]
                 what = (
                     f"{scope.quoted(*one.span())} and {scope.quoted(*other.span())} are exchanged"
                 )
                 yield scope.edit("quotients", changes, what, "", 1)
+
+
+def _split(scope: Scope, one: re.Match[str], other: re.Match[str]) -> Iterator[Edit]:
+    """A flat index that is split by another size than a row's length."""
+    for size in _alike(one[3], scope):
+        if scope.first_use.get(size, one.start()) < one.start():
+            what = (
+                f"{scope.quoted(*one.span())} and {scope.quoted(*other.span())} split the index by "
+                f"`{one[3]}`, where `{size}` belongs"
+            )
+            changes = [Change(*one.span(3), size), Change(*other.span(3), size)]
+            yield scope.edit("names", changes, what, "A row's length splits a flat index.", 1)
 
 
 def _indices(scope: Scope) -> Iterator[Edit]:

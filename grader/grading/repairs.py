@@ -7,6 +7,7 @@ Many are tried at once, as functions of one file.
 from __future__ import annotations
 
 import math
+import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -44,6 +45,7 @@ _REPAIRABLE = frozenset(
         Status.crashed,
     }
 )
+_BLOCK = re.compile(r"of block (\([\d, ]+\))")
 # Only seen in some of a case's runs.
 _OF_SEVERAL_RUNS = frozenset({Status.data_race, Status.nondeterministic})
 
@@ -97,6 +99,8 @@ class Repairs:
             proposed = [each for each in proposed if each.name in failure.only]
         if failure.likely_only:
             proposed = [each for each in proposed if each.cost <= MOST_COST_OF_LIKELY]
+        if len(set(_BLOCK.findall(result.verdict.what))) > 1:  # which no barrier orders
+            proposed = [each for each in proposed if each.name != "barrier"]
         repair = _tried(runner, failure, proposed)
         if repair is None:
             self._is_spent = not (failure.only or failure.likely_only)
