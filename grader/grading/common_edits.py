@@ -55,6 +55,7 @@ def _names(scope: Scope) -> Iterator[Edit]:
             if scope.first_use.get(other, token.end) < token.start:
                 low, high = _term(scope, index)
                 is_size = {token.text, other} <= scope.function.integers
+                is_size = is_size or (token.text.isupper() and other.isupper())
                 cost = 2 if is_size or "stride" in other else 3
                 yield scope.instead("name", token.start, token.end, other, cost, (low, high))
 
@@ -96,7 +97,7 @@ def _every_name(scope: Scope) -> Iterator[Edit]:
             if scope.first_use.get(other, tokens[0].start) < tokens[0].start:
                 changes = [Change(each.start, each.end, other) for each in tokens]
                 what = _in_place(scope, changes) or f"`{name}` stands where `{other}` belongs"
-                yield scope.edit("names", changes, what, "", 2)
+                yield scope.edit("names", changes, what, "", 3)
 
 
 _ROUNDS = re.compile(
@@ -123,6 +124,8 @@ def _in_place(scope: Scope, changes: Sequence[Change]) -> str:
         low -= 1
     if source[high : high + 1] == "]":
         high += 1
+    if source.count("(", low, high) > source.count(")", low, high):
+        high = max(high, source.find(")", high) + 1)
     changed, at = "", low
     for each in changes:
         changed += source[at : each.start] + each.new
@@ -617,7 +620,8 @@ def _rounds(scope: Scope) -> Iterator[Edit]:
         token, before = tokens[index], tokens[index - 1]
         if token.text == "1" and before.text == "+":
             around = operands(scope, index - 1)
-            for block in blocks:
+            beside = tokens[index - 2].text if index > 1 else ""
+            for block in _beside(scope, beside, blocks):
                 yield scope.instead("rounds", token.start, token.end, block, 2, around)
         if token.text in ("+", "-") and before.is_name:
             around = operands(scope, index)
@@ -626,6 +630,13 @@ def _rounds(scope: Scope) -> Iterator[Edit]:
                 cost = 2 if same else 3
                 new = f" + {added}"
                 yield scope.instead("rounds", before.end, before.end, new, cost, around)
+
+
+def _beside(scope: Scope, name: str, blocks: Sequence[str]) -> Sequence[str]:
+    """The blocks that share a line with a name, where some do: `first + tl.arange(0, BM)`."""
+    lines = [line for line in scope.text.code.split("\n") if re.search(rf"\b{name}\b", line)]
+    near = [each for each in blocks if any(re.search(rf"\b{each}\b", line) for line in lines)]
+    return near or blocks
 
 
 def _rest(scope: Scope) -> Iterator[Edit]:

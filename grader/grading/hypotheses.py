@@ -124,8 +124,9 @@ def _explains_most(
         return False
     explained = [each for each in further if _explains(compute, each)]
     enough = len(explained) >= max(1, len(further) - 1)
-    shows = cause.name != "rounded" or any(map(_has_many, explained))
-    return enough and shows and _is_general([first, *explained], space)
+    if cause.name == "rounded":  # which sizes don't tell from another mistake
+        return enough and any(map(_has_many, explained))
+    return enough and _is_general([first, *explained], space)
 
 
 def is_telling(result: CaseResult) -> bool:

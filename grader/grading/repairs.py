@@ -27,7 +27,7 @@ MOST_CHARACTERS = 60_000  # of a source
 MOST_COST_OF_LIKELY = 2
 MOST_TRIED = {"triton": 48, "cuda": 48}
 AT_ONCE = {"triton": 12, "cuda": 12}  # in one file
-MOST_RIGHT = 4  # changes at different lines, of which the likeliest is told
+MOST_RIGHT = 4  # changes, of which the likeliest is told
 FURTHER = 6  # failing cases, beside the smallest, that have to become right
 PASSING = 3  # cases that have to stay right
 _REPAIRABLE = frozenset(
@@ -149,11 +149,8 @@ def _tried(
 
 
 def _may_be_meant(edit: Edit, right: Sequence[tuple[Edit, Runner]]) -> bool:
-    """Whether a change is tried though others are right: it is as likely, and elsewhere."""
-    lines = {each.line for each, _ in right}
-    return not right or (
-        len(right) < MOST_RIGHT and edit.line not in lines and edit.cost <= right[0][0].cost + 1
-    )
+    """Whether a change is tried though others are right: it is as likely."""
+    return not right or (len(right) < MOST_RIGHT and edit.cost <= right[0][0].cost + 1)
 
 
 def _likeliest(right: list[tuple[Edit, Runner]], failure: Failing) -> tuple[Edit, Runner]:
@@ -169,8 +166,9 @@ def _likeliest(right: list[tuple[Edit, Runner]], failure: Failing) -> tuple[Edit
             each[1].close()
     (edit, changed), *others = kept
     if others:
-        other = others[0][0]
-        what = f"{edit.what}; or, at line {other.line}, {other.what[0].lower()}{other.what[1:]}"
+        other = next((each for each, _ in others if each.line != edit.line), others[0][0])
+        where = f"at line {other.line}, " if other.line != edit.line else ""
+        what = f"{edit.what}; or, {where}{other.what[0].lower()}{other.what[1:]}"
         edit = replace(edit, what=what, advice=EITHER)
     return edit, changed
 

@@ -8,6 +8,7 @@ hypothesis; and the same steps find the condition under which a kernel fails.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
 import os
 import shlex
@@ -33,6 +34,7 @@ from grader.status import Status, worst
 
 FEW_FAILING = 3  # cases of a part, so that more are run before tries
 OTHER_EDGES = 12  # cases of each size class that run beside one given case
+MOST_GENERAL = 2  # cases in which every size is above 1
 OTHER_SEEDS = 4  # of the smallest failing case, that are run then
 RERUNS = 10  # of the smallest failing case, to detect varying results
 MOST_PATIENCE = 4.0  # times the seconds of a quiet machine
@@ -369,6 +371,7 @@ def _explain(search: _Search, submission: str) -> tuple[Failure, ...]:
             separation = _separate(search, result)
     if cause is None and result.status not in SLOW and not _is_conclusive(result):
         _fail_again(search, result)
+        _run_general(search)
     cause = cause or search.causes.of(_failed(search, result, separation, flaky is not None))
     failures = [_failure(search, result, separation, flaky, submission, cause)]
     for other in sorted(search.smallest.keys() - {primary}, key=list(Status).index):
@@ -387,6 +390,21 @@ def _fail_again(search: _Search, result: CaseResult) -> None:
         if search.failed >= FEW_FAILING:
             return
         search.run(replace(case, seed=case.seed + step))
+
+
+def _run_general(search: _Search) -> None:
+    """Run an edge case in which every size is above 1: at 1 many mistakes look alike."""
+    if search.runner.on_gpu:
+        return
+    if any(_is_general(case) and not r.verdict.passed for case, r in search.results.items()):
+        return
+    unknown = (case for case in search.space.edges() if case not in search.results)
+    for case in itertools.islice(filter(_is_general, unknown), MOST_GENERAL):
+        search.run(case)
+
+
+def _is_general(case: Case) -> bool:
+    return all(value > 1 for _, value in case.sizes)
 
 
 def _run_others(search: _Search, result: CaseResult) -> None:
