@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -20,6 +19,7 @@ from grader.cases import Case
 from grader.cases.compare import Verdict
 from grader.evidence import Picture
 from grader.executors.trace import Trace
+from grader.sandbox import Sandbox
 from grader.spec.task import Task
 from grader.status import Status
 
@@ -95,6 +95,7 @@ class Runner(ABC):
     task: Task
     path: Path | None = None  # the submission's file
     times: Times
+    starts_in: Sandbox | None = None  # the sandbox of its processes, where they may be hurried
 
     def __enter__(self: _R) -> _R:
         return self
@@ -129,10 +130,6 @@ class Runner(ABC):
     def expect(self, cases: Sequence[Case]) -> None:  # noqa: B027  # few runners need to
         """Prepare for these cases, which are likely to be run from now on, in this order."""
 
-    def hurried(self, seconds: float) -> AbstractContextManager[None]:
-        """Give processes that are started meanwhile at most so many seconds for a request."""
-        return contextlib.nullcontext()
-
     def advice(self, result: CaseResult) -> str:
         """Advice on wrong values, where another run of the case shows their cause, or ""."""
         return ""
@@ -148,9 +145,20 @@ class Runner(ABC):
         """
         return [None] * len(entries)
 
+    def measure(self, case: Case) -> Any:
+        """Run a case with every access counted: a report, or anything else where there is none."""
+        return None
+
     def moved(self, case: Case) -> int | None:
         """Bytes that kernels move in global memory in a case; None where nobody counts them."""
-        return None
+        counted = self.measure(case)
+        sites = [
+            site
+            for each in getattr(counted, "launches", [counted])
+            for site in getattr(each, "sites", ())
+            if getattr(site, "space", "global") == "global"
+        ]
+        return sum(site.useful_bytes for site in sites) if sites else None
 
     def trace(self, case: Case) -> Traced | None:
         """Run a case with every access recorded; None where nobody records them."""

@@ -42,6 +42,7 @@ class Causes:
     """Explains the failures of one task, part after part."""
 
     explained: set[str] = field(default_factory=set)  # of earlier parts
+    endless: int = 0  # line of a loop in which an earlier part's time was over; 0 for none
     _repairs: Repairs = field(default_factory=Repairs)
 
     def close(self) -> None:

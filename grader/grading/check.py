@@ -214,8 +214,7 @@ class TaskCheck:
             return PartEvidence(space.dtype, space.size_class, Status.timed_out, reason=reason)
         effort = self.session.effort.on_a_busy_machine()
         if timed_out[str(self.task)]:
-            endless = self.session.endless[str(self.task)]
-            effort = replace(effort, shrink_timeouts=0, endless=endless)
+            effort = replace(effort, shrink_timeouts=0)
         cases = 0
 
         def on_case() -> None:
@@ -236,7 +235,7 @@ class TaskCheck:
             part = self._with_launches(part)
         if part.status is Status.timed_out:
             timed_out[str(self.task)] += 1
-            self.session.endless[str(self.task)] = line_in(part.failures)
+            self.session.causes[str(self.task)].endless = line_in(part.failures)
         return part
 
     def _with_launches(self, part: PartEvidence) -> PartEvidence:

@@ -149,8 +149,14 @@ def _tried(
 
 
 def _may_be_meant(edit: Edit, right: Sequence[tuple[Edit, Runner]]) -> bool:
-    """Whether a change is tried though others are right: it is as likely."""
-    return not right or (len(right) < MOST_RIGHT and edit.cost <= right[0][0].cost + 1)
+    """Whether a change is tried though others are right: it is as likely.
+
+    A barrier does at several lines, of which the first one is told.
+    """
+    if not right:
+        return True
+    first = right[0][0]
+    return first.name != "barrier" and len(right) < MOST_RIGHT and edit.cost <= first.cost + 1
 
 
 def _likeliest(right: list[tuple[Edit, Runner]], failure: Failing) -> tuple[Edit, Runner]:

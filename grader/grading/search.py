@@ -27,6 +27,7 @@ from grader.grading.causes import Causes, Failed
 from grader.grading.diagnosis import Cause, Separation, hint, hint_on_index, separate
 from grader.grading.marked_lines import marked_lines
 from grader.grading.pictures import picture_of
+from grader.sandbox.sandbox import hurried
 from grader.spec import SizeRule
 from grader.spec.course import option_for
 from grader.spec.task import Task
@@ -70,7 +71,6 @@ class Effort:
     enough: int | None = 12  # failing cases, after which the search stops; None: never
     compile_ahead: bool = True  # for the GPU, of kernels that ran without one
     repair_seconds: float = 12.0  # for changes of the text, tried on one failure; 0: for none
-    endless: int = 0  # line of a loop that didn't end in another part, 0 where there is none
 
     def on_a_busy_machine(self) -> Effort:
         """The same work where other programs take the processor: explaining has more seconds.
@@ -115,10 +115,10 @@ class _Search:
         Then that is its result, so that its time isn't waited for as well.
         """
         self.runner.fresh_worker()
-        with self.runner.hurried(HURRY_SECONDS):
+        with hurried(self.runner.starts_in, HURRY_SECONDS):
             result = self.runner.run(case)
         self.runner.fresh_worker()
-        same = result.status is Status.timed_out and result.line == self.effort.endless
+        same = result.status is Status.timed_out and result.line == self.causes.endless
         if same and result.observed_by == "grader":
             what = (
                 f"after {HURRY_SECONDS:g} s it is in the loop that another part's case had not "
@@ -260,7 +260,7 @@ def _look(search: _Search, on_case: Callable[[], None], chosen: Sequence[Case] |
     costly = failed = 0
     edges = _edges(search.space, search.effort.edges) if chosen is None else chosen
     search.expect(edges)
-    if search.effort.endless and edges and search.is_in_same_loop(edges[0]):
+    if search.causes.endless and edges and search.is_in_same_loop(edges[0]):
         return ""
     for case in edges:
         if time.monotonic() > deadline:

@@ -153,8 +153,6 @@ class Session:
         self.stopwatch = Stopwatch(self.device, self.seed, exercises, self.runners, trusted)
         self.runners.begin()
         self.timed_out_parts: Counter[str] = Counter()  # by task
-        # Lines of loops in which tasks' time was over, 0 where unknown.
-        self.endless: defaultdict[str, int] = defaultdict(int)
         self.causes: defaultdict[str, Causes] = defaultdict(Causes)  # of failures, by task
 
     def __enter__(self) -> Session:

@@ -52,7 +52,7 @@ class Sandbox:
         self._home = ""
         self._server: ForkServer | None = None
         self._stopped: list[ForkServer] = []  # whose workers may still be open
-        self._most_seconds = math.inf  # for a request
+        self.most_seconds = math.inf  # for a request
 
     def __enter__(self) -> Sandbox:
         self.start()
@@ -133,17 +133,8 @@ class Sandbox:
         no worker starts, even from a fresh fork server.
         """
         request = {"path": str(path), "entry": entry, "options": list(options), "role": role}
-        limits = replace(limits, cpu_seconds=min(limits.cpu_seconds, self._most_seconds))
+        limits = replace(limits, cpu_seconds=min(limits.cpu_seconds, self.most_seconds))
         return self._forked({**request, "on_gpu": on_gpu}, buffers, limits)
-
-    @contextlib.contextmanager
-    def hurried(self, seconds: float) -> Iterator[None]:
-        """Give workers that are started meanwhile at most so many seconds for a request."""
-        before, self._most_seconds = self._most_seconds, seconds
-        try:
-            yield
-        finally:
-            self._most_seconds = before
 
     def builder(
         self, source: Path, build: dict[str, Any], output: int, output_bytes: int, limits: Limits
@@ -238,3 +229,16 @@ def environment_of(device: DeviceName, scratch: Path) -> dict[str, str]:
         keep = ("LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_VISIBLE_DEVICES", "TRITON_LIBCUDA_PATH")
         environment |= {name: os.environ[name] for name in keep if name in os.environ}
     return environment
+
+
+@contextlib.contextmanager
+def hurried(sandbox: Sandbox | None, seconds: float) -> Iterator[None]:
+    """Give workers that a sandbox starts meanwhile at most so many seconds for a request."""
+    if sandbox is None:
+        yield
+        return
+    before, sandbox.most_seconds = sandbox.most_seconds, seconds
+    try:
+        yield
+    finally:
+        sandbox.most_seconds = before

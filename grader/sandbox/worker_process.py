@@ -286,7 +286,7 @@ class Worker:
         """Kill the rest of the worker and find out how it ended."""
         seconds = time.monotonic() - started
         if cause is Cause.timed_out:
-            self._ask_where()
+            _ask_where(self._pidfd, self._printed)
         status = None
         # A worker may close its socket just before it ends, or close it and go on.
         if cause is None and (self._pidfd is None or is_readable(self._pidfd, END_SECONDS)):
@@ -298,16 +298,6 @@ class Worker:
         log = self.log
         self._forget()
         return _death(cause, status, log, seconds)
-
-    def _ask_where(self) -> None:
-        """Have the worker print where it is, if it can: see worker/ttir/whereabouts.py."""
-        for _ in range(QUESTIONS):
-            if self._pidfd is None or is_readable(self._pidfd, 0.0):
-                return
-            with contextlib.suppress(OSError):
-                signal.pidfd_send_signal(self._pidfd, signal.SIGUSR1)
-            is_readable(self._pidfd, QUESTION_SECONDS)
-            self._printed.read()
 
     def _kill(self) -> None:
         self.alive = False
@@ -330,6 +320,17 @@ class Worker:
             if self._pidfd is not None:
                 os.close(self._pidfd)
                 self._pidfd = None
+
+
+def _ask_where(pidfd: int | None, printed: PrintedText) -> None:
+    """Have a worker print where it is, if it can: see worker/ttir/whereabouts.py."""
+    for _ in range(QUESTIONS):
+        if pidfd is None or is_readable(pidfd, 0.0):
+            return
+        with contextlib.suppress(OSError):
+            signal.pidfd_send_signal(pidfd, signal.SIGUSR1)
+        is_readable(pidfd, QUESTION_SECONDS)
+        printed.read()
 
 
 def _death(cause: Cause | None, status: int | None, log: str, seconds: float) -> Death:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 
@@ -44,6 +43,7 @@ class PlannedNativeRunner(Runner):
         self.path: Path = path
         self.program = program
         self._sandbox, self._watched = sandbox, watched
+        self.starts_in = sandbox
         self.plans = NativePlanner(sandbox, task, path, program, watched)
         self.times = self.plans.times
         self._executor = EmulatorExecutor(self.plans)
@@ -89,10 +89,6 @@ class PlannedNativeRunner(Runner):
                 verdict = Verdict(way.status, way.words + other.verdict.what)
                 return replace(other, verdict=verdict)
         return first
-
-    def hurried(self, seconds: float) -> AbstractContextManager[None]:
-        """Give processes that are started meanwhile at most so many seconds for a request."""
-        return self._sandbox.hurried(seconds)
 
     def once(self, case: Case) -> CaseResult:
         """Run one case's first call with blocks in one order. Raises as Runner.run does."""
@@ -149,14 +145,6 @@ class PlannedNativeRunner(Runner):
         if not result.verdict.passed or counted is None:
             return result
         return counted
-
-    def moved(self, case: Case) -> int | None:
-        """Bytes that kernels move in global memory in a case. Raises what `run` raises."""
-        counted = self.measure(case)
-        if isinstance(counted, CaseResult):
-            return None
-        sites = (site for launch in counted.launches for site in launch.sites)
-        return sum(site.useful_bytes for site in sites if site.space == "global")
 
     def large_sizes(self) -> CudaLargeSizes:
         """What plans cases of large sizes, on processes of its own; a context manager."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Collection, Sequence
-from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 
@@ -88,6 +87,7 @@ class PlannedTritonRunner(Runner):
         self.path: Path = path
         self.times = Times()
         self._sandbox, self._watched = sandbox, watched
+        self.starts_in = sandbox
         self._answers = answers = Answers(task, path, limits_of(task))
         worker = partial(sandbox.worker, path, task.variant.entry)
 
@@ -158,10 +158,6 @@ class PlannedTritonRunner(Runner):
 
         return self.tuning.named(self.tuning.settled(run))
 
-    def hurried(self, seconds: float) -> AbstractContextManager[None]:
-        """Give processes that are started meanwhile at most so many seconds for a request."""
-        return self._sandbox.hurried(seconds)
-
     def once(self, case: Case) -> CaseResult:
         """Run one case by one plan, in one way. Raises as Runner.run does."""
 
@@ -208,13 +204,6 @@ class PlannedTritonRunner(Runner):
             return report if result.verdict.passed and report is not None else result
 
         return self.tuning.settled(measured)
-
-    def moved(self, case: Case) -> int | None:
-        """Bytes that kernels move in global memory in a case. Raises what `run` raises."""
-        counted = self.measure(case)
-        if isinstance(counted, CaseResult):
-            return None
-        return sum(site.useful_bytes for site in counted.sites)
 
     def trace(self, case: Case) -> Traced:
         """Run a case with every access recorded. Raises what `run` raises."""

@@ -1,10 +1,12 @@
 """The correctness loop, over a fake runner: what it runs, keeps, shrinks and says."""
 
+import contextlib
 import random
 import subprocess
 import sys
 import textwrap
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,8 +16,10 @@ from grader.cases import Space, parse
 from grader.cases.compare import Verdict
 from grader.executors.runner import CaseResult
 from grader.grading import search
+from grader.grading.causes import Causes
 from grader.grading.search import Effort, one_case, reproduce_line, search_part
 from grader.spec import SizeRule
+from grader.spec.task import Task
 from grader.status import Status
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -32,6 +36,7 @@ class FakeRunner:
     """Answers with what `verdict_of` says of a case, and remembers what it was asked."""
 
     on_gpu = False
+    starts_in = None
     advised = ""
     source = ""
 
@@ -194,6 +199,38 @@ def test_drawing_leaves_nothing_behind_and_ignores_other_modules(tmp_path):
 
 
 # --- what is kept --------------------------------------------------------------------------------
+
+
+def test_a_loop_that_another_part_was_in_is_waited_for_shortly(monkeypatch):
+    space, seconds = space_of(), []
+    runner = failing(lambda case: True, Status.timed_out)
+    hurried = lambda _, most: contextlib.nullcontext(seconds.append(most))  # noqa: E731
+    monkeypatch.setattr(search, "hurried", hurried)
+    runner.task = Task(space.exercise, space.variant)
+    run = FakeRunner.run
+    monkeypatch.setattr(FakeRunner, "run", lambda self, case: replace(run(self, case), line=12))
+    effort = Effort(shrink_timeouts=0)
+    part = search_part(space, runner, effort, causes=Causes(endless=12))
+    assert (part.status, len(runner.asked)) == (Status.timed_out, 1) and seconds == [0.5]
+    assert "another part's case" in part.failures[0].what
+    runner.asked.clear()
+    search_part(space, runner, effort, causes=Causes(endless=13))
+    assert runner.asked[0] == runner.asked[1]  # with all its time: it is another loop
+
+
+def test_a_case_in_which_every_size_is_above_one_is_run_before_a_cause_is_told():
+    space = space_of(size_class="degenerate")
+    runner = failing(lambda case: True)
+    search_part(space, runner, Effort(drawn=0, enough=2, repair_seconds=0))
+    edges = [case for case in space.edges() if min(dict(case.sizes).values()) > 1]
+    assert not edges or set(edges) & set(runner.asked)
+
+
+def test_explaining_has_more_seconds_on_a_busy_machine(monkeypatch):
+    for load, longer in ((0.1, 1), (2, 2), (100, search.MOST_PATIENCE)):
+        monkeypatch.setattr(search.os, "getloadavg", lambda load=load: (load, 0, 0))
+        monkeypatch.setattr(search.os, "cpu_count", lambda: 1)
+        assert Effort(probe_seconds=3).on_a_busy_machine().probe_seconds == 3 * longer
 
 
 @pytest.mark.parametrize("status", [Status.wrong_values, Status.not_finite])
