@@ -7,10 +7,13 @@ reason, so what explained a part is tried first on the next.
 
 from __future__ import annotations
 
+import itertools
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from grader.cases import Space
+from grader.evidence import SourceLine
 from grader.executors.runner import CaseResult, Runner
 from grader.grading import by_name, hypotheses
 from grader.grading.diagnosis import Cause, Separation
@@ -71,6 +74,8 @@ class Causes:
         if cause is not None and cause.name in _PLACED and is_first and not self.explained:
             only = replace(_tried_on(failed), only=_PLACED[cause.name])
             cause = self._repairs.cause_of(failed.runner, only) or cause
+        if cause is not None and cause.name == "rounded" and not cause.code:
+            cause = replace(cause, code=_narrowing(failed.runner.source))
         if cause is None:
             language = failed.space.variant.language
             cause = by_name.general_cause_of(failed.result, failed.runner.source, language)
@@ -91,6 +96,24 @@ class Causes:
         if failed.is_flaky or not hypotheses.is_telling(result):
             return None
         return hypotheses.cause_of(failed.space, failed.results, result)
+
+
+_NARROWS = re.compile(r"\.to\((?!tl\.(?:float32|u?int))|float16|__float2half|\bhalf\b")
+MOST_NARROWING = 4  # lines that are shown
+LONGEST_LINE = 300  # characters
+
+
+def _narrowing(source: str) -> tuple[SourceLine, ...]:
+    """The lines that convert to half precision, of which one may do so too early."""
+    lines = enumerate(source.split("\n"), 1)
+    matches = ((n, line, _NARROWS.search(line)) for n, line in lines if len(line) < LONGEST_LINE)
+    marked = (
+        SourceLine(number, line.rstrip(), "", match.start(), match.end() - match.start())
+        for number, line, match in matches
+        if match
+    )
+    shown = tuple(itertools.islice(marked, MOST_NARROWING + 1))
+    return shown if len(shown) <= MOST_NARROWING else ()
 
 
 def _tried_on(failed: Failed) -> Failing:

@@ -144,6 +144,8 @@ def _tried(
             else:
                 changed.close()
         if right:
+            kernels = [(each.start, each.end) for each in reached if each.is_kernel]
+            right.sort(key=lambda each: (each[0].cost, not _is_within(each[0], kernels)))
             return _likeliest(right, failure)
     return None
 
@@ -157,6 +159,10 @@ def _may_be_meant(edit: Edit, right: Sequence[tuple[Edit, Runner]]) -> bool:
         return True
     first = right[0][0]
     return first.name != "barrier" and len(right) < MOST_RIGHT and edit.cost <= first.cost + 1
+
+
+def _is_within(edit: Edit, spans: Sequence[tuple[int, int]]) -> bool:
+    return any(low <= edit.changes[0].start < high for low, high in spans)
 
 
 def _likeliest(right: list[tuple[Edit, Runner]], failure: Failing) -> tuple[Edit, Runner]:

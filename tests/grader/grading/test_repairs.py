@@ -8,7 +8,7 @@ from grader.cases import Case, Space
 from grader.cases.compare import Verdict
 from grader.evidence import VariantEvidence
 from grader.executors.runner import CaseResult
-from grader.grading import repairs
+from grader.grading import causes, repairs
 from grader.grading.causes import Causes, Failed
 from grader.grading.check import check_case, check_parts
 from grader.grading.repairs import Repairs, failing_of
@@ -149,11 +149,18 @@ def test_what_explained_one_part_is_tried_first_on_the_next():
 def test_a_part_with_a_known_cause_isnt_explained_again():
     runner = Runner(SOURCE, stores_in("cols"))
     results = [runner.run(case) for case in CASES]
-    causes = Causes()
+    known = Causes()
     failed = Failed(SPACE, runner, results, results[1])
-    assert causes.again(failed) is None
-    cause = causes.of(failed)
-    assert causes.again(failed) == cause
+    assert known.again(failed) is None
+    cause = known.of(failed)
+    assert known.again(failed) == cause
+
+
+def test_where_a_step_is_rounded_the_lines_that_convert_are_shown():
+    source = "x = tl.load(p).to(tl.float32)\ny = (x * 2).to(p.dtype.element_ty)\nz = y + 1"
+    [line] = causes._narrowing(source)
+    assert (line.line, line.text[line.start :][:4]) == (2, ".to(")
+    assert causes._narrowing("a.to(b)\n" * 9) == ()
 
 
 def test_one_case_alone_proves_nothing():
