@@ -83,12 +83,14 @@ def cause_of(space: Space, results: Sequence[CaseResult], smallest: CaseResult) 
     elements = sum(output.numel() for each in (first, *further) for output in each.outputs)
     if not further or elements < ENOUGH:
         return None
+    possible = {name for case in space.edges() for name, value in case.sizes if value > 1}
+    untried = possible - _above_one(results)
     known: Cause | None = None
     for hypothesis in HYPOTHESES:
         for cause, compute in hypothesis(first):
             if time.thread_time() > until:
                 return None if is_telling(smallest) else known
-            if not _explains_most(cause, compute, first, further, space):
+            if not _explains_most(cause, compute, first, further, untried):
                 continue
             if is_telling(smallest):
                 return cause
@@ -110,7 +112,16 @@ def _all_observed(
     ]
     # Those with most elements: there it isn't by chance that a hypothesis holds.
     others.sort(key=lambda each: sum(t.numel() for t in each.outputs), reverse=True)
-    return [_observed(space, each) for each in (smallest, *others[:FURTHER])]
+    chosen = others[:FURTHER]
+    for name in sorted(_above_one(others) - _above_one(chosen)):  # at 1 many mistakes look alike
+        chosen.append(next(each for each in others if name in _above_one([each])))
+    return [_observed(space, each) for each in (smallest, *chosen)]
+
+
+def _above_one(results: Sequence[CaseResult | Observed]) -> set[str]:
+    """The sizes that are above 1 in some of the cases."""
+    sizes = (size for each in results if each.case is not None for size in each.case.sizes)
+    return {name for name, value in sizes if value > 1}
 
 
 def _explains_most(
@@ -118,15 +129,17 @@ def _explains_most(
     compute: Callable[[Observed], Outputs | None],
     first: Observed,
     further: Sequence[Observed],
-    space: Space,
+    untried: set[str],
 ) -> bool:
+    """Whether a mistake explains most of the cases; `untried` are sizes that none is above 1 in."""
     if not _explains(compute, first):
         return False
     explained = [each for each in further if _explains(compute, each)]
     enough = len(explained) >= max(1, len(further) - 1)
     if cause.name == "rounded":  # which sizes don't tell from another mistake
         return enough and any(map(_has_many, explained))
-    return enough and _is_general([first, *explained], space)
+    needed = untried | _above_one([first, *further])
+    return enough and needed <= _above_one([first, *explained])
 
 
 def is_telling(result: CaseResult) -> bool:
@@ -134,13 +147,6 @@ def is_telling(result: CaseResult) -> bool:
     outputs = [each for each in result.outputs if each.is_floating_point()]
     finite = sum(int(each.double().isfinite().sum()) for each in outputs)
     return 4 * finite >= sum(each.numel() for each in outputs)
-
-
-def _is_general(explained: Sequence[Observed], space: Space) -> bool:
-    """Whether some case had each size above 1, if it can be: at 1 many mistakes look alike."""
-    tried = {name for each in explained for name, value in each.case.sizes if value > 1}
-    possible = {name for case in space.edges() for name, value in case.sizes if value > 1}
-    return possible <= tried
 
 
 def _observed(space: Space, result: CaseResult) -> Observed:
