@@ -407,7 +407,9 @@ def _functions(scope: Scope) -> Iterator[Edit]:
         behind = tokens[index + 1].text if index + 1 < len(tokens) else ""
         is_called = behind == "(" or not token.text.islower() or token.text in _DTYPES
         for other in _FUNCTIONS.get(token.text, ()) if is_called else ():
-            cost = 2 if other in ("float32", "float") or "shfl" in other else 3
+            cost = 2 if "shfl" in other else 3
+            if other in ("float32", "float"):
+                cost = 1
             yield scope.instead("function", token.start, token.end, other, cost)
         if not scope.is_triton and token.text == "int" and scope.function.is_kernel:
             behind = scope.text.code[token.end : token.end + 120]
@@ -732,26 +734,27 @@ def _terms(scope: Scope) -> Iterator[Edit]:
             yield scope.instead("term", token.start, behind.end, "", 4, around)
 
 
+# Special ones first: of changes that are as likely, the first of a line are tried first.
 RULES: Sequence[Callable[[Scope], Iterator[Edit]]] = (
     _arguments,
     _parameters,
     _unused,
+    _parallel,
+    _first_round,
+    _rest,
+    _parentheses,
+    _quotients,
+    _functions,
     _names,
     _exchanged_names,
     _every_name,
-    _first_round,
     _lacking,
     _subscripts,
-    _quotients,
     _rounded_down,
+    _products,
     _operators,
-    _functions,
     _numbers,
     _indices,
     _rounds,
-    _rest,
-    _products,
-    _parentheses,
-    _parallel,
     _terms,
 )

@@ -255,10 +255,10 @@ FILES = {
         "`tx * 4 + j` stands where `tx + 8 * j` belongs",
     ),
     "names": (
-        "int rows = n, cols = 2 * n;\nint r = n / rows + n % rows;\nx[r] = cols;",
+        "int rows = n, cols = 2 * n;\nint r = n / rows + 2 * rows;\nx[r] = cols;",
         "void f(float* x, int n) { k<<<1, 32>>>(x, n); }",
         "data_race",
-        "`rows + n % rows` stands where `cols + n % cols` belongs",
+        "`rows + 2 * rows` stands where `cols + 2 * cols` belongs",
     ),
     "split": (
         "int height = 2, width = n;\nint r = n % height;\nint c = n / height;\nx[r] = c + width;",
