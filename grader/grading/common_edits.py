@@ -309,7 +309,7 @@ def _is_shuffled(scope: Scope, line: int) -> bool:
     return any("__shfl" in code_line(scope, each) for each in near)
 
 
-_LANES = (1, 2, 4, 8, 16, 32)
+_WIDTHS = (1, 2, 4, 8, 16, 32)
 _INFINITIES = ('float("-inf")', "-float('inf')", "-INFINITY", "float('-inf')")
 
 
@@ -327,8 +327,8 @@ def _numbers(scope: Scope) -> Iterator[Edit]:
         if re.fullmatch(r"\d{1,5}", token.text):
             number = int(token.text)
             others = [number + 1, number - 1, number * 2, number // 2]
-            if number in _LANES:  # of a reduction: the distance of its first step, or its width
-                others += [each for each in _LANES if each != number]
+            if number in _WIDTHS:  # of a reduction: the distance of its first step, or its width
+                others += [each for each in _WIDTHS if each != number]
             is_axis = before and before.text == "=" and tokens[index - 2].text == "axis"
             is_step = _is_shuffled(scope, token.line)
             for place, other in enumerate(dict.fromkeys(others)):
@@ -336,7 +336,7 @@ def _numbers(scope: Scope) -> Iterator[Edit]:
                     continue
                 cost = 3 if number < 2 and other < 2 else 4 + place // 2
                 is_bound = before and before.text in (">", "<", ">=") and other < 2
-                if is_axis or (is_step and {number, other} <= {*_LANES}):
+                if is_axis or (is_step and {number, other} <= {*_WIDTHS}):
                     cost = 1
                 elif is_bound:
                     cost = 2

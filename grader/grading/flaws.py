@@ -173,11 +173,11 @@ def _softmax_to_base(x: torch.Tensor, base: float) -> Sequence[torch.Tensor]:
     return [torch.softmax(x.double() * math.log(base), -1)]
 
 
-def _softmax_in_lanes(x: torch.Tensor, lanes: int) -> Sequence[torch.Tensor]:
-    """Each lane's sum is relative to its own maximum, and they are added as they are."""
+def _softmax_of_parts(x: torch.Tensor, parts: int) -> Sequence[torch.Tensor]:
+    """Each part's sum is relative to its own maximum, and they are added as they are."""
     n = x.shape[-1]
-    padded = torch.nn.functional.pad(x.float(), (0, -n % lanes), value=-math.inf)
-    own = padded.reshape(*x.shape[:-1], -1, lanes)
+    padded = torch.nn.functional.pad(x.float(), (0, -n % parts), value=-math.inf)
+    own = padded.reshape(*x.shape[:-1], -1, parts)
     m = own.amax(-2, keepdim=True)
     sums = torch.exp(own - m.nan_to_num(neginf=0.0)).sum(-2)
     return [torch.exp(x - x.amax(-1, keepdim=True)) / sums.sum(-1, keepdim=True)]
@@ -490,9 +490,9 @@ FLAWS: Mapping[str, Sequence[Flaw]] = {
                 "own_maximum",
                 "Partial sums are added that are relative to different maxima",
                 "Multiply each by exp(its maximum - the row's maximum) before they are added.",
-                partial(_softmax_in_lanes, lanes=lanes),
+                partial(_softmax_of_parts, parts=parts),
             )
-            for lanes in BLOCKS
+            for parts in BLOCKS
         ),
         *_online_flaws(_softmax_in_blocks),
         *_padded_flaws(_softmax_in_blocks, "of a row"),
