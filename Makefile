@@ -42,7 +42,8 @@ $(READY): pyproject.toml constraints.txt
 
 # BEGIN STAFF
 EXTRAS := [dev]
-JOBS ?= 2
+# Processes of tests on two cores: some tests wait until a time limit ends.
+JOBS ?= 3
 SECONDS ?= 60
 .PHONY: test courses stubs handout figures site release bench bench-reference gpu lecture outputs attacks fuzz batch class lint
 

@@ -58,7 +58,8 @@ def floats(
     """Floats in one of the patterns of an exercise's `data`.
 
     normal: standard normal; large: 300 times that; tiny: a thousandth of it; constant_rows: one
-    value along the last dimension; one_hot: zeros but for one element of each row.
+    value along the last dimension; one_hot: zeros but for one element of each row; far_below_zero:
+    no element above -300.
     """
     kind, device = getattr(torch, dtype), generator.device
     if (
@@ -70,6 +71,8 @@ def floats(
         normal *= LARGE
     elif pattern == "tiny":
         normal *= TINY
+    elif pattern == "far_below_zero":
+        normal = -LARGE * (1 + normal.abs())
     elif pattern == "constant_rows":
         normal = normal[..., :1].expand(shape)
     elif pattern == "one_hot" and normal.numel():

@@ -274,6 +274,7 @@ def _same_element(context: Context) -> Cause | None:
 
 
 _ADDED = re.compile(r"(\w+(?:\s*\[[^\]]*\])*)\s*[-+*/]=(?!=)")
+_OF_ITS_OWN = re.compile(r"\[\s*threadIdx\.x\s*\]")  # a thread's own element: no other adds to it
 
 
 def _lost_additions(context: Context) -> Cause | None:
@@ -281,6 +282,8 @@ def _lost_additions(context: Context) -> Cause | None:
     match = _ADDED.search(context.line)
     lines = {line for line, _ in context.result.marks}
     if context.result.status is not Status.data_race or match is None or len(lines) != 1:
+        return None
+    if _OF_ITS_OWN.search(match[1]):
         return None
     return Cause(
         "lost_additions",

@@ -12,12 +12,12 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from grader.cases import Space
+from grader.cases import Case, Space
 from grader.evidence import SourceLine
 from grader.executors.runner import CaseResult, Runner
 from grader.grading import by_name, hypotheses
 from grader.grading.diagnosis import Cause, Separation
-from grader.grading.repairs import Failing, Repairs, failing_of
+from grader.grading.repairs import ELSEWHERE, Failing, Repairs, failing_of
 from grader.status import Status
 
 # By the name of a cause that outputs show, changes that may show its place.
@@ -118,4 +118,15 @@ def _narrowing(source: str) -> tuple[SourceLine, ...]:
 
 def _tried_on(failed: Failed) -> Failing:
     failing = failing_of(failed.result, failed.results, failed.separation)
-    return replace(failing, seconds=failed.repair_seconds)
+    return replace(failing, seconds=failed.repair_seconds, elsewhere=_elsewhere(failed.space))
+
+
+def _elsewhere(space: Space) -> list[Case]:
+    """Edge cases of every size class, the smallest and the largest among them."""
+    found = []
+    for size_class in space.variant.size_classes:
+        edges = Space(space.exercise, space.variant, space.dtype, size_class, space.seed).edges()
+        last = len(edges) - 1
+        places = {last * step // (ELSEWHERE - 1) for step in range(ELSEWHERE)} if edges else set()
+        found += [edges[place] for place in sorted(places)]
+    return found

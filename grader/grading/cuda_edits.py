@@ -151,7 +151,8 @@ def _bounds(statement: str, scope: Scope) -> Iterator[str]:
 
 def _barriers(scope: Scope) -> Iterator[Edit]:
     """A __syncthreads() that is missing before a line, or that stands where some threads are."""
-    if scope.is_triton or not scope.function.is_kernel:
+    body = scope.text.code[slice(*_span(scope))]
+    if scope.is_triton or not (scope.function.is_kernel or "threadIdx" in body):
         return
     first, last = (scope.text.line_at(at) for at in (scope.function.body, scope.function.end - 1))
     starts = scope.text.starts
@@ -185,7 +186,7 @@ def _barriers(scope: Scope) -> Iterator[Edit]:
         scope.text.code, scope.function.body, scope.function.end
     ):
         at = scope.text.code.rindex("return", match.start(), match.end())
-        what = "Threads return here, before a `__syncthreads()` that all of the block must reach"
+        what = "Threads return here, before a barrier or a shuffle that all of them must reach"
         advice = "Let threads beyond the end skip the loads and stores, and reach every barrier."
         yield scope.edit("early_return", [Change(at, match.end(), ";")], what, advice, 0)
 

@@ -455,6 +455,10 @@ _DATA_HINTS = {
         "With tiny inputs what is added to them shows (an epsilon), and in float16 their squares "
         "are lost: is each step where, and in the dtype, that the formula needs?"
     ),
+    "far_below_zero": (
+        "What takes part in a maximum where a mask leaves elements out? A 0 there is above every "
+        "element of such a row, and each exp(x - maximum) becomes 0."
+    ),
     "constant_rows": "Is a mean taken over the right number of elements?",
     "one_hot": "Do zeros come out as zeros, and does the one element find its own place?",
 }

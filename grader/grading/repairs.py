@@ -30,6 +30,8 @@ AT_ONCE = {"triton": 12, "cuda": 12}  # in one file
 MOST_RIGHT = 4  # changes, of which the likeliest is told
 FURTHER = 6  # failing cases, beside the smallest, that have to become right
 PASSING = 3  # cases that have to stay right
+ELSEWHERE = 5  # cases of each size class that a repair is tried on at last
+ELSEWHERE_SECONDS = 6.0  # for all of them
 _REPAIRABLE = frozenset(
     {
         Status.wrong_values,
@@ -58,6 +60,7 @@ class Failing:
     failing: Sequence[Case]  # the smallest first
     passing: Sequence[Case]
     separation: Separation | None
+    elsewhere: Sequence[Case] = ()  # of all size classes: a repair has to be right in them, too
     only: frozenset[str] = frozenset()  # names of changes that are tried, where not all are
     likely_only: bool = False  # whether only the likeliest are tried
     seconds: float = 12.0  # for all changes
@@ -126,10 +129,11 @@ def _tried(
     variant = runner.task.variant
     text = SourceText(runner.source, variant.language == "triton")
     reached = text.reached(variant.entry)
+    weak: list[tuple[Edit, Runner]] = []  # with which only the barrier is reached
     for first in range(0, len(proposed), AT_ONCE[variant.language]):
         together = proposed[first : first + AT_ONCE[variant.language]]
         if time.monotonic() > until:
-            return None
+            break
         copies = [
             text.copy(reached, f"__{number}", edit.changes) for number, edit in enumerate(together)
         ]
@@ -139,15 +143,19 @@ def _tried(
             if changed is None:
                 continue
             is_tried = time.monotonic() < until and _may_be_meant(edit, right)
-            if is_tried and is_right(changed, failure, edit):
-                right.append((edit, changed))
+            if is_tried and is_right(changed, failure, edit) and _holds(changed, failure, edit):
+                (weak if edit.name == WEAK else right).append((edit, changed))
             else:
                 changed.close()
         if right:
+            for _, changed in weak:
+                changed.close()
             kernels = [(each.start, each.end) for each in reached if each.is_kernel]
             right.sort(key=lambda each: (each[0].cost, not _is_within(each[0], kernels)))
             return _likeliest(right, failure)
-    return None
+    for _, changed in weak[1:]:
+        changed.close()
+    return weak[0] if weak else None
 
 
 def _may_be_meant(edit: Edit, right: Sequence[tuple[Edit, Runner]]) -> bool:
@@ -185,6 +193,7 @@ def _likeliest(right: list[tuple[Edit, Runner]], failure: Failing) -> tuple[Edit
     return edit, changed
 
 
+WEAK = "early_return"  # the kernel isn't right with it: nothing is known but that a barrier is met
 EITHER = "With either change the failing cases that were tried are right: which one is meant?"
 
 
@@ -200,7 +209,7 @@ def is_right(runner: Runner, failure: Failing, edit: Edit) -> bool:
     Without a `return` threads beyond the end go on: it is enough that the barrier is reached.
     """
     several = failure.result.status in _OF_SEVERAL_RUNS
-    if edit.name == "early_return":
+    if edit.name == WEAK:
         statuses = {runner.once(case).status for case in failure.failing}
         return failure.result.status not in statuses
     for case in (*failure.failing, *failure.passing):
@@ -208,6 +217,19 @@ def is_right(runner: Runner, failure: Failing, edit: Edit) -> bool:
         if not result.verdict.passed:
             return False
     return True
+
+
+def _holds(runner: Runner, failure: Failing, edit: Edit) -> bool:
+    """Whether a change that is right in the tried cases is right in those of all size classes.
+
+    A change that happens to be right in a few cases is no repair, and would mislead.
+    """
+    if edit.name == WEAK:
+        return True
+    until = time.monotonic() + ELSEWHERE_SECONDS
+    return all(
+        time.monotonic() > until or runner.once(case).verdict.passed for case in failure.elsewhere
+    )
 
 
 def failing_of(

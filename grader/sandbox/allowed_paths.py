@@ -8,6 +8,7 @@ the project's own folder.
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 import site
@@ -71,7 +72,10 @@ def readable(device: DeviceName) -> list[Path]:
     ours = [WORKER_FOLDER, *_python()]
     paths = [*ours, *bytecode.of(ours), *map(Path, _LIBRARIES)]
     if device != "interpreter":  # CUDA C++ is compiled
-        paths += [EMULATOR_FOLDER, toolchain.cache_root(), *map(Path, _COMPILER), *_compiler()]
+        cache = toolchain.cache_root()
+        with contextlib.suppress(OSError):  # who fills it reports why it can't be written
+            cache.mkdir(parents=True, exist_ok=True)  # a rule for what isn't there has no effect
+        paths += [EMULATOR_FOLDER, cache, *map(Path, _COMPILER), *_compiler()]
     if device == "emulator":  # nvcc checks the source or makes planners
         paths += Path("/").glob(_CUDA_GLOBS[0])
         paths += _nvcc()

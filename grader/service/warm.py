@@ -19,6 +19,7 @@ from dataclasses import dataclass
 import psutil
 
 from grader.executors.compile.kept_for_source import Store
+from grader.executors.cuda import cuda_build
 from grader.gpu import locks
 from grader.gpu.devices import DeviceName
 from grader.grading import process_pool
@@ -73,7 +74,10 @@ def answer(work: Work) -> CheckResult:
     with contextlib.ExitStack() as stack:
         sandbox = stack.enter_context(_sandbox("interpreter", work.require_sandbox))
         native = {e: stack.enter_context(_sandbox(e, work.require_sandbox)) for e in devices}
-        # What it imports is no request's.
+        # What it imports, and what all programs share, is no request's.
+        if language == "cuda":
+            with contextlib.suppress(cuda_build.BuildError):  # the request tells it
+                cuda_build.prepare()
         (sandbox if language == "triton" else native["emulator"]).start()
         with _limited(work.limit_s):
             trusted = _baselines() if work.timed and work.device == locks.ON_GPU else None

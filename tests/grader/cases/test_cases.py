@@ -313,6 +313,12 @@ def test_patterns_are_what_they_say(dtype):
     assert len(x["one_hot"].argmax(dim=1).unique()) > 5
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+def test_far_below_zero_is_below_what_a_mask_leaves_out(dtype):
+    x = made(f"rows=4 cols=500 dtype={dtype} data=far_below_zero", "softmax").tensors["x"]
+    assert x.isfinite().all() and x.max() <= -300 and len(x.unique()) > 20
+
+
 def test_large_data_is_finite_in_float16_but_its_squares_are_not():
     x = made("rows=4 cols=500 dtype=float16 data=large").tensors["x"]
     assert bool(x.isfinite().all()) and bool(x.square().isinf().any())

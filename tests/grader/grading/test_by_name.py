@@ -30,6 +30,14 @@ def test_a_loop_that_is_known_is_the_one_that_is_told() -> None:
         assert found is not None and words in found.what
 
 
+def test_additions_to_a_threads_own_element_arent_lost() -> None:
+    case = Case((("rows", 2),), "float32", 7)
+    race = CaseResult(case, Verdict(Status.data_race, ""), 1, marks=((1, "thread 0 reads"),))
+    assert general_cause_of(race, "buf[threadIdx.x] += buf[threadIdx.x + s];", "cuda") is None
+    told = general_cause_of(race, "total[0] += x;", "cuda")
+    assert told is not None and "get lost" in told.what
+
+
 NAMED = [
     ("compile_error", "NameError: Block_K is not defined.", "BLOCK_K = 1\nx = Block_K", "triton",
      "did you mean `BLOCK_K`?"),

@@ -136,6 +136,34 @@ IN_CUDA = [
 ]  # fmt: skip
 
 
+IN_A_HELPER = """
+__device__ float total_of(float value) {
+    __shared__ float parts[64];
+    parts[threadIdx.x] = value;
+    __syncthreads();
+    for (int s = 32; s > 0; s /= 2) {
+        if (threadIdx.x < s) {
+            parts[threadIdx.x] += parts[threadIdx.x + s];
+        }
+        __syncthreads();
+    }
+    return parts[0];
+}
+__global__ void k(const float* in, float* out) {
+    out[threadIdx.x] = total_of(in[threadIdx.x]);
+}
+extern "C" void f(const float* in, float* out) {
+    k<<<1, 64>>>(in, out);
+}
+"""
+
+
+def test_a_barrier_that_a_helper_lacks_is_proposed():
+    given = (IN_A_HELPER, "        __syncthreads();\n    }\n", "    }\n", "data_race", "parts[")
+    found = proposed(*given, is_triton=False)
+    assert any("`__syncthreads()` is missing" in words for words, _ in found)
+
+
 def proposed(text, right, wrong, status, at, is_triton):
     """What is proposed for a text with one mistake: the words, and the text changed back."""
     assert text.count(right) == 1

@@ -1,6 +1,7 @@
 """Changes that are tried: told where failing cases become right, and passing ones stay so."""
 
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -35,7 +36,8 @@ def silu(x, out):
 """
 TASK = Task(SPECS["silu"], SPECS["silu"].variants["triton"])
 CASES = [Case((("n", n),), "float32", 7) for n in (3, 5, 9, 70)]
-SPACE = Space(TASK.exercise, TASK.variant, "float32", "ragged", 7)
+SPACE_OF = (TASK.exercise, TASK.variant, "float32")
+SPACE = Space(*SPACE_OF, "ragged", 7)
 LINE = SOURCE.split("\n").index("    tl.store(out_ptr + offs, x, mask=offs < rows)") + 1
 
 
@@ -111,6 +113,28 @@ def test_a_change_that_is_right_in_some_cases_only_is_not_told(is_right):
     assert all(each.closed for each in runner.opened)
     tried = len(runner.opened)
     assert tries.cause_of(runner, failure(runner)) is None and len(runner.opened) == tried
+
+
+def test_a_change_has_to_be_right_in_cases_of_other_size_classes():
+    seen = []
+
+    def is_right(source, n):
+        seen.append(n)
+        return n <= 3 or (n != 4096 and "offs < cols" in source)
+
+    runner = Runner(SOURCE, is_right)
+    failing = failure(runner)
+    assert Repairs().cause_of(runner, failing) is not None
+    elsewhere = [Case((("n", 4096),), "float32", 7)]
+    assert Repairs().cause_of(runner, replace(failing, elsewhere=elsewhere)) is None
+    assert 4096 in seen
+
+
+def test_a_repair_is_tried_on_edge_cases_of_every_size_class():
+    chosen = causes._elsewhere(SPACE)
+    for size_class in TASK.variant.size_classes:
+        edges = Space(*SPACE_OF, size_class, 7).edges()
+        assert {edges[0], edges[-1]} <= set(chosen)
 
 
 def two_ways(source, n):

@@ -672,3 +672,9 @@ def test_on_a_gpu_the_compiler_is_on_the_list():
     names = {str(path) for path in allowed_paths.readable("cuda")}
     assert {"/usr/bin", "/usr/include"} & names if os.path.isdir("/usr/include") else True  # noqa: PTH112
     assert "/usr/bin" not in {str(path) for path in allowed_paths.readable("interpreter")}
+
+
+def test_a_compilers_cache_that_isnt_there_yet_is_readable_once_it_is(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    cache = tmp_path / "cache" / "warpgrade"
+    assert cache in allowed_paths.readable("emulator") and cache.is_dir()

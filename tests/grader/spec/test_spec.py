@@ -549,7 +549,7 @@ MISTAKES = {
     ),
     "unknown data pattern": (
         "data: [normal, large]", "data: [normal, huge]", "15: data[1]",
-        ["expected one of normal, large, tiny, constant_rows, one_hot, got 'huge'"],
+        ["expected one of normal, large, tiny, constant_rows, one_hot, far_below_zero, got 'huge'"],
     ),
     "data without brackets": (
         "data: [normal, large]", "data: normal", "15: data", ["expected a list, got 'normal'"],
@@ -605,7 +605,7 @@ MISTAKES = {
     ),
     "file elsewhere": (
         "file: row_sum.py", "file: ../row_sum.py", "20: variants.triton.file",
-        ["expected a file name ending in .py or .cu, got '../row_sum.py'"],
+        ["without a folder, ending in .py or .cu, got '../row_sum.py'"],
     ),
     "entry that is no name": (
         "entry: row_sum\n    dtypes: [float32, b", "entry: def\n    dtypes: [float32, b",

@@ -157,8 +157,8 @@ def fails(monkeypatch, how: str) -> None:
     if how == "dies":
         start = Sandbox.worker
 
-        def killed(self, path, entry, buffers, limits, role):
-            worker = start(self, path, entry, buffers, limits, role=role)
+        def killed(self, path, entry, buffers, limits, *more, **named):
+            worker = start(self, path, entry, buffers, limits, *more, **named)
             if limits == warp_layouts.LIMITS:
                 os.kill(worker.pid, signal.SIGKILL)
             return worker
