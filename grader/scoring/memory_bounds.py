@@ -15,7 +15,7 @@ from grader.emulator.report import SECTOR_BYTES
 from grader.evidence import LineCounters, MemoryEvidence, Metric
 from grader.spec import ITEMSIZE, Bound, Exercise, Memory, Variant
 from grader.spec.blocks import GROWTH, SHARED_WORK, SHARES
-from grader.spec.checks import SMS
+from grader.spec.checks import sms_of
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,8 @@ def sizes_of(variant: Variant) -> dict[str, int]:
     """Sizes, itemsize and sms for the formulas of a variant's memory block."""
     case = variant.counted.case
     sizes = {name: value for name, value in case.items() if type(value) is int}
-    return {"sms": SMS, **sizes, "itemsize": ITEMSIZE[case.get("dtype", variant.dtypes[0])]}
+    itemsize = ITEMSIZE[case.get("dtype", variant.dtypes[0])]
+    return {"sms": sms_of(variant.gpu), **sizes, "itemsize": itemsize}
 
 
 def sizes_in(variant: Variant, case: str) -> dict[str, int]:

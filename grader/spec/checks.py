@@ -36,8 +36,14 @@ if TYPE_CHECKING:
 USUAL_DEVICE = "H100"  # for the length of cases, where the spec names no device
 _PEAKS = roofline.peaks(USUAL_DEVICE)
 assert _PEAKS is not None  # it has a data sheet
-SMS = _PEAKS.sm_count  # of the course's GPU: `sms` in bounds on memory
 LEAST_SECONDS = 50e-6  # of a case at the GPU's peaks: below it, the clock is too coarse
+
+
+def sms_of(gpu: str) -> int:
+    """`sms` in bounds on memory: a course's GPU's SMs; an H100's where it has no data sheet."""
+    peaks = (roofline.peaks(gpu) if gpu else None) or roofline.peaks(USUAL_DEVICE)
+    assert peaks is not None
+    return peaks.sm_count
 
 
 def across(exercise: Exercise) -> Iterator[Mistake]:
@@ -438,7 +444,8 @@ def _bound_mistakes(
         yield Mistake((bad,), f"expected {wanted} for {metric}, got {bad}")
         return
     formula, most = getattr(bound, good), 1.0 if metric in SHARES else None
-    problem = _amount_problem(exercise, variant, formula, case, more={"sms": SMS}, most=most)
+    more = {"sms": sms_of(exercise.gpu)}
+    problem = _amount_problem(exercise, variant, formula, case, more=more, most=most)
     if problem:
         yield Mistake((good,), problem)
 

@@ -75,7 +75,28 @@ REFERENCE = HOME / "reference"
 SURROUNDINGS = ("tests", "test", "grader", "assignment", "reference", "performance", "memory")
 
 
-class Variant(Block):
+class _OfCourse(Block):
+    """What knows its course: the folder of its solutions and oracles, and its GPU."""
+
+    _reference: Path | None = pydantic.PrivateAttr(None)
+    _gpu: str = pydantic.PrivateAttr("")
+
+    @property
+    def reference(self) -> Path:
+        """The folder of its oracle and its solutions: its course's, or the default course's."""
+        return self._reference or REFERENCE
+
+    @property
+    def gpu(self) -> str:
+        """Its course's GPU, such as A100; "" where none is set."""
+        return self._gpu
+
+    def belongs_to(self, reference: Path | None, gpu: str = "") -> None:
+        """Take oracle and solutions from this folder, or the default course's; set the GPU."""
+        self._reference, self._gpu = reference, gpu
+
+
+class Variant(_OfCourse):
     """One thing to implement: a function `entry` of one file of the submission.
 
     `points` maps size classes, `performance` and `memory` to points. `arguments` names arguments
@@ -168,27 +189,6 @@ class Variant(Block):
         )
 
 
-class _OfCourse(Block):
-    """What knows its course: the folder of its solutions and oracles, and its GPU."""
-
-    _reference: Path | None = pydantic.PrivateAttr(None)
-    _gpu: str = pydantic.PrivateAttr("")
-
-    @property
-    def reference(self) -> Path:
-        """The folder of its oracle and its solutions: its course's, or the default course's."""
-        return self._reference or REFERENCE
-
-    @property
-    def gpu(self) -> str:
-        """Its course's GPU, such as A100; "" where none is set."""
-        return self._gpu
-
-    def belongs_to(self, reference: Path | None, gpu: str = "") -> None:
-        """Take oracle and solutions from this folder, or the default course's; set the GPU."""
-        self._reference, self._gpu = reference, gpu
-
-
 class Exercise(_OfCourse):
     """A kernel task from its spec; `name` is the stem of the file.
 
@@ -232,6 +232,12 @@ class Exercise(_OfCourse):
         resolved = {name: _resolved(variant, self) for name, variant in self.variants.items()}
         object.__setattr__(self, "variants", resolved)
         return self
+
+    def belongs_to(self, reference: Path | None, gpu: str = "") -> None:
+        """As its base says, its variants included."""
+        super().belongs_to(reference, gpu)
+        for variant in self.variants.values():
+            variant.belongs_to(reference, gpu)
 
     @property
     def graded(self) -> Mapping[str, Variant]:

@@ -337,6 +337,13 @@ def test_a_bound_holds_at_its_own_value() -> None:
     assert [each.holds for each in found] == [True, False, True, True, True]
 
 
+@pytest.mark.parametrize(("gpu", "sms"), [("A100", 108), ("T4", 40), ("", 132), ("GT 710", 132)])
+def test_bounds_count_the_sms_of_the_courses_gpu(gpu: str, sms: int) -> None:
+    exercise = spec.load_all()["silu"]
+    exercise.belongs_to(None, gpu)
+    assert memory_bounds.sizes_of(exercise.variants["cuda"])["sms"] == sms
+
+
 def test_bounds_are_formulas_over_the_cases_sizes() -> None:
     variant = COLUMN.variants["cuda"]
     assert variant.memory is not None
