@@ -123,10 +123,10 @@ def _tried_on(failed: Failed) -> Failing:
 
 def _elsewhere(space: Space) -> list[Case]:
     """Edge cases of every size class, the smallest and the largest among them."""
-    found = []
+    chosen = []
     for size_class in space.variant.size_classes:
         edges = Space(space.exercise, space.variant, space.dtype, size_class, space.seed).edges()
         last = len(edges) - 1
         places = {last * step // (ELSEWHERE - 1) for step in range(ELSEWHERE)} if edges else set()
-        found += [edges[place] for place in sorted(places)]
-    return found
+        chosen += [edges[place] for place in sorted(places)]
+    return chosen

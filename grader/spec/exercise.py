@@ -92,8 +92,14 @@ class _OfCourse(Block):
         return self._gpu
 
     def belongs_to(self, reference: Path | None, gpu: str = "") -> None:
-        """Take oracle and solutions from this folder, or the default course's; set the GPU."""
+        """Take oracle and solutions from this folder, or the default course's; set the GPU.
+
+        The variants of an exercise do the same.
+        """
         self._reference, self._gpu = reference, gpu
+        variants: Mapping[str, _OfCourse] = getattr(self, "variants", {})
+        for variant in variants.values():
+            variant.belongs_to(reference, gpu)
 
 
 class Variant(_OfCourse):
@@ -232,12 +238,6 @@ class Exercise(_OfCourse):
         resolved = {name: _resolved(variant, self) for name, variant in self.variants.items()}
         object.__setattr__(self, "variants", resolved)
         return self
-
-    def belongs_to(self, reference: Path | None, gpu: str = "") -> None:
-        """As its base says, its variants included."""
-        super().belongs_to(reference, gpu)
-        for variant in self.variants.values():
-            variant.belongs_to(reference, gpu)
 
     @property
     def graded(self) -> Mapping[str, Variant]:
