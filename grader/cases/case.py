@@ -313,7 +313,10 @@ class Space:
 
 
 def drawn_case(space: Space, chooser: random.Random) -> Case:
-    """A case of a space as `chooser` draws it; sizes are its edges' where few are allowed."""
+    """A case of a space as `chooser` draws it.
+
+    Its sizes are an edge case's where none of many draws meets the spec's relations.
+    """
     for _ in range(_TRIES):
         sizes = drawn_sizes.drawn(chooser.choice(space.alternatives), chooser)
         if drawn_sizes.meet(space.exercise.where, sizes):

@@ -193,7 +193,7 @@ def _likeliest(right: list[tuple[Edit, Runner]], failure: Failing) -> tuple[Edit
     return edit, changed
 
 
-WEAK = "early_return"  # the kernel isn't right with it: nothing is known but that a barrier is met
+WEAK = "early_return"  # a change that shows only that the barrier is reached, not right results
 EITHER = "With either change the failing cases that were tried are right: which one is meant?"
 
 

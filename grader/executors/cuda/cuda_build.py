@@ -276,8 +276,8 @@ def _program(sandbox: Sandbox, name: str, backend: Backend, built: Built | Death
     if isinstance(built, Death):
         return Program(None, backend, died=built)
     answer = _read_answer(built.text)
-    start, end, last = itertools.accumulate(answer.lengths)
-    program, executor = built.data[:start], built.data[start:end]
+    program_end, executor_end, sites_end = itertools.accumulate(answer.lengths)
+    program, executor = built.data[:program_end], built.data[program_end:executor_end]
     stem = f"{Path(name).stem}-{backend}"
     is_emulated = backend == "emulator"
     return Program(
@@ -285,7 +285,7 @@ def _program(sandbox: Sandbox, name: str, backend: Backend, built: Built | Death
         backend,
         frozenset(answer.entries),
         answer.problems,
-        _read_sites(built.data[end:last]),
+        _read_sites(built.data[executor_end:sites_end]),
         executor=_held(sandbox, f"{stem}-executor", executor, is_emulated) if answer.ok else None,
         conditions=answer.conditions,
     )
