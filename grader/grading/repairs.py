@@ -159,9 +159,9 @@ def _tried(
 
 
 def _may_be_meant(edit: Edit, right: Sequence[tuple[Edit, Runner]]) -> bool:
-    """Whether a change is tried though others are right: it is as likely.
+    """Whether a change is tried although others are right: it has to be about as likely.
 
-    A barrier does at several lines, of which the first one is told.
+    A missing barrier may stand at several lines. The first one is told, and no other is tried.
     """
     if not right:
         return True
@@ -174,9 +174,9 @@ def _is_within(edit: Edit, spans: Sequence[tuple[int, int]]) -> bool:
 
 
 def _likeliest(right: list[tuple[Edit, Runner]], failure: Failing) -> tuple[Edit, Runner]:
-    """Of changes that are right, the one with which least is moved; others may do work twice.
+    """The right change with which kernels move the fewest bytes: others may do work twice.
 
-    Where several move as much, the mistake may be at either place, and both are told.
+    Where several move as few, the mistake may be at either place, and both are told.
     """
     moved = [_moved(changed, failure) for _, changed in right] if len(right) > 1 else [0]
     least = min(moved)

@@ -113,9 +113,9 @@ class _Search:
         return result
 
     def is_in_same_loop(self, case: Case) -> bool:
-        """Whether a case is soon in the loop that another part hadn't left at the end of its time.
+        """Whether a case is soon in the loop in which another part ran out of time.
 
-        Then that is its result, so that its time isn't waited for as well.
+        Then it has run out of time, too, and its full time isn't waited for.
         """
         self.runner.fresh_worker()
         with hurried(self.runner.starts_in, HURRY_SECONDS):

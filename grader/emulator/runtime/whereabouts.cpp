@@ -1,5 +1,5 @@
-// Where a program is that doesn't end. Each SIGUSR1 prints the basic blocks whose starts were passed
-// since the first one. Those of a loop are what it goes through again and again.
+// A program that doesn't end tells where it is. Each SIGUSR1 prints the basic blocks that it passed
+// since the first one: a loop passes its own again and again.
 #include "whereabouts.h"
 
 #include <signal.h>

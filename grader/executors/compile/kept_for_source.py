@@ -1,7 +1,7 @@
 """Plans and builds of a source, kept in a process's memory for when the same source comes again.
 
     store = Store(most_bytes)     of a process that answers many requests
-    store.of(key)                 what one source has led to; `key` is a digest of all that it is
+    store.of(key)                 its part for one source; `key` is a digest of source, spec and GPU
 
 The texts come from processes that ran or compiled the source. So they are read as untrusted each
 time, and no other source finds them. No verdict is kept.
@@ -51,7 +51,7 @@ class Store:
 
 
 class KeptForSource(KeptBuilds):
-    """What one source has led to. In the place of builds in the user's cache, with plans."""
+    """Plans and builds of one source, kept instead of builds in the user's cache."""
 
     def __init__(self, store: Store, source: str) -> None:
         super().__init__(None)
