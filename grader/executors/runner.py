@@ -130,6 +130,14 @@ class Runner(ABC):
     def expect(self, cases: Sequence[Case]) -> None:  # noqa: B027  # few runners need to
         """Prepare for these cases, which are likely to be run from now on, in this order."""
 
+    def take_first_met(self) -> list[Case]:
+        """Cases that since the last time were first to launch something, for a run on a GPU.
+
+        Something is a set of constants, dtypes and options in Triton, and a kernel with a size of
+        its blocks in CUDA C++.
+        """
+        return []
+
     def advice(self, result: CaseResult) -> str:
         """Advice on wrong values, where another run of the case shows their cause, or ""."""
         return ""

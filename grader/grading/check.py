@@ -25,7 +25,7 @@ from grader.sandbox.worker_process import SandboxError
 from grader.spec.task import Task
 from grader.status import Status
 
-EDGES_ON_A_GPU = 2  # cases of a part that is right by plan
+LEAST_ON_A_GPU = {"triton": 2, "cuda": 6}  # cases of a part that is right by plan
 MOST_TIMED_OUT = 3  # parts of a task, after which the other parts aren't run
 DIED_COMPILING = "the process that compiled the kernel for the GPU ended without an answer, twice."
 
@@ -106,6 +106,17 @@ def check_large_sizes(
     failures = _large_sizes(session, task, on_step)
     session.runners.close_variant(task)
     return failures
+
+
+def chosen_for_a_gpu(space: Space, first_met: Sequence[Case]) -> list[Case]:
+    """The cases to run on the GPU of a part that is right by plan.
+
+    They are those that were first to launch something. Where these are few, edge cases are added:
+    they have kernels to be compiled, but some of each size class have to meet the GPU.
+    """
+    chosen = list(dict.fromkeys(first_met))
+    missing = LEAST_ON_A_GPU[space.variant.language] - len(chosen)
+    return list(dict.fromkeys([*chosen, *spread(space.edges(), max(0, missing))]))
 
 
 def any_space(session: Session, task: Task, dtype: str) -> Space:
@@ -249,12 +260,15 @@ class TaskCheck:
             cases += 1
             self.on_step(replace(step, cases=cases))
 
+        by_plan: list[Runner] = []
+
         def observe(runner: Runner, is_right_by_plan: bool) -> PartEvidence:
             called, causes = self.session.files.called, self.session.causes[str(self.task)]
             if not is_right_by_plan:
+                by_plan.append(runner)
                 return search_part(space, runner, effort, on_case, called, None, causes)
             with locks.shared_on(self.session.device):  # once for all of these few cases
-                chosen = self._chosen(space)
+                chosen = chosen_for_a_gpu(space, by_plan[-1].take_first_met())
                 return search_part(space, runner, effort, on_case, called, chosen, causes)
 
         part = self.by_each_runner((space.dtype, space.size_class), observe)
@@ -274,18 +288,6 @@ class TaskCheck:
         except Exception:
             reason = traceback.format_exc(limit=-6)
         return replace(part, status=Status.grader_error, reason=reason)
-
-    def _chosen(self, space: Space) -> list[Case] | None:
-        """The cases to run on the GPU of a part that is right by plan; None: all cases.
-
-        For Triton, each case that was the first with its set of constants, dtypes and options, and
-        a few edge cases.
-        """
-        planned = self.session.runners.opened(self.task)
-        if planned is None:
-            return None
-        edges = spread(space.edges(), EDGES_ON_A_GPU)
-        return list(dict.fromkeys([*planned.launches.take_first_met(), *edges]))
 
     def _compile_in_background(self) -> Any:
         """Start compiling ahead of time what ran, where the kernels are in Triton."""

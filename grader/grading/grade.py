@@ -11,7 +11,7 @@ from typing import Any
 from grader.cases import gpu_memory
 from grader.evidence import Evidence, VariantEvidence
 from grader.grading import plan_files, predictions
-from grader.grading.check import EDGES_ON_A_GPU, check
+from grader.grading.check import LEAST_ON_A_GPU, check
 from grader.grading.measure import measure
 from grader.grading.parallel import Checked, checked_side_by_side
 from grader.grading.session import (
@@ -137,8 +137,9 @@ def _environment(session: Session) -> dict[str, Any]:
 
 
 CASES_ON_A_GPU = (
-    f"each set of constants, dtypes and options once, and {EDGES_ON_A_GPU} of each size class; "
-    "all cases run without a GPU, too"
+    "each set of constants, dtypes and options once, each kernel of CUDA C++ with each size of its "
+    f"blocks, and at least {LEAST_ON_A_GPU['triton']} of each size class in Triton and "
+    f"{LEAST_ON_A_GPU['cuda']} in CUDA C++; all cases run without a GPU, too"
 )
 
 

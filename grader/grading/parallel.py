@@ -87,7 +87,7 @@ def checked_side_by_side(
 ) -> Iterator[tuple[int, Checked]]:
     """The evidence of `check` on each task, by its place in `tasks`, as it arrives.
 
-    Exercises worth most take longest, so they come first.
+    Variants worth most take longest, so they come first.
     """
     shares = shared_out(tasks, session.device)
     with process_pool.Pool(min(jobs, len(shares))) as processes:
@@ -211,6 +211,6 @@ def _shares_of_triton(index: int, task: Task) -> list[Share]:
 
 
 def _by_worth(tasks: Sequence[Task]) -> list[int]:
-    """The tasks' places, by the worth of the exercise and then of the variant, highest first."""
-    worth = [(task.exercise.max_points, task.variant.max_points) for task in tasks]
+    """The tasks' places, by the worth of the variant and then of the exercise, highest first."""
+    worth = [(task.variant.max_points, task.exercise.max_points) for task in tasks]
     return sorted(range(len(tasks)), key=worth.__getitem__, reverse=True)

@@ -10,6 +10,7 @@ import hashlib
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from grader.cases import Case
 from grader.cases.compare import Verdict
@@ -55,6 +56,8 @@ class PlannedNativeRunner(Runner):
         self.times = self.plans.times
         self._executor = EmulatorExecutor(self.plans)
         self._reordered = Reordered(task.variant.file, "block")
+        self._met: set[tuple[Any, ...]] = set()  # kernels that were launched, with how
+        self._first_met: list[Case] = []  # cases that were first to launch one of them
 
     @property
     def plan(self) -> Plan | None:
@@ -80,6 +83,7 @@ class PlannedNativeRunner(Runner):
         first = self._first(Manner(), case)
         if not first.verdict.passed:
             return first
+        self._note_launches(case)
         other_ways, atomics = self._executor.other_ways, self._executor.atomics
         if self.plans.judges_copies:
             copied = copied_alone(case, last_plan(self._executor), self.is_right_without)
@@ -96,6 +100,22 @@ class PlannedNativeRunner(Runner):
                 verdict = Verdict(way.status, way.words + other.verdict.what)
                 return replace(other, verdict=verdict)
         return first
+
+    def take_first_met(self) -> list[Case]:
+        """Cases that were first to launch a kernel with a size of its blocks."""
+        taken, self._first_met = self._first_met, []
+        return taken
+
+    def _note_launches(self, case: Case) -> None:
+        """Note a case that is the first to launch a kernel with its size of blocks."""
+        plan = last_plan(self._executor)
+        launched = {
+            (plan.specialisations[each.specialisation], each.block, each.shared, each.cluster)
+            for each in plan.launches
+        }
+        if not launched <= self._met:
+            self._first_met.append(case)
+            self._met |= launched
 
     def once(self, case: Case) -> CaseResult:
         """Run one case's first call with blocks in one order. Raises as Runner.run does."""

@@ -124,6 +124,10 @@ class PlannedTritonRunner(Runner):
         reordered = Reordered(task.variant.file)
         self._ways = OtherWays(self._executor, kernels, tuning, allowed.judges_copies, reordered)
 
+    def take_first_met(self) -> list[Case]:
+        """Cases that were first with constants, dtypes or options: see Launches."""
+        return self.launches.take_first_met()
+
     @property
     def plan(self) -> Plan | None:
         """The plan of the last run, of which `is_right_without` leaves launches out."""

@@ -14,7 +14,7 @@ from grader.evidence import PartEvidence
 from grader.executors.registry import Runners
 from grader.executors.runner import CaseResult
 from grader.gpu import locks
-from grader.grading.check import check_part
+from grader.grading.check import LEAST_ON_A_GPU, check_part, chosen_for_a_gpu
 from grader.grading.search import Effort, spread
 from grader.grading.session import Options, Session
 from grader.spec import load_all
@@ -91,6 +91,29 @@ def test_each_set_of_constants_is_run_on_the_gpu(observe):
     assert part.status is Status.passed
     assert {block_of(case) for case in shown} >= {block_of(case) for case in by_plan}
     assert len(shown) == len(set(shown)) <= 6 + len({block_of(case) for case in shown}) + 4
+
+
+@pytest.mark.parametrize("language", ["triton", "cuda"])
+def test_a_part_with_few_new_launches_meets_the_gpu_in_edge_cases_too(language):
+    """And one with many meets it in those alone: each has kernels that are compiled first."""
+    variant = EXERCISES["silu"].variants[language]
+    space = Space(EXERCISES["silu"], variant, "float32", "ragged", 2026)
+    least, edges = LEAST_ON_A_GPU[language], space.edges()
+    assert chosen_for_a_gpu(space, ()) == spread(edges, least)
+    assert chosen_for_a_gpu(space, edges[1:2]) == [edges[1], *spread(edges, least - 1)]
+    assert chosen_for_a_gpu(space, edges[:least]) == edges[:least]
+
+
+def test_cuda_cases_are_first_met_by_kernel_and_size_of_its_blocks():
+    task = Task(EXERCISES["rmsnorm"], EXERCISES["rmsnorm"].variants["cuda_matrix"])
+    with Session(ROOT / "reference", EXERCISES, Options(device="interpreter")) as session:
+        space = Space(task.exercise, task.variant, "float32", "ragged", 2026)
+        runner = session.runners.planned_native(task)
+        narrow, wide = space.edges()[0], space.edges()[-1]
+        for case in (narrow, narrow, wide):
+            assert runner.run(case).status is Status.passed
+        assert runner.take_first_met() == [narrow]
+        assert runner.run(wide).status is Status.passed and not runner.take_first_met()
 
 
 def test_what_is_wrong_by_plan_is_not_run_on_the_gpu(observe):

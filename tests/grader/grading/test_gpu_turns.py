@@ -7,6 +7,7 @@ import os
 import signal
 import time
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -179,7 +180,8 @@ def test_a_case_on_the_gpu_waits_for_whoever_times(monkeypatch):
 @pytest.mark.parametrize("status", [Status.passed, Status.not_measured])
 def test_the_few_cases_of_a_part_that_is_right_by_plan_have_one_turn(session, monkeypatch, status):
     """What nothing is known of yet may have many cases: each of them has a turn of its own."""
-    by_plan, on_gpu, free = object(), object(), {}
+    by_plan, on_gpu, free = Mock(), Mock(), {}
+    by_plan.take_first_met.return_value = []
 
     def searched(space, runner, *_: object) -> PartEvidence:
         free[runner] = is_free()
