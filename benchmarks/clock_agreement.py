@@ -1,12 +1,13 @@
 """Compares the grader's clock with Triton's benchmark and with CUDA events: prints a table.
 
-    python benchmarks/clock_agreement.py [--replays 20]
+    python benchmarks/clock_agreement.py [--replays 20] [--rounds 5]
 
 Times Silu on a GPU in several sizes, with one buffer set: torch's, run by a worker in Python, and
 the solution's, run by the executor of plans. With a cold L2 cache, as in a grade, they are compared
 with CUDA events around the same graph (overwrite the cache, then the call) in a process of its own.
-With a warm one, many calls on the same set are compared with Triton's do_bench_cudagraph. Both must
-agree within 2 %: exit status 1 where they don't.
+With a warm one, many calls on the same set are compared with Triton's do_bench_cudagraph. The two
+clocks take turns, since a GPU's clock rate changes as it gets warm; a ratio is the median of the
+rounds'. Both must agree within 2 %: exit status 1 where they don't.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import itertools
-import json
 import statistics
 import subprocess
 import sys
@@ -37,9 +37,9 @@ EXERCISES = load_all()
 SILU = EXERCISES["silu"]
 VARIANT = SILU.variants["triton"]
 
-# Prints seconds of a call as {"warm": ..., "cold": ...}; argv: whose, elements, replays, a folder.
+# Prints a call's seconds for each line, "warm" or "cold"; argv: whose, elements, replays, folder.
 ELSEWHERE = """
-import json, statistics, sys
+import statistics, sys
 import torch
 from triton.testing import do_bench_cudagraph
 
@@ -51,8 +51,6 @@ if whose == "solution":
     from silu import silu as solution
     out = torch.empty_like(x)
     silu = lambda x: solution(x, out)
-with torch.cuda.stream(torch.cuda.Stream()):
-    warm = do_bench_cudagraph(lambda: silu(x), return_mode="median") * 1e-3
 cache = torch.cuda.get_device_properties(0).L2_cache_size
 flushed = torch.empty(4 * cache, dtype=torch.uint8, device="cuda")
 begin, end = (torch.cuda.Event(enable_timing=True, external=True) for _ in range(2))
@@ -64,12 +62,19 @@ with torch.cuda.graph(graph):
     begin.record()
     silu(x)
     end.record()
-times = []
-for _ in range(count):
+
+def cold():
     graph.replay()
     torch.cuda.synchronize()
-    times.append(begin.elapsed_time(end) * 1e-3)
-print(json.dumps({"warm": warm, "cold": statistics.median(times)}))
+    return begin.elapsed_time(end) * 1e-3
+
+def warm():
+    with torch.cuda.stream(torch.cuda.Stream()):
+        return do_bench_cudagraph(lambda: silu(x), return_mode="median") * 1e-3
+
+for line in sys.stdin:
+    seconds = warm() if line.strip() == "warm" else statistics.median(cold() for _ in range(count))
+    print(seconds, flush=True)
 """
 
 
@@ -84,56 +89,89 @@ def on_one_set(replays: Replays) -> None:
     replays.prepare = prepare  # type: ignore[method-assign]  # the clock asks its own replays
 
 
-def ours(session: Session, whose: str, n: int, calls: int, count: int) -> float:
-    """Seconds per call, for so many calls on one set; the median of replays."""
+def opened_here(session: Session, whose: str, n: int, opened: contextlib.ExitStack) -> Replays:
+    """Replays of a call by the grader's clock, on one set."""
     case = fixed_case(SILU, VARIANT, {"n": n, "dtype": "bfloat16"}, 7)
+    if whose == "torch":
+        sandbox = session.stopwatch.trusted
+        layout = contenders.layout_of("torch", Task(SILU, VARIANT), case, 0)
+        what = (sandbox, "torch", Task(SILU, VARIANT), [layout])
+        replays = contenders.baseline(*what, opened).ungraded(layout)
+    else:
+        planned = session.stopwatch.planned(SILU, VARIANT)
+        replays = planned.begin(case, opened, graded=False)
+    on_one_set(replays)
+    return replays
+
+
+def here(replays: Replays, calls: int, count: int) -> float:
+    """Seconds per call, for so many calls on one set; the median of replays."""
+    replays.calls = 1
+    replays.seconds()
+    replays.calls = calls
+    return statistics.median(replays.seconds() for _ in range(count))
+
+
+class Elsewhere:
+    """Seconds per call, measured without the grader's clock, in another process."""
+
+    def __init__(self, whose: str, n: int, count: int, opened: contextlib.ExitStack) -> None:
+        folder = str(oracle.ORACLES.parent)
+        command = [sys.executable, "-c", ELSEWHERE, whose, str(n), str(count), folder]
+        pipe = subprocess.PIPE
+        self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True)
+        opened.enter_context(self._process)
+
+    def seconds(self, cache: str) -> float:
+        """The seconds of a call with the L2 cache "warm" or "cold"; exits where there are none."""
+        asked, answers = self._process.stdin, self._process.stdout
+        assert asked is not None and answers is not None
+        print(cache, file=asked, flush=True)
+        if not (line := answers.readline()):
+            raise SystemExit("the other clock's process ended")
+        return float(line)
+
+
+def compared(
+    session: Session, whose: str, n: int, count: int, rounds: int
+) -> dict[str, tuple[float, float, float]]:
+    """By the state of the cache: medians of seconds here and elsewhere, and of their ratio."""
+    seen: dict[str, list[tuple[float, float]]] = {"warm": [], "cold": []}
     with contextlib.ExitStack() as opened:
-        if whose == "torch":
-            sandbox = session.stopwatch.trusted
-            layout = contenders.layout_of("torch", Task(SILU, VARIANT), case, 0)
-            what = (sandbox, "torch", Task(SILU, VARIANT), [layout])
-            replays = contenders.baseline(*what, opened).ungraded(layout)
-        else:
-            planned = session.stopwatch.planned(SILU, VARIANT)
-            replays = planned.begin(case, opened, graded=False)
-        on_one_set(replays)
-        replays.calls = 1
-        replays.seconds()
-        replays.calls = calls
-        return statistics.median(replays.seconds() for _ in range(count))
-
-
-def elsewhere(whose: str, n: int, count: int) -> dict[str, float]:
-    """Seconds per call, measured without the grader's clock."""
-    folder = str(oracle.ORACLES.parent)
-    command = [sys.executable, "-c", ELSEWHERE, whose, str(n), str(count), folder]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode:
-        raise SystemExit(done.stderr)
-    return json.loads(done.stdout)
+        other = Elsewhere(whose, n, count, opened)
+        replays = opened_here(session, whose, n, opened)
+        for _, (cache, calls) in itertools.product(
+            range(rounds), (("warm", WARM_CALLS), ("cold", 1))
+        ):
+            seen[cache].append((here(replays, calls, count), other.seconds(cache)))
+    medians = {}
+    for cache, times in seen.items():
+        ratios = statistics.median(ours / theirs for ours, theirs in times)
+        ours, theirs = (statistics.median(each) for each in zip(*times, strict=True))
+        medians[cache] = ours, theirs, ratios
+    return medians
 
 
 def main() -> None:
     """Print the table; exit status 1 where two clocks disagree."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--replays", type=int, default=20)
-    count = parser.parse_args().replays
+    parser.add_argument("--rounds", type=int, default=5)
+    options = parser.parse_args()
     if machine.gpu_name() is None:
         raise SystemExit("No NVIDIA GPU that torch can use: there are no two clocks to compare.")
     table = Table("silu of", "elements", "L2", "us here", "us elsewhere", "ratio")
     apart = []
     with Session(oracle.ORACLES.parent, EXERCISES, Options(device="cuda")) as session:
         for whose, n in itertools.product(("torch", "solution"), SIZES):
-            known = elsewhere(whose, n, count)
-            for cache, calls in (("warm", WARM_CALLS), ("cold", 1)):
-                seen = ours(session, whose, n, calls, count)
-                ratio = seen / known[cache]
-                times = (f"{1e6 * seen:.2f}", f"{1e6 * known[cache]:.2f}")
+            every = compared(session, whose, n, options.replays, options.rounds)
+            for cache, (ours, theirs, ratio) in every.items():
+                times = (f"{1e6 * ours:.2f}", f"{1e6 * theirs:.2f}")
                 table.add_row(whose, f"{n:,}", cache, *times, f"{ratio:.3f}")
                 if abs(ratio - 1) > MOST_APART:
                     apart.append(f"{whose} {n:,} {cache}")
     console = Console()
-    console.print(f"{machine.gpu_name()}, {count} replays each")
+    console.print(f"{machine.gpu_name()}, {options.replays} replays each, {options.rounds} rounds")
     console.print(table)
     if apart:
         raise SystemExit(f"over {MOST_APART:.0%} apart: {'; '.join(apart)}")
