@@ -41,8 +41,6 @@ def check(
     What is wrong `at_large_sizes` costs no points; it may be left out.
     """
     on_step(Step.at(task))
-    if task.variant.is_graded_on_speed:
-        session.stopwatch.begin()
     evidence = session.blank_evidence(task)
     try:
         evidence = replace(evidence, parts=_parts(session, task, task.parts, on_step))

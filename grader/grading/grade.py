@@ -86,9 +86,10 @@ def _observed(
     checked: dict[int, Checked] = {}
     done: dict[int, VariantEvidence] = {}
     complete = True
+    if any(tasks[index].variant.is_graded_on_speed for index in attempted):
+        session.stopwatch.begin()
     try:
         if jobs > 1 and len(attempted) > 1:
-            session.stopwatch.begin()
             chosen = [tasks[index] for index in attempted]
             for place, each in checked_side_by_side(session, chosen, jobs, on_step):
                 checked[attempted[place]] = each
@@ -117,6 +118,8 @@ def grade_task(
     at_large_sizes: bool = True,
 ) -> VariantEvidence:
     """Check and time one task in an open session. For `at_large_sizes` see check.check."""
+    if task.variant.is_graded_on_speed:
+        session.stopwatch.begin()
     return measure(session, task, check(session, task, on_step, at_large_sizes), on_step)
 
 

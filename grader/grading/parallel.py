@@ -15,6 +15,7 @@ from grader.evidence import MemoryEvidence, PartEvidence, VariantEvidence
 from grader.gpu import locks
 from grader.grading import plan_files, process_pool, schedule
 from grader.grading.check import check, check_large_sizes, check_memory, check_parts
+from grader.grading.measure import is_timed
 from grader.grading.schedule import Executor, InPool, Queue
 from grader.grading.session import Options, Progress, Session, Step
 from grader.spec import Exercise
@@ -128,7 +129,7 @@ def check_share(work: Work) -> list[Checked]:
     """Check a share of the tasks; runs in a pool process."""
     session = work.session()
     if work.share.is_all:
-        return [Checked(check(session, task, process_pool.tell)) for task in work.tasks]
+        return [_checked(session, task) for task in work.tasks]
     [task] = work.tasks
     evidence = session.blank_evidence(task)
     if evidence.not_attempted:
@@ -146,6 +147,14 @@ def check_share(work: Work) -> list[Checked]:
         failures = check_large_sizes(session, task, process_pool.tell)
         evidence = replace(evidence, at_large_sizes=failures)
     return [Checked(evidence)]
+
+
+def _checked(session: Session, task: Task) -> Checked:
+    """All checks of a task, and on a GPU its plans for the clock where it is right."""
+    evidence = check(session, task, process_pool.tell)
+    if session.device == locks.ON_GPU and is_timed(task, evidence):
+        return Checked(evidence, plan_files.plans_to_time(session, task, process_pool.tell))
+    return Checked(evidence)
 
 
 def _work(session: Session) -> Work:

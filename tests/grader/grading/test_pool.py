@@ -10,6 +10,7 @@ import time
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import psutil
 import pytest
@@ -17,6 +18,7 @@ import pytest
 from grader import __main__ as command
 from grader.evidence import MemoryEvidence, PartEvidence, VariantEvidence
 from grader.executors.cuda.cuda_build import why_not
+from grader.gpu import locks
 from grader.grading import parallel, plan_files, process_pool
 from grader.grading.grade import grade
 from grader.grading.parallel import Checked
@@ -439,6 +441,18 @@ def test_the_plans_of_what_is_timed_serve_the_clock():
         assert not nothing.plans and nothing.evidence.not_attempted
     finally:
         parallel._opened.pop().close()
+
+
+@pytest.mark.parametrize(("is_right", "plans"), [(True, b"plans"), (False, b"")])
+def test_a_right_task_that_is_one_share_comes_with_its_plans_for_the_clock(
+    monkeypatch, is_right, plans
+):
+    monkeypatch.setattr(parallel, "check", lambda *_: "evidence")
+    monkeypatch.setattr(parallel, "is_timed", lambda task, evidence: is_right)
+    monkeypatch.setattr(plan_files, "plans_to_time", lambda *_: b"plans")
+    work = Mock(share=parallel.Share((0,)), tasks=["a task"])
+    work.session.return_value.device = locks.ON_GPU
+    assert parallel.check_share(work) == [parallel.Checked("evidence", plans)]
 
 
 def test_interrupted_side_by_side_it_keeps_what_is_done(monkeypatch):
