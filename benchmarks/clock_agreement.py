@@ -1,6 +1,6 @@
 """Compares the grader's clock with Triton's benchmark and with CUDA events: prints a table.
 
-    python benchmarks/clock_agreement.py [--replays 20] [--rounds 5]
+    python benchmarks/clock_agreement.py [--replays 20] [--rounds 5] [--sizes N ...]
 
 Times Silu on a GPU in several sizes, with one buffer set: torch's, run by a worker in Python, and
 the solution's, run by the executor of plans. With a cold L2 cache, as in a grade, they are compared
@@ -157,13 +157,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--replays", type=int, default=20)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--sizes", type=int, nargs="+", default=SIZES, help="elements")
     options = parser.parse_args()
     if machine.gpu_name() is None:
         raise SystemExit("No NVIDIA GPU that torch can use: there are no two clocks to compare.")
     table = Table("silu of", "elements", "L2", "us here", "us elsewhere", "ratio")
     apart = []
     with Session(oracle.ORACLES.parent, EXERCISES, Options(device="cuda")) as session:
-        for whose, n in itertools.product(("torch", "solution"), SIZES):
+        for whose, n in itertools.product(("torch", "solution"), options.sizes):
             every = compared(session, whose, n, options.replays, options.rounds)
             for cache, (ours, theirs, ratio) in every.items():
                 times = (f"{1e6 * ours:.2f}", f"{1e6 * theirs:.2f}")
