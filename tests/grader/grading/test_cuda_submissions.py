@@ -117,9 +117,12 @@ def check_honest(submission: corpus.Submission, seen: VariantEvidence, gpu: bool
     if not gpu:
         expected.check_honest_at_large_sizes(submission, seen)
     variant = EXERCISES[seen.exercise].variants[seen.variant]
-    if status is Status.passed and variant.memory is not None:
-        assert seen.memory.status is Status.passed, told(seen)
-        assert memory_holds(seen), told(seen)
+    if status is not Status.passed or variant.memory is None:
+        return
+    # The emulator counts accesses, also beside a GPU, and can't run all that a GPU can.
+    is_counted = submission.status is not Status.not_measured
+    assert seen.memory.status is (Status.passed if is_counted else Status.not_measured), told(seen)
+    assert not is_counted or memory_holds(seen), told(seen)
 
 
 @needs_emulator
