@@ -4,9 +4,8 @@
 
 A kernel that misses a lesson is right and does without what its variant teaches: one thread does
 all, accesses aren't coalesced, a tile is read again for each row. They are the entries of
-tests/submissions/wrong with `check: memory`. Each is graded without a GPU. It has to lose points on
-its use of memory and no others; an honest submission has to keep all. Exit status 1 where one
-doesn't.
+tests/submissions/wrong with `check: memory`. Each is graded without a GPU. It has to lose the
+points on its use of memory; an honest submission has to keep all. Exit status 1 where one doesn't.
 """
 
 from __future__ import annotations
@@ -88,7 +87,7 @@ def main() -> int:
     table = Table("submission", "about", "memory", "other points")
     unexpected = 0
     for row in sorted(rows, key=lambda row: row.name):
-        is_right = row.keeps_others and row.keeps_memory == given.honest
+        is_right = row.keeps_memory and row.keeps_others if given.honest else not row.memory[0]
         unexpected += not is_right
         points = (f"{a:g} of {b:g}" for a, b in (row.memory, row.others))
         table.add_row(row.name + " (!)" * (not is_right), row.about, *points)
