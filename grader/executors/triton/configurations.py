@@ -20,6 +20,7 @@ from grader.executors.executor import Manner
 from grader.executors.runner import CaseResult
 from grader.plan import Launch, Plan, Specialisation, Step, reorder
 from grader.sandbox import untrusted
+from grader.status import Status
 
 MAX_TRIED = 64  # configurations that one case is run with
 MOST_NAMED = 16  # configurations, in one message
@@ -171,7 +172,9 @@ class Tuning:
         if result.verdict.passed or self.chosen is None:
             return result
         self.suspect = self.chosen
-        what = f"{result.verdict.what} It ran with {label(self.chosen, self._names)}."
+        did = "was compiled as" if result.status is Status.compile_error else "ran with"
+        name = label(self.chosen, self._names)
+        what = f"{result.verdict.what.rstrip('.')}. It {did} {name}."
         verdict = replace(result.verdict, what=what)
         return replace(result, verdict=verdict)
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import pytest
 
 from grader.cases import Case
+from grader.cases.compare import Verdict
 from grader.executors import PlannedTritonRunner
 from grader.executors.compile import frontend
 from grader.executors.runner import CaseResult
@@ -292,6 +293,17 @@ def test_more_specialisations_than_are_compiled_here_are_not_measured(sandbox, m
     [result] = run(sandbox, tuned(), case("float32", n=100))
     assert result.status is Status.not_measured
     assert "more than 2 specialisations" in result.verdict.what
+
+
+def test_a_failure_names_its_configuration_in_a_sentence_of_its_own():
+    tuning = configurations.Tuning(kernels=None)  # type: ignore[arg-type]
+    tuning.chosen, tuning._names = 1, ["BLOCK=64", "BLOCK=128"]
+    refused = tuning.named(CaseResult(None, Verdict(Status.compile_error, "no such name: tl.ex")))
+    wrong = tuning.named(CaseResult(None, Verdict(Status.wrong_values, "out[0] is 1.0.")))
+    assert refused.verdict.what == (
+        "no such name: tl.ex. It was compiled as configuration 2 of 2 (BLOCK=128)."
+    )
+    assert wrong.verdict.what == "out[0] is 1.0. It ran with configuration 2 of 2 (BLOCK=128)."
 
 
 def test_cases_are_spread_over_configurations():
