@@ -371,8 +371,10 @@ class _Words(NamedTuple):
         if offset >= length:
             gap = f", {offset - length:,} bytes" if offset > length else " right"
             return f"{size}{gap} behind {name}"
-        freed = ", which are freed by then" if finding.kind.startswith("out_of_bounds") else ""
-        return f"{size} at offset {offset:,} of {name}{freed}"
+        # An access that begins in memory and goes beyond its end is refused although that is there.
+        is_inside = offset + finding.bytes <= length
+        is_freed = is_inside and finding.kind.startswith("out_of_bounds")
+        return f"{size} at offset {offset:,} of {name}{', which are freed by then' * is_freed}"
 
     def _nearest(self) -> tuple[str, int] | None:
         """(name, bytes) of the nearest memory; 'the 512 bytes that softmax.py:16 allocated'."""

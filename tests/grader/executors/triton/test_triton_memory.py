@@ -195,6 +195,10 @@ def test_a_finding_becomes_a_sentence():
             "freed by then",
         ),
         (
+            {**ALLOCATED, "offset": 510},
+            "reads 4 bytes at offset 510 of the 512 bytes that silu.py:16 allocated, at silu.py:2",
+        ),
+        (
             {**ALLOCATED, "offset": 2, "kind": "misaligned"},
             "4 bytes at offset 2 of the 512 bytes that silu.py:16 allocated, at silu.py:2",
         ),
