@@ -89,7 +89,7 @@ _SYSTEM = (
     "pivot_root getcontext makecontext swapcontext setcontext backtrace set_terminate "
     "set_new_handler set_unexpected getppid getpid gettid tgkill killpg setuid setgid thrd_create "
     "sched_yield sched_setaffinity ifstream ofstream basic_ifstream basic_ofstream basic_fstream "
-    "jthread cudaLaunchHostFunc cudaStreamAddCallback cudaHostRegister cudaDeviceReset"
+    "jthread cudaLaunchHostFunc cudaStreamAddCallback cudaDeviceReset"
 )
 SYSTEM = frozenset(_SYSTEM.split())
 SYSTEM_PREFIXES = (

@@ -341,6 +341,9 @@ HONEST = {
     "headers": "#include <cstdio>\n#include <algorithm>\n#include <cuda_fp16.h>\n"
     "#include <cooperative_groups/reduce.h>\n#include <cuda/std/limits>\n#include <cuda/barrier>\n"
     '#include "cuda_bf16.h"\n#  include<math.h>  // maths',
+    "pinned_in_place": "void f(float* h, size_t n) {\n    static float* pinned = nullptr;\n"
+    "    if (pinned != h && pinned) cudaHostUnregister(pinned);\n"
+    "    cudaHostRegister(h, n, cudaHostRegisterDefault);\n    pinned = h;\n}",
     "own_words": "__device__ float read(const float* p, int i) { return p[i]; }\n"
     "__global__ void k(const float* p, float* o) { o[0] = read(p, 1); }",
     "lambda_word": "void f() { auto write = [](int i) { return i; }; write(2); }",
