@@ -45,10 +45,14 @@ _STATUS_OF_PROBLEM = {
 }
 _HINT_OF_PROBLEM = {
     "no_extern_c": 'C++ changes the names of functions: put extern "C" in front of it.',
-    "main": "The grader calls the entry itself. Put main() into a file of its own.",
+    "main": "It calls the entry itself. Put main() into a file of its own.",
     "symbol": "A launcher needs the CUDA runtime, mathematics and printf, nothing of the system.",
     "signature": "The grader allocates the output: the entry writes into it and returns nothing.",
 }
+_OF_OUTPUT = (
+    "An output is full of NaNs when the entry gets it, and 0 * NaN is NaN: store the result, and "
+    "don't add it to what was there."
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,11 +162,18 @@ class NativeAnswers(Answers):
         marks = report.marks_of(finding, line or 0, other or 0)
         verdict = Verdict(_status_of(finding), untrusted.clean(what), finding.kind)
         picture = None
-        if (place := report.place_of(finding)) is not None:
+        place = report.place_of(finding)
+        if place is not None:
+            if finding.kind == "uninitialised_read" and self._is_output(place[0]):
+                hint = _OF_OUTPUT
             touches = (Touch(*each) for each in report.touches_of(finding, line or 0, other or 0))
             tensor, size, offset = place
             picture = Picture(tensor, touches=tuple(touches), offset=offset, size=size)
         return CaseResult(case, verdict, line, "", "worker", hint, marks=marks, picture=picture)
+
+    def _is_output(self, name: str) -> bool:
+        outputs = (each for each in self.task.signature if isinstance(each, Tensor))
+        return any(each.is_output and each.name == name for each in outputs)
 
     def _unsupported(self, case: Case, answer: Reply) -> CaseResult:
         fields = untrusted.fields(answer)

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from grader.emulator import toolchain
+from grader.cases.case import fixed_case
+from grader.emulator import report, toolchain
 from grader.executors.cuda import cuda_build
 from grader.executors.cuda.cuda_build import BuildError, Checked, Problem, Program
-from grader.executors.cuda.native_answers import _STATUS_OF_PROBLEM, with_const
+from grader.executors.cuda.native_answers import _STATUS_OF_PROBLEM, NativeAnswers, with_const
 from grader.grading.check import check_memory, check_part, check_parts
 from grader.grading.grade import Options, Session, grade
 from grader.scoring.score import score
@@ -191,3 +192,19 @@ def test_a_message_on_the_entrys_type_has_const_for_inputs():
     message = "silu takes 2 arguments; expected void silu(float*, float*, int)"
     shown = "silu takes 2 arguments; expected void silu(const float*, float*, int)"
     assert with_const(message, task.signature) == shown
+
+
+@pytest.mark.parametrize(("memory", "hint"), [("out", "full of NaNs"), ("tile", "fill this")])
+def test_reading_an_output_first_has_a_hint_of_its_own(tmp_path, memory, hint):
+    exercise = EXERCISES["silu"]
+    task = Task(exercise, exercise.variants["cuda"])
+    path = tmp_path / "silu.cu"
+    path.write_text("")
+    program = Program(path, "emulator", sites={})
+    answers = NativeAnswers(task=task, path=path, limits=exercise.limits, program=program)
+    text = f"4 bytes at offset 0 of {memory}, which has 64 bytes"
+    finding = report.Finding("uninitialised_read", block=(0, 0, 0), thread=(0, 0, 0), text=text)
+    case = fixed_case(exercise, task.variant, {"n": 16, "dtype": "float32"}, 0)
+    result = answers.from_report(case, report.Report(findings=(finding,)))
+    assert result.status is Status.uninitialised_read
+    assert hint in result.hint
