@@ -194,8 +194,13 @@ def hint_of_compiler(message: str) -> str:
 
 
 def _hint_for_exception(kind: str, message: str, code: Code) -> str:
-    if kind in ("NameError", "ModuleNotFoundError"):
+    if kind == "NameError":
         return "Is an import missing, or a name misspelt?"
+    if kind == "ModuleNotFoundError":
+        return (
+            "No such module is installed here, and none is beside the file: leave the import out, "
+            "or hand in what it needs."
+        )
     if kind == "SystemExit":
         return "Return from the entry; don't end the process."
     if kind == "NotImplementedError":

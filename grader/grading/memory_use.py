@@ -279,4 +279,7 @@ def _grown(case: Case, names: Collection[str]) -> Case:
 
 
 def _failed(result: CaseResult, case: Case) -> MemoryEvidence:
-    return MemoryEvidence(result.status, result.verdict.what, str(case))
+    what = result.verdict.what
+    if result.status.is_failure:  # of a case that no part has
+        what += f" The sizes were {' '.join(f'{name}={value}' for name, value in case.sizes)}."
+    return MemoryEvidence(result.status, what, str(case))

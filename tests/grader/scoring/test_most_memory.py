@@ -113,7 +113,8 @@ def test_arguments_are_not_the_entrys():
 def test_where_there_is_no_plan_of_the_large_case_its_status_is_told():
     failed = CaseResult(None, Verdict(Status.crashed, "the entry raised IndexError."))
     found = looked_at(Runs(failed=failed))
-    assert (found.status, found.reason) == (Status.crashed, "the entry raised IndexError.")
+    assert found.status is Status.crashed
+    assert found.reason.startswith("the entry raised IndexError. The sizes were ")
 
 
 def test_what_failed_before_is_not_asked_again():
