@@ -263,7 +263,9 @@ def message_of(
     `names` are (name, bytes) of the entry's arguments, 0 bytes for scalars; `file` is the name of
     the submission's file, `source` its lines.
     """
-    return _Words(finding, names, file, source).what(), _SAYS[finding.kind][1]
+    words = _Words(finding, names, file, source)
+    hint = _SAYS["misaligned" if words.crosses_the_end() else finding.kind][1]
+    return words.what(), hint
 
 
 def marks_of(finding: Finding) -> tuple[tuple[int, str], ...]:
@@ -371,10 +373,19 @@ class _Words(NamedTuple):
         if offset >= length:
             gap = f", {offset - length:,} bytes" if offset > length else " right"
             return f"{size}{gap} behind {name}"
-        # An access that begins in memory and goes beyond its end is refused although that is there.
-        is_inside = offset + finding.bytes <= length
-        is_freed = is_inside and finding.kind.startswith("out_of_bounds")
+        is_freed = finding.kind.startswith("out_of_bounds") and not self.crosses_the_end()
         return f"{size} at offset {offset:,} of {name}{', which are freed by then' * is_freed}"
+
+    def crosses_the_end(self) -> bool:
+        """Whether an access begins in memory and ends behind it, as by a pointer cast to float32.
+
+        A whole element in memory is never refused for its place, but where that is freed.
+        """
+        _, length = self._nearest() or ("", 0)
+        is_outside = self.finding.kind.startswith("out_of_bounds")
+        return is_outside and 0 <= self.finding.offset < length < (
+            self.finding.offset + self.finding.bytes
+        )
 
     def _nearest(self) -> tuple[str, int] | None:
         """(name, bytes) of the nearest memory; 'the 512 bytes that softmax.py:16 allocated'."""

@@ -216,6 +216,14 @@ def test_a_finding_says_where_the_access_went(changes, words):
     assert words in what
 
 
+@pytest.mark.parametrize(("offset", "word"), [(510, "cast to another type"), (512, "a mask")])
+def test_an_access_across_the_end_of_memory_is_one_of_another_type(offset, word):
+    changes = {"kind": "out_of_bounds_write", **ALLOCATED, "offset": offset}
+    report = parse(told(findings=[{**FINDING, **changes}]))
+    _, hint = message_of(report.findings[0], [("x", SIZE), ("out", SIZE)], "silu.py", [])
+    assert word in hint
+
+
 def test_an_assertion_that_fails_is_about_no_memory():
     changes = {"kind": "device_assert", "offset": -(1 << 40), "bytes": 1}
     finding = parse(told(findings=[{**FINDING, **changes}])).findings[0]
