@@ -117,7 +117,7 @@ class TritonLargeSizes(LargeSizes):
         marks = triton_report.marks_of(worst)
         line = worst.other_line  # of arithmetic that has wrapped
         if line and line != worst.line:
-            sentence = f"{sentence} Its index wraps in int32 at {file}:{line}."
+            sentence = f"{sentence} Before that, int32 arithmetic wraps at {file}:{line}."
             marks = ((line, "wraps in int32"), *marks)
         verdict = Verdict(triton_metrics.status_of(worst), untrusted.clean(sentence), worst.kind)
         hint = _IN_64_BITS if line else _INSIDE

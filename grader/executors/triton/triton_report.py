@@ -368,24 +368,25 @@ class _Words(NamedTuple):
             return f"{size} far {'before' if offset < 0 else 'behind'} {name}"
         if offset < 0:
             return f"{size}, {-offset:,} bytes before {name}"
+        is_refused_inside = offset + finding.bytes <= length and self._is_outside()
         if finding.argument is not None:
-            return f"{size} at offset {offset:,} of {name}, which has {length:,} bytes"
+            gap = ", in the gap between two rows" * is_refused_inside
+            return f"{size} at offset {offset:,} of {name}, which has {length:,} bytes{gap}"
         if offset >= length:
             gap = f", {offset - length:,} bytes" if offset > length else " right"
             return f"{size}{gap} behind {name}"
-        is_freed = finding.kind.startswith("out_of_bounds") and not self.crosses_the_end()
-        return f"{size} at offset {offset:,} of {name}{', which are freed by then' * is_freed}"
+        return f"{size} at offset {offset:,} of {name}" + (
+            ", which are freed by then" * is_refused_inside
+        )
 
     def crosses_the_end(self) -> bool:
-        """Whether an access begins in memory and ends behind it, as by a pointer cast to float32.
-
-        A whole element in memory is never refused for its place, but where that is freed.
-        """
+        """Whether an access begins in memory and ends behind it, as of a wider type."""
         _, length = self._nearest() or ("", 0)
-        is_outside = self.finding.kind.startswith("out_of_bounds")
-        return is_outside and 0 <= self.finding.offset < length < (
-            self.finding.offset + self.finding.bytes
-        )
+        offset = self.finding.offset
+        return self._is_outside() and 0 <= offset < length < offset + self.finding.bytes
+
+    def _is_outside(self) -> bool:
+        return self.finding.kind.startswith("out_of_bounds")
 
     def _nearest(self) -> tuple[str, int] | None:
         """(name, bytes) of the nearest memory; 'the 512 bytes that softmax.py:16 allocated'."""

@@ -206,6 +206,8 @@ def test_a_finding_becomes_a_sentence():
             {**ALLOCATED, "allocated": [512, 0], "offset": 512},
             "right behind the 512 bytes that the entry allocated",
         ),
+        ({"offset": 64}, f"offset 64 of x, which has {SIZE:,} bytes, in the gap between two rows"),
+        ({"offset": 64, "kind": "modified_input"}, f"of x, which has {SIZE:,} bytes, at silu.py:2"),
         ({"argument": 9}, "reads 4 bytes outside every tensor"),
         ({"kind": "out_of_bounds_write", "bytes": 1}, "writes 1 byte at offset 16,384 of x"),
     ],
