@@ -266,7 +266,7 @@ def _bytes(scope: Scope) -> Iterator[Edit]:
         return
     code = scope.text.code
     for match in _BYTES.finditer(code, scope.function.body, scope.function.end):
-        if "sizeof" not in match[2]:
+        if "sizeof" not in match[2] and not _is_in_a_grid(scope, match[1]):
             what = f"`{match[1]}` is a number of elements, and it is used as one of bytes"
             change = Change(*match.span(2), f"({match[2]}) * sizeof(float)")
             yield scope.edit("bytes", [change], what, "Multiply by sizeof(float).", 1)
@@ -296,6 +296,13 @@ def _bytes(scope: Scope) -> Iterator[Edit]:
                         yield scope.instead("bytes", low, high, new, 2)
         if call.is_launch and len(call.grid) > 2:
             yield from _shared_bytes(scope, call)
+
+
+def _is_in_a_grid(scope: Scope, name: str) -> bool:
+    """Whether a launch has so many blocks or threads, so that the variable counts no bytes."""
+    spans = (span for call in scope.calls if call.is_launch for span in call.grid[:2])
+    word = re.compile(rf"\b{re.escape(name)}\b")
+    return any(word.search(scope.text.code[low:high]) for low, high in spans)
 
 
 def _shared_bytes(scope: Scope, call: Call) -> Iterator[Edit]:

@@ -23,7 +23,7 @@ from grader.executors.compile.kept_builds import KeptBuilds
 from grader.executors.runner import MAX_DETAIL, CaseResult
 from grader.plan import Specialisation
 from grader.sandbox import untrusted
-from grader.sandbox.worker_process import Death, Limits, Worker
+from grader.sandbox.worker_process import Cause, Death, Limits, Worker
 from grader.status import Status
 from grader.worker.compile import tuned
 from grader.worker.protocol import Code, Operation, Reply
@@ -31,6 +31,10 @@ from grader.worker.protocol import Code, Operation, Reply
 LIMITS = Limits(cpu_seconds=60.0, memory_bytes=2 << 30)
 MAX_TTIR_BYTES = 2 << 20
 TOO_LONG = "its kernels take the compiler too long, all of them together."
+_NO_END = (
+    "Does each loop over constants end, as tl.static_range's does? Is a block too large for so few "
+    "warps? The compiler writes out what every thread does."
+)
 MAX_SPECIALISATIONS = 2000  # of one variant, all cases together
 # In a tt.dot of float32; of others TTIR says it too, and it has no effect.
 _TF32 = re.compile(r"inputPrecision = tf32(?=[ ,][^:\n]{0,100}: tensor<[0-9x]{1,60}xf32>)")
@@ -72,6 +76,9 @@ class Failure:
     def result(self, answers: Answers, case: Case | None) -> CaseResult:
         """The result of a case that needs the kernel."""
         if isinstance(self.answer, Death):
+            if self.answer.cause is Cause.timed_out:  # with a limit of its own
+                what = "compiling the kernel does not end in time."
+                return CaseResult(case, Verdict(Status.compile_error, what), hint=_NO_END)
             died = answers.from_death(case, self.answer)
             what = f"compiling the kernel ended the compiler's process: {died.verdict.what}"
             return replace(died, verdict=Verdict(Status.compile_error, what))
@@ -89,6 +96,14 @@ class Failure:
         return CaseResult(case, Verdict(status, what), line, detail, "worker", hint)
 
 
+def too_long() -> Failure:
+    """The failure of what is left when a variant's time for compiling is over.
+
+    A faster machine, or an idle one, may well compile them all.
+    """
+    return Failure(None, TOO_LONG, {"kind": "not_modelled"})
+
+
 @dataclass
 class Budget:
     """The time that is left for compiling a variant, whose kernels may be many and slow."""
@@ -103,6 +118,11 @@ class Budget:
             yield
         finally:
             self.seconds -= time.monotonic() - started
+
+    def has_ended(self, answer: Reply | Death | None) -> bool:
+        """Whether a compiler was ended because no time is left for the variant."""
+        is_late = isinstance(answer, Death) and answer.cause is Cause.timed_out
+        return is_late and self.seconds <= 0
 
     def within(self, limits: Limits) -> Limits:
         """Limits of one request, cut down to the time that is left, at least a second."""
@@ -215,10 +235,12 @@ class Frontend(Compiler):
                 {"kind": "not_modelled"},  # a GPU may well run them all
             )
         if self._budget.seconds <= 0:
-            return Failure(None, TOO_LONG)
+            return too_long()
         with self._budget.spending():
             limits = self._budget.within(LIMITS)
             answer = self.ask(Operation.translate, described(wanted), limits)
+        if self._budget.has_ended(answer):
+            return too_long()
         if isinstance(answer, Death) or answer.code is not Code.ok:
             return Failure(answer)
         fields = untrusted.fields(answer)

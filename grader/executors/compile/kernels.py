@@ -16,7 +16,6 @@ from typing import Any
 from grader.executors.compile import kept_builds
 from grader.executors.compile.cubins import Cubins
 from grader.executors.compile.frontend import (
-    TOO_LONG,
     Budget,
     Failure,
     Frontend,
@@ -24,6 +23,7 @@ from grader.executors.compile.frontend import (
     described,
     digest,
     key_of,
+    too_long,
 )
 from grader.executors.compile.kept_builds import KeptBuilds
 from grader.executors.compile.warp_layouts import LayoutCompiler, Layouts
@@ -165,11 +165,13 @@ class Kernels:
         if isinstance(text, Failure):
             return text
         if self.budget.seconds <= 0:
-            return Failure(None, TOO_LONG)
+            return too_long()
         key = _of_backend(text.ttir, wanted.options)
         with self.budget.spending():
             limits = self.budget.within(BACKEND_LIMITS)
             made = self._device_code.of(key, text.ttir, wanted.options, limits)
+        if isinstance(made, Failure) and self.budget.has_ended(made.answer):
+            return too_long()
         if isinstance(made, Failure):
             self._note_refusal(wanted, made)
         return made

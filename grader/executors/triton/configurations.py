@@ -169,7 +169,7 @@ class Tuning:
 
     def named(self, result: CaseResult) -> CaseResult:
         """A result; one that fails names its configuration, which later cases take, too."""
-        if result.verdict.passed or self.chosen is None:
+        if not result.status.is_failure or self.chosen is None:
             return result
         self.suspect = self.chosen
         did = "was compiled as" if result.status is Status.compile_error else "ran with"

@@ -16,7 +16,7 @@ from pathlib import Path
 from grader import plan
 from grader.cases import Case
 from grader.executors.answers import Answers
-from grader.executors.compile.frontend import Failure, Kernel
+from grader.executors.compile.frontend import Failure, Kernel, too_long
 from grader.executors.compile.kept_builds import KeptBuilds
 from grader.executors.compile.kept_for_source import KeptForSource
 from grader.executors.compile.kernels import Kernels, PendingAssembly, facts
@@ -256,6 +256,8 @@ class PlannedTritonRunner(Runner):
             for wanted, kernel, failure in refused
         )
         first = next(filter(None, results), None)
+        if first is None and None in answers and self._kernels.budget.seconds <= 0:
+            first = too_long().result(self._answers, None)
         self.times.compiles += time.perf_counter() - started
         return Compiled(first) if first or None not in answers else None
 

@@ -210,6 +210,16 @@ def test_a_copy_has_names_of_its_own_and_the_rest_stays():
     assert 'extern "C" void f__3(' in copy and "tile[threadIdx.y]" in copy
 
 
+def test_a_number_of_blocks_is_not_one_of_bytes():
+    text = (
+        "__global__ void k(float* x, int n) { x[n] = 1; }\n"
+        "void f(float* x, int n) {\n    int grid_size = (n + 31) / 32;\n    int room = 4 * n;\n"
+        "    k<<<grid_size, 32>>>(x, n);\n}\n"
+    )
+    tried = ranked(text, False, "f", "not_written", [], "", 200)
+    assert tried and not any("number of elements" in each["what"] for each in tried)
+
+
 @pytest.mark.parametrize("source", ["def f(:\n", "", "def f(x):\n" + "    (" * 500])
 def test_what_cant_be_read_has_no_changes(source):
     assert ranked(source, True, "f", "wrong_values", [1], "", 40) == []

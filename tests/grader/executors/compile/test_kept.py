@@ -9,12 +9,12 @@ import pytest
 
 from grader.executors import PlannedTritonRunner
 from grader.executors.compile import kept_builds, kernels
-from grader.executors.compile.frontend import Budget, Frontend
+from grader.executors.compile.frontend import Budget, Failure, Frontend
 from grader.executors.compile.kept_builds import KeptBuilds
 from grader.grading.session import Options, Session
 from grader.plan import Specialisation
 from grader.sandbox import Sandbox
-from grader.sandbox.worker_process import Limits, Worker
+from grader.sandbox.worker_process import Cause, Death, Limits, Worker
 from grader.spec.task import Task
 from grader.status import Status
 from tests.support.planned import SPECS, case
@@ -131,8 +131,20 @@ def test_of_kernels_that_use_up_their_budget_nothing_is_kept(shared_sandbox, bui
                 shared_sandbox, Task(exercise, exercise.variants["triton"]), path, True, builds
             ) as runner:
                 seen.append(runner.run(case("float32", n=1000)))
-    assert {each.status for each in seen} == {Status.compile_error}
+    assert {each.status for each in seen} == {Status.not_measured}
     assert "take the compiler too long" in seen[-1].verdict.what
+
+
+@pytest.mark.parametrize(("left", "ended"), [(0.0, True), (5.0, False)])
+def test_a_compiler_is_ended_by_the_budget_or_by_a_limit_of_its_own(left, ended) -> None:
+    late = Death(Cause.timed_out, "killed")
+    assert Budget(left).has_ended(late) is ended
+    assert not Budget(left).has_ended(Death(Cause.out_of_memory, "killed"))
+    result = Failure(late).result(None, None)  # type: ignore[arg-type]
+    assert (result.status, result.verdict.what) == (
+        Status.compile_error,
+        "compiling the kernel does not end in time.",
+    )
 
 
 def test_what_was_kept_before_the_budget_was_used_up_is_forgotten(tmp_path, builds) -> None:
