@@ -315,11 +315,38 @@ def _plan_instead(source: Any, target: Any = None, options: Any = None, **_: Any
     return PlannedKernel(source, chosen)
 
 
+class CublasLt:
+    """Stands for Triton's handle of cuBLAS, which files have that compare their kernels with it.
+
+    A product is noted like an operation of torch's that computes.
+    """
+
+    def __init__(self, workspace: Any = None) -> None:
+        """Nothing is loaded: there may be no cuBLAS."""
+
+    def matmul(self, a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> None:
+        """Note c = a @ b."""
+        _note_product([a, b], c)
+
+    def gemm(self, a: Any, b: Any, c: Any, d: Any, alpha: float, beta: float) -> None:
+        """Note d = alpha * a @ b + beta * c."""
+        _note_product([a, b, c], d)
+
+
+def _note_product(inputs: list[torch.Tensor], output: torch.Tensor) -> None:
+    if (recorder := fake_tensors.recorder) is not None:
+        views = [recorder.view(each) for each in inputs]
+        outputs = [recorder.view(output)]
+        recorder.steps.add("foreign", operation="cublas::matmul", inputs=views, outputs=outputs)
+
+
 def install() -> None:
     """Make this Triton's driver, for the rest of the process."""
     import triton.compiler.compiler as compiler
+    from triton._C.libtriton import nvidia
 
     triton.runtime.driver.set_active(PlanDriver())
+    nvidia.cublas.CublasLt = CublasLt
     triton.testing.nvsmi = torch_cuda.nvidia_smi
     triton.compiler.compile = compiler.compile = triton.compile = _plan_instead
     autotuning.install()

@@ -486,3 +486,14 @@ def test_a_tensor_of_one_value_that_the_host_sends_is_a_fill(planning, tmp_path)
 
     assert [each["value"] for each in steps(plan, "fill")] == [1.0, "inf"]
     assert len(steps(plan, "upload")) == 1
+
+
+def test_a_handle_of_cublas_can_be_made_and_its_product_is_foreign(planning, tmp_path):
+    text = (
+        "import torch\nfrom triton._C.libtriton import nvidia\n"
+        "blas = nvidia.cublas.CublasLt(torch.empty(1024, device='cuda', dtype=torch.uint8))\n"
+        "def f(x, y):\n    blas.matmul(x, x, y)\n"
+    )
+    (foreign,) = steps(planning.plan(tmp_path, text, PAIR), "foreign")
+    assert (foreign["operation"], foreign["line"]) == ("cublas::matmul", 5)
+    assert [each["buffer"] for each in foreign["inputs"] + foreign["outputs"]] == [0, 0, 1]
