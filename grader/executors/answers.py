@@ -47,6 +47,11 @@ _INTRODUCTION = {
     Code.compile_failed: "the kernel can't be compiled: ",
     Code.not_modelled: "without a GPU this isn't modelled: ",
 }
+# As C's assert prints it.
+_ASSERTED = re.compile(
+    r"(?P<file>[^/:\s]{1,100}):(?P<line>\d{1,7}): [^\n]{0,500}"
+    r"Assertion `(?P<what>[^\n]{1,500})' failed"
+)
 _OF_LANGUAGE = re.compile(r"unsupported AST node type|'tuple' object has no attribute|f-string")
 _LANGUAGE = (
     "Triton compiles a part of Python: numbers, tuples, tl.* and loops, but no try, imports, "
@@ -130,6 +135,10 @@ class Answers:
             status = Status.out_of_memory if of_memory else Status.crashed
             return CaseResult(case, Verdict(status, known[death.cause]), line, detail)
         what = f"its process ended in the middle of the call ({death.description})."
+        if asserted := _ASSERTED.search(log):
+            what = f"an assertion in host code fails: {untrusted.brief(asserted['what'])}."
+            if asserted["file"] == self.path.name:
+                line = int(asserted["line"])
         hint = "" if death.signal else "Return from the entry; don't end the process."
         verdict = Verdict(Status.crashed, what)
         return CaseResult(case, verdict, line, detail, "grader", hint, death.signal)

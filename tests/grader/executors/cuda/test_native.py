@@ -15,6 +15,7 @@ from grader.executors.cuda.cuda_build import BuildError, Checked, Problem, Progr
 from grader.executors.cuda.native_answers import _STATUS_OF_PROBLEM, NativeAnswers, with_const
 from grader.grading.check import check_memory, check_part, check_parts
 from grader.grading.grade import Options, Session, grade
+from grader.sandbox.worker_process import Cause, Death, Limits
 from grader.scoring.score import score
 from grader.spec import load_all
 from grader.spec.task import Task
@@ -194,17 +195,31 @@ def test_a_message_on_the_entrys_type_has_const_for_inputs():
     assert with_const(message, task.signature) == shown
 
 
-@pytest.mark.parametrize(("memory", "hint"), [("out", "full of NaNs"), ("tile", "fill this")])
-def test_reading_an_output_first_has_a_hint_of_its_own(tmp_path, memory, hint):
+@pytest.fixture
+def answers(tmp_path) -> NativeAnswers:
+    """Explains what happened to a submission for silu, whose file is empty."""
     exercise = EXERCISES["silu"]
     task = Task(exercise, exercise.variants["cuda"])
     path = tmp_path / "silu.cu"
     path.write_text("")
     program = Program(path, "emulator", sites={})
-    answers = NativeAnswers(task=task, path=path, limits=exercise.limits, program=program)
+    return NativeAnswers(task=task, path=path, limits=Limits(), program=program)
+
+
+@pytest.mark.parametrize(("memory", "hint"), [("out", "full of NaNs"), ("tile", "fill this")])
+def test_reading_an_output_first_has_a_hint_of_its_own(answers, memory, hint):
     text = f"4 bytes at offset 0 of {memory}, which has 64 bytes"
     finding = report.Finding("uninitialised_read", block=(0, 0, 0), thread=(0, 0, 0), text=text)
-    case = fixed_case(exercise, task.variant, {"n": 16, "dtype": "float32"}, 0)
+    task = answers.task
+    case = fixed_case(task.exercise, task.variant, {"n": 16, "dtype": "float32"}, 0)
     result = answers.from_report(case, report.Report(findings=(finding,)))
     assert result.status is Status.uninitialised_read
     assert hint in result.hint
+
+
+def test_an_assertion_of_host_code_is_named_at_its_line(answers):
+    log = 'silu.cu:5: void silu(const float*, int): Assertion `n % 4 == 0 && "whole"\' failed.\n'
+    died = Death(Cause.signalled, "killed by SIGABRT", signal=6, log=log)
+    result = answers.from_death(None, died)
+    assert (result.status, result.line) == (Status.crashed, 5)
+    assert result.verdict.what == 'an assertion in host code fails: n % 4 == 0 && "whole".'
