@@ -1,13 +1,14 @@
 """Preprocessor conditions on which nvcc and the emulator's compiler may disagree.
 
 A file that tests a macro which only one of them defines could have one kernel for the emulator and
-another for the GPU. A condition on a macro that the file defines itself is the same for both.
+another for the GPU. A condition on a macro that the file defines itself is the same for both. So is
+one that no compiler finds true, and one that decides nothing but macros that nothing uses.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from . import unsupported
@@ -24,6 +25,7 @@ __CUDACC__ __NVCC__ __cplusplus __linux__ __linux __unix__ __x86_64__ __GNUC__ _
 __FILE__ __LINE__ __func__ __FUNCTION__ __BYTE_ORDER__ __SIZEOF_POINTER__ __CHAR_BIT__
 """
 _ALIKE = frozenset(_ALIKE_TEXT.split())
+_DEFINED = re.compile(r"defined (?:\( )?(\w+) (?:\) )?")
 _ARCHITECTURE = "__CUDA_ARCH__"  # defined by both in device code; not by nvcc in host code
 
 
@@ -43,7 +45,10 @@ def find(source: Source) -> list[Condition]:
         (source.code.tokens[start].start, source.code.tokens[end].start) for start, end in bodies
     ]
     conditions = []
+    decides_nothing = _deciding_nothing(source)
     for each in source.directives:
+        if each in decides_nothing or _is_never_true(each, own):
+            continue
         for name in _tested(each):
             in_device_code = any(start < each.at.start < end for start, end in inside)
             known = name in own or name in _ALIKE or (name == _ARCHITECTURE and in_device_code)
@@ -56,3 +61,50 @@ def _tested(directive: Directive) -> Iterator[str]:
     if directive.name in _TESTS:
         names = (token.text for token in directive.tokens if token.kind == "name")
         yield from dict.fromkeys(name for name in names if name != "defined")
+
+
+def _is_never_true(directive: Directive, own: set[str]) -> bool:
+    """Whether a condition needs a macro that nobody defines: `defined(MINE) && ...`."""
+    spelled = " ".join(token.text for token in directive.tokens)
+    factors = [""]
+    depth = 0
+    for word in spelled.replace("& &", "&&").replace("| |", "||").split():
+        depth += (word == "(") - (word == ")")
+        if depth == 0 and word in ("||", "?"):
+            return False
+        if depth == 0 and word == "&&":
+            factors.append("")
+        else:
+            factors[-1] += f"{word} "
+    asked = filter(None, map(_DEFINED.fullmatch, factors))
+    return any(each[1] not in own and not _OF_COMPILERS.fullmatch(each[1]) for each in asked)
+
+
+def _deciding_nothing(source: Source) -> set[Directive]:
+    """The tests whose branches only define macros that the rest of the file doesn't use."""
+    directives = source.directives
+    last_include = max(
+        (n for n, each in enumerate(directives) if each.name == "include"), default=-1
+    )
+    code = {token.text for token in source.code.tokens}
+    nothing: set[Directive] = set()
+    open_at: list[int] = []
+    for number, each in enumerate(directives):
+        if each.name in ("if", "ifdef", "ifndef"):
+            open_at.append(number)
+        elif each.name == "endif" and open_at:
+            begin = open_at.pop()
+            group = directives[begin : number + 1]
+            outside = (*directives[:begin], *directives[number + 1 :])
+            used = code.union(token.text for other in outside for token in other.tokens)
+            if begin > last_include and _only_defines(group) and "##" not in used:
+                made = {other.macro for other in group} - {""}
+                if not made & used and not any(map(_OF_COMPILERS.fullmatch, made)):
+                    nothing.update(group)
+    return nothing
+
+
+def _only_defines(group: Sequence[Directive]) -> bool:
+    """Whether a conditional has no code, and no other directives than definitions."""
+    names = {each.name for each in group}
+    return group[0].before == group[-1].before and names <= {*_TESTS, "define", "else", "endif"}

@@ -39,3 +39,27 @@ def test_a_macro_of_one_compiler_is_told_with_its_line(directive: str, macro: st
 )
 def test_what_both_see_alike_is_not_told(text: str) -> None:
     assert found(text) == []
+
+
+CHOICE = "#if __CUDA_ARCH__ >= 900\n#define BLOCKS 2\n#else\n#define BLOCKS 1\n#endif\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "is_found"),
+    [
+        (CHOICE + "int n;", False),
+        (CHOICE + "int n = BLOCKS;", True),
+        (CHOICE + "#ifdef BLOCKS\nint n;\n#endif", True),
+        (CHOICE + "#define JOIN(a, b) a##b\nint n = JOIN(BLO, CKS);", True),
+        (CHOICE + '#include "cuda_fp16.h"', True),
+        (CHOICE.replace("BLOCKS", "NV_BLOCKS"), True),
+        (CHOICE.replace("#else", "int n;\n#else"), True),
+        ("#if defined(MINE) && __CUDACC_VER_MAJOR__ < 12\nint n;\n#endif", False),
+        ("#define MINE\n#if defined(MINE) && __CUDACC_VER_MAJOR__ < 12\nint n;\n#endif", True),
+        ("#if defined(MINE) || __CUDACC_VER_MAJOR__ < 12\nint n;\n#endif", True),
+        ("#if defined(MINE) && 0 ? 0 : __CUDACC_VER_MAJOR__\nint n;\n#endif", True),
+        ("#if defined(__clang__) && __CUDACC_VER_MAJOR__ < 12\nint n;\n#endif", True),
+    ],
+)
+def test_a_condition_that_decides_nothing_is_none(text, is_found):
+    assert bool(found(text)) is is_found
