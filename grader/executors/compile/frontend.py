@@ -96,12 +96,17 @@ class Failure:
         return CaseResult(case, Verdict(status, what), line, detail, "worker", hint)
 
 
-def too_long() -> Failure:
+def too_long(what: str = TOO_LONG) -> Failure:
     """The failure of what is left when a variant's time for compiling is over.
 
-    A faster machine, or an idle one, may well compile them all.
+    It is not measured: a faster machine, or an idle one, may well compile it.
     """
-    return Failure(None, TOO_LONG, {"kind": "not_modelled"})
+    return Failure(None, what, {"kind": "not_modelled"})
+
+
+def is_late(answer: Reply | Death | None) -> bool:
+    """Whether a compiler's process was ended for its time."""
+    return isinstance(answer, Death) and answer.cause is Cause.timed_out
 
 
 @dataclass
@@ -121,8 +126,7 @@ class Budget:
 
     def has_ended(self, answer: Reply | Death | None) -> bool:
         """Whether a compiler was ended because no time is left for the variant."""
-        is_late = isinstance(answer, Death) and answer.cause is Cause.timed_out
-        return is_late and self.seconds <= 0
+        return is_late(answer) and self.seconds <= 0
 
     def within(self, limits: Limits) -> Limits:
         """Limits of one request, cut down to the time that is left, at least a second."""

@@ -22,6 +22,7 @@ from grader.executors.compile.frontend import (
     Kernel,
     described,
     digest,
+    is_late,
     key_of,
     too_long,
 )
@@ -34,6 +35,7 @@ from grader.sandbox.worker_process import Death, Limits, Worker
 from grader.worker.protocol import Operation, Reply
 
 BACKEND_LIMITS = Limits(cpu_seconds=120.0, memory_bytes=4 << 30)
+_SLOW = "Triton's backend needs more than the 120 s of computing that it has for one kernel."
 COMPILE_SECONDS = 600.0  # by the clock, that are waited for the compilers of one variant
 MOST_BACKENDS = 2  # at a time: with two jobs in a grade they share the cores as it is
 Waiting = tuple[Specialisation, Kernel]
@@ -170,8 +172,9 @@ class Kernels:
         with self.budget.spending():
             limits = self.budget.within(BACKEND_LIMITS)
             made = self._device_code.of(key, text.ttir, wanted.options, limits)
-        if isinstance(made, Failure) and self.budget.has_ended(made.answer):
-            return too_long()
+        if isinstance(made, Failure) and is_late(made.answer):
+            # The frontend has ended, so no loop is endless: the text is long, or the machine slow.
+            return too_long() if self.budget.seconds <= 0 else too_long(_SLOW)
         if isinstance(made, Failure):
             self._note_refusal(wanted, made)
         return made

@@ -9,7 +9,7 @@ import pytest
 
 from grader.executors import PlannedTritonRunner
 from grader.executors.compile import kept_builds, kernels
-from grader.executors.compile.frontend import Budget, Failure, Frontend
+from grader.executors.compile.frontend import Budget, Failure, Frontend, Kernel
 from grader.executors.compile.kept_builds import KeptBuilds
 from grader.grading.session import Options, Session
 from grader.plan import Specialisation
@@ -168,3 +168,19 @@ def test_a_class_is_graded_without_it(tmp_path: Path) -> None:
     for keeps in (True, False):
         with Session(submission, SPECS, Options(keeps_builds=keeps)) as session:
             assert (session.runners._kept._path is not None) is keeps
+
+
+def test_a_kernel_that_the_backend_is_slow_with_is_not_measured(tmp_path) -> None:
+    late = Failure(Death(Cause.timed_out, "killed"), "the compiler's process ended.")
+    slow = kernels.Kernels(no_compiler, tmp_path)
+    wanted = _named("silu.py")
+    with (
+        mock.patch.object(slow._frontend, "translate_aligned", lambda _: Kernel("k", "text")),
+        mock.patch.object(slow._device_code, "of", lambda *_: late),
+    ):
+        first = slow.cubin(wanted)
+        slow.budget.seconds = 0.001
+        second = slow.cubin(wanted)
+    results = [each.result(None, None) for each in (first, second)]  # type: ignore[union-attr]
+    assert [each.status for each in results] == [Status.not_measured] * 2
+    assert "120 s of computing" in results[0].verdict.what
