@@ -181,6 +181,6 @@ def test_a_kernel_that_the_backend_is_slow_with_is_not_measured(tmp_path) -> Non
         first = slow.cubin(wanted)
         slow.budget.seconds = 0.001
         second = slow.cubin(wanted)
-    results = [each.result(None, None) for each in (first, second)]  # type: ignore[union-attr]
+    results = [each.result(None, None) for each in (first, second)]  # type: ignore[union-attr, arg-type]
     assert [each.status for each in results] == [Status.not_measured] * 2
     assert "120 s of computing" in results[0].verdict.what
