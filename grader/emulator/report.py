@@ -250,7 +250,7 @@ def message_of(
     elif kind.between_blocks and not parts.same_block:
         hint = kind.between_blocks
     sentence = kind.sentence(parts)
-    if finding.count > 1:
+    if finding.count > 1 and finding.thread is not None:  # host code is called twice
         sentence += f" The same happened {finding.count:,} times there; this was the first."
     return sentence, hint
 

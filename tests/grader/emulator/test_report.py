@@ -270,6 +270,12 @@ def race(text: str, block) -> str:
     return message_of(finding(kind="race", count=1, **fields), "transpose.cu", SOURCE, 3, 4)[0]
 
 
+def test_how_often_host_code_does_so_is_not_told() -> None:
+    """A planner calls the entry twice, so the number would be twice as large."""
+    of_host = Finding("wrong_copy_direction", count=2, text="cudaMemcpy with ...")
+    assert "times" not in message_of(of_host, "silu.cu", [])[0]
+
+
 def test_a_race_is_told_with_both_threads_and_what_each_does() -> None:
     text = "4 bytes at offset 128 of tile, which has 4096 bytes (a read after a write)"
     assert race(text, [0, 0, 0]) == (
