@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 import torch
 
@@ -88,6 +88,18 @@ class Traced:
     trace: Trace | None
 
 
+class FirstMet(Protocol):
+    """Knows which cases were first to launch something."""
+
+    def take_first_met(self) -> list[Case]:
+        """Those since the last time, for a run on a GPU.
+
+        Something is a set of constants, dtypes and options in Triton, and a kernel with a size of
+        its blocks in CUDA C++.
+        """
+        ...
+
+
 class Runner(ABC):
     """Runs the cases of one variant. A context manager; the sandbox stays open after it."""
 
@@ -95,6 +107,7 @@ class Runner(ABC):
     task: Task
     path: Path | None = None  # the submission's file
     times: Times
+    launches: FirstMet | None = None  # of a runner by plan
     starts_in: Sandbox | None = None  # the sandbox of its processes, where they may be hurried
 
     def __enter__(self: _R) -> _R:
@@ -129,14 +142,6 @@ class Runner(ABC):
 
     def expect(self, cases: Sequence[Case]) -> None:  # noqa: B027  # few runners need to
         """Prepare for these cases, which are likely to be run from now on, in this order."""
-
-    def take_first_met(self) -> list[Case]:
-        """Cases that since the last time were first to launch something, for a run on a GPU.
-
-        Something is a set of constants, dtypes and options in Triton, and a kernel with a size of
-        its blocks in CUDA C++.
-        """
-        return []
 
     def advice(self, result: CaseResult) -> str:
         """Advice on wrong values, where another run of the case shows their cause, or ""."""

@@ -266,7 +266,9 @@ class TaskCheck:
                 by_plan.append(runner)
                 return search_part(space, runner, effort, on_case, called, None, causes)
             with locks.shared_on(self.session.device):  # once for all of these few cases
-                chosen = chosen_for_a_gpu(space, by_plan[-1].take_first_met())
+                launches = by_plan[-1].launches
+                first_met = launches.take_first_met() if launches else []
+                chosen = chosen_for_a_gpu(space, first_met)
                 return search_part(space, runner, effort, on_case, called, chosen, causes)
 
         part = self.by_each_runner((space.dtype, space.size_class), observe)

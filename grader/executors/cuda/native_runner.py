@@ -34,6 +34,29 @@ from grader.status import Status
 MOST_BUILDS = 6  # of changed copies, until those are left out that don't compile
 
 
+class Launches:
+    """The cases that were first to launch a kernel with a size of its blocks."""
+
+    def __init__(self) -> None:
+        self._met: set[tuple[Any, ...]] = set()
+        self._first_met: list[Case] = []
+
+    def note(self, case: Case, plan: Plan) -> None:
+        """Note a case if a launch of its plan is new."""
+        launched = {
+            (plan.specialisations[each.specialisation], each.block, each.shared, each.cluster)
+            for each in plan.launches
+        }
+        if not launched <= self._met:
+            self._first_met.append(case)
+            self._met |= launched
+
+    def take_first_met(self) -> list[Case]:
+        """The cases that were noted since the last time."""
+        taken, self._first_met = self._first_met, []
+        return taken
+
+
 class PlannedNativeRunner(Runner):
     """Runs the cases of one CUDA C++ variant by plan. Its program must be one for the emulator."""
 
@@ -56,8 +79,7 @@ class PlannedNativeRunner(Runner):
         self.times = self.plans.times
         self._executor = EmulatorExecutor(self.plans)
         self._reordered = Reordered(task.variant.file, "block")
-        self._met: set[tuple[Any, ...]] = set()  # kernels that were launched, with how
-        self._first_met: list[Case] = []  # cases that were first to launch one of them
+        self.launches: Launches = Launches()
 
     @property
     def plan(self) -> Plan | None:
@@ -83,7 +105,7 @@ class PlannedNativeRunner(Runner):
         first = self._first(Manner(), case)
         if not first.verdict.passed:
             return first
-        self._note_launches(case)
+        self.launches.note(case, last_plan(self._executor))
         other_ways, atomics = self._executor.other_ways, self._executor.atomics
         if self.plans.judges_copies:
             copied = copied_alone(case, last_plan(self._executor), self.is_right_without)
@@ -100,22 +122,6 @@ class PlannedNativeRunner(Runner):
                 verdict = Verdict(way.status, way.words + other.verdict.what)
                 return replace(other, verdict=verdict)
         return first
-
-    def take_first_met(self) -> list[Case]:
-        """Cases that were first to launch a kernel with a size of its blocks."""
-        taken, self._first_met = self._first_met, []
-        return taken
-
-    def _note_launches(self, case: Case) -> None:
-        """Note a case that is the first to launch a kernel with its size of blocks."""
-        plan = last_plan(self._executor)
-        launched = {
-            (plan.specialisations[each.specialisation], each.block, each.shared, each.cluster)
-            for each in plan.launches
-        }
-        if not launched <= self._met:
-            self._first_met.append(case)
-            self._met |= launched
 
     def once(self, case: Case) -> CaseResult:
         """Run one case's first call with blocks in one order. Raises as Runner.run does."""

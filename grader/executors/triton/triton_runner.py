@@ -113,7 +113,7 @@ class PlannedTritonRunner(Runner):
         )
         # Plans cases of large sizes, on an executor of its own; a context manager.
         self.large_sizes = lambda: TritonLargeSizes(self.plans, kernels, partial(worker, ()))
-        self.launches = Launches()
+        self.launches: Launches = Launches()
         self._executor = TritonExecutor(
             lambda buffers: worker(buffers, answers.limits, role="executor"),
             self.plans,
@@ -123,10 +123,6 @@ class PlannedTritonRunner(Runner):
         )
         reordered = Reordered(task.variant.file)
         self._ways = OtherWays(self._executor, kernels, tuning, allowed.judges_copies, reordered)
-
-    def take_first_met(self) -> list[Case]:
-        """Cases that were first with constants, dtypes or options: see Launches."""
-        return self.launches.take_first_met()
 
     @property
     def plan(self) -> Plan | None:

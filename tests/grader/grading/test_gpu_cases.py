@@ -112,8 +112,8 @@ def test_cuda_cases_are_first_met_by_kernel_and_size_of_its_blocks():
         narrow, wide = space.edges()[0], space.edges()[-1]
         for case in (narrow, narrow, wide):
             assert runner.run(case).status is Status.passed
-        assert runner.take_first_met() == [narrow]
-        assert runner.run(wide).status is Status.passed and not runner.take_first_met()
+        assert runner.launches.take_first_met() == [narrow]
+        assert runner.run(wide).status is Status.passed and not runner.launches.take_first_met()
 
 
 def test_what_is_wrong_by_plan_is_not_run_on_the_gpu(observe):

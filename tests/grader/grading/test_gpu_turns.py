@@ -181,7 +181,7 @@ def test_a_case_on_the_gpu_waits_for_whoever_times(monkeypatch):
 def test_the_few_cases_of_a_part_that_is_right_by_plan_have_one_turn(session, monkeypatch, status):
     """What nothing is known of yet may have many cases: each of them has a turn of its own."""
     by_plan, on_gpu, free = Mock(), Mock(), {}
-    by_plan.take_first_met.return_value = []
+    by_plan.launches.take_first_met.return_value = []
 
     def searched(space, runner, *_: object) -> PartEvidence:
         free[runner] = is_free()
