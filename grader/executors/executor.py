@@ -75,6 +75,10 @@ class CaseMemory:
         self._arena: Arena | None = None
         self._capacity = (0, 0)  # bytes of inputs and of outputs
 
+    def has_users(self, end_users: Callable[[], None]) -> None:
+        """Have other processes mapped from now on, which `end_users` ends."""
+        self._end_users = end_users
+
     @property
     def arena(self) -> Arena:
         """The arena that the last case was fitted in."""

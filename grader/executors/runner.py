@@ -24,7 +24,7 @@ from grader.spec.task import Task
 from grader.status import Status
 
 MAX_DETAIL = 4000  # characters
-TRY_SECONDS = 2.0  # of computing, for one call of a changed text
+TRY_SECONDS = 1.0  # of computing, for one call of a changed text
 MAX_PRINTED = 2000  # characters of what host code prints in one case, and as many of kernels
 _R = TypeVar("_R", bound="Runner")
 

@@ -20,8 +20,9 @@ from grader.grading.diagnosis import Cause, Separation
 from grader.grading.repairs import ELSEWHERE, Failing, Repairs, failing_of
 from grader.status import Status
 
-# By the name of a cause that outputs show, changes that may show its place.
+# By the name of a cause that outputs show, changes that may show its place; none for any change.
 _PLACED = {
+    **dict.fromkeys(("factor", "transposed", "first_row", "exchanged", "scalar"), frozenset()),
     "rounded": frozenset({"cast", "no_cast", "function"}),
     "formula": frozenset({"parentheses", "operator", "sign", "function", "name", "number", "term"}),
 }
@@ -71,7 +72,8 @@ class Causes:
             tried = replace(_tried_on(failed), likely_only=guess is not None)
             cause = self._repairs.cause_of(failed.runner, tried)
         cause = cause or guess
-        if cause is not None and cause.name in _PLACED and is_first and not self.explained:
+        has_place = cause is None or bool(cause.code) or cause.name not in _PLACED
+        if cause is not None and not has_place and is_first and not self.explained:
             only = replace(_tried_on(failed), only=_PLACED[cause.name])
             cause = self._repairs.cause_of(failed.runner, only) or cause
         if cause is not None and cause.name == "rounded" and not cause.code:

@@ -46,7 +46,7 @@ def _names(scope: Scope) -> Iterator[Edit]:
                 if other != token.text:
                     around = (token.start, tokens[index + 2].end)
                     cost = 2 if {token.text, other} == {"blockDim", "gridDim"} else 4
-                    yield scope.instead("name", token.start, token.end, other, cost, around)
+                    yield scope.instead("builtin", token.start, token.end, other, cost, around)
             for size in sorted(scope.function.integers) if token.text == "blockDim" else ():
                 around = (token.start, tokens[index + 2].end)
                 yield scope.instead("name", *around, size, 2)
@@ -175,7 +175,8 @@ def _alike(name: str, scope: Scope) -> Iterator[str]:
         )
         if "stride" in name:  # of another axis, or of another tensor
             same_parts = same_parts and len(name) == len(other) and one_letter
-        if same_parts or one_letter or is_pair:
+        known = {scope.kinds.get(name), scope.kinds.get(other)} - {None}
+        if len(known) < 2 and (same_parts or one_letter or is_pair):
             yield other
 
 
@@ -340,10 +341,14 @@ def _numbers(scope: Scope) -> Iterator[Edit]:
                     cost = 1
                 elif is_bound:
                     cost = 2
+                elif other == 1 and before and before.text in ("*", "/", "//", "%"):
+                    continue  # undoes the operation, and mostly hides a mistake elsewhere
                 yield scope.instead("number", token.start, token.end, str(other), cost, around)
             if before and before.text in ("-", "+") and index > 1 and number == 1:
                 around = (low, token.end)
-                yield scope.instead("off_by_one", before.start, token.end, "", 2, around)
+                is_padding = tokens[index - 2].text.isupper()  # of a row of shared memory
+                cost = 5 if is_padding else 2
+                yield scope.instead("off_by_one", before.start, token.end, "", cost, around)
         if token.text in ("1.0", "1.0f") and before and before.text == "=":
             yield scope.instead("number", token.start, token.end, "0.0", 2, around)
         is_axis = before and before.text == "=" and tokens[index - 2].text == "axis"
@@ -353,12 +358,16 @@ def _numbers(scope: Scope) -> Iterator[Edit]:
         if re.fullmatch(r"0[xX][fF]+[uUlL]*", token.text):
             yield scope.instead("number", token.start, token.end, "0xffffffff", 2, around)
     code = scope.text.code
-    padded = dict(re.findall(r"[\[(](\w+) \+ (\d)[\])]", code))  # `(TILE + 1)`
+    padded = dict(re.findall(r"(?:[\[(]|= )(\w+) \+ (\d)[\]);]", code))  # `(TILE + 1)`
     for index, token in enumerate(tokens[:-1]):
         if token.text in padded and tokens[index + 1].text != "+":
             around = operands(scope, index)
             new = f"({token.text} + {padded[token.text]})"
             yield scope.instead("number", token.start, token.end, new, 2, around)
+
+
+def _infinities(scope: Scope) -> Iterator[Edit]:
+    """An infinity where 0 belongs."""
     for match in re.finditer("|".join(map(re.escape, _INFINITIES)), scope.text.source):
         if scope.function.body <= match.start() < scope.function.end:
             yield scope.instead("number", match.start(), match.end(), "0.0", 4)
@@ -540,6 +549,11 @@ def _quotients(scope: Scope) -> Iterator[Edit]:
     for place, one in enumerate(matches):
         for other in matches[place + 1 : place + 4]:
             apart = scope.text.line_at(other.start()) - scope.text.line_at(one.start())
+            if one[1] == other[1] and one[2] != other[2] and one[3] != other[3]:
+                for changed, kept in ((one, other), (other, one)):
+                    new = f"{kept[3]}"
+                    around = changed.span()
+                    yield scope.instead("divisor", *changed.span(3), new, 1, around)
             if one.group(1, 3) == other.group(1, 3) and apart < 2:
                 yield from _split(scope, one, other)
             if one.group(1, 3) == other.group(1, 3) and one[2] != other[2] and apart < 2:
@@ -716,24 +730,6 @@ def _parallel(scope: Scope) -> Iterator[Edit]:
                 yield scope.instead("index", *slot.span(1), new, 1)
 
 
-def _terms(scope: Scope) -> Iterator[Edit]:
-    """A factor or summand that is too much."""
-    tokens = scope.tokens
-    for index in range(1, len(tokens) - 1):
-        token, behind = tokens[index], tokens[index + 1]
-        if token.text not in ("*", "+", "-", "/", "%") or tokens[index - 1].text in (
-            "(",
-            "=",
-            ",",
-            "[",
-        ):
-            continue
-        following = tokens[index + 2].text if index + 2 < len(tokens) else ""
-        if (behind.is_name or behind.text[0].isdigit()) and following not in ("(", "[", "."):
-            around = operands(scope, index)
-            yield scope.instead("term", token.start, behind.end, "", 4, around)
-
-
 # Special ones first: of changes that are as likely, the first of a line are tried first.
 RULES: Sequence[Callable[[Scope], Iterator[Edit]]] = (
     _arguments,
@@ -754,7 +750,7 @@ RULES: Sequence[Callable[[Scope], Iterator[Edit]]] = (
     _products,
     _operators,
     _numbers,
+    _infinities,
     _indices,
     _rounds,
-    _terms,
 )

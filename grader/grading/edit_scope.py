@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from grader.grading import kinds
 from grader.grading.source_text import Change, Function, SourceText, Token
 
 MOST_CONDITIONS = 24  # of a function, that are tried as masks
@@ -80,6 +82,38 @@ class Scope:
             pairs = re.findall(r"^\s*(\w+)\s*=\s*(\w+)\s*\+", code, re.MULTILINE)
             known |= {base for name, base in pairs if name in known}
         return known if self.is_triton else self.pointers
+
+    @cached_property
+    def kinds(self) -> dict[str, str]:
+        """The kind of each parameter and local, as far as the text tells it."""
+        function, code = self.function, self.text.code
+        body = code[function.body : function.end]
+        if self.is_triton:
+            known = kinds.of_python(
+                function.parameters, function.integers, body, function.is_kernel
+            )
+        else:
+            head = code[function.start : function.body]
+            known = kinds.of_cpp(head, body, frozenset(self.text.functions))
+        return kinds.of_constants(code) | known
+
+    @cached_property
+    def unread(self) -> list[str]:
+        """Parameters and locals that nothing reads but their own updates, and unused constants."""
+        everywhere = Counter(re.findall(r"[A-Za-z_]\w*", self.text.code))
+        lines: dict[str, set[int]] = {}
+        for token in self.tokens:
+            lines.setdefault(token.text, set()).add(token.line)
+        return [
+            name
+            for name in self.kinds
+            if everywhere[name] == 1
+            or (name in self.first_use and _is_unread(self, name, lines.get(name, ())))
+        ]
+
+    def kind_of(self, text: str) -> str | None:
+        """The kind of an expression; None where nothing tells it."""
+        return kinds.of_expression(text, self.kinds)
 
     @cached_property
     def has_two_axes(self) -> bool:
@@ -318,6 +352,12 @@ def exchanged(
 def code_line(scope: Scope, number: int) -> str:
     start = scope.text.starts[number - 1]
     return scope.text.code[start : start + len(scope.text.lines[number - 1])]
+
+
+def _is_unread(scope: Scope, name: str, lines: Iterable[int]) -> bool:
+    """Whether the lines that have a name do nothing but give it a value."""
+    updates = re.compile(rf"\s*(?:[\w*]+ )*{name}\s*[-+*/]?=(?!=)")
+    return all(updates.match(code_line(scope, each)) for each in lines)
 
 
 def is_known(condition: str, scope: Scope, at: int) -> bool:

@@ -7,16 +7,47 @@ names what separates failing cases from passing ones. It runs in the process tha
 from __future__ import annotations
 
 import itertools
+import math
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from grader.grading import edits
 from grader.grading.edit_scope import Edit, Scope
-from grader.grading.source_text import Function, SourceText
+from grader.grading.source_text import Change, Function, SourceText
 
 LAUNCH_LINES = 5  # that a launch's arguments may take
+BITS_PER_STEP = 1.3  # by which a change is less likely, a step further from the failure
+BITS_PER_TURN = 0.7  # the same for the second of a name at a line; twice that for the fourth
+BITS_OF_SUBJECT = 3  # by which one is likelier that is about what failing cases have in common
+# How rare a change is among those proposed that undid a mistake of the corpora, by its name and
+# cost, in bits: of changes with n, one in 2**n was right.
+RARITY = {
+    "axes": {1: 5}, "axis": {1: 5}, "barrier": {1: 6}, "barrier_in_branch": {0: 5},
+    "builtin": {2: 7, 4: 11}, "bytes": {1: 4, 2: 6}, "call": {4: 12}, "cast": {3: 8},
+    "cleared": {1: 4}, "constant": {1: 6, 2: 9}, "copy": {1: 7}, "divisor": {1: 4},
+    "early_return": {0: 7}, "exchanged": {0: 4, 1: 5, 2: 8, 3: 8, 4: 10}, "fills": {1: 8},
+    "function": {1: 8, 2: 5, 3: 8}, "grid": {0: 6, 1: 5, 2: 7}, "guard_lacks": {2: 8},
+    "index": {1: 6, 3: 10, 4: 12}, "infinity": {3: 8}, "into_loop": {2: 8}, "keyword": {2: 3},
+    "last_group": {1: 5}, "lost_additions": {3: 10}, "mask": {2: 4, 3: 11},
+    "mask_lacks": {1: 4, 2: 7, 3: 10}, "mask_too_strict": {4: 9, 5: 8},
+    "missing_term": {1: 10, 2: 9, 4: 10, 5: 14}, "name": {1: 8, 2: 9, 3: 12, 4: 12},
+    "names": {1: 5, 2: 8, 3: 13}, "no_cast": {3: 6, 4: 10}, "no_guard": {2: 9, 3: 10},
+    "not_kept": {1: 7}, "not_moved": {2: 10}, "not_reset": {2: 7},
+    "number": {1: 7, 2: 6, 3: 9, 4: 11, 5: 10, 6: 11, 7: 10}, "off_by_one": {2: 8, 5: 13},
+    "offset": {2: 6}, "one_block": {1: 5}, "operator": {1: 6, 2: 9, 3: 9, 4: 12, 5: 12},
+    "order": {3: 8}, "out_of_loop": {2: 8}, "parameters": {3: 11}, "parentheses": {1: 6, 3: 9},
+    "past_array": {1: 8}, "past_filled": {1: 6}, "pasted": {1: 4, 2: 6}, "product": {2: 7},
+    "program_offset": {0: 5}, "quotients": {1: 6}, "rest": {2: 7}, "returned": {2: 6},
+    "rounded_down": {1: 5, 5: 9}, "rounds": {2: 8, 3: 13}, "shared_bytes": {1: 7},
+    "sign": {3: 8, 4: 11}, "stride": {0: 5, 2: 11}, "subscripts": {1: 7, 4: 12}, "term": {4: 11},
+    "too_much": {5: 12}, "transposed": {2: 6, 3: 10, 4: 9}, "uninitialised": {0: 5, 1: 5, 3: 7},
+    "unused": {1: 4, 2: 8, 5: 10}, "whole_number": {1: 7, 4: 9}, "without_mask": {1: 4},
+    "without_other": {2: 8},
+}  # fmt: skip
+UNKNOWN = 9  # of a change that is in no corpus
 
 
 def ranked(
@@ -25,27 +56,37 @@ def ranked(
     entry: str,
     status: str,
     lines: Sequence[int],
-    subject: str,
+    condition: tuple[str, str],
     most: int,
 ) -> list[dict[str, Any]]:
-    """The likeliest changes of a source, as JSON; `lines` are the failure's."""
+    """The likeliest changes of a source, as JSON; `lines` are the failure's.
+
+    `condition` is the kind and the subject of what failing cases have in common; ("", "") for none.
+    """
+    kind, subject = condition
     text = SourceText(source, is_triton)
     reached = text.reached(entry)
     near = _Nearness(text, reached, lines, subject)
-    scored: list[tuple[int, int, int, Edit]] = []
-    of_line: dict[tuple[int, int], int] = {}
+    about = _Subject(source, kind, subject)
+    scored: list[tuple[float, int, Edit]] = []
+    turns: Counter[tuple[str, int]] = Counter()
     for function in reached:
         scope = Scope(text, function, reached, is_triton)
         for edit in edits.edits_of(scope):
             if not _fits(edit, status):
                 continue
-            # Of changes that are as likely, those of different lines take turns.
-            score = edit.cost + near.of(edit)
-            turn = of_line[score, edit.line] = of_line.get((score, edit.line), 0) + 1
-            scored.append((score, turn, len(scored), edit))
-    scored.sort(key=lambda each: each[:3])
-    likely = (edit for *_, edit in scored)
-    sound = (edit for edit in likely if not is_triton or _can_be_read(source, edit))
+            # Changes of one name at one line share its likelihood.
+            turns[edit.name, edit.line] += 1
+            known = RARITY.get(edit.name, {})
+            rarity = float(known.get(edit.cost, UNKNOWN + edit.cost))
+            rarity += BITS_PER_TURN * math.log2(turns[edit.name, edit.line])
+            rarity += BITS_PER_STEP * near.of(edit) - BITS_OF_SUBJECT * about(edit)
+            scored.append((rarity, len(scored), replace(edit, cost=round(rarity))))
+    scored.sort(key=lambda each: each[:2])
+    likely: dict[tuple[Change, ...], Edit] = {}
+    for *_, edit in scored:
+        likely.setdefault(edit.changes, edit)  # of equal ones the likeliest
+    sound = (edit for edit in likely.values() if not is_triton or _can_be_read(source, edit))
     return [asdict(edit) for edit in itertools.islice(sound, most)]
 
 
@@ -66,7 +107,7 @@ _ONLY = {
     "infinity": {"wrong_values", "not_finite"},
     "past_filled": {"uninitialised_read", "wrong_values"},
     "past_array": {"invalid_read", "wrong_values", "uninitialised_read"},
-    "cleared": {"uninitialised_read", "nondeterministic", "wrong_values"},
+    "cleared": {"uninitialised_read", "nondeterministic", "wrong_values", "not_finite"},
     "shared_bytes": {"wrote_out_of_bounds", "invalid_read"},
     "fills": {"uninitialised_read", "wrong_values", "not_finite"},
     "one_block": {"not_written", "wrong_values", "not_finite"},
@@ -113,6 +154,9 @@ _OF_RACES = frozenset(
         "axes",
         "fills",
         "product",
+        "uninitialised",
+        "cleared",
+        "not_moved",
     ]
 )
 
@@ -121,6 +165,35 @@ def _fits(edit: Edit, status: str) -> bool:
     if status in ("data_race", "nondeterministic") and edit.name not in _OF_RACES:
         return False
     return status in _ONLY.get(edit.name, {status})
+
+
+_OF_DATA = frozenset({"no_cast", "cast", "infinity", "without_other", "function", "sign"})
+
+
+@dataclass(frozen=True)
+class _Subject:
+    """Tells whether a change is about what failing cases have in common: a size, a layout, data."""
+
+    source: str
+    kind: str
+    subject: str
+
+    def __call__(self, edit: Edit) -> bool:
+        if not self.subject:
+            return False
+        if self.kind == "data":
+            return edit.name in _OF_DATA
+        texts = [self.source[each.start : each.end] + each.new for each in edit.changes]
+        if self.kind == "layout" and "stride" in "".join(texts):
+            return True
+        return self.kind != "layout" and any(map(_named(self.subject).search, texts))
+
+
+def _named(subject: str) -> re.Pattern[str]:
+    """Names that a program may have for a size or an argument: `n_rows`, `rows`, `stride_x`."""
+    return re.compile(
+        rf"(?<![A-Za-z])(?:n_)?{re.escape(subject)}\b|{re.escape(subject)}_", re.IGNORECASE
+    )
 
 
 class _Nearness:
@@ -138,9 +211,7 @@ class _Nearness:
         if lines:
             self._around(reached, lines)
         elif subject:
-            name = re.compile(
-                rf"(?<![A-Za-z])(?:n_)?{re.escape(subject)}\b|{re.escape(subject)}_", re.I
-            )
+            name = _named(subject)
             within = 0  # the indentation of a block that such a line begins
             for number, line in enumerate(text.code.split("\n"), 1):
                 if name.search(line):

@@ -24,8 +24,9 @@ from grader.grading.source_text import Change, SourceText
 from grader.status import Status
 
 MOST_CHARACTERS = 60_000  # of a source
-MOST_COST_OF_LIKELY = 2
-MOST_TRIED = {"triton": 48, "cuda": 48}
+MOST_COST_OF_LIKELY = 8  # bits: see likely_edits.RARITY
+ABOUT_AS_LIKELY = 2  # bits between changes that may both be meant
+MOST_TRIED = {"triton": 200, "cuda": 140}
 AT_ONCE = {"triton": 12, "cuda": 12}  # in one file
 MOST_RIGHT = 4  # changes, of which the likeliest is told
 FURTHER = 6  # failing cases, beside the smallest, that have to become right
@@ -45,6 +46,8 @@ _REPAIRABLE = frozenset(
         Status.nondeterministic,
         Status.barrier_error,
         Status.crashed,
+        Status.launch_error,
+        Status.compile_error,
     }
 )
 _BLOCK = re.compile(r"of block (\([\d, ]+\))")
@@ -100,7 +103,7 @@ class Repairs:
         proposed = proposals(runner, failure)
         if failure.only:
             proposed = [each for each in proposed if each.name in failure.only]
-        if failure.likely_only:
+        if failure.likely_only or result.status is Status.compile_error:
             proposed = [each for each in proposed if each.cost <= MOST_COST_OF_LIKELY]
         if len(set(_BLOCK.findall(result.verdict.what))) > 1:  # which no barrier orders
             proposed = [each for each in proposed if each.name != "barrier"]
@@ -166,7 +169,11 @@ def _may_be_meant(edit: Edit, right: Sequence[tuple[Edit, Runner]]) -> bool:
     if not right:
         return True
     first = right[0][0]
-    return first.name != "barrier" and len(right) < MOST_RIGHT and edit.cost <= first.cost + 1
+    return (
+        first.name != "barrier"
+        and len(right) < MOST_RIGHT
+        and edit.cost <= first.cost + ABOUT_AS_LIKELY
+    )
 
 
 def _is_within(edit: Edit, spans: Sequence[tuple[int, int]]) -> bool:
@@ -185,6 +192,7 @@ def _likeliest(right: list[tuple[Edit, Runner]], failure: Failing) -> tuple[Edit
         if each is not kept[0]:
             each[1].close()
     (edit, changed), *others = kept
+    others = [each for each in others if each[0].cost <= edit.cost + 1]
     if others:
         other = next((each for each, _ in others if each.line != edit.line), others[0][0])
         where = f"at line {other.line}, " if other.line != edit.line else ""
@@ -254,7 +262,6 @@ def failing_of(
 
 def proposals(runner: Runner, failure: Failing) -> list[Edit]:
     """Changes of the submission's text, the likeliest first."""
-    condition = failure.separation.condition if failure.separation else None
     lines = [line for line, _ in failure.result.marks] or [failure.result.line or 0]
     variant = runner.task.variant
     try:
@@ -265,12 +272,21 @@ def proposals(runner: Runner, failure: Failing) -> list[Edit]:
             variant.entry,
             failure.result.status.value,
             [line for line in lines if line],
-            condition.subject if condition else "",
+            _in_common(failure),
             MOST_TRIED[variant.language],
         )
     except source_reading.TooInvolved:
         return []
     return [_read(each) for each in read]
+
+
+def _in_common(failure: Failing) -> tuple[str, str]:
+    """The kind and subject of what failing cases have in common, as far as it is known."""
+    condition = failure.separation.condition if failure.separation else None
+    if condition is not None:
+        return condition.kind, condition.subject
+    layouts = failure.failing[0].layouts  # a plain case with the same sizes passes, mostly
+    return ("layout", layouts[0][0]) if layouts else ("", "")
 
 
 def _read(fields: dict[str, Any]) -> Edit:
@@ -283,7 +299,8 @@ def _cause(edit: Edit, source: str) -> Cause:
     lines = source.split("\n")
     marked = []
     for change in edit.changes[:2]:
-        number = edit.line if len(edit.changes) == 1 else source.count("\n", 0, change.start) + 1
+        is_one = len(edit.changes) == 1 or edit.name == "constant"
+        number = edit.line if is_one else source.count("\n", 0, change.start) + 1
         text = lines[number - 1] if number <= len(lines) else ""
         begin = sum(len(line) + 1 for line in lines[: number - 1])
         start = max(0, change.start - begin)

@@ -43,7 +43,8 @@ def _masks(scope: Scope) -> Iterator[Edit]:
                 yield scope.edit("without_other", [change], what, advice, 2)
     for match in MASK.finditer(source, scope.function.body, scope.function.end):
         for condition in scope.conditions:
-            if condition in match[0] or "mask" in condition:
+            index = re.match(r"\w+", condition)
+            if "mask" in condition or (index and re.search(rf"\b{index[0]}\b", match[0])):
                 continue
             change = Change(match.start(), match.end(), f"{match[0]}) & ({condition}")
             if source[match.start() - 1] != "(" or source[match.end() : match.end() + 1] != ")":
@@ -296,8 +297,7 @@ def _one_block(scope: Scope) -> Iterator[Edit]:
     bodies = "\n".join(code[each.body : each.end] for each in kernels)
     if re.search(r"\*\s*BLOCK|BLOCK\w*\s*\*|\brange\([^)\n]*BLOCK", bodies):
         return  # several programs, or rounds of a loop, share the row
-    if _PLAIN_SUM.search(bodies):
-        return  # they are meant to: see _program_offset
+    shared = {each[2] for each in _PLAIN_SUM.finditer(bodies)}  # see _program_offset
     sizes = [each for each in scope.values if each not in scope.function.parameters]
     capped = re.compile(r"\bmin\((\w[\w.]*\(\w+\)),\s*(\w+)\)")
     for match in capped.finditer(code, scope.function.body, scope.function.end):
@@ -306,7 +306,9 @@ def _one_block(scope: Scope) -> Iterator[Edit]:
         yield scope.edit("one_block", [Change(*match.span(), match[1])], what, advice, 1)
     pattern = re.compile(r"\b(BLOCK\w*)\s*=\s*(\d+)\b")
     for match in pattern.finditer(code, scope.function.body, scope.function.end):
-        for size in (each for each in sizes if each.islower() or len(each) == 1):
+        for size in sizes if match[1] not in shared else ():
+            if not (size.islower() or len(size) == 1):
+                continue
             what = f"`{match[0]}` is all that a program covers: what lies past it is left out"
             advice = "Loop over blocks, or take a block as long as the row, with a mask."
             change = Change(*match.span(2), f"triton.next_power_of_2({size})")
@@ -389,35 +391,17 @@ def _grids(scope: Scope) -> Iterator[Edit]:
         return
     pattern = re.compile(r"triton\.cdiv\([^,()]+,\s*([\w.]+)\)")
     matches = list(pattern.finditer(code, given.end(), scope.function.end))[:2]
-    kernels = [each for each in scope.reached if each.is_kernel]
-    names = [p for each in kernels for p in each.parameters if re.search("BLOCK|TILE", p)]
+    kernels = [each for each in scope.text.functions.values() if each.is_kernel]
+    parameters = dict.fromkeys(p for each in kernels for p in each.parameters)
+    names = [each for each in parameters if re.search("BLOCK|TILE", each)]
     for chosen in itertools.islice(itertools.permutations(names, len(matches)), 12):
         new = [f'{given[1] or given[2]}["{name}"]' for name in chosen]
         changes = [Change(*each.span(1), text) for each, text in zip(matches, new, strict=True)]
         counted = " and ".join(dict.fromkeys(f"`{each[1]}`" for each in matches))
         what = f"The grid is counted with {counted}, whatever {', '.join(chosen)} the kernel gets"
-        advice = f"Take them from the configuration: {new[0]}."
         if changes:
+            advice = f"Take them from the configuration: {new[0]}."
             yield scope.edit("grid", changes, what, advice, 1)
-
-
-def _missing_terms(scope: Scope) -> Iterator[Edit]:
-    """An offset that is missing in a pointer, where parameters for it are never used."""
-    code = scope.text.code
-    span = (scope.function.body, scope.function.end)
-    terms = []
-    for parameter in scope.unused:
-        for other in scope.function.parameters:
-            same = len(other) == len(parameter) and sum(map(str.__ne__, other, parameter)) == 1
-            pattern = re.compile(rf"(\w+(?:\[[^\]\n]*\])?)\s*\*\s*{re.escape(other)}\b")
-            if same and (match := pattern.search(code, *span)):
-                terms.append(f"{match[1]} * {parameter}")
-                break
-    for added in dict.fromkeys([" + ".join(terms), *terms]) if terms else ():
-        for match in re.compile(r"\b\w+_ptrs?\b(?!\s*[=,)])").finditer(code, *span):
-            what = f"{scope.quoted(*match.span())} lacks an offset: {scope.quoted(0, 0, added)}"
-            change = Change(match.end(), match.end(), f" + {added}")
-            yield scope.edit("missing_term", [change], what, "", 1)
 
 
 RULES: Sequence[Callable[[Scope], Iterator[Edit]]] = (
@@ -428,7 +412,6 @@ RULES: Sequence[Callable[[Scope], Iterator[Edit]]] = (
     _strides,
     _grids,
     _grid_axes,
-    _missing_terms,
     _masks,
     _offsets,
     _flat_masks,

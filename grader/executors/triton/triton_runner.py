@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -75,6 +75,8 @@ class Launches:
 class PlannedTritonRunner(Runner):
     """Runs the cases of one Triton variant by plan. A context manager; the sandbox stays open."""
 
+    _kernels: Kernels
+
     def __init__(
         self,
         sandbox: Sandbox,
@@ -83,24 +85,26 @@ class PlannedTritonRunner(Runner):
         watched: bool = True,
         kept: KeptBuilds | None = None,
         made: dict[str, DeviceKernel | Failure] | None = None,
+        sharing: list[PlannedTritonRunner] | None = None,
     ) -> None:
         """`path` is the submission's file. With `watched` a plan must keep the rules, but for what
-        the spec allows. `kept` has results of earlier runs, `made` cubins of other runners."""
-        self.task = task
+        the spec allows. `kept` has results of earlier runs, `made` cubins of other runners. Those
+        of one file, in the list `sharing`, have one compiler, and hand on their executor."""
+        self.task, self.times = task, Times()
         self.path: Path = path
-        self.times = Times()
         self._sandbox, self._watched = sandbox, watched
         self.starts_in = sandbox
         self._answers = answers = Answers(task, path, limits_of(task))
         worker = partial(sandbox.worker, path, task.variant.entry)
 
-        def compiler(limits: Limits) -> Worker:
-            return worker((), limits, role="compiler")
-
+        compiler = partial(_compiler, worker)
         lifted = not watched or "torch" in task.rules.lifted
         torch = frozenset({"*"}) if lifted else task.rules.torch
         allowed = plan.Allowed(torch, task.exercise.moves_data)
-        self._kernels = kernels = Kernels(compiler, path.parent, kept, made)
+        self._sharing = sharing if sharing is not None else []
+        own = Kernels(compiler, path.parent, kept, made)
+        self._kernels = kernels = next((each._kernels for each in self._sharing), own)
+        self._sharing.append(self)
         self.tuning = tuning = Tuning(kernels)
         self.plans = TritonPlanner(
             lambda: worker((), answers.limits, [_host_gpu()], role="planner"),
@@ -121,8 +125,8 @@ class PlannedTritonRunner(Runner):
             tuning,
             self.launches.note,
         )
-        reordered = Reordered(task.variant.file)
-        self._ways = OtherWays(self._executor, kernels, tuning, allowed.judges_copies, reordered)
+        beside = kernels, tuning, allowed.judges_copies, Reordered(task.variant.file)
+        self._ways = OtherWays(self._executor, *beside)
 
     @property
     def plan(self) -> Plan | None:
@@ -135,9 +139,14 @@ class PlannedTritonRunner(Runner):
 
     def close(self) -> None:
         """End every process and give the arena back."""
+        if self in self._sharing:
+            self._sharing.remove(self)
+        if self._sharing:
+            self._sharing[0]._executor.take_over(self._executor)
+        else:
+            self._kernels.close()
         self._executor.close()
         self.plans.close()
-        self._kernels.close()
 
     def fresh_worker(self) -> None:
         """Let the next case meet processes that have run nothing."""
@@ -178,13 +187,14 @@ class PlannedTritonRunner(Runner):
         text = "\n\n".join([self.source, *copies]).encode()
         name = f"{self.path.stem}_{hashlib.sha256(text).hexdigest()[:12]}.py"
         path = self._sandbox.hold(name, text)
-        runners: list[PlannedTritonRunner | None] = []
+        runners: list[PlannedTritonRunner] = []
+        sharing: list[PlannedTritonRunner] = []
         for entry in entries:
             task = self.task.with_entry(entry, TRY_SECONDS)
-            runner = PlannedTritonRunner(self._sandbox, task, path, self._watched)
+            runner = PlannedTritonRunner(self._sandbox, task, path, self._watched, sharing=sharing)
             runner.plans.compares = False
             runners.append(runner)
-        return runners
+        return [*runners]
 
     def measure(
         self,
@@ -256,6 +266,10 @@ class PlannedTritonRunner(Runner):
             first = too_long().result(self._answers, None)
         self.times.compiles += time.perf_counter() - started
         return Compiled(first) if first or None not in answers else None
+
+
+def _compiler(worker: Callable[..., Worker], limits: Limits) -> Worker:
+    return worker((), limits, role="compiler")
 
 
 def _host_gpu() -> str:

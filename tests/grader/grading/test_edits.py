@@ -169,7 +169,7 @@ def proposed(text, right, wrong, status, at, is_triton):
     assert text.count(right) == 1
     source = text.replace(right, wrong)
     lines = [n for n, line in enumerate(source.split("\n"), 1) if at and at in line]
-    found = ranked(source, is_triton, "f", status, lines[-1:], "", 40)
+    found = ranked(source, is_triton, "f", status, lines[-1:], ("", ""), 40)
     for edit in found:
         changed = source
         for change in reversed(edit["changes"]):
@@ -216,13 +216,13 @@ def test_a_number_of_blocks_is_not_one_of_bytes():
         "void f(float* x, int n) {\n    int grid_size = (n + 31) / 32;\n    int room = 4 * n;\n"
         "    k<<<grid_size, 32>>>(x, n);\n}\n"
     )
-    tried = ranked(text, False, "f", "not_written", [], "", 200)
+    tried = ranked(text, False, "f", "not_written", [], ("", ""), 200)
     assert tried and not any("number of elements" in each["what"] for each in tried)
 
 
 @pytest.mark.parametrize("source", ["def f(:\n", "", "def f(x):\n" + "    (" * 500])
 def test_what_cant_be_read_has_no_changes(source):
-    assert ranked(source, True, "f", "wrong_values", [1], "", 40) == []
+    assert ranked(source, True, "f", "wrong_values", [1], ("", ""), 40) == []
 
 
 # Mistakes of host code and of kernels in CUDA C++: parameters, body and host code, a status, the
@@ -317,9 +317,9 @@ FILES = {
 def test_a_mistake_in_a_cuda_file_is_undone(name, given):
     kernel, host, status, words = given
     source = f'__global__ void k(float* x, int n) {{\n{kernel}\n}}\nextern "C" {host}\n'
-    edits = ranked(source, False, "f", status, [], "", 48)
+    edits = ranked(source, False, "f", status, [], ("", ""), 48)
     if "k<<<" not in host:
-        edits = ranked(f'extern "C" {host}\n', False, "f", status, [], "", 48)
+        edits = ranked(f'extern "C" {host}\n', False, "f", status, [], ("", ""), 48)
     told = [each["what"] for each in edits if each["name"] == name or name == "split"]
     assert any(words in each for each in told), told
 
@@ -397,7 +397,7 @@ LINES = {
 
 def test_exchanged_subscripts_come_before_names_that_are_alike():
     source = CUDA.replace("tile[threadIdx.x][threadIdx.y];", "tile[threadIdx.y][threadIdx.x];")
-    names = [each["name"] for each in ranked(source, False, "f", "wrong_values", [], "", 100)]
+    names = [each["name"] for each in ranked(source, False, "f", "wrong_values", [], ("", ""), 100)]
     assert names.index("subscripts") < names.index("name")
 
 
@@ -408,5 +408,5 @@ def test_a_mistake_of_a_kernel_and_its_launcher_is_undone(name, given):
         f"@triton.jit\ndef k(out_ptr, cols, BLOCK: tl.constexpr):\n{kernel}\n\n\n"
         f"def f(x, out):\n    cols = out.shape[0]\n{launcher}\n"
     )
-    edits = ranked(source, True, "f", "not_written", [], "", 40)
+    edits = ranked(source, True, "f", "not_written", [], ("", ""), 40)
     assert words in " ".join(each["what"] for each in edits if each["name"] == name)

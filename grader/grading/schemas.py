@@ -1,0 +1,586 @@
+"""General changes of either language: what a wrong program's own parts can be put in place of.
+
+No change here is about one exercise or one mistake. A value gives way to another of its kind, two
+of a kind change places, something that stands elsewhere in the function is put in, something is
+left out. kinds.py says which values are of a kind.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+from grader.grading.edit_scope import WORDS, Edit, Scope, code_line, exchanged, in_loop, operands
+from grader.grading.source_text import Change, Token
+
+MOST_FRAGMENTS = 12  # operators with their second operand, that are put in elsewhere
+MOST_OTHERS = 8  # values of a kind that are tried in one place
+_OPENING = {"(": ")", "[": "]"}
+
+
+def _operand_end(tokens: Sequence[Token], index: int) -> int:
+    """The index of the last token of an operand: a name or number with members, calls, indices."""
+    at = index
+    while at + 1 < len(tokens):
+        following = tokens[at + 1].text
+        if following in (".", "->", "::") and at + 2 < len(tokens):
+            at += 2
+        elif following in _OPENING:
+            closed = _closing(tokens, at + 1)
+            if closed is None:
+                return at
+            at = closed
+        else:
+            break
+    return at
+
+
+def _closing(tokens: Sequence[Token], index: int) -> int | None:
+    """The index of the token that closes a parenthesis or bracket."""
+    depth = 0
+    for at in range(index, min(len(tokens), index + 200)):
+        depth += (tokens[at].text in "([{") - (tokens[at].text in ")]}")
+        if not depth:
+            return at
+    return None
+
+
+def _operand_starts(scope: Scope) -> Iterator[tuple[int, int]]:
+    """First and last token of each operand that is read: no assigned name, callee or keyword."""
+    tokens = scope.tokens
+    for index, token in enumerate(tokens):
+        before = tokens[index - 1].text if index else ""
+        if before in (".", "->", "::") or not (token.is_name or token.text[0].isdigit()):
+            continue
+        if token.text in WORDS - {"tl", "float", "triton", "sizeof"}:
+            continue
+        last = _operand_end(tokens, index)
+        behind = tokens[last + 1].text if last + 1 < len(tokens) else ""
+        is_given = behind in ("=", "+=", "-=", "*=", "/=")
+        is_type = not scope.is_triton and bool(re.match(r"[A-Za-z_]", behind))
+        if not (is_given or is_type):
+            yield index, last
+
+
+def _other_values(scope: Scope) -> Iterator[Edit]:
+    """A value in the place of another one of its kind."""
+    tokens = scope.tokens
+    for index, last in _operand_starts(scope):
+        token = tokens[index]
+        kind = scope.kinds.get(token.text)
+        is_address = kind == "int" and "tl.load(" in code_line(scope, token.line)
+        if kind is None or not token.is_name or (last > index and tokens[index + 1].text == "("):
+            continue
+        near = sorted(
+            (
+                each
+                for each, other in scope.kinds.items()
+                if (other == kind or (is_address and other == "offsets")) and each != token.text
+            ),
+            key=lambda each: abs(scope.first_use.get(each, 0) - token.start),
+        )
+        before = [each for each in near if scope.first_use.get(each, token.end) < token.start]
+        around = operands(scope, index)
+        for other in before[:MOST_OTHERS]:
+            yield scope.instead("name", token.start, token.end, other, 4, around)
+        for other in scope.unread:
+            if other in near and _looks_like(other, token.text):
+                yield scope.instead("unused", token.start, token.end, other, 1, around)
+
+
+def _looks_like(one: str, other: str) -> bool:
+    """Whether two names share a part: `v_n` and `k_n`, `stride_om` and `stride_xm`."""
+    parts = {*one.lower().split("_")} & {*other.lower().split("_")}
+    return bool(parts) or (len(one) == len(other) and sum(map(str.__ne__, one, other)) == 1)
+
+
+def _exchanged(scope: Scope) -> Iterator[Edit]:
+    """Two arguments, elements or operands of a kind that stand in each other's place."""
+    source = scope.text.source
+    for call in scope.calls:
+        for one, other in itertools.pairwise(call.arguments):
+            texts = source[slice(*one)], source[slice(*other)]
+            if "=" in "".join(texts) or texts[0] == texts[1] or "arange" in call.name:
+                continue
+            kinds = [scope.kind_of(each) for each in texts]
+            if kinds[0] == kinds[1] and kinds[0] is not None:
+                yield exchanged(scope, one, other, f"the call of `{call.name}`", 3)
+    for one, other in _tuples(scope):
+        yield exchanged(scope, one, other, "this line", 2)
+    by_line: dict[int, list[Token]] = {}
+    for index, last in _operand_starts(scope):
+        if index == last and scope.tokens[index].text in scope.kinds:
+            by_line.setdefault(scope.tokens[index].line, []).append(scope.tokens[index])
+    for tokens in by_line.values():
+        for a, b in itertools.combinations(tokens[:8], 2):
+            if a.text != b.text and scope.kinds[a.text] == scope.kinds[b.text]:
+                yield exchanged(scope, (a.start, a.end), (b.start, b.end), "this line", 4)
+
+
+def _tuples(scope: Scope) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
+    """Neighbours in a tuple: of a grid, of a shape, of what is returned or assigned at once."""
+    tokens = scope.tokens
+    for index, token in enumerate(tokens):
+        begins = token.text == "(" and not (
+            tokens[index - 1].is_name or tokens[index - 1].text in ")]>"
+        )
+        given = code_line(scope, token.line)[: token.end - scope.text.starts[token.line - 1]]
+        is_whole = token.text == "return" or bool(re.fullmatch(r"\s*[\w, ]+=", given))
+        if scope.is_triton and (begins or is_whole):
+            closed = _closing(tokens, index) if begins else None
+            end = closed if closed is not None else len(tokens)
+            at, first, parts = index + 1, index + 1, []
+            while at < end and (begins or tokens[at].line == token.line):
+                inner = _closing(tokens, at) if tokens[at].text in "([{" else None
+                if tokens[at].text == ",":
+                    parts.append((tokens[first].start, tokens[at - 1].end))
+                    first = at + 1
+                at = (inner or at) + 1
+            if parts and first < at:
+                parts.append((tokens[first].start, tokens[at - 1].end))
+            for one, other in itertools.pairwise(parts):
+                if one[0] < one[1] <= other[0] < other[1]:
+                    yield one, other
+
+
+def _fragments(scope: Scope) -> dict[str, str]:
+    """Operators with their second operand, and the operand's kind: those of names never read,
+    then those that stand somewhere in the function."""
+    tokens = scope.tokens
+    known: dict[str, str] = {}
+    for name in scope.unread:
+        kind = scope.kinds[name]
+        if kind in _MAY_STAND and name not in scope.function.integers:
+            joined = ("*", "+", "/") if kind in ("data", "float") else ("*", "+")
+            known |= {f" {each} {name}": f"unused {kind}" for each in joined}
+    for index, last in _operand_starts(scope):
+        before = tokens[index - 1].text if index else ""
+        text = scope.text.source[tokens[index].start : tokens[last].end]
+        made = scope.kind_of(text)
+        if before in ("*", "+", "-", "/", "//") and made is not None and len(text) < 40:
+            known.setdefault(f" {before} {text}", made)
+            if scope.is_triton and made == "data" and index == last:
+                known.setdefault(f" {before} {text}[:, None]", made)
+        if before not in ("(", ",") and made in ("data", "float") and index == last:
+            known.setdefault(f" * {text}", made)
+    return known
+
+
+_MAY_STAND = {  # kinds of operands, and of fragments that may be put behind them
+    "int": {"int"},
+    "offsets": {"int", "offsets"},
+    "pointer": {"int", "offsets"},
+    "data": {"data", "float"},
+    "float": {"data", "float"},
+}
+
+
+def _put_in(scope: Scope) -> Iterator[Edit]:
+    """A factor or summand that is missing: one that stands elsewhere, or a value never used."""
+    tokens = scope.tokens
+    fragments = [*_fragments(scope).items()]
+    for index, last in _operand_starts(scope):
+        low, high = tokens[index].start, tokens[last].end
+        text = scope.text.source[low:high]
+        kind = scope.kind_of(text)
+        line = code_line(scope, tokens[index].line)
+        chosen = 0
+        for fragment, other in fragments:
+            is_unused, other = other.startswith("unused"), other.split()[-1]
+            name = fragment.split(" ", 2)[2]
+            fits = other in _MAY_STAND.get(kind or "", ()) and not (
+                kind == "pointer" and "*" in fragment[:3]
+            )
+            if not fits or name in text or (fragment in line and not is_unused):
+                continue
+            first = re.match(r"\w+", name)
+            if first and scope.first_use.get(first[0], 0) > low:
+                continue
+            chosen += 1
+            if chosen > MOST_FRAGMENTS:
+                break
+            carried = re.match(rf"\s*{re.escape(tokens[index].text)}\s*[-+*]?=", line)
+            cost = 1 if is_unused else 2 if carried and in_loop(scope, tokens[index].line) else 5
+            what = f"{scope.quoted(low, high)} lacks {scope.quoted(0, 0, fragment)}"
+            edit = scope.edit("missing_term", [Change(high, high, fragment)], what, "", cost)
+            yield edit
+
+
+def _whole_argument(scope: Scope) -> Iterator[Edit]:
+    """A constant factor that the whole argument of a call lacks: `exp2(x - m)`."""
+    constants = [each for each, kind in scope.kinds.items() if kind == "float"]
+    for call in scope.calls:
+        if len(call.arguments) == 1 and not call.is_launch:
+            low, high = call.arguments[0]
+            text = scope.text.source[low:high]
+            for name in constants if scope.kind_of(text) in ("data", "float") else ():
+                if name not in text:
+                    new = f"({text}) * {name}"
+                    around = (call.start, call.end)
+                    yield scope.instead("missing_term", low, high, new, 4, around)
+
+
+_COUNTED = re.compile(r"(\w+\.)?cdiv\((\w+) \* (\w+), (\w+) \* (\w+)\)")
+
+
+def _counted_together(scope: Scope) -> Iterator[Edit]:
+    """Tiles that are counted by elements, though each direction has a partly filled last one."""
+    for match in _COUNTED.finditer(scope.text.code, scope.function.body, scope.function.end):
+        module, m, n, tile_m, tile_n = match.groups("")
+        new = f"{module}cdiv({m}, {tile_m}) * {module}cdiv({n}, {tile_n})"
+        yield scope.instead("grid", *match.span(), new, 1)
+
+
+def _left_out(scope: Scope) -> Iterator[Edit]:
+    """An operand with its operator, a sign, or a call around a value that is too much."""
+    tokens = scope.tokens
+    for index, last in _operand_starts(scope):
+        before = tokens[index - 1] if index else None
+        behind = tokens[last + 1].text if last + 1 < len(tokens) else ""
+        low, high = tokens[index].start, tokens[last].end
+        earlier = tokens[index - 2].text if index > 1 else "("
+        is_binary = earlier[-1] in ")]" or earlier[0].isalnum() or earlier[0] == "_"
+        if before and before.text in ("*", "+", "-", "%") and is_binary:
+            around = operands(scope, index - 1)
+            yield scope.instead("term", before.start, high, "", 4, around)
+        elif before and before.text in ("-", "&", "!") and earlier not in WORDS:
+            around = (before.start, high)
+            yield scope.instead("sign", before.start, before.end, "", 3, around)
+        if behind in ("*", "+") and (before is None or before.text in ("(", "=", ",", "[", "+")):
+            around = operands(scope, last + 1)
+            yield scope.instead("term", low, tokens[last + 2].start, "", 4, around)
+        inner = _single_argument(scope, index, last)
+        if inner is not None:
+            yield scope.instead("call", low, high, scope.text.source[slice(*inner)], 4)
+
+
+def _single_argument(scope: Scope, index: int, last: int) -> tuple[int, int] | None:
+    """The first argument of a call of the library, that may stand for the whole call."""
+    tokens = scope.tokens
+    opening = next((at for at in range(index, last) if tokens[at].text == "("), None)
+    if opening is None or _closing(tokens, opening) != last or opening + 1 == last:
+        return None
+    if scope.is_triton and not scope.function.is_kernel:
+        return None  # host code without a call is right by accident, mostly
+    name = tokens[opening - 1].text
+    if name in scope.text.functions or name in ("load", "arange", "program_id", "range", "cdiv"):
+        return None
+    depth, at = 0, opening + 1
+    while at < last and (depth or tokens[at].text != ","):
+        depth += (tokens[at].text in "([") - (tokens[at].text in ")]")
+        at += 1
+    return tokens[opening + 1].start, tokens[at - 1].end
+
+
+def _wrapped(scope: Scope) -> Iterator[Edit]:
+    """A value without its sign or conversion, or a mask that isn't turned as its values are."""
+    for index, last in _operand_starts(scope):
+        token = scope.tokens[index]
+        low, high = token.start, scope.tokens[last].end
+        text = scope.text.source[low:high]
+        kind = scope.kind_of(text)
+        before = scope.tokens[index - 1].text if index else ""
+        if kind in ("data", "float") and index == last and before in ("(", ",", "="):
+            yield scope.instead("sign", low, high, f"-{text}", 4, (low, high))
+        if scope.is_triton and kind in ("data", "mask") and index == last:
+            if kind == "data" and before not in ("(", ","):
+                yield scope.instead("no_cast", low, high, f"{text}.to(tl.float32)", 4, (low, high))
+            if "tl.trans" in scope.text.code or ".T" in scope.text.code:
+                yield scope.instead("transposed", low, high, f"tl.trans({text})", 4, (low, high))
+
+
+_KEYWORD = re.compile(
+    r"\b(axis|other|mask|input_precision|keep_dims)\s*=\s*([^,()\n]+(?:\([^()\n]*\))?)"
+)
+
+
+def _keywords(scope: Scope) -> Iterator[Edit]:
+    """An argument by its name that like calls have, or a reduction's axis, that a call lacks."""
+    if not scope.is_triton or not scope.function.is_kernel:
+        return
+    source = scope.text.source
+    body = source[scope.function.body : scope.function.end]
+    known = dict.fromkeys(match.group(1, 2) for match in _KEYWORD.finditer(body))
+    two_axes = "[None, :]" in body or "[:, None]" in body
+    for call in scope.calls:
+        given = source[call.start : call.end]
+        if call.name in ("tl.sum", "tl.max", "tl.min") and "axis" not in given:
+            for axis in (1, 0) if two_axes and len(call.arguments) == 1 else ():
+                what = f"`{call.name}` has no axis, so it takes in all of the block"
+                change = Change(call.end - 1, call.end - 1, f", axis={axis}")
+                advice = "Say along which axis: 1 is along a row."
+                yield scope.edit("axis", [change], what, advice, 1)
+        for name, value in known if call.name in ("tl.load", "tl.store") else ():
+            if name not in ("mask", "other") or (name == "other" and call.name == "tl.store"):
+                continue
+            if f"{name}=" not in given:
+                what = f"This `{call.name}` lacks `{name}={value}`"
+                change = Change(call.end - 1, call.end - 1, f", {name}={value}")
+                yield scope.edit("keyword", [change], what, "", 2)
+            elif name == "mask":
+                match = re.search(r"\bmask\s*=\s*([^,()\n]+)", given)
+                if match and match[1].strip() != value.strip():
+                    low = call.start + match.start(1)
+                    around = (call.start + match.start(), low + len(match[1]))
+                    yield scope.instead("mask", low, low + len(match[1]), value, 3, around)
+
+
+_STATEMENT = re.compile(
+    r"^([ \t]*)([A-Za-z_][\w.\[\]() ,:*&<>+-]*?(?:[-+*/]?=(?!=)[^;{}\n]+|\([^;{}\n]*\)));?[ \t]*$",
+    re.M,
+)
+
+
+def _statements(scope: Scope) -> Iterator[Edit]:
+    """A statement that is too much, or that has to be repeated before a later loop."""
+    code = scope.text.code
+    for match in _STATEMENT.finditer(code, scope.function.body, scope.function.end):
+        text = match[2]
+        is_open = text.count("(") != text.count(")") or text.rstrip().endswith(",")
+        if is_open or re.match(r"(?:return|def|for|if|while|else|elif|assert)\b", text):
+            continue
+        quoted = scope.quoted(*match.span(2))
+        semicolon = "" if scope.is_triton else ";"
+        if "launch" not in text and "<<<" not in text and not re.match(r"\w+\[", text):
+            nothing = "pass" if scope.is_triton else ""
+            is_declared = re.match(
+                r"(?:const |constexpr |__shared__ |float|int|size_t|auto|dim3)", text
+            )
+            if not is_declared:
+                change = Change(*match.span(2), nothing)
+                yield scope.edit("too_much", [change], f"{quoted} is too much", "Leave it out.", 5)
+        first = re.match(
+            r"(?:(?:const|int|float|size_t|unsigned)\s+)*(\w+)\s*=\s*(-?[\w.\"()-]+)$", text
+        )
+        if first is None:
+            continue
+        again = re.compile(rf"^([ \t]*)(?:while|for)\b[^\n]*\b{first[1]}\b[^\n]*$", re.M)
+        loops = [*again.finditer(code, match.end(), scope.function.end)]
+        for loop in loops[1:] if scope.is_triton else loops:
+            new = f"{loop[1]}{first[1]} = {first[2]}{semicolon}\n"
+            what = f"`{first[1]} = {first[2]}` is missing before this loop"
+            advice = "An earlier loop has left another value in it."
+            yield scope.edit(
+                "not_reset", [Change(loop.start(), loop.start(), new)], what, advice, 2
+            )
+
+
+_ADVANCE = re.compile(r"^([ \t]*)(\w+) (?:\+=|= \2 \+) ([^;\n]+?);?$", re.M)
+
+
+def _like_statements(scope: Scope) -> Iterator[Edit]:
+    """A statement that another value of a loop lacks: `a += step * one`, but nothing moves b."""
+    code = scope.text.code
+    for match in _ADVANCE.finditer(code, scope.function.body, scope.function.end):
+        kind = scope.kinds.get(match[2])
+        if kind is None or not in_loop(scope, scope.text.line_at(match.start(2))):
+            continue
+        for other, known in scope.kinds.items():
+            is_moved = re.compile(rf"^[ \t]*{other}\s*(?:\+=|= {other} )", re.M)
+            if known != kind or other == match[2] or is_moved.search(code, scope.function.body):
+                continue
+            if scope.first_use.get(other, match.end()) > match.start():
+                continue
+            for step in _steps_like(match[3], scope):
+                new = f"\n{match[1]}{other} += {step}{'' if scope.is_triton else ';'}"
+                what = f"Nothing in the loop moves `{other}` on, as `{match[2]}` is moved"
+                advice = f"Add {new.strip()}."
+                yield scope.edit(
+                    "not_moved", [Change(match.end(), match.end(), new)], what, advice, 2
+                )
+
+
+def _steps_like(step: str, scope: Scope) -> Iterator[str]:
+    """A step, and those in which one name is another of its kind that looks like it."""
+    yield step
+    yield from step.split(" * ")[:-1]
+    for name in dict.fromkeys(re.findall(r"[A-Za-z_]\w*", step)):
+        for other, kind in scope.kinds.items():
+            same = len(other) == len(name) and sum(map(str.__ne__, other, name)) == 1
+            if same and kind == scope.kinds.get(name):
+                yield re.sub(rf"\b{name}\b", other, step)
+
+
+_CONSTANT = re.compile(
+    r"^(?:(?:static )?(?:constexpr|const) \w+ |#define )?([A-Z][A-Z_\d]*)(?:: tl\.constexpr)?[ =]+"
+    r"(?:tl\.constexpr\()?(\d[\d.]*)f?\)?;?[ \t]*$",
+    re.M,
+)
+_KNOWN = (math.log2(math.e), math.log(2), math.sqrt(2 / math.pi), 0.044715, 0.5)
+
+
+def _constants(scope: Scope) -> Iterator[Edit]:
+    """A constant of the file that has another value: a block's length, a factor of a formula."""
+    if scope.function is not scope.reached[-1]:
+        return  # once is enough, for all functions
+    tokens = [token for each in scope.reached for token in scope.text.tokens(each)]
+    for match in _CONSTANT.finditer(scope.text.source):
+        uses = [token for token in tokens if token.text == match[1]]
+        for new, cost in _other_numbers(match[2]) if 0 < len(uses) <= MOST_USES else ():
+            what = f"`{match[1]}` is {match[2]}, where {new} belongs"
+            edit = scope.edit(
+                "constant", [Change(t.start, t.end, new) for t in uses], what, "", cost
+            )
+            yield replace(edit, line=scope.text.line_at(match.start(1)))
+
+
+MOST_USES = 30  # of a constant
+
+
+def _other_numbers(text: str) -> Iterator[tuple[str, int]]:
+    """Numbers that a constant may stand for: powers of two, or factors that formulas have."""
+    if not text.isdigit():
+        for each in (*_KNOWN, float(text) * 10, float(text) / 10):
+            if f"{each:.6g}" != f"{float(text):.6g}":
+                yield f"{each:.10g}", 2
+        return
+    number = int(text)
+    power = 1 << max(number.bit_length() - 1, 0)
+    if number != power:
+        yield from ((str(power), 1), (str(2 * power), 1))
+    elif number > 1:
+        yield from ((str(number // 2), 2), (str(2 * number), 2))
+
+
+_ASSIGNMENT = re.compile(r"^[ \t]*(?:(?:const|int|size_t|float) )*(\w+) = ([^;\n]+);?$", re.M)
+
+
+def _pasted(scope: Scope) -> Iterator[Edit]:
+    """A value that is computed from the parts of another one: of rows where columns belong."""
+    matches = [*_ASSIGNMENT.finditer(scope.text.code, scope.function.body, scope.function.end)]
+    times = Counter(match[2] for match in matches)
+    for one in matches:
+        instead = {
+            name: [
+                each
+                for each, kind in scope.kinds.items()
+                if kind == scope.kinds[name] and each != one[1] and _is_twin(each, name)
+            ]
+            for name in dict.fromkeys(re.findall(r"(?<![\w.])[A-Za-z_]\w*", one[2]))
+            if name in scope.kinds
+        }
+        swap = {name: others[0] for name, others in instead.items() if len(others) == 1}
+        if len(swap) > 1 or (swap and times[one[2]] > 1 and len(one[2]) > 5):
+            new = re.sub(r"\w+", lambda name, swap=swap: swap.get(name[0], name[0]), one[2])
+            yield scope.instead("pasted", *one.span(2), new, 1 if times[one[2]] > 1 else 2)
+
+
+def _is_twin(one: str, other: str) -> bool:
+    """Whether two names differ in one letter or one part: `BLOCK_M` and `BLOCK_N`, `M` and `N`."""
+    parts = [*zip(one.split("_"), other.split("_"), strict=False)]
+    if one.count("_") != other.count("_") or one.isupper() != other.isupper():
+        return False
+    differing = [(a, b) for a, b in parts if a != b]
+    return len(differing) == 1 and len(differing[0][0]) == len(differing[0][1]) < 3
+
+
+_CONJUNCT = re.compile(r"\s*(?:&&|&(?!&)|\band\b)\s*")
+
+
+def _conditions(scope: Scope) -> Iterator[Edit]:
+    """A condition that lacks a bound on an index, of any index and size of the function."""
+    code = scope.text.code
+    sizes = [each for each, kind in scope.kinds.items() if kind == "int"]
+    sizes = [each for each in sizes if each in scope.function.integers]
+    bounds = {each for each in sizes if re.search(rf"<\s*{each}\b", code)}
+    sizes.sort(key=lambda each: (each not in scope.unread, each not in bounds))
+    kinds = ("offsets",) if scope.is_triton else ("int",)
+    indices = [each for each, kind in scope.kinds.items() if kind in kinds and each not in sizes]
+    if not scope.function.is_kernel:
+        return
+    masks = re.compile(
+        r"(?:\bmask\s*=\s*|^[ \t]*\w*(?:mask|ok|valid|inside|keep)\w*\s*=\s*)"
+        r"((?:[^,()\[\]\n=]|\[[^\]\n]*\]|\([^()\n]*\))+?)\s*(?=[,)\n])",
+        re.M,
+    )
+    guards = re.compile(r"\bif\s*\(([^(){};]{1,120})\)")
+    for match in (masks if scope.is_triton else guards).finditer(
+        code, scope.function.body, scope.function.end
+    ):
+        low, high = match.span(1)
+        text = code[low:high]
+        both = "&" if scope.is_triton else "&&"
+        if text in scope.first_use:
+            continue  # its definition is changed
+        for index in indices:
+            if re.search(rf"\b{index}\b", text) or scope.first_use.get(index, 0) > low:
+                continue
+            shapes = ("",)
+            if scope.is_triton and "[None, :]" in text:
+                shapes = ("[:, None]",)
+            elif scope.is_triton and "[:, None]" in text:
+                shapes = ("[None, :]",)
+            for size, shape in itertools.product(sizes[:4], shapes):
+                bound = f"{index}{shape} < {size}"
+                new = f"({text}) {both} ({bound})"
+                what = f"The condition {scope.quoted(low, high)} lacks a part: `{bound}`"
+                advice = "Each dimension needs its own."
+                cost = 1 if size in scope.unread else 3
+                yield scope.edit("mask_lacks", [Change(low, high, new)], what, advice, cost)
+        parts = _CONJUNCT.split(text)
+        if len(parts) > 1:
+            for part in parts:
+                rest = f" {both} ".join(each for each in parts if each is not part)
+                if rest.count("(") == rest.count(")"):
+                    what = f"The condition {scope.quoted(0, 0, part)} is too much"
+                    yield replace(
+                        scope.edit("mask_too_strict", [Change(low, high, rest)], what, "", 4)
+                    )
+
+
+_TYPE = re.compile(r"\bint(?=\s+\w+\s*(?:[,)=;]))")
+
+
+def _types(scope: Scope) -> Iterator[Edit]:
+    """A whole number where a number with a fraction belongs; memory that nothing has set to 0."""
+    code = scope.text.code
+    if not scope.is_triton and scope.function.is_kernel | (
+        "__device__" in code[scope.function.start : scope.function.body]
+    ):
+        for match in _TYPE.finditer(code, scope.function.start, scope.function.end):
+            name = re.match(r"\s+(\w+)", code[match.end() :])
+            assert name is not None
+            what = f"`{name[1]}` is an int, so what is behind the point is cut off"
+            change = Change(*match.span(), "float")
+            yield scope.edit("whole_number", [change], what, "Declare it as a float.", 4)
+        for match in re.compile(r"^[ \t]*float (\w+(?:\[\w+\])+)\s*;", re.M).finditer(
+            code, scope.function.body, scope.function.end
+        ):
+            what = f"Nothing sets the elements of `{match[1]}` before they are added to"
+            change = Change(match.end() - 1, match.end() - 1, " = {}")
+            advice = f"Write `float {match[1]} = {{}};`, or set each to 0 first."
+            yield scope.edit("uninitialised", [change], what, advice, 1)
+    for match in re.compile(r"torch\.(empty(?:_like)?)\(").finditer(
+        code, scope.function.body, scope.function.end
+    ):
+        new = match[1].replace("empty", "zeros")
+        what = f"Nothing sets the memory of `torch.{match[1]}` before the kernel adds to it"
+        change = Change(*match.span(1), new)
+        yield scope.edit("cleared", [change], what, f"Take torch.{new}.", 1)
+    if scope.is_triton and scope.function.is_kernel:
+        for match in re.compile(r"= (0)$", re.M).finditer(
+            code, scope.function.body, scope.function.end
+        ):
+            yield scope.instead("number", *match.span(1), "0.0", 2, match.span(1))
+
+
+RULES: Sequence[Callable[[Scope], Iterator[Edit]]] = (
+    _types,
+    _constants,
+    _pasted,
+    _keywords,
+    _exchanged,
+    _like_statements,
+    _statements,
+    _put_in,
+    _whole_argument,
+    _counted_together,
+    _left_out,
+    _wrapped,
+    _conditions,
+    _other_values,
+)

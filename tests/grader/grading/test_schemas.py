@@ -1,0 +1,134 @@
+"""General changes: each undoes a mistake in a small text; values give way to like ones."""
+
+import pytest
+
+from grader.grading import schemas
+from grader.grading.edit_scope import Scope
+from grader.grading.source_text import SourceText
+
+TRITON = """
+import triton
+import triton.language as tl
+
+SCALE = 1.5
+
+@triton.jit
+def k(x_ptr, w_ptr, out_ptr, stride_xm, stride_om, M, N, eps, BM: tl.constexpr, BN: tl.constexpr):
+    pid = tl.program_id(0)
+    tiles_m = tl.cdiv(M, BM)
+    tiles_n = tl.cdiv(N, BN)
+    pid_m = pid // tiles_n
+    pid_n = pid % tiles_n
+    offs_m = pid_m * BM + tl.arange(0, BM)
+    offs_n = pid_n * BN + tl.arange(0, BN)
+    ok = (offs_n[None, :] < N) & (offs_m[:, None] < M)
+    w = tl.load(w_ptr + offs_n, mask=offs_n < N, other=0.0)
+    x = tl.load(x_ptr + offs_m[:, None] * stride_xm + offs_n[None, :], mask=ok, other=0.0)
+    total = tl.sum(x * x, axis=1)
+    y = x * tl.exp2(total * SCALE)[:, None] * w[None, :]
+    for start in range(0, N, BN):
+        x_ptr += BN * stride_xm
+        w_ptr += BN
+    out = out_ptr + offs_n[:, None] * stride_om + offs_m[None, :]
+    tl.store(out, tl.trans(y), mask=tl.trans(ok))
+
+
+def f(x, w, out):
+    M, N = x.shape
+    partial = torch.zeros(M)
+    grid = (triton.cdiv(M, 16) * triton.cdiv(N, 16), 1)
+    k[(M, N)](x, w, out, x.stride(0), out.stride(0), M, N, 1e-6, BM=16, BN=16)
+"""
+CUDA = """
+__device__ float helper(float value) { return value * value; }
+__global__ void k(const float* in, float* out, int rows, int cols, float eps) {
+    const int row = blockIdx.x, lane = threadIdx.x;
+    float sums[4] = {};
+    int at = lane;
+    while (at < cols) { sums[0] += helper(in[row * cols + at]); at += 32; }
+    at = lane;
+    while (at < cols) { out[row * cols + at] = sums[0] + eps; at += 32; }
+}
+extern "C" void f(const float* in, float* out, int rows, int cols, float eps) {
+    cudaMemcpy(out, in, rows * cols, cudaMemcpyDeviceToDevice);
+    k<<<rows, 32>>>(in, out, rows, cols, eps);
+}
+"""
+
+
+def without_blanks(text):
+    return "".join(text.replace("(", "").replace(")", "").split())
+
+
+def undone(text, is_triton):
+    """The texts that a general change makes of a text, by the change's name."""
+    source = SourceText(text, is_triton)
+    reached = source.reached("f")
+    for function in reached:
+        scope = Scope(source, function, reached, is_triton)
+        for rule in schemas.RULES:
+            for edit in rule(scope):
+                changed = text
+                for change in sorted(edit.changes, key=lambda each: each.start, reverse=True):
+                    changed = changed[: change.start] + change.new + changed[change.end :]
+                yield edit.name, without_blanks(changed)
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "name"),
+    [
+        ("pid // tiles_n", "pid // tiles_m", "name"),
+        ("k[(M, N)]", "k[(N, M)]", "exchanged"),
+        ("x.stride(0), out.stride(0)", "out.stride(0), x.stride(0)", "exchanged"),
+        ("x_ptr + offs_m[:, None] * stride_xm", "x_ptr + offs_m[:, None]", "missing_term"),
+        ("w_ptr + offs_n", "w_ptr + pid_n", "name"),
+        ("tl.cdiv(N, BN)", "tl.cdiv(M, BM)", "pasted"),
+        ("total * SCALE", "total", "missing_term"),
+        (" * w[None, :]", " * -w[None, :]", "sign"),
+        ("tl.exp2(total * SCALE)", "tl.exp2(tl.exp2(total * SCALE))", "call"),
+        ("mask=tl.trans(ok)", "mask=ok", "transposed"),
+        ("x * x, axis=1", "x * x", "axis"),
+        (", mask=offs_n < N, other=0.0)", ", mask=offs_n < N)", "keyword"),
+        ("(offs_n[None, :] < N) & (offs_m[:, None] < M)", "offs_n[None, :] < N", "mask_lacks"),
+        ("        w_ptr += BN\n", "", "not_moved"),
+        ("torch.zeros(", "torch.empty(", "cleared"),
+        ("cdiv(M, 16) * triton.cdiv(N, 16)", "cdiv(M * N, 16 * 16)", "grid"),
+    ],
+)
+def test_a_mistake_in_triton_is_undone(right, wrong, name):
+    check(TRITON, right, wrong, name, is_triton=True)
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "name"),
+    [
+        ("in[row * cols + at]", "in[row * cols + lane]", "name"),
+        ("(float value)", "(int value)", "whole_number"),
+        ("sums[4] = {};", "sums[4];", "uninitialised"),
+        ("(out, in, rows", "(&out, in, rows", "sign"),
+        ("= sums[0] + eps", "= sums[0]", "missing_term"),
+        ("in[row * cols + at]", "in[row * cols + at + rows]", "term"),
+    ],
+)
+def test_a_mistake_in_cuda_is_undone(right, wrong, name):
+    check(CUDA, right, wrong, name, is_triton=False)
+
+
+def check(text, right, wrong, name, is_triton):
+    assert text.count(right) == 1
+    made = [*undone(text.replace(right, wrong), is_triton)]
+    assert (name, without_blanks(text)) in made
+
+
+def test_values_are_exchanged_only_for_values_of_their_kind():
+    source = SourceText(TRITON, True)
+    reached = source.reached("f")
+    kinds = Scope(source, reached[0], reached, True).kinds
+    assert {kinds[each] for each in ("M", "pid", "tiles_n", "stride_xm", "BM")} == {"int"}
+    assert (kinds["offs_m"], kinds["ok"], kinds["x"]) == ("offsets", "mask", "data")
+    assert (kinds["x_ptr"], kinds["eps"], kinds["SCALE"]) == ("pointer", "float", "float")
+    source = SourceText(CUDA, False)
+    reached = source.reached("f")
+    kinds = Scope(source, reached[1], reached, False).kinds
+    assert {kinds[each] for each in ("row", "lane", "at", "rows")} == {"int"}
+    assert (kinds["in"], kinds["eps"], kinds["sums"]) == ("pointer", "float", "float")
