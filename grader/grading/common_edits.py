@@ -100,22 +100,6 @@ def _every_name(scope: Scope) -> Iterator[Edit]:
                 yield scope.edit("names", changes, what, "", 3)
 
 
-_ROUNDS = re.compile(
-    r"\bfor (\w+) in range\(\s*([A-Za-z_]\w*)\s*,"
-    r"|\bfor\s*\(\s*(?:const\s+)?\w+\s+(\w+)\s*=\s*([A-Za-z_]\w*)\s*;"
-)
-
-
-def _first_round(scope: Scope) -> Iterator[Edit]:
-    """What a loop begins with, where what it has come to belongs."""
-    for match in _ROUNDS.finditer(scope.text.code, scope.function.body, scope.function.end):
-        variable, start = match[1] or match[3], match[2] or match[4]
-        for index, token in enumerate(scope.tokens):
-            if token.text == start and token.start > match.end():
-                around = operands(scope, index)
-                yield scope.instead("name", token.start, token.end, variable, 1, around)
-
-
 def _in_place(scope: Scope, changes: Sequence[Change]) -> str:
     """What a line's changes do to the code from the first to the last of them."""
     source = scope.text.source
@@ -736,7 +720,6 @@ RULES: Sequence[Callable[[Scope], Iterator[Edit]]] = (
     _parameters,
     _unused,
     _parallel,
-    _first_round,
     _rest,
     _parentheses,
     _quotients,
