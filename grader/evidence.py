@@ -92,7 +92,7 @@ class Failure:
     where: str = ""  # "rmsnorm.py:23", or "" where no line is known
     pattern: str = ""  # "every case with cols > 1024 fails; every case with cols <= 1024 passes"
     cause: str = ""  # "lse is in powers of two.": a mistake that a try has confirmed
-    hint: str = ""  # "does the kernel loop over, or mask, columns past one block?"
+    hint: str = ""  # "is every block of 64 along N visited?"
     reproduce: str = ""  # "grader check rmsnorm --case '...'"
     occurrences: str = ""  # "wrong in 3 of 10 runs", for nondeterministic
     code: tuple[SourceLine, ...] = ()

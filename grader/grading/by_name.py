@@ -207,6 +207,39 @@ def _loop_carried(context: Context) -> Cause | None:
     return Cause("carried", what, f"Give `{name}` that type before the loop.")
 
 
+_TWO_VALUES = re.compile(r"\btl\.(max|min|sum)\(")
+_OF_TWO_VALUES = {"max": "`tl.maximum(a, b)`", "min": "`tl.minimum(a, b)`", "sum": "`a + b`"}
+
+
+def _second_argument(text: str) -> str:
+    """The second argument of a call, of which `text` is what follows its parenthesis; or ""."""
+    depth, parts = 0, [""]
+    for character in text:
+        depth += (character in "([{") - (character in ")]}")
+        if depth < 0 or len(parts) > 2:
+            break
+        if character == "," and not depth:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return parts[1].strip() if len(parts) > 1 else ""
+
+
+def _reduces_two_values(context: Context) -> Cause | None:
+    """A reduction whose axis is a block: `tl.max(a, b)`."""
+    match = _TWO_VALUES.search(context.line)
+    if context.result.status is not Status.compile_error or match is None:
+        return None
+    second = _second_argument(context.line[match.end() :])
+    if not second or re.fullmatch(r"-?\d+|\w+\s*=(?!=).*|[A-Z_]+", second):
+        return None
+    return Cause(
+        "axis",
+        f"`tl.{match[1]}(a, b)` reduces `a` along an axis `b`: it doesn't combine two values",
+        f"Of two values it is {_OF_TWO_VALUES[match[1]]}.",
+    )
+
+
 _AXIS = re.compile(r"invalid axis|\baxis\b.*(?:out of|range|must be)", re.IGNORECASE)
 
 
@@ -224,6 +257,24 @@ def _axis(context: Context) -> Cause | None:
 
 
 # --- CUDA --------------------------------------------------------------------------------------
+
+_ALLOCATED = re.compile(r"cudaMalloc\s*\(\s*(?:\([^()]*\)\s*)?&\s*(\w+)")
+
+
+def _parameter_allocated(context: Context) -> Cause | None:
+    """cudaMalloc that overwrites a pointer that the caller passed."""
+    match = _ALLOCATED.search(context.line)
+    if match is None or "never freed" not in context.words:
+        return None
+    name = match[1]
+    if not re.search(rf"\([^(){{}};]*\*\s*{name}\b[^(){{}};]*\)\s*\{{", context.source):
+        return None
+    return Cause(
+        "parameter_allocated",
+        f"`cudaMalloc` overwrites the parameter `{name}`, so the caller's memory is never written",
+        f"Leave it out: `{name}` points to memory of the device already.",
+    )
+
 
 _POINTER_SIZE = re.compile(r"sizeof\s*\(\s*(\w+)\s*\*\s*\)")
 
@@ -299,8 +350,10 @@ TABLE: Sequence[Callable[[Context], Cause | None]] = (
     _half_precision,
     _operands_differ,
     _words,
+    _reduces_two_values,
     _axis,
     _loop_carried,
+    _parameter_allocated,
     _size_of_a_pointer,
     *by_source.TABLE,
 )

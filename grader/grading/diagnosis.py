@@ -354,9 +354,10 @@ def _hint_for_unwritten(verdict: Verdict, condition: Condition | None, language:
         return ""
     if verdict.pattern in ("nothing", "tail", "rows_tail", "one"):
         up = "by triton.cdiv" if language == "triton" else "with its size rounded up"
+        who = "program" if language == "triton" else "block, or which copy by the host,"
         return (
-            f"Which program or block should have written it? Follow its index: does the grid reach "
-            f"it, {up}, and does the store's place follow from the same index?"
+            f"Which {who} should have written it? Follow its index: does the grid reach it, {up}, "
+            "and does the place that is written follow from the same index?"
         )
     if verdict.pattern == "every_kth":
         return "By how much does each program step, and how many elements does it write?"
@@ -398,7 +399,7 @@ def _hint_from_condition(verdict: Verdict, condition: Condition | None, language
             "together as they should be?"
         )
     if condition.kind == "above" and _power_of_two(value):
-        return f"Does the kernel loop over, or mask, {name} past one block of {value}?"
+        return f"Is every block of {value} along {name} visited, each of them once, and masked?"
     if condition.kind == "above":
         return f"What is different once {name} is beyond {value}: a block, the grid, a loop's end?"
     if condition.kind == "below":

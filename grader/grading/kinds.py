@@ -17,6 +17,7 @@ _CPP = {
     **dict.fromkeys(["int", "size_t", "unsigned", "long"], "int"),
     "bool": "mask",
 }
+_TEMPLATE = re.compile(r"\b(?:int|unsigned|size_t) (\w+)(?=\s*[,>=])")
 _NAME = re.compile(r"(?<![\w.\"])[A-Za-z_]\w*")
 _GIVEN = re.compile(r"^[ \t]*([A-Za-z_][\w, ]*?)\s*(?:[-+*/]?=)(?!=)([^\n]+)", re.M)
 _LOOP = re.compile(r"\bfor (\w+) in (?:tl\.)?(?:static_)?range\(")
@@ -34,8 +35,8 @@ _MADE = (
 
 
 def of_cpp(head: str, body: str, functions: frozenset[str]) -> dict[str, str]:
-    """The kinds of a function's parameters and locals."""
-    kinds: dict[str, str] = {}
+    """The kinds of a function's parameters, those of its template among them, and locals."""
+    kinds = dict.fromkeys(_TEMPLATE.findall(head[: head.find("(")]), "int")
     for text in (*head[head.find("(") + 1 :].split(","), body):
         for match in _DECLARED.finditer(text):
             kind = "pointer" if "*" in match[2] else _CPP.get(match[1])

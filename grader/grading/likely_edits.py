@@ -25,7 +25,8 @@ BITS_OF_SUBJECT = 3  # by which one is likelier that is about what failing cases
 # How rare a change is among those proposed that undid a mistake of the corpora, by its name and
 # cost, in bits: of changes with n, one in 2**n was right.
 RARITY = {
-    "axes": {1: 5}, "axis": {1: 5}, "barrier": {1: 6}, "barrier_in_branch": {0: 5},
+    "as_elsewhere": {1: 5}, "axes": {1: 5}, "axis": {1: 5}, "barrier": {1: 6},
+    "barrier_in_branch": {0: 5},
     "builtin": {2: 7, 4: 11}, "bytes": {1: 4, 2: 6}, "call": {4: 12}, "cast": {3: 8},
     "cleared": {1: 4}, "constant": {1: 6, 2: 9}, "copy": {1: 7}, "divisor": {1: 4},
     "early_return": {0: 7}, "exchanged": {0: 4, 1: 5, 2: 8, 3: 8, 4: 10}, "fills": {1: 8},
@@ -154,6 +155,7 @@ _OF_RACES = frozenset(
         "axes",
         "fills",
         "product",
+        "as_elsewhere",
         "uninitialised",
         "cleared",
         "not_moved",

@@ -22,7 +22,7 @@ from grader.cases.beside import case_beside
 from grader.evidence import MemoryEvidence, Metric
 from grader.executors import PlannedNativeRunner, PlannedTritonRunner, needless
 from grader.executors.cuda import cuda_metrics
-from grader.executors.runner import CaseResult
+from grader.executors.runner import CaseResult, Runner
 from grader.executors.triton import configurations, triton_metrics, triton_report
 from grader.plan import Plan
 from grader.plan.model import Alloc, Free
@@ -150,6 +150,23 @@ class NativeRuns(Runs[PlannedNativeRunner]):
             return _failed(report, case)
         lines = {pc: site.line for pc, site in (self._runner.program.sites or {}).items()}
         return cuda_metrics.measure(report, lines, self.task, case, self.plan)
+
+
+def keeps_its_lesson(runner: Runner, seed: int) -> bool:
+    """Whether a right variant uses memory as its spec asks, in the spec's own case."""
+    task = runner.task
+    if task.variant.memory is None:
+        return True
+    runs: TritonRuns | NativeRuns
+    if isinstance(runner, PlannedTritonRunner):
+        runs = TritonRuns(task, runner, ())
+    elif isinstance(runner, PlannedNativeRunner):
+        runs = NativeRuns(task, runner)
+    else:
+        return True
+    observed = runs.evidence(case_of(task, seed))
+    is_counted = observed.status is Status.passed
+    return is_counted and not memory_bounds.shortfalls(observed, task.variant)
 
 
 def case_of(task: Task, seed: int) -> Case:

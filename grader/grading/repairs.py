@@ -17,7 +17,7 @@ from grader.cases import Case
 from grader.cases.compare import RAISED, RETURNED
 from grader.evidence import SourceLine
 from grader.executors.runner import CaseResult, Runner
-from grader.grading import likely_edits, source_reading
+from grader.grading import likely_edits, memory_use, source_reading
 from grader.grading.diagnosis import Cause, Separation
 from grader.grading.edit_scope import Edit
 from grader.grading.source_text import Change, SourceText
@@ -132,7 +132,7 @@ def _tried(
     variant = runner.task.variant
     text = SourceText(runner.source, variant.language == "triton")
     reached = text.reached(variant.entry)
-    weak: list[tuple[Edit, Runner]] = []  # with which only the barrier is reached
+    weak: list[tuple[Edit, Runner]] = []  # told where nothing else is right
     for first in range(0, len(proposed), AT_ONCE[variant.language]):
         together = proposed[first : first + AT_ONCE[variant.language]]
         if time.monotonic() > until:
@@ -147,7 +147,7 @@ def _tried(
                 continue
             is_tried = time.monotonic() < until and _may_be_meant(edit, right)
             if is_tried and is_right(changed, failure, edit) and _holds(changed, failure, edit):
-                (weak if edit.name == WEAK else right).append((edit, changed))
+                (weak if _is_weak(changed, failure, edit) else right).append((edit, changed))
             else:
                 changed.close()
         if right:
@@ -199,6 +199,15 @@ def _likeliest(right: list[tuple[Edit, Runner]], failure: Failing) -> tuple[Edit
         what = f"{edit.what}; or, {where}{other.what[0].lower()}{other.what[1:]}"
         edit = replace(edit, what=what, advice=EITHER)
     return edit, changed
+
+
+def _is_weak(runner: Runner, failure: Failing, edit: Edit) -> bool:
+    """Whether a right change is perhaps none that is meant.
+
+    One that gives up what the variant teaches, as a tile's padding, is seldom meant.
+    """
+    case = failure.failing[0]
+    return edit.name == WEAK or not memory_use.keeps_its_lesson(runner, case.seed)
 
 
 WEAK = "early_return"  # a change that shows only that the barrier is reached, not right results

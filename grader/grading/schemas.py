@@ -85,11 +85,28 @@ def _other_values(scope: Scope) -> Iterator[Edit]:
         )
         before = [each for each in near if scope.first_use.get(each, token.end) < token.start]
         around = operands(scope, index)
+        with_it = _in_other_indices(scope, token)
+        for other in (each for each in before if each in with_it):
+            yield scope.instead("as_elsewhere", token.start, token.end, other, 1, around)
         for other in before[:MOST_OTHERS]:
             yield scope.instead("name", token.start, token.end, other, 4, around)
         for other in scope.unread:
             if other in near and _looks_like(other, token.text):
                 yield scope.instead("unused", token.start, token.end, other, 1, around)
+
+
+_INDEXED = re.compile(r"(?<![\w.])(\w+)((?:\s*\[[^\[\]]*\])+)")
+
+
+def _in_other_indices(scope: Scope, token: Token) -> set[str]:
+    """Names in the indices of an array that another index of it, with `token`, lacks."""
+    code = scope.text.code
+    accesses = [*_INDEXED.finditer(code, scope.function.body, scope.function.end)]
+    own = next((each for each in accesses if each.start(2) < token.start < each.end(2)), None)
+    if own is None:
+        return set()
+    there = {name for each in accesses if each[1] == own[1] for name in re.findall(r"\w+", each[2])}
+    return there - {*re.findall(r"\w+", own[2])}
 
 
 def _looks_like(one: str, other: str) -> bool:
@@ -335,6 +352,13 @@ _STATEMENT = re.compile(
 )
 
 
+def _changes_in_a_loop(code: str, name: str) -> bool:
+    """Whether a loop of the text changes a variable, in its head or behind it."""
+    loop = re.search(r"\b(?:for|while)\b", code)
+    change = rf"\b{name}\s*(?:[-+*/|&]|<<|>>)?=(?!=)|\b{name}\s*(?:\+\+|--)|(?:\+\+|--)\s*{name}\b"
+    return loop is not None and re.search(change, code[loop.end() :]) is not None
+
+
 def _statements(scope: Scope) -> Iterator[Edit]:
     """A statement that is too much, or that has to be repeated before a later loop."""
     code = scope.text.code
@@ -361,6 +385,8 @@ def _statements(scope: Scope) -> Iterator[Edit]:
         again = re.compile(rf"^([ \t]*)(?:while|for)\b[^\n]*\b{first[1]}\b[^\n]*$", re.M)
         loops = [*again.finditer(code, match.end(), scope.function.end)]
         for loop in loops[1:] if scope.is_triton else loops:
+            if not _changes_in_a_loop(code[match.end() : loop.start()], first[1]):
+                continue
             new = f"{loop[1]}{first[1]} = {first[2]}{semicolon}\n"
             what = f"`{first[1]} = {first[2]}` is missing before this loop"
             advice = "An earlier loop has left another value in it."
@@ -532,6 +558,18 @@ def _conditions(scope: Scope) -> Iterator[Edit]:
                     )
 
 
+def _counts(scope: Scope, name: str) -> bool:
+    """Whether a variable is an index, a size or a counter, by what is done with it."""
+    code = scope.text.code[scope.function.body : scope.function.end]
+    word = rf"\b{re.escape(name)}\b"
+    return bool(
+        re.search(
+            rf"\[[^\[\]]*{word}|{word}\s*(?:%|\+\+|--|[<>&|]|\+=|/=|>>)|[%<>]=?\s*{word}", code
+        )
+        or re.search(rf"{word}\s*=[^;=]*(?:threadIdx|blockIdx|blockDim|gridDim)", code)
+    )
+
+
 _TYPE = re.compile(r"\bint(?=\s+\w+\s*(?:[,)=;]))")
 
 
@@ -544,9 +582,11 @@ def _types(scope: Scope) -> Iterator[Edit]:
         for match in _TYPE.finditer(code, scope.function.start, scope.function.end):
             name = re.match(r"\s+(\w+)", code[match.end() :])
             assert name is not None
+            if _counts(scope, name[1]):
+                continue
             what = f"`{name[1]}` is an int, so what is behind the point is cut off"
             change = Change(*match.span(), "float")
-            yield scope.edit("whole_number", [change], what, "Declare it as a float.", 4)
+            yield scope.edit("whole_number", [change], what, "Declare it as a float.", 1)
         for match in re.compile(r"^[ \t]*float (\w+(?:\[\w+\])+)\s*;", re.M).finditer(
             code, scope.function.body, scope.function.end
         ):

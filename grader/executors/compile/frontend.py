@@ -97,11 +97,8 @@ class Failure:
 
 
 def too_long(what: str = TOO_LONG) -> Failure:
-    """The failure of what is left when a variant's time for compiling is over.
-
-    It is not measured: a faster machine, or an idle one, may well compile it.
-    """
-    return Failure(None, what, {"kind": "not_modelled"})
+    """The failure of what is left when a variant's time for compiling is over."""
+    return Failure(None, what)
 
 
 def is_late(answer: Reply | Death | None) -> bool:

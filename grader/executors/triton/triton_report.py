@@ -223,8 +223,8 @@ _SAYS = {
     ),
     "out_of_bounds_write": (
         "writes",
-        "Does the store have a mask for each dimension? A column past a row's end is the start of "
-        "the next row, or of what lies between them.",
+        "A store's mask has to keep every pointer of the block inside its tensor, in each "
+        "dimension. Where rows start follows from the strides of the tensor that is stored to.",
     ),
     "misaligned": (
         "accesses an address that is no multiple of the element's size:",

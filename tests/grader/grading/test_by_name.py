@@ -30,6 +30,19 @@ def test_a_loop_that_is_known_is_the_one_that_is_told() -> None:
         assert found is not None and words in found.what
 
 
+@pytest.mark.parametrize(
+    ("status", "what", "line", "language"),
+    [
+        ("compile_error", "@triton.jit ?", "m = tl.max(x, 1)", "triton"),
+        ("compile_error", "@triton.jit ?", "m = tl.max(x, axis=0)", "triton"),
+        ("compile_error", "@triton.jit ?", "m = tl.sum(tl.where(a, b, c), AXIS)", "triton"),
+        ("out_of_memory", "never freed", "float* tmp; cudaMalloc(&tmp, 4);", "cuda"),
+    ],
+)
+def test_reductions_along_an_axis_and_own_memory_are_no_mistakes(status, what, line, language):
+    assert cause(status, what, line, language) is None
+
+
 def test_additions_to_a_threads_own_element_arent_lost() -> None:
     case = Case((("rows", 2),), "float32", 7)
     race = CaseResult(case, Verdict(Status.data_race, ""), 1, marks=((1, "thread 0 reads"),))
@@ -51,6 +64,11 @@ NAMED = [
      "triton", "operands of `tl.dot`"),
     ("compile_error", "arange's arguments must be of type tl.constexpr", "", "triton",
      "known when the kernel is compiled"),
+    ("compile_error", "Did you forget to add @triton.jit ?", "m = tl.max(m, tl.max(x, axis=0))",
+     "triton", "reduces `a` along an axis `b`"),
+    ("out_of_memory", "a cudaMalloc of 4 bytes is never freed.",
+     "cudaMalloc((void**)&out, 4); } void f(float* out) {", "cuda",
+     "overwrites the parameter `out`"),
     ("wrote_out_of_bounds", "of dynamic shared memory, of which the launch has 0 bytes", "",
      "cuda", "no dynamic shared memory"),
     ("wrote_out_of_bounds", "The host code copies beyond the end", "f(n * sizeof(float*));",

@@ -222,7 +222,7 @@ def condition_of(kind, subject="", value=""):
 def test_an_exception_of_host_code_gets_no_hint_about_kernels():
     above = condition_of("above", "cols", 128)
     assert said(Status.crashed, "raised", above, what="the entry raised ZeroDivisionError") == ""
-    assert "past one block" in said(Status.crashed, "", above)
+    assert "every block of 128" in said(Status.crashed, "", above)
 
 
 @pytest.mark.parametrize(
@@ -256,7 +256,7 @@ WRONG = Status.wrong_values
         ((Status.not_written, "nothing"), "launch the kernel"),
         ((Status.not_written, "nothing", PADDED), "to a copy"),
         ((Status.not_written, "nothing", condition_of("not_multiple", "n", 1024)), "triton.cdiv"),
-        ((Status.not_written, "tail", ABOVE_BLOCK), "cols past one block of 1024"),
+        ((Status.not_written, "tail", ABOVE_BLOCK), "every block of 1024 along cols"),
         ((WRONG, "all", condition_of("odd_size", "cols")), "next power of two"),
         ((Status.not_written, "tail"), "triton.cdiv"),
         ((Status.not_written, "rows_tail"), "triton.cdiv"),
@@ -279,10 +279,10 @@ WRONG = Status.wrong_values
         ((WRONG, "all", None, "cuda", "lse[0] is nan, expected -inf"), "inf - inf"),
         ((WRONG, "all", condition_of("not_multiple", "n", 8)), "block of n masked"),
         ((WRONG, "all", condition_of("above", "rows", 1)), "Only rows = 1 works"),
-        ((WRONG, "tail", ABOVE_BLOCK), "cols past one block of 1024"),
+        ((WRONG, "tail", ABOVE_BLOCK), "every block of 1024 along cols"),
         ((WRONG, "all", condition_of("above", "n", 1000)), "once n is beyond 1000"),
         ((WRONG, "all", condition_of("below", "n", 64)), "larger than n"),
-        ((Status.not_finite, "all", ABOVE_BLOCK), "cols past one block of 1024"),
+        ((Status.not_finite, "all", ABOVE_BLOCK), "every block of 1024 along cols"),
         ((Status.not_finite, "all"), "unmasked"),
         ((WRONG, "all", condition_of("always")), "reference/oracles.py"),
         ((WRONG, "tail"), "last block"),

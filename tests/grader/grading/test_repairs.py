@@ -159,6 +159,33 @@ def test_of_changes_that_are_as_good_two_places_are_told():
     assert sum(not each.closed for each in runner.opened) == 1
 
 
+def test_a_change_that_gives_up_the_lesson_is_told_only_where_no_other_is_right(monkeypatch):
+    runner = Runner(SOURCE, two_ways)
+    runner.bytes = lambda text: 8
+    load = "x_ptr + offs, mask=offs < cols"
+    monkeypatch.setattr(
+        repairs.memory_use, "keeps_its_lesson", lambda runner, seed: load not in runner.source
+    )
+    cause = Repairs().cause_of(runner, failure(runner))
+    assert cause.code[0].line == LINE and "or, at line" not in cause.what
+    monkeypatch.setattr(repairs.memory_use, "keeps_its_lesson", lambda runner, seed: False)
+    assert Repairs().cause_of(runner, failure(runner)) is not None
+
+
+@pytest.mark.parametrize(("padding", "kept"), [("TILE + 1", True), ("TILE", False)])
+def test_a_lesson_is_kept_if_memory_is_used_as_the_spec_asks(tmp_path, padding, kept):
+    source = (SPECS["transpose"].reference / "transpose.cu").read_text()
+    place = source.index("// --- v4")
+    assert "[TILE + 1]" in source[place:]
+    (tmp_path / "transpose.cu").write_text(
+        source[:place] + source[place:].replace("[TILE + 1]", f"[{padding}]")
+    )
+    task = Task(SPECS["transpose"], SPECS["transpose"].variants["cuda_v4"])
+    with Session(tmp_path, SPECS, Options(device="interpreter")) as session:
+        runner = session.runners.planned_native(task)
+        assert repairs.memory_use.keeps_its_lesson(runner, 7) is kept
+
+
 def test_what_explained_one_part_is_tried_first_on_the_next():
     runner = Runner(SOURCE, stores_in("cols"))
     tries = Repairs()

@@ -132,3 +132,35 @@ def test_values_are_exchanged_only_for_values_of_their_kind():
     kinds = Scope(source, reached[1], reached, False).kinds
     assert {kinds[each] for each in ("row", "lane", "at", "rows")} == {"int"}
     assert (kinds["in"], kinds["eps"], kinds["sums"]) == ("pointer", "float", "float")
+
+
+INDEXED = """
+template <int T, int PAD>
+__global__ void k(const float* in, float* out, int n) {
+    extern __shared__ float tile[];
+    const int ld = T + PAD, lane = threadIdx.x, band = threadIdx.y;
+    int first = n;
+    tile[band * ld + lane] = in[lane];
+    __syncthreads();
+    out[band * n + lane] = tile[lane * ld + band];
+}
+extern "C" void f(const float* in, float* out, int n) { k<32, 1><<<1, 32>>>(in, out, n); }
+"""
+
+
+def test_an_index_takes_what_other_indices_of_the_same_array_have():
+    check(INDEXED, "tile[lane * ld + band]", "tile[lane * T + band]", "as_elsewhere", False)
+
+
+def test_indices_sizes_and_counters_are_not_made_floats():
+    made = {text for name, text in undone(CUDA, False) if name == "whole_number"}
+    assert not any("floatat=" in text or "floatrow=" in text for text in made)
+
+
+def test_a_value_is_set_again_only_behind_a_loop_that_changes_it():
+    missing = "    at = lane;\n"
+    text = CUDA.replace(missing, "", 1)
+    assert "not_reset" in {name for name, _ in undone(text, False)}
+    unchanged = text.replace("at += 32; }\n", "}\n", 1)
+    assert unchanged != text
+    assert "not_reset" not in {name for name, _ in undone(unchanged, False)}

@@ -131,7 +131,7 @@ def test_of_kernels_that_use_up_their_budget_nothing_is_kept(shared_sandbox, bui
                 shared_sandbox, Task(exercise, exercise.variants["triton"]), path, True, builds
             ) as runner:
                 seen.append(runner.run(case("float32", n=1000)))
-    assert {each.status for each in seen} == {Status.not_measured}
+    assert {each.status for each in seen} == {Status.compile_error}
     assert "take the compiler too long" in seen[-1].verdict.what
 
 
@@ -170,7 +170,7 @@ def test_a_class_is_graded_without_it(tmp_path: Path) -> None:
             assert (session.runners._kept._path is not None) is keeps
 
 
-def test_a_kernel_that_the_backend_is_slow_with_is_not_measured(tmp_path) -> None:
+def test_of_a_kernel_that_the_backend_is_slow_with_no_loop_is_blamed(tmp_path) -> None:
     late = Failure(Death(Cause.timed_out, "killed"), "the compiler's process ended.")
     slow = kernels.Kernels(no_compiler, tmp_path)
     wanted = _named("silu.py")
@@ -182,5 +182,5 @@ def test_a_kernel_that_the_backend_is_slow_with_is_not_measured(tmp_path) -> Non
         slow.budget.seconds = 0.001
         second = slow.cubin(wanted)
     results = [each.result(None, None) for each in (first, second)]  # type: ignore[union-attr, arg-type]
-    assert [each.status for each in results] == [Status.not_measured] * 2
+    assert [each.status for each in results] == [Status.compile_error] * 2
     assert "120 s of computing" in results[0].verdict.what
