@@ -194,10 +194,10 @@ def unearned(traffic: Traffic, task: Task, case: Case) -> str:
         is_small = not needs[kind] or (kind == "store" and kind not in of_sectors)
         needed = max(needs.values()) if is_small else needs[kind]
         if moved > (block.most_traffic or MOST_TRAFFIC) * needed:
+            judged = "an average over" if kind in of_sectors else "a share of"
             return (
-                f"kernels {kind} {moved:,} bytes where {needed:,} are needed: "
-                f"{'the average over' if kind in of_sectors else 'a share of'} so much else says "
-                "nothing about the work"
+                f"kernels {kind} {moved:,} bytes where {needed:,} are needed, so the same elements "
+                f"move {moved / needed:.3g} times; {judged} that isn't judged"
             )
     return ""
 

@@ -319,7 +319,7 @@ def _same_element(context: Context) -> Cause | None:
             if context.is_triton
             else "does it contain blockIdx, and are row lengths those of the array stored to?"
             if who == "blocks"
-            else "threads that add to one element need atomicAdd, or an element each."
+            else "is it unique, also where a block reaches beyond an edge? Sums need atomicAdd."
         ),
     )
 
