@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -19,7 +20,9 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
+from grader import spec
 from grader.evidence import Baseline, PartEvidence, PerformanceEvidence, VariantEvidence
+from grader.grading import search
 from grader.pytest_option import by_whole_names, none_selected
 from grader.spec import load_all
 from grader.spec.task import Task
@@ -284,3 +287,9 @@ def test_memory_and_speed_of_a_kernel_that_is_wrong_are_not_judged(monkeypatch):
     session.device = "interpreter"
     with pytest.raises(pytest.skip.Exception, match="timing needs an NVIDIA GPU"):
         test_assignment.test_speed(session, exercise, exercise.variants["triton"], print)
+
+
+def test_modules_of_the_grader_are_imported_as_they_are() -> None:
+    """Pytest compiles no hundreds of files anew, to explain assertions that they don't have."""
+    for module in (spec, search):
+        assert isinstance(module.__spec__.loader, SourceFileLoader)  # type: ignore[union-attr]
