@@ -218,7 +218,7 @@ def test_a_finding_says_where_the_access_went(changes, words):
     assert words in what
 
 
-@pytest.mark.parametrize(("offset", "word"), [(510, "cast to another type"), (512, "a mask")])
+@pytest.mark.parametrize(("offset", "word"), [(510, "cast to another type"), (512, "store's mask")])
 def test_an_access_across_the_end_of_memory_is_one_of_another_type(offset, word):
     changes = {"kind": "out_of_bounds_write", **ALLOCATED, "offset": offset}
     report = parse(told(findings=[{**FINDING, **changes}]))
