@@ -1,13 +1,13 @@
-"""Which submissions of the corpora the suite grades without a GPU.
+"""What the suite takes a sample of: submissions of the corpora, and attacks on a single layer.
 
-`grader author check` grades every one of them, and asks the same of it. A test that grades a part
-takes `sampled`; with pytest's option `--every-submission` it takes them all.
+`grader author check` grades every submission, and asks the same of it; `make attacks` tries every
+attack on every layer. With pytest's option `--every-submission` the suite takes all of them.
 """
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -15,23 +15,36 @@ import pytest
 
 from grader.staff.calibration.corpus import Submission
 
-ONE_IN = 3
+ONE_IN = 4
 MARK = "beyond_the_sample"
 
 
 def sampled(submissions: Iterable[Submission]) -> list[Any]:
     """The submissions as parameters of a test, those outside the sample marked.
 
-    Of each exercise, language, kind of check and status one in three is in it, and at least one.
+    Of each exercise, language, kind of check and status one in four is in it, and at least one.
     """
-    parameters = []
-    for _, group in groupby(sorted(submissions, key=_group), _group):
+    parameters = [pytest.param(each, id=each.id) for each in submissions]
+    return sampled_by(parameters, lambda values: _group(values[0]))
+
+
+def sampled_by(parameters: Iterable[Any], group_of: Callable[[Sequence[Any]], Any]) -> list[Any]:
+    """Parameters of a test with those outside the sample marked.
+
+    Of each group of their values one in four is in it, and at least one.
+    """
+
+    def key(parameter: Any) -> Any:
+        return group_of(parameter.values)
+
+    chosen = []
+    for _, group in groupby(sorted(parameters, key=key), key):
         members = sorted(group, key=lambda each: zlib.crc32(each.id.encode()))
         taken = -(-len(members) // ONE_IN)
-        for number, each in enumerate(members):
-            marks = () if number < taken else (getattr(pytest.mark, MARK),)
-            parameters.append(pytest.param(each, id=each.id, marks=marks))
-    return parameters
+        mark = getattr(pytest.mark, MARK)
+        chosen += members[:taken]
+        chosen += [pytest.param(*each.values, id=each.id, marks=mark) for each in members[taken:]]
+    return chosen
 
 
 def _group(submission: Submission) -> tuple[str, ...]:

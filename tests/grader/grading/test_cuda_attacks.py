@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,6 +21,7 @@ from tests.grader.grading.test_attacks import earned
 from tests.support import attacking, attacks
 from tests.support.attacks import Attack, AttackError, Layer
 from tests.support.canaries import Machine
+from tests.support.sampling import sampled_by
 
 pytestmark = pytest.mark.skipif(
     bool(cuda_build.why_not("emulator")), reason=cuda_build.why_not("emulator")
@@ -30,6 +32,14 @@ ALONE = [
     pytest.param(attack, layer, level, id=f"{attack.name}-{label}")
     for attack, label, layer, level in attacks.alone(CORPUS)
 ]
+
+
+def by_layer(values: Sequence[Any]) -> tuple[str, str]:
+    """The layer that is tried alone, with its level: of each the suite takes a sample."""
+    _, layer, level = values
+    return layer.value, level.value if level else ""
+
+
 HARMFUL = [each for each in CORPUS if Layer.sandbox in each.layers]
 # One layer can hold these: what they do is in their source, their values or their counters alone,
 # or it is the compiler that they attack; or it is what is left when all others are got around.
@@ -83,7 +93,7 @@ def test_a_triton_file_has_no_layer_of_the_emulators(tmp_path: Path):
 # --- each layer alone -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("attack", "layer", "level"), ALONE)
+@pytest.mark.parametrize(("attack", "layer", "level"), sampled_by(ALONE, by_layer))
 def test_a_layer_alone_holds_an_attack(attack: Attack, layer: Layer, level: Level | None):
     result = attacking.run(attack, layer, level)
     if result.skipped:
