@@ -535,9 +535,8 @@ def _quotients(scope: Scope) -> Iterator[Edit]:
             apart = scope.text.line_at(other.start()) - scope.text.line_at(one.start())
             if one[1] == other[1] and one[2] != other[2] and one[3] != other[3]:
                 for changed, kept in ((one, other), (other, one)):
-                    new = f"{kept[3]}"
                     around = changed.span()
-                    yield scope.instead("divisor", *changed.span(3), new, 1, around)
+                    yield scope.instead("divisor", *changed.span(3), kept[3], 1, around)
             if one.group(1, 3) == other.group(1, 3) and apart < 2:
                 yield from _split(scope, one, other)
             if one.group(1, 3) == other.group(1, 3) and one[2] != other[2] and apart < 2:

@@ -23,7 +23,7 @@ BITS_PER_STEP = 1.3  # by which a change is less likely, a step further from the
 BITS_PER_TURN = 0.7  # the same for the second of a name at a line; twice that for the fourth
 BITS_OF_SUBJECT = 3  # by which one is likelier that is about what failing cases have in common
 # How rare a change is among those proposed that undid a mistake of the corpora, by its name and
-# cost, in bits: of changes with n, one in 2**n was right.
+# cost, in bits: of changes with n, one in 2**n was right. Those too rare to count are estimates.
 RARITY = {
     "as_elsewhere": {1: 5}, "axes": {1: 5}, "axis": {1: 5}, "barrier": {1: 6},
     "barrier_in_branch": {0: 5},

@@ -553,9 +553,7 @@ def _conditions(scope: Scope) -> Iterator[Edit]:
                 rest = f" {both} ".join(each for each in parts if each is not part)
                 if rest.count("(") == rest.count(")"):
                     what = f"The condition {scope.quoted(0, 0, part)} is too much"
-                    yield replace(
-                        scope.edit("mask_too_strict", [Change(low, high, rest)], what, "", 4)
-                    )
+                    yield scope.edit("mask_too_strict", [Change(low, high, rest)], what, "", 4)
 
 
 def _counts(scope: Scope, name: str) -> bool:

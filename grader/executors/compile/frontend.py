@@ -97,7 +97,7 @@ class Failure:
 
 
 def too_long(what: str = TOO_LONG) -> Failure:
-    """The failure of what is left when a variant's time for compiling is over."""
+    """The failure of a kernel for which no time is left, or for which its time is not enough."""
     return Failure(None, what)
 
 
