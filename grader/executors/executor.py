@@ -141,6 +141,17 @@ class Executor(Runner):
         """Let the next case meet a worker that has run nothing."""
         self._drop_worker()
 
+    def take_over(self, other: Executor) -> None:
+        """Have the worker and the memory of another entry of the same file, unless it has its own.
+
+        The other one must be of the same kind.
+        """
+        if self._worker is None and other._worker is not None and other._worker.alive:
+            self._worker, other._worker = other._worker, None
+            self._memory, other._memory = other._memory, self._memory
+            self._memory.has_users(self._end_users)
+            other._memory.has_users(other._end_users)
+
     def _drop_worker(self) -> None:
         if self._worker is not None:
             self._worker.close()

@@ -47,6 +47,7 @@ class Plans(ABC):
         self.answers = answers
         self.times = times
         self.planner: Worker | None = None
+        self._entry = answers.task.variant.entry  # that the planner at hand has found
         self.failure: CaseResult | None = None  # of loading the file, once it is known
 
     def __enter__(self: _P) -> _P:
@@ -97,14 +98,32 @@ class Plans(ABC):
         """The configurations that a GPU has a choice of, by number; [] where nothing is tuned."""
         return []
 
-    def _load(self, planner: Worker, count: int) -> CaseResult | None:
+    def take_over(self, other: Plans) -> None:
+        """Have the planner of another entry of the same file, unless one is at hand.
+
+        It is turned to this entry when it is asked next.
+        """
+        if self.planner is None and other.planner is not None:
+            self.planner, other.planner = other.planner, None
+            self._entry = other._entry
+
+    def _turn(self, count: int) -> CaseResult | None:
+        """Have a planner that was taken over find this entry; why it doesn't."""
+        entry = self.answers.task.variant.entry
+        if self.planner is None or self._entry == entry:
+            return self.failure
+        planner, self.planner = self.planner, None
+        return self._load(planner, count, entry)
+
+    def _load(self, planner: Worker, count: int, entry: str = "") -> CaseResult | None:
         """Take a planner if it loads the submission, whose entry takes `count` arguments.
 
-        Returns why it doesn't.
+        Returns why it doesn't. The entry is the one that the planner was started for, or `entry`.
         """
         started = time.perf_counter()
-        self.times.workers += 1
-        answer = planner.ask(Operation.load, [inputs.blank_argument()] * count)
+        self.times.workers += not entry
+        arguments = [inputs.blank_argument()] * count
+        answer = planner.ask(Operation.load, arguments, document=entry.encode())
         self.times.starts += time.perf_counter() - started
         if isinstance(answer, Death):
             self.failure = self.answers.from_death(None, answer)
@@ -115,7 +134,7 @@ class Plans(ABC):
             planner.close()
             self.failure = self.answers.from_refusal(None, answer)
         else:
-            self.planner = planner
+            self.planner, self._entry = planner, self.answers.task.variant.entry
         return self.failure
 
 

@@ -57,14 +57,14 @@ class Causes:
         """The cause of a failure where it is that of an earlier part; None for any other."""
         if not self.explained:
             return None
-        cause = self._evident(failed) or self._repairs.again(failed.runner, _tried_on(failed))
+        cause = self._repairs.again(failed.runner, _tried_on(failed)) or self._evident(failed)
         return cause if cause is not None and cause.what in self.explained else None
 
     def of(self, failed: Failed, is_first: bool = True) -> Cause | None:
         """The cause of a failure. For the first one of a part changes of the text are tried."""
         if not failed.result.status.is_failure:
             return None
-        cause = self._evident(failed) or self._repairs.again(failed.runner, _tried_on(failed))
+        cause = self._repairs.again(failed.runner, _tried_on(failed)) or self._evident(failed)
         guess = None  # of outputs that tell little
         if cause is None and not failed.is_flaky:
             guess = hypotheses.cause_of(failed.space, failed.results, failed.result)

@@ -109,7 +109,7 @@ class Repairs:
             proposed = [each for each in proposed if each.name != "barrier"]
         repair = _tried(runner, failure, proposed)
         if repair is None:
-            self._is_spent = not (failure.only or failure.likely_only)
+            self._is_spent = True
             return None
         self._known.append(repair)
         return _cause(repair[0], runner.source)

@@ -472,6 +472,19 @@ def _other_numbers(text: str) -> Iterator[tuple[str, int]]:
         yield from ((str(number // 2), 2), (str(2 * number), 2))
 
 
+_FRACTION = re.compile(r"(\d*\.\d+)[fF]?")
+
+
+def _factors(scope: Scope) -> Iterator[Edit]:
+    """A number with a fraction that has another value: a factor of a formula, or ten times one."""
+    for token in scope.tokens:
+        match = _FRACTION.fullmatch(token.text)
+        if match and float(match[1]) not in (0.0, 1.0, 2.0):
+            suffix = "" if scope.is_triton else "f"
+            for new, cost in _other_numbers(match[1]):
+                yield scope.instead("number", token.start, token.end, new + suffix, cost)
+
+
 _ASSIGNMENT = re.compile(r"^[ \t]*(?:(?:const|int|size_t|float) )*(\w+) = ([^;\n]+);?$", re.M)
 
 
@@ -609,6 +622,7 @@ def _types(scope: Scope) -> Iterator[Edit]:
 RULES: Sequence[Callable[[Scope], Iterator[Edit]]] = (
     _types,
     _constants,
+    _factors,
     _pasted,
     _keywords,
     _exchanged,

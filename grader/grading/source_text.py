@@ -113,11 +113,15 @@ class SourceText:
         return tokens
 
     def copy(self, functions: Sequence[Function], suffix: str, changes: Sequence[Change]) -> str:
-        """The functions under names with a suffix, changed."""
-        names = "|".join(each.name for each in functions)
+        """Changed functions, and those that lead to them, under names with a suffix.
+
+        Of the others there is no copy: compiled once, they serve every change.
+        """
+        copied = self._leading_to(functions, changes)
+        names = "|".join(each.name for each in copied)
         named = re.compile(rf"(?<![\w.])(?:{names})\b(?!\s*=[^=])")
         parts = []
-        for function in functions:
+        for function in copied:
             text, at = "", function.start
             for change in sorted(changes, key=lambda each: (each.start, each.end)):
                 if function.start <= change.start <= change.end <= function.end:
@@ -126,6 +130,23 @@ class SourceText:
             text += self.source[at : function.end]
             parts.append(named.sub(lambda match: match[0] + suffix, text))
         return "\n\n".join(parts)
+
+    def _leading_to(
+        self, functions: Sequence[Function], changes: Sequence[Change]
+    ) -> list[Function]:
+        """The functions with changes and those that use them, directly or not; all if none is."""
+        changed = {
+            each.name
+            for each in functions
+            if any(each.start <= change.start <= change.end <= each.end for change in changes)
+        }
+        before = -1
+        while changed and len(changed) != before:
+            before = len(changed)
+            for each in functions:
+                if changed & {*_NAME.findall(self.code[each.start : each.end])}:
+                    changed.add(each.name)
+        return [each for each in functions if each.name in changed or not changed]
 
     def _python(self) -> Iterator[Function]:
         try:

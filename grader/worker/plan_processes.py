@@ -64,8 +64,8 @@ def _planner(message: dict[str, Any], _: list[memory.Buffer]) -> dict[Operation,
     path = Path(message["path"])
     planner = host.Planner(str(path), message["entry"], str(path.parent))
 
-    def load(request: Request, _: bytes) -> dict[str, Any]:
-        _refusing(lambda: planner.load(len(request.arguments)))
+    def load(request: Request, entry: bytes) -> dict[str, Any]:
+        _refusing(lambda: planner.load(len(request.arguments), entry.decode()))
         gc.freeze()
         return {}
 

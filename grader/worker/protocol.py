@@ -39,7 +39,7 @@ MAX_REPLY_BYTES = REPLY.size + MAX_TEXT
 class Operation(IntEnum):
     """The operations of a worker. 2 to 7, 10 and 11 are no longer used."""
 
-    load = 1  # import the submission and look up the entry
+    load = 1  # import the submission, once, and look up the entry, or the one that a document names
     build = 8  # compile the source of a native program
     place = 9  # keep these arguments as buffer set number `repeat`, to be timed
     plan = 12  # call the entry twice without data, and answer with the plan

@@ -61,10 +61,16 @@ class EmulatorExecutor(Executor):
         self.recorded: Trace | None = None  # of the last run, if it recorded its accesses
         self.other_ways: Sequence[OtherWay] = ()  # in which that plan must be right, too
         self.atomics: Sequence[Atomics] = ()  # of the last run
+        self._is_taken_over = False  # whether the executor at hand last ran another entry
 
     def _end_users(self) -> None:
         self._plans.fresh_worker()  # a planner may read the arena's buffers
         self._drop_worker()
+
+    def take_over(self, other: Executor) -> None:
+        """Have the worker and the memory of another entry; its variables are set anew."""
+        super().take_over(other)
+        self._is_taken_over = self._worker is not None
 
     def _start(self, count: int) -> CaseResult | None:
         """Start an executor; a planner starts with the case, whose arguments it may read."""
@@ -122,6 +128,7 @@ class EmulatorExecutor(Executor):
             if isinstance(each, Tensor)
         }
         manner = self._manner or Manner()
+        is_first, self._is_taken_over = self._is_taken_over, False
         if not manner.reordered and manner.call == 0:
             inout = any(each.role == "inout" for each in tensors.values())
             self.other_ways = list(_ways(made, inout))
@@ -129,7 +136,7 @@ class EmulatorExecutor(Executor):
             made,
             manner,
             # A kernel that keeps results in the device's variables gives old ones, and is seen to.
-            fresh_variables=False,
+            fresh_variables=is_first,
             outputs=[place for place, each in tensors.items() if each.role == "output"],
             inputs=[
                 place

@@ -87,6 +87,12 @@ class NativePlanner(Plans):
             self.answers = replace(self.answers, task=self.task)
             self.failure = self.answers.from_program()
 
+    def take_over(self, other: Plans) -> None:
+        """Have the planner of another entry of the same program, unless one is at hand."""
+        if self.planner is None and isinstance(other, NativePlanner):
+            self._readable = other._readable
+            super().take_over(other)
+
     def plan_of(self, case: Case, arguments: Sequence[Argument]) -> Plan | CaseResult:
         """The plan of a case before the rules are applied, or why there is none."""
         return self._explained(case, self.ask(case, arguments))
@@ -189,7 +195,7 @@ class NativePlanner(Plans):
             return self.failure
         readable = buffers[: INPUTS + 1] if _only_host_inputs(arguments) else []
         if self.planner is not None and readable == self._readable:
-            return None
+            return self._turn(len(arguments))
         self.fresh_worker()
         self.planner_is_fresh = True
         self._readable = readable

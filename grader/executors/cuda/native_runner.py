@@ -68,8 +68,12 @@ class PlannedNativeRunner(Runner):
         program: Program,
         watched: bool = True,
         kept: KeptBuilds | None = None,
+        sharing: list[PlannedNativeRunner] | None = None,
     ) -> None:
-        """The arguments are those of NativePlanner."""
+        """The arguments are those of NativePlanner.
+
+        The runners in the list `sharing`, of one program's entries, hand on their processes.
+        """
         self.task = task
         self.path: Path = path
         self.program = program
@@ -80,6 +84,8 @@ class PlannedNativeRunner(Runner):
         self._executor = EmulatorExecutor(self.plans)
         self._reordered = Reordered(task.variant.file, "block")
         self.launches: Launches = Launches()
+        self._sharing = sharing if sharing is not None else []
+        self._sharing.append(self)
 
     @property
     def plan(self) -> Plan | None:
@@ -87,7 +93,12 @@ class PlannedNativeRunner(Runner):
         return self._executor.plan
 
     def close(self) -> None:
-        """End every process and give the arena back."""
+        """End every process and give the arena back, unless another runner goes on with them."""
+        if self in self._sharing:
+            self._sharing.remove(self)
+        if self._sharing:
+            self._sharing[0]._executor.take_over(self._executor)
+            self._sharing[0].plans.take_over(self.plans)
         self._executor.close()
         self.plans.close()
 
@@ -150,11 +161,12 @@ class PlannedNativeRunner(Runner):
             wrong = {_part_of(problem.line or 0, parts) for problem in made.problems}
             kept = [each for place, each in enumerate(kept, 1) if place not in wrong]
         runners: list[PlannedNativeRunner | None] = [None] * len(entries)
+        sharing: list[PlannedNativeRunner] = []
         if made is not None and made.path is not None:
             for each in kept:
                 task = of_dtype.with_entry(entries[each], TRY_SECONDS)
                 runners[each] = PlannedNativeRunner(
-                    self._sandbox, task, self.path, made, self._watched
+                    self._sandbox, task, self.path, made, self._watched, sharing=sharing
                 )
         return runners
 

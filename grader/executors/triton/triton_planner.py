@@ -78,7 +78,13 @@ class TritonPlanner(Plans):
         if self.failure is None and self.planner is None:
             self._has_planned, self._sent = False, 0
             self._load(self._spawn(), count)
-        return self.failure
+        return self._turn(count)
+
+    def take_over(self, other: Plans) -> None:
+        """Have the planner of another entry of the same file, unless one is at hand."""
+        if self.planner is None and isinstance(other, TritonPlanner):
+            self._has_planned, self._sent = other._has_planned, other._sent
+            super().take_over(other)
 
     def expect(self, cases: Sequence[Case]) -> None:
         """Have each of these planned while the one before it is executed."""
@@ -91,7 +97,8 @@ class TritonPlanner(Plans):
         is_first = self.compares and case.dtype not in self._compared
         key = self._key(arguments)
         is_known = self._kept.get(key) is not None
-        if case.dtype not in self._begun and self._has_planned and not is_known:
+        is_begun = not self.compares or case.dtype in self._begun
+        if not is_begun and self._has_planned and not is_known:
             self.fresh_worker()
         self._begun.add(case.dtype)
         made = self.plan_of(case, arguments)

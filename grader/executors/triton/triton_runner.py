@@ -89,7 +89,7 @@ class PlannedTritonRunner(Runner):
     ) -> None:
         """`path` is the submission's file. With `watched` a plan must keep the rules, but for what
         the spec allows. `kept` has results of earlier runs, `made` cubins of other runners. Those
-        of one file, in the list `sharing`, have one compiler, and hand on their executor."""
+        of one file, in the list `sharing`, have one compiler, and hand on their processes."""
         self.task, self.times = task, Times()
         self.path: Path = path
         self._sandbox, self._watched = sandbox, watched
@@ -143,6 +143,7 @@ class PlannedTritonRunner(Runner):
             self._sharing.remove(self)
         if self._sharing:
             self._sharing[0]._executor.take_over(self._executor)
+            self._sharing[0].plans.take_over(self.plans)
         else:
             self._kernels.close()
         self._executor.close()

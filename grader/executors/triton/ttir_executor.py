@@ -99,14 +99,11 @@ class TritonExecutor(Executor):
         finally:
             self._repeats_plan = False
 
-    def take_over(self, other: TritonExecutor) -> None:
-        """Have the process and the memory of another executor, unless it has its own."""
-        if self._worker is None and other._worker is not None and other._worker.alive:
-            self._worker, other._worker = other._worker, None
+    def take_over(self, other: Executor) -> None:
+        """Have the worker and the memory of another entry, and the kernels that it has."""
+        if self._worker is None and isinstance(other, TritonExecutor):
             self._known, other._known = other._known, set()
-            self._memory, other._memory = other._memory, self._memory
-            self._memory.has_users(self._end_users)
-            other._memory.has_users(other._end_users)
+            super().take_over(other)
 
     # --- one run ---------------------------------------------------------------------------------
 

@@ -98,8 +98,11 @@ Answer unsupported_answer() {
 
 void map_buffers(const std::vector<Buffer>& buffers) { given = buffers; }
 
+// Also called when the grader turns to another entry: the state at first is that of the start.
 Answer load() {
-    variables_at_first = variables();
+    static bool is_loaded = false;
+    if (!is_loaded) variables_at_first = variables();
+    is_loaded = true;
     return {};
 }
 

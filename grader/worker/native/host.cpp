@@ -155,12 +155,13 @@ CommandLine read_command_line(int count, char** arguments) {
 
 // --- requests -----------------------------------------------------------------------------------
 
-// Finds the entry and checks the number of its arguments; the compiler has checked their types.
-Answer load_entry(Session& session, const Request& request) {
+// Finds an entry and checks the number of its arguments; the compiler has checked their types.
+Answer load_entry(Session& session, const Request& request, const std::string& name) {
     std::string present;
+    session.entry = nullptr;
     for (unsigned index = 0; index < warpgrade_entry_count; ++index) {
         const warpgrade_entry& entry = warpgrade_entries[index];
-        if (session.entry_name == entry.name) session.entry = &entry;
+        if (name == entry.name) session.entry = &entry;
         present += (index ? ", " : "") + quoted(entry.name);
     }
     if (!session.entry) {
@@ -215,7 +216,9 @@ Answer replayed(bool with_calls) {
 
 Answer serve_request(Session& session, const Request& request, int document) {
     const auto operation = static_cast<Operation>(request.operation);
-    if (operation == Operation::load) return load_entry(session, request);
+    if (operation == Operation::load) {
+        return load_entry(session, request, document < 0 ? session.entry_name : read_document(document));
+    }
     if (operation == Operation::execute) {
         Call call = read_tensors(request, session.buffers, session.descriptions);
         return execute(call, read_document(document));

@@ -2,7 +2,7 @@
 
     install()                                   once, in the fork server, before any submission
     planner = Planner(path, entry, folder)      in a forked process
-    planner.load(argument_count)                executes the submission's module
+    planner.load(argument_count)                executes the submission's module, finds the entry
     plan = planner.plan(arguments)              calls the entry twice
 
 torch and triton are real; their requests to the GPU are recorded. The grader trusts none of the
@@ -91,12 +91,27 @@ class Planner:
         self.entry_name = entry
         self.folder = folder
         self.recorder = Recorder.of_import(path)
+        self.module: types.ModuleType | None = None  # once it is executed
         self.entry: Any = None
         self._printed = _Bounded()  # by the import
         self._fake = fake_tensors.fake_mode()
 
-    def load(self, argument_count: int) -> None:
-        """Execute the module and find the entry. Raises Refusal."""
+    def load(self, argument_count: int, entry: str = "") -> None:
+        """Execute the module, once, and find the entry, or another one by name. Raises Refusal."""
+        self.module = self.module or self._executed()
+        name = entry or self.entry_name
+        self.entry = getattr(self.module, name, None)
+        if not callable(self.entry):
+            functions = sorted(
+                name
+                for name, value in vars(self.module).items()
+                if isinstance(value, types.FunctionType) and value.__module__ == MODULE_NAME
+            )
+            raise Refusal(Code.entry_missing, message="missing", functions=functions)
+        _check_signature(self.entry, argument_count)
+
+    def _executed(self) -> types.ModuleType:
+        """The module of the submission. Raises Refusal."""
         triton_driver.describer = Describer(SourceFolder(self.folder))
         sys.path.insert(0, self.folder)  # for sibling modules
         module = types.ModuleType(MODULE_NAME)
@@ -110,15 +125,7 @@ class Planner:
         except BaseException as error:
             raise Refusal(Code.import_failed, **self._describe(error)) from None
         self.recorder.end_import()
-        self.entry = getattr(module, self.entry_name, None)
-        if not callable(self.entry):
-            functions = sorted(
-                name
-                for name, value in vars(module).items()
-                if isinstance(value, types.FunctionType) and value.__module__ == MODULE_NAME
-            )
-            raise Refusal(Code.entry_missing, message="missing", functions=functions)
-        _check_signature(self.entry, argument_count)
+        return module
 
     def _compiled(self) -> types.CodeType:
         """The module's code. Raises SourceError, or Python's errors."""
