@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Protocol, TypeVar
 
@@ -219,7 +220,9 @@ class Runners:
 
     def planned_native(self, task: Task) -> PlannedNativeRunner:
         """The runner of a CUDA C++ variant by plan, in the emulator. Raises as `of` does."""
-        return self._of_program(PlannedNativeRunner, task, "emulator", "emulator")
+        runner = self._of_program(PlannedNativeRunner, task, "emulator", "emulator")
+        runner.refused = partial(self.programs.will_be_refused, task.variant.file)
+        return runner
 
     def plans_of(self, task: Task) -> Plans:
         """Where the plans and compiled kernels of a variant come from. Raises as `of` does."""

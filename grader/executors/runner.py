@@ -151,6 +151,13 @@ class Runner(ABC):
         """Run one case in a single way, where `run` has several. Raises as `run` does."""
         return self.run(case)
 
+    def will_be_refused(self) -> bool:
+        """Whether a compiler that decides refuses the file, so that no result will count.
+
+        It may wait for that compiler.
+        """
+        return False
+
     def altered(self, copies: Sequence[str], entries: Sequence[str]) -> Sequence[Runner | None]:
         """Runners of the submission's file with changed copies of its functions behind it.
 

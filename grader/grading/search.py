@@ -370,6 +370,8 @@ def _explain(search: _Search, submission: str) -> tuple[Failure, ...]:
     """A Failure for each status, the one to fix first in front."""
     primary = worst(search.smallest)
     result = search.smallest[primary]
+    if search.runner.will_be_refused():  # which is told instead
+        return (_failure(search, result, None, None, submission, None),)
     flaky, separation = None, None
     cause = search.causes.again(_failed(search, result))
     if cause is None and result.status in SLOW:  # smaller cases would take as long

@@ -319,6 +319,7 @@ class Programs:
     kept: Callable[[str], KeptBuilds] = lambda file: KeptBuilds(None)  # of a file's content
     _made: dict[tuple[str, Backend], Program] = field(default_factory=dict)
     _checked: dict[str, Checked] = field(default_factory=dict)
+    _reconciled: set[str] = field(default_factory=set)  # files whose programs know nvcc's word
     _building: dict[tuple[str, Asked], Building] = field(default_factory=dict)
 
     def begin(self, file: str) -> None:
@@ -350,17 +351,29 @@ class Programs:
                 self.is_refused(file)
         return self._made[key]
 
+    def will_be_refused(self, file: str) -> bool:
+        """Whether only nvcc refuses a file that is still a program. Waits for it."""
+        program = self._made.get((file, "emulator"))
+        runs = program is not None and program.path is not None
+        return runs and bool(self._word_of_nvcc(file).refusals)
+
     def is_refused(self, file: str) -> bool:
-        """Whether only nvcc refuses a file. Waits for it; the file is no program afterwards."""
-        if file not in self._checked:
-            self._checked[file] = self._word_of_nvcc(file)
+        """As `will_be_refused`; the file is no program afterwards."""
+        word, is_refused = self._word_of_nvcc(file), self.will_be_refused(file)
+        if file not in self._reconciled:
+            self._reconciled.add(file)
             program = self._made.get((file, "emulator"))
             if program is not None and program.died is None:
-                self._made[file, "emulator"] = program.reconciled(self._checked[file])
-                return program.path is not None and bool(self._checked[file].refusals)
-        return False
+                self._made[file, "emulator"] = program.reconciled(word)
+        return is_refused
 
     def _word_of_nvcc(self, file: str) -> Checked:
+        """nvcc's word on a file, which is asked for once."""
+        if file not in self._checked:
+            self._checked[file] = self._awaited(file)
+        return self._checked[file]
+
+    def _awaited(self, file: str) -> Checked:
         building = self._building.pop((file, "nvcc"), None)
         with contextlib.suppress(BuildError):
             if built := self._kept(file, "nvcc"):

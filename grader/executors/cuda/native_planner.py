@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 
 from grader import plan
@@ -20,7 +20,7 @@ from grader.emulator import report
 from grader.emulator.glue import Entry
 from grader.executors.compile.kept_builds import KeptBuilds
 from grader.executors.cuda import cuda_build
-from grader.executors.cuda.cuda_build import Program
+from grader.executors.cuda.cuda_build import Backend, Program
 from grader.executors.cuda.native_answers import NativeAnswers, read_report
 from grader.executors.encoding import DeviceKernel
 from grader.executors.executor import limits_of
@@ -215,17 +215,23 @@ class NativePlanner(Plans):
 
     # --- processes of the program -----------------------------------------------------------------
 
-    def start(self, path: Path | None, buffers: Buffers, limits: Limits | None = None) -> Worker:
-        """Start a part of the program, which may read these buffers, with limits or the spec's."""
+    def start(
+        self, path: Path | None, buffers: Buffers, limits: Limits | None = None, entry: str = ""
+    ) -> Worker:
+        """Start a part of the program, which may read these buffers, with limits or the spec's.
+
+        `entry` is the function that it calls, if not the task's.
+        """
         assert path is not None  # who asks has seen that the program was built
-        entry = self.task.variant.entry
-        return self._sandbox.worker(path, entry, buffers, limits or self._limits, self._options)
+        called = entry or self.task.variant.entry
+        return self._sandbox.worker(path, called, buffers, limits or self._limits, self._options)
 
     def _serves_nobody(self) -> bool:
         """Whether even a program whose entry does nothing can't be had, or refuses to be called."""
         kinds = cuda_build.signature(self.task.exercise, self.task.variant)
         try:
-            worker = self.start(self._idle_program(kinds), ())
+            idle = _idle_program(self._sandbox, tuple(kinds), self.program.backend)
+            worker = self.start(idle, (), entry=IDLE)
         except SandboxError:
             return True
         try:
@@ -248,16 +254,20 @@ class NativePlanner(Plans):
                 options.insert(0, f"--filter={compile_emulator_filter().hex()}")
         return options
 
-    def _idle_program(self, kinds: Sequence[str]) -> Path:
-        """A program whose entry does nothing. Raises SandboxError where there can't be one."""
-        entry, backend = self.task.variant.entry, self.program.backend
-        types = ", ".join(Entry(entry, tuple(kinds)).types())
-        headers = "#include <cuda_bf16.h>\n#include <cuda_fp16.h>\n"
-        source = f'{headers}extern "C" void {entry}({types}) {{}}\n'.encode()
-        made = cuda_build.build(self._sandbox, "idle.cu", source, [(entry, kinds)], backend)
-        if made.path is None:
-            raise SandboxError("a program that does nothing can't be compiled")
-        return made.path
+
+IDLE = "idle"  # an entry that does nothing
+
+
+@lru_cache(maxsize=8)
+def _idle_program(sandbox: Sandbox, kinds: tuple[str, ...], backend: Backend) -> Path:
+    """A program whose entry does nothing. Raises SandboxError where there can't be one."""
+    types = ", ".join(Entry(IDLE, kinds).types())
+    headers = "#include <cuda_bf16.h>\n#include <cuda_fp16.h>\n"
+    source = f'{headers}extern "C" void {IDLE}({types}) {{}}\n'.encode()
+    made = cuda_build.build(sandbox, "idle.cu", source, [(IDLE, kinds)], backend)
+    if made.path is None:
+        raise SandboxError("a program that does nothing can't be compiled")
+    return made.path
 
 
 def is_on_host(argument: Argument) -> bool:

@@ -7,7 +7,7 @@ with kernels and data.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -84,6 +84,7 @@ class PlannedNativeRunner(Runner):
         self._executor = EmulatorExecutor(self.plans)
         self._reordered = Reordered(task.variant.file, "block")
         self.launches: Launches = Launches()
+        self.refused: Callable[[], bool] = bool  # whether nvcc refuses the file
         self._sharing = sharing if sharing is not None else []
         self._sharing.append(self)
 
@@ -138,6 +139,10 @@ class PlannedNativeRunner(Runner):
         """Run one case's first call with blocks in one order. Raises as Runner.run does."""
         self.plans.turn_to(case.dtype)
         return self._executor.run(case, Manner())
+
+    def will_be_refused(self) -> bool:
+        """Whether nvcc refuses the file, whose word is waited for."""
+        return self.refused()
 
     def altered(
         self, copies: Sequence[str], entries: Sequence[str]
