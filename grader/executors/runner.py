@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -23,6 +23,7 @@ from grader.sandbox import Sandbox
 from grader.spec.task import Task
 from grader.status import Status
 
+ACCESSES = ("load", "store", "atomic")  # their kinds
 MAX_DETAIL = 4000  # characters
 TRY_SECONDS = 1.0  # of computing, for one call of a changed text
 MAX_PRINTED = 2000  # characters of what host code prints in one case, and as many of kernels
@@ -169,14 +170,14 @@ class Runner(ABC):
         """Run a case with every access counted: a report, or anything else where there is none."""
         return None
 
-    def moved(self, case: Case) -> int | None:
-        """Bytes that kernels move in global memory in a case; None where nobody counts them."""
+    def moved(self, case: Case, kinds: Container[str] = ACCESSES) -> int | None:
+        """Bytes of global memory that a case's kernels access; None where nobody counts them."""
         counted = self.measure(case)
         sites = [
             site
             for each in getattr(counted, "launches", [counted])
             for site in getattr(each, "sites", ())
-            if getattr(site, "space", "global") == "global"
+            if getattr(site, "space", "global") == "global" and site.kind in kinds
         ]
         return sum(site.useful_bytes for site in sites) if sites else None
 

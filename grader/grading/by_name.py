@@ -123,6 +123,18 @@ def _half_precision(context: Context) -> Cause | None:
     )
 
 
+_LAUNCHED = re.compile(r'calling a __device__ function\("(\w+)\(')
+
+
+def _launched_function(context: Context) -> Cause | None:
+    """nvcc's words about a launch of what is no kernel."""
+    launched = _LAUNCHED.search(context.words)
+    if launched is None or f"{launched[1]}<<<" not in context.line.replace(" ", ""):
+        return None
+    what = f"`{launched[1]}` is launched, and is declared `__device__`, so it is no kernel"
+    return Cause("launched_function", what, "Declare what is launched as `__global__ void`.")
+
+
 def _operands_differ(context: Context) -> Cause | None:
     if _TWO_DTYPES.search(context.words) is None:
         return None
@@ -349,6 +361,7 @@ TABLE: Sequence[Callable[[Context], Cause | None]] = (
     _misnamed_configuration,
     _half_precision,
     _operands_differ,
+    _launched_function,
     _words,
     _reduces_two_values,
     _axis,

@@ -20,9 +20,8 @@ from grader.grading.diagnosis import Cause, Separation
 from grader.grading.repairs import ELSEWHERE, Failing, Repairs, failing_of
 from grader.status import Status
 
-# By the name of a cause that outputs show, changes that may show its place; none for any change.
+# By the name of a cause that outputs show, the changes that may show its place: by default any.
 _PLACED = {
-    **dict.fromkeys(("factor", "transposed", "first_row", "exchanged", "scalar"), frozenset()),
     "rounded": frozenset({"cast", "no_cast", "function"}),
     "formula": frozenset({"parentheses", "operator", "sign", "function", "name", "number", "term"}),
 }
@@ -46,6 +45,7 @@ class Causes:
     """Explains the failures of one task, part after part."""
 
     explained: set[str] = field(default_factory=set)  # of earlier parts
+    told: dict[str, Cause] = field(default_factory=dict)  # by what a change alone would say
     endless: int = 0  # line of a loop in which an earlier part's time was over; 0 for none
     _repairs: Repairs = field(default_factory=Repairs)
 
@@ -57,25 +57,26 @@ class Causes:
         """The cause of a failure where it is that of an earlier part; None for any other."""
         if not self.explained:
             return None
-        cause = self._repairs.again(failed.runner, _tried_on(failed)) or self._evident(failed)
+        cause = self._mended(failed) or self._evident(failed)
         return cause if cause is not None and cause.what in self.explained else None
 
     def of(self, failed: Failed, is_first: bool = True) -> Cause | None:
         """The cause of a failure. For the first one of a part changes of the text are tried."""
         if not failed.result.status.is_failure:
             return None
-        cause = self._repairs.again(failed.runner, _tried_on(failed)) or self._evident(failed)
+        cause = self._mended(failed) or self._evident(failed)
         guess = None  # of outputs that tell little
         if cause is None and not failed.is_flaky:
             guess = hypotheses.cause_of(failed.space, failed.results, failed.result)
-        if cause is None and is_first:
-            tried = replace(_tried_on(failed), likely_only=guess is not None)
-            cause = self._repairs.cause_of(failed.runner, tried)
+        shown = cause or guess
+        has_no_place = shown is not None and shown.of_outputs and not self.explained
+        if is_first and (shown is None or has_no_place):
+            only = _PLACED.get(shown.name, frozenset()) if shown else frozenset()
+            placed = self._repairs.cause_of(failed.runner, replace(_tried_on(failed), only=only))
+            if cause and placed:
+                self.told[placed.what] = placed = _at_place(cause, placed)
+            cause = placed or cause
         cause = cause or guess
-        has_place = cause is None or bool(cause.code) or cause.name not in _PLACED
-        if cause is not None and not has_place and is_first and not self.explained:
-            only = replace(_tried_on(failed), only=_PLACED[cause.name])
-            cause = self._repairs.cause_of(failed.runner, only) or cause
         if cause is not None and cause.name == "rounded" and not cause.code:
             cause = replace(cause, code=_narrowing(failed.runner.source))
         if cause is None:
@@ -85,6 +86,11 @@ class Causes:
         if cause is not None and is_known and not failed.is_flaky:
             self.explained.add(cause.what)  # parts that it explains aren't run again
         return cause
+
+    def _mended(self, failed: Failed) -> Cause | None:
+        """The cause of an earlier part, where the change that mended that mends this one."""
+        mended = self._repairs.again(failed.runner, _tried_on(failed))
+        return self.told.get(mended.what, mended) if mended else None
 
     def _evident(self, failed: Failed) -> Cause | None:
         """What words, another run or a computation show."""
@@ -100,6 +106,16 @@ class Causes:
         return hypotheses.cause_of(failed.space, failed.results, result)
 
 
+def _at_place(cause: Cause, placed: Cause) -> Cause:
+    """What outputs show, with the change that mends it; the change alone where it says as much."""
+    if cause.name in _SAID_BY_CHANGES:
+        return placed
+    return replace(cause, advice=f"{placed.what}.", code=placed.code, of_outputs=False)
+
+
+_SAID_BY_CHANGES = frozenset(
+    ["factor", "transposed", "first_row", "exchanged", "scalar", "rounded", "formula"]
+)
 _NARROWS = re.compile(r"\.to\((?!tl\.(?:float32|u?int))|float16|__float2half|\bhalf\b")
 MOST_NARROWING = 4  # lines that are shown
 LONGEST_LINE = 300  # characters

@@ -34,7 +34,8 @@ def _names(scope: Scope) -> Iterator[Edit]:
         if behind == "=" or before in ("def", "->"):
             continue  # what is assigned, and a keyword's name
         if before == "." and index > 1:
-            if token.text in ("x", "y") and scope.has_two_axes:
+            is_builtin = tokens[index - 2].text in BUILTINS
+            if token.text in ("x", "y") and scope.has_two_axes and is_builtin:
                 low = tokens[index - 2].start
                 new = "y" if token.text == "x" else "x"
                 yield scope.instead("name", token.start, token.end, new, 2, (low, token.end))
@@ -57,17 +58,20 @@ def _names(scope: Scope) -> Iterator[Edit]:
                 is_size = {token.text, other} <= scope.function.integers
                 is_size = is_size or (token.text.isupper() and other.isupper())
                 cost = 2 if is_size or "stride" in other else 3
+                if token.text.startswith(f"{other}_"):  # `M_KEY`, which is made of `M`
+                    yield scope.instead("made_of", token.start, token.end, other, 1, (low, high))
                 yield scope.instead("name", token.start, token.end, other, cost, (low, high))
 
 
 def _exchanged_names(scope: Scope) -> Iterator[Edit]:
     """Two names of a line in each other's place: `row < cols && col < rows`."""
     by_line: dict[int, list[Token]] = {}
-    around = zip(["", *scope.tokens], scope.tokens, [*scope.tokens[1:], ""], strict=False)
-    for before, token, behind in around:
-        is_keyword = isinstance(behind, Token) and behind.text == "="
-        is_member = isinstance(before, Token) and before.text == "."
-        is_axis = is_member and token.text in ("x", "y")
+    everything = scope.tokens
+    for index, token in enumerate(everything):
+        behind = everything[index + 1].text if index + 1 < len(everything) else ""
+        is_keyword = behind == "="
+        is_member = index > 1 and everything[index - 1].text == "."
+        is_axis = is_member and everything[index - 2].text in BUILTINS
         is_value = token.is_name and token.text not in WORDS and not is_keyword
         if is_value and (is_axis or not is_member):
             by_line.setdefault(token.line, []).append(token)
@@ -152,6 +156,9 @@ def _alike(name: str, scope: Scope) -> Iterator[str]:
             (name in known) == (other in known)
             for known in (parameters, scope.function.integers, scope.addresses)
         )
+        is_longer = len(ours) != len(theirs) and (
+            ours[: len(theirs)] == theirs or theirs[: len(ours)] == ours
+        )
         one_letter = (
             alike
             and len(name) == len(other)
@@ -160,7 +167,7 @@ def _alike(name: str, scope: Scope) -> Iterator[str]:
         if "stride" in name:  # of another axis, or of another tensor
             same_parts = same_parts and len(name) == len(other) and one_letter
         known = {scope.kinds.get(name), scope.kinds.get(other)} - {None}
-        if len(known) < 2 and (same_parts or one_letter or is_pair):
+        if len(known) < 2 and (same_parts or one_letter or is_longer or is_pair):
             yield other
 
 
@@ -249,7 +256,10 @@ def _operators(scope: Scope) -> Iterator[Edit]:
                 signed = (around[0], behind.end)
                 yield scope.instead("sign", token.start, token.end, "", 4, signed)
             continue
+        is_of_loop = bool(re.match(r"\s*(?:for|while)\b", code_line(scope, token.line)))
         for new, cost in swaps:
+            if is_of_loop and token.text + "=" == new:  # a round too few
+                cost = 1
             yield scope.instead("operator", token.start, token.end, new, cost, around)
         if token.text == "=" and behind.text != "=":
             earlier = tokens[index - 2].text if index > 1 else ""

@@ -68,6 +68,9 @@ def _guards(scope: Scope) -> Iterator[Edit]:
                 yield scope.edit("no_guard", [change], what, advice, cost)
 
 
+MOST_FILLED = 4  # places of a function that lack the same
+
+
 def _fills(scope: Scope) -> Iterator[Edit]:
     """An element of shared memory that is filled under a condition, and else holds anything."""
     if scope.is_triton:
@@ -77,6 +80,7 @@ def _fills(scope: Scope) -> Iterator[Edit]:
     pattern = re.compile(
         r"\bif\s*\(([^{};\n]{1,200})\)\s*(\{?)\s*((\w+)(?:\[[^\]\n]*\])+)\s*=\s*([^;{}]{1,300});"
     )
+    filled_all = []
     for match in pattern.finditer(code, scope.function.body, scope.function.end):
         behind = code[match.end() :].lstrip(" \t\n}") if match[2] else code[match.end() :].lstrip()
         if match[4] in shared and not behind.startswith("else"):
@@ -84,7 +88,11 @@ def _fills(scope: Scope) -> Iterator[Edit]:
             brace = match[2]
             filled = f"{brace} {match[3]} = ({match[1]}) ? ({match[5]}) : 0;"
             change = Change(match.start(), match.end(), filled)
+            filled_all.append(change)
             yield scope.edit("fills", [change], what, "Store 0 there, which adds nothing.", 1)
+    if 1 < len(filled_all) <= MOST_FILLED:
+        what = "Where these conditions are false, nothing fills the elements of shared memory"
+        yield scope.edit("fills", filled_all, what, "Store 0 there, which adds nothing.", 1)
 
 
 def _elements(scope: Scope) -> Iterator[Edit]:

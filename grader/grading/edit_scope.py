@@ -62,6 +62,9 @@ class Scope:
     def values(self) -> list[str]:
         """Names that may stand for one another: parameters and locals, as they come."""
         assigned = []
+        code = self.text.code[self.function.body : self.function.end]
+        for several in re.findall(r"^[ \t]*(\w+(?:, \w+)+) = ", code, re.M):
+            assigned += several.split(", ")
         for token, following in zip(self.tokens, self.tokens[1:], strict=False):
             if token.is_name and following.text in ("=", "in") and token.text not in WORDS:
                 assigned.append(token.text)

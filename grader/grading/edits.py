@@ -7,25 +7,25 @@ only where failing cases become right with it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-
-from grader.grading import common_edits, cuda_edits, schemas, triton_edits
+from grader.grading import common_edits, cuda_edits, neighbour_edits, schemas, triton_edits
 from grader.grading.edit_scope import Edit, Scope, code_line
 
 MOST_PER_LINE = 240  # changes of one line
 
 
-def edits_of(scope: Scope) -> Iterator[Edit]:
+def edits_of(scope: Scope) -> list[Edit]:
     """All changes of a function, without order; one may come twice, by different rules."""
     counts: dict[int, int] = {}
     own = triton_edits.RULES if scope.is_triton else cuda_edits.RULES
-    for rule in (*own, *common_edits.RULES, *schemas.RULES):
+    made: list[Edit] = []
+    for rule in (*own, *neighbour_edits.RULES, *common_edits.RULES, *schemas.RULES):
         for edit in rule(scope):
             if _chooses_kernel(scope, edit.line):
                 continue
             counts[edit.line] = counts.get(edit.line, 0) + 1
             if counts[edit.line] <= MOST_PER_LINE:
-                yield edit
+                made.append(edit)
+    return [*made, *neighbour_edits.at_all_places(made)]
 
 
 def _chooses_kernel(scope: Scope, line: int) -> bool:

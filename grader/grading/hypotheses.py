@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -66,6 +66,12 @@ Attempt = tuple[Cause, Callable[[Observed], Outputs | None]]
 
 
 def cause_of(space: Space, results: Sequence[CaseResult], smallest: CaseResult) -> Cause | None:
+    """As `_cause_of`, marked as a cause that outputs show."""
+    cause = _cause_of(space, results, smallest)
+    return cause and replace(cause, of_outputs=True)
+
+
+def _cause_of(space: Space, results: Sequence[CaseResult], smallest: CaseResult) -> Cause | None:
     """The mistake that explains the smallest failure and others of its kind; None if none does.
 
     Where the outputs tell little, such as nan everywhere, several mistakes may explain them: then

@@ -68,6 +68,7 @@ def of_python(
         shapes = re.findall(r"^[ \t]*([\w, ]+?)\s*=\s*[\w.]+\.shape\b", body, re.M)
         for names in (
             *shapes,
+            *re.findall(r"^[ \t]*(\w+(?:, \w+)+) = \d[\d, ]*$", body, re.M),
             *re.findall(r"^[ \t]*(\w+) = [\w.]*(?:cdiv|numel|power_of_2|size|\d)", body, re.M),
         ):
             kinds |= dict.fromkeys(_NAME.findall(names), "int")

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from grader.cases import Case
+from grader.cases import Case, inputs
 from grader.cases.compare import RAISED, RETURNED
 from grader.evidence import SourceLine
 from grader.executors.runner import CaseResult, Runner
@@ -21,6 +21,7 @@ from grader.grading import likely_edits, memory_use, source_reading
 from grader.grading.diagnosis import Cause, Separation
 from grader.grading.edit_scope import Edit
 from grader.grading.source_text import Change, SourceText
+from grader.spec import ITEMSIZE
 from grader.status import Status
 
 MOST_CHARACTERS = 60_000  # of a source
@@ -65,7 +66,6 @@ class Failing:
     separation: Separation | None
     elsewhere: Sequence[Case] = ()  # of all size classes: a repair has to be right in them, too
     only: frozenset[str] = frozenset()  # names of changes that are tried, where not all are
-    likely_only: bool = False  # whether only the likeliest are tried
     seconds: float = 12.0  # for all changes
 
 
@@ -103,7 +103,7 @@ class Repairs:
         proposed = proposals(runner, failure)
         if failure.only:
             proposed = [each for each in proposed if each.name in failure.only]
-        if failure.likely_only or result.status is Status.compile_error:
+        if result.status is Status.compile_error:
             proposed = [each for each in proposed if each.cost <= MOST_COST_OF_LIKELY]
         if len(set(_BLOCK.findall(result.verdict.what))) > 1:  # which no barrier orders
             proposed = [each for each in proposed if each.name != "barrier"]
@@ -132,16 +132,19 @@ def _tried(
     variant = runner.task.variant
     text = SourceText(runner.source, variant.language == "triton")
     reached = text.reached(variant.entry)
+    right: list[tuple[Edit, Runner]] = []
     weak: list[tuple[Edit, Runner]] = []  # told where nothing else is right
     for first in range(0, len(proposed), AT_ONCE[variant.language]):
         together = proposed[first : first + AT_ONCE[variant.language]]
-        if time.monotonic() > until:
+        if right:  # of later changes only those that are no less likely
+            together = [each for each in together if each.cost <= right[0][0].cost]
+            together = [each for each in together if _may_be_meant(each, right)]
+        if time.monotonic() > until or not together:
             break
         copies = [
             text.copy(reached, f"__{number}", edit.changes) for number, edit in enumerate(together)
         ]
         names = [f"{variant.entry}__{number}" for number in range(len(together))]
-        right: list[tuple[Edit, Runner]] = []
         for edit, changed in zip(together, runner.altered(copies, names), strict=True):
             if changed is None:
                 continue
@@ -150,12 +153,12 @@ def _tried(
                 (weak if _is_weak(changed, failure, edit) else right).append((edit, changed))
             else:
                 changed.close()
-        if right:
-            for _, changed in weak:
-                changed.close()
-            kernels = [(each.start, each.end) for each in reached if each.is_kernel]
-            right.sort(key=lambda each: (each[0].cost, not _is_within(each[0], kernels)))
-            return _likeliest(right, failure)
+    if right:
+        for _, changed in weak:
+            changed.close()
+        kernels = [(each.start, each.end) for each in reached if each.is_kernel]
+        right.sort(key=lambda each: (each[0].cost, not _is_within(each[0], kernels)))
+        return _likeliest(right, failure)
     for _, changed in weak[1:]:
         changed.close()
     return weak[0] if weak else None
@@ -204,12 +207,26 @@ def _likeliest(right: list[tuple[Edit, Runner]], failure: Failing) -> tuple[Edit
 def _is_weak(runner: Runner, failure: Failing, edit: Edit) -> bool:
     """Whether a right change is perhaps none that is meant.
 
-    One that gives up what the variant teaches, as a tile's padding, is seldom meant.
+    One that gives up what the variant teaches, as a tile's padding, is seldom meant; nor is one
+    with which programs do each other's work.
     """
-    case = failure.failing[0]
-    return edit.name == WEAK or not memory_use.keeps_its_lesson(runner, case.seed)
+    if edit.name == WEAK or _stores_again(runner, failure):
+        return True
+    return not memory_use.keeps_its_lesson(runner, failure.failing[0].seed)
 
 
+def _stores_again(runner: Runner, failure: Failing) -> bool:
+    """Whether kernels store more than the outputs have, in the largest case."""
+    case = max(failure.failing, key=lambda each: each.complexity)
+    slots = inputs.blank(runner.task.exercise, runner.task.variant, case).slots
+    needed = sum(
+        math.prod(each.shape) * ITEMSIZE[each.dtype] for each in slots if each.role != "input"
+    )
+    stored = runner.moved(case, ("store",))
+    return stored is not None and stored > MOST_STORED * needed
+
+
+MOST_STORED = 1.25  # of the outputs' bytes, by kernels that do no work twice
 WEAK = "early_return"  # a change that shows only that the barrier is reached, not right results
 EITHER = "With either change the failing cases that were tried are right: which one is meant?"
 

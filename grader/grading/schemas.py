@@ -18,6 +18,7 @@ from grader.grading.edit_scope import WORDS, Edit, Scope, code_line, exchanged, 
 from grader.grading.source_text import Change, Token
 
 MOST_FRAGMENTS = 12  # operators with their second operand, that are put in elsewhere
+JUST_MADE = 2  # lines above, where a value is made that is likely meant
 MOST_OTHERS = 8  # values of a kind that are tried in one place
 _OPENING = {"(": ")", "[": "]"}
 
@@ -72,7 +73,8 @@ def _other_values(scope: Scope) -> Iterator[Edit]:
     for index, last in _operand_starts(scope):
         token = tokens[index]
         kind = scope.kinds.get(token.text)
-        is_address = kind == "int" and "tl.load(" in code_line(scope, token.line)
+        line = code_line(scope, token.line)
+        is_address = kind == "int" and "tl.load(" in line
         if kind is None or not token.is_name or (last > index and tokens[index + 1].text == "("):
             continue
         near = sorted(
@@ -89,12 +91,17 @@ def _other_values(scope: Scope) -> Iterator[Edit]:
         for other in (each for each in before if each in with_it):
             yield scope.instead("as_elsewhere", token.start, token.end, other, 1, around)
         for other in before[:MOST_OTHERS]:
+            apart = token.line - scope.text.line_at(scope.first_use.get(other, 0))
+            is_used = other in _NAMES.findall(line)
+            if apart <= JUST_MADE and not is_used:
+                yield scope.instead("just_made", token.start, token.end, other, 2, around)
             yield scope.instead("name", token.start, token.end, other, 4, around)
         for other in scope.unread:
             if other in near and _looks_like(other, token.text):
                 yield scope.instead("unused", token.start, token.end, other, 1, around)
 
 
+_NAMES = re.compile(r"[A-Za-z_]\w*")
 _INDEXED = re.compile(r"(?<![\w.])(\w+)((?:\s*\[[^\[\]]*\])+)")
 
 

@@ -144,8 +144,8 @@ MOST_OFFSETS = 6
 
 
 def _statements(scope: Scope) -> Iterator[Edit]:
-    """A statement that stands inside a loop and belongs behind it, or the reverse; two lines in the
-    wrong order; one that is too much."""
+    """A statement that stands inside a loop and belongs behind it, or the reverse; one that is too
+    much."""
     if not scope.is_triton:
         return
     first, last = (scope.text.line_at(at) for at in (scope.function.body, scope.function.end - 1))
@@ -170,28 +170,8 @@ def _statements(scope: Scope) -> Iterator[Edit]:
             what = f"{quoted} stands behind the loop and belongs into it"
             change = Change(starts[number - 1], starts[number - 1], "    ")
             yield scope.edit("into_loop", [change], what, "", 2)
-        if (
-            behind == indent
-            and re.match(r"\s*\w+\s*[-+*/]?=[^=]", below)
-            and (below.count("(") == below.count(")"))
-        ):
-            following = numbers[at + 1]
-            spans = [(starts[n - 1], starts[n - 1] + len(lines[n])) for n in (number, following)]
-            what = f"{quoted} stands before {scope.quoted(0, 0, below)} and belongs behind it"
-            changes = [Change(*spans[0], below), Change(*spans[1], line)]
-            if _depend(scope, line, below, starts[number - 1]):
-                yield scope.edit("order", changes, what, "", 3)
         change = Change(starts[number - 1] + indent, starts[number - 1] + len(line), "pass")
         yield scope.edit("too_much", [change], f"{quoted} is too much", "", 5)
-
-
-def _depend(scope: Scope, line: str, below: str, start: int) -> bool:
-    """Whether two assignments may stand in the other order, and give something else then."""
-    for one, other in ((line, below), (below, line)):
-        name = one.split("=")[0].strip(" -+*/")
-        if re.search(rf"\b{name}\b", other) and scope.first_use.get(name, start) < start:
-            return True
-    return False
 
 
 def _not_kept(scope: Scope) -> Iterator[Edit]:

@@ -63,10 +63,13 @@ class Runner:
     def advice(self, result):
         return ""
 
-    def moved(self, case):
+    def moved(self, case, kinds=("load", "store")):
+        if kinds == ("store",):
+            return self.stored(self.source) if self.stored else None
         return self.bytes(self.source) if self.bytes else None
 
     bytes = None  # of global memory, by the text
+    stored = None  # of those, by stores
 
     def altered(self, copies, entries):
         runners = [Runner(copy, self.is_right, self.opened) for copy in copies]

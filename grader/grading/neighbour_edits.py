@@ -1,0 +1,336 @@
+"""Changes after what stands beside: a line like its neighbour, an index like the line's others.
+
+A student who copies a line and forgets to change a part of it leaves a trace: the part differs from
+what it is paired with. Matrices have the axes M, N and K, a vector the components x to w.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+from grader.grading.edit_scope import BUILTINS, Edit, Scope, code_line
+from grader.grading.source_text import Change
+
+MOST_PLACES = 4  # of one change that is made in all of them
+_REPEATED = frozenset(  # names of changes that a copied mistake needs at each of its places
+    ["rounded_down", "name", "number", "operator", "fills", "function", "as_elsewhere", "odd_index"]
+)
+MOST_STEPS = 6  # by which a variable may be moved on
+_COMPONENTS = re.compile(
+    r"\b(\w+)(?:\.([xyzw])|\[(\d)\])\s*=(?!=)([^;\n]*?)\b(\w+)(?:\.([xyzw])\b|\[(\d)\])"
+)
+
+
+def at_all_places(edits: Sequence[Edit]) -> Iterator[Edit]:
+    """Changes that a function may need at each of several places, as one change."""
+    alike: dict[tuple[str, str], dict[Change, Edit]] = {}
+    for edit in edits:
+        if len(edit.changes) == 1 and edit.name in _REPEATED:
+            alike.setdefault((edit.name, edit.what), {}).setdefault(edit.changes[0], edit)
+    for found in alike.values():
+        changes = sorted(found, key=lambda each: each.start)
+        apart = all(a.end < b.start for a, b in itertools.pairwise(changes))
+        if apart and 1 < len(changes) <= MOST_PLACES:
+            first = found[changes[0]]
+            where = "at both places" if len(changes) == 2 else f"at all {len(changes)} places"
+            yield replace(first, changes=tuple(changes), what=f"{first.what}, {where}")
+
+
+def _components(scope: Scope) -> Iterator[Edit]:
+    """A component of a vector that is made from another one: `y.w = f(x.z)`."""
+    code = scope.text.code
+    for match in _COMPONENTS.finditer(code, scope.function.body, scope.function.end):
+        to, made_of = match[2] or match[3], match[6] or match[7]
+        alike = bool(match[2]) == bool(match[6])
+        if not alike or to == made_of or {match[1], match[5]} & {*BUILTINS}:
+            continue
+        place = 6 if match[6] else 7
+        given = 2 if match[2] else 3
+        yield scope.instead("component", *match.span(place), to, 1, (match.start(5), match.end()))
+        at = match.start(1), match.end(given) + (given == 3)
+        yield scope.instead("component", *match.span(given), made_of, 2, at)
+
+
+_INDEXED = re.compile(r"(?<![\w.])([A-Za-z_]\w*)\[([A-Za-z_]\w*)\]")
+
+
+def _odd_index(scope: Scope) -> Iterator[Edit]:
+    """An index that differs from the others of its line: `y[j] = x[j] * w[tid]`."""
+    code = scope.text.code
+    lines: dict[int, list[re.Match[str]]] = {}
+    for match in _INDEXED.finditer(code, scope.function.body, scope.function.end):
+        lines.setdefault(scope.text.line_at(match.start()), []).append(match)
+    for accesses in lines.values():
+        counts = Counter(match[2] for match in accesses)
+        for match, other in itertools.product(accesses, counts):
+            if other != match[2] and counts[other] >= counts[match[2]]:
+                cost = 1 if counts[other] > counts[match[2]] else 2
+                yield scope.instead("odd_index", *match.span(2), other, cost, match.span())
+
+
+_ASSIGNED = re.compile(r"^[ \t]*[\w :*<>&]*?[\w.\]]\s*[-+*/]?=(?!=)\s*(.*?);?\s*$")
+_PIECE = re.compile(r"[A-Za-z_]\w*|\S")
+
+
+def _like_neighbour(scope: Scope) -> Iterator[Edit]:
+    """A name of a line that is built as the next ones are: `k += z * M;` beside `v += z * N;`."""
+    first, last = (scope.text.line_at(at) for at in (scope.function.body, scope.function.end - 1))
+    numbers = [n for n in range(first, last + 1) if code_line(scope, n).strip()]
+    given = {n: _ASSIGNED.match(code_line(scope, n)) for n in numbers}
+    for at, number in enumerate(numbers):
+        for other in numbers[at + 1 : at + 1 + MOST_APART]:
+            one, two = given[number], given[other]
+            if one is None or two is None:
+                continue
+            pieces = [[*_PIECE.finditer(each[1])] for each in (one, two)]
+            shapes = [[p[0] if p[0] in _WORDS else "_" * p[0][0].isalpha() or p[0] for p in each]
+                      for each in pieces]
+            if len(pieces[0]) < LEAST_PIECES or shapes[0] != shapes[1]:
+                continue
+            for a, b in zip(*pieces, strict=True):
+                kinds = {scope.kinds.get(a[0]), scope.kinds.get(b[0])}
+                if a[0] == b[0] or len(kinds) > 1 or None in kinds:
+                    continue
+                for line, match, piece, new in ((number, one, a, b[0]), (other, two, b, a[0])):
+                    start = scope.text.starts[line - 1] + match.start(1)
+                    span = start + piece.start(), start + piece.end()
+                    if scope.first_use.get(new, 0) < span[0]:
+                        around = start, start + len(match[1])
+                        yield scope.instead("as_neighbour", *span, new, 1, around)
+
+
+MOST_APART = 3  # lines between those that are compared
+LEAST_PIECES = 4  # of a line that is compared
+_WORDS = frozenset(BUILTINS) | {"tl", "triton", "torch"}
+_TWIN = re.compile(r"(?<![\w.])[A-Za-z_]\w*(?:\.[xy]\b)?")
+
+
+def _across_lines(scope: Scope) -> Iterator[Edit]:
+    """Two like names, one in each of two neighbouring lines, in each other's place."""
+    first, last = (scope.text.line_at(at) for at in (scope.function.body, scope.function.end - 1))
+    for number in range(first, last):
+        pair = code_line(scope, number), code_line(scope, number + 1)
+        values = [line.partition("=")[2] for line in pair]
+        if not all(values) or any(re.match(r"\s*(?:if|for|while|return)\b", x) for x in pair):
+            continue
+        names = [dict.fromkeys(_TWIN.findall(each)) for each in values]
+        for one, other in itertools.product(*names):
+            if one in names[1] or other in names[0] or not _are_twins(one, other):
+                continue
+            changes = [
+                Change(at, at + len(name), new)
+                for place, name, new in ((0, one, other), (1, other, one))
+                for at in _places(scope, number + place, name)
+            ]
+            what = f"`{one}` and `{other}` stand in each other's line"
+            yield scope.edit("names", changes, what, "", 1)
+
+
+def _places(scope: Scope, number: int, name: str) -> Iterator[int]:
+    """The offsets of a name behind a line's first `=`."""
+    line = code_line(scope, number)
+    start = scope.text.starts[number - 1]
+    for match in re.finditer(rf"(?<![\w.]){re.escape(name)}\b", line):
+        if match.start() > line.index("="):
+            yield start + match.start()
+
+
+def _are_twins(one: str, other: str) -> bool:
+    """Whether two names differ in one letter alone: `bx` and `by`, `pid_m` and `pid_n`."""
+    return len(one) == len(other) and sum(map(str.__ne__, one, other)) == 1
+
+
+_AXES = "mnk"
+_PAIRED = re.compile(
+    r"(?<![\w.])([A-Za-z_]\w*)\s*(?:,|//|[*/%<])\s*([A-Za-z_]\w*)(?![\w.(\[])"
+)
+
+
+def _axis_of(name: str) -> str:
+    """The axis of a matrix that a name is about: n for `BLOCK_N`, `BN`, `N`, `pid_n`; or ""."""
+    last = name.rpartition("_")[2]
+    is_short = len(last) <= 2 and (len(last) == 1 or last.isupper())
+    return last[-1].lower() if is_short and last[-1].lower() in _AXES else ""
+
+
+def _axes(scope: Scope) -> Iterator[Edit]:
+    """A size of another axis than what it is paired with: `cdiv(N, BM)`, `pid_n * BLOCK_M`."""
+    known = {*scope.values, *scope.kinds}
+    code = scope.text.code
+    at = scope.function.body
+    while match := _PAIRED.search(code, at, scope.function.end):
+        at = match.start(2)
+        axes = _axis_of(match[1]), _axis_of(match[2])
+        if not all(axes) or axes[0] == axes[1]:
+            continue
+        for place, axis in ((2, axes[0]), (1, axes[1])):
+            letter = axis.upper() if match[place][-1].isupper() else axis
+            other = match[place][:-1] + letter
+            if other in known and scope.first_use.get(other, 0) <= match.start():
+                yield scope.instead("axis_of", *match.span(place), other, 1, match.span())
+
+
+_LOOP = re.compile(r"^([ \t]*)(?:for|while)\b.*$", re.M)
+_ROUNDS = re.compile(r"(?:cdiv\(\s*[^,()\n]+,\s*|//?\s*)(\w+)|range\([^()\n]*,\s*(\w+)\)")
+
+
+def _not_advanced(scope: Scope) -> Iterator[Edit]:
+    """A variable that a loop uses from round to round, and that nothing in it moves on."""
+    code = scope.text.code
+    for loop in _LOOP.finditer(code, scope.function.body, scope.function.end):
+        end, indent = _end_of(scope, loop)
+        body = code[loop.end() : end]
+        before = code[scope.function.body : loop.start()]
+        steps = [one or other for one, other in _ROUNDS.findall(code[loop.start() : loop.end()])]
+        steps += [each for each in scope.kinds if each.isupper() and each in body]
+        started = re.findall(r"^[ \t]*(?:int |size_t )?(\w+) = 0;?[ \t]*$", before, re.M)
+        counter = re.match(r"\s*for (\w+) in", loop[0])
+        if counter and not re.search(rf"\b{counter[1]}\b", body):  # no address follows from it
+            started += [
+                each
+                for each in re.findall(r"^[ \t]*(\w+) = ", before, re.M)
+                if scope.kinds.get(each) in ("int", "offsets")
+            ]
+        for name in dict.fromkeys(started):
+            is_used = re.search(rf"(?<![\w.]){name}\b", body)
+            if not is_used or re.search(rf"\b{name}\s*(?:[-+*/]?=(?!=)|\+\+)", body):
+                continue
+            for step in [*dict.fromkeys(steps)][:MOST_STEPS]:
+                statement = f"{name} += {step}{'' if scope.is_triton else ';'}"
+                what = f"Nothing in the loop moves `{name}` on: `{statement}` is missing"
+                change = Change(end, end, f"{indent}{statement}\n")
+                edit = scope.edit("not_advanced", [change], what, "", 1)
+                yield replace(edit, line=scope.text.line_at(loop.start()))
+
+
+def _end_of(scope: Scope, loop: re.Match[str]) -> tuple[int, str]:
+    """Where a loop's last statement ends, at the start of a line, and how it is indented."""
+    number = scope.text.line_at(loop.start()) + 1
+    last, within = number, ""
+    while number <= len(scope.text.lines) and scope.text.starts[number - 1] < scope.function.end:
+        line = code_line(scope, number)
+        indent = line[: len(line) - len(line.lstrip())]
+        if line.strip() and len(indent) <= len(loop[1]):
+            break
+        if line.strip():
+            within, last = within or indent, number + 1
+        number += 1
+    starts = scope.text.starts
+    return starts[last - 1] if last <= len(starts) else scope.function.end, within
+
+
+_STOP = re.compile(
+    r"(?:range\([^()\n]*?,\s*|\bwhile\b[^\n]*<\s*|\bfor\s*\([^;\n]*;[^;\n]*<=?\s*)([A-Za-z_]\w*)\b"
+)
+
+
+def _stops(scope: Scope) -> Iterator[Edit]:
+    """The end of a loop, computed before it, that is off by one."""
+    code = scope.text.code
+    span = scope.function.body, scope.function.end
+    for stop in dict.fromkeys(match[1] for match in _STOP.finditer(code, *span)):
+        made = re.compile(rf"^[ \t]*(?:(?:const|int|size_t) )*{stop} = ([^;\n]+?);?[ \t]*$", re.M)
+        for match in made.finditer(code, *span):
+            for by in (" + 1", " - 1"):
+                new = f"{match[1]}{by}" if match[1][-1:] != ")" else f"({match[1]}){by}"
+                yield scope.instead("stop", *match.span(1), new, 1)
+
+
+_SIMPLE = re.compile(r"^([ \t]*)([A-Za-z_]\w*)\s*[-+*/]?=(?!=)[^;\n]*(;?)[ \t]*$")
+
+
+def _order(scope: Scope) -> Iterator[Edit]:
+    """Two neighbouring statements in the wrong order, of which one reads what the other sets."""
+    first, last = (scope.text.line_at(at) for at in (scope.function.body, scope.function.end - 1))
+    for number in range(first, last):
+        lines = code_line(scope, number).rstrip(), code_line(scope, number + 1).rstrip()
+        one, two = map(_SIMPLE.match, lines)
+        balanced = all(each.count("(") == each.count(")") for each in lines)
+        if one is None or two is None or one[1] != two[1] or not balanced:
+            continue
+        starts = [scope.text.starts[each - 1] for each in (number, number + 1)]
+        reads = [
+            re.search(rf"\b{set_[2]}\b", line.partition("=")[2])
+            and scope.first_use.get(set_[2], starts[0]) < starts[0]
+            for set_, line in ((one, lines[1]), (two, lines[0]))
+        ]
+        if not any(reads):
+            continue
+        spans = [(start, start + len(line)) for start, line in zip(starts, lines, strict=True)]
+        changes = [Change(*spans[0], lines[1]), Change(*spans[1], lines[0])]
+        below = scope.quoted(0, 0, lines[1])
+        what = f"{scope.quoted(*spans[0])} stands before {below} and belongs behind it"
+        yield scope.edit("order", changes, what, "", 3)
+
+
+_RESET = re.compile(r"^[ \t]*(?:for \([^;\n]*;[^;\n]*;[^)\n]*\) )?(\w+)(?:\[\w+\])? = -?[\w.()\"-]+;?$")
+
+
+def _hoisted(scope: Scope) -> Iterator[Edit]:
+    """A first value that is set in each turn of a loop, and belongs in front of it."""
+    code = scope.text.code
+    for loop in _LOOP.finditer(code, scope.function.body, scope.function.end):
+        number = scope.text.line_at(loop.start()) + 1
+        line = code_line(scope, number) if number <= len(scope.text.lines) else ""
+        reset = _RESET.match(line.rstrip())
+        body = code[loop.end() : _end_of(scope, loop)[0]]
+        if reset is None or not re.search(rf"\b{reset[1]}\b", body.replace(line, "", 1)):
+            continue
+        start = scope.text.starts[number - 1]
+        changes = [
+            Change(loop.start(), loop.start(), f"{loop[1]}{line.strip()}\n"),
+            Change(start, start + len(line), ""),
+        ]
+        what = f"{scope.quoted(0, 0, line)} stands in the loop, so each turn begins anew"
+        edit = scope.edit("hoisted", changes, what, "Set it once, in front of the loop.", 1)
+        yield replace(edit, line=number)
+
+
+_TURNS = re.compile(r"\bfor \w+ in (?:tl\.)?(?:static_)?range\((?:0, )?([A-Z]\w*)\)")
+_OWN = re.compile(r"(?:program_id\(\d\)(?:\.to\([\w.]+\))?|\bpid\w*) \* ([A-Z]\w*)(?![\w*]| \*)")
+
+
+def _turns(scope: Scope) -> Iterator[Edit]:
+    """A program's first element, where each takes several blocks: `pid * BLOCK * TURNS`."""
+    code = scope.text.code
+    span = scope.function.body, scope.function.end
+    for turns in dict.fromkeys(_TURNS.findall(code, *span)):
+        for match in _OWN.finditer(code, *span):
+            new = f"{match[1]} * {turns}"
+            yield scope.instead("turns", *match.span(1), new, 1, match.span())
+
+
+_VIEW = re.compile(
+    r"(?<![\w.])(\w+)(?:\.t\(\)|\.T\b|\.(?:reshape|view|transpose|permute)"
+    r"\([^()\n]*(?:\([^()\n]*\))?[^()\n]*\))?(?=[,)\n]|$)"
+)
+
+
+def _views(scope: Scope) -> Iterator[Edit]:
+    """A tensor of a launcher that is to be transposed, or is and isn't to be."""
+    if not scope.is_triton or scope.function.is_kernel:
+        return
+    for match in _VIEW.finditer(scope.text.code, scope.function.body, scope.function.end):
+        if scope.kinds.get(match[1]) == "tensor":
+            is_turned = re.search(r"\.(?:t\(|T\b|transpose|permute)", match[0])
+            new = match[1] if is_turned else f"{match[1]}.t()"
+            yield scope.instead("view", *match.span(), new, 1 if match[0] != match[1] else 3)
+
+
+RULES: Sequence[Callable[[Scope], Iterator[Edit]]] = (
+    _components,
+    _odd_index,
+    _axes,
+    _like_neighbour,
+    _across_lines,
+    _not_advanced,
+    _stops,
+    _turns,
+    _order,
+    _hoisted,
+    _views,
+)
