@@ -7,6 +7,7 @@ only where failing cases become right with it.
 from __future__ import annotations
 
 import re
+
 from grader.grading import common_edits, cuda_edits, neighbour_edits, schemas, triton_edits
 from grader.grading.edit_scope import Edit, Scope, code_line
 

@@ -87,8 +87,10 @@ def _like_neighbour(scope: Scope) -> Iterator[Edit]:
             if one is None or two is None:
                 continue
             pieces = [[*_PIECE.finditer(each[1])] for each in (one, two)]
-            shapes = [[p[0] if p[0] in _WORDS else "_" * p[0][0].isalpha() or p[0] for p in each]
-                      for each in pieces]
+            shapes = [
+                [p[0] if p[0] in _WORDS else "_" * p[0][0].isalpha() or p[0] for p in each]
+                for each in pieces
+            ]
             if len(pieces[0]) < LEAST_PIECES or shapes[0] != shapes[1]:
                 continue
             for a, b in zip(*pieces, strict=True):
@@ -145,9 +147,7 @@ def _are_twins(one: str, other: str) -> bool:
 
 
 _AXES = "mnk"
-_PAIRED = re.compile(
-    r"(?<![\w.])([A-Za-z_]\w*)\s*(?:,|//|[*/%<])\s*([A-Za-z_]\w*)(?![\w.(\[])"
-)
+_PAIRED = re.compile(r"(?<![\w.])([A-Za-z_]\w*)\s*(?:,|//|[*/%<])\s*([A-Za-z_]\w*)(?![\w.(\[])")
 
 
 def _axis_of(name: str) -> str:
@@ -267,7 +267,9 @@ def _order(scope: Scope) -> Iterator[Edit]:
         yield scope.edit("order", changes, what, "", 3)
 
 
-_RESET = re.compile(r"^[ \t]*(?:for \([^;\n]*;[^;\n]*;[^)\n]*\) )?(\w+)(?:\[\w+\])? = -?[\w.()\"-]+;?$")
+_RESET = re.compile(
+    r"^[ \t]*(?:for \([^;\n]*;[^;\n]*;[^)\n]*\) )?(\w+)(?:\[\w+\])? = -?[\w.()\"-]+;?$"
+)
 
 
 def _hoisted(scope: Scope) -> Iterator[Edit]:

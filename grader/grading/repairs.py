@@ -27,7 +27,7 @@ from grader.status import Status
 MOST_CHARACTERS = 60_000  # of a source
 MOST_COST_OF_LIKELY = 8  # bits: see likely_edits.RARITY
 ABOUT_AS_LIKELY = 2  # bits between changes that may both be meant
-MOST_TRIED = {"triton": 200, "cuda": 140}
+MOST_TRIED = {"triton": 120, "cuda": 120}
 AT_ONCE = {"triton": 12, "cuda": 12}  # in one file
 MOST_RIGHT = 4  # changes, of which the likeliest is told
 FURTHER = 6  # failing cases, beside the smallest, that have to become right

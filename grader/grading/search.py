@@ -73,7 +73,7 @@ class Effort:
     reruns: int = RERUNS  # of the smallest failing case
     enough: int | None = 12  # failing cases, after which the search stops; None: never
     compile_ahead: bool = True  # for the GPU, of kernels that ran without one
-    repair_seconds: float = 12.0  # for changes of the text, tried on one failure; 0: for none
+    repair_seconds: float = 10.0  # for changes of the text, tried on one failure; 0: for none
 
     def on_a_busy_machine(self) -> Effort:
         """The same work where other programs take the processor: explaining has more seconds.
