@@ -72,7 +72,8 @@ class Causes:
         has_no_place = shown is not None and shown.of_outputs and not self.explained
         if is_first and (shown is None or has_no_place):
             only = _PLACED.get(shown.name, frozenset()) if shown else frozenset()
-            placed = self._repairs.cause_of(failed.runner, replace(_tried_on(failed), only=only))
+            tried = replace(_tried_on(failed), only=only, is_known=shown is not None)
+            placed = self._repairs.cause_of(failed.runner, tried)
             if cause and placed:
                 self.told[placed.what] = placed = _at_place(cause, placed)
             cause = placed or cause

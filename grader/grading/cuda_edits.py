@@ -6,7 +6,15 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from grader.grading.edit_scope import Call, Edit, Scope, code_line, is_known, operands
+from grader.grading.edit_scope import (
+    Call,
+    Edit,
+    Scope,
+    code_line,
+    is_known,
+    operands,
+    shared_arrays,
+)
 from grader.grading.source_text import Change
 
 
@@ -76,7 +84,7 @@ def _fills(scope: Scope) -> Iterator[Edit]:
     if scope.is_triton:
         return
     code = scope.text.code
-    shared = re.findall(r"__shared__\s+\w+\s+(\w+)\s*\[", code)
+    shared = shared_arrays(code)
     pattern = re.compile(
         r"\bif\s*\(([^{};\n]{1,200})\)\s*(\{?)\s*((\w+)(?:\[[^\]\n]*\])+)\s*=\s*([^;{}]{1,300});"
     )
@@ -121,7 +129,7 @@ def _unfilled(scope: Scope) -> Iterator[Edit]:
     if scope.is_triton or not scope.function.is_kernel:
         return
     code = scope.text.code
-    shared = re.findall(r"__shared__\s+\w+\s+(\w+)\s*\[", code[slice(*_span(scope))])
+    shared = shared_arrays(code[slice(*_span(scope))])
     for match in re.compile(r"=\s*(\w+)\[(\w+(?:\.x)?)\]\s*;").finditer(code, *_span(scope)):
         if match[1] not in shared:
             continue
@@ -250,7 +258,7 @@ def _declarations(scope: Scope) -> Iterator[Edit]:
             advice = f"Write `{match[1]} {match[2]} = {value};`."
             change = Change(match.end() - 1, match.end() - 1, f" = {value}")
             yield scope.edit("uninitialised", [change], what, advice, cost)
-    shared = re.findall(r"__shared__\s+\w+\s+(\w+)\s*\[", code[slice(*span)])
+    shared = shared_arrays(code[slice(*span)])
     for match in re.compile(r"\breturn\s+(\w+)\s*;").finditer(code, *span):
         for new in (*(f"{each}[0]" for each in shared), *scope.values):
             if new != match[1] and scope.first_use.get(new.split("[")[0], 0) < match.start():

@@ -363,6 +363,15 @@ def _is_unread(scope: Scope, name: str, lines: Iterable[int]) -> bool:
     return all(updates.match(code_line(scope, each)) for each in lines)
 
 
+_SHARED = re.compile(r"__shared__\s+\w+\s+([^;{}()]{1,300});")
+
+
+def shared_arrays(code: str) -> list[str]:
+    """The names of a CUDA C++ text's arrays in shared memory; one declaration may have several."""
+    declared = " ".join(_SHARED.findall(code))
+    return re.findall(r"(?<![\w\[])([A-Za-z_]\w*)\s*\[", declared)
+
+
 def is_known(condition: str, scope: Scope, at: int) -> bool:
     """Whether the names of a condition are there before a place."""
     names = re.findall(r"(?<![\w.])[A-Za-z_]\w*", condition)

@@ -29,6 +29,7 @@ MOST_COST_OF_LIKELY = 8  # bits: see likely_edits.RARITY
 ABOUT_AS_LIKELY = 2  # bits between changes that may both be meant
 MOST_TRIED = {"triton": 120, "cuda": 120}
 AT_ONCE = {"triton": 12, "cuda": 12}  # in one file
+MOST_TO_PLACE = 36  # changes that may show the place of a mistake that is known
 MOST_RIGHT = 4  # changes, of which the likeliest is told
 FURTHER = 6  # failing cases, beside the smallest, that have to become right
 PASSING = 3  # cases that have to stay right
@@ -66,6 +67,7 @@ class Failing:
     separation: Separation | None
     elsewhere: Sequence[Case] = ()  # of all size classes: a repair has to be right in them, too
     only: frozenset[str] = frozenset()  # names of changes that are tried, where not all are
+    is_known: bool = False  # whether the mistake is known, and its place is looked for
     seconds: float = 12.0  # for all changes
 
 
@@ -103,6 +105,8 @@ class Repairs:
         proposed = proposals(runner, failure)
         if failure.only:
             proposed = [each for each in proposed if each.name in failure.only]
+        if failure.is_known:
+            proposed = proposed[:MOST_TO_PLACE]
         if result.status is Status.compile_error:
             proposed = [each for each in proposed if each.cost <= MOST_COST_OF_LIKELY]
         if len(set(_BLOCK.findall(result.verdict.what))) > 1:  # which no barrier orders
