@@ -21,6 +21,7 @@ from grader.grading.source_text import Change, Function, SourceText
 LAUNCH_LINES = 5  # that a launch's arguments may take
 BITS_PER_STEP = 1.3  # by which a change is less likely, a step further from the failure
 BITS_PER_TURN = 0.7  # the same for the second of a name at a line; twice that for the fourth
+BITS_OF_STATUS = 4  # the same for one that mostly undoes a failure of this status
 BITS_OF_SUBJECT = 3  # by which one is likelier that is about what failing cases have in common
 # How rare a change is among those proposed that undid a mistake of the corpora, by its name and
 # cost, in bits: of changes with n, one in 2**n was right. Those too rare to count are estimates.
@@ -82,6 +83,7 @@ def ranked(
             known = RARITY.get(edit.name, {})
             rarity = float(known.get(edit.cost, UNKNOWN + edit.cost))
             rarity += BITS_PER_TURN * math.log2(turns[edit.name, edit.line])
+            rarity -= BITS_OF_STATUS * (status in _TYPICAL.get(edit.name, ()))
             rarity += BITS_PER_STEP * near.of(edit) - BITS_OF_SUBJECT * about(edit)
             scored.append((rarity, len(scored), replace(edit, cost=round(rarity))))
     scored.sort(key=lambda each: each[:2])
@@ -134,6 +136,8 @@ _ONLY = {
 }
 
 
+# Changes that mostly undo failures of these statuses, among others.
+_TYPICAL = {"fills": {"uninitialised_read"}, "past_filled": {"uninitialised_read"}}
 # A race may end by chance, with fewer threads or less work. Only these changes count.
 _OF_RACES = frozenset(
     [
