@@ -1,0 +1,142 @@
+"""Changes after what stands beside: each undoes a copied line that was changed in part."""
+
+import pytest
+
+from grader.grading import neighbour_edits
+from grader.grading.edit_scope import Scope
+from grader.grading.edits import edits_of
+from grader.grading.source_text import SourceText
+
+TRITON = """
+import triton
+import triton.language as tl
+
+@triton.jit
+def k(a_ptr, b_ptr, out_ptr, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
+      TURNS: tl.constexpr):
+    pid_m = tl.program_id(0)
+    pid_n = tl.program_id(1)
+    first = pid_n * BN * TURNS
+    ks = tl.arange(0, BK)
+    stop = first + K + 1
+    m = 0.0
+    for _ in range(tl.cdiv(K, BK)):
+        a = tl.load(a_ptr + ks)
+        scale = tl.exp(m - a)
+        m = tl.maximum(m, a)
+        ks += BK
+    for i in range(TURNS):
+        tl.store(out_ptr + first + i * BN, m)
+    for start in range(0, stop, BK):
+        tl.store(out_ptr + start, m)
+
+
+def f(a, b, out):
+    M, N = out.shape
+    BM, BN, BK = 16, 32, 64
+    k[(triton.cdiv(M, BM), triton.cdiv(N, BN))](a, b.t(), out, M, N, a.shape[1], BM, BN, BK, 2)
+"""
+CUDA = """
+__global__ void k(const float4* in, float4* out, const float* w, int rows, int cols, int z) {
+    const int bx = blockIdx.x, by = blockIdx.y, tid = threadIdx.x;
+    const int x = bx * 32 + tid;
+    const int y = by * 32 + tid;
+    float4 v = in[x], u;
+    u.x = v.x * 2.0f;
+    u.y = v.y * 2.0f;
+    const float* q = w + z * rows * cols;
+    const float* p = w + y * rows * cols;
+    float sum = 0.0f;
+    for (int e = 0; e < 4; ++e) sums[e] = 0.0f;
+    for (int s = 0; s < rows; s += 4) {
+        for (int j = tid; j < cols; j += 32) out[j] = in[j] * w[j];
+        sums[0] += w[s] / rows + q[s / rows] + p[s];
+    }
+}
+extern "C" void f(const float4* in, float4* out, const float* w, int rows, int cols) {
+    k<<<rows / 32, 32>>>(in, out, w, rows, cols, 1);
+}
+"""
+
+
+def without_blanks(text):
+    return "".join(text.split())
+
+
+def changed(text, edit):
+    for change in sorted(edit.changes, key=lambda each: each.start, reverse=True):
+        text = text[: change.start] + change.new + text[change.end :]
+    return without_blanks(text)
+
+
+def scopes(text, is_triton):
+    source = SourceText(text, is_triton)
+    reached = source.reached("f")
+    return [Scope(source, function, reached, is_triton) for function in reached]
+
+
+def check(text, right, wrong, name, is_triton):
+    assert text.count(right) == 1
+    mistaken = text.replace(right, wrong)
+    made = [
+        (edit.name, changed(mistaken, edit))
+        for scope in scopes(mistaken, is_triton)
+        for rule in neighbour_edits.RULES
+        for edit in rule(scope)
+    ]
+    assert (name, without_blanks(text)) in made
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "name"),
+    [
+        ("cdiv(N, BN))](", "cdiv(N, BM))](", "axis_of"),
+        ("pid_n * BN * TURNS", "pid_n * BN", "turns"),
+        ("        ks += BK\n", "", "not_advanced"),
+        ("+ K + 1", "+ K", "stop"),
+        ("b.t()", "b", "view"),
+        ("b.t()", "b.reshape(K, N)", "view"),
+        (
+            "        scale = tl.exp(m - a)\n        m = tl.maximum(m, a)\n",
+            "        m = tl.maximum(m, a)\n        scale = tl.exp(m - a)\n",
+            "order",
+        ),
+    ],
+)
+def test_a_mistake_in_triton_is_undone(right, wrong, name):
+    check(TRITON, right, wrong, name, is_triton=True)
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "name"),
+    [
+        ("u.y = v.y", "u.y = v.x", "component"),
+        ("u.y = v.y", "u.x = v.y", "component"),
+        ("in[j] * w[j]", "in[j] * w[tid]", "odd_index"),
+        ("bx * 32 + tid;\n    const int y = by", "by * 32 + tid;\n    const int y = bx", "names"),
+        ("y * rows * cols", "y * cols * cols", "as_neighbour"),
+        (
+            "    for (int e = 0; e < 4; ++e) sums[e] = 0.0f;\n"
+            "    for (int s = 0; s < rows; s += 4) {\n",
+            "    for (int s = 0; s < rows; s += 4) {\n"
+            "        for (int e = 0; e < 4; ++e) sums[e] = 0.0f;\n",
+            "hoisted",
+        ),
+    ],
+)
+def test_a_mistake_in_cuda_is_undone(right, wrong, name):
+    check(CUDA, right, wrong, name, is_triton=False)
+
+
+def test_a_mistake_that_was_copied_is_undone_at_all_its_places():
+    right = CUDA.replace("rows / 32", "(rows + 31) / 32")
+    wrong = right.replace("w[s] / rows", "w[s / rows]")
+    edits = [edit for scope in scopes(wrong, False) for edit in edits_of(scope)]
+    [both] = [each for each in edits if len(each.changes) == 2 and each.name == "rounded_down"]
+    assert both.what.endswith("is left out, at both places")
+    assert changed(wrong, both).count("((s+rows-1)/rows)") == 2
+
+
+def test_components_of_the_grid_are_no_vectors():
+    [kernel, _] = scopes(CUDA, False)
+    assert not any("blockIdx" in edit.what for edit in neighbour_edits._components(kernel))
