@@ -333,6 +333,7 @@ def _same_element(context: Context) -> Cause | None:
             if who == "blocks"
             else "is it unique, also where a block reaches beyond an edge? Sums need atomicAdd."
         ),
+        is_unplaced=True,
     )
 
 

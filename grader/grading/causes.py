@@ -69,7 +69,7 @@ class Causes:
         if cause is None and not failed.is_flaky:
             guess = hypotheses.cause_of(failed.space, failed.results, failed.result)
         shown = cause or guess
-        has_no_place = shown is not None and shown.of_outputs and not self.explained
+        has_no_place = shown is not None and shown.is_unplaced and not self.explained
         if is_first and (shown is None or has_no_place):
             only = _PLACED.get(shown.name, frozenset()) if shown else frozenset()
             tried = replace(_tried_on(failed), only=only, is_known=shown is not None)
@@ -111,7 +111,7 @@ def _at_place(cause: Cause, placed: Cause) -> Cause:
     """What outputs show, with the change that mends it; the change alone where it says as much."""
     if cause.name in _SAID_BY_CHANGES:
         return placed
-    return replace(cause, advice=f"{placed.what}.", code=placed.code, of_outputs=False)
+    return replace(cause, advice=f"{placed.what}.", code=placed.code, is_unplaced=False)
 
 
 _SAID_BY_CHANGES = frozenset(

@@ -260,6 +260,9 @@ def _operators(scope: Scope) -> Iterator[Edit]:
         for new, cost in swaps:
             if is_of_loop and token.text + "=" == new:  # a round too few
                 cost = 1
+            line = code_line(scope, token.line)
+            if new == "=" and len(re.findall(rf"\b{re.escape(before.text)}\b", line)) > 1:
+                cost = 1  # `acc += tl.dot(a, b, acc)`
             yield scope.instead("operator", token.start, token.end, new, cost, around)
         if token.text == "=" and behind.text != "=":
             earlier = tokens[index - 2].text if index > 1 else ""
@@ -316,6 +319,10 @@ def _numbers(scope: Scope) -> Iterator[Edit]:
             continue
         before = tokens[index - 1] if index else None
         if before and before.text == "(" and tokens[index - 2].text in _COUNTS:
+            if token.text == "1" and tokens[index - 2].text == "range":
+                yield scope.instead(
+                    "number", token.start, token.end, "0", 2, (token.start, token.end)
+                )
             continue
         low = tokens[index - 2].start if before and index > 1 else token.start
         around = (low, token.end)
@@ -643,7 +650,9 @@ def _rounds(scope: Scope) -> Iterator[Edit]:
 
 def _beside(scope: Scope, name: str, blocks: Sequence[str]) -> Sequence[str]:
     """The blocks that share a line with a name, where some do: `first + tl.arange(0, BM)`."""
-    lines = [line for line in scope.text.code.split("\n") if re.search(rf"\b{name}\b", line)]
+    lines = [
+        line for line in scope.text.code.split("\n") if re.search(rf"\b{re.escape(name)}\b", line)
+    ]
     near = [each for each in blocks if any(re.search(rf"\b{each}\b", line) for line in lines)]
     return near or blocks
 

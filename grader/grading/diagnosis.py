@@ -27,7 +27,7 @@ class Cause:
     what: str  # a sentence, perhaps without its stop
     advice: str  # a sentence: what to do
     code: tuple[SourceLine, ...] = ()  # where it is, if not where the failure is
-    of_outputs: bool = False  # whether outputs show it, which tell no place in the code
+    is_unplaced: bool = False  # whether its place in the code is not known
 
 
 @dataclass(frozen=True)

@@ -98,7 +98,7 @@ class Scope:
         else:
             head = code[function.start : function.body]
             known = kinds.of_cpp(head, body, frozenset(self.text.functions))
-        return kinds.of_constants(code) | known
+        return {n: kind for n, kind in (kinds.of_constants(code) | known).items() if n != "_"}
 
     @cached_property
     def unread(self) -> list[str]:

@@ -68,7 +68,7 @@ Attempt = tuple[Cause, Callable[[Observed], Outputs | None]]
 def cause_of(space: Space, results: Sequence[CaseResult], smallest: CaseResult) -> Cause | None:
     """As `_cause_of`, marked as a cause that outputs show."""
     cause = _cause_of(space, results, smallest)
-    return cause and replace(cause, of_outputs=True)
+    return cause and replace(cause, is_unplaced=True)
 
 
 def _cause_of(space: Space, results: Sequence[CaseResult], smallest: CaseResult) -> Cause | None:

@@ -39,15 +39,15 @@ RARITY = {
     "name": {1: 8, 2: 9, 3: 12, 4: 12}, "names": {1: 5, 2: 8, 3: 13}, "no_cast": {3: 6, 4: 10},
     "no_guard": {2: 9, 3: 10}, "not_advanced": {1: 4}, "not_kept": {1: 7}, "not_moved": {2: 10},
     "not_reset": {2: 7}, "number": {1: 7, 2: 6, 3: 9, 4: 11, 5: 10, 6: 11, 7: 10},
-    "odd_index": {1: 3, 2: 6}, "off_by_one": {2: 8, 5: 13}, "offset": {2: 6}, "one_block": {1: 5},
+    "odd_function": {1: 4, 2: 6}, "odd_index": {1: 3, 2: 6}, "reordered": {1: 5}, "off_by_one": {2: 8, 5: 13}, "offset": {2: 6}, "one_block": {1: 5},
     "operator": {1: 6, 2: 9, 3: 9, 4: 12, 5: 12}, "order": {3: 8}, "out_of_loop": {2: 8},
     "parameters": {3: 11}, "parentheses": {1: 6, 3: 9}, "past_array": {1: 8},
     "past_filled": {1: 6}, "pasted": {1: 4, 2: 6}, "product": {2: 7}, "program_offset": {0: 5},
     "quotients": {1: 6}, "rest": {2: 7}, "returned": {2: 6}, "rounded_down": {1: 5, 5: 9},
     "rounds": {2: 8, 3: 13}, "shared_bytes": {1: 7}, "sign": {3: 8, 4: 11}, "stop": {1: 6},
-    "stride": {0: 5, 2: 11}, "subscripts": {1: 7, 4: 12}, "term": {4: 11}, "too_much": {5: 12},
+    "stride": {0: 5, 2: 11}, "subscripts": {1: 7, 4: 12}, "term": {3: 9, 4: 11}, "too_much": {5: 12},
     "transposed": {2: 6, 3: 10, 4: 9}, "turns": {1: 4}, "uninitialised": {0: 5, 1: 5, 3: 7},
-    "unused": {1: 4, 2: 8, 5: 10}, "view": {1: 4, 3: 6}, "whole_number": {1: 7, 4: 9},
+    "unused": {1: 4, 2: 8, 5: 10}, "view": {1: 4, 3: 6}, "whole": {1: 6}, "whole_number": {1: 7, 4: 9},
     "without_mask": {1: 4}, "without_other": {2: 8},
 }  # fmt: skip
 UNKNOWN = 9  # of a change that is in no corpus
@@ -164,6 +164,15 @@ _OF_RACES = frozenset(
         "uninitialised",
         "cleared",
         "not_moved",
+        "as_neighbour",
+        "axis_of",
+        "component",
+        "just_made",
+        "made_of",
+        "odd_index",
+        "reordered",
+        "turns",
+        "whole",
     ]
 )
 

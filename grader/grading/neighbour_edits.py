@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from grader.grading.edit_scope import BUILTINS, Edit, Scope, code_line
+from grader.grading.edit_scope import BUILTINS, Edit, Scope, callee_of, code_line, plain
 from grader.grading.source_text import Change
 
 MOST_PLACES = 4  # of one change that is made in all of them
@@ -101,13 +101,40 @@ def _like_neighbour(scope: Scope) -> Iterator[Edit]:
                     start = scope.text.starts[line - 1] + match.start(1)
                     span = start + piece.start(), start + piece.end()
                     if scope.first_use.get(new, 0) < span[0]:
-                        around = start, start + len(match[1])
+                        around = _segment(scope, *span)
                         yield scope.instead("as_neighbour", *span, new, 1, around)
+
+
+def _segment(scope: Scope, start: int, end: int) -> tuple[int, int]:
+    """A name with the operands beside it, up to a comma, a parenthesis or the line's end."""
+    code = scope.text.code
+    low = max(code.rfind(each, 0, start) for each in "(,=\n") + 1
+    high = min(at for each in "),;\n" if (at := code.find(each, end)) >= 0 or (at := len(code)))
+    return low + len(code[low:start]) - len(code[low:start].lstrip()), high
 
 
 MOST_APART = 3  # lines between those that are compared
 LEAST_PIECES = 4  # of a line that is compared
 _WORDS = frozenset(BUILTINS) | {"tl", "triton", "torch"}
+_LIKE_FUNCTIONS = (("exp", "exp2"), ("log", "log2"), ("expf", "exp2f"), ("logf", "log2f"))
+
+
+def _odd_function(scope: Scope) -> Iterator[Edit]:
+    """An exponential or logarithm to another base than the others of its function."""
+    code = scope.text.code
+    for pair in _LIKE_FUNCTIONS:
+        calls = [
+            *re.compile(rf"\b({'|'.join(pair)})(?=\()").finditer(
+                code, scope.function.body, scope.function.end
+            )
+        ]
+        counts = Counter(call[1] for call in calls)
+        for call in calls if len(counts) == 2 else ():
+            other = pair[call[1] == pair[0]]
+            cost = 1 if counts[call[1]] <= counts[other] else 2
+            yield scope.instead("odd_function", *call.span(), other, cost)
+
+
 _TWIN = re.compile(r"(?<![\w.])[A-Za-z_]\w*(?:\.[xy]\b)?")
 
 
@@ -147,7 +174,10 @@ def _are_twins(one: str, other: str) -> bool:
 
 
 _AXES = "mnk"
-_PAIRED = re.compile(r"(?<![\w.])([A-Za-z_]\w*)\s*(?:,|//|[*/%<])\s*([A-Za-z_]\w*)(?![\w.(\[])")
+_PAIRED = re.compile(
+    r"(?<![\w.])([A-Za-z_]\w*)(?:\[[:, None]+\])?\s*(?:,|//|[*/%<])\s*"
+    r"([A-Za-z_]\w*)(?![\w.(\[])"
+)
 
 
 def _axis_of(name: str) -> str:
@@ -162,6 +192,7 @@ def _axes(scope: Scope) -> Iterator[Edit]:
     known = {*scope.values, *scope.kinds}
     code = scope.text.code
     at = scope.function.body
+    by_line: dict[int, list[Edit]] = {}
     while match := _PAIRED.search(code, at, scope.function.end):
         at = match.start(2)
         axes = _axis_of(match[1]), _axis_of(match[2])
@@ -171,7 +202,15 @@ def _axes(scope: Scope) -> Iterator[Edit]:
             letter = axis.upper() if match[place][-1].isupper() else axis
             other = match[place][:-1] + letter
             if other in known and scope.first_use.get(other, 0) <= match.start():
-                yield scope.instead("axis_of", *match.span(place), other, 1, match.span())
+                edit = scope.instead("axis_of", *match.span(place), other, 1, match.span())
+                if place == 2:
+                    by_line.setdefault(edit.line, []).append(edit)
+                yield edit
+    for edits in by_line.values():
+        if len(edits) > 1:
+            changes = [change for each in edits for change in each.changes]
+            what = f"{edits[0].what}, and so beside it"
+            yield scope.edit("axis_of", changes, what, "", 1)
 
 
 _LOOP = re.compile(r"^([ \t]*)(?:for|while)\b.*$", re.M)
@@ -306,6 +345,60 @@ def _turns(scope: Scope) -> Iterator[Edit]:
             yield scope.instead("turns", *match.span(1), new, 1, match.span())
 
 
+def _reordered(scope: Scope) -> Iterator[Edit]:
+    """Arguments of a call in the order in which the parameters of these names come."""
+    for call in scope.calls:
+        callee = callee_of(scope, call)
+        given = [scope.text.source[slice(*each)] for each in call.arguments]
+        if callee is None or any("=" in each or each.startswith("*") for each in given):
+            continue
+        named = [_without_axis(plain(each)) for each in callee.parameters[: len(given)]]
+        left = [*given]
+        placed: list[str | None] = []
+        for name in named:
+            match = next((each for each in left if _stands_for(each, name)), None)
+            placed.append(match)
+            if match is not None:
+                left.remove(match)
+        if len(left) > MOST_UNNAMED or len(named) != len(given):
+            continue
+        ordered = [each if each is not None else left.pop(0) for each in placed]
+        if ordered != given:
+            changes = [
+                Change(*span, new) for span, new in zip(call.arguments, ordered, strict=True)
+            ]
+            what = f"The arguments of `{call.name}` don't come in the order of its parameters"
+            advice = f"The parameters are {', '.join(callee.parameters[: len(given)])}."
+            yield scope.edit("reordered", changes, what, advice, 1)
+
+
+MOST_UNNAMED = 3  # arguments of a call that no parameter is named after
+
+
+def _without_axis(name: str) -> str:
+    return re.sub(r"_(?:key|ptr|size)$", "", name)
+
+
+def _stands_for(argument: str, name: str) -> bool:
+    """Whether an argument is named as a parameter: `M` or `key(M)` for m, `a.stride(0)`."""
+    inner = re.sub(r"^\w+\((\w+)\)$", r"\1", argument.strip())
+    is_called = inner != argument.strip()
+    return plain(inner).lower() == name.lower() and not (is_called and name.startswith("stride"))
+
+
+_PART = re.compile(r"^[ \t]*(?:const int |int )?(\w+) = (\w+) (?:%|//?) \w+;?[ \t]*$", re.M)
+
+
+def _whole(scope: Scope) -> Iterator[Edit]:
+    """A part of an index where the whole one belongs: the head of a batch for the head."""
+    code = scope.text.code
+    parts = dict(_PART.findall(code, scope.function.body, scope.function.end))
+    for token in scope.tokens:
+        whole = parts.get(token.text)
+        if whole and scope.first_use.get(token.text, token.start) < token.start:
+            yield scope.instead("whole", token.start, token.end, whole, 1)
+
+
 _VIEW = re.compile(
     r"(?<![\w.])(\w+)(?:\.t\(\)|\.T\b|\.(?:reshape|view|transpose|permute)"
     r"\([^()\n]*(?:\([^()\n]*\))?[^()\n]*\))?(?=[,)\n]|$)"
@@ -326,13 +419,16 @@ def _views(scope: Scope) -> Iterator[Edit]:
 RULES: Sequence[Callable[[Scope], Iterator[Edit]]] = (
     _components,
     _odd_index,
+    _odd_function,
     _axes,
     _like_neighbour,
     _across_lines,
     _not_advanced,
     _stops,
     _turns,
+    _whole,
     _order,
     _hoisted,
     _views,
+    _reordered,
 )

@@ -277,9 +277,26 @@ def _left_out(scope: Scope) -> Iterator[Edit]:
         if behind in ("*", "+") and (before is None or before.text in ("(", "=", ",", "[", "+")):
             around = operands(scope, last + 1)
             yield scope.instead("term", low, tokens[last + 2].start, "", 4, around)
+        if behind == "*" and index == last and last + 3 < len(tokens):
+            yield from _product_left_out(scope, index)
         inner = _single_argument(scope, index, last)
         if inner is not None:
             yield scope.instead("call", low, high, scope.text.source[slice(*inner)], 4)
+
+
+def _product_left_out(scope: Scope, index: int) -> Iterator[Edit]:
+    """A product of two values that is a summand too much: `x + row * cols`."""
+    tokens = scope.tokens
+    before, last = tokens[index - 1] if index else None, index + 2
+    if not (tokens[last].is_name or tokens[last].text[0].isdigit()):
+        return
+    behind = tokens[last + 1].text
+    if before and before.text == "+" and behind not in ("*", "/", "[", "(", "."):
+        around = operands(scope, index - 1)
+        yield scope.instead("term", before.start, tokens[last].end, "", 3, around)
+    elif behind == "+" and (before is None or before.text in ("(", "=", ",", "[", "+")):
+        around = operands(scope, last + 1)
+        yield scope.instead("term", tokens[index].start, tokens[last + 2].start, "", 3, around)
 
 
 def _single_argument(scope: Scope, index: int, last: int) -> tuple[int, int] | None:
