@@ -8,6 +8,7 @@ reason, so what explained a part is tried first on the next.
 from __future__ import annotations
 
 import itertools
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -148,4 +149,15 @@ def _elsewhere(space: Space) -> list[Case]:
         last = len(edges) - 1
         places = {last * step // (ELSEWHERE - 1) for step in range(ELSEWHERE)} if edges else set()
         chosen += [edges[place] for place in sorted(places)]
-    return chosen
+        chosen += [
+            max(edges, key=lambda case, name=name: _share_of(name, case))
+            for name in space.exercise.sizes_names
+            if edges
+        ]
+    return list(dict.fromkeys(chosen))
+
+
+def _share_of(name: str, case: Case) -> float:
+    """How large one size of a case is beside the others: a change may be right for few of it."""
+    others = math.prod(value for each, value in case.sizes if each != name)
+    return case.size(name) / max(others, 1)

@@ -60,7 +60,11 @@ def _names(scope: Scope) -> Iterator[Edit]:
                 cost = 2 if is_size or "stride" in other else 3
                 if token.text.startswith(f"{other}_"):  # `M_KEY`, which is made of `M`
                     yield scope.instead("made_of", token.start, token.end, other, 1, (low, high))
-                yield scope.instead("name", token.start, token.end, other, cost, (low, high))
+                is_pair = any(
+                    token.text.lower() in each and other.lower() in each for each in _PAIRS
+                )
+                name = "pair" if is_pair else "name"
+                yield scope.instead(name, token.start, token.end, other, cost, (low, high))
 
 
 def _exchanged_names(scope: Scope) -> Iterator[Edit]:
@@ -144,7 +148,8 @@ _PAIRS = (("row", "col"), ("rows", "cols"), ("height", "width"), ("query", "key"
 def _alike(name: str, scope: Scope) -> Iterator[str]:
     """Names of the function that a student may confuse with this one."""
     pairs = {(a, b) for one, other in _PAIRS for a, b in ((one, other), (other, one))}
-    for other in scope.values:
+    constants = [each for each in scope.kinds if each.isupper() and each not in scope.values]
+    for other in (*scope.values, *constants):
         if other == name:
             continue
         ours, theirs = name.split("_"), other.split("_")
@@ -353,7 +358,8 @@ def _numbers(scope: Scope) -> Iterator[Edit]:
         if token.text in ("1.0", "1.0f") and before and before.text == "=":
             yield scope.instead("number", token.start, token.end, "0.0", 2, around)
         is_axis = before and before.text == "=" and tokens[index - 2].text == "axis"
-        if token.text in ("0.0", "0.0f", "0.f", "0.", "0") and not is_axis:
+        is_compared = before and before.text in ("<", ">", "<=", ">=", "==")
+        if token.text in ("0.0", "0.0f", "0.f", "0.", "0") and not (is_axis or is_compared):
             minus = 'float("-inf")' if scope.is_triton else "-INFINITY"
             yield scope.instead("infinity", token.start, token.end, minus, 3, around)
         if re.fullmatch(r"0[xX][fF]+[uUlL]*", token.text):
@@ -526,6 +532,10 @@ def _subscripts(scope: Scope) -> Iterator[Edit]:
         if match[2] != match[3] and not is_declared:
             new = f"{match[1]}[{match[3]}][{match[2]}]"
             yield scope.instead("subscripts", match.start(), match.end(), new, 1)
+    flat = re.compile(r"\[(\w+)( \* \w+ \+ )(\w+)\]")
+    for match in flat.finditer(code, *span):
+        new = f"[{match[3]}{match[2]}{match[1]}]"
+        yield scope.instead("subscripts", match.start(), match.end(), new, 1)
     for match in re.compile(r"(\w+)\[(None, :|:, None)\]").finditer(code, *span):
         new = f"{match[1]}[{':, None' if match[2] == 'None, :' else 'None, :'}]"
         yield scope.instead("subscripts", match.start(), match.end(), new, 4)
@@ -663,8 +673,13 @@ def _rest(scope: Scope) -> Iterator[Edit]:
     span = (scope.function.body, scope.function.end)
     divided = re.compile(r"\b(\w+)\s*=\s*(\w+)\s*/{1,2}\s*\d+\b")
     parts = {match[1]: match[2] for match in divided.finditer(code, *span)}
+    counts = {match[1]: match[0].rpartition("/")[2].strip() for match in divided.finditer(code)}
     for token in scope.tokens:
         size = parts.get(token.text)
+        if size and scope.first_use.get(token.text, token.start) < token.start:
+            around = operands(scope, scope.tokens.index(token))
+            new = f"({counts[token.text]} * {token.text})"
+            yield scope.instead("product", token.start, token.end, new, 2, around)
         if size is None or scope.first_use.get(token.text, token.start) >= token.start:
             continue
         around = operands(scope, scope.tokens.index(token))

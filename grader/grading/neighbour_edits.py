@@ -12,7 +12,15 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from grader.grading.edit_scope import BUILTINS, Edit, Scope, callee_of, code_line, plain
+from grader.grading.edit_scope import (
+    BUILTINS,
+    Edit,
+    Scope,
+    callee_of,
+    code_line,
+    plain,
+    shared_arrays,
+)
 from grader.grading.source_text import Change
 
 MOST_PLACES = 4  # of one change that is made in all of them
@@ -279,7 +287,7 @@ def _stops(scope: Scope) -> Iterator[Edit]:
                 yield scope.instead("stop", *match.span(1), new, 1)
 
 
-_SIMPLE = re.compile(r"^([ \t]*)([A-Za-z_]\w*)\s*[-+*/]?=(?!=)[^;\n]*(;?)[ \t]*$")
+_SIMPLE = re.compile(r"^([ \t]*)([A-Za-z_]\w*)(?:\[[^\]=]*\])?\s*[-+*/]?=(?!=)[^;\n]*(;?)[ \t]*$")
 
 
 def _order(scope: Scope) -> Iterator[Edit]:
@@ -399,6 +407,73 @@ def _whole(scope: Scope) -> Iterator[Edit]:
             yield scope.instead("whole", token.start, token.end, whole, 1)
 
 
+_TWO_INDICES = re.compile(r"(?<![\w.])([A-Za-z_]\w*)\[([^\[\]\n]+)\]\[([^\[\]\n]+)\]")
+
+
+def _same_form(scope: Scope) -> Iterator[Edit]:
+    """An index that lacks what other accesses of its array have: `a[j][i]` for `a[j][i ^ j]`."""
+    code = scope.text.code
+    accesses = [*_TWO_INDICES.finditer(code, scope.function.body, scope.function.end)]
+    for own, other in itertools.permutations(accesses, 2):
+        for place, beside in ((3, 2), (2, 3)):
+            match = re.fullmatch(r"(\w+) ([-+^]) (\w+)", other[place])
+            is_plain = own[place].isidentifier() and own[beside].isidentifier()
+            if own[1] != other[1] or match is None or not is_plain:
+                continue
+            if other[beside] in (match[1], match[3]):
+                new = f"{own[place]} {match[2]} {own[beside]}"
+                yield scope.instead("as_elsewhere", *own.span(place), new, 1, own.span())
+
+
+_SHARED = re.compile(r"__shared__\s+\w+\s+(\w+)\[(\w+) \* (\w+)\]")
+
+
+def _row_length(scope: Scope) -> Iterator[Edit]:
+    """A row's length in the size of a shared array whose indices have another: `a[i * P + j]`."""
+    code = scope.text.code
+    span = scope.function.body, scope.function.end
+    for match in _SHARED.finditer(code, *span):
+        used = re.compile(rf"\b{match[1]}\[[^\]\n]*?\* ([A-Z]\w*) \+").findall(code, *span)
+        for length in dict.fromkeys(used):
+            if length not in (match[2], match[3]):
+                around = match.start(2), match.end(3)
+                yield scope.instead("as_elsewhere", *match.span(3), length, 1, around)
+
+
+_CASE = re.compile(r"^([ \t]*)(?:case\b[^:\n]*|default\s*):", re.M)
+
+
+def _falls_through(scope: Scope) -> Iterator[Edit]:
+    """A case of a `switch` without `break`, so that the next one runs as well."""
+    code = scope.text.code
+    cases = [*_CASE.finditer(code, scope.function.body, scope.function.end)]
+    for one, other in itertools.pairwise(cases):
+        between = code[one.end() : other.start()]
+        if between.strip() and not re.search(r"\b(?:break|return|continue)\b", between):
+            what = (
+                f"{scope.quoted(one.start(), one.end())} has no `break`, so the next case runs too"
+            )
+            change = Change(other.start(), other.start(), f"{other[1]}    break;\n")
+            edit = scope.edit("falls_through", [change], what, "End it with `break;`.", 0)
+            yield replace(edit, line=scope.text.line_at(one.start()))
+
+
+_OWN_ELEMENT = re.compile(r"\b(\w+)\[(?:tid|lane|threadIdx\.x|\w*(?:lane|tid|thread)\w*)\]")
+
+
+def _whole_sum(scope: Scope) -> Iterator[Edit]:
+    """A thread's own element of shared memory where the first has what all threads need."""
+    if scope.is_triton:
+        return
+    code = scope.text.code
+    shared = shared_arrays(code[scope.function.start : scope.function.end])
+    for match in _OWN_ELEMENT.finditer(code, scope.function.body, scope.function.end):
+        behind = code[match.end() : match.end() + 3].strip()
+        is_read = not re.match(r"[-+*/]?=(?!=)", behind)
+        if match[1] in shared and is_read:
+            yield scope.instead("whole_sum", *match.span(), f"{match[1]}[0]", 1)
+
+
 _VIEW = re.compile(
     r"(?<![\w.])(\w+)(?:\.t\(\)|\.T\b|\.(?:reshape|view|transpose|permute)"
     r"\([^()\n]*(?:\([^()\n]*\))?[^()\n]*\))?(?=[,)\n]|$)"
@@ -425,6 +500,10 @@ RULES: Sequence[Callable[[Scope], Iterator[Edit]]] = (
     _across_lines,
     _not_advanced,
     _stops,
+    _row_length,
+    _same_form,
+    _falls_through,
+    _whole_sum,
     _turns,
     _whole,
     _order,

@@ -138,13 +138,15 @@ def _tried(
     reached = text.reached(variant.entry)
     right: list[tuple[Edit, Runner]] = []
     weak: list[tuple[Edit, Runner]] = []  # told where nothing else is right
+    is_over = False  # whether a change was right before the last ones were tried
     for first in range(0, len(proposed), AT_ONCE[variant.language]):
         together = proposed[first : first + AT_ONCE[variant.language]]
-        if right:  # of later changes only those that are no less likely
-            together = [each for each in together if each.cost <= right[0][0].cost]
+        if right:  # of the next changes those that are about as likely
+            together = [each for each in together if each.cost <= right[0][0].cost + 1]
             together = [each for each in together if _may_be_meant(each, right)]
-        if time.monotonic() > until or not together:
+        if time.monotonic() > until or not together or is_over:
             break
+        is_over = bool(right)
         copies = [
             text.copy(reached, f"__{number}", edit.changes) for number, edit in enumerate(together)
         ]

@@ -90,6 +90,8 @@ def _other_values(scope: Scope) -> Iterator[Edit]:
         with_it = _in_other_indices(scope, token)
         for other in (each for each in before if each in with_it):
             yield scope.instead("as_elsewhere", token.start, token.end, other, 1, around)
+        if _is_in_grid(scope, token):  # blocks of a fixed number are right for few sizes alone
+            before = [each for each in before if not each.isupper()]
         for other in before[:MOST_OTHERS]:
             apart = token.line - scope.text.line_at(scope.first_use.get(other, 0))
             is_used = other in _NAMES.findall(line)
@@ -99,6 +101,12 @@ def _other_values(scope: Scope) -> Iterator[Edit]:
         for other in scope.unread:
             if other in near and _looks_like(other, token.text):
                 yield scope.instead("unused", token.start, token.end, other, 1, around)
+
+
+def _is_in_grid(scope: Scope, token: Token) -> bool:
+    """Whether a token alone says how many blocks or programs a launch has."""
+    launches = (each for each in scope.calls if each.is_launch)
+    return any((token.start, token.end) in each.grid[:1] for each in launches)
 
 
 _NAMES = re.compile(r"[A-Za-z_]\w*")
@@ -185,7 +193,7 @@ def _fragments(scope: Scope) -> dict[str, str]:
         before = tokens[index - 1].text if index else ""
         text = scope.text.source[tokens[index].start : tokens[last].end]
         made = scope.kind_of(text)
-        if before in ("*", "+", "-", "/", "//") and made is not None and len(text) < 40:
+        if before in ("*", "+", "-", "/", "//", "^") and made is not None and len(text) < 40:
             known.setdefault(f" {before} {text}", made)
             if scope.is_triton and made == "data" and index == last:
                 known.setdefault(f" {before} {text}[:, None]", made)
