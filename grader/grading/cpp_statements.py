@@ -15,13 +15,16 @@ from grader.grading.source_text import Token
 
 MOST_DEPTH = 40  # of statements in statements
 MOST_OF_TEMPLATE = 40  # tokens, of its arguments
-_STORAGE = frozenset({"static", "constexpr", "extern", "thread_local", "__shared__", "__device__"})
-_BUILTIN = frozenset("unsigned signed long short int char float double bool auto void".split())
-_QUALIFIERS = frozenset({"const", "volatile", "__restrict__", "__restrict"})
-_NO_TYPES = frozenset(
-    "return break continue goto throw delete new asm __asm__ sizeof else operator".split()
+_STORAGE, _BUILTIN, _QUALIFIERS, _NO_TYPES, _OPAQUE = (
+    frozenset(words.split())
+    for words in (
+        "static constexpr extern thread_local __shared__ __device__",
+        "unsigned signed long short int char float double bool auto void",
+        "const volatile __restrict__ __restrict",
+        "return break continue goto throw delete new asm __asm__ sizeof else operator",
+        "using typedef struct class union enum template namespace typename",
+    )
 )
-_OPAQUE = frozenset("using typedef struct class union enum template namespace typename".split())
 _BRACKETS = {"(": ")", "[": "]", "{": "}"}
 
 Kind = Literal["plain", "compound", "block", "declaration", "label"]
@@ -87,16 +90,20 @@ def behind_template(tokens: Sequence[Token], at: int, end: int) -> int:
     return at
 
 
-_DIMENSIONS = re.compile(r"\b([A-Za-z_][\w:]*)\s+\w+\s*((?:\[[^\[\]\n]{1,80}\]\s*)+)")
+_DIMENSIONS = re.compile(
+    r"\b([A-Za-z_][\w:]{0,80})\s{1,80}\w{1,80}\s{0,80}((?:\[[^\[\]\n]{1,80}\]\s{0,80})+)"
+)
 _TEMPLATE = re.compile(r"\w<([\w\s,+*/:-]{1,80})>\s*(?:\(|<<<|::)")
 _CASE = re.compile(r"\bcase\s+([^:;]{1,80}):")
+_CONSTANT = re.compile(r"\b(?:constexpr\b[^;{}()=]{1,80}=|static_assert\b)([^;]{1,300})")
 _NAME = re.compile(r"[A-Za-z_]\w*")
 
 
 def constants_of(code: str) -> frozenset[str]:
     """Names that stand where only a constant may: an array's size, a template's argument."""
     sizes = [match[2] for match in _DIMENSIONS.finditer(code) if match[1] not in _NO_TYPES]
-    given = [match[1] for pattern in (_TEMPLATE, _CASE) for match in pattern.finditer(code)]
+    patterns = (_TEMPLATE, _CASE, _CONSTANT)
+    given = [match[1] for pattern in patterns for match in pattern.finditer(code)]
     return frozenset(_NAME.findall(" ".join([*sizes, *given])))
 
 
@@ -140,17 +147,15 @@ class _Reader:
             return self._headed(first, end, depth)
         if text == "do":
             body, behind = self._statement(first + 1, end, depth + 1)
-            last = self._semicolon(behind, end)
+            last = self._next(";", behind, end)
             if self._text(behind) != "while":
                 raise NotRead
             slots = self._condition(behind + 2, last - 1)
             return self._made("compound", first, last + 1, slots, [body]), last + 1
         if text in ("case", "default") or self._text(first + 1) == ":":
-            last = next((at for at in self.outer(first, end) if self._text(at) == ":"), None)
-            if last is None:
-                raise NotRead
+            last = self._next(":", first, end)
             return self._made("label", first, last + 1), last + 1
-        last = self._semicolon(first, end)
+        last = self._next(";", first, end)
         return self._plain(first, last), last + 1
 
     def _headed(self, first: int, end: int, depth: int) -> tuple[Statement, int]:
@@ -284,9 +289,10 @@ class _Reader:
             yield at
             at = self._closing.get(at, at) + 1
 
-    def _semicolon(self, first: int, end: int) -> int:
+    def _next(self, text: str, first: int, end: int) -> int:
+        """The next such token that is in no bracket."""
         for at in self.outer(first, end):
-            if self._text(at) == ";":
+            if self._text(at) == text:
                 return at
         raise NotRead
 

@@ -20,7 +20,7 @@ from grader.executors.runner import CaseResult, Runner
 from grader.grading import likely_edits, memory_use, source_reading
 from grader.grading.diagnosis import Cause, Separation
 from grader.grading.edit_scope import Edit
-from grader.grading.sieve import Sieve
+from grader.grading.sieve import WEAK, Sieve
 from grader.grading.source_text import Change, SourceText
 from grader.spec import ITEMSIZE
 from grader.status import Status
@@ -57,6 +57,7 @@ _REPAIRABLE = frozenset(
 _BLOCK = re.compile(r"of block (\([\d, ]+\))")
 # Only seen in some of a case's runs.
 _OF_SEVERAL_RUNS = frozenset({Status.data_race, Status.nondeterministic})
+_NOT_SIEVED = frozenset({Status.compile_error, Status.nondeterministic})
 
 
 @dataclass(frozen=True)
@@ -301,7 +302,6 @@ def _stores_again(runner: Runner, failure: Failing) -> bool:
 
 
 MOST_STORED = 1.25  # of the outputs' bytes, by kernels that do no work twice
-WEAK = "early_return"  # a change that shows only that the barrier is reached, not right results
 EITHER = "With either change the failing cases that were tried are right: which one is meant?"
 
 

@@ -17,7 +17,7 @@ from grader.grading import source_reading, switched
 from grader.grading.edit_scope import Edit
 from grader.status import Status
 
-EARLY_RETURN = "early_return"  # shows that a barrier is reached, not right results
+WEAK = "early_return"  # a change that shows only that the barrier is reached, not right results
 TRY_SECONDS = 0.3  # of computing, for one call: an endless loop takes all of them
 MOST_BUILDS = 6  # until edits are left out that don't compile
 
@@ -47,7 +47,7 @@ class Sieve:
 
     def take(self, edits: Sequence[Edit]) -> None:
         """Have a program for these edits, whose places are asked for later."""
-        kept = {number: edit for number, edit in enumerate(edits, 1) if edit.name != EARLY_RETURN}
+        kept = {number: edit for number, edit in enumerate(edits, 1) if edit.name != WEAK}
         entry = self.runner.task.variant.entry
         for _ in range(MOST_BUILDS):
             text = _text(self.runner.source, entry, kept)

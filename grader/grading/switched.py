@@ -15,7 +15,14 @@ from typing import Any
 
 from grader.grading import cpp_statements
 from grader.grading.cpp_statements import NotRead, Slot, Statement
-from grader.grading.source_text import Change, Function, SourceText, Token, tokens_of
+from grader.grading.source_text import (
+    MOST_TOKENS,
+    Change,
+    Function,
+    SourceText,
+    Token,
+    tokens_of,
+)
 
 AS_IT_IS = 0  # the number of the entry in which nothing is changed
 MOST_CHANGES = 6  # of one edit
@@ -77,10 +84,18 @@ def switched(
     """
     text = SourceText(source, is_triton=False)
     reached = text.reached(entry)
-    known = [each for function in reached if (each := _read(text, function)) is not None]
+    constants = cpp_statements.constants_of(text.code)
+    read = [_read(text, function, constants) for function in reached]
+    known = [each for each in read if each is not None]
     added, numbers, changed = 0, [], []
+    heads: dict[int, list[Change]] = {}  # of the entries with changed parameters
     for key, fields in edits.items():
         number, changes = int(key), [Change(**each) for each in fields]
+        if _are_parameters(text.functions.get(entry), changes):
+            heads[number] = changes
+            numbers.append(number)
+            changed += changes
+            continue
         placed = _placed(text.code, known, changes)
         size = sum(len(form) for _, _, form in placed)
         if placed and added + size <= MOST_ADDED:
@@ -90,25 +105,27 @@ def switched(
             for switches, part, form in placed:
                 switches.forms.setdefault(part, []).append((number, form))
     leading = text.leading_to(reached, changed) if numbers else []
-    lines = [*_program(text, leading, known, entry, numbers)]
+    try:
+        lines = [*_program(text, leading, known, entry, numbers, heads)]
+    except NotRead:
+        lines = []
     owners = [owner for part, owner in lines for _ in range(part.count("\n") + 1)]
     written = "\n".join(part for part, _ in lines)
     return {"text": written, "numbers": numbers if lines else [], "owners": owners}
 
 
-def _read(text: SourceText, function: Function) -> _Switches | None:
+def _read(text: SourceText, function: Function, constants: frozenset[str]) -> _Switches | None:
     """A function's statements; None where they can't be read, or have to be constant."""
     code = text.code[function.body : function.end - 1]
-    if "constexpr" in text.code[function.start : function.body]:
-        return None
-    if _has_directives(text, function):
+    is_constant = "constexpr" in text.code[function.start : function.body]
+    if _has_directives(text, function) or (is_constant and function.name in constants):
         return None
     try:
         tokens = text.tokens(function)[:-1]
         children = tuple(cpp_statements.read(tokens, cpp_statements.constants_of(code)))
     except NotRead:
         return None
-    body = Statement("block", function.body, function.end - 1, (), children)
+    body = Statement("block", function.body - 1, function.end, (), children)
     return _Switches(function, body)
 
 
@@ -118,6 +135,13 @@ def _has_directives(text: SourceText, function: Function) -> bool:
 
 
 # ---- Where an edit's changes are made ------------------------------------------------------------
+
+
+def _are_parameters(entry: Function | None, changes: Sequence[Change]) -> bool:
+    """Whether an edit only changes what stands before an entry's body."""
+    if entry is None:
+        return False
+    return all(entry.start <= each.start <= each.end < entry.body for each in changes)
 
 
 def _placed(code: str, known: Sequence[_Switches], changes: Sequence[Change]) -> list[_Placed]:
@@ -151,7 +175,7 @@ def _meeting(placed: Sequence[_Placed]) -> tuple[int, int] | None:
 
 
 def _is_in(change: Change, body: Statement) -> bool:
-    return body.start <= change.start <= change.end <= body.end
+    return body.start < change.start <= change.end < body.end
 
 
 def _trimmed(code: str, change: Change) -> Change:
@@ -252,6 +276,7 @@ def _program(
     known: Sequence[_Switches],
     entry: str,
     numbers: Sequence[int],
+    heads: Mapping[int, Sequence[Change]],
 ) -> Iterator[_Line]:
     """Functions with switches and the entries that choose; nothing where one can't be copied."""
     names = frozenset(each.name for each in functions)
@@ -261,33 +286,37 @@ def _program(
     if sum(each.end - each.start for each in functions) > MOST_COPIED:
         return
     for function in functions:
-        yield _head(text.code, function, function.name + _SUFFIX, takes_number=True), _NOBODY
+        head = text.code[function.start : function.body - 1]
+        added = f"int {_PARAMETER}" + ", " * bool(function.parameters)
+        yield _named(head, function.name, function.name + _SUFFIX, added), _NOBODY
         switches = bodies.get(function.name)
         if switches is None:
-            body: list[_Line] = [(text.code[function.body : function.end - 1], _NOBODY)]
+            body: list[_Line] = [(text.code[function.body - 1 : function.end], _NOBODY)]
         else:
             parts = sorted(switches.forms, key=lambda each: (each.start, -each.end))
-            span = _Part(function.body, function.end - 1)
+            span = _Part(function.body - 1, function.end)
             body = [*_with_forms(text.code, span, parts, switches.forms)]
         yield from _passing_it_on(body, names, text.functions)
-        yield "}", _NOBODY
     of_entry = text.functions[entry]
     given = ", ".join(of_entry.parameters)
     for number in (AS_IT_IS, *numbers):
-        head = " ".join(_head(text.code, of_entry, entry_of(entry, number)).split())
+        span = _Part(of_entry.start, of_entry.body - 1)
+        owner = (number, True) if number in heads else _NOBODY
+        changed = _changed(text.code, span, heads.get(number, ()))
+        head = " ".join(_named(changed, entry, entry_of(entry, number)).split())
         head = head if "extern" in head else f'extern "C" {head}'
-        yield f"{head} {entry}{_SUFFIX}({number}, {given}); }}", _NOBODY
+        yield f"{head} {{ {entry}{_SUFFIX}({number}, {given}); }}", owner
 
 
-def _head(code: str, function: Function, name: str, takes_number: bool = False) -> str:
+def _named(head: str, old: str, new: str, added: str = "") -> str:
     """What stands before a function's body, with another name and perhaps one parameter more.
 
     It is the first one, since the last ones may have default values.
     """
-    head = code[function.start : function.body]
-    named = [*re.finditer(rf"\b{re.escape(function.name)}\s*\(", head)][-1]
-    added = f"int {_PARAMETER}" + ", " * bool(function.parameters) if takes_number else ""
-    return f"{head[: named.start()]}{name}({added}{head[named.end() :]}"
+    named = [*re.finditer(rf"\b{re.escape(old)}\s*\(", head)]
+    if not named:
+        raise NotRead
+    return f"{head[: named[-1].start()]}{new}({added}{head[named[-1].end() :]}"
 
 
 def _with_forms(
@@ -343,6 +372,8 @@ def _passing_it_on(
     written = "\n".join(part for part, _ in body)
     owners = [owner for part, owner in body for _ in range(part.count("\n") + 1)]
     tokens = tokens_of(written)
+    if len(tokens) == MOST_TOKENS:
+        raise NotRead
     added: dict[int, str] = {}  # by the place before which it stands
     for index, token in enumerate(tokens[:-1]):
         behind = tokens[index + 1].text

@@ -144,15 +144,13 @@ class PlannedNativeRunner(Runner):
         """Whether nvcc refuses the file, whose word is waited for."""
         return self.refused()
 
-    def altered(
-        self, copies: Sequence[str], entries: Sequence[str]
-    ) -> list[PlannedNativeRunner | None]:
+    def altered(self, copies: Sequence[str], entries: Sequence[str]) -> list[Runner | None]:
         """Runners of the submission's file with changed copies of its functions behind it.
 
         All are one program. Copies that don't compile are left out.
         """
         kept = list(range(len(copies)))
-        runners: list[PlannedNativeRunner | None] = [None] * len(entries)
+        runners: list[Runner | None] = [None] * len(entries)
         for _ in range(MOST_BUILDS):
             parts = [copies[each] for each in kept]
             made = self.behind("\n\n".join(parts), [entries[each] for each in kept])
