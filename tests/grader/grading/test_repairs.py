@@ -337,6 +337,6 @@ def test_edits_of_cuda_that_a_sieve_refuses_are_not_built(tmp_path, monkeypatch)
         failing = failing_of(runner.once(cases[0]), [runner.once(each) for each in cases], None)
         proposed = repairs.proposals(runner, failing)
         place = [edit.what for edit in proposed].index("`x` stands where `-x` belongs")
-        cause = Repairs().cause_of(runner, failing)
+        cause = Repairs().cause_of(runner, replace(failing, seconds=600.0))
     assert cause.what == "`x` stands where `-x` belongs"
     assert sum(built) < place / 2

@@ -263,7 +263,7 @@ def test_a_function_that_cannot_be_read_stays_as_it_is(body, changed):
     ],
 )
 def test_declarations_and_loops_of_each_kind(statement, changed, expected):
-    source = f'extern "C" void run(float* out, float* x, float* y, int n) {{\n{statement}\nout[0] = a;}}\n'
-    assert expected.replace(" ", "") in text_of(
-        changes(changed, source=source), source=source
-    ).replace(" ", "")
+    head = 'extern "C" void run(float* out, float* x, float* y, int n)'
+    source = f"{head} {{\n{statement}\nout[0] = a;}}\n"
+    text = text_of(changes(changed, source=source), source=source)
+    assert expected.replace(" ", "") in text.replace(" ", "")
