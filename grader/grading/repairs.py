@@ -28,9 +28,9 @@ from grader.status import Status
 MOST_CHARACTERS = 60_000  # of a source
 MOST_COST_OF_LIKELY = 8  # bits: see likely_edits.RARITY
 ABOUT_AS_LIKELY = 2  # bits between changes that may both be meant
-MOST_TRIED = {"triton": 120, "cuda": 120}
+MOST_TRIED = {"triton": 120, "cuda": 240}
 AT_ONCE = {"triton": 12, "cuda": 12}  # in one file
-SIEVED = 64  # changes in one program that only refuses some
+SIEVED = 76  # changes in one program that only refuses some
 MOST_TO_PLACE = 36  # changes that may show the place of a mistake that is known
 MOST_RIGHT = 4  # changes, of which the likeliest is told
 FURTHER = 6  # failing cases, beside the smallest, that have to become right
