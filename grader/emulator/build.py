@@ -30,6 +30,7 @@ from .toolchain import PROGRAMS, STUDENT_FLAGS, Toolchain
 __all__ = ["Build", "Entry", "Problem", "Site", "build"]
 
 COMPILE_SECONDS = 60.0
+MOST_REPORTED = 60  # errors of g++, of which compiler_output.py keeps fewer
 _UNUSED = "warpgrade_unused_"  # prefix of symbols that only dead code needs
 MOST_SOURCE_BYTES = 1 << 20
 
@@ -165,7 +166,13 @@ class _Work:
         done = self._run(
             *(self.toolchain.compiler, *STUDENT_FLAGS, "-S", "-I", self.toolchain.include),
             *("-include", header, "-Wno-invalid-pch", "-fno-diagnostics-show-caret"),
-            *("-fdiagnostics-color=never", "-fmax-errors=10", "student.cpp", "-o", "student.s"),
+            *(
+                "-fdiagnostics-color=never",
+                f"-fmax-errors={MOST_REPORTED}",
+                "student.cpp",
+                "-o",
+                "student.s",
+            ),
         )
         if done.returncode:
             errors = compiler_output.read(done.stderr, self.file, self.lines)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from . import glue
 
-MOST_ERRORS = 3
+MOST_ERRORS = 20
 _LONGEST = 400  # characters of a message
 
 _MESSAGE = re.compile(

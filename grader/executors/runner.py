@@ -89,6 +89,17 @@ class Traced:
     trace: Trace | None
 
 
+@dataclass(frozen=True)
+class Behind:
+    """Runners of a text behind a submission's; or else its lines that don't compile.
+
+    Lines are counted from 1; those of the submission itself are below that.
+    """
+
+    runners: Sequence[Runner] = ()
+    wrong: Sequence[int] = ()
+
+
 class FirstMet(Protocol):
     """Knows which cases were first to launch something."""
 
@@ -165,6 +176,13 @@ class Runner(ABC):
         Each has an entry of its own, in the order of `entries`; None where it can't be had.
         """
         return [None] * len(entries)
+
+    def behind(self, text: str, entries: Sequence[str], seconds: float = TRY_SECONDS) -> Behind:
+        """Runners of entries that a text has, which is put behind the submission's; or none.
+
+        A call of one has at most so many seconds.
+        """
+        return Behind()
 
     def measure(self, case: Case) -> Any:
         """Run a case with every access counted: a report, or anything else where there is none."""

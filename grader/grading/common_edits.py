@@ -676,8 +676,8 @@ def _rest(scope: Scope) -> Iterator[Edit]:
     counts = {match[1]: match[0].rpartition("/")[2].strip() for match in divided.finditer(code)}
     for token in scope.tokens:
         size = parts.get(token.text)
-        is_fixed = not re.search(rf"\b{token.text}\s*(?:[-+*/]|>>|<<)=", code[slice(*span)])
-        if size and is_fixed and scope.first_use.get(token.text, token.start) < token.start:
+        changed = size and re.search(rf"\b{token.text}\s*(?:[-+*/]|>>|<<)=", code[slice(*span)])
+        if size and not changed and scope.first_use.get(token.text, token.start) < token.start:
             around = operands(scope, scope.tokens.index(token))
             new = f"({counts[token.text]} * {token.text})"
             yield scope.instead("product", token.start, token.end, new, 2, around)

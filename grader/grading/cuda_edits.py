@@ -49,7 +49,8 @@ def _guards(scope: Scope) -> Iterator[Edit]:
         inner = code[low:high].rstrip()
         for condition in conditions:
             is_bound = bool(re.search(r"[<>](?!\s*-?INFINITY)", inner))
-            if is_bound and condition not in inner and is_known(condition, scope, low):
+            is_there = condition in inner or condition.replace("<", ">=") in inner
+            if is_bound and not is_there and is_known(condition, scope, low):
                 what = f"The condition {scope.quoted(low, high)} lacks a part: `{condition}`"
                 change = Change(low, low + len(inner), f"({inner}) && {condition}")
                 yield scope.edit("guard_lacks", [change], what, "Each dimension needs its own.", 2)

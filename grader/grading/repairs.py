@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,6 +20,7 @@ from grader.executors.runner import CaseResult, Runner
 from grader.grading import likely_edits, memory_use, source_reading
 from grader.grading.diagnosis import Cause, Separation
 from grader.grading.edit_scope import Edit
+from grader.grading.sieve import WEAK, Sieve
 from grader.grading.source_text import Change, SourceText
 from grader.spec import ITEMSIZE
 from grader.status import Status
@@ -27,8 +28,9 @@ from grader.status import Status
 MOST_CHARACTERS = 60_000  # of a source
 MOST_COST_OF_LIKELY = 8  # bits: see likely_edits.RARITY
 ABOUT_AS_LIKELY = 2  # bits between changes that may both be meant
-MOST_TRIED = {"triton": 120, "cuda": 120}
+MOST_TRIED = {"triton": 120, "cuda": 240}
 AT_ONCE = {"triton": 12, "cuda": 12}  # in one file
+SIEVED = 76  # changes in one program that only refuses some
 MOST_TO_PLACE = 36  # changes that may show the place of a mistake that is known
 MOST_RIGHT = 4  # changes, of which the likeliest is told
 FURTHER = 6  # failing cases, beside the smallest, that have to become right
@@ -55,6 +57,7 @@ _REPAIRABLE = frozenset(
 _BLOCK = re.compile(r"of block (\([\d, ]+\))")
 # Only seen in some of a case's runs.
 _OF_SEVERAL_RUNS = frozenset({Status.data_race, Status.nondeterministic})
+_NOT_SIEVED = frozenset({Status.compile_error, Status.nondeterministic})
 
 
 @dataclass(frozen=True)
@@ -133,28 +136,18 @@ def _tried(
 ) -> tuple[Edit, Runner] | None:
     """The first edit with which all cases are right, and its runner, which stays open."""
     until = time.monotonic() + failure.seconds
-    variant = runner.task.variant
-    text = SourceText(runner.source, variant.language == "triton")
-    reached = text.reached(variant.entry)
     right: list[tuple[Edit, Runner]] = []
     weak: list[tuple[Edit, Runner]] = []  # told where nothing else is right
-    is_over = False  # whether a change was right before the last ones were tried
-    for first in range(0, len(proposed), AT_ONCE[variant.language]):
-        together = proposed[first : first + AT_ONCE[variant.language]]
-        if right:  # of the next changes those that are about as likely
-            together = [each for each in together if each.cost <= right[0][0].cost + 1]
-            together = [each for each in together if _may_be_meant(each, right)]
-        if time.monotonic() > until or not together or is_over:
-            break
-        is_over = bool(right)
-        copies = [
-            text.copy(reached, f"__{number}", edit.changes) for number, edit in enumerate(together)
-        ]
-        names = [f"{variant.entry}__{number}" for number in range(len(together))]
-        for edit, changed in zip(together, runner.altered(copies, names), strict=True):
-            if changed is None:
-                continue
-            is_tried = time.monotonic() < until and _may_be_meant(edit, right)
+
+    def is_wanted(edit: Edit) -> bool:
+        """Of edits behind a batch with a right one, only those count that are about as likely."""
+        return not right or (edit.cost <= right[0][0].cost + 1 and _may_be_meant(edit, right))
+
+    for together in _changed(runner, failure, proposed, until, is_wanted):
+        wanted = {id(edit) for edit, _ in together if is_wanted(edit)}
+        for edit, changed in together:
+            is_tried = id(edit) in wanted and time.monotonic() < until
+            is_tried = is_tried and _may_be_meant(edit, right)
             if is_tried and is_right(changed, failure, edit) and _holds(changed, failure, edit):
                 (weak if _is_weak(changed, failure, edit) else right).append((edit, changed))
             else:
@@ -162,12 +155,88 @@ def _tried(
     if right:
         for _, changed in weak:
             changed.close()
+        text = SourceText(runner.source, runner.task.variant.language == "triton")
+        reached = text.reached(runner.task.variant.entry)
         kernels = [(each.start, each.end) for each in reached if each.is_kernel]
         right.sort(key=lambda each: (each[0].cost, not _is_within(each[0], kernels)))
         return _likeliest(right, failure)
     for _, changed in weak[1:]:
         changed.close()
     return weak[0] if weak else None
+
+
+def _changed(
+    runner: Runner,
+    failure: Failing,
+    proposed: Sequence[Edit],
+    until: float,
+    is_wanted: Callable[[Edit], bool],
+) -> Iterator[Sequence[tuple[Edit, Runner]]]:
+    """Edits with runners of their texts, so many at once as are held against each other.
+
+    Most mistakes are undone by one of the first edits. The others are sieved before they are built.
+    """
+    language, status = runner.task.variant.language, failure.result.status
+    at_once = AT_ONCE[language]
+    begun, most = 0, at_once
+    while begun < len(proposed):
+        ahead = [each for each in proposed[begun : begun + most] if is_wanted(each)]
+        with Sieve(runner, failure.failing, status, until) as sieve:
+            if len(ahead) > at_once:
+                sieve.take(ahead)
+            for batches in _left(ahead, sieve, at_once, is_wanted):
+                if time.monotonic() > until:
+                    return
+                yield from _built(runner, batches)
+        if not ahead:
+            return
+        begun += most
+        most = SIEVED if language == "cuda" and status not in _NOT_SIEVED else at_once
+
+
+def _left(
+    edits: Sequence[Edit], sieve: Sieve, at_once: int, is_wanted: Callable[[Edit], bool]
+) -> Iterator[Sequence[Sequence[Edit]]]:
+    """The batches of wanted edits without those that a sieve refuses.
+
+    Batches that have few left come together, up to one that has an edit which is right there.
+    """
+    waiting: list[list[Edit]] = []
+    for first in range(0, len(edits), at_once):
+        places = range(first, min(first + at_once, len(edits)))
+        seen = {place: sieve.is_right(place) for place in places if is_wanted(edits[place])}
+        batch = [edits[place] for place, word in seen.items() if word is not False]
+        if sum(map(len, waiting)) + len(batch) > at_once:
+            yield waiting
+            waiting = []
+        waiting.append(batch)
+        if True in seen.values():
+            yield waiting
+            waiting = []
+    if any(waiting):
+        yield waiting
+
+
+def _built(
+    runner: Runner, batches: Sequence[Sequence[Edit]]
+) -> Iterator[Sequence[tuple[Edit, Runner]]]:
+    """The edits of each batch with runners, of which all are one program."""
+    variant = runner.task.variant
+    text = SourceText(runner.source, variant.language == "triton")
+    reached = text.reached(variant.entry)
+    edits = [edit for batch in batches for edit in batch]
+    numbers = range(len(edits))
+    copies = [text.copy(reached, f"__{each}", edits[each].changes) for each in numbers]
+    made = [*runner.altered(copies, [f"{variant.entry}__{each}" for each in numbers])]
+    waiting = [*zip(edits, made, strict=True)]
+    try:
+        for batch in batches:
+            own, waiting = waiting[: len(batch)], waiting[len(batch) :]
+            yield [(edit, changed) for edit, changed in own if changed is not None]
+    finally:
+        for _, changed in waiting:
+            if changed is not None:
+                changed.close()
 
 
 def _may_be_meant(edit: Edit, right: Sequence[tuple[Edit, Runner]]) -> bool:
@@ -233,7 +302,6 @@ def _stores_again(runner: Runner, failure: Failing) -> bool:
 
 
 MOST_STORED = 1.25  # of the outputs' bytes, by kernels that do no work twice
-WEAK = "early_return"  # a change that shows only that the barrier is reached, not right results
 EITHER = "With either change the failing cases that were tried are right: which one is meant?"
 
 

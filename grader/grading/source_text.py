@@ -54,6 +54,18 @@ class Function:
     is_kernel: bool
 
 
+def tokens_of(code: str, start: int = 0, end: int | None = None, line: int = 1) -> list[Token]:
+    """The tokens of code without comments; `line` is that of the start."""
+    tokens, at = [], start
+    for match in _TOKEN.finditer(code, start, len(code) if end is None else end):
+        line += code.count("\n", at, match.start())
+        at = match.start()
+        tokens.append(Token(match[0], match.start(), match.end(), line))
+        if len(tokens) == MOST_TOKENS:
+            break
+    return tokens
+
+
 @dataclass(frozen=True)
 class SourceText:
     """A submission's source, Triton or CUDA C++, cut into functions."""
@@ -102,22 +114,14 @@ class SourceText:
 
     def tokens(self, function: Function) -> list[Token]:
         """The tokens of a function's body."""
-        tokens = []
-        line, at = self.line_at(function.body), function.body
-        for match in _TOKEN.finditer(self.code, function.body, function.end):
-            line += self.code.count("\n", at, match.start())
-            at = match.start()
-            tokens.append(Token(match[0], match.start(), match.end(), line))
-            if len(tokens) == MOST_TOKENS:
-                break
-        return tokens
+        return tokens_of(self.code, function.body, function.end, self.line_at(function.body))
 
     def copy(self, functions: Sequence[Function], suffix: str, changes: Sequence[Change]) -> str:
         """Changed functions, and those that lead to them, under names with a suffix.
 
         Of the others there is no copy: compiled once, they serve every change.
         """
-        copied = self._leading_to(functions, changes)
+        copied = self.leading_to(functions, changes)
         names = "|".join(each.name for each in copied)
         named = re.compile(rf"(?<![\w.])(?:{names})\b(?!\s*=[^=])")
         parts = []
@@ -131,7 +135,7 @@ class SourceText:
             parts.append(named.sub(lambda match: match[0] + suffix, text))
         return "\n\n".join(parts)
 
-    def _leading_to(
+    def leading_to(
         self, functions: Sequence[Function], changes: Sequence[Change]
     ) -> list[Function]:
         """The functions with changes and those that use them, directly or not; all if none is."""

@@ -24,7 +24,7 @@ from grader.executors.cuda.native_planner import NativePlanner
 from grader.executors.executor import Manner, last_plan
 from grader.executors.planning import copied_alone
 from grader.executors.program_orders import Atomics, Order, Reordered
-from grader.executors.runner import TRY_SECONDS, CaseResult, Runner, Traced
+from grader.executors.runner import TRY_SECONDS, Behind, CaseResult, Runner, Traced
 from grader.plan import KernelName, Plan
 from grader.plan.model import Launch
 from grader.sandbox import Sandbox
@@ -144,36 +144,48 @@ class PlannedNativeRunner(Runner):
         """Whether nvcc refuses the file, whose word is waited for."""
         return self.refused()
 
-    def altered(
-        self, copies: Sequence[str], entries: Sequence[str]
-    ) -> list[PlannedNativeRunner | None]:
+    def altered(self, copies: Sequence[str], entries: Sequence[str]) -> list[Runner | None]:
         """Runners of the submission's file with changed copies of its functions behind it.
 
         All are one program. Copies that don't compile are left out.
         """
+        kept = list(range(len(copies)))
+        runners: list[Runner | None] = [None] * len(entries)
+        for _ in range(MOST_BUILDS):
+            parts = [copies[each] for each in kept]
+            made = self.behind("\n\n".join(parts), [entries[each] for each in kept])
+            if made.runners:
+                for each, runner in zip(kept, made.runners, strict=True):
+                    runners[each] = runner
+                break
+            wrong = {_part_of(line, parts) for line in made.wrong} - {-1}
+            if not wrong:
+                break
+            kept = [each for place, each in enumerate(kept) if place not in wrong]
+        return runners
+
+    def behind(self, text: str, entries: Sequence[str], seconds: float = TRY_SECONDS) -> Behind:
+        """As Runner.behind; all are one program."""
         of_dtype = self.plans.task
         kinds = cuda_build.signature(of_dtype.exercise, of_dtype.variant)
-        kept = list(range(len(copies)))
-        made: Program | None = None
-        for _ in range(MOST_BUILDS):
-            parts = [self.source, *(copies[each] for each in kept)]
-            text = "\n\n".join(parts).encode()
-            name = f"{self.path.stem}_{hashlib.sha256(text).hexdigest()[:12]}.cu"
-            wanted = [(entries[each], kinds) for each in kept]
-            made = cuda_build.build(self._sandbox, name, text, wanted) if kept else None
-            if made is None or made.path is not None:
-                break
-            wrong = {_part_of(problem.line or 0, parts) for problem in made.problems}
-            kept = [each for place, each in enumerate(kept, 1) if place not in wrong]
-        runners: list[PlannedNativeRunner | None] = [None] * len(entries)
+        data = f"{self.source}\n\n{text}".encode()
+        name = f"{self.path.stem}_{hashlib.sha256(data).hexdigest()[:12]}.cu"
+        if not entries:
+            return Behind()
+        made = cuda_build.build(self._sandbox, name, data, [(each, kinds) for each in entries])
+        begun = self.source.count("\n") + 2  # lines before the text
+        if made.path is None:
+            return Behind(wrong=[(each.line or 0) - begun for each in made.problems])
         sharing: list[PlannedNativeRunner] = []
-        if made is not None and made.path is not None:
-            for each in kept:
-                task = of_dtype.with_entry(entries[each], TRY_SECONDS)
-                runners[each] = PlannedNativeRunner(
+        tasks = [of_dtype.with_entry(each, seconds) for each in entries]
+        return Behind(
+            [
+                PlannedNativeRunner(
                     self._sandbox, task, self.path, made, self._watched, sharing=sharing
                 )
-        return runners
+                for task in tasks
+            ]
+        )
 
     def measure(self, case: Case, without: Collection[int] = ()) -> report.Report | CaseResult:
         """Run a case with every access counted: the emulator's report, or how the run failed.
@@ -250,13 +262,15 @@ class PlannedNativeRunner(Runner):
 
 
 def _part_of(line: int, parts: Sequence[str]) -> int:
-    """Which of the parts of a text, joined by empty lines, has a line."""
+    """Which of the parts of a text, joined by empty lines, has a line; -1 for none."""
     begun = 1
+    if line < begun:
+        return -1
     for place, part in enumerate(parts):
         begun += part.count("\n") + 2
         if line < begun:
             return place
-    return 0
+    return -1
 
 
 def _kernels_of(made: Plan) -> str:

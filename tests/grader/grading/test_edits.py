@@ -210,6 +210,15 @@ def test_a_copy_has_names_of_its_own_and_the_rest_stays():
     assert 'extern "C" void f__3(' in copy and "tile[threadIdx.y]" in copy
 
 
+def test_a_condition_is_not_joined_to_its_opposite():
+    guard = "if (row >= rows) return;\n    __syncthreads();"
+    found = ranked(
+        CUDA.replace("__syncthreads();", guard), False, "f", "barrier_error", [], ("", ""), 999
+    )
+    added = {each["changes"][0]["new"] for each in found if each["name"] == "guard_lacks"}
+    assert added and not any("row >= rows" in each and "row < rows" in each for each in added)
+
+
 def test_a_number_of_blocks_is_not_one_of_bytes():
     text = (
         "__global__ void k(float* x, int n) { x[n] = 1; }\n"

@@ -8,6 +8,8 @@ import pytest
 from grader.cases import Case, Space
 from grader.cases.compare import Verdict
 from grader.evidence import VariantEvidence
+from grader.executors.cuda import cuda_build
+from grader.executors.cuda.native_runner import PlannedNativeRunner
 from grader.executors.runner import CaseResult
 from grader.grading import causes, repairs
 from grader.grading.causes import Causes, Failed
@@ -286,3 +288,57 @@ def test_the_cause_of_one_given_case_is_tried_on_others(tmp_path):
     assert (part.cases_run, part.failures[0].case) == (1, str(case))
     [message] = merged_messages(VariantEvidence("silu", "triton", "silu.py", parts=(part,)))
     assert "`offs <= n` stands where `offs < n` belongs" in message.headline
+
+
+class Seen:
+    """A sieve's word on edits, by their places."""
+
+    def __init__(self, right=(), refused=()):
+        self._word = dict.fromkeys(refused, False) | dict.fromkeys(right, True)
+
+    def is_right(self, place):
+        return self._word.get(place)
+
+
+@pytest.mark.parametrize(
+    ("seen", "wanted", "built"),
+    [
+        (Seen(), 8, [[[0, 1, 2]], [[3, 4, 5]], [[6, 7]]]),  # nothing is known: as they come
+        (Seen(refused=[1, 2, 3, 4]), 8, [[[0], [5]], [[6, 7]]]),  # three at once, at most
+        (Seen(refused=[1, 2, 4, 5], right=[3]), 8, [[[0], [3]], [[6, 7]]]),  # up to a right one
+        (Seen(refused=range(8)), 8, []),
+        (Seen(), 4, [[[0, 1, 2]], [[3]]]),  # the others are too unlikely
+    ],
+)
+def test_what_a_sieve_leaves_is_built_in_order_and_stays_in_its_batch(seen, wanted, built):
+    left = repairs._left(range(8), seen, 3, lambda edit: edit < wanted)
+    some = [[batch for batch in each if batch] for each in left]
+    assert [each for each in some if each] == built
+
+
+IN_CUDA = Task(SPECS["silu"], SPECS["silu"].variants["cuda"])
+
+
+@pytest.mark.skipif(bool(cuda_build.why_not("emulator")), reason="needs g++")
+def test_edits_of_cuda_that_a_sieve_refuses_are_not_built(tmp_path, monkeypatch):
+    source = (SPECS["silu"].reference / "silu.cu").read_text()
+    assert "1.0f + expf(-x)" in source
+    (tmp_path / "silu.cu").write_text(source.replace("1.0f + expf(-x)", "1.0f + expf(x)"))
+    monkeypatch.setitem(repairs.AT_ONCE, "cuda", 3)
+    built = []
+    altered = PlannedNativeRunner.altered
+
+    def counted(self, copies, entries):
+        built.append(len(copies))
+        return altered(self, copies, entries)
+
+    monkeypatch.setattr(PlannedNativeRunner, "altered", counted)
+    with Session(tmp_path, SPECS, Options(device="interpreter")) as session:
+        runner = session.runners.planned_native(IN_CUDA)
+        cases = [Case((("n", n),), "float32", 7) for n in (5, 70, 300)]
+        failing = failing_of(runner.once(cases[0]), [runner.once(each) for each in cases], None)
+        proposed = repairs.proposals(runner, failing)
+        place = [edit.what for edit in proposed].index("`x` stands where `-x` belongs")
+        cause = Repairs().cause_of(runner, replace(failing, seconds=600.0))
+    assert cause.what == "`x` stands where `-x` belongs"
+    assert sum(built) < place / 2

@@ -113,9 +113,12 @@ struct OneFunction {
 // The verdict on a name's meaning: `one` where it means one function (see signature).
 template <class Named, class... E>
 constexpr size_t verdict_of(size_t one) {
-    if (Named::template is_one<OneFunction>(0)) return one;
-    mark_overloads<Named>(types<>(), types<E...>());
-    return signature_overloaded;
+    if constexpr (Named::template is_one<OneFunction>(0)) {
+        return one;
+    } else {  // compiled only where it is needed: so many types take longer than a small kernel
+        mark_overloads<Named>(types<>(), types<E...>());
+        return signature_overloaded;
+    }
 }
 
 }  // namespace warpgrade
