@@ -12,6 +12,7 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from grader.cases import Case, Space
 from grader.evidence import SourceLine
@@ -150,7 +151,7 @@ def _elsewhere(space: Space) -> list[Case]:
         places = {last * step // (ELSEWHERE - 1) for step in range(ELSEWHERE)} if edges else set()
         chosen += [edges[place] for place in sorted(places)]
         chosen += [
-            max(edges, key=lambda case, name=name: _share_of(name, case))
+            max(edges, key=partial(_share_of, name))
             for name in space.exercise.sizes_names
             if edges
         ]
