@@ -204,13 +204,13 @@ def _left(
     waiting: list[list[Edit]] = []
     for first in range(0, len(edits), at_once):
         places = range(first, min(first + at_once, len(edits)))
-        seen = {place: sieve.is_right(place) for place in places if is_wanted(edits[place])}
-        batch = [edits[place] for place, word in seen.items() if word is not False]
+        words = {place: sieve.is_right(place) for place in places if is_wanted(edits[place])}
+        batch = [edits[place] for place, word in words.items() if word is not False]
         if sum(map(len, waiting)) + len(batch) > at_once:
             yield waiting
             waiting = []
         waiting.append(batch)
-        if True in seen.values():
+        if True in words.values():
             yield waiting
             waiting = []
     if any(waiting):

@@ -158,10 +158,10 @@ def _placed(code: str, known: Sequence[_Switches], changes: Sequence[Change]) ->
         placed = [_in_one(code, *group) for group in groups]
         if None in placed:
             return []
-        found = [each for each in placed if each is not None]
-        pair = _meeting(found)
+        parts = [each for each in placed if each is not None]
+        pair = _meeting(parts)
         if pair is None:
-            return found
+            return parts
         groups[pair[0]][1].extend(groups.pop(pair[1])[1])
 
 
