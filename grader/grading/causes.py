@@ -47,7 +47,7 @@ class Causes:
     """Explains the failures of one task, part after part."""
 
     explained: set[str] = field(default_factory=set)  # of earlier parts
-    told: dict[str, Cause] = field(default_factory=dict)  # by what a change alone would say
+    at_places: dict[str, Cause] = field(default_factory=dict)  # by what a change alone would say
     endless: int = 0  # line of a loop in which an earlier part's time was over; 0 for none
     _repairs: Repairs = field(default_factory=Repairs)
 
@@ -77,7 +77,7 @@ class Causes:
             tried = replace(_tried_on(failed), only=only, is_known=shown is not None)
             placed = self._repairs.cause_of(failed.runner, tried)
             if cause and placed:
-                self.told[placed.what] = placed = _at_place(cause, placed)
+                self.at_places[placed.what] = placed = _at_place(cause, placed)
             cause = placed or cause
         cause = cause or guess
         if cause is not None and cause.name == "rounded" and not cause.code:
@@ -93,7 +93,7 @@ class Causes:
     def _mended(self, failed: Failed) -> Cause | None:
         """The cause of an earlier part, where the change that mended that mends this one."""
         mended = self._repairs.again(failed.runner, _tried_on(failed))
-        return self.told.get(mended.what, mended) if mended else None
+        return self.at_places.get(mended.what, mended) if mended else None
 
     def _evident(self, failed: Failed) -> Cause | None:
         """What words, another run or a computation show."""
@@ -139,7 +139,9 @@ def _narrowing(source: str) -> tuple[SourceLine, ...]:
 
 def _tried_on(failed: Failed) -> Failing:
     failing = failing_of(failed.result, failed.results, failed.separation)
-    return replace(failing, seconds=failed.repair_seconds, elsewhere=_elsewhere(failed.space))
+    elsewhere = _elsewhere(failed.space)
+    beyond = _beyond(failed.space, elsewhere)
+    return replace(failing, seconds=failed.repair_seconds, elsewhere=elsewhere, beyond=beyond)
 
 
 def _elsewhere(space: Space) -> list[Case]:
@@ -151,11 +153,26 @@ def _elsewhere(space: Space) -> list[Case]:
         places = {last * step // (ELSEWHERE - 1) for step in range(ELSEWHERE)} if edges else set()
         chosen += [edges[place] for place in sorted(places)]
         chosen += [
-            max(edges, key=partial(_share_of, name))
-            for name in space.exercise.sizes_names
-            if edges
+            max(edges, key=partial(_share_of, name)) for name in space.exercise.sizes_names if edges
         ]
     return list(dict.fromkeys(chosen))
+
+
+TIMES = 4  # the largest size of the spec's edge cases
+
+
+def _beyond(space: Space, cases: Sequence[Case]) -> list[Case]:
+    """Plain cases in which one size at a time is larger than the spec's, and the others small."""
+    if not cases:
+        return []
+    plain = min(cases, key=lambda case: case.complexity)
+    plain = replace(plain, layouts=(), data=space.plain_data, scalars=(), patterns=())
+    free = [
+        name
+        for name in space.exercise.sizes_names
+        if all(rules[name].choices is None for rules in space.alternatives)
+    ]
+    return [plain.with_size(n, TIMES * max(case.size(n) for case in cases) + 1) for n in free]
 
 
 def _share_of(name: str, case: Case) -> float:

@@ -39,11 +39,11 @@ def at_all_places(edits: Sequence[Edit]) -> Iterator[Edit]:
     for edit in edits:
         if len(edit.changes) == 1 and edit.name in _REPEATED:
             alike.setdefault((edit.name, edit.what), {}).setdefault(edit.changes[0], edit)
-    for found in alike.values():
-        changes = sorted(found, key=lambda each: each.start)
+    for repeated in alike.values():
+        changes = sorted(repeated, key=lambda each: each.start)
         apart = all(a.end < b.start for a, b in itertools.pairwise(changes))
         if apart and 1 < len(changes) <= MOST_PLACES:
-            first = found[changes[0]]
+            first = repeated[changes[0]]
             where = "at both places" if len(changes) == 2 else f"at all {len(changes)} places"
             yield replace(first, changes=tuple(changes), what=f"{first.what}, {where}")
 
@@ -458,7 +458,7 @@ def _falls_through(scope: Scope) -> Iterator[Edit]:
             yield replace(edit, line=scope.text.line_at(one.start()))
 
 
-_OWN_ELEMENT = re.compile(r"\b(\w+)\[(?:tid|lane|threadIdx\.x|\w*(?:lane|tid|thread)\w*)\]")
+_OWN_ELEMENT = re.compile(r"\b(\w+)\[(?:\w*(?:lane|tid|thread)\w*|threadIdx\.x)\]")
 
 
 def _whole_sum(scope: Scope) -> Iterator[Edit]:

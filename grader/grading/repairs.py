@@ -69,6 +69,7 @@ class Failing:
     passing: Sequence[Case]
     separation: Separation | None
     elsewhere: Sequence[Case] = ()  # of all size classes: a repair has to be right in them, too
+    beyond: Sequence[Case] = ()  # of larger sizes than the spec's, in which it should be right
     only: frozenset[str] = frozenset()  # names of changes that are tried, where not all are
     is_known: bool = False  # whether the mistake is known, and its place is looked for
     seconds: float = 12.0  # for all changes
@@ -335,9 +336,12 @@ def _holds(runner: Runner, failure: Failing, edit: Edit) -> bool:
     if edit.name == WEAK:
         return True
     until = time.monotonic() + ELSEWHERE_SECONDS
-    return all(
-        time.monotonic() > until or runner.once(case).verdict.passed for case in failure.elsewhere
-    )
+    for case in failure.elsewhere:
+        if time.monotonic() < until and not runner.once(case).verdict.passed:
+            return False
+    # At larger sizes a right program may fail for another reason: it may be made for these.
+    status = failure.result.status
+    return all(runner.once(case).status is not status for case in failure.beyond)
 
 
 def failing_of(
