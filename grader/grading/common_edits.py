@@ -274,7 +274,10 @@ def _operators(scope: Scope) -> Iterator[Edit]:
             is_first = scope.first_use.get(before.text, 0) >= before.start
             is_first = is_first or not in_loop(scope, token.line)
             if not (is_first or earlier in WORDS or earlier in ("*", "(", ",", "&")):
-                yield scope.instead("operator", token.start, token.end, "+=", 2, around)
+                start = rf"^[ \t]*(?:float )?{re.escape(before.text)} = (?:tl\.zeros|0)"
+                above = scope.text.code[scope.function.body : before.start]
+                cost = 1 if re.search(start, above, re.M) else 2  # a sum, set to 0 before
+                yield scope.instead("operator", token.start, token.end, "+=", cost, around)
 
 
 _FACTOR = r"(?<![\w.)\]])(\w+(?:\.\w+(?:\([^()\n]*\))?)*)"  # n, x.numel(), blockDim.x, x.size(0)

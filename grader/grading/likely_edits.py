@@ -21,6 +21,7 @@ from grader.grading.source_text import Change, Function, SourceText
 LAUNCH_LINES = 5  # that a launch's arguments may take
 BITS_PER_STEP = 1.3  # by which a change is less likely, a step further from the failure
 BITS_PER_TURN = 0.7  # the same for the second of a name at a line; twice that for the fourth
+BITS_IF_SHARED = 3  # by which one is less likely in a function that other variants use as well
 BITS_OF_STATUS = 4  # the same for one that mostly undoes a failure of this status
 BITS_OF_SUBJECT = 3  # by which one is likelier that is about what failing cases have in common
 # How rare a change is among those proposed that undid a mistake of the corpora, by its name and
@@ -44,13 +45,13 @@ RARITY = {
     "operator": {1: 6, 2: 9, 3: 9, 4: 12, 5: 12}, "order": {3: 8}, "out_of_loop": {2: 8},
     "pair": {2: 7, 3: 8}, "parameters": {3: 11}, "parentheses": {1: 6, 3: 9},
     "past_array": {1: 8}, "past_filled": {1: 6}, "pasted": {1: 4, 2: 6}, "product": {2: 7},
-    "program_offset": {0: 5}, "quotients": {1: 6}, "reordered": {1: 5}, "rest": {2: 7},
-    "returned": {2: 6}, "rounded_down": {1: 5, 5: 9}, "rounds": {2: 8, 3: 13},
-    "shared_bytes": {1: 7}, "sign": {3: 8, 4: 11}, "stop": {1: 6}, "stride": {0: 5, 2: 11},
-    "subscripts": {1: 7, 4: 12}, "term": {3: 9, 4: 11}, "too_much": {5: 12},
-    "transposed": {2: 6, 3: 10, 4: 9}, "turns": {1: 4}, "uninitialised": {0: 5, 1: 5, 3: 7},
-    "unused": {1: 4, 2: 8, 5: 10}, "view": {1: 4, 3: 6}, "whole": {1: 6},
-    "whole_number": {1: 7, 4: 9}, "whole_sum": {1: 6}, "without_mask": {1: 4},
+    "program_offset": {0: 5}, "quotients": {1: 6}, "rebound": {0: 3}, "reordered": {1: 5},
+    "rest": {2: 7}, "returned": {2: 6}, "rounded_down": {1: 5, 5: 9}, "rounds": {2: 8, 3: 13},
+    "shared_bytes": {1: 7}, "sign": {3: 8, 4: 11}, "steps": {1: 5}, "stop": {1: 6},
+    "stride": {0: 5, 2: 11}, "subscripts": {1: 7, 4: 12}, "term": {3: 9, 4: 11},
+    "too_much": {5: 12}, "transposed": {2: 6, 3: 10, 4: 9}, "turns": {1: 4},
+    "uninitialised": {0: 5, 1: 5, 3: 7}, "unused": {1: 4, 2: 8, 5: 10}, "view": {1: 4, 3: 6},
+    "whole": {1: 6}, "whole_number": {1: 7, 4: 9}, "whole_sum": {1: 6}, "without_mask": {1: 4},
     "without_other": {2: 8},
 }  # fmt: skip
 UNKNOWN = 9  # of a change that is in no corpus
@@ -76,7 +77,11 @@ def ranked(
     about = _Subject(source, kind, subject)
     scored: list[tuple[float, int, Edit]] = []
     turns: Counter[tuple[str, int]] = Counter()
+    users = [each for each in text.functions.values() if each not in reached]
     for function in reached:
+        # Other variants of the file use it, too, and are right more often than not.
+        name = re.compile(rf"\b{function.name}\b")
+        is_shared = any(name.search(text.code, each.start, each.end) for each in users)
         scope = Scope(text, function, reached, is_triton)
         for edit in edits.edits_of(scope):
             if not _fits(edit, status):
@@ -86,6 +91,7 @@ def ranked(
             known = RARITY.get(edit.name, {})
             rarity = float(known.get(edit.cost, UNKNOWN + edit.cost))
             rarity += BITS_PER_TURN * math.log2(turns[edit.name, edit.line])
+            rarity += BITS_IF_SHARED * is_shared
             rarity -= BITS_OF_STATUS * (status in _TYPICAL.get(edit.name, ()))
             rarity += BITS_PER_STEP * near.of(edit) - BITS_OF_SUBJECT * about(edit)
             scored.append((rarity, len(scored), replace(edit, cost=round(rarity))))
@@ -128,6 +134,7 @@ _ONLY = {
     "uninitialised": {"wrong_values", "not_finite", "nondeterministic", "uninitialised_read"},
     "lost_additions": {"data_race", "wrong_values", "nondeterministic"},
     "rounded_down": {
+        "crashed",
         "not_written",
         "wrong_values",
         "not_finite",

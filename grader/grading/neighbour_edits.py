@@ -25,7 +25,10 @@ from grader.grading.source_text import Change
 
 MOST_PLACES = 4  # of one change that is made in all of them
 _REPEATED = frozenset(  # names of changes that a copied mistake needs at each of its places
-    ["rounded_down", "name", "number", "operator", "fills", "function", "as_elsewhere", "odd_index"]
+    [
+        *("as_elsewhere", "fills", "function", "mask_lacks", "name", "number", "odd_index"),
+        *("operator", "rounded_down"),
+    ]
 )
 MOST_STEPS = 6  # by which a variable may be moved on
 _COMPONENTS = re.compile(
@@ -38,7 +41,7 @@ def at_all_places(edits: Sequence[Edit]) -> Iterator[Edit]:
     alike: dict[tuple[str, str], dict[Change, Edit]] = {}
     for edit in edits:
         if len(edit.changes) == 1 and edit.name in _REPEATED:
-            alike.setdefault((edit.name, edit.what), {}).setdefault(edit.changes[0], edit)
+            alike.setdefault((edit.name, _idea(edit)), {}).setdefault(edit.changes[0], edit)
     for repeated in alike.values():
         changes = sorted(repeated, key=lambda each: each.start)
         apart = all(a.end < b.start for a, b in itertools.pairwise(changes))
@@ -46,6 +49,11 @@ def at_all_places(edits: Sequence[Edit]) -> Iterator[Edit]:
             first = repeated[changes[0]]
             where = "at both places" if len(changes) == 2 else f"at all {len(changes)} places"
             yield replace(first, changes=tuple(changes), what=f"{first.what}, {where}")
+
+
+def _idea(edit: Edit) -> str:
+    """What a change says, for a mask the bound alone: two may lack it in two directions."""
+    return re.sub(r"\[[:, None]+\]", "", edit.what.rpartition(" lacks a part: ")[2])
 
 
 def _components(scope: Scope) -> Iterator[Edit]:

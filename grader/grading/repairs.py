@@ -142,14 +142,15 @@ def _tried(
 
     def is_wanted(edit: Edit) -> bool:
         """Of edits behind a batch with a right one, only those count that are about as likely."""
-        return not right or (edit.cost <= right[0][0].cost + 1 and _may_be_meant(edit, right))
+        return not right or _may_be_meant(edit, right)
 
     for together in _changed(runner, failure, proposed, until, is_wanted):
         wanted = {id(edit) for edit, _ in together if is_wanted(edit)}
         for edit, changed in together:
             is_tried = id(edit) in wanted and time.monotonic() < until
             is_tried = is_tried and _may_be_meant(edit, right)
-            if is_tried and is_right(changed, failure, edit) and _holds(changed, failure, edit):
+            is_tried = is_tried and is_right(changed, failure, edit)
+            if is_tried and _holds(changed, failure, edit) and not _stores_again(changed, failure):
                 (weak if _is_weak(changed, failure, edit) else right).append((edit, changed))
             else:
                 changed.close()
@@ -271,9 +272,11 @@ def _likeliest(right: list[tuple[Edit, Runner]], failure: Failing) -> tuple[Edit
         if each is not kept[0]:
             each[1].close()
     (edit, changed), *others = kept
-    others = [each for each in others if each[0].cost <= edit.cost + 1]
-    if others:
-        other = next((each for each, _ in others if each.line != edit.line), others[0][0])
+    by_line = {each.line: each for each, _ in reversed(others) if each.line != edit.line}
+    named = sorted(by_line.values(), key=lambda each: each.cost)[:MOST_OTHERS]
+    if not named:
+        named = [each for each, _ in others if each.what != edit.what][:1]
+    for other in named:
         where = f"at line {other.line}, " if other.line != edit.line else ""
         what = f"{edit.what}; or, {where}{other.what[0].lower()}{other.what[1:]}"
         edit = replace(edit, what=what, advice=EITHER)
@@ -283,16 +286,16 @@ def _likeliest(right: list[tuple[Edit, Runner]], failure: Failing) -> tuple[Edit
 def _is_weak(runner: Runner, failure: Failing, edit: Edit) -> bool:
     """Whether a right change is perhaps none that is meant.
 
-    One that gives up what the variant teaches, as a tile's padding, is seldom meant; nor is one
-    with which programs do each other's work.
+    One that gives up what the variant teaches, as a tile's padding, is seldom meant.
     """
-    if edit.name == WEAK or _stores_again(runner, failure):
-        return True
-    return not memory_use.keeps_its_lesson(runner, failure.failing[0].seed)
+    return edit.name == WEAK or not memory_use.keeps_its_lesson(runner, failure.failing[0].seed)
 
 
 def _stores_again(runner: Runner, failure: Failing) -> bool:
-    """Whether kernels store more than the outputs have, in the largest case."""
+    """Whether kernels store more than the outputs have, in the largest case.
+
+    Programs that do each other's work give right results, and are no repair.
+    """
     case = max(failure.failing, key=lambda each: each.complexity)
     slots = inputs.blank(runner.task.exercise, runner.task.variant, case).slots
     needed = sum(
@@ -302,6 +305,7 @@ def _stores_again(runner: Runner, failure: Failing) -> bool:
     return stored is not None and stored > MOST_STORED * needed
 
 
+MOST_OTHERS = 2  # changes at other lines that are told beside the likeliest one
 MOST_STORED = 1.25  # of the outputs' bytes, by kernels that do no work twice
 EITHER = "With either change the failing cases that were tried are right: which one is meant?"
 

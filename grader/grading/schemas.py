@@ -477,6 +477,8 @@ def _constants(scope: Scope) -> Iterator[Edit]:
         return  # once is enough, for all functions
     tokens = [token for each in scope.reached for token in scope.text.tokens(each)]
     for match in _CONSTANT.finditer(scope.text.source):
+        if re.fullmatch(r"WARP(?:_?SIZE)?", match[1]) and match[2] == "32":
+            continue  # the hardware's
         uses = [token for token in tokens if token.text == match[1]]
         for new, cost in _other_numbers(match[2]) if 0 < len(uses) <= MOST_USES else ():
             what = f"`{match[1]}` is {match[2]}, where {new} belongs"
@@ -547,6 +549,29 @@ def _is_twin(one: str, other: str) -> bool:
         return False
     differing = [(a, b) for a, b in parts if a != b]
     return len(differing) == 1 and len(differing[0][0]) == len(differing[0][1]) < 3
+
+
+_STEPS = re.compile(r"\brange\((?:0, )?(?:tl\.)?cdiv\((\w+), (\w+)\)\)")
+
+
+def _steps(scope: Scope) -> Iterator[Edit]:
+    """A loop over blocks whose variable is used as an offset; what a launcher only binds anew."""
+    code = scope.text.code
+    for match in _STEPS.finditer(code, scope.function.body, scope.function.end):
+        new = f"range(0, {match[1]}, {match[2]})"
+        yield scope.instead("steps", *match.span(), new, 1)
+    if not scope.is_triton or scope.function.is_kernel:
+        return
+    for match in re.compile(r"^([ \t]*)(\w+) = ([^\n]+)$", re.M).finditer(
+        code, scope.function.body, scope.function.end
+    ):
+        if match[2] in scope.function.parameters:
+            what = (
+                f"`{match[2]} = ...` gives the name another tensor; the one passed stays as it is"
+            )
+            change = Change(match.start(2), match.end(), f"{match[2]}.copy_({match[3]})")
+            advice = f"Write into it: {match[2]}.copy_(...), or pass out={match[2]}."
+            yield scope.edit("rebound", [change], what, advice, 0)
 
 
 _CONJUNCT = re.compile(r"\s*(?:&&|&(?!&)|\band\b)\s*")
@@ -630,6 +655,12 @@ def _types(scope: Scope) -> Iterator[Edit]:
             what = f"`{name[1]}` is an int, so what is behind the point is cut off"
             change = Change(*match.span(), "float")
             yield scope.edit("whole_number", [change], what, "Declare it as a float.", 1)
+        for match in re.compile(r"(?<![\w.])1 / (?=[a-z_]\w*\b(?!\s*\())").finditer(
+            code, scope.function.body, scope.function.end
+        ):
+            what = "`1 / n` of whole numbers is 0 for every n above 1"
+            change = Change(match.start(), match.start() + 1, "1.0f")
+            yield scope.edit("whole_number", [change], what, "Divide 1.0f, or a float, by it.", 1)
         for match in re.compile(r"^[ \t]*float (\w+(?:\[\w+\])+)\s*;", re.M).finditer(
             code, scope.function.body, scope.function.end
         ):
@@ -663,6 +694,7 @@ RULES: Sequence[Callable[[Scope], Iterator[Edit]]] = (
     _put_in,
     _whole_argument,
     _counted_together,
+    _steps,
     _left_out,
     _wrapped,
     _conditions,
