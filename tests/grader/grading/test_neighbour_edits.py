@@ -5,6 +5,7 @@ import pytest
 from grader.grading import neighbour_edits
 from grader.grading.edit_scope import Scope
 from grader.grading.edits import edits_of
+from grader.grading.likely_edits import BITS_IF_SHARED, ranked
 from grader.grading.source_text import SourceText
 
 TRITON = """
@@ -140,3 +141,18 @@ def test_a_mistake_that_was_copied_is_undone_at_all_its_places():
 def test_components_of_the_grid_are_no_vectors():
     [kernel, _] = scopes(CUDA, False)
     assert not any("blockIdx" in edit.what for edit in neighbour_edits._components(kernel))
+
+
+def test_a_helper_that_another_variant_uses_is_seldom_wrong():
+    helper = "def h(v, rows, cols):\n    return v < rows\n\n\n"
+    entry = "def f(v, rows, cols):\n    return h(v, rows, cols)\n"
+    alone = ranked(helper + entry, True, "f", "wrong_values", [], ("", ""), 100)
+    other = "\n\ndef g(v, rows, cols):\n    return h(v, rows, cols)\n"
+    shared = ranked(helper + entry + other, True, "f", "wrong_values", [], ("", ""), 100)
+    costs = [
+        {each["what"]: each["cost"] for each in edits if each["line"] == 2}
+        for edits in (alone, shared)
+    ]
+    [same] = [costs[0].keys() & costs[1].keys()]
+    assert same
+    assert all(costs[1][each] == costs[0][each] + BITS_IF_SHARED for each in same)

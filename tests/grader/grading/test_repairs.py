@@ -77,7 +77,7 @@ class Runner:
         runners = [Runner(copy, self.is_right, self.opened) for copy in copies]
         self.opened += runners
         for each in runners:
-            each.bytes = self.bytes
+            each.bytes, each.stored = self.bytes, self.stored
         return runners
 
     def close(self):
@@ -101,6 +101,30 @@ def test_a_change_that_makes_all_cases_right_is_told_with_its_line():
     [line] = cause.code
     assert line.line == LINE and line.text[line.start : line.start + line.length] == "rows"
     assert sum(not each.closed for each in runner.opened) == 1
+
+
+def test_a_change_that_fails_at_larger_sizes_as_the_mistake_does_is_not_told():
+    runner = Runner(SOURCE, lambda source, n: n <= 3 or (n < 4000 and "offs < cols" in source))
+    failing = failure(runner)
+    assert Repairs().cause_of(runner, failing) is not None
+    beyond = [Case((("n", 4097),), "float32", 7)]
+    assert Repairs().cause_of(runner, replace(failing, beyond=beyond)) is None
+
+
+def test_a_change_with_which_programs_do_each_others_work_is_not_told():
+    runner = Runner(SOURCE, stores_in("cols"))
+    runner.stored = lambda source: 1 << 20
+    assert Repairs().cause_of(runner, failure(runner)) is None
+    runner.stored = lambda source: 70 * 4
+    assert Repairs().cause_of(runner, failure(runner)) is not None
+
+
+def test_the_place_of_a_known_mistake_is_looked_for_among_the_likeliest(monkeypatch):
+    runner = Runner(SOURCE, stores_in("cols"))
+    known = replace(failure(runner), is_known=True)
+    assert Repairs().cause_of(runner, known) is not None
+    monkeypatch.setattr(repairs, "MOST_TO_PLACE", 0)
+    assert Repairs().cause_of(runner, known) is None
 
 
 @pytest.mark.parametrize(

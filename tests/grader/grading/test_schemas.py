@@ -92,6 +92,7 @@ def undone(text, is_triton):
         ("(offs_n[None, :] < N) & (offs_m[:, None] < M)", "offs_n[None, :] < N", "mask_lacks"),
         ("        w_ptr += BN\n", "", "not_moved"),
         ("torch.zeros(", "torch.empty(", "cleared"),
+        ("range(0, N, BN)", "range(0, tl.cdiv(N, BN))", "steps"),
         ("cdiv(M, 16) * triton.cdiv(N, 16)", "cdiv(M * N, 16 * 16)", "grid"),
     ],
 )
@@ -108,10 +109,29 @@ def test_a_mistake_in_triton_is_undone(right, wrong, name):
         ("(out, in, rows", "(&out, in, rows", "sign"),
         ("= sums[0] + eps", "= sums[0]", "missing_term"),
         ("in[row * cols + at]", "in[row * cols + at + rows]", "term"),
+        ("in[row * cols + at]", "in[row * cols + at + rows * cols]", "term"),
     ],
 )
 def test_a_mistake_in_cuda_is_undone(right, wrong, name):
     check(CUDA, right, wrong, name, is_triton=False)
+
+
+def test_a_tensor_that_a_launcher_only_binds_anew_is_written_into():
+    wrong = "def f(a, out):\n    out = torch.relu(a)\n"
+    assert ("rebound", "deffa,out:out.copy_torch.relua") in undone(wrong, is_triton=True)
+
+
+def test_a_quotient_of_whole_numbers_is_made_one_of_floats():
+    wrong = "__global__ void f(float* out, int n) { out[0] = out[1] * (1 / n); }"
+    assert ("whole_number", without_blanks(wrong.replace("1 / n", "1.0f / n"))) in undone(
+        wrong, is_triton=False
+    )
+
+
+def test_a_factor_of_a_formula_has_another_value():
+    wrong = "__global__ void f(float* out) { out[0] = 0.44715f * out[0]; }"
+    right = without_blanks(wrong.replace("0.44715f", "0.044715f"))
+    assert ("number", right) in undone(wrong, is_triton=False)
 
 
 def check(text, right, wrong, name, is_triton):
