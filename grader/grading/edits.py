@@ -8,7 +8,14 @@ from __future__ import annotations
 
 import re
 
-from grader.grading import common_edits, cuda_edits, neighbour_edits, schemas, triton_edits
+from grader.grading import (
+    common_edits,
+    cuda_edits,
+    loop_edits,
+    neighbour_edits,
+    schemas,
+    triton_edits,
+)
 from grader.grading.edit_scope import Edit, Scope, code_line
 
 MOST_PER_LINE = 240  # changes of one line
@@ -19,7 +26,8 @@ def edits_of(scope: Scope) -> list[Edit]:
     counts: dict[int, int] = {}
     own = triton_edits.RULES if scope.is_triton else cuda_edits.RULES
     made: list[Edit] = []
-    for rule in (*own, *neighbour_edits.RULES, *common_edits.RULES, *schemas.RULES):
+    beside = (*neighbour_edits.RULES, *loop_edits.RULES)
+    for rule in (*own, *beside, *common_edits.RULES, *schemas.RULES):
         for edit in rule(scope):
             if _chooses_kernel(scope, edit.line):
                 continue

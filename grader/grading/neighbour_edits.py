@@ -30,7 +30,6 @@ _REPEATED = frozenset(  # names of changes that a copied mistake needs at each o
         *("operator", "rounded_down"),
     ]
 )
-MOST_STEPS = 6  # by which a variable may be moved on
 _COMPONENTS = re.compile(
     r"\b(\w+)(?:\.([xyzw])|\[(\d)\])\s*=(?!=)([^;\n]*?)\b(\w+)(?:\.([xyzw])\b|\[(\d)\])"
 )
@@ -229,138 +228,6 @@ def _axes(scope: Scope) -> Iterator[Edit]:
             yield scope.edit("axis_of", changes, what, "", 1)
 
 
-_LOOP = re.compile(r"^([ \t]*)(?:for|while)\b.*$", re.M)
-_ROUNDS = re.compile(r"(?:cdiv\(\s*[^,()\n]+,\s*|//?\s*)(\w+)|range\([^()\n]*,\s*(\w+)\)")
-
-
-def _not_advanced(scope: Scope) -> Iterator[Edit]:
-    """A variable that a loop uses from round to round, and that nothing in it moves on."""
-    code = scope.text.code
-    for loop in _LOOP.finditer(code, scope.function.body, scope.function.end):
-        end, indent = _end_of(scope, loop)
-        body = code[loop.end() : end]
-        before = code[scope.function.body : loop.start()]
-        steps = [one or other for one, other in _ROUNDS.findall(code[loop.start() : loop.end()])]
-        steps += [each for each in scope.kinds if each.isupper() and each in body]
-        started = re.findall(r"^[ \t]*(?:int |size_t )?(\w+) = 0;?[ \t]*$", before, re.M)
-        counter = re.match(r"\s*for (\w+) in", loop[0])
-        if counter and not re.search(rf"\b{counter[1]}\b", body):  # no address follows from it
-            started += [
-                each
-                for each in re.findall(r"^[ \t]*(\w+) = ", before, re.M)
-                if scope.kinds.get(each) in ("int", "offsets")
-            ]
-        for name in dict.fromkeys(started):
-            is_used = re.search(rf"(?<![\w.]){name}\b", body)
-            if not is_used or re.search(rf"\b{name}\s*(?:[-+*/]?=(?!=)|\+\+)", body):
-                continue
-            for step in [*dict.fromkeys(steps)][:MOST_STEPS]:
-                statement = f"{name} += {step}{'' if scope.is_triton else ';'}"
-                what = f"Nothing in the loop moves `{name}` on: `{statement}` is missing"
-                change = Change(end, end, f"{indent}{statement}\n")
-                edit = scope.edit("not_advanced", [change], what, "", 1)
-                yield replace(edit, line=scope.text.line_at(loop.start()))
-
-
-def _end_of(scope: Scope, loop: re.Match[str]) -> tuple[int, str]:
-    """Where a loop's last statement ends, at the start of a line, and how it is indented."""
-    number = scope.text.line_at(loop.start()) + 1
-    last, within = number, ""
-    while number <= len(scope.text.lines) and scope.text.starts[number - 1] < scope.function.end:
-        line = code_line(scope, number)
-        indent = line[: len(line) - len(line.lstrip())]
-        if line.strip() and len(indent) <= len(loop[1]):
-            break
-        if line.strip():
-            within, last = within or indent, number + 1
-        number += 1
-    starts = scope.text.starts
-    return starts[last - 1] if last <= len(starts) else scope.function.end, within
-
-
-_STOP = re.compile(
-    r"(?:range\([^()\n]*?,\s*|\bwhile\b[^\n]*<\s*|\bfor\s*\([^;\n]*;[^;\n]*<=?\s*)([A-Za-z_]\w*)\b"
-)
-
-
-def _stops(scope: Scope) -> Iterator[Edit]:
-    """The end of a loop, computed before it, that is off by one."""
-    code = scope.text.code
-    span = scope.function.body, scope.function.end
-    for stop in dict.fromkeys(match[1] for match in _STOP.finditer(code, *span)):
-        made = re.compile(rf"^[ \t]*(?:(?:const|int|size_t) )*{stop} = ([^;\n]+?);?[ \t]*$", re.M)
-        for match in made.finditer(code, *span):
-            for by in (" + 1", " - 1"):
-                new = f"{match[1]}{by}" if match[1][-1:] != ")" else f"({match[1]}){by}"
-                yield scope.instead("stop", *match.span(1), new, 1)
-
-
-_SIMPLE = re.compile(r"^([ \t]*)([A-Za-z_]\w*)(?:\[[^\]=]*\])?\s*[-+*/]?=(?!=)[^;\n]*(;?)[ \t]*$")
-
-
-def _order(scope: Scope) -> Iterator[Edit]:
-    """Two neighbouring statements in the wrong order, of which one reads what the other sets."""
-    first, last = (scope.text.line_at(at) for at in (scope.function.body, scope.function.end - 1))
-    for number in range(first, last):
-        lines = code_line(scope, number).rstrip(), code_line(scope, number + 1).rstrip()
-        one, two = map(_SIMPLE.match, lines)
-        balanced = all(each.count("(") == each.count(")") for each in lines)
-        if one is None or two is None or one[1] != two[1] or not balanced:
-            continue
-        starts = [scope.text.starts[each - 1] for each in (number, number + 1)]
-        reads = [
-            re.search(rf"\b{set_[2]}\b", line.partition("=")[2])
-            and scope.first_use.get(set_[2], starts[0]) < starts[0]
-            for set_, line in ((one, lines[1]), (two, lines[0]))
-        ]
-        if not any(reads):
-            continue
-        spans = [(start, start + len(line)) for start, line in zip(starts, lines, strict=True)]
-        changes = [Change(*spans[0], lines[1]), Change(*spans[1], lines[0])]
-        below = scope.quoted(0, 0, lines[1])
-        what = f"{scope.quoted(*spans[0])} stands before {below} and belongs behind it"
-        yield scope.edit("order", changes, what, "", 3)
-
-
-_RESET = re.compile(
-    r"^[ \t]*(?:for \([^;\n]*;[^;\n]*;[^)\n]*\) )?(\w+)(?:\[\w+\])? = -?[\w.()\"-]+;?$"
-)
-
-
-def _hoisted(scope: Scope) -> Iterator[Edit]:
-    """A first value that is set in each turn of a loop, and belongs in front of it."""
-    code = scope.text.code
-    for loop in _LOOP.finditer(code, scope.function.body, scope.function.end):
-        number = scope.text.line_at(loop.start()) + 1
-        line = code_line(scope, number) if number <= len(scope.text.lines) else ""
-        reset = _RESET.match(line.rstrip())
-        body = code[loop.end() : _end_of(scope, loop)[0]]
-        if reset is None or not re.search(rf"\b{reset[1]}\b", body.replace(line, "", 1)):
-            continue
-        start = scope.text.starts[number - 1]
-        changes = [
-            Change(loop.start(), loop.start(), f"{loop[1]}{line.strip()}\n"),
-            Change(start, start + len(line), ""),
-        ]
-        what = f"{scope.quoted(0, 0, line)} stands in the loop, so each turn begins anew"
-        edit = scope.edit("hoisted", changes, what, "Set it once, in front of the loop.", 1)
-        yield replace(edit, line=number)
-
-
-_TURNS = re.compile(r"\bfor \w+ in (?:tl\.)?(?:static_)?range\((?:0, )?([A-Z]\w*)\)")
-_OWN = re.compile(r"(?:program_id\(\d\)(?:\.to\([\w.]+\))?|\bpid\w*) \* ([A-Z]\w*)(?![\w*]| \*)")
-
-
-def _turns(scope: Scope) -> Iterator[Edit]:
-    """A program's first element, where each takes several blocks: `pid * BLOCK * TURNS`."""
-    code = scope.text.code
-    span = scope.function.body, scope.function.end
-    for turns in dict.fromkeys(_TURNS.findall(code, *span)):
-        for match in _OWN.finditer(code, *span):
-            new = f"{match[1]} * {turns}"
-            yield scope.instead("turns", *match.span(1), new, 1, match.span())
-
-
 def _reordered(scope: Scope) -> Iterator[Edit]:
     """Arguments of a call in the order in which the parameters of these names come."""
     for call in scope.calls:
@@ -448,24 +315,6 @@ def _row_length(scope: Scope) -> Iterator[Edit]:
                 yield scope.instead("as_elsewhere", *match.span(3), length, 1, around)
 
 
-_CASE = re.compile(r"^([ \t]*)(?:case\b[^:\n]*|default\s*):", re.M)
-
-
-def _falls_through(scope: Scope) -> Iterator[Edit]:
-    """A case of a `switch` without `break`, so that the next one runs as well."""
-    code = scope.text.code
-    cases = [*_CASE.finditer(code, scope.function.body, scope.function.end)]
-    for one, other in itertools.pairwise(cases):
-        between = code[one.end() : other.start()]
-        if between.strip() and not re.search(r"\b(?:break|return|continue)\b", between):
-            what = (
-                f"{scope.quoted(one.start(), one.end())} has no `break`, so the next case runs too"
-            )
-            change = Change(other.start(), other.start(), f"{other[1]}    break;\n")
-            edit = scope.edit("falls_through", [change], what, "End it with `break;`.", 0)
-            yield replace(edit, line=scope.text.line_at(one.start()))
-
-
 _OWN_ELEMENT = re.compile(r"\b(\w+)\[(?:\w*(?:lane|tid|thread)\w*|threadIdx\.x)\]")
 
 
@@ -506,16 +355,10 @@ RULES: Sequence[Callable[[Scope], Iterator[Edit]]] = (
     _axes,
     _like_neighbour,
     _across_lines,
-    _not_advanced,
-    _stops,
     _row_length,
     _same_form,
-    _falls_through,
     _whole_sum,
-    _turns,
     _whole,
-    _order,
-    _hoisted,
     _views,
     _reordered,
 )

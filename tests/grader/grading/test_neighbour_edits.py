@@ -1,8 +1,8 @@
-"""Changes after what stands beside: each undoes a copied line that was changed in part."""
+"""Changes after what stands beside, and of loops: each undoes a mistake in a small text."""
 
 import pytest
 
-from grader.grading import neighbour_edits
+from grader.grading import loop_edits, neighbour_edits
 from grader.grading.edit_scope import Scope
 from grader.grading.edits import edits_of
 from grader.grading.likely_edits import BITS_IF_SHARED, ranked
@@ -82,7 +82,7 @@ def check(text, right, wrong, name, is_triton):
     made = [
         (edit.name, changed(mistaken, edit))
         for scope in scopes(mistaken, is_triton)
-        for rule in neighbour_edits.RULES
+        for rule in (*neighbour_edits.RULES, *loop_edits.RULES)
         for edit in rule(scope)
     ]
     assert (name, without_blanks(text)) in made
