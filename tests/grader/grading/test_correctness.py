@@ -40,6 +40,9 @@ class FakeRunner:
     advised = ""
     source = ""
 
+    def will_be_refused(self):
+        return False
+
     def __init__(self, verdict_of):
         self.verdict_of = verdict_of
         self.asked = []
