@@ -47,6 +47,8 @@ class Plans(ABC):
         self.answers = answers
         self.times = times
         self.planner: Worker | None = None
+        self._has_planned = False  # the planner at hand
+        self._sent = 0  # how many configurations that are passed over it knows
         self._entry = answers.task.variant.entry  # that the planner at hand has found
         self.failure: CaseResult | None = None  # of loading the file, once it is known
 
@@ -105,6 +107,7 @@ class Plans(ABC):
         """
         if self.planner is None and other.planner is not None:
             self.planner, other.planner = other.planner, None
+            self._has_planned, self._sent = other._has_planned, other._sent
             self._entry = other._entry
 
     def _turn(self, count: int) -> CaseResult | None:

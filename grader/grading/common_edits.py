@@ -367,6 +367,11 @@ def _numbers(scope: Scope) -> Iterator[Edit]:
             yield scope.instead("infinity", token.start, token.end, minus, 3, around)
         if re.fullmatch(r"0[xX][fF]+[uUlL]*", token.text):
             yield scope.instead("number", token.start, token.end, "0xffffffff", 2, around)
+
+
+def _padded(scope: Scope) -> Iterator[Edit]:
+    """A length that stands elsewhere with what it is padded by: `TILE` for `(TILE + 1)`."""
+    tokens = scope.tokens
     code = scope.text.code
     padded = dict(re.findall(r"(?:[\[(]|= )(\w+) \+ (\d)[\]);]", code))  # `(TILE + 1)`
     for index, token in enumerate(tokens[:-1]):
@@ -770,6 +775,7 @@ RULES: Sequence[Callable[[Scope], Iterator[Edit]]] = (
     _products,
     _operators,
     _numbers,
+    _padded,
     _infinities,
     _indices,
     _rounds,

@@ -60,8 +60,6 @@ class TritonPlanner(Plans):
         self._kernels = kernels
         self._tuning = tuning
         self._passed_over = kernels.passed_over
-        self._has_planned = False  # the process at hand
-        self._sent = 0  # how many of `_passed_over` the process at hand knows
         self._keeps_state = False  # whether each plan takes a process of its own
         self._begun: set[str] = set()  # dtypes whose first case was planned, or refused
         self._compared: set[str] = set()  # dtypes for which two planners were compared
@@ -79,12 +77,6 @@ class TritonPlanner(Plans):
             self._has_planned, self._sent = False, 0
             self._load(self._spawn(), count)
         return self._turn(count)
-
-    def take_over(self, other: Plans) -> None:
-        """Have the planner of another entry of the same file, unless one is at hand."""
-        if self.planner is None and isinstance(other, TritonPlanner):
-            self._has_planned, self._sent = other._has_planned, other._sent
-            super().take_over(other)
 
     def expect(self, cases: Sequence[Case]) -> None:
         """Have each of these planned while the one before it is executed."""
