@@ -66,7 +66,7 @@ Attempt = tuple[Cause, Callable[[Observed], Outputs | None]]
 
 
 def cause_of(space: Space, results: Sequence[CaseResult], smallest: CaseResult) -> Cause | None:
-    """As `_cause_of`, marked as a cause that outputs show."""
+    """The mistake that explains the outputs, whose place in the code they don't tell; or None."""
     cause = _cause_of(space, results, smallest)
     return cause and replace(cause, is_unplaced=True)
 

@@ -72,7 +72,7 @@ class Failing:
     beyond: Sequence[Case] = ()  # of larger sizes than the spec's, in which it should be right
     only: frozenset[str] = frozenset()  # names of changes that are tried, where not all are
     is_known: bool = False  # whether the mistake is known, and its place is looked for
-    seconds: float = 12.0  # for all changes
+    seconds: float = 10.0  # for all changes
 
 
 class Repairs:
@@ -307,7 +307,7 @@ def _stores_again(runner: Runner, failure: Failing) -> bool:
 
 MOST_OTHERS = 2  # changes at other lines that are told beside the likeliest one
 MOST_STORED = 1.25  # of the outputs' bytes, by kernels that do no work twice
-EITHER = "With either change the failing cases that were tried are right: which one is meant?"
+EITHER = "With each of these changes the failing cases that were tried are right: which is meant?"
 
 
 def _moved(runner: Runner, failure: Failing) -> float:

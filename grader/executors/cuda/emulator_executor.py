@@ -69,8 +69,9 @@ class EmulatorExecutor(Executor):
 
     def take_over(self, other: EmulatorExecutor) -> None:
         """Have the worker and the memory of another entry; its variables are set anew."""
-        hand_over(other, self)
-        self._is_taken_over = self._worker is not None
+        if self._worker is None:
+            hand_over(other, self)
+            self._is_taken_over = self._worker is not None
 
     def _start(self, count: int) -> CaseResult | None:
         """Start an executor; a planner starts with the case, whose arguments it may read."""

@@ -217,7 +217,9 @@ Answer replayed(bool with_calls) {
 Answer serve_request(Session& session, const Request& request, int document) {
     const auto operation = static_cast<Operation>(request.operation);
     if (operation == Operation::load) {
-        return load_entry(session, request, document < 0 ? session.entry_name : read_document(document));
+        const bool is_named = document >= 0;
+        return load_entry(session, request,
+                          is_named ? read_document(document) : session.entry_name);
     }
     if (operation == Operation::execute) {
         Call call = read_tensors(request, session.buffers, session.descriptions);

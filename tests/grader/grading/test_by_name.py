@@ -22,6 +22,16 @@ def cause(status, what, source, language="triton", line=1):
     return cause_of(*given) or general_cause_of(*given)
 
 
+def test_a_function_that_is_launched_and_is_no_kernel_is_named() -> None:
+    words = (
+        'calling a __device__ function("k(float *)") from a __host__ function("f") is not allowed'
+    )
+    told = cause("compile_error", words, "k<<<1, 32>>>(out);", "cuda")
+    assert told is not None and told.what.startswith("`k` is launched")
+    called = cause("compile_error", words, "k(out);", "cuda")
+    assert called is None or "launched" not in called.what
+
+
 def test_a_loop_that_is_known_is_the_one_that_is_told() -> None:
     source = "while (col < n) {\n  out[col] = 1;\n}\nwhile (k < n) {\n  k = f(k);\n}"
     for line, words in ((1, "nothing in it changes `col < n`"), (4, "line 4 doesn't end")):

@@ -71,6 +71,14 @@ def failing(condition, status=Status.wrong_values):
     return FakeRunner(lambda case: wrong(status) if condition(case) else PASSED)
 
 
+def test_what_nvcc_will_refuse_is_not_explained():
+    runner = failing(lambda case: True)
+    runner.will_be_refused = lambda: True
+    part = search_part(space_of(), runner, Effort(edges=3, drawn=0))
+    assert part.status.is_failure
+    assert len(runner.asked) == 3  # the edge cases: nothing is run again, shrunk or probed
+
+
 def space_of(name="rmsnorm", size_class="ragged", dtype="float16", seed=7):
     exercise = EXERCISES[name]
     return Space(exercise, exercise.variants["triton"], dtype, size_class, seed)

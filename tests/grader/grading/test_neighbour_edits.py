@@ -5,7 +5,7 @@ import pytest
 from grader.grading import loop_edits, neighbour_edits
 from grader.grading.edit_scope import Scope
 from grader.grading.edits import edits_of
-from grader.grading.likely_edits import BITS_IF_SHARED, ranked
+from grader.grading.likely_edits import BITS_IF_SHARED, BITS_OF_STATUS, ranked
 from grader.grading.source_text import SourceText
 
 TRITON = """
@@ -56,6 +56,30 @@ __global__ void k(const float4* in, float4* out, const float* w, int rows, int c
 }
 extern "C" void f(const float4* in, float4* out, const float* w, int rows, int cols) {
     k<<<rows / 32, 32>>>(in, out, w, rows, cols, 1);
+}
+"""
+
+
+ALIKE = """
+__device__ float total(float* s) { return s[0]; }
+__global__ void k(const float* in, float* out, int z, int rows, int cols) {
+    __shared__ float flat[TILE * PITCH], s[TILE], tile[TILE][TILE];
+    const int tid = threadIdx.x, head = blockIdx.x;
+    const int h = head % z;
+    flat[tid * PITCH + h] = in[h * cols + tid];
+    tile[h][tid ^ h] = expf(in[head]);
+    for (int j = 0; j < TILE; ++j) out[j] = tile[tid][j ^ tid] * expf(s[j]);
+    switch (z) {
+        case 1:
+            out[0] = s[0];
+            break;
+        case 2:
+            out[1] = total(s) * expf(1.0f);
+    }
+}
+extern "C" void f(const float* in, float* out, int z, int rows, int cols) {
+    const int quarter = cols / 4;
+    k<<<1, TILE>>>(in, out, z, rows, 4 * quarter);
 }
 """
 
@@ -127,6 +151,67 @@ def test_a_mistake_in_triton_is_undone(right, wrong, name):
 )
 def test_a_mistake_in_cuda_is_undone(right, wrong, name):
     check(CUDA, right, wrong, name, is_triton=False)
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "name"),
+    [
+        ("TILE * PITCH]", "TILE * TILE]", "as_elsewhere"),
+        ("tile[tid][j ^ tid]", "tile[tid][j]", "as_elsewhere"),
+        ("expf(in[head])", "exp2f(in[head])", "odd_function"),
+        ("in[head]", "in[h]", "whole"),
+        ("out[0] = s[0]", "out[0] = s[tid]", "whole_sum"),
+        ("            break;\n", "", "falls_through"),
+        ("(in, out, z, rows, 4", "(out, in, z, rows, 4", "reordered"),
+    ],
+)
+def test_a_mistake_is_undone_as_what_stands_beside_it_says(right, wrong, name):
+    check(ALIKE, right, wrong, name, is_triton=False)
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "name"),
+    [
+        ("in[h * cols + tid]", "in[tid * cols + h]", "subscripts"),
+        ("4 * quarter", "quarter", "product"),
+    ],
+)
+def test_an_index_and_a_multiple_are_put_right(right, wrong, name):
+    wrong_text = ALIKE.replace(right, wrong)
+    made = [
+        (edit.name, changed(wrong_text, edit).replace("(4*quarter)", "4*quarter"))
+        for scope in scopes(wrong_text, False)
+        for edit in edits_of(scope)
+    ]
+    assert (name, without_blanks(ALIKE)) in made
+
+
+def test_two_sizes_of_one_line_are_of_each_others_axis():
+    wrong = TRITON.replace("cdiv(M, BM), triton.cdiv(N, BN)", "cdiv(M, BN), triton.cdiv(N, BM)")
+    made = [changed(wrong, edit) for scope in scopes(wrong, True) for edit in edits_of(scope)]
+    assert without_blanks(TRITON) in made
+
+
+def test_elements_that_several_conditions_leave_unfilled_are_filled_at_once():
+    text = ALIKE.replace(
+        "    flat[", "    if (h < rows) tile[0][h] = 1.0f;\n    if (h < z) s[h] = 2.0f;\n    flat["
+    )
+    edits = ranked(text, False, "f", "uninitialised_read", [], ("", ""), 400)
+    whole = [each for each in edits if each["name"] == "fills" and len(each["changes"]) == 2]
+    assert len(whole) == 1
+    elsewhere = ranked(text, False, "f", "wrong_values", [], ("", ""), 400)
+    costs = [each["cost"] for each in elsewhere if each["what"] == whole[0]["what"]]
+    assert costs == [whole[0]["cost"] + BITS_OF_STATUS]
+
+
+def test_a_launch_gets_no_number_of_blocks_that_no_size_changes():
+    edits = ranked(ALIKE.replace("<<<1,", "<<<z,"), False, "f", "not_written", [], ("", ""), 400)
+    assert not any(
+        each["name"] == "name" and change["new"] in ("TILE", "PITCH")
+        for each in edits
+        for change in each["changes"]
+        if ALIKE.count("\n", 0, ALIKE.index("k<<<1")) + 1 == each["line"]
+    )
 
 
 def test_a_mistake_that_was_copied_is_undone_at_all_its_places():

@@ -188,6 +188,34 @@ def test_of_changes_that_are_as_good_two_places_are_told():
     assert sum(not each.closed for each in runner.opened) == 1
 
 
+def test_of_three_changes_that_are_as_good_all_places_are_told():
+    source = SOURCE.replace(
+        "    tl.store(", "    y = tl.load(x_ptr, mask=offs < rows)\n    tl.store("
+    )
+    runner = Runner(source, two_ways)
+    runner.bytes = lambda text: 8
+    cause = Repairs().cause_of(runner, failure(runner))
+    assert cause.what.count("or, at line") == 2
+
+
+def test_what_outputs_show_is_told_with_the_change_that_mends_it():
+    shown = causes.Cause("from_zero", "The maximum begins at 0", "Begin at -inf.", is_unplaced=True)
+    placed = causes.Cause("number", "`0.0` stands where `-inf` belongs", "", ())
+    told = causes._at_place(shown, placed)
+    assert (told.what, told.advice) == (shown.what, f"{placed.what}.")
+    assert causes._at_place(replace(shown, name="factor"), placed) is placed
+
+
+def test_a_repair_is_tried_where_one_size_is_large_beside_the_others():
+    chosen = causes._elsewhere(SPACE)
+    for name in TASK.exercise.sizes_names:
+        edges = SPACE.edges()
+        largest = max(causes._share_of(name, case) for case in edges)
+        assert any(causes._share_of(name, case) == largest for case in chosen)
+    [beyond] = causes._beyond(SPACE, chosen)
+    assert beyond.size("n") > causes.TIMES * max(case.size("n") for case in chosen)
+
+
 def test_a_change_that_gives_up_the_lesson_is_told_only_where_no_other_is_right(monkeypatch):
     runner = Runner(SOURCE, two_ways)
     runner.bytes = lambda text: 8
