@@ -681,18 +681,29 @@ def _rest(scope: Scope) -> Iterator[Edit]:
     span = (scope.function.body, scope.function.end)
     divided = re.compile(r"\b(\w+)\s*=\s*(\w+)\s*/{1,2}\s*\d+\b")
     parts = {match[1]: match[2] for match in divided.finditer(code, *span)}
-    counts = {match[1]: match[0].rpartition("/")[2].strip() for match in divided.finditer(code)}
     for token in scope.tokens:
         size = parts.get(token.text)
-        changed = size and re.search(rf"\b{token.text}\s*(?:[-+*/]|>>|<<)=", code[slice(*span)])
-        if size and not changed and scope.first_use.get(token.text, token.start) < token.start:
-            around = operands(scope, scope.tokens.index(token))
-            new = f"({counts[token.text]} * {token.text})"
-            yield scope.instead("product", token.start, token.end, new, 2, around)
         if size is None or scope.first_use.get(token.text, token.start) >= token.start:
             continue
         around = operands(scope, scope.tokens.index(token))
         yield scope.instead("rest", token.start, token.end, f"({size} - {token.text})", 2, around)
+
+
+_DIVIDED = re.compile(r"\b(\w+)\s*=\s*\w+\s*/{1,2}\s*(\d+)\b")
+
+
+def _multiples(scope: Scope) -> Iterator[Edit]:
+    """A part of a size where all such parts belong: `4 * n4` for `n4 = n / 4`."""
+    code = scope.text.code[scope.function.body : scope.function.end]
+    counts = dict(_DIVIDED.findall(code))
+    for index, token in enumerate(scope.tokens):
+        count = counts.get(token.text)
+        if count is None or scope.first_use.get(token.text, token.start) >= token.start:
+            continue
+        if not re.search(rf"\b{token.text}\s*(?:[-+*/]|>>|<<)=", code):  # as a loop halves it
+            new = f"({count} * {token.text})"
+            around = operands(scope, index)
+            yield scope.instead("product", token.start, token.end, new, 2, around)
 
 
 _PRODUCT = re.compile(r"(?<![\w.])([A-Za-z_]\w*) \* ([A-Z_]{2,}|\d{1,4})(?![\w.(\[])")
@@ -763,6 +774,7 @@ RULES: Sequence[Callable[[Scope], Iterator[Edit]]] = (
     _unused,
     _parallel,
     _rest,
+    _multiples,
     _parentheses,
     _quotients,
     _functions,

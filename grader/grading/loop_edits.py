@@ -145,6 +145,17 @@ def _turns(scope: Scope) -> Iterator[Edit]:
             yield scope.instead("turns", *match.span(1), new, 1, match.span())
 
 
+_STEPS = re.compile(r"\brange\((?:0, )?(?:tl\.)?cdiv\((\w+), (\w+)\)\)")
+
+
+def _steps(scope: Scope) -> Iterator[Edit]:
+    """A loop that counts blocks, whose variable is used as the offset of a block."""
+    code = scope.text.code
+    for match in _STEPS.finditer(code, scope.function.body, scope.function.end):
+        new = f"range(0, {match[1]}, {match[2]})"
+        yield scope.instead("steps", *match.span(), new, 1)
+
+
 _CASE = re.compile(r"^([ \t]*)(?:case\b[^:\n]*|default\s*):", re.M)
 
 
@@ -167,6 +178,7 @@ RULES: Sequence[Callable[[Scope], Iterator[Edit]]] = (
     _not_advanced,
     _stops,
     _turns,
+    _steps,
     _order,
     _hoisted,
     _falls_through,

@@ -551,29 +551,6 @@ def _is_twin(one: str, other: str) -> bool:
     return len(differing) == 1 and len(differing[0][0]) == len(differing[0][1]) < 3
 
 
-_STEPS = re.compile(r"\brange\((?:0, )?(?:tl\.)?cdiv\((\w+), (\w+)\)\)")
-
-
-def _steps(scope: Scope) -> Iterator[Edit]:
-    """A loop over blocks whose variable is used as an offset; what a launcher only binds anew."""
-    code = scope.text.code
-    for match in _STEPS.finditer(code, scope.function.body, scope.function.end):
-        new = f"range(0, {match[1]}, {match[2]})"
-        yield scope.instead("steps", *match.span(), new, 1)
-    if not scope.is_triton or scope.function.is_kernel:
-        return
-    for match in re.compile(r"^([ \t]*)(\w+) = ([^\n]+)$", re.M).finditer(
-        code, scope.function.body, scope.function.end
-    ):
-        if match[2] in scope.function.parameters:
-            what = (
-                f"`{match[2]} = ...` gives the name another tensor; the one passed stays as it is"
-            )
-            change = Change(match.start(2), match.end(), f"{match[2]}.copy_({match[3]})")
-            advice = f"Write into it: {match[2]}.copy_(...), or pass out={match[2]}."
-            yield scope.edit("rebound", [change], what, advice, 0)
-
-
 _CONJUNCT = re.compile(r"\s*(?:&&|&(?!&)|\band\b)\s*")
 
 
@@ -694,7 +671,6 @@ RULES: Sequence[Callable[[Scope], Iterator[Edit]]] = (
     _put_in,
     _whole_argument,
     _counted_together,
-    _steps,
     _left_out,
     _wrapped,
     _conditions,

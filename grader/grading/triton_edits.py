@@ -330,6 +330,23 @@ def _copies(scope: Scope) -> Iterator[Edit]:
         yield scope.edit("copy", [Change(*match.span(), tensor)], what, advice, 1)
 
 
+def _rebound(scope: Scope) -> Iterator[Edit]:
+    """An output that a launcher gives another tensor by its name, instead of writing into it."""
+    if not scope.is_triton or scope.function.is_kernel:
+        return
+    code = scope.text.code
+    for match in re.compile(r"^([ \t]*)(\w+) = ([^\n]+)$", re.M).finditer(
+        code, scope.function.body, scope.function.end
+    ):
+        if match[2] in scope.function.parameters:
+            what = (
+                f"`{match[2]} = ...` gives the name another tensor; the one passed stays as it is"
+            )
+            change = Change(match.start(2), match.end(), f"{match[2]}.copy_({match[3]})")
+            advice = f"Write into it: {match[2]}.copy_(...), or pass out={match[2]}."
+            yield scope.edit("rebound", [change], what, advice, 0)
+
+
 def _grid_axes(scope: Scope) -> Iterator[Edit]:
     """A grid with more or fewer axes than the kernel takes its ids from."""
     if not scope.is_triton or scope.function.is_kernel:
@@ -388,6 +405,7 @@ RULES: Sequence[Callable[[Scope], Iterator[Edit]]] = (
     _program_offset,
     _one_block,
     _copies,
+    _rebound,
     _axes,
     _strides,
     _grids,

@@ -419,3 +419,13 @@ def test_a_mistake_of_a_kernel_and_its_launcher_is_undone(name, given):
     )
     edits = ranked(source, True, "f", "not_written", [], ("", ""), 40)
     assert words in " ".join(each["what"] for each in edits if each["name"] == name)
+
+
+def test_a_tensor_that_a_launcher_only_binds_anew_is_written_into():
+    source = "def f(a, out):\n    out = torch.relu(a)\n"
+    [edit] = [
+        each
+        for each in ranked(source, True, "f", "not_written", [], ("", ""), 40)
+        if each["name"] == "rebound"
+    ]
+    assert edit["changes"][0]["new"] == "out.copy_(torch.relu(a))"

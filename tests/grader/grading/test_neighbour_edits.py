@@ -119,6 +119,7 @@ def check(text, right, wrong, name, is_triton):
         ("pid_n * BN * TURNS", "pid_n * BN", "turns"),
         ("        ks += BK\n", "", "not_advanced"),
         ("+ K + 1", "+ K", "stop"),
+        ("range(0, stop, BK)", "range(0, tl.cdiv(stop, BK))", "steps"),
         ("b.t()", "b", "view"),
         ("b.t()", "b.reshape(K, N)", "view"),
         (
