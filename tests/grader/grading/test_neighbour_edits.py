@@ -3,11 +3,11 @@
 import pytest
 
 from grader.grading import loop_edits, neighbour_edits
-from grader.grading.edit_scope import Scope
 from grader.grading.edits import edits_of
 from grader.grading.likely_edits import BITS_IF_SHARED, BITS_OF_STATUS, ranked
-from grader.grading.source_text import SourceText
+from tests.support.changed_texts import changed, changed_texts, scopes, without_blanks
 
+RULES = (*neighbour_edits.RULES, *loop_edits.RULES)
 TRITON = """
 import triton
 import triton.language as tl
@@ -84,31 +84,10 @@ extern "C" void f(const float* in, float* out, int z, int rows, int cols) {
 """
 
 
-def without_blanks(text):
-    return "".join(text.split())
-
-
-def changed(text, edit):
-    for change in sorted(edit.changes, key=lambda each: each.start, reverse=True):
-        text = text[: change.start] + change.new + text[change.end :]
-    return without_blanks(text)
-
-
-def scopes(text, is_triton):
-    source = SourceText(text, is_triton)
-    reached = source.reached("f")
-    return [Scope(source, function, reached, is_triton) for function in reached]
-
-
 def check(text, right, wrong, name, is_triton):
     assert text.count(right) == 1
     mistaken = text.replace(right, wrong)
-    made = [
-        (edit.name, changed(mistaken, edit))
-        for scope in scopes(mistaken, is_triton)
-        for rule in (*neighbour_edits.RULES, *loop_edits.RULES)
-        for edit in rule(scope)
-    ]
+    made = [*changed_texts(RULES, mistaken, is_triton)]
     assert (name, without_blanks(text)) in made
 
 

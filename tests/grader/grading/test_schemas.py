@@ -5,6 +5,7 @@ import pytest
 from grader.grading import schemas
 from grader.grading.edit_scope import Scope
 from grader.grading.source_text import SourceText
+from tests.support.changed_texts import changed_texts
 
 TRITON = """
 import triton
@@ -57,21 +58,14 @@ extern "C" void f(const float* in, float* out, int rows, int cols, float eps) {
 
 
 def without_blanks(text):
+    """A text without blanks and parentheses: a change may put more of them than are needed."""
     return "".join(text.replace("(", "").replace(")", "").split())
 
 
 def undone(text, is_triton):
     """The texts that a general change makes of a text, by the change's name."""
-    source = SourceText(text, is_triton)
-    reached = source.reached("f")
-    for function in reached:
-        scope = Scope(source, function, reached, is_triton)
-        for rule in schemas.RULES:
-            for edit in rule(scope):
-                changed = text
-                for change in sorted(edit.changes, key=lambda each: each.start, reverse=True):
-                    changed = changed[: change.start] + change.new + changed[change.end :]
-                yield edit.name, without_blanks(changed)
+    for name, changed in changed_texts(schemas.RULES, text, is_triton):
+        yield name, without_blanks(changed)
 
 
 @pytest.mark.parametrize(
