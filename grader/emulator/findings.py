@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -31,6 +33,7 @@ class Kind:
     hint: str
     between_blocks: str = ""  # the hint where threads of two blocks are concerned
     on_host: str = ""  # the hint where it is the host code
+    by_first_thread: str = ""  # the hint where a later block's first thread did it first
 
 
 def _capital(text: str) -> str:
@@ -105,6 +108,27 @@ _IN_64_BITS = (
     "An index that is computed in 32 bits wraps beyond 2,147,483,647. Compute it in 64 bits: "
     "static_cast<size_t>(row) * cols + col."
 )
+_PART_OF_BLOCK = (
+    "The block's first thread is outside already: where does a block's part of this array begin, "
+    "how many elements has each part, and are there more blocks than parts?"
+)
+_LAUNCHED = re.compile(r"grid \(([\d, ]+)\), block \(([\d, ]+)\)")
+MOST_THREADS = 1024  # of a block
+EXCHANGED_LAUNCH = (
+    "The grid comes first, then the block: <<<grid, block>>>. In the other order this launch could "
+    "run."
+)
+
+
+def is_exchanged_launch(text: str) -> bool:
+    """Whether a launch has too many threads in a block, and too many no more with its grid."""
+    match = _LAUNCHED.search(text)
+    if match is None:
+        return False
+    grid, block = (math.prod(map(int, each.split(","))) for each in match.groups())
+    return 0 < grid <= MOST_THREADS < block
+
+
 KINDS: dict[str, Kind] = {
     "out_of_bounds_read": Kind(
         "invalid_read",
@@ -112,6 +136,7 @@ KINDS: dict[str, Kind] = {
         "Is every index checked against the size before it is used? The last block has threads "
         "beyond the end: if (i < n).",
         on_host=_HOST_INDEX,
+        by_first_thread=_PART_OF_BLOCK,
     ),
     "out_of_bounds_write": Kind(
         "wrote_out_of_bounds",
@@ -119,6 +144,7 @@ KINDS: dict[str, Kind] = {
         "Is every store guarded by the size, in each dimension? Rows and columns need a check "
         "each: an index past a row's end is the start of the next row.",
         on_host=_HOST_INDEX,
+        by_first_thread=_PART_OF_BLOCK,
     ),
     "use_after_free_read": Kind(
         "invalid_read",

@@ -25,7 +25,13 @@ import pydantic
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grader.emulator.findings import KINDS, Parts, race_verbs
+from grader.emulator.findings import (
+    EXCHANGED_LAUNCH,
+    KINDS,
+    Parts,
+    is_exchanged_launch,
+    race_verbs,
+)
 
 MAX_BYTES = 64 * 1024  # of the text, as in the protocol
 MAX_FINDINGS = 16
@@ -227,6 +233,11 @@ def status_name_of(kind: str) -> str:
     return KINDS[kind].status
 
 
+def _is_first(index: Sequence[int] | None) -> bool:
+    """Whether an index of a thread or block is 0 in each dimension."""
+    return index is not None and not any(index)
+
+
 def message_of(
     finding: Finding, file: str, source: Sequence[str], line: int = 0, other_line: int = 0
 ) -> tuple[str, str]:
@@ -249,6 +260,10 @@ def message_of(
         hint = kind.on_host
     elif kind.between_blocks and not parts.same_block:
         hint = kind.between_blocks
+    elif kind.by_first_thread and _is_first(finding.thread) and not _is_first(finding.block):
+        hint = kind.by_first_thread
+    elif kind.status == "launch_error" and is_exchanged_launch(parts.text):
+        hint = EXCHANGED_LAUNCH
     sentence = kind.sentence(parts)
     if finding.count > 1 and finding.thread is not None:  # host code is called twice
         sentence += f" The same happened {finding.count:,} times there; this was the first."

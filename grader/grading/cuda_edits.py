@@ -12,26 +12,9 @@ from grader.grading.edit_scope import (
     Scope,
     code_line,
     is_known,
-    operands,
     shared_arrays,
 )
 from grader.grading.source_text import Change
-
-
-def _derived(scope: Scope) -> Iterator[Edit]:
-    """A constant that stands for what was derived from it, such as a padded row's length."""
-    if scope.is_triton:
-        return
-    code = scope.text.code
-    for match in re.compile(r"\b(\w+)\s*=\s*([^;\n]{1,80})").finditer(
-        code, scope.function.body, scope.function.end
-    ):
-        constants = set(re.findall(r"\b[A-Z][A-Z_\d]+\b", match[2]))
-        constants -= {*scope.function.parameters}
-        for index, token in enumerate(scope.tokens):
-            if token.text in constants and token.start > match.end():
-                around = operands(scope, index)
-                yield scope.instead("name", token.start, token.end, match[1], 2, around)
 
 
 def _guards(scope: Scope) -> Iterator[Edit]:
@@ -353,6 +336,5 @@ RULES: Sequence[Callable[[Scope], Iterator[Edit]]] = (
     _fills,
     _elements,
     _unfilled,
-    _derived,
     _other_indices,
 )

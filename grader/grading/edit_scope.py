@@ -98,7 +98,11 @@ class Scope:
         else:
             head = code[function.start : function.body]
             known = kinds.of_cpp(head, body, frozenset(self.text.functions))
-        return {n: kind for n, kind in (kinds.of_constants(code) | known).items() if n != "_"}
+        return {
+            n: kind
+            for n, kind in (kinds.of_constants(self.text.source) | known).items()
+            if n != "_"
+        }
 
     @cached_property
     def unread(self) -> list[str]:
@@ -255,13 +259,19 @@ def _calls(scope: Scope) -> Iterator[Call]:
             is_grid = token.text == ">>>" or (scope.is_triton and token.text == "]")
             if is_grid and opening and index + 1 < len(tokens) and tokens[index + 1].text == "(":
                 grids[index + 1], names[index + 1] = parts, opening - 1
-            if token.text == ")" and opening and (opening in grids or tokens[opening - 1].is_name):
+            if opening and (opening in grids or _is_called(scope, tokens[opening - 1], token)):
                 named = names.get(opening, opening - 1)
                 name = tokens[named].text
                 if scope.is_triton and named > 1 and tokens[named - 1].text == ".":
                     name = f"{tokens[named - 2].text}.{name}"
                 first = tokens[named].start
                 yield Call(name, opening in grids, grids.get(opening, ()), parts, first, token.end)
+
+
+def _is_called(scope: Scope, name: Token, closing: Token) -> bool:
+    """Whether parentheses, or in C++ braces, behind a name hold the arguments of a call."""
+    is_made = closing.text == "}" and not scope.is_triton and name.text not in ("else", "do", "try")
+    return name.is_name and (closing.text == ")" or is_made)
 
 
 def _parts(

@@ -80,8 +80,8 @@ def of_python(
 
 
 _CONSTANT = re.compile(
-    r"^(?:(?:static )?(?:constexpr|const) \w+ |#define )?([A-Z][A-Z_\d]*)(?:: tl\.constexpr)?"
-    r"\s*=?\s*(?:tl\.constexpr\()?([^;\n]+)",
+    r"^(?:(?:static )?(?:constexpr|const) \w+ |#define )?([A-Z][A-Z_\d]*)(?![\w(])"
+    r"(?:: tl\.constexpr)?\s*=?\s*(?:tl\.constexpr\()?([^;\n]+)",
     re.M,
 )
 

@@ -18,6 +18,7 @@ from grader.grading.edit_scope import (
     Scope,
     callee_of,
     code_line,
+    is_known,
     plain,
     shared_arrays,
 )
@@ -40,8 +41,10 @@ def at_all_places(edits: Sequence[Edit]) -> Iterator[Edit]:
     alike: dict[tuple[str, str], dict[Change, Edit]] = {}
     for edit in edits:
         if len(edit.changes) == 1 and edit.name in _REPEATED:
-            alike.setdefault((edit.name, _idea(edit)), {}).setdefault(edit.changes[0], edit)
-    for repeated in alike.values():
+            for idea in _ideas(edit):
+                alike.setdefault((edit.name, idea), {}).setdefault(edit.changes[0], edit)
+    groups = {tuple(repeated): repeated for repeated in alike.values()}
+    for repeated in groups.values():
         changes = sorted(repeated, key=lambda each: each.start)
         apart = all(a.end < b.start for a, b in itertools.pairwise(changes))
         if apart and 1 < len(changes) <= MOST_PLACES:
@@ -50,9 +53,14 @@ def at_all_places(edits: Sequence[Edit]) -> Iterator[Edit]:
             yield replace(first, changes=tuple(changes), what=f"{first.what}, {where}")
 
 
-def _idea(edit: Edit) -> str:
-    """What a change says, for a mask the bound alone: two may lack it in two directions."""
-    return re.sub(r"\[[:, None]+\]", "", edit.what.rpartition(" lacks a part: ")[2])
+def _ideas(edit: Edit) -> Iterator[str]:
+    """What a change says, for a mask the bound alone: two may lack it in two directions.
+
+    Two quotients of a line may round down.
+    """
+    yield re.sub(r"\[[:, None]+\]", "", edit.what.rpartition(" lacks a part: ")[2])
+    if edit.name == "rounded_down":
+        yield f"in line {edit.line}"
 
 
 def _components(scope: Scope) -> Iterator[Edit]:
@@ -286,18 +294,25 @@ _TWO_INDICES = re.compile(r"(?<![\w.])([A-Za-z_]\w*)\[([^\[\]\n]+)\]\[([^\[\]\n]
 
 
 def _same_form(scope: Scope) -> Iterator[Edit]:
-    """An index that lacks what other accesses of its array have: `a[j][i]` for `a[j][i ^ j]`."""
+    """An index that lacks what other accesses of its array have.
+
+    Such as `a[j][i]` for `a[j][i ^ j]`, or `a[x][y]` beside `a[y + j][x]`.
+    """
     code = scope.text.code
     accesses = [*_TWO_INDICES.finditer(code, scope.function.body, scope.function.end)]
     for own, other in itertools.permutations(accesses, 2):
+        if own[1] != other[1]:
+            continue
         for place, beside in ((3, 2), (2, 3)):
             match = re.fullmatch(r"(\w+) ([-+^]) (\w+)", other[place])
             is_plain = own[place].isidentifier() and own[beside].isidentifier()
-            if own[1] != other[1] or match is None or not is_plain:
-                continue
-            if other[beside] in (match[1], match[3]):
+            if match and is_plain and other[beside] in (match[1], match[3]):
                 new = f"{own[place]} {match[2]} {own[beside]}"
                 yield scope.instead("as_elsewhere", *own.span(place), new, 1, own.span())
+        for place, theirs in itertools.product((2, 3), (other[2], other[3])):
+            begins = re.match(rf"{re.escape(own[place])} [-+^] ", theirs)
+            if begins and is_known(theirs, scope, own.start()):
+                yield scope.instead("as_elsewhere", *own.span(place), theirs, 1, own.span())
 
 
 _SHARED = re.compile(r"__shared__\s+\w+\s+(\w+)\[(\w+) \* (\w+)\]")
@@ -313,6 +328,38 @@ def _row_length(scope: Scope) -> Iterator[Edit]:
             if length not in (match[2], match[3]):
                 around = match.start(2), match.end(3)
                 yield scope.instead("as_elsewhere", *match.span(3), length, 1, around)
+
+
+_MEMBER = re.compile(r"(?<![\w.>])([A-Za-z_]\w*)\.([A-Za-z_]\w*)\b(?!\s*\()")
+
+
+def _members(scope: Scope) -> Iterator[Edit]:
+    """A member of a struct where another one of it belongs: `shape.rows` for `shape.cols`."""
+    if scope.is_triton:
+        return
+    members: dict[str, dict[str, None]] = {}
+    for match in _MEMBER.finditer(scope.text.code):
+        members.setdefault(match[1], {})[match[2]] = None
+    for match in _MEMBER.finditer(scope.text.code, scope.function.body, scope.function.end):
+        for other in members[match[1]] if match[1] not in BUILTINS else ():
+            if other != match[2] and len(other) > 1 < len(match[2]):
+                yield scope.instead("name", *match.span(2), other, 2, match.span())
+
+
+_END = re.compile(
+    r"^[ \t]*(?:const )?(?:int |unsigned |size_t )?(\w+) = (\w+ \+ \w+);?[ \t]*$", re.M
+)
+
+
+def _not_clamped(scope: Scope) -> Iterator[Edit]:
+    """The end of a thread's or program's part of a size, that isn't kept below the size."""
+    code = scope.text.code
+    for match in _END.finditer(code, scope.function.body, scope.function.end):
+        bounds = re.compile(rf"<\s*{match[1]}\b|\brange\([^()\n]*\b{match[1]}\b")
+        for size in sorted(scope.function.integers) if bounds.search(code, match.end()) else ():
+            smaller = "tl.minimum" if scope.is_triton else "min"
+            new = f"{smaller}({match[2]}, {size})"
+            yield scope.instead("not_clamped", *match.span(2), new, 1)
 
 
 _OWN_ELEMENT = re.compile(r"\b(\w+)\[(?:\w*(?:lane|tid|thread)\w*|threadIdx\.x)\]")
@@ -357,6 +404,8 @@ RULES: Sequence[Callable[[Scope], Iterator[Edit]]] = (
     _across_lines,
     _row_length,
     _same_form,
+    _members,
+    _not_clamped,
     _whole_sum,
     _whole,
     _views,

@@ -103,13 +103,44 @@ def _other_values(scope: Scope) -> Iterator[Edit]:
                 yield scope.instead("unused", token.start, token.end, other, 1, around)
 
 
+_DEFINED = re.compile(r"\b([A-Za-z_]\w*)\s*=\s*([^;=\n]{1,80})")
+_CONSTANT_OF = re.compile(
+    r"^(?:#define|(?:static )?(?:constexpr|const) \w+) ([A-Z]\w*)\s*=?\s*([^;\n]{1,80})", re.M
+)
+
+
+def _derived(scope: Scope) -> Iterator[Edit]:
+    """A value in the place of what is made of it, or a constant for one that it is made of."""
+    code = scope.text.code
+    constants = [
+        pair
+        for match in _CONSTANT_OF.finditer(scope.text.source)
+        for base in _NAMES.findall(match[2])
+        for pair in ((match[1], base), (base, match[1]))
+    ]
+    made = dict.fromkeys(constants, 0)  # a name and what is made of it, and from where on
+    for match in _DEFINED.finditer(code, scope.function.body, scope.function.end):
+        for base in {*_NAMES.findall(match[2])} - {match[1]}:
+            made.setdefault((base, match[1]), match.end())
+    tokens = scope.tokens
+    for index, token in enumerate(tokens[:-1]):
+        before = tokens[index - 1].text if index else ""
+        if before in (".", "->") or tokens[index + 1].text in ("=", "("):
+            continue
+        for (base, name), at in made.items():
+            is_alike = scope.kinds.get(base) == scope.kinds.get(name) is not None
+            if token.text == base and token.start >= at and is_alike:
+                around = operands(scope, index)
+                yield scope.instead("derived", token.start, token.end, name, 2 if at else 1, around)
+
+
 def _is_in_grid(scope: Scope, token: Token) -> bool:
     """Whether a token alone says how many blocks or programs a launch has."""
     launches = (each for each in scope.calls if each.is_launch)
     return any((token.start, token.end) in each.grid[:1] for each in launches)
 
 
-_NAMES = re.compile(r"[A-Za-z_]\w*")
+_NAMES = re.compile(r"(?<![\w.])[A-Za-z_]\w*")
 _INDEXED = re.compile(r"(?<![\w.])(\w+)((?:\s*\[[^\[\]]*\])+)")
 
 
@@ -674,5 +705,6 @@ RULES: Sequence[Callable[[Scope], Iterator[Edit]]] = (
     _left_out,
     _wrapped,
     _conditions,
+    _derived,
     _other_values,
 )

@@ -250,6 +250,33 @@ def test_what_is_known_is_told_whatever_is_missing(kind: str) -> None:
     assert "thread (1,0,0) of block (0,0,0)" in what[0].lower() + what[1:]
 
 
+@pytest.mark.parametrize(
+    ("thread", "block", "is_begun_outside"),
+    [([0, 0, 0], [1, 0, 0], True), ([1, 0, 0], [1, 0, 0], False), ([0, 0, 0], [0, 0, 0], False)],
+)
+def test_where_a_blocks_first_thread_is_outside_its_part_is_asked_for(
+    thread: list[int], block: list[int], is_begun_outside: bool
+) -> None:
+    _, hint = message_of(finding(thread=thread, block=block), "k.cu", SOURCE, 3)
+    assert ("where does a block's part" in hint) == is_begun_outside
+
+
+@pytest.mark.parametrize(
+    ("launch", "is_exchanged"),
+    [
+        ("silu: grid (256, 1, 1), block (65537, 1, 1): a block has at most 1024 threads", True),
+        ("silu: grid (2048, 1, 1), block (2048, 1, 1): a block has at most 1024 threads", False),
+        ("silu: grid (0, 1, 1), block (256, 1, 1): a grid needs at least one block", False),
+        ("silu: 64 KiB of shared memory", False),
+    ],
+)
+def test_a_launch_that_could_run_with_grid_and_block_exchanged_is_told(
+    launch: str, is_exchanged: bool
+) -> None:
+    _, hint = message_of(finding(kind="launch_error", text=launch), "k.cu", SOURCE, 3)
+    assert ("<<<grid, block>>>" in hint) == is_exchanged
+
+
 def test_no_kind_but_the_tables_has_a_status() -> None:
     with pytest.raises(KeyError):
         status_name_of("perfect")

@@ -69,6 +69,14 @@ __global__ void k(const float* in, float* out, int z, int rows, int cols) {
     flat[tid * PITCH + h] = in[h * cols + tid];
     tile[h][tid ^ h] = expf(in[head]);
     for (int j = 0; j < TILE; ++j) out[j] = tile[tid][j ^ tid] * expf(s[j]);
+    for (int j = 0; j < 8; ++j) {
+        const int at = head + j;
+        pair[at][tid + j] = in[at] * size.rows;
+        out[at] = pair[tid + j][at] + size.cols - size.cols;
+    }
+    const int begin = head * h;
+    const int last = min(begin + h, cols);
+    for (int i = begin; i < last; ++i) out[i] = total(s);
     switch (z) {
         case 1:
             out[0] = s[0];
@@ -141,6 +149,9 @@ def test_a_mistake_in_cuda_is_undone(right, wrong, name):
         ("expf(in[head])", "exp2f(in[head])", "odd_function"),
         ("in[head]", "in[h]", "whole"),
         ("out[0] = s[0]", "out[0] = s[tid]", "whole_sum"),
+        ("pair[tid + j][at]", "pair[tid][at]", "as_elsewhere"),
+        ("+ size.cols", "+ size.rows", "name"),
+        ("min(begin + h, cols)", "begin + h", "not_clamped"),
         ("            break;\n", "", "falls_through"),
         ("(in, out, z, rows, 4", "(out, in, z, rows, 4", "reordered"),
     ],

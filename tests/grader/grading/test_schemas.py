@@ -41,9 +41,13 @@ def f(x, w, out):
     k[(M, N)](x, w, out, x.stride(0), out.stride(0), M, N, 1e-6, BM=16, BN=16)
 """
 CUDA = """
+#define WIDTH 32
+#define PITCH (WIDTH + 1)
 __device__ float helper(float value) { return value * value; }
 __global__ void k(const float* in, float* out, int rows, int cols, float eps) {
     const int row = blockIdx.x, lane = threadIdx.x;
+    const int turn = row + lane;
+    tile[lane * PITCH + turn] = 1.0f;
     float sums[4] = {};
     int at = lane;
     while (at < cols) { sums[0] += helper(in[row * cols + at]); at += 32; }
@@ -97,6 +101,8 @@ def test_a_mistake_in_triton_is_undone(right, wrong, name):
     ("right", "wrong", "name"),
     [
         ("in[row * cols + at]", "in[row * cols + lane]", "name"),
+        ("lane * PITCH", "lane * WIDTH", "derived"),
+        ("PITCH + turn", "PITCH + row", "derived"),
         ("(float value)", "(int value)", "whole_number"),
         ("sums[4] = {};", "sums[4];", "uninitialised"),
         ("(out, in, rows", "(&out, in, rows", "sign"),

@@ -14,7 +14,6 @@ from grader.executors import NativePlanner
 from grader.executors.cuda import cuda_build
 from grader.plan import Plan
 from grader.sandbox import Sandbox
-from grader.spec import Exercise, Variant
 from grader.spec.task import Task
 from grader.worker.protocol import Argument, DType, Kind
 from tests.support import emulator_features
@@ -117,13 +116,19 @@ def test_an_entry_is_planned_the_same(plans: Both, entry: str) -> None:
         assert len(by_nvcc.plan.specialisations) == 1
 
 
-def solutions() -> Iterator[tuple[Exercise, Variant, Path]]:
+def solutions() -> dict[Path, list[Task]]:
+    """The variants of each file of solutions."""
+    tasks: dict[Path, list[Task]] = {}
     for exercise in SPECS.values():
         for variant in exercise.variants.values():
             for folder in (ROOT / "reference", ROOT / "reference" / "expert"):
                 path = folder / variant.file
                 if variant.language == "cuda" and path.exists():
-                    yield exercise, variant, path
+                    tasks.setdefault(path, []).append(Task(exercise, variant))
+    return tasks
+
+
+SOLUTIONS = solutions()
 
 
 @pytest.fixture(scope="module")
@@ -135,29 +140,29 @@ def sandbox() -> Iterator[Sandbox]:
         yield opened
 
 
-@pytest.mark.parametrize(
-    ("exercise", "variant", "path"),
-    list(solutions()),
-    ids=lambda each: "" if isinstance(each, Exercise) else getattr(each, "stem", "") or each.name,
-)
-def test_a_solution_is_planned_the_same(
-    sandbox: Sandbox, exercise: Exercise, variant: Variant, path: Path
-) -> None:
+@pytest.mark.parametrize("path", SOLUTIONS, ids=lambda path: f"{path.parent.name}_{path.stem}")
+def test_a_files_solutions_are_planned_the_same(sandbox: Sandbox, path: Path) -> None:
     data = path.read_bytes()
-    entries = [(variant.entry, cuda_build.signature(exercise, variant))]
-    size = next(iter(exercise.sizes))
-    case = Space(exercise, variant, variant.dtypes[0], size, seed=5).edges()[-1]
-    made = inputs.blank(exercise, variant, case)
-    arguments = made.arguments(arena.described(made.slots))
-    found: list[Any] = []
-    for backend in ("emulator", "gpu"):
-        program = cuda_build.build(sandbox, variant.file, data, entries, backend)
-        held = sandbox.hold(variant.file, data)
-        with NativePlanner(sandbox, Task(exercise, variant), held, program) as plans:
-            found.append(plans.plan_of(case, arguments))
-            assert plans.planned_report is None
-    emulated, by_nvcc = found
-    assert isinstance(by_nvcc, Plan), by_nvcc
-    assert_same(emulated, by_nvcc)
-    names = {each.kernel for each in by_nvcc.specialisations}
-    assert names <= symbols_of(program.executor)
+    tasks = SOLUTIONS[path]
+    entries = cuda_build.called([(each.exercise, each.variant) for each in tasks])
+    programs = [
+        cuda_build.build(sandbox, path.name, data, entries, backend)
+        for backend in ("emulator", "gpu")
+    ]
+    held = sandbox.hold(path.name, data)
+    for task in tasks:
+        exercise, variant = task.exercise, task.variant
+        size = next(iter(exercise.sizes))
+        case = Space(exercise, variant, variant.dtypes[0], size, seed=5).edges()[-1]
+        arguments = inputs.blank(exercise, variant, case)
+        given = arguments.arguments(arena.described(arguments.slots))
+        found: list[Any] = []
+        for program in programs:
+            with NativePlanner(sandbox, task, held, program) as plans:
+                found.append(plans.plan_of(case, given))
+                assert plans.planned_report is None
+        emulated, by_nvcc = found
+        assert isinstance(by_nvcc, Plan), by_nvcc
+        assert_same(emulated, by_nvcc)
+        names = {each.kernel for each in by_nvcc.specialisations}
+        assert names <= symbols_of(programs[1].executor)
