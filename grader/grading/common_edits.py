@@ -286,15 +286,17 @@ _FACTOR = r"(?<![\w.)\]])(\w+(?:\.\w+(?:\([^()\n]*\))?)*)"  # n, x.numel(), bloc
 def _rounded_down(scope: Scope) -> Iterator[Edit]:
     """A quotient that rounds down where the last, partly filled block counts."""
     divided = "//" if scope.is_triton else "/"
-    pattern = re.compile(rf"{_FACTOR}\s*(?<!/){divided}(?!/)\s*(\w+(?:\.\w+)*)\b(?!\()")
+    pattern = re.compile(
+        rf"{_FACTOR}\s*(?<!/){divided}(?!/)\s*(\w+(?:\.\w+)*(?:\[[^\[\]\n]+\])?)(?![\w(])"
+    )
     for match in pattern.finditer(scope.text.code, scope.function.body, scope.function.end):
-        one, other = match[1], match[2]
+        one, other = (scope.text.source[slice(*match.span(place))] for place in (1, 2))
         if one[0].isdigit():
             continue
         up = f"(({one} + {other} - 1) / {other})"
         if scope.is_triton:
             up = f"{'tl' if scope.function.is_kernel else 'triton'}.cdiv({one}, {other})"
-        is_size = other.isupper() or other.startswith(("blockDim", "gridDim"))
+        is_size = bool(re.fullmatch(r"[A-Z_\d]+|\w+\[.[A-Z_\d]+.\]|(?:block|grid)Dim\.\w", other))
         up_words = "triton.cdiv" if scope.is_triton else "(n + size - 1) / size"
         yield scope.edit(
             "rounded_down",

@@ -12,6 +12,7 @@ from grader.grading import (
     common_edits,
     cuda_edits,
     loop_edits,
+    mask_edits,
     neighbour_edits,
     schemas,
     triton_edits,
@@ -24,7 +25,7 @@ MOST_PER_LINE = 240  # changes of one line
 def edits_of(scope: Scope) -> list[Edit]:
     """All changes of a function, without order; one may come twice, by different rules."""
     counts: dict[int, int] = {}
-    own = triton_edits.RULES if scope.is_triton else cuda_edits.RULES
+    own = (*mask_edits.RULES, *triton_edits.RULES) if scope.is_triton else cuda_edits.RULES
     made: list[Edit] = []
     beside = (*neighbour_edits.RULES, *loop_edits.RULES)
     for rule in (*own, *beside, *common_edits.RULES, *schemas.RULES):

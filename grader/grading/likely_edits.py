@@ -37,7 +37,7 @@ RARITY = {
     "guard_lacks": {2: 8}, "hoisted": {1: 4}, "index": {1: 6, 3: 10, 4: 12}, "infinity": {3: 8},
     "into_loop": {2: 8}, "just_made": {2: 7}, "keyword": {2: 3}, "last_group": {1: 5},
     "lost_additions": {3: 10}, "made_of": {1: 5}, "mask": {2: 4, 3: 11},
-    "mask_lacks": {1: 4, 2: 7, 3: 10}, "mask_too_strict": {4: 9, 5: 8},
+    "mask_lacks": {0: 3, 1: 4, 2: 7, 3: 10}, "mask_too_strict": {4: 9, 5: 8},
     "missing_term": {1: 10, 2: 9, 4: 10, 5: 14}, "name": {1: 8, 2: 9, 3: 12, 4: 12},
     "names": {1: 5, 2: 8, 3: 13}, "no_cast": {3: 6, 4: 10}, "no_guard": {2: 9, 3: 10},
     "not_advanced": {1: 4}, "not_clamped": {1: 5},

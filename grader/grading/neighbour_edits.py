@@ -38,11 +38,12 @@ _COMPONENTS = re.compile(
 
 def at_all_places(edits: Sequence[Edit]) -> Iterator[Edit]:
     """Changes that a function may need at each of several places, as one change."""
-    alike: dict[tuple[str, str], dict[Change, Edit]] = {}
+    alike: dict[tuple[str, str, int], dict[Change, Edit]] = {}
     for edit in edits:
         if len(edit.changes) == 1 and edit.name in _REPEATED:
             for idea in _ideas(edit):
-                alike.setdefault((edit.name, idea), {}).setdefault(edit.changes[0], edit)
+                key = edit.name, idea, edit.cost
+                alike.setdefault(key, {}).setdefault(edit.changes[0], edit)
     groups = {tuple(repeated): repeated for repeated in alike.values()}
     for repeated in groups.values():
         changes = sorted(repeated, key=lambda each: each.start)
@@ -203,7 +204,7 @@ _PAIRED = re.compile(
 )
 
 
-def _axis_of(name: str) -> str:
+def axis_of(name: str) -> str:
     """The axis of a matrix that a name is about: n for `BLOCK_N`, `BN`, `N`, `pid_n`; or ""."""
     last = name.rpartition("_")[2]
     is_short = len(last) <= 2 and (len(last) == 1 or last.isupper())
@@ -218,7 +219,7 @@ def _axes(scope: Scope) -> Iterator[Edit]:
     by_line: dict[int, list[Edit]] = {}
     while match := _PAIRED.search(code, at, scope.function.end):
         at = match.start(2)
-        axes = _axis_of(match[1]), _axis_of(match[2])
+        axes = axis_of(match[1]), axis_of(match[2])
         if not all(axes) or axes[0] == axes[1]:
             continue
         for place, axis in ((2, axes[0]), (1, axes[1])):

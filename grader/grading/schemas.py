@@ -366,6 +366,9 @@ def _wrapped(scope: Scope) -> Iterator[Edit]:
         before = scope.tokens[index - 1].text if index else ""
         if kind in ("data", "float") and index == last and before in ("(", ",", "="):
             yield scope.instead("sign", low, high, f"-{text}", 4, (low, high))
+        if kind in ("data", "float") and index == last and before == "-":
+            size = f"tl.abs({text})" if scope.is_triton else f"fabsf({text})"
+            yield scope.instead("sign", low, high, size, 3, (low, high))
         if scope.is_triton and kind in ("data", "mask") and index == last:
             if kind == "data" and before not in ("(", ","):
                 yield scope.instead("no_cast", low, high, f"{text}.to(tl.float32)", 4, (low, high))
@@ -391,9 +394,10 @@ def _keywords(scope: Scope) -> Iterator[Edit]:
         if call.name in ("tl.sum", "tl.max", "tl.min") and "axis" not in given:
             for axis in (1, 0) if two_axes and len(call.arguments) == 1 else ():
                 what = f"`{call.name}` has no axis, so it takes in all of the block"
-                change = Change(call.end - 1, call.end - 1, f", axis={axis}")
-                advice = "Say along which axis: 1 is along a row."
-                yield scope.edit("axis", [change], what, advice, 1)
+                for kept in ("", ", keep_dims=True"):
+                    change = Change(call.end - 1, call.end - 1, f", axis={axis}{kept}")
+                    advice = f"Say along which axis, here axis={axis}{kept}: 1 is along a row."
+                    yield scope.edit("axis", [change], what, advice, 1)
         for name, value in known if call.name in ("tl.load", "tl.store") else ():
             if name not in ("mask", "other") or (name == "other" and call.name == "tl.store"):
                 continue

@@ -1,4 +1,4 @@
-"""Changes of Triton's kernels and launchers: masks, axes, strides, grids, conversions, order."""
+"""Changes of Triton's kernels and launchers: axes, strides, grids, conversions, order."""
 
 from __future__ import annotations
 
@@ -7,91 +7,8 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from grader.grading.edit_scope import MASK, Edit, Scope, callee_of, code_line, is_known
+from grader.grading.edit_scope import Edit, Scope, callee_of, code_line, is_known
 from grader.grading.source_text import Change
-
-
-def _masks(scope: Scope) -> Iterator[Edit]:
-    """A load or store in Triton without a mask, or with one that lacks a condition."""
-    if not scope.is_triton:
-        return
-    source = scope.text.source
-    fill = {"tl.load": ", other=0.0", "tl.store": ""}
-    for call in scope.calls:
-        if call.name not in fill:
-            continue
-        arguments = [source[low:high] for low, high in call.arguments]
-        keywords = {each.split("=")[0].strip() for each in arguments if re.match(r"\w+\s*=", each)}
-        positional = len(arguments) - len(keywords)
-        has_mask = "mask" in keywords or positional > (1 if call.name == "tl.load" else 2)
-        if not has_mask:
-            tried = [*scope.conditions, *_both(scope.conditions), *_synthetic(scope)]
-            for place, condition in enumerate(tried):
-                added = f", mask={condition}{'' if 'other' in keywords else fill[call.name]}"
-                yield scope.edit(
-                    "without_mask",
-                    [Change(call.end - 1, call.end - 1, added)],
-                    f"This `{call.name}` has no mask, and the last block goes past the end",
-                    "Pass mask=, which is true only for what is inside, in each dimension.",
-                    1 + place // 6,
-                )
-        elif call.name == "tl.load" and "other" not in keywords:
-            for value in ("0.0", 'float("-inf")'):
-                what = "This `tl.load` has no `other=`: what is masked can be anything"
-                change = Change(call.end - 1, call.end - 1, f", other={value}")
-                advice = f"Masked elements have to be {value} here, so that they add nothing."
-                yield scope.edit("without_other", [change], what, advice, 2)
-    for match in MASK.finditer(source, scope.function.body, scope.function.end):
-        for condition in scope.conditions:
-            index = re.match(r"\w+", condition)
-            if "mask" in condition or (index and re.search(rf"\b{index[0]}\b", match[0])):
-                continue
-            change = Change(match.start(), match.end(), f"{match[0]}) & ({condition}")
-            if source[match.start() - 1] != "(" or source[match.end() : match.end() + 1] != ")":
-                change = replace(change, new=f"({match[0]}) & ({condition})")
-            what = f"The mask lacks a condition: {scope.quoted(0, 0, condition)}"
-            yield scope.edit("mask_lacks", [change], what, "Each dimension needs its own.", 2)
-        whole = re.compile(rf"\(?{re.escape(match[0])}\)?\s*&\s*").match(
-            source, max(match.start() - 1, 0)
-        )
-        if whole:
-            what = f"The condition {scope.quoted(0, 0, match[0])} doesn't belong in the mask"
-            yield scope.edit(
-                "mask_too_strict", [Change(whole.start(), whole.end(), "")], what, "", 5
-            )
-
-
-def _both(conditions: Sequence[str]) -> list[str]:
-    plain = [each for each in conditions if "[" in each]
-    return [f"({a}) & ({b})" for i, a in enumerate(plain) for b in plain[i + 1 :]][:12]
-
-
-def _synthetic(scope: Scope) -> list[str]:
-    """`offs < n` of every index and size."""
-    indices = [each for each in scope.values if re.match(r"offs|cols?$|rows?$|idx|i$", each)]
-    return [f"{i} < {n}" for i in indices for n in sorted(scope.function.integers)][:12]
-
-
-_DEFINED = re.compile(r"^[ \t]*(\w+)\s*=\s*([^\n]*[<>][^\n]*)$", re.MULTILINE)
-
-
-def _flat_masks(scope: Scope) -> Iterator[Edit]:
-    """A mask that compares something else than the offset that loads and stores use."""
-    if not scope.is_triton or not scope.function.is_kernel:
-        return
-    code = scope.text.code
-    span = (scope.function.body, scope.function.end)
-    used = re.compile(r"tl\.(?:load|store)\(\s*\w+\s*\+\s*(\w+)\s*,").findall(code, *span)
-    for match in _DEFINED.finditer(code, *span):
-        is_used = re.compile(rf"\b{match[1]}\b").search(code, match.end(), scope.function.end)
-        if "tl." in match[2] or not is_used:
-            continue
-        for offset in dict.fromkeys(used):
-            for size in sorted(scope.function.integers):
-                new = f"{offset} < {size}"
-                if new != match[2].strip() and is_known(offset, scope, match.start()):
-                    yield scope.instead("mask", *match.span(2), new, 2)
-
 
 _GROUPED = re.compile(r"\b(\w+)\s*=\s*\w+\s*//\s*\(\s*(\w+)\s*\*\s*(\w+)\s*\)")
 _COUNTED = re.compile(r"\b(\w+)\s*=\s*tl\.cdiv\(")
@@ -118,6 +35,22 @@ def _last_group(scope: Scope) -> Iterator[Edit]:
                         change = Change(token.start, token.end, new)
                         advice = f"Take the smaller of {size} and the rows that are left."
                         yield scope.edit("last_group", [change], what, advice, 1)
+    yield from _groups_by_product(scope)
+
+
+_BEGINNING = re.compile(r"\b(\w+)\s*=\s*(?:\w+ \* ([A-Z]\w*)|([A-Z]\w*) \* \w+)[ \t]*$", re.M)
+
+
+def _groups_by_product(scope: Scope) -> Iterator[Edit]:
+    """The same where a name stands for the group's first row: `size = GROUP` beside `first`."""
+    code = scope.text.code
+    span = (scope.function.body, scope.function.end)
+    for match in _BEGINNING.finditer(code, *span):
+        size = match[2] or match[3]
+        whole = re.compile(rf"=[ \t]*({size})[ \t]*$", re.M).search(code, match.end(), span[1])
+        for rows in _COUNTED.findall(code, *span) if whole else ():
+            new = f"min({rows} - {match[1]}, {size})"
+            yield scope.instead("last_group", *whole.span(1), new, 1)
 
 
 def _offsets(scope: Scope) -> Iterator[Edit]:
@@ -410,9 +343,7 @@ RULES: Sequence[Callable[[Scope], Iterator[Edit]]] = (
     _strides,
     _grids,
     _grid_axes,
-    _masks,
     _offsets,
-    _flat_masks,
     _last_group,
     _not_kept,
     _casts,

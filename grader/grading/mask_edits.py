@@ -1,0 +1,165 @@
+"""Changes of masks in Triton's kernels."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+from grader.grading.edit_scope import MASK, Call, Edit, Scope, is_known
+from grader.grading.neighbour_edits import axis_of
+from grader.grading.source_text import Change
+
+
+def _masks(scope: Scope) -> Iterator[Edit]:
+    """A load or store in Triton without a mask, or with one that lacks a condition."""
+    source = scope.text.source
+    fill = {"tl.load": ", other=0.0", "tl.store": ""}
+    for call in scope.calls:
+        if call.name not in fill:
+            continue
+        arguments = [source[low:high] for low, high in call.arguments]
+        keywords = {each.split("=")[0].strip() for each in arguments if re.match(r"\w+\s*=", each)}
+        positional = len(arguments) - len(keywords)
+        has_mask = "mask" in keywords or positional > (1 if call.name == "tl.load" else 2)
+        if not has_mask:
+            tried = [*scope.conditions, *_both(scope.conditions), *_synthetic(scope)]
+            for place, condition in enumerate(tried):
+                added = f", mask={condition}{'' if 'other' in keywords else fill[call.name]}"
+                yield scope.edit(
+                    "without_mask",
+                    [Change(call.end - 1, call.end - 1, added)],
+                    f"This `{call.name}` has no mask, and the last block goes past the end",
+                    "Pass mask=, which is true only for what is inside, in each dimension.",
+                    1 + place // 6,
+                )
+        elif call.name == "tl.load" and "other" not in keywords:
+            for value in ("0.0", 'float("-inf")'):
+                what = "This `tl.load` has no `other=`: what is masked can be anything"
+                change = Change(call.end - 1, call.end - 1, f", other={value}")
+                advice = f"Masked elements have to be {value} here, so that they add nothing."
+                yield scope.edit("without_other", [change], what, advice, 2)
+    for match in MASK.finditer(source, scope.function.body, scope.function.end):
+        for condition in scope.conditions:
+            index = re.match(r"\w+", condition)
+            if "mask" in condition or (index and re.search(rf"\b{index[0]}\b", match[0])):
+                continue
+            change = Change(match.start(), match.end(), f"{match[0]}) & ({condition}")
+            if source[match.start() - 1] != "(" or source[match.end() : match.end() + 1] != ")":
+                change = replace(change, new=f"({match[0]}) & ({condition})")
+            what = f"The mask lacks a condition: {scope.quoted(0, 0, condition)}"
+            yield scope.edit("mask_lacks", [change], what, "Each dimension needs its own.", 2)
+        whole = re.compile(rf"\(?{re.escape(match[0])}\)?\s*&\s*").match(
+            source, max(match.start() - 1, 0)
+        )
+        if whole:
+            what = f"The condition {scope.quoted(0, 0, match[0])} doesn't belong in the mask"
+            yield scope.edit(
+                "mask_too_strict", [Change(whole.start(), whole.end(), "")], what, "", 5
+            )
+
+
+def _both(conditions: Sequence[str]) -> list[str]:
+    plain = [each for each in conditions if "[" in each]
+    return [f"({a}) & ({b})" for i, a in enumerate(plain) for b in plain[i + 1 :]][:12]
+
+
+def _synthetic(scope: Scope) -> list[str]:
+    """`offs < n` of every index and size."""
+    indices = [each for each in scope.values if re.match(r"offs|cols?$|rows?$|idx|i$", each)]
+    return [f"{i} < {n}" for i in indices for n in sorted(scope.function.integers)][:12]
+
+
+_DEFINED = re.compile(r"^[ \t]*(\w+)\s*=\s*([^\n]*[<>][^\n]*)$", re.MULTILINE)
+
+
+def _flat_masks(scope: Scope) -> Iterator[Edit]:
+    """A mask that compares something else than the offset that loads and stores use."""
+    if not scope.function.is_kernel:
+        return
+    code = scope.text.code
+    span = (scope.function.body, scope.function.end)
+    used = re.compile(r"tl\.(?:load|store)\(\s*\w+\s*\+\s*(\w+)\s*,").findall(code, *span)
+    for match in _DEFINED.finditer(code, *span):
+        is_used = re.compile(rf"\b{match[1]}\b").search(code, match.end(), scope.function.end)
+        if "tl." in match[2] or not is_used:
+            continue
+        for offset in dict.fromkeys(used):
+            for size in sorted(scope.function.integers):
+                new = f"{offset} < {size}"
+                if new != match[2].strip() and is_known(offset, scope, match.start()):
+                    yield scope.instead("mask", *match.span(2), new, 2)
+
+
+_AXIS = re.compile(r"(?<![\w.])([A-Za-z_]\w*)\[(None, :|:, None)\]")
+MOST_STEPS = 2  # from a name to the expression that its pointers are made by
+
+
+def _unmasked_axes(scope: Scope) -> Iterator[Edit]:
+    """A mask without a condition on an axis along which the pointers of its access run."""
+    source = scope.text.source
+    for call in scope.calls:
+        if call.name not in ("tl.load", "tl.store") or not call.arguments:
+            continue
+        mask = _mask_of(scope, call)
+        if mask is None:
+            continue
+        text = source[slice(*mask)]
+        pointers = _expression(scope, source[slice(*call.arguments[0])], call.start)
+        for index, shape in dict.fromkeys(_AXIS.findall(pointers)):
+            if re.search(rf"\b{index}\b", text) or not is_known(index, scope, mask[0]):
+                continue
+            for bound, cost in _bounds(scope, index):
+                condition = f"{index}[{shape}] < {bound}"
+                what = f"The condition {scope.quoted(*mask)} lacks a part: `{condition}`"
+                change = Change(*mask, f"({text}) & ({condition})")
+                advice = "The pointers run along this dimension too."
+                yield scope.edit("mask_lacks", [change], what, advice, cost)
+
+
+def _mask_of(scope: Scope, call: Call) -> tuple[int, int] | None:
+    """Where the expression of an access's mask stands: in the call, or where its name is given."""
+    source = scope.text.source
+    place = 1 if call.name == "tl.load" else 2
+    span = None
+    for at, (low, high) in enumerate(call.arguments):
+        keyword = re.match(r"mask\s*=\s*", source[low:high])
+        if keyword:
+            span = low + keyword.end(), high
+        elif at == place and not re.match(r"\w+\s*=(?!=)", source[low:high]):
+            span = low, high
+    if span is None or not source[slice(*span)].isidentifier():
+        return span
+    given = _definition(scope, source[slice(*span)], call.start)
+    return given.span(1) if given else None
+
+
+def _definition(scope: Scope, name: str, before: int) -> re.Match[str] | None:
+    """The last statement before a place that gives a name its value, as a match with the value."""
+    pattern = re.compile(rf"^[ \t]*{name}\s*=\s*([^\n#]+?)[ \t]*$", re.M)
+    matches = [*pattern.finditer(scope.text.code, scope.function.body, before)]
+    return matches[-1] if matches else None
+
+
+def _expression(scope: Scope, text: str, before: int) -> str:
+    """An expression with what its name stands for: `ptrs` is `x + rows[:, None] * stride`."""
+    for _ in range(MOST_STEPS):
+        name = re.match(r"\s*(\w+)", text)
+        given = _definition(scope, name[1], before) if name and "[" not in text else None
+        if given is None:
+            break
+        text, before = given[1], given.start()
+    return text
+
+
+def _bounds(scope: Scope, index: str) -> Iterator[tuple[str, int]]:
+    """What an index may have to be below, and the cost: as elsewhere, of its axis, any size."""
+    code = scope.text.code[scope.function.body : scope.function.end]
+    elsewhere = re.findall(rf"\b{index}(?:\[[:, None]+\])?\s*<\s*([^&|(),\n]+?)\s*[)&|,\n]", code)
+    sizes = sorted(scope.function.integers)
+    own = [each for each in sizes if axis_of(each) and axis_of(each) == axis_of(index)]
+    known = dict.fromkeys([*elsewhere, *own], 0)
+    yield from (known or dict.fromkeys(sizes, 1)).items()
+
+
+RULES: Sequence[Callable[[Scope], Iterator[Edit]]] = (_unmasked_axes, _masks, _flat_masks)

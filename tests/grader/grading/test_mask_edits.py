@@ -1,0 +1,63 @@
+"""Changes of masks, of groups of tiles and of what a grid counts: each undoes a mistake."""
+
+import pytest
+
+from grader.grading.edits import edits_of
+from tests.support.changed_texts import changed, scopes
+
+TEXT = """
+import triton
+import triton.language as tl
+
+@triton.jit
+def k(a_ptr, b_ptr, out_ptr, n_tiles, M, N, K, BLOCK: tl.constexpr, GROUP: tl.constexpr):
+    tiles_m = tl.cdiv(M, BLOCK)
+    first = n_tiles * GROUP
+    size = min(tiles_m - first, GROUP)
+    offs_m = (first + size) * BLOCK + tl.arange(0, BLOCK)
+    offs_n = tl.arange(0, BLOCK)
+    for k in range(0, K, BLOCK):
+        offs_k = k + tl.arange(0, BLOCK)
+        a_ptrs = a_ptr + offs_m[:, None] * K + offs_k[None, :]
+        a_mask = (offs_m[:, None] < M) & (offs_k[None, :] < K)
+        a = tl.load(a_ptrs, mask=a_mask, other=0.0)
+        b_mask = (offs_n[:, None] < N) & (offs_k[None, :] < K)
+        b = tl.load(b_ptr + offs_n[:, None] * K + offs_k[None, :], b_mask, 0.0)
+    e = tl.exp(-tl.abs(a))
+    total = tl.sum(e * b, axis=1, keep_dims=True)
+    ok = (offs_m[:, None] < M) & (offs_n[None, :] < N)
+    tl.store(out_ptr + offs_m[:, None] * N + offs_n[None, :], total, mask=ok)
+
+
+def f(a, b, out):
+    M, N = out.shape
+    grid = lambda meta: (triton.cdiv(M, meta["BLOCK"]),)
+    k[grid](a, b, out, 2, M, N, a.shape[1], BLOCK=16, GROUP=4)
+"""
+
+
+def without_parentheses(text: str) -> str:
+    return "".join(text.replace("(", "").replace(")", "").split())
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "name"),
+    [
+        ("ok = (offs_m[:, None] < M) & (offs_n[None, :] < N)", "ok = offs_m[:, None] < M", None),
+        ("a_mask = (offs_m[:, None] < M) & (offs_k[None, :] < K)", "a_mask = offs_m[:, None] < M", None),
+        (" & (offs_k[None, :] < K)\n", "\n", None),  # in both
+        ("min(tiles_m - first, GROUP)", "GROUP", "last_group"),
+        ('triton.cdiv(M, meta["BLOCK"])', 'M // meta["BLOCK"]', "rounded_down"),
+        (", axis=1, keep_dims=True", "", "axis"),
+        ("-tl.abs(a)", "-a", "sign"),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_undone(right, wrong, name):
+    assert right in TEXT
+    mistaken = TEXT.replace(right, wrong)
+    made = [
+        (edit.name, without_parentheses(changed(mistaken, edit)))
+        for scope in scopes(mistaken, True)
+        for edit in edits_of(scope)
+    ]
+    assert (name or "mask_lacks", without_parentheses(TEXT)) in made
