@@ -264,6 +264,21 @@ def _reordered(scope: Scope) -> Iterator[Edit]:
             yield scope.edit("reordered", changes, what, advice, 1)
 
 
+def _as_parameter(scope: Scope) -> Iterator[Edit]:
+    """An argument where one that is named as its parameter belongs, and isn't passed: `f(n, n)`."""
+    for call in scope.calls:
+        callee = callee_of(scope, call)
+        given = [scope.text.source[slice(*each)].strip() for each in call.arguments]
+        for span, argument, name in zip(
+            call.arguments, given, callee.parameters if callee else (), strict=False
+        ):
+            is_passed = not argument.isidentifier() or argument == name or name in given
+            if not is_passed and scope.first_use.get(name, call.end) < call.start:
+                what = f"`{call.name}` gets `{argument}` for its parameter `{name}`"
+                advice = f"Pass `{name}`."
+                yield scope.edit("as_parameter", [Change(*span, name)], what, advice, 1)
+
+
 MOST_UNNAMED = 3  # arguments of a call that no parameter is named after
 
 
@@ -411,4 +426,5 @@ RULES: Sequence[Callable[[Scope], Iterator[Edit]]] = (
     _whole,
     _views,
     _reordered,
+    _as_parameter,
 )

@@ -28,6 +28,8 @@ from grader.status import Status
 MOST_CHARACTERS = 60_000  # of a source
 MOST_COST_OF_LIKELY = 8  # bits: see likely_edits.RARITY
 ABOUT_AS_LIKELY = 2  # bits between changes that may both be meant
+# The same for exchanges: one in a kernel is undone by exchanging what its launcher passes, too.
+ABOUT_AS_LIKELY_EXCHANGED = 5
 MOST_TRIED = {"triton": 120, "cuda": 240}
 AT_ONCE = {"triton": 12, "cuda": 12}  # in one file
 SIEVED = 76  # changes in one program that only refuses some
@@ -54,6 +56,10 @@ _REPAIRABLE = frozenset(
         Status.compile_error,
     }
 )
+_EXCHANGES = frozenset(
+    ["axes", "divisor", "exchanged", "grid", "names", "quotients", "reordered", "stride"]
+)
+_WRONG_NAMES = frozenset(["as_parameter", "axis_of", "derived", "name", "pair", "unused"])
 _BLOCK = re.compile(r"of block (\([\d, ]+\))")
 # Only seen in some of a case's runs.
 _OF_SEVERAL_RUNS = frozenset({Status.data_race, Status.nondeterministic})
@@ -249,11 +255,9 @@ def _may_be_meant(edit: Edit, right: Sequence[tuple[Edit, Runner]]) -> bool:
     if not right:
         return True
     first = right[0][0]
-    return (
-        first.name != "barrier"
-        and len(right) < MOST_RIGHT
-        and edit.cost <= first.cost + ABOUT_AS_LIKELY
-    )
+    is_same = first.name in _EXCHANGES and edit.name in _EXCHANGES | _WRONG_NAMES
+    apart = ABOUT_AS_LIKELY_EXCHANGED if is_same else ABOUT_AS_LIKELY
+    return first.name != "barrier" and len(right) < MOST_RIGHT and edit.cost <= first.cost + apart
 
 
 def _is_within(edit: Edit, spans: Sequence[tuple[int, int]]) -> bool:

@@ -174,6 +174,8 @@ def _exchanged(scope: Scope) -> Iterator[Edit]:
                 yield exchanged(scope, one, other, f"the call of `{call.name}`", 3)
     for one, other in _tuples(scope):
         yield exchanged(scope, one, other, "this line", 2)
+    for given in _UNPACKED.finditer(scope.text.code, scope.function.body, scope.function.end):
+        yield exchanged(scope, given.span(1), given.span(2), "this line", 1)
     by_line: dict[int, list[Token]] = {}
     for index, last in _operand_starts(scope):
         if index == last and scope.tokens[index].text in scope.kinds:
@@ -182,6 +184,9 @@ def _exchanged(scope: Scope) -> Iterator[Edit]:
         for a, b in itertools.combinations(tokens[:8], 2):
             if a.text != b.text and scope.kinds[a.text] == scope.kinds[b.text]:
                 yield exchanged(scope, (a.start, a.end), (b.start, b.end), "this line", 4)
+
+
+_UNPACKED = re.compile(r"^[ \t]*(\w+), (\w+)(?:, \w+)* = ", re.M)
 
 
 def _tuples(scope: Scope) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:

@@ -1,4 +1,4 @@
-"""Changes of masks, of groups of tiles and of what a grid counts: each undoes a mistake."""
+"""Changes of masks, of groups of tiles and of what a launcher counts: each undoes a mistake."""
 
 import pytest
 
@@ -43,13 +43,14 @@ def without_parentheses(text: str) -> str:
 @pytest.mark.parametrize(
     ("right", "wrong", "name"),
     [
-        ("ok = (offs_m[:, None] < M) & (offs_n[None, :] < N)", "ok = offs_m[:, None] < M", None),
-        ("a_mask = (offs_m[:, None] < M) & (offs_k[None, :] < K)", "a_mask = offs_m[:, None] < M", None),
-        (" & (offs_k[None, :] < K)\n", "\n", None),  # in both
+        ("ok = (offs_m[:, None] < M) & (offs_n[None, :] < N)", "ok = offs_m[:, None] < M", ""),
+        ("a_mask = (offs_m[:, None] < M) & (offs_k[None, :] < K)", "a_mask = offs_m[:, None] < M", ""),
+        (" & (offs_k[None, :] < K)\n", "\n", ""),  # in both
         ("min(tiles_m - first, GROUP)", "GROUP", "last_group"),
         ('triton.cdiv(M, meta["BLOCK"])', 'M // meta["BLOCK"]', "rounded_down"),
         (", axis=1, keep_dims=True", "", "axis"),
         ("-tl.abs(a)", "-a", "sign"),
+        ("M, N = out.shape", "N, M = out.shape", "exchanged"),
     ],
 )  # fmt: skip
 def test_a_mistake_is_undone(right, wrong, name):

@@ -62,6 +62,7 @@ extern "C" void f(const float4* in, float4* out, const float* w, int rows, int c
 
 ALIKE = """
 __device__ float total(float* s) { return s[0]; }
+__device__ int part(int head, int h) { return head * h; }
 __global__ void k(const float* in, float* out, int z, int rows, int cols) {
     __shared__ float flat[TILE * PITCH], s[TILE], tile[TILE][TILE];
     const int tid = threadIdx.x, head = blockIdx.x;
@@ -74,7 +75,7 @@ __global__ void k(const float* in, float* out, int z, int rows, int cols) {
         pair[at][tid + j] = in[at] * size.rows;
         out[at] = pair[tid + j][at] + size.cols - size.cols;
     }
-    const int begin = head * h;
+    const int begin = part(head, h);
     const int last = min(begin + h, cols);
     for (int i = begin; i < last; ++i) out[i] = total(s);
     switch (z) {
@@ -150,6 +151,7 @@ def test_a_mistake_in_cuda_is_undone(right, wrong, name):
         ("in[head]", "in[h]", "whole"),
         ("out[0] = s[0]", "out[0] = s[tid]", "whole_sum"),
         ("pair[tid + j][at]", "pair[tid][at]", "as_elsewhere"),
+        ("part(head, h);", "part(tid, h);", "as_parameter"),
         ("+ size.cols", "+ size.rows", "name"),
         ("min(begin + h, cols)", "begin + h", "not_clamped"),
         ("            break;\n", "", "falls_through"),
