@@ -229,19 +229,10 @@ _OTHER_OPERATORS = {
 }
 
 
-_TYPES = frozenset(
-    [
-        "static_cast",
-        "reinterpret_cast",
-        "vector",
-        "float",
-        "int",
-        "size_t",
-        "long",
-        "unsigned",
-        "half",
-    ]
-)
+_TYPES = frozenset([
+    "static_cast", "reinterpret_cast", "vector", "float", "int", "size_t", "long", "unsigned",
+    "half",
+])  # fmt: skip
 
 
 def _operators(scope: Scope) -> Iterator[Edit]:

@@ -180,48 +180,12 @@ class Call:
     end: int  # behind the closing parenthesis
 
 
-WORDS = frozenset(
-    [
-        "if",
-        "else",
-        "for",
-        "while",
-        "return",
-        "def",
-        "in",
-        "and",
-        "or",
-        "not",
-        "is",
-        "None",
-        "True",
-        "False",
-        "range",
-        "int",
-        "float",
-        "const",
-        "auto",
-        "unsigned",
-        "size_t",
-        "double",
-        "half",
-        "bool",
-        "void",
-        "char",
-        "tl",
-        "triton",
-        "torch",
-        "static_cast",
-        "sizeof",
-        "constexpr",
-        "extern",
-        "static",
-        "struct",
-        "template",
-        "typename",
-        "inline",
-    ]
-)
+WORDS = frozenset([
+    "if", "else", "for", "while", "return", "def", "in", "and", "or", "not", "is", "None", "True",
+    "False", "range", "int", "float", "const", "auto", "unsigned", "size_t", "double", "half",
+    "bool", "void", "char", "tl", "triton", "torch", "static_cast", "sizeof", "constexpr",
+    "extern", "static", "struct", "template", "typename", "inline",
+])  # fmt: skip
 
 
 _GUARD = re.compile(r"\bif\s*\(([^{};]{1,200}?)\)\s*[\w{(*]|=\s*([^?;={}]{3,120})\?")

@@ -150,43 +150,13 @@ _ONLY = {
 # Changes that mostly undo failures of these statuses, among others.
 _TYPICAL = {"fills": {"uninitialised_read"}, "past_filled": {"uninitialised_read"}}
 # A race may end by chance, with fewer threads or less work. Only these changes count.
-_OF_RACES = frozenset(
-    [
-        "barrier",
-        "lost_additions",
-        "index",
-        "name",
-        "names",
-        "subscripts",
-        "unused",
-        "missing_term",
-        "exchanged",
-        "quotients",
-        "mask_lacks",
-        "without_mask",
-        "no_guard",
-        "guard_lacks",
-        "term",
-        "stride",
-        "axes",
-        "fills",
-        "product",
-        "as_elsewhere",
-        "uninitialised",
-        "cleared",
-        "not_moved",
-        "as_neighbour",
-        "as_parameter",
-        "axis_of",
-        "component",
-        "just_made",
-        "made_of",
-        "odd_index",
-        "reordered",
-        "turns",
-        "whole",
-    ]
-)
+_OF_RACES = frozenset([
+    "barrier", "lost_additions", "index", "name", "names", "subscripts", "unused", "missing_term",
+    "exchanged", "quotients", "mask_lacks", "without_mask", "no_guard", "guard_lacks", "term",
+    "stride", "axes", "fills", "product", "as_elsewhere", "uninitialised", "cleared", "not_moved",
+    "as_neighbour", "as_parameter", "axis_of", "component", "just_made", "made_of", "odd_index",
+    "reordered", "turns", "whole",
+])  # fmt: skip
 
 
 def _fits(edit: Edit, status: str) -> bool:
