@@ -90,12 +90,15 @@ def _misnamed_configuration(context: Context) -> Cause | None:
         what = f"The launch passes `{used}`, and the parameter of `{kernel}` is `{name}`"
         return Cause("misnamed_parameter", what, advice)
     given = set(re.findall(r"""["'](\w+)["']\s*:""", context.source))
-    near = difflib.get_close_matches(name, sorted(given - {name}), n=1, cutoff=0.6)
-    if not near or name in given:
+    others = sorted(given - {name})
+    unknown = [each for each in others if not re.search(rf"\b{each}\s*:", context.source)]
+    near = difflib.get_close_matches(name, unknown, n=1, cutoff=0.6)
+    if not near:
         return None
+    which = "A configuration sets" if name in given else "The configurations set"
     return Cause(
         "misnamed_configuration",
-        f"The configurations set `{near[0]}`, and the parameter of `{kernel}` is `{name}`",
+        f"{which} `{near[0]}`, and the parameter of `{kernel}` is `{name}`",
         "Give both one name.",
     )
 

@@ -82,6 +82,7 @@ class Causes:
         cause = cause or guess
         if cause is not None and cause.name == "rounded" and not cause.code:
             cause = replace(cause, code=_narrowing(failed.runner.source))
+        cause = cause or _strides_of_another(failed)
         if cause is None:
             language = failed.space.variant.language
             cause = by_name.general_cause_of(failed.result, failed.runner.source, language)
@@ -107,6 +108,27 @@ class Causes:
         if failed.is_flaky or not hypotheses.is_telling(result):
             return None
         return hypotheses.cause_of(failed.space, failed.results, result)
+
+
+_OF_TENSOR = re.compile(r"\bof (\w+), which has [\d,]+ bytes")
+
+
+def _strides_of_another(failed: Failed) -> Cause | None:
+    """An access of one tensor that is outside only where another one has other strides."""
+    case, match = failed.result.case, _OF_TENSOR.search(failed.result.verdict.what)
+    layouts = dict(case.layouts) if case is not None else {}
+    if case is None or match is None or len(layouts) != 1 or match[1] in layouts:
+        return None
+    plain = [e.case for e in failed.results if e.verdict.passed and e.case and not e.case.layouts]
+    if all(each.sizes != case.sizes for each in plain):
+        return None
+    [(other, layout)] = layouts.items()
+    what = f"The place in `{match[1]}` follows from the strides of `{other}`"
+    advice = (
+        f"The access is outside with {other}.layout={layout}, and inside where the rows of "
+        f"`{other}` are plain: where do its strides stand for those of `{match[1]}`?"
+    )
+    return Cause("strides_of_another", what, advice)
 
 
 def _at_place(cause: Cause, placed: Cause) -> Cause:

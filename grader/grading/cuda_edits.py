@@ -286,6 +286,15 @@ def _bytes(scope: Scope) -> Iterator[Edit]:
                 what = f"{scope.quoted(low, high)} counts elements, and `{call.name}` takes bytes"
                 change = Change(low, high, f"({code[low:high]}) * sizeof(float)")
                 yield scope.edit("bytes", [change], what, "Multiply by sizeof(float).", 1)
+        pointer = re.search(r"\bsizeof\((\w+)\)", code[call.start : call.end])
+        if pointer and scope.kinds.get(pointer[1]) == "pointer" and call.name.startswith("cuda"):
+            low, high = (call.start + at for at in pointer.span())
+            for name in _BYTES.findall(code[scope.function.body : call.start]):
+                what = (
+                    f"`sizeof({pointer[1]})` is the size of the pointer, not of what it points at"
+                )
+                change = Change(low, high, name[0])
+                yield scope.edit("bytes", [change], what, f"Pass {name[0]}.", 1)
         if call.name == "cudaMemcpy2D":
             sizes = sorted(scope.function.integers)
             for low, high in (

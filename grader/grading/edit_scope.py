@@ -350,3 +350,13 @@ def is_known(condition: str, scope: Scope, at: int) -> bool:
     """Whether the names of a condition are there before a place."""
     names = re.findall(r"(?<![\w.])[A-Za-z_]\w*", condition)
     return all(scope.first_use.get(each, at) < at for each in names if each not in BUILTINS)
+
+
+_AXES = "mnk"
+
+
+def axis_of(name: str) -> str:
+    """The axis of a matrix that a name is about: n for `BLOCK_N`, `BN`, `N`, `pid_n`; or ""."""
+    last = name.rpartition("_")[2]
+    is_short = len(last) <= 2 and (len(last) == 1 or last.isupper())
+    return last[-1].lower() if is_short and last[-1].lower() in _AXES else ""

@@ -87,6 +87,9 @@ def _cause_of(space: Space, results: Sequence[CaseResult], smallest: CaseResult)
     if first.oracle.check is not None:  # more than one result is right
         return None
     elements = sum(output.numel() for each in (first, *further) for output in each.outputs)
+    # Of nan in every case a mistake explains as much as any other that gives nothing else.
+    if not is_telling(smallest) and not any(each.verdict.passed for each in results):
+        return None
     if not further or elements < ENOUGH:
         return None
     possible = {name for case in space.edges() for name, value in case.sizes if value > 1}

@@ -82,6 +82,18 @@ def _stops(scope: Scope) -> Iterator[Edit]:
 _SIMPLE = re.compile(r"^([ \t]*)([A-Za-z_]\w*)(?:\[[^\]=]*\])?\s*[-+*/]?=(?!=)[^;\n]*(;?)[ \t]*$")
 
 
+_STEPPED = re.compile(r"\bfor (\w+) in range\([^,()\n]+, [^,()\n]+, (\w+)\)")
+
+
+def _stepped_twice(scope: Scope) -> Iterator[Edit]:
+    """The variable of a loop in steps of a block, that is multiplied by the block once more."""
+    code = scope.text.code
+    for loop in _STEPPED.finditer(code, scope.function.body, scope.function.end):
+        again = re.compile(rf"\b{loop[1]} \* {loop[2]}\b")
+        for match in again.finditer(code, loop.end(), scope.function.end):
+            yield scope.instead("steps", *match.span(), loop[1], 1)
+
+
 def _order(scope: Scope) -> Iterator[Edit]:
     """Two neighbouring statements in the wrong order, of which one reads what the other sets."""
     first, last = (scope.text.line_at(at) for at in (scope.function.body, scope.function.end - 1))
@@ -131,15 +143,21 @@ def _hoisted(scope: Scope) -> Iterator[Edit]:
         yield replace(edit, line=number)
 
 
-_TURNS = re.compile(r"\bfor \w+ in (?:tl\.)?(?:static_)?range\((?:0, )?([A-Z]\w*)\)")
-_OWN = re.compile(r"(?:program_id\(\d\)(?:\.to\([\w.]+\))?|\bpid\w*) \* ([A-Z]\w*)(?![\w*]| \*)")
+_TURNS = re.compile(
+    r"\bfor \w+ in (?:tl\.)?(?:static_)?range\((?:0, )?([A-Z]\w*)\)"
+    r"|\bfor \(\w+ \w+ = 0; \w+ < ([A-Z]\w*);"
+)
+_OWN = re.compile(
+    r"(?:program_id\(\d\)(?:\.to\([\w.]+\))?|\bpid\w*|\bblockIdx\.x\)?) \* "
+    r"([A-Z]\w*|blockDim\.x)(?![\w*]| \*)"
+)
 
 
 def _turns(scope: Scope) -> Iterator[Edit]:
     """A program's first element, where each takes several blocks: `pid * BLOCK * TURNS`."""
     code = scope.text.code
     span = scope.function.body, scope.function.end
-    for turns in dict.fromkeys(_TURNS.findall(code, *span)):
+    for turns in dict.fromkeys(match[1] or match[2] for match in _TURNS.finditer(code, *span)):
         for match in _OWN.finditer(code, *span):
             new = f"{match[1]} * {turns}"
             yield scope.instead("turns", *match.span(1), new, 1, match.span())
@@ -179,6 +197,7 @@ RULES: Sequence[Callable[[Scope], Iterator[Edit]]] = (
     _stops,
     _turns,
     _steps,
+    _stepped_twice,
     _order,
     _hoisted,
     _falls_through,

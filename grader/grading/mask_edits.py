@@ -6,8 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from grader.grading.edit_scope import MASK, Call, Edit, Scope, is_known
-from grader.grading.neighbour_edits import axis_of
+from grader.grading.edit_scope import MASK, Call, Edit, Scope, axis_of, is_known
 from grader.grading.source_text import Change
 
 

@@ -16,6 +16,7 @@ from grader.grading.edit_scope import (
     BUILTINS,
     Edit,
     Scope,
+    axis_of,
     callee_of,
     code_line,
     is_known,
@@ -197,18 +198,10 @@ def _are_twins(one: str, other: str) -> bool:
     return len(one) == len(other) and sum(map(str.__ne__, one, other)) == 1
 
 
-_AXES = "mnk"
 _PAIRED = re.compile(
     r"(?<![\w.])([A-Za-z_]\w*)(?:\[[:, None]+\])?\s*(?:,|//|[*/%<])\s*"
     r"([A-Za-z_]\w*)(?![\w.(\[])"
 )
-
-
-def axis_of(name: str) -> str:
-    """The axis of a matrix that a name is about: n for `BLOCK_N`, `BN`, `N`, `pid_n`; or ""."""
-    last = name.rpartition("_")[2]
-    is_short = len(last) <= 2 and (len(last) == 1 or last.isupper())
-    return last[-1].lower() if is_short and last[-1].lower() in _AXES else ""
 
 
 def _axes(scope: Scope) -> Iterator[Edit]:

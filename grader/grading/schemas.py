@@ -14,7 +14,16 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from grader.grading.edit_scope import WORDS, Edit, Scope, code_line, exchanged, in_loop, operands
+from grader.grading.edit_scope import (
+    WORDS,
+    Edit,
+    Scope,
+    axis_of,
+    code_line,
+    exchanged,
+    in_loop,
+    operands,
+)
 from grader.grading.source_text import Change, Token
 
 MOST_FRAGMENTS = 12  # operators with their second operand, that are put in elsewhere
@@ -219,7 +228,9 @@ def _fragments(scope: Scope) -> dict[str, str]:
     """Operators with their second operand, and the operand's kind: those of names never read,
     then those that stand somewhere in the function."""
     tokens = scope.tokens
-    known: dict[str, str] = {}
+    code = scope.text.code[scope.function.body : scope.function.end]
+    known: dict[str, str] = dict.fromkeys(_TWO_TERMS.findall(code), "int")
+    known |= {f" * {each}": "int" for each in _SHARES.findall(code)}
     for name in scope.unread:
         kind = scope.kinds[name]
         if kind in _MAY_STAND and name not in scope.function.integers:
@@ -238,6 +249,11 @@ def _fragments(scope: Scope) -> dict[str, str]:
     return known
 
 
+_TWO_TERMS = re.compile(r" \+ (?:\([A-Z]\w* - [A-Z]\w*\)|[A-Z]\w* - [A-Z]\w*\b)")  # of the mask
+# How much each thread or block takes: the quotient of a size, rounded up.
+_SHARES = re.compile(r"\b(\w+) = (?:\w+\.)?(?:\w*[dD]iv\w*\(|\(\w+ \+ [\w.]+ - 1\) /)")
+
+
 _MAY_STAND = {  # kinds of operands, and of fragments that may be put behind them
     "int": {"int"},
     "offsets": {"int", "offsets"},
@@ -251,6 +267,7 @@ def _put_in(scope: Scope) -> Iterator[Edit]:
     """A factor or summand that is missing: one that stands elsewhere, or a value never used."""
     tokens = scope.tokens
     fragments = [*_fragments(scope).items()]
+    shares = _SHARES.findall(scope.text.code[scope.function.body : scope.function.end])
     for index, last in _operand_starts(scope):
         low, high = tokens[index].start, tokens[last].end
         text = scope.text.source[low:high]
@@ -272,7 +289,9 @@ def _put_in(scope: Scope) -> Iterator[Edit]:
             if chosen > MOST_FRAGMENTS:
                 break
             carried = re.match(rf"\s*{re.escape(tokens[index].text)}\s*[-+*]?=", line)
-            cost = 1 if is_unused else 2 if carried and in_loop(scope, tokens[index].line) else 5
+            is_likely = bool(carried) and in_loop(scope, tokens[index].line)
+            is_likely |= bool(_TWO_TERMS.fullmatch(fragment)) or name in shares
+            cost = 1 if is_unused else 2 if is_likely else 5
             what = f"{scope.quoted(low, high)} lacks {scope.quoted(0, 0, fragment)}"
             edit = scope.edit("missing_term", [Change(high, high, fragment)], what, "", cost)
             yield edit
@@ -292,15 +311,34 @@ def _whole_argument(scope: Scope) -> Iterator[Edit]:
                     yield scope.instead("missing_term", low, high, new, 4, around)
 
 
-_COUNTED = re.compile(r"(\w+\.)?cdiv\((\w+) \* (\w+), (\w+) \* (\w+)\)")
+_QUOTIENT = re.compile(r"\b((?:triton\.)?\w*[dD]iv\w*|DIV_UP|CEIL_DIV)\(([^(),]+), ([^(),]+)\)")
+_PRODUCT = re.compile(r"(\w+) \* (\w+)")
 
 
-def _counted_together(scope: Scope) -> Iterator[Edit]:
-    """Tiles that are counted by elements, though each direction has a partly filled last one."""
-    for match in _COUNTED.finditer(scope.text.code, scope.function.body, scope.function.end):
-        module, m, n, tile_m, tile_n = match.groups("")
-        new = f"{module}cdiv({m}, {tile_m}) * {module}cdiv({n}, {tile_n})"
-        yield scope.instead("grid", *match.span(), new, 1)
+def _counted_blocks(scope: Scope) -> Iterator[Edit]:
+    """A grid that counts blocks of what has a block for each element, or of a product.
+
+    In each direction the last tile may be filled in part, so tiles aren't counted by elements.
+    """
+    if scope.function.is_kernel:
+        return
+    for match in _QUOTIENT.finditer(scope.text.code, scope.function.body, scope.function.end):
+        div, counted, size = match.groups()
+        yield scope.instead("grid", *match.span(), counted, 2)
+        if size.isdigit():
+            known = [e for e, kind in scope.kinds.items() if kind == "int" and e.isupper()]
+            for name in known if scope.is_triton else ():
+                is_block = axis_of(name) == axis_of(counted) or "BLOCK" in name
+                if is_block and scope.first_use.get(name, 0) < match.start():
+                    yield scope.instead("grid", *match.span(3), name, 1, match.span())
+        both, tiles = _PRODUCT.fullmatch(counted), _PRODUCT.fullmatch(size)
+        if both and tiles:
+            new = f"{div}({both[1]}, {tiles[1]}) * {div}({both[2]}, {tiles[2]})"
+            yield scope.instead("grid", *match.span(), new, 1)
+        elif both:
+            for one, other in (both.groups(), both.groups()[::-1]):
+                new = f"{one} * {div}({other}, {size})"
+                yield scope.instead("grid", *match.span(), new, 1)
 
 
 def _left_out(scope: Scope) -> Iterator[Edit]:
@@ -710,7 +748,7 @@ RULES: Sequence[Callable[[Scope], Iterator[Edit]]] = (
     _statements,
     _put_in,
     _whole_argument,
-    _counted_together,
+    _counted_blocks,
     _left_out,
     _wrapped,
     _conditions,

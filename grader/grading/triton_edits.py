@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from grader.grading.edit_scope import Edit, Scope, callee_of, code_line, is_known
+from grader.grading.edit_scope import Edit, Scope, axis_of, callee_of, code_line, is_known
 from grader.grading.source_text import Change
 
 _GROUPED = re.compile(r"\b(\w+)\s*=\s*\w+\s*//\s*\(\s*(\w+)\s*\*\s*(\w+)\s*\)")
@@ -309,6 +309,32 @@ def _grid_axes(scope: Scope) -> Iterator[Edit]:
                 yield scope.edit("grid", [change], what, advice, 0)
 
 
+_GRID = re.compile(r"^[ \t]*\w+ = (\([^\n]*\bcdiv\([^\n]*\))[ \t]*$", re.M)
+
+
+def _grids_by_numbers(scope: Scope) -> Iterator[Edit]:
+    """A grid that is counted with numbers before a configuration of the kernel is chosen."""
+    kernels = [each for each in scope.reached if each.is_kernel]
+    blocks = [p for each in kernels for p in each.parameters if "BLOCK" in p]
+    is_tuned = "autotune" in scope.text.code
+    for match in _GRID.finditer(scope.text.code, scope.function.body, scope.function.end):
+        chosen: dict[str, str] = {}  # by the size that is divided, the block's length
+
+        def taken(quotient: re.Match[str], chosen: dict[str, str] = chosen) -> str:
+            axis = axis_of(quotient[1])
+            name = next((each for each in blocks if axis and axis_of(each) == axis), "")
+            chosen[quotient[1]] = name
+            return f'cdiv({quotient[1]}, META["{name}"])'
+
+        made = re.sub(r"\bcdiv\((\w+), \d+\)", taken, scope.text.source[slice(*match.span(1))])
+        if is_tuned and chosen and all(chosen.values()):
+            names = " and ".join(f"`{each}`" for each in chosen.values())
+            what = f"The grid is counted with numbers, whatever {names} the kernel gets"
+            advice = f"Take them from the configuration: lambda META: {made}."
+            change = Change(*match.span(1), f"lambda META: {made}")
+            yield scope.edit("grid", [change], what, advice, 1)
+
+
 def _grids(scope: Scope) -> Iterator[Edit]:
     """A grid that is counted with numbers, where configurations choose the blocks' sizes."""
     if not scope.is_triton or scope.function.is_kernel:
@@ -318,6 +344,7 @@ def _grids(scope: Scope) -> Iterator[Edit]:
         code, scope.function.body, scope.function.end
     )
     if given is None:
+        yield from _grids_by_numbers(scope)
         return
     pattern = re.compile(r"triton\.cdiv\([^,()]+,\s*([\w.]+)\)")
     matches = list(pattern.finditer(code, given.end(), scope.function.end))[:2]
