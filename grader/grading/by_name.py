@@ -90,8 +90,9 @@ def _misnamed_configuration(context: Context) -> Cause | None:
         what = f"The launch passes `{used}`, and the parameter of `{kernel}` is `{name}`"
         return Cause("misnamed_parameter", what, advice)
     given = set(re.findall(r"""["'](\w+)["']\s*:""", context.source))
-    others = sorted(given - {name})
-    unknown = [each for each in others if not re.search(rf"\b{each}\s*:", context.source)]
+    head = re.search(rf"\bdef {kernel}\(([^()]{{0,2000}})\)", context.source)
+    parameters = re.findall(r"\w+", head[1]) if head else ()
+    unknown = [each for each in sorted(given - {name}) if each not in parameters]
     near = difflib.get_close_matches(name, unknown, n=1, cutoff=0.6)
     if not near:
         return None

@@ -26,6 +26,12 @@ from grader.status import Status
 _PLACED = {
     "rounded": frozenset({"cast", "no_cast", "function"}),
     "formula": frozenset({"parentheses", "operator", "sign", "function", "name", "number", "term"}),
+    "sum_over_k": frozenset(
+        [
+            *("axis_of", "hoisted", "name", "not_advanced", "not_moved", "number", "off_by_one"),
+            *("operator", "rounded_down", "rounds", "steps", "stop", "term"),
+        ]
+    ),
 }
 
 

@@ -30,6 +30,7 @@ from grader.status import Status
 SECONDS = 3.0  # of computing, for all hypotheses on one failure
 FURTHER = 3  # failing cases, beside the smallest, that a hypothesis has to explain
 SMALLEST_FACTOR = 1e-3  # of scalars that may be factors, of which 1.0 has no effect
+MOST_PASSING = 2  # cases that a hypothesis has to leave right
 ENOUGH = 6  # elements in all cases: fewer agree by chance
 
 Outputs = list[torch.Tensor]
@@ -87,13 +88,12 @@ def _cause_of(space: Space, results: Sequence[CaseResult], smallest: CaseResult)
     if first.oracle.check is not None:  # more than one result is right
         return None
     elements = sum(output.numel() for each in (first, *further) for output in each.outputs)
-    # Of nan in every case a mistake explains as much as any other that gives nothing else.
-    if not is_telling(smallest) and not any(each.verdict.passed for each in results):
-        return None
     if not further or elements < ENOUGH:
         return None
     possible = {name for case in space.edges() for name, value in case.sizes if value > 1}
     untried = possible - _above_one(results)
+    # Nan everywhere is what several mistakes give: of those one has to leave passing cases right.
+    passing = [] if is_telling(smallest) else _passing(space, results)
     known: Cause | None = None
     for hypothesis in HYPOTHESES:
         for cause, compute in hypothesis(first):
@@ -103,10 +103,29 @@ def _cause_of(space: Space, results: Sequence[CaseResult], smallest: CaseResult)
                 continue
             if is_telling(smallest):
                 return cause
+            if not passing or not all(_explains(compute, each) for each in passing):
+                continue
             if known is not None and known.name != cause.name:
                 return None
             known = known or cause
     return known
+
+
+def _passing(space: Space, results: Sequence[CaseResult]) -> list[Observed]:
+    """The smallest passing cases, with the right results as the kernel's."""
+    passed = sorted(
+        (each for each in results if each.verdict.passed and each.case is not None),
+        key=lambda each: each.case.complexity if each.case else 0,
+    )
+    observed = [_observed(space, each) for each in passed[:MOST_PASSING]]
+    kinds = [
+        [getattr(torch, each.concrete_dtype(one.case.dtype)) for each in one.task.outputs]
+        for one in observed
+    ]
+    return [
+        replace(one, outputs=[t.expected.to(k) for t, k in zip(one.truths, own, strict=True)])
+        for one, own in zip(observed, kinds, strict=True)
+    ]
 
 
 def _all_observed(

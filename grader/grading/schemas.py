@@ -185,6 +185,8 @@ def _exchanged(scope: Scope) -> Iterator[Edit]:
         yield exchanged(scope, one, other, "this line", 2)
     for given in _UNPACKED.finditer(scope.text.code, scope.function.body, scope.function.end):
         yield exchanged(scope, given.span(1), given.span(2), "this line", 1)
+    for given in _INDEX.finditer(scope.text.code, scope.function.body, scope.function.end):
+        yield exchanged(scope, given.span(1), given.span(2), "this index", 1)
     by_line: dict[int, list[Token]] = {}
     for index, last in _operand_starts(scope):
         if index == last and scope.tokens[index].text in scope.kinds:
@@ -195,6 +197,8 @@ def _exchanged(scope: Scope) -> Iterator[Edit]:
                 yield exchanged(scope, (a.start, a.end), (b.start, b.end), "this line", 4)
 
 
+# A thread's index, `block * blockDim.x + thread`, with block and thread in each other's place.
+_INDEX = re.compile(r"\b(\w+(?:\.[xy])?) \+ (\w+(?:\.[xy])?) \* blockDim\.[xy]")
 _UNPACKED = re.compile(r"^[ \t]*(\w+), (\w+)(?:, \w+)* = ", re.M)
 
 

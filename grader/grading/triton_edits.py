@@ -48,7 +48,9 @@ def _groups_by_product(scope: Scope) -> Iterator[Edit]:
     for match in _BEGINNING.finditer(code, *span):
         size = match[2] or match[3]
         whole = re.compile(rf"=[ \t]*({size})[ \t]*$", re.M).search(code, match.end(), span[1])
-        for rows in _COUNTED.findall(code, *span) if whole else ():
+        if whole is None:
+            continue
+        for rows in _COUNTED.findall(code, *span):
             new = f"min({rows} - {match[1]}, {size})"
             yield scope.instead("last_group", *whole.span(1), new, 1)
 
