@@ -31,6 +31,12 @@ def named(name, kernel, variant="triton", dtype="float32", size_class="ragged"):
 
 def wrong(space, case, kernel):
     """The result of a case in which the kernel is wrong, else None."""
+    result = run(space, case, kernel)
+    return None if result.verdict.passed else result
+
+
+def run(space, case, kernel):
+    """The result of a case."""
     task = Task(space.exercise, space.variant)
     made = inputs.make(space.exercise, space.variant, case)
     truths = oracle.load(space.exercise.oracle).truths(
@@ -49,7 +55,7 @@ def wrong(space, case, kernel):
         outcomes.append(Outcome(slot, values, torch.zeros(output.shape, dtype=bool), (), 0, True))
     verdict = judge(outcomes, truths, task.tolerance)
     values = tuple(each.values for each in outcomes)
-    return None if verdict.passed else CaseResult(case, verdict, outputs=values)
+    return CaseResult(case, verdict, outputs=values)
 
 
 def rms(x, weight, eps):
@@ -226,6 +232,22 @@ def test_what_is_right_where_the_output_is_wrong_explains_nothing():
 
 def test_of_outputs_without_a_number_no_one_mistake_is_told():
     assert named("softmax", lambda x: x * math.inf) is None
+
+
+@pytest.mark.parametrize("passes_at", [64, math.inf])
+def test_of_nan_a_mistake_is_told_only_if_it_leaves_passing_cases_right(passes_at):
+    """Where all is nan, wrong rescaling would explain it, and leave no case right."""
+    exercise = EXERCISES["softmax"]
+    space = Space(exercise, exercise.variants["online"], "float32", "ragged", 4)
+
+    def nan_in_short_rows(x):
+        return torch.softmax(x, -1) if x.shape[1] >= passes_at else torch.full_like(x, math.nan)
+
+    results = [run(space, case, nan_in_short_rows) for case in space.edges()]
+    assert any(each.verdict.passed for each in results) == (passes_at == 64)
+    failed = [each for each in results if not each.verdict.passed]
+    smallest = min(failed, key=lambda each: each.case.complexity)
+    assert cause_of(space, results, smallest) is None
 
 
 def test_one_failing_case_is_not_enough():

@@ -51,6 +51,8 @@ def without_parentheses(text: str) -> str:
         (", axis=1, keep_dims=True", "", "axis"),
         ("-tl.abs(a)", "-a", "sign"),
         ("M, N = out.shape", "N, M = out.shape", "exchanged"),
+        ("offs_k = k + tl", "offs_k = k * BLOCK + tl", "steps"),
+
     ],
 )  # fmt: skip
 def test_a_mistake_is_undone(right, wrong, name):
@@ -62,3 +64,35 @@ def test_a_mistake_is_undone(right, wrong, name):
         for edit in edits_of(scope)
     ]
     assert (name or "mask_lacks", without_parentheses(TEXT)) in made
+
+
+TUNED = """
+@triton.autotune(configs=CONFIGS, key=["M"])
+@triton.jit
+def k(a_ptr, out_ptr, M, N, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
+    tl.store(out_ptr + tl.program_id(0), tl.load(a_ptr))
+
+
+def f(a, out):
+    M, N = out.shape
+    BLOCK_M = 32
+    grid = (triton.cdiv(M, 64) * triton.cdiv(N, 64),)
+    k[grid](a, out, M, N)
+    k[(triton.cdiv(M, 64),)](a, out, M, N)
+"""
+
+
+@pytest.mark.parametrize(
+    ("wrong", "right"),
+    [
+        (
+            "(triton.cdiv(M, 64) * triton.cdiv(N, 64),)",
+            'lambda META: (triton.cdiv(M, META["BLOCK_M"]) * triton.cdiv(N, META["BLOCK_N"]),)',
+        ),
+        ("k[(triton.cdiv(M, 64),)]", "k[(triton.cdiv(M, BLOCK_M),)]"),
+        ("k[(triton.cdiv(M, 64),)]", "k[(M,)]"),
+    ],
+)
+def test_a_grid_that_is_counted_with_numbers_takes_the_kernels_blocks(wrong, right):
+    made = {changed(TUNED, edit) for scope in scopes(TUNED, True) for edit in edits_of(scope)}
+    assert "".join(TUNED.replace(wrong, right).split()) in made

@@ -76,6 +76,7 @@ __global__ void k(const float* in, float* out, int z, int rows, int cols) {
         out[at] = pair[tid + j][at] + size.cols - size.cols;
     }
     const int begin = part(head, h);
+    out[blockIdx.x * blockDim.x * TILE] = 0.0f;
     const int last = min(begin + h, cols);
     for (int i = begin; i < last; ++i) out[i] = total(s);
     switch (z) {
@@ -152,6 +153,7 @@ def test_a_mistake_in_cuda_is_undone(right, wrong, name):
         ("out[0] = s[0]", "out[0] = s[tid]", "whole_sum"),
         ("pair[tid + j][at]", "pair[tid][at]", "as_elsewhere"),
         ("part(head, h);", "part(tid, h);", "as_parameter"),
+        ("blockIdx.x * blockDim.x * TILE", "blockIdx.x * blockDim.x", "turns"),
         ("+ size.cols", "+ size.rows", "name"),
         ("min(begin + h, cols)", "begin + h", "not_clamped"),
         ("            break;\n", "", "falls_through"),

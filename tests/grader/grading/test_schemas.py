@@ -41,6 +41,8 @@ def f(x, w, out):
     k[(M, N)](x, w, out, x.stride(0), out.stride(0), M, N, 1e-6, BM=16, BN=16)
 """
 CUDA = """
+namespace {
+int ceil_div(int a, int b) { return (a + b - 1) / b; }
 #define WIDTH 32
 #define PITCH (WIDTH + 1)
 __device__ float helper(float value) { return value * value; }
@@ -54,7 +56,17 @@ __global__ void k(const float* in, float* out, int rows, int cols, float eps) {
     at = lane;
     while (at < cols) { out[row * cols + at] = sums[0] + eps; at += 32; }
 }
+template <int TURNS>
+__global__ void g(float* out, int cols) {
+    const int share = ceil_div(cols, 64);
+    const int begin = threadIdx.x * share + gridDim.x;
+    const int i = threadIdx.x + blockIdx.x * blockDim.x;
+    const int first = blockIdx.x * blockDim.x * TURNS;
+    for (int j = 0; j < TURNS; ++j) out[first + i] = begin;
+}
+}
 extern "C" void f(const float* in, float* out, int rows, int cols, float eps) {
+    g<4><<<rows * ceil_div(cols, 64), 64>>>(out, cols);
     cudaMemcpy(out, in, rows * cols, cudaMemcpyDeviceToDevice);
     k<<<rows, 32>>>(in, out, rows, cols, eps);
 }
@@ -103,6 +115,14 @@ def test_a_mistake_in_triton_is_undone(right, wrong, name):
         ("in[row * cols + at]", "in[row * cols + lane]", "name"),
         ("lane * PITCH", "lane * WIDTH", "derived"),
         ("PITCH + turn", "PITCH + row", "derived"),
+        ("threadIdx.x * share", "threadIdx.x", "missing_term"),
+        (
+            "threadIdx.x + blockIdx.x * blockDim.x;",
+            "blockIdx.x + threadIdx.x * blockDim.x;",
+            "exchanged",
+        ),
+        ("rows * ceil_div(cols, 64)", "ceil_div(rows * cols, 64)", "grid"),
+        ("<<<rows, 32", "<<<ceil_div(rows, 32), 32", "grid"),
         ("(float value)", "(int value)", "whole_number"),
         ("sums[4] = {};", "sums[4];", "uninitialised"),
         ("(out, in, rows", "(&out, in, rows", "sign"),
@@ -128,6 +148,19 @@ def test_a_factor_of_a_formula_has_another_value():
     assert ("number", right) in undone(wrong, is_triton=False)
 
 
+def test_an_offset_of_two_sizes_is_put_in_as_it_stands_elsewhere():
+    right = """
+@triton.jit
+def f(out, N_KV, N_CTX, BLOCK: tl.constexpr):
+    rows = tl.program_id(0) * BLOCK
+    last = rows + N_KV - N_CTX
+    for start in range(0, rows + N_KV - N_CTX, BLOCK):
+        tl.store(out + start, last)
+"""
+    wrong = right.replace("range(0, rows + N_KV - N_CTX", "range(0, rows")
+    assert ("missing_term", without_blanks(right)) in undone(wrong, is_triton=True)
+
+
 def check(text, right, wrong, name, is_triton):
     assert text.count(right) == 1
     made = [*undone(text.replace(right, wrong), is_triton)]
@@ -143,7 +176,7 @@ def test_values_are_exchanged_only_for_values_of_their_kind():
     assert (kinds["x_ptr"], kinds["eps"], kinds["SCALE"]) == ("pointer", "float", "float")
     source = SourceText(CUDA, False)
     reached = source.reached("f")
-    kinds = Scope(source, reached[1], reached, False).kinds
+    kinds = Scope(source, source.functions["k"], reached, False).kinds
     assert {kinds[each] for each in ("row", "lane", "at", "rows")} == {"int"}
     assert (kinds["in"], kinds["eps"], kinds["sums"]) == ("pointer", "float", "float")
 
