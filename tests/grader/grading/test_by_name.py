@@ -69,7 +69,7 @@ NAMED = [
     ("crashed", "`k` was launched without GROUP_SIZE_M.", 'Config({"GROUP_M": 8})', "triton",
      "The configurations set `GROUP_M`"),
     ("crashed", "`k` was launched without BLOCK_M.",
-     'Config({"BLOCK_M": 8}), Config({"BLOCK_SIZE_M": 8})\ndef k(x, BLOCK_M: tl.constexpr):', "triton",
+     'Config({"BLOCK_M": 8})\nConfig({"BLOCK_SIZE_M": 8})\ndef k(x, BLOCK_M: int):', "triton",
      "A configuration sets `BLOCK_SIZE_M`, and the parameter of `k` is `BLOCK_M`"),
     ("compile_error", "Expected dtype ['fp32', 'fp64'] but got bf16", "y = tl.exp(x)", "triton",
      "`tl.exp` takes float32, and gets half precision"),

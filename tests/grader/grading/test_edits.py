@@ -333,6 +333,16 @@ def test_a_mistake_in_a_cuda_file_is_undone(name, given):
     assert any(words in each for each in told), told
 
 
+def test_the_size_of_a_pointer_gives_way_to_a_number_of_bytes():
+    source = (
+        'extern "C" void f(float* x, int n) {\n    size_t bytes = n * sizeof(float);\n'
+        "    float* y = make(bytes);\n    cudaMemcpy(x, y, sizeof(y), cudaMemcpyHostToDevice);\n}\n"
+    )
+    edits = ranked(source, False, "f", "wrong_values", [], ("", ""), 48)
+    [told] = [each for each in edits if each["what"].startswith("`sizeof(y)` is the size of")]
+    assert [each["new"] for each in told["changes"]] == ["bytes"]
+
+
 LINES = {
     "offset": (
         "    first = tl.program_id(0)\n    offs = first + tl.arange(0, BLOCK)\n"

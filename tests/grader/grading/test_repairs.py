@@ -14,9 +14,11 @@ from grader.executors.runner import CaseResult
 from grader.grading import causes, repairs
 from grader.grading.causes import Causes, Failed
 from grader.grading.check import check_case, check_parts
+from grader.grading.edit_scope import Edit
 from grader.grading.repairs import Repairs, failing_of
 from grader.grading.search import Effort
 from grader.grading.session import Options, Session
+from grader.grading.source_text import Change
 from grader.report.message import merged_messages
 from grader.spec.task import Task
 from grader.status import Status
@@ -269,6 +271,35 @@ def test_where_a_step_is_rounded_the_lines_that_convert_are_shown():
     [line] = causes._narrowing(source)
     assert (line.line, line.text[line.start :][:4]) == (2, ".to(")
     assert causes._narrowing("a.to(b)\n" * 9) == ()
+
+
+@pytest.mark.parametrize(
+    ("first", "other", "apart", "is_tried"),
+    [
+        ("quotients", "name", repairs.ABOUT_AS_LIKELY_EXCHANGED, True),
+        ("quotients", "name", repairs.ABOUT_AS_LIKELY_EXCHANGED + 1, False),
+        ("quotients", "number", repairs.ABOUT_AS_LIKELY + 1, False),
+        ("number", "exchanged", repairs.ABOUT_AS_LIKELY + 1, False),
+        ("number", "exchanged", repairs.ABOUT_AS_LIKELY, True),
+    ],
+)
+def test_what_undoes_an_exchange_elsewhere_is_tried_though_it_is_less_likely(
+    first, other, apart, is_tried
+):
+    right = [(Edit(first, (Change(0, 1, "x"),), 1, "", "", 4), Runner("", None))]
+    edit = Edit(other, (Change(5, 6, "y"),), 2, "", "", 4 + apart)
+    assert repairs._may_be_meant(edit, right) == is_tried
+
+
+def test_of_changes_by_name_those_behind_others_are_read_too(monkeypatch):
+    asked = []
+    monkeypatch.setattr(
+        repairs.source_reading, "limited", lambda *given: asked.append(given[-1]) or []
+    )
+    runner = Runner(SOURCE, stores_in("cols"))
+    for only in (frozenset(), frozenset({"operator"})):
+        repairs.proposals(runner, replace(failure(runner), only=only))
+    assert asked[1] > asked[0] == repairs.MOST_TRIED["triton"]
 
 
 def test_one_case_alone_proves_nothing():

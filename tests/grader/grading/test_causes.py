@@ -1,0 +1,49 @@
+"""Causes that cases beside the failing one show."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from grader.cases import Case, Space
+from grader.cases.compare import Verdict
+from grader.executors.runner import CaseResult
+from grader.grading.causes import Failed, _strides_of_another
+from grader.spec import load_all
+from grader.status import Status
+
+EXERCISE = load_all()["flash_attention"]
+SPACE = Space(EXERCISE, EXERCISE.variants["triton"], "float16", "aligned", 1)
+PLAIN = replace(SPACE.edges()[0], layouts=())
+OUTSIDE = Verdict(
+    Status.invalid_read, "It reads 2 bytes at offset 16,384 of v, which has 16,384 bytes."
+)
+
+
+def cause(layouts: tuple[tuple[str, str], ...], beside: Case, passed: bool) -> str:
+    """What is told of an access of v outside; another case beside it passed or not."""
+    failing = CaseResult(replace(PLAIN, layouts=layouts), OUTSIDE)
+    other = CaseResult(beside, Verdict(Status.passed if passed else Status.wrong_values))
+    failed = Failed(SPACE, None, [failing, other], failing)  # type: ignore[arg-type]  # not run
+    found = _strides_of_another(failed)
+    return found.what if found else ""
+
+
+LARGER = replace(PLAIN, sizes=tuple((name, value + 1) for name, value in PLAIN.sizes))
+
+
+@pytest.mark.parametrize(
+    ("layouts", "beside", "passed", "told"),
+    [
+        ((("k", "row_padded"),), PLAIN, True, "The place in `v` follows from the strides of `k`"),
+        ((("v", "row_padded"),), PLAIN, True, ""),  # its own
+        ((("k", "row_padded"), ("q", "row_padded")), PLAIN, True, ""),
+        ((("k", "row_padded"),), PLAIN, False, ""),
+        ((("k", "row_padded"),), LARGER, True, ""),  # a size may be the cause
+    ],
+)
+def test_strides_of_another_tensor_are_told_where_a_plain_case_passes(
+    layouts: tuple[tuple[str, str], ...], beside: Case, passed: bool, told: str
+) -> None:
+    assert cause(layouts, beside, passed) == told
