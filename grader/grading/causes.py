@@ -88,7 +88,7 @@ class Causes:
         cause = cause or guess
         if cause is not None and cause.name == "rounded" and not cause.code:
             cause = replace(cause, code=_narrowing(failed.runner.source))
-        cause = cause or _strides_of_another(failed)
+        cause = cause or _by_strides(failed)
         if cause is None:
             language = failed.space.variant.language
             cause = by_name.general_cause_of(failed.result, failed.runner.source, language)
@@ -119,22 +119,26 @@ class Causes:
 _OF_TENSOR = re.compile(r"\bof (\w+), which has [\d,]+ bytes")
 
 
-def _strides_of_another(failed: Failed) -> Cause | None:
-    """An access of one tensor that is outside only where another one has other strides."""
+def _by_strides(failed: Failed) -> Cause | None:
+    """An access that is outside only where one tensor has other strides: its own, or another."""
     case, match = failed.result.case, _OF_TENSOR.search(failed.result.verdict.what)
     layouts = dict(case.layouts) if case is not None else {}
-    if case is None or match is None or len(layouts) != 1 or match[1] in layouts:
+    if case is None or match is None or len(layouts) != 1:
         return None
     plain = [e.case for e in failed.results if e.verdict.passed and e.case and not e.case.layouts]
     if all(each.sizes != case.sizes for each in plain):
         return None
-    [(other, layout)] = layouts.items()
-    what = f"The place in `{match[1]}` follows from the strides of `{other}`"
-    advice = (
-        f"The access is outside with {other}.layout={layout}, and inside where the rows of "
-        f"`{other}` are plain: where do its strides stand for those of `{match[1]}`?"
+    [(name, layout)] = layouts.items()
+    observed = (
+        f"The access is outside with {name}.layout={layout}, and inside where it is contiguous"
     )
-    return Cause("strides_of_another", what, advice)
+    if name == match[1]:
+        what = f"The place in `{name}` doesn't follow from the strides of `{name}`"
+        advice = f"{observed}: for which of its strides does another one stand?"
+    else:
+        what = f"The place in `{match[1]}` follows from the strides of `{name}`"
+        advice = f"{observed}: where do its strides stand for those of `{match[1]}`?"
+    return Cause("strides", what, advice)
 
 
 def _at_place(cause: Cause, placed: Cause) -> Cause:

@@ -246,10 +246,12 @@ def _messages(messages: Sequence[Message], console: Console, verbose: bool) -> N
     for message in messages[:whole]:
         console.print()
         _failure(message, console, verbose)
-    others = list(dict.fromkeys(message.kind for message in messages[whole:]))
+    # Without places, so that it mostly is one line.
+    kinds = (message.kind.partition(" at ")[0] for message in messages[whole:])
+    others = list(dict.fromkeys(kinds))
     if others:
         listed = "; ".join(others[:SHOWN_OTHERS]) + ("; ..." if len(others) > SHOWN_OTHERS else "")
-        words = f"Also, perhaps for the same reason: {listed}. --verbose shows all."
+        words = f"Also seen: {listed}. --verbose shows all."
         _indented(console, words, "yellow")
 
 

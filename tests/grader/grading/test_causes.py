@@ -9,7 +9,7 @@ import pytest
 from grader.cases import Case, Space
 from grader.cases.compare import Verdict
 from grader.executors.runner import CaseResult
-from grader.grading.causes import Failed, _strides_of_another
+from grader.grading.causes import Failed, _by_strides
 from grader.spec import load_all
 from grader.status import Status
 
@@ -26,7 +26,7 @@ def cause(layouts: tuple[tuple[str, str], ...], beside: Case, passed: bool) -> s
     failing = CaseResult(replace(PLAIN, layouts=layouts), OUTSIDE)
     other = CaseResult(beside, Verdict(Status.passed if passed else Status.wrong_values))
     failed = Failed(SPACE, None, [failing, other], failing)  # type: ignore[arg-type]  # not run
-    found = _strides_of_another(failed)
+    found = _by_strides(failed)
     return found.what if found else ""
 
 
@@ -37,13 +37,18 @@ LARGER = replace(PLAIN, sizes=tuple((name, value + 1) for name, value in PLAIN.s
     ("layouts", "beside", "passed", "told"),
     [
         ((("k", "row_padded"),), PLAIN, True, "The place in `v` follows from the strides of `k`"),
-        ((("v", "row_padded"),), PLAIN, True, ""),  # its own
+        (
+            (("v", "row_padded"),),
+            PLAIN,
+            True,
+            "The place in `v` doesn't follow from the strides of `v`",
+        ),
         ((("k", "row_padded"), ("q", "row_padded")), PLAIN, True, ""),
         ((("k", "row_padded"),), PLAIN, False, ""),
         ((("k", "row_padded"),), LARGER, True, ""),  # a size may be the cause
     ],
 )
-def test_strides_of_another_tensor_are_told_where_a_plain_case_passes(
+def test_by_strides_tensor_are_told_where_a_plain_case_passes(
     layouts: tuple[tuple[str, str], ...], beside: Case, passed: bool, told: str
 ) -> None:
     assert cause(layouts, beside, passed) == told
