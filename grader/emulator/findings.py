@@ -113,7 +113,10 @@ _PART_OF_BLOCK = (
     "how many elements has each part, and are there more blocks than parts?"
 )
 _LAUNCHED = re.compile(r"grid \(([\d, ]+)\), block \(([\d, ]+)\)")
+# CUDA C++ Programming Guide, "Technical Specifications per Compute Capability".
 MOST_THREADS = 1024  # of a block
+MOST_THREADS_Z = 64  # of a block, along z
+MOST_BLOCKS_YZ = 65_535  # of a grid, along y and along z
 EXCHANGED_LAUNCH = (
     "The grid comes first, then the block: <<<grid, block>>>. In the other order this launch could "
     "run."
@@ -121,12 +124,13 @@ EXCHANGED_LAUNCH = (
 
 
 def is_exchanged_launch(text: str) -> bool:
-    """Whether a launch has too many threads in a block, and too many no more with its grid."""
+    """Whether a launch with too many threads in a block could run with its grid as the block."""
     match = _LAUNCHED.search(text)
     if match is None:
         return False
-    grid, block = (math.prod(map(int, each.split(","))) for each in match.groups())
-    return 0 < grid <= MOST_THREADS < block
+    grid, block = ([*map(int, each.split(","))] for each in match.groups())
+    is_a_block = 0 < math.prod(grid) <= MOST_THREADS and grid[-1] <= MOST_THREADS_Z
+    return is_a_block and math.prod(block) > MOST_THREADS and max(block[1:]) <= MOST_BLOCKS_YZ
 
 
 KINDS: dict[str, Kind] = {

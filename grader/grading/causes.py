@@ -117,27 +117,28 @@ class Causes:
 
 
 _OF_TENSOR = re.compile(r"\bof (\w+), which has [\d,]+ bytes")
+_OUTSIDE = frozenset({Status.invalid_read, Status.wrote_out_of_bounds})
 
 
 def _by_strides(failed: Failed) -> Cause | None:
-    """An access that is outside only where one tensor has other strides: its own, or another."""
+    """The tensor without whose other strides an access, of it or of another one, isn't outside."""
     case, match = failed.result.case, _OF_TENSOR.search(failed.result.verdict.what)
     layouts = dict(case.layouts) if case is not None else {}
-    if case is None or match is None or len(layouts) != 1:
+    if case is None or match is None or len(layouts) != 1 or failed.result.status not in _OUTSIDE:
         return None
+    accessed = match[1]
     plain = [e.case for e in failed.results if e.verdict.passed and e.case and not e.case.layouts]
-    if all(each.sizes != case.sizes for each in plain):
+    is_shown = any(each.sizes == case.sizes for each in plain)
+    if not is_shown or accessed not in {each.name for each in failed.space.tensors}:
         return None
-    [(name, layout)] = layouts.items()
-    observed = (
-        f"The access is outside with {name}.layout={layout}, and inside where it is contiguous"
-    )
-    if name == match[1]:
-        what = f"The place in `{name}` doesn't follow from the strides of `{name}`"
-        advice = f"{observed}: for which of its strides does another one stand?"
+    [name] = layouts
+    what = f"The access of `{accessed}` is outside only if `{name}` isn't contiguous"
+    if name == accessed:
+        advice = (
+            "Do its place and its mask follow from rows, columns and all strides of the tensor?"
+        )
     else:
-        what = f"The place in `{match[1]}` follows from the strides of `{name}`"
-        advice = f"{observed}: where do its strides stand for those of `{match[1]}`?"
+        advice = f"Where do the strides of `{name}` stand for those of `{accessed}`?"
     return Cause("strides", what, advice)
 
 

@@ -31,7 +31,7 @@ ABOUT_AS_LIKELY = 2  # bits between changes that may both be meant
 # The same for exchanges: one in a kernel is undone by exchanging what its launcher passes, too.
 ABOUT_AS_LIKELY_EXCHANGED = 5
 MOST_TRIED = {"triton": 120, "cuda": 240}
-MOST_OTHER_NAMES = 4  # changes that aren't tried for each one whose name is wanted
+READ_OF_SOME_NAMES = 5  # times as many changes are read where only some names are tried
 AT_ONCE = {"triton": 12, "cuda": 12}  # in one file
 SIEVED = 76  # changes in one program that only refuses some
 MOST_TO_PLACE = 36  # changes that may show the place of a mistake that is known
@@ -386,7 +386,7 @@ def proposals(runner: Runner, failure: Failing) -> list[Edit]:
             failure.result.status.value,
             [line for line in lines if line],
             _in_common(failure),
-            MOST_TRIED[variant.language] * (1 + MOST_OTHER_NAMES * bool(failure.only)),
+            MOST_TRIED[variant.language] * (READ_OF_SOME_NAMES if failure.only else 1),
         )
     except source_reading.TooInvolved:
         return []

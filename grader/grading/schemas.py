@@ -127,18 +127,20 @@ def _derived(scope: Scope) -> Iterator[Edit]:
         for base in _NAMES.findall(match[2])
         for pair in ((match[1], base), (base, match[1]))
     ]
-    made = dict.fromkeys(constants, 0)  # a name and what is made of it, and from where on
+    made: dict[str, dict[str, int]] = {}  # what is made of a name, and from where on
+    for base, name in constants:
+        made.setdefault(base, {})[name] = 0
     for match in _DEFINED.finditer(code, scope.function.body, scope.function.end):
         for base in {*_NAMES.findall(match[2])} - {match[1]}:
-            made.setdefault((base, match[1]), match.end())
+            made.setdefault(base, {}).setdefault(match[1], match.end())
     tokens = scope.tokens
     for index, token in enumerate(tokens[:-1]):
         before = tokens[index - 1].text if index else ""
         if before in (".", "->") or tokens[index + 1].text in ("=", "("):
             continue
-        for (base, name), at in made.items():
-            is_alike = scope.kinds.get(base) == scope.kinds.get(name) is not None
-            if token.text == base and token.start >= at and is_alike:
+        for name, at in made.get(token.text, {}).items():
+            is_alike = scope.kinds.get(token.text) == scope.kinds.get(name) is not None
+            if token.start >= at and is_alike:
                 around = operands(scope, index)
                 yield scope.instead("derived", token.start, token.end, name, 2 if at else 1, around)
 
@@ -229,12 +231,14 @@ def _tuples(scope: Scope) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
 
 
 def _fragments(scope: Scope) -> dict[str, str]:
-    """Operators with their second operand, and the operand's kind: those of names never read,
-    then those that stand somewhere in the function."""
+    """Operators with their second operand, and the operand's kind, marked "unused" or "likely".
+
+    First those that are likely, then of names never read, then what stands in the function.
+    """
     tokens = scope.tokens
     code = scope.text.code[scope.function.body : scope.function.end]
-    known: dict[str, str] = dict.fromkeys(_TWO_TERMS.findall(code), "int")
-    known |= {f" * {each}": "int" for each in _SHARES.findall(code)}
+    known: dict[str, str] = dict.fromkeys(_TWO_TERMS.findall(code), "likely int")
+    known |= {f" * {each}": "likely int" for each in _SHARES.findall(code)}
     for name in scope.unread:
         kind = scope.kinds[name]
         if kind in _MAY_STAND and name not in scope.function.integers:
@@ -253,7 +257,8 @@ def _fragments(scope: Scope) -> dict[str, str]:
     return known
 
 
-_TWO_TERMS = re.compile(r" \+ (?:\([A-Z]\w* - [A-Z]\w*\)|[A-Z]\w* - [A-Z]\w*\b)")  # of the mask
+# As in a causal mask: `rows + N_KV - N_CTX`.
+_TWO_TERMS = re.compile(r" \+ (?:\([A-Z]\w* - [A-Z]\w*\)|[A-Z]\w* - [A-Z]\w*\b)")
 # How much each thread or block takes: the quotient of a size, rounded up.
 _SHARES = re.compile(r"\b(\w+) = (?:\w+\.)?(?:\w*[dD]iv\w*\(|\(\w+ \+ [\w.]+ - 1\) /)")
 
@@ -271,7 +276,6 @@ def _put_in(scope: Scope) -> Iterator[Edit]:
     """A factor or summand that is missing: one that stands elsewhere, or a value never used."""
     tokens = scope.tokens
     fragments = [*_fragments(scope).items()]
-    shares = _SHARES.findall(scope.text.code[scope.function.body : scope.function.end])
     for index, last in _operand_starts(scope):
         low, high = tokens[index].start, tokens[last].end
         text = scope.text.source[low:high]
@@ -279,12 +283,12 @@ def _put_in(scope: Scope) -> Iterator[Edit]:
         line = code_line(scope, tokens[index].line)
         chosen = 0
         for fragment, other in fragments:
-            is_unused, other = other.startswith("unused"), other.split()[-1]
+            *mark, other = other.split()
             name = fragment.split(" ", 2)[2]
             fits = other in _MAY_STAND.get(kind or "", ()) and not (
                 kind == "pointer" and "*" in fragment[:3]
             )
-            if not fits or name in text or (fragment in line and not is_unused):
+            if not fits or name in text or (fragment in line and mark != ["unused"]):
                 continue
             first = re.match(r"\w+", name)
             if first and scope.first_use.get(first[0], 0) > low:
@@ -293,9 +297,8 @@ def _put_in(scope: Scope) -> Iterator[Edit]:
             if chosen > MOST_FRAGMENTS:
                 break
             carried = re.match(rf"\s*{re.escape(tokens[index].text)}\s*[-+*]?=", line)
-            is_likely = bool(carried) and in_loop(scope, tokens[index].line)
-            is_likely |= bool(_TWO_TERMS.fullmatch(fragment)) or name in shares
-            cost = 1 if is_unused else 2 if is_likely else 5
+            is_likely = mark == ["likely"] or (carried and in_loop(scope, tokens[index].line))
+            cost = 1 if mark == ["unused"] else 2 if is_likely else 5
             what = f"{scope.quoted(low, high)} lacks {scope.quoted(0, 0, fragment)}"
             edit = scope.edit("missing_term", [Change(high, high, fragment)], what, "", cost)
             yield edit
@@ -329,9 +332,9 @@ def _counted_blocks(scope: Scope) -> Iterator[Edit]:
     for match in _QUOTIENT.finditer(scope.text.code, scope.function.body, scope.function.end):
         div, counted, size = match.groups()
         yield scope.instead("grid", *match.span(), counted, 2)
-        if size.isdigit():
+        if scope.is_triton and size.isdigit():
             known = [e for e, kind in scope.kinds.items() if kind == "int" and e.isupper()]
-            for name in known if scope.is_triton else ():
+            for name in known:
                 is_block = axis_of(name) == axis_of(counted) or "BLOCK" in name
                 if is_block and scope.first_use.get(name, 0) < match.start():
                     yield scope.instead("grid", *match.span(3), name, 1, match.span())

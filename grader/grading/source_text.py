@@ -24,7 +24,7 @@ _CPP_BLANK = re.compile(
 _PY_BLANK = re.compile(r'#[^\n]*|""".{0,20000}?"""', re.DOTALL)
 _HEAD = re.compile(r"\b([A-Za-z_]\w*)\s*\(([^(){};]{0,2000})\)\s*(?:const|noexcept|\s)*$")
 _NAME = re.compile(r"[A-Za-z_]\w*")
-_TRANSPARENT = re.compile(r'(?:extern\s*"C"|\bnamespace(?:\s+\w+)?)\s*$')  # before a brace
+_TRANSPARENT = re.compile(r'(?:extern\s*"C"|\bnamespace(?:\s+[\w:]+)?)\s*$')  # before a brace
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,7 @@ _BEGINNING = re.compile(r"\b(\w+)\s*=\s*(?:\w+ \* ([A-Z]\w*)|([A-Z]\w*) \* \w+)[
 
 
 def _groups_by_product(scope: Scope) -> Iterator[Edit]:
-    """The same where a name stands for the group's first row: `size = GROUP` beside `first`."""
+    """A group's size that isn't kept below the rows left behind `first`, the group's first row."""
     code = scope.text.code
     span = (scope.function.body, scope.function.end)
     for match in _BEGINNING.finditer(code, *span):

@@ -21,9 +21,11 @@ OUTSIDE = Verdict(
 )
 
 
-def cause(layouts: tuple[tuple[str, str], ...], beside: Case, passed: bool) -> str:
-    """What is told of an access of v outside; another case beside it passed or not."""
-    failing = CaseResult(replace(PLAIN, layouts=layouts), OUTSIDE)
+def cause(
+    layouts: tuple[tuple[str, str], ...], beside: Case, passed: bool, verdict: Verdict = OUTSIDE
+) -> str:
+    """What is told of an access, of v outside; another case beside it passed or not."""
+    failing = CaseResult(replace(PLAIN, layouts=layouts), verdict)
     other = CaseResult(beside, Verdict(Status.passed if passed else Status.wrong_values))
     failed = Failed(SPACE, None, [failing, other], failing)  # type: ignore[arg-type]  # not run
     found = _by_strides(failed)
@@ -36,19 +38,35 @@ LARGER = replace(PLAIN, sizes=tuple((name, value + 1) for name, value in PLAIN.s
 @pytest.mark.parametrize(
     ("layouts", "beside", "passed", "told"),
     [
-        ((("k", "row_padded"),), PLAIN, True, "The place in `v` follows from the strides of `k`"),
+        (
+            (("k", "row_padded"),),
+            PLAIN,
+            True,
+            "The access of `v` is outside only if `k` isn't contiguous",
+        ),
         (
             (("v", "row_padded"),),
             PLAIN,
             True,
-            "The place in `v` doesn't follow from the strides of `v`",
+            "The access of `v` is outside only if `v` isn't contiguous",
         ),
         ((("k", "row_padded"), ("q", "row_padded")), PLAIN, True, ""),
         ((("k", "row_padded"),), PLAIN, False, ""),
         ((("k", "row_padded"),), LARGER, True, ""),  # a size may be the cause
     ],
 )
-def test_by_strides_tensor_are_told_where_a_plain_case_passes(
+def test_a_tensors_strides_are_told_where_a_case_without_them_passes(
     layouts: tuple[tuple[str, str], ...], beside: Case, passed: bool, told: str
 ) -> None:
     assert cause(layouts, beside, passed) == told
+
+
+@pytest.mark.parametrize(
+    ("status", "what"),
+    [
+        (Status.uninitialised_read, OUTSIDE.what),
+        (Status.invalid_read, OUTSIDE.what.replace("of v", "of tile")),  # shared memory
+    ],
+)
+def test_of_other_failures_and_other_memory_nothing_is_told(status: Status, what: str) -> None:
+    assert cause((("k", "row_padded"),), PLAIN, True, Verdict(status, what)) == ""

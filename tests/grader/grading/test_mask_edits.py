@@ -52,9 +52,8 @@ def without_parentheses(text: str) -> str:
         ("-tl.abs(a)", "-a", "sign"),
         ("M, N = out.shape", "N, M = out.shape", "exchanged"),
         ("offs_k = k + tl", "offs_k = k * BLOCK + tl", "steps"),
-
     ],
-)  # fmt: skip
+)
 def test_a_mistake_is_undone(right, wrong, name):
     assert right in TEXT
     mistaken = TEXT.replace(right, wrong)

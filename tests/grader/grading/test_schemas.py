@@ -167,6 +167,12 @@ def check(text, right, wrong, name, is_triton):
     assert (name, without_blanks(text)) in made
 
 
+@pytest.mark.parametrize("opening", ["namespace {", "namespace own {", "namespace own::parts {"])
+def test_functions_of_a_namespace_are_reached(opening):
+    text = f'{opening}\nvoid g() {{}}\n}}\nextern "C" void f() {{ g(); }}\n'
+    assert [each.name for each in SourceText(text, False).reached("f")] == ["g", "f"]
+
+
 def test_values_are_exchanged_only_for_values_of_their_kind():
     source = SourceText(TRITON, True)
     reached = source.reached("f")
