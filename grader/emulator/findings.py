@@ -114,6 +114,7 @@ _PART_OF_BLOCK = (
 )
 _LAUNCHED = re.compile(r"grid \(([\d, ]+)\), block \(([\d, ]+)\)")
 # CUDA C++ Programming Guide, "Technical Specifications per Compute Capability".
+WARP = 32  # threads
 MOST_THREADS = 1024  # of a block
 MOST_THREADS_Z = 64  # of a block, along z
 MOST_BLOCKS_YZ = 65_535  # of a grid, along y and along z
@@ -129,7 +130,8 @@ def is_exchanged_launch(text: str) -> bool:
     if match is None:
         return False
     grid, block = ([*map(int, each.split(","))] for each in match.groups())
-    is_a_block = 0 < math.prod(grid) <= MOST_THREADS and grid[-1] <= MOST_THREADS_Z
+    threads = math.prod(grid)  # mostly chosen as whole warps
+    is_a_block = 0 < threads <= MOST_THREADS and grid[-1] <= MOST_THREADS_Z and not threads % WARP
     return is_a_block and math.prod(block) > MOST_THREADS and max(block[1:]) <= MOST_BLOCKS_YZ
 
 

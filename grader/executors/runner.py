@@ -199,6 +199,11 @@ class Runner(ABC):
         ]
         return sum(site.useful_bytes for site in sites) if sites else None
 
+    @property
+    def programs(self) -> int:
+        """The programs, or blocks, of the last run's launches; 0 where it had no plan."""
+        return 0
+
     def trace(self, case: Case) -> Traced | None:
         """Run a case with every access recorded; None where nobody records them."""
         return None
