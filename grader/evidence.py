@@ -247,6 +247,7 @@ class MemoryEvidence:
     run: str = ""  # how a further run differs from the one at the spec's case
     notes: tuple[str, ...] = ()  # sentences: kernels without effect, further measurements
     further: tuple[MemoryEvidence, ...] = ()
+    failures: tuple[Failure, ...] = ()  # where the kernel is wrong at these sizes: why
 
     @property
     def every(self) -> tuple[MemoryEvidence, ...]:

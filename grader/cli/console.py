@@ -16,8 +16,10 @@ from typing import Annotated, NoReturn, TypeVar
 
 import typer
 from rich import progress as bars
-from rich.console import Console
+from rich.console import Console, Group
+from rich.live import Live
 from rich.table import Column
+from rich.text import Text
 
 from grader import report
 from grader.cases import Case, CaseError, Space, fixed_case, oracle, parse
@@ -198,21 +200,35 @@ def refuse(message: str) -> NoReturn:
 
 
 @contextmanager
-def progress(in_words: Callable[[_AnyStep], str]) -> Iterator[Callable[[_AnyStep], None]]:
-    """A line that says which step is under way; nothing where nobody watches."""
+def progress(
+    in_words: Callable[[_AnyStep], str], found: Callable[[_AnyStep], str] = lambda step: ""
+) -> Iterator[Callable[[_AnyStep], None]]:
+    """A line that says which step is under way; nothing where nobody watches.
+
+    Above it stands what the last step has `found` that has found something. Both are gone at the
+    end, when the report comes.
+    """
     # What doesn't fit is cut: a line that wraps would be drawn over and over.
     fits = Column(no_wrap=True, overflow="ellipsis", ratio=1)
-    with bars.Progress(
+    line = bars.Progress(
         bars.SpinnerColumn(),
         bars.TextColumn("{task.description}", markup=False, table_column=fits),
         bars.TimeElapsedColumn(),
         console=errors,
-        transient=True,
         expand=True,
-        disable=not errors.is_terminal,
-    ) as line:
-        task = line.add_task("starting", total=None)
-        yield lambda step: line.update(task, description=report.one_line(in_words(step)))
+    )
+    task = line.add_task("starting", total=None)
+    if not errors.is_terminal:
+        yield lambda step: None
+        return
+    with Live(line, console=errors, transient=True) as live:
+
+        def on_step(step: _AnyStep) -> None:
+            line.update(task, description=report.one_line(in_words(step)))
+            if message := found(step):
+                live.update(Group(Text(message), Text(), line), refresh=True)
+
+        yield on_step
 
 
 def show(

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from grader.cases import Case, Space
+from grader.cases.case import parse
 from grader.cases.compare import Verdict
 from grader.evidence import Failure, MemoryEvidence, PartEvidence, VariantEvidence
 from grader.executors.cuda import cuda_build
@@ -27,6 +28,14 @@ from grader.status import Status
 
 LEAST_ON_A_GPU = {"triton": 2, "cuda": 6}  # cases of a part that is right by plan
 MOST_TIMED_OUT = 3  # parts of a task, after which the other parts aren't run
+# Failures of a kernel in the case whose use of memory is counted, which a search explains.
+WRONG = frozenset(
+    [
+        *(Status.wrong_values, Status.not_finite, Status.not_written, Status.modified_input),
+        *(Status.wrote_out_of_bounds, Status.invalid_read, Status.uninitialised_read),
+        *(Status.data_race, Status.barrier_error),
+    ]
+)
 DIED_COMPILING = "the process that compiled the kernel for the GPU ended without an answer, twice."
 
 
@@ -48,6 +57,8 @@ def check(
             return evidence
         if task.variant.memory is not None:
             evidence = replace(evidence, memory=_memory(session, task, on_step))
+        if evidence.memory is not None and evidence.memory.failures:
+            return evidence
         failures = _large_sizes(session, task, on_step) if at_large_sizes else ()
         return replace(evidence, at_large_sizes=failures)
     finally:
@@ -142,7 +153,28 @@ def _large_sizes(session: Session, task: Task, on_step: Progress) -> tuple[Failu
 
 def _memory(session: Session, task: Task, on_step: Progress) -> MemoryEvidence:
     on_step(Step.at(task, "memory"))
-    return session.files.placed(task.variant, _counted(session, task))
+    counted = _counted(session, task)
+    if counted.status in WRONG:
+        counted = replace(counted, failures=_explained(session, task, counted.case))
+    return session.files.placed(task.variant, counted)
+
+
+def _unwatched() -> None:
+    """The cases of a search that isn't watched."""
+
+
+def _explained(session: Session, task: Task, text: str) -> tuple[Failure, ...]:
+    """Why a right kernel is wrong in the case whose use of memory is counted."""
+    case = parse(text, task.exercise, task.variant, session.seed)
+    space = any_space(session, task, case.dtype)
+    causes = session.causes[str(task)]
+    effort = session.effort.on_a_busy_machine()
+
+    def searched(runner: Runner, is_right: bool) -> PartEvidence:
+        called = session.files.called
+        return search_part(space, runner, effort, _unwatched, called, [case], causes)
+
+    return TaskCheck(session, task).by_each_runner((case.dtype, "memory"), searched).failures
 
 
 def _counted(session: Session, task: Task) -> MemoryEvidence:
@@ -196,6 +228,7 @@ class TaskCheck:
         pending = None
         for dtype, size_class in names:
             parts.append(self.part(self._space(dtype, size_class)))
+            self._tell_first_failure(parts)
             # Started before the last part's result is awaited: a rerun of that then runs alone.
             following = self._compile_in_background()
             if pending:
@@ -207,6 +240,14 @@ class TaskCheck:
             self.session.timed_out_parts[str(self.task)] = 0
             return [self.part(self._space(*name)) for name in names]
         return parts
+
+    def _tell_first_failure(self, parts: Sequence[PartEvidence]) -> None:
+        """Report the last part where it is the first that fails, before the others are checked."""
+        *before, last = parts
+        if last.status.is_failure and not any(each.status.is_failure for each in before):
+            told = self.session.files.placed(self.task.variant, last)
+            step = Step.at(self.task, f"{last.dtype} {last.size_class}")
+            self.on_step(replace(step, failed=told))
 
     def by_each_runner(
         self, name: tuple[str, str], observe: Callable[[Runner, bool], PartEvidence]

@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from grader.evidence import VariantEvidence
+from grader.evidence import PartEvidence, VariantEvidence
 from grader.executors.compile.kept_for_source import Store
 from grader.executors.cuda import cuda_build, joining
 from grader.executors.registry import RunnerOptions, Runners
@@ -51,6 +51,7 @@ class Step:
     variant: str
     part: str = ""
     cases: int = 0
+    failed: PartEvidence | None = None  # the task's first part that fails, once it is explained
 
     @classmethod
     def at(cls, task: Task, part: str = "") -> Step:

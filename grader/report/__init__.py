@@ -7,12 +7,13 @@ from grader.report.junit import render as to_junit
 from grader.report.markdown import render as to_markdown
 from grader.report.message import failure_text, part_text
 from grader.report.summary import total_line
-from grader.report.terminal import part_block
+from grader.report.terminal import WIDEST, part_block
 from grader.report.terminal import render as to_terminal
 from grader.report.terminal import render_check as check_to_terminal
 from grader.sandbox.untrusted import one_line
 
 __all__ = [
+    "WIDEST",
     "check_to_terminal",
     "failure_text",
     "one_line",

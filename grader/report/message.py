@@ -138,8 +138,17 @@ def merged_messages(observed: VariantEvidence, given: bool = False) -> list[Mess
     """What to tell about a variant: one message per kind of failure, those with a cause first."""
     return [
         compose(observed.exercise, observed.variant, merged.failure, _scope(merged), given)
-        for merged in sorted(merge_failures(observed.parts), key=_rank)
+        for merged in sorted(merge_failures(_with_memory(observed)), key=_rank)
     ]
+
+
+def _with_memory(observed: VariantEvidence) -> Sequence[PartEvidence]:
+    """The parts, and the case whose use of memory is counted where the kernel is wrong there."""
+    memory = observed.memory
+    if memory is None or not memory.failures:
+        return observed.parts
+    beside = PartEvidence("", "memory", memory.status, failures=memory.failures)
+    return (*observed.parts, beside)
 
 
 def large_size_messages(observed: VariantEvidence) -> list[Message]:

@@ -28,8 +28,12 @@ from grader.evidence import (
     PerformanceEvidence,
     VariantEvidence,
 )
+from grader.grading.check import check as check_task
 from grader.grading.grade import Options, grade
+from grader.grading.search import Effort
+from grader.grading.session import Session
 from grader.spec import SpecError, load_all
+from grader.spec.task import Task
 from grader.status import Status
 from tests.support.commandline import any_sandbox_will_do, call, one_line, work_on
 from tests.support.small_exercise import (
@@ -554,6 +558,31 @@ def test_the_progress_line_fits_however_narrow_the_window(columns, monkeypatch, 
     assert "n=5" in drawn
     assert "\x1b[2J" not in drawn
     assert drawn.count("\n") == 1  # its end; a bar of two lines would have more
+
+
+def test_the_first_failure_is_told_while_the_other_parts_are_checked(monkeypatch, tmp_path):
+    """Above the line of progress, in a terminal; the report has it again, with all parts."""
+    stream = io.StringIO()
+    terminal = Console(file=stream, force_terminal=True, width=90, color_system=None)
+    monkeypatch.setattr(console, "errors", terminal)
+    source = Path("reference/silu.py").read_text()
+    (tmp_path / "silu.py").write_text(source.replace("tl.exp(-x)", "tl.exp(x)"))
+    told = []
+
+    def found(step):
+        message = app._found(step)
+        told.extend([message] if message else [])
+        return message
+
+    with console.progress(app._in_words, found) as on_step:
+        exercises = load_all()
+        task = Task(exercises["silu"], exercises["silu"].variants["triton"])
+        options = Options(device="interpreter", effort=Effort(edges=4, compile_ahead=False))
+        with Session(tmp_path, exercises, options) as session:
+            evidence = check_task(session, task, on_step)
+    assert sum(part.status.is_failure for part in evidence.parts) > 1
+    [message] = told  # of the first part alone
+    assert message.startswith("silu/triton: ") and message.split("\n")[0] in stream.getvalue()
 
 
 @pytest.mark.parametrize("words", [("grade",), ("check", "silu", "--submission")])

@@ -16,8 +16,10 @@ from grader.evidence import MemoryEvidence, Metric
 from grader.executors import memory_metrics
 from grader.executors.cuda import cuda_build
 from grader.grading import memory_use
-from grader.grading.check import check_memory
+from grader.grading.check import check, check_memory
+from grader.grading.search import Effort
 from grader.grading.session import Options, Session
+from grader.report.message import merged_messages
 from grader.sandbox import Sandbox
 from grader.scoring import memory_bounds, score
 from grader.spec import Memory, Variant
@@ -288,6 +290,27 @@ def test_in_cuda_too_a_launch_that_changes_nothing_is_left_out(tmp_path):
     assert seen.status is Status.passed
     assert values(seen)["useful_bytes_per_sector.store"] == 4  # the average of both is 7.1
     assert seen.notes[0].startswith("pad, launched at transpose.cu:14, changes nothing")
+
+
+# --- a kernel that is wrong there -----------------------------------------------------------------
+
+
+def test_a_kernel_that_is_wrong_in_the_memory_case_gets_a_message_as_any_wrong_one(tmp_path):
+    """Its sizes are larger than those of all parts, which pass."""
+    source = Path("reference/silu.py").read_text()
+    right = "grid = (triton.cdiv(n_elements, BLOCK),)"
+    assert right in source
+    few = "grid = (min(triton.cdiv(n_elements, BLOCK), 10),)"
+    (tmp_path / "silu.py").write_text(source.replace(right, few))
+    options = Options(device="interpreter", effort=Effort(edges=4, drawn=0, compile_ahead=False))
+    task = Task(SPECS["silu"], SPECS["silu"].variants["triton"])
+    with Session(tmp_path, SPECS, options) as session:
+        observed = check(session, task)
+    assert observed.correctness is Status.passed
+    assert observed.memory.status is Status.not_written
+    [message] = merged_messages(observed)
+    assert "n=131072" in message.text and "every element from 20480 on" in message.text
+    assert observed.at_large_sizes == ()  # a second message, on sizes that cost no points
 
 
 # --- sizes beside a case --------------------------------------------------------------------------
