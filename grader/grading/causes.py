@@ -10,9 +10,10 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any
 
 from grader.cases import Case, Space
 from grader.evidence import SourceLine
@@ -56,6 +57,7 @@ class Causes:
     at_places: dict[str, Cause] = field(default_factory=dict)  # by what a change alone would say
     endless: int = 0  # line of a loop in which an earlier part's time was over; 0 for none
     _repairs: Repairs = field(default_factory=Repairs)
+    _run_elsewhere: dict[Case, CaseResult] = field(default_factory=dict)  # in other size classes
 
     def close(self) -> None:
         """End the processes that repairs keep."""
@@ -75,7 +77,7 @@ class Causes:
         cause = self._mended(failed) or self._evident(failed)
         guess = None  # of outputs that tell little
         if cause is None and not failed.is_flaky:
-            guess = hypotheses.cause_of(failed.space, failed.results, failed.result)
+            guess = self._computed(failed)
         shown = cause or guess
         has_no_place = shown is not None and shown.is_unplaced and not self.explained
         if is_first and (shown is None or has_no_place):
@@ -113,7 +115,30 @@ class Causes:
             return Cause("rounded_inputs", "float32 inputs of `tl.dot` are rounded to TF32", advice)
         if failed.is_flaky or not hypotheses.is_telling(result):
             return None
-        return hypotheses.cause_of(failed.space, failed.results, result)
+        return self._computed(failed)
+
+    def _computed(self, failed: Failed) -> Cause | None:
+        """What a computation shows, held against cases of every size class."""
+        elsewhere = partial(self._seen_elsewhere, failed)
+        return hypotheses.cause_of(failed.space, failed.results, failed.result, elsewhere)
+
+    def _seen_elsewhere(self, failed: Failed) -> hypotheses.Results:
+        """A few cases of each other size class: those that pass, and that fail as this one does."""
+        space, status = failed.space, failed.result.status
+        if failed.runner.on_gpu:
+            return ()
+        seen: list[tuple[Space, CaseResult]] = []
+        for size_class in space.variant.size_classes:
+            own = replace(space, size_class=size_class)
+            for case in _general(own) if own != space else ():
+                plain = replace(case, data=space.plain_data, patterns=())
+                chosen = _as_failing(plain, space, failed.results)
+                if chosen not in self._run_elsewhere:
+                    self._run_elsewhere[chosen] = failed.runner.once(chosen)
+                result = self._run_elsewhere[chosen]
+                if result.verdict.passed or (result.outputs and result.status is status):
+                    seen.append((own, result))
+        return seen
 
 
 _OF_TENSOR = re.compile(r"\bof (\w+), which has [\d,]+ bytes")
@@ -172,9 +197,33 @@ def _narrowing(source: str) -> tuple[SourceLine, ...]:
 
 def _tried_on(failed: Failed) -> Failing:
     failing = failing_of(failed.result, failed.results, failed.separation)
-    elsewhere = _elsewhere(failed.space)
+    elsewhere = [
+        _as_failing(case, failed.space, failed.results) for case in _elsewhere(failed.space)
+    ]
     beyond = _beyond(failed.space, elsewhere)
     return replace(failing, seconds=failed.repair_seconds, elsewhere=elsewhere, beyond=beyond)
+
+
+def _general(space: Space) -> Sequence[Case]:
+    """Two edge cases of a size class, of middle size, with as many sizes above 1 as there are."""
+    edges = sorted(space.edges(), key=lambda case: case.complexity)
+    above = [sum(value > 1 for _, value in case.sizes) for case in edges]
+    general = [case for case, sizes in zip(edges, above, strict=True) if sizes == max(above)]
+    return [general[len(general) // 2], general[3 * len(general) // 4]] if general else []
+
+
+def _as_failing(case: Case, space: Space, results: Sequence[CaseResult]) -> Case:
+    """A case with the scalars and layouts that all failing cases have: a repair shows there."""
+    failing = [each.case for each in results if each.case and not each.verdict.passed]
+
+    def shared(of: Callable[[Case], Pairs], names: Sequence[str]) -> Pairs:
+        common = set.intersection(*(set(of(each)) for each in failing)) if failing else set()
+        chosen = dict(of(case)) | dict(common)
+        return tuple((name, chosen[name]) for name in names if name in chosen)
+
+    scalars = shared(lambda each: each.scalars, [each.name for each in space.scalars])
+    layouts = shared(lambda each: each.layouts, [each.name for each in space.tensors])
+    return replace(case, scalars=scalars, layouts=layouts)
 
 
 def _elsewhere(space: Space) -> list[Case]:
@@ -191,6 +240,7 @@ def _elsewhere(space: Space) -> list[Case]:
     return list(dict.fromkeys(chosen))
 
 
+Pairs = tuple[tuple[str, Any], ...]
 TIMES = 4  # the largest size of the spec's edge cases
 
 

@@ -33,7 +33,9 @@ SMALLEST_FACTOR = 1e-3  # of scalars that may be factors, of which 1.0 has no ef
 MOST_PASSING = 2  # cases that a hypothesis has to leave right
 ENOUGH = 6  # elements in all cases: fewer agree by chance
 
+
 Outputs = list[torch.Tensor]
+Results = Sequence[tuple[Space, CaseResult]]
 
 
 @dataclass(frozen=True)
@@ -66,13 +68,26 @@ class Observed:
 Attempt = tuple[Cause, Callable[[Observed], Outputs | None]]
 
 
-def cause_of(space: Space, results: Sequence[CaseResult], smallest: CaseResult) -> Cause | None:
-    """The mistake that explains the outputs, whose place in the code they don't tell; or None."""
-    cause = _cause_of(space, results, smallest)
+def cause_of(
+    space: Space,
+    results: Sequence[CaseResult],
+    smallest: CaseResult,
+    elsewhere: Callable[[], Results] = tuple,
+) -> Cause | None:
+    """The mistake that explains the outputs, whose place in the code they don't tell; or None.
+
+    `elsewhere` runs cases of other size classes, once a mistake explains those of this one.
+    """
+    cause = _cause_of(space, results, smallest, elsewhere)
     return cause and replace(cause, is_unplaced=True)
 
 
-def _cause_of(space: Space, results: Sequence[CaseResult], smallest: CaseResult) -> Cause | None:
+def _cause_of(
+    space: Space,
+    results: Sequence[CaseResult],
+    smallest: CaseResult,
+    elsewhere: Callable[[], Results],
+) -> Cause | None:
     """The mistake that explains the smallest failure and others of its kind; None if none does.
 
     Where the outputs tell little, such as nan everywhere, several mistakes may explain them: then
@@ -95,11 +110,16 @@ def _cause_of(space: Space, results: Sequence[CaseResult], smallest: CaseResult)
     # Nan everywhere is what several mistakes give: of those one has to leave passing cases right.
     passing = [] if is_telling(smallest) else _passing(space, results)
     known: Cause | None = None
+    others: list[Observed] | None = None
     for hypothesis in HYPOTHESES:
         for cause, compute in hypothesis(first):
             if time.thread_time() > until:
                 return None if is_telling(smallest) else known
             if not _explains_most(cause, compute, first, further, untried):
+                continue
+            if others is None:
+                others = [_as_seen(*each) for each in elsewhere()]
+            if not _agrees_elsewhere(cause, first, others):
                 continue
             if is_telling(smallest):
                 return cause
@@ -117,15 +137,17 @@ def _passing(space: Space, results: Sequence[CaseResult]) -> list[Observed]:
         (each for each in results if each.verdict.passed and each.case is not None),
         key=lambda each: each.case.complexity if each.case else 0,
     )
-    observed = [_observed(space, each) for each in passed[:MOST_PASSING]]
-    kinds = [
-        [getattr(torch, each.concrete_dtype(one.case.dtype)) for each in one.task.outputs]
-        for one in observed
-    ]
-    return [
-        replace(one, outputs=[t.expected.to(k) for t, k in zip(one.truths, own, strict=True)])
-        for one, own in zip(observed, kinds, strict=True)
-    ]
+    return [_as_seen(space, each) for each in passed[:MOST_PASSING]]
+
+
+def _as_seen(space: Space, result: CaseResult) -> Observed:
+    """A case with the kernel's outputs, which are the right ones where it passes."""
+    one = _observed(space, result)
+    if not result.verdict.passed:
+        return one
+    kinds = [getattr(torch, each.concrete_dtype(one.case.dtype)) for each in one.task.outputs]
+    right = [truth.expected.to(kind) for truth, kind in zip(one.truths, kinds, strict=True)]
+    return replace(one, outputs=right)
 
 
 def _all_observed(
@@ -168,6 +190,18 @@ def _explains_most(
         return enough and any(map(_has_many, explained))
     needed = untried | _above_one([first, *further])
     return enough and needed <= _above_one([first, *explained])
+
+
+def _agrees_elsewhere(cause: Cause, first: Observed, others: Sequence[Observed]) -> bool:
+    """Whether a mistake explains half of the cases of other size classes, with any blocks."""
+    alike = [
+        compute
+        for hypothesis in HYPOTHESES
+        for each, compute in hypothesis(first)
+        if each.what == cause.what
+    ]
+    explained = [any(_explains(compute, each) for compute in alike) for each in others]
+    return 2 * sum(explained) >= len(explained)
 
 
 def is_telling(result: CaseResult) -> bool:

@@ -6,6 +6,7 @@ Many are tried at once, as functions of one file.
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 import time
@@ -32,6 +33,7 @@ ABOUT_AS_LIKELY = 2  # bits between changes that may both be meant
 ABOUT_AS_LIKELY_EXCHANGED = 5
 MOST_TRIED = {"triton": 120, "cuda": 240}
 READ_OF_SOME_NAMES = 5  # times as many changes are read where only some names are tried
+AT_FIRST = 5  # changes in the first file: the likeliest
 AT_ONCE = {"triton": 12, "cuda": 12}  # in one file
 SIEVED = 76  # changes in one program that only refuses some
 MOST_TO_PLACE = 36  # changes that may show the place of a mistake that is known
@@ -147,9 +149,16 @@ def _tried(
     right: list[tuple[Edit, Runner]] = []
     weak: list[tuple[Edit, Runner]] = []  # told where nothing else is right
 
+    beside: list[Edit] = []  # that are tried although another one is right
+
     def is_wanted(edit: Edit) -> bool:
-        """Of edits behind a batch with a right one, only those count that are about as likely."""
-        return not right or _may_be_meant(edit, right)
+        """Of edits behind a batch with a right one, few count, and only if about as likely."""
+        if not right:
+            return True
+        most = MOST_BESIDE * (8 if right[0][0].name in _EXCHANGES else 1)
+        if edit not in beside and len(beside) < most and _may_be_meant(edit, right):
+            beside.append(edit)
+        return edit in beside
 
     for together in _changed(runner, failure, proposed, until, is_wanted):
         wanted = {id(edit) for edit, _ in together if is_wanted(edit)}
@@ -157,7 +166,9 @@ def _tried(
             is_tried = id(edit) in wanted and time.monotonic() < until
             is_tried = is_tried and _may_be_meant(edit, right)
             is_tried = is_tried and is_right(changed, failure, edit)
-            if is_tried and _holds(changed, failure, edit) and not _stores_again(changed, failure):
+            is_tried = is_tried and _holds(changed, failure, edit)
+            is_tried = is_tried and not _stores_again(changed, failure)
+            if is_tried and not _does_more(runner, changed, failure):
                 (weak if _is_weak(changed, failure, edit) else right).append((edit, changed))
             else:
                 changed.close()
@@ -187,9 +198,8 @@ def _changed(
     """
     language, status = runner.task.variant.language, failure.result.status
     at_once = AT_ONCE[language]
-    begun, most = 0, at_once
-    while begun < len(proposed):
-        ahead = [each for each in proposed[begun : begun + most] if is_wanted(each)]
+    left, most = iter(proposed), AT_FIRST
+    while ahead := list(itertools.islice(filter(is_wanted, left), most)):
         with Sieve(runner, failure.failing, status, until) as sieve:
             if len(ahead) > at_once:
                 sieve.take(ahead)
@@ -197,10 +207,8 @@ def _changed(
                 if time.monotonic() > until:
                     return
                 yield from _built(runner, batches)
-        if not ahead:
-            return
-        begun += most
-        most = SIEVED if language == "cuda" and status not in _NOT_SIEVED else at_once
+        is_sieved = language == "cuda" and status not in _NOT_SIEVED and most != AT_FIRST
+        most = SIEVED if is_sieved else at_once
 
 
 def _left(
@@ -310,6 +318,28 @@ def _stores_again(runner: Runner, failure: Failing) -> bool:
     return stored is not None and stored > MOST_STORED * needed
 
 
+def _does_more(runner: Runner, changed: Runner, failure: Failing) -> bool:
+    """Whether a change moves more bytes, or has more programs, in a case that is right without it.
+
+    A kernel whose loop ends at the wrong place is right, too, where it visits everything.
+    """
+    largest = sorted(failure.elsewhere, key=lambda case: case.complexity, reverse=True)
+    passing = (case for case in largest[:MOST_COMPARED] if runner.once(case).verdict.passed)
+    case = next(passing, None)
+    if case is None:
+        return False
+    before, after = _work(runner, case), _work(changed, case)
+    return any(a > MOST_MOVED * b for a, b in zip(after, before, strict=True) if b)
+
+
+def _work(runner: Runner, case: Case) -> tuple[int, int]:
+    """The bytes that a case's kernels move and the programs that they have; 0 where not known."""
+    return runner.moved(case) or 0, runner.programs
+
+
+MOST_COMPARED = 6  # cases, of which one that passes is looked for
+MOST_MOVED = 1.1  # of the bytes that a passing case moves without a change
+MOST_BESIDE = 8  # changes that are tried behind a right one
 MOST_OTHERS = 2  # changes at other lines that are told beside the likeliest one
 MOST_STORED = 1.25  # of the outputs' bytes, by kernels that do no work twice
 EITHER = "With each of these changes the failing cases that were tried are right: which is meant?"

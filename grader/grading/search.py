@@ -97,6 +97,7 @@ class _Search:
     smallest: dict[Status, CaseResult] = field(default_factory=dict)
     timeouts: int = 0
     causes: Causes = field(default_factory=Causes)
+    again: Cause | None = None  # of another part, that explains this one's failures as well
 
     def run(self, case: Case) -> CaseResult:
         """Run a new case and keep its result."""
@@ -163,7 +164,7 @@ def search_part(
     """
     started = time.monotonic()
     search = _Search(space, runner, effort or Effort(), causes=causes or Causes())
-    stopped = _look(search, on_case, chosen)
+    stopped = _look_until_explained(search, on_case, chosen)
     cases_run, cases_failed = len(search.results), search.failed
     failures = _explain(search, submission) if search.smallest else ()
     status = failures[0].status if failures else Status.passed
@@ -255,6 +256,22 @@ def failure_of(space: Space, result: CaseResult, submission: str = "", source: s
 
 
 # --- failing cases -----------------------------------------------------------------------------
+
+
+def _look_until_explained(
+    search: _Search, on_case: Callable[[], None], chosen: Sequence[Case] | None
+) -> str:
+    """Look for failing cases: few are enough where what explained another part explains them."""
+    effort = search.effort
+    if not search.causes.explained or effort.enough is None or effort.enough <= FEW_FAILING:
+        return _look(search, on_case, chosen)
+    search.effort = replace(effort, enough=FEW_FAILING)
+    stopped = _look(search, on_case, chosen)
+    search.effort = effort
+    if not search.smallest:
+        return stopped
+    search.again = search.causes.again(_failed(search, search.smallest[worst(search.smallest)]))
+    return stopped if search.again is not None else _look(search, on_case, chosen)
 
 
 def _look(search: _Search, on_case: Callable[[], None], chosen: Sequence[Case] | None) -> str:
@@ -373,7 +390,7 @@ def _explain(search: _Search, submission: str) -> tuple[Failure, ...]:
     if search.runner.will_be_refused():  # which is told instead
         return (_failure(search, result, None, None, submission, None),)
     flaky, separation = None, None
-    cause = search.causes.again(_failed(search, result))
+    cause = search.again or search.causes.again(_failed(search, result))
     if cause is None and result.status in SLOW:  # smaller cases would take as long
         cause = search.causes.of(_failed(search, result), is_first=False)
     if cause is None and not _is_conclusive(result):

@@ -18,7 +18,7 @@ from grader.grading.edit_scope import Edit
 from grader.status import Status
 
 WEAK = "early_return"  # a change that shows only that the barrier is reached, not right results
-TRY_SECONDS = 0.3  # of computing, for one call: an endless loop takes all of them
+TRY_SECONDS = 0.15  # of computing, for one call: an endless loop takes all of them
 MOST_BUILDS = 6  # until edits are left out that don't compile
 
 

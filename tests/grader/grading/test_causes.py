@@ -9,7 +9,7 @@ import pytest
 from grader.cases import Case, Space
 from grader.cases.compare import Verdict
 from grader.executors.runner import CaseResult
-from grader.grading.causes import Failed, _by_strides
+from grader.grading.causes import Failed, _as_failing, _by_strides
 from grader.spec import load_all
 from grader.status import Status
 
@@ -70,3 +70,20 @@ def test_a_tensors_strides_are_told_where_a_case_without_them_passes(
 )
 def test_of_other_failures_and_other_memory_nothing_is_told(status: Status, what: str) -> None:
     assert cause((("k", "row_padded"),), PLAIN, True, Verdict(status, what)) == ""
+
+
+def test_a_case_elsewhere_gets_what_all_failing_cases_have_beside_the_spec_s_first_choices() -> (
+    None
+):
+    causal, padded = (("causal", True),), (("k", "row_padded"),)
+    wrong = Verdict(Status.wrong_values)
+    failing = [
+        CaseResult(replace(PLAIN, scalars=causal, layouts=padded), wrong),
+        CaseResult(replace(LARGER, scalars=(*causal, ("sm_scale", 0.3)), layouts=padded), wrong),
+    ]
+    passing = CaseResult(PLAIN, Verdict(Status.passed))
+    given = replace(LARGER, layouts=(("q", "row_padded"),))
+    chosen = _as_failing(given, SPACE, [*failing, passing])
+    assert chosen.sizes == given.sizes and chosen.scalars == causal
+    assert chosen.layouts == (("q", "row_padded"), ("k", "row_padded"))
+    assert _as_failing(given, SPACE, [passing]) == given

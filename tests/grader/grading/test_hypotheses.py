@@ -11,6 +11,7 @@ from grader.cases import Space, inputs, oracle
 from grader.cases.arena import Outcome, Slot
 from grader.cases.compare import judge
 from grader.executors.runner import CaseResult
+from grader.grading import flaws
 from grader.grading.hypotheses import cause_of
 from grader.spec.task import Task
 
@@ -256,3 +257,30 @@ def test_one_failing_case_is_not_enough():
     case = max(space.edges(), key=lambda each: each.elements)
     result = wrong(space, case, lambda x, weight, eps: -rms(x, weight, eps))
     assert cause_of(space, [result], result) is None
+
+
+@pytest.mark.parametrize("only_one_key", [True, False])
+def test_a_mistake_is_told_only_if_cases_of_other_size_classes_agree(only_one_key):
+    """A loop over the keys that ends early looks like a mask off by one where there is one key."""
+    exercise = EXERCISES["flash_attention"]
+    here, there = (
+        Space(exercise, exercise.variants["triton"], "float32", each, 4)
+        for each in ("degenerate", "ragged")
+    )
+    right = oracle.load(exercise.oracle).definition
+
+    def kernel(q, k, v, sm_scale, causal):
+        if only_one_key and k.shape[2] > 1:
+            return right(q, k, v, sm_scale, causal)
+        return flaws._attention(q, k, v, sm_scale, causal, shift=-1)
+
+    def results(space):
+        cases = [each for each in space.edges() if dict(each.scalars).get("causal")]
+        return [run(space, case, kernel) for case in cases]
+
+    own = results(here)
+    failed = [each for each in own if not each.verdict.passed]
+    smallest = min(failed, key=lambda each: each.case.complexity)
+    assert "off by one" in cause_of(here, own, smallest).what
+    told = cause_of(here, own, smallest, lambda: [(there, each) for each in results(there)[:4]])
+    assert (told is None) == only_one_key

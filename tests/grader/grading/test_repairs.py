@@ -73,6 +73,7 @@ class Runner:
         return self.bytes(self.source) if self.bytes else None
 
     bytes = None  # of global memory, by the text
+    programs = 0
     stored = None  # of those, by stores
 
     def altered(self, copies, entries):
@@ -119,6 +120,19 @@ def test_a_change_with_which_programs_do_each_others_work_is_not_told():
     assert Repairs().cause_of(runner, failure(runner)) is None
     runner.stored = lambda source: 70 * 4
     assert Repairs().cause_of(runner, failure(runner)) is not None
+
+
+def test_a_change_that_does_more_where_all_is_right_without_it_is_not_told(monkeypatch):
+    """A loop that visits everything is right, too, and not what is meant."""
+    runner = Runner(SOURCE, stores_in("cols"))
+    runner.bytes = lambda source: 240 if stores_in("cols")(source, 70) else 200
+    failing = replace(failure(runner), elsewhere=[Case((("n", n),), "float32", 7) for n in (2, 3)])
+    assert Repairs().cause_of(runner, failing) is None
+    runner.bytes = lambda source: 200
+    assert Repairs().cause_of(runner, failing) is not None
+    more = property(lambda self: 8 if "x, mask=offs < cols)" in self.source else 1)
+    monkeypatch.setattr(Runner, "programs", more)
+    assert Repairs().cause_of(runner, failing) is None
 
 
 def test_the_place_of_a_known_mistake_is_looked_for_among_the_likeliest(monkeypatch):
