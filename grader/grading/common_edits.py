@@ -533,9 +533,9 @@ def _subscripts(scope: Scope) -> Iterator[Edit]:
         if match[2] != match[3] and not is_declared:
             new = f"{match[1]}[{match[3]}][{match[2]}]"
             yield scope.instead("subscripts", match.start(), match.end(), new, 1)
-    flat = re.compile(r"\[(\w+)( \* \w+ \+ )(\w+)\]")
+    flat = re.compile(r"(\[|_ptr \+ )(\w+)( \* \w+ \+ )(\w+)(?=[\],])")
     for match in flat.finditer(code, *span):
-        new = f"[{match[3]}{match[2]}{match[1]}]"
+        new = f"{match[1]}{match[4]}{match[3]}{match[2]}"
         yield scope.instead("subscripts", match.start(), match.end(), new, 1)
     for match in re.compile(r"(\w+)\[(None, :|:, None)\]").finditer(code, *span):
         new = f"{match[1]}[{':, None' if match[2] == 'None, :' else 'None, :'}]"
@@ -553,9 +553,19 @@ def _subscripts(scope: Scope) -> Iterator[Edit]:
                 yield scope.instead("transposed", low, high, f"tl.trans({code[low:high]})", 2)
 
 
+_ROUNDED_UP = re.compile(r"\((\w+) \+ (\w+) - 1\) //? (\2)\b")
+
+
 def _quotients(scope: Scope) -> Iterator[Edit]:
-    """A quotient and its remainder in each other's place."""
+    """A quotient and its remainder in each other's place, or one by another block's length."""
     divided = "//" if scope.is_triton else "/"
+    for match in _ROUNDED_UP.finditer(scope.text.code, scope.function.body, scope.function.end):
+        for block in (each for each in scope.kinds if re.search("BLOCK|TILE", each)):
+            if block != match[2]:
+                changes = [Change(*match.span(2), block), Change(*match.span(3), block)]
+                new = f"({match[1]} + {block} - 1) {divided} {block}"
+                what = f"{scope.quoted(*match.span())} stands where `{new}` belongs"
+                yield scope.edit("divisor", changes, what, "", 1)
     pattern = re.compile(rf"\b(\w+(?:\.\w+)?)\s*(%|{divided})\s*(\w+(?:\.\w+)?)")
     matches = list(pattern.finditer(scope.text.code, scope.function.body, scope.function.end))
     for place, one in enumerate(matches):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -68,7 +69,9 @@ def _fills(scope: Scope) -> Iterator[Edit]:
     if scope.is_triton:
         return
     code = scope.text.code
-    shared = shared_arrays(code)
+    head = code[scope.function.start : scope.function.body]
+    passed = re.findall(r"\(&\s*(\w+)\)\s*\[|\b(\w+)\s*\[\w*\]\s*\[", head)
+    shared = [*shared_arrays(code), *filter(None, itertools.chain(*passed))]
     pattern = re.compile(
         r"\bif\s*\(([^{};\n]{1,200})\)\s*(\{?)\s*((\w+)(?:\[[^\]\n]*\])+)\s*=\s*([^;{}]{1,300});"
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 
 from grader.grading import (
+    block_edits,
     common_edits,
     cuda_edits,
     loop_edits,
@@ -27,7 +28,7 @@ def edits_of(scope: Scope) -> list[Edit]:
     counts: dict[int, int] = {}
     own = (*mask_edits.RULES, *triton_edits.RULES) if scope.is_triton else cuda_edits.RULES
     made: list[Edit] = []
-    beside = (*neighbour_edits.RULES, *loop_edits.RULES)
+    beside = (*neighbour_edits.RULES, *loop_edits.RULES, *block_edits.RULES)
     for rule in (*own, *beside, *common_edits.RULES, *schemas.RULES):
         for edit in rule(scope):
             if _chooses_kernel(scope, edit.line):
@@ -41,6 +42,7 @@ def edits_of(scope: Scope) -> list[Edit]:
 def _chooses_kernel(scope: Scope, line: int) -> bool:
     """Whether a launcher's line chooses between kernels: another choice only hides a mistake."""
     kernels = [each for each in scope.reached if each.is_kernel]
-    if scope.function.is_kernel or len(kernels) < 2:
+    head = scope.text.code[scope.function.start : scope.function.body]
+    if scope.function.is_kernel or "__device__" in head or len(kernels) < 2:
         return False
     return bool(re.search(r"\bif\b|\belse\b|\?", code_line(scope, line)))

@@ -67,16 +67,73 @@ _STOP = re.compile(
 )
 
 
+_FIRST_OF_BLOCK = re.compile(
+    r"^[ \t]*(?:(?:const|int|size_t) )*(\w+) = [^=;,\n]+ \* ([A-Za-z_]\w*);?[ \t]*$", re.M
+)
+
+
 def _stops(scope: Scope) -> Iterator[Edit]:
-    """The end of a loop, computed before it, that is off by one."""
+    """The end of a loop, computed before it: off by one, or of a block's first row alone."""
     code = scope.text.code
     span = scope.function.body, scope.function.end
+    blocks = {match[1]: match[2] for match in _FIRST_OF_BLOCK.finditer(code, *span)}
     for stop in dict.fromkeys(match[1] for match in _STOP.finditer(code, *span)):
         made = re.compile(rf"^[ \t]*(?:(?:const|int|size_t) )*{stop} = ([^;\n]+?);?[ \t]*$", re.M)
         for match in made.finditer(code, *span):
             for by in (" + 1", " - 1"):
                 new = f"{match[1]}{by}" if match[1][-1:] != ")" else f"({match[1]}){by}"
                 yield scope.instead("stop", *match.span(1), new, 1)
+            for first in re.finditer(r"\b[A-Za-z_]\w*\b", match[1]):
+                if block := blocks.get(first[0]):
+                    start, end = (match.start(1) + at for at in first.span())
+                    new = f"{first[0]} + {block} - 1"
+                    yield scope.instead("last_of_block", start, end, new, 1, match.span(1))
+
+
+_SHIFT = re.compile(r"[-+] (\w+) - (\w+)\b")
+_ENDS = ("min", "minimum", "tl.minimum", "tl.min")
+
+
+def _stop_lacks(scope: Scope) -> Iterator[Edit]:
+    """The end of a loop that lacks what is added where its indices are compared: a shift."""
+    code, span = scope.text.code, (scope.function.body, scope.function.end)
+    sizes = scope.function.integers
+    shifts = [f"+ {m[1]} - {m[2]}" for m in _SHIFT.finditer(code, *span) if {m[1], m[2]} <= sizes]
+    named = re.compile(r"\b(\w+) = (\w+) - (\w+);?[ \t]*$", re.M)
+    shifts += [f"+ {m[1]}" for m in named.finditer(code, *span) if {m[2], m[3]} <= sizes]
+    stops = "|".join(dict.fromkeys(match[1] for match in _STOP.finditer(code, *span)))
+    if not shifts or not stops:
+        return
+    made = re.compile(rf"\b(?:{stops}) = ([^;\n]+?);?[ \t]*$", re.M)
+    for match in made.finditer(code, *span):
+        low, high = match.span(1)
+        ends = [
+            end
+            for call in scope.calls
+            if call.name in _ENDS and low <= call.start and call.end <= high
+            for _, end in call.arguments
+        ]
+        for shift in dict.fromkeys(shifts):
+            for end in ends or [high]:
+                yield scope.instead("stop_lacks", end, end, f" {shift}", 1, (low, high))
+
+
+_COUNTED_LOOP = re.compile(
+    r"\bfor\s*\([^;\n]*;\s*(\w+)\s*<\s*([\w.]+(?:\s*\+\s*[\w.]+)?)(?=\s*;([^;\n)]*)\))"
+)
+
+
+def _loop_lacks(scope: Scope) -> Iterator[Edit]:
+    """A loop over a thread's part of a row, which may go on behind the row's end."""
+    code, span = scope.text.code, (scope.function.body, scope.function.end)
+    members = re.findall(r"(?<![\w.])[a-z]\w*\.[a-z]\w*(?![\w(])", code[slice(*span)])
+    sizes = [*sorted(scope.function.integers), *dict.fromkeys(members)]
+    for match in _COUNTED_LOOP.finditer(code, *span):
+        beside = [re.sub(r"\W", "", each) for each in match[3].split(",")[1:]]
+        for name in [*beside, *([match[1]] if "+" in match[2] else [])]:
+            for size in sizes if name.isidentifier() else ():
+                new = f" && {name} < {size}"
+                yield scope.instead("loop_lacks", match.end(), match.end(), new, 1, match.span())
 
 
 _SIMPLE = re.compile(r"^([ \t]*)([A-Za-z_]\w*)(?:\[[^\]=]*\])?\s*[-+*/]?=(?!=)[^;\n]*(;?)[ \t]*$")
@@ -198,6 +255,8 @@ RULES: Sequence[Callable[[Scope], Iterator[Edit]]] = (
     _turns,
     _steps,
     _stepped_twice,
+    _stop_lacks,
+    _loop_lacks,
     _order,
     _hoisted,
     _falls_through,

@@ -161,4 +161,45 @@ def _bounds(scope: Scope, index: str) -> Iterator[tuple[str, int]]:
     yield from (known or dict.fromkeys(sizes, 1)).items()
 
 
-RULES: Sequence[Callable[[Scope], Iterator[Edit]]] = (_unmasked_axes, _masks, _flat_masks)
+def _turned(scope: Scope) -> Iterator[Edit]:
+    """A turned tile that is stored with the mask of the tile before it was turned."""
+    source = scope.text.source
+    masks = {
+        source[slice(*mask)]
+        for call in scope.calls
+        if call.name == "tl.load" and (mask := _mask_of(scope, call)) is not None
+    }
+    for call in scope.calls:
+        mask = _mask_of(scope, call) if call.name == "tl.store" else None
+        turns = "tl.trans(" in source[call.start : call.end]
+        if mask is not None and turns and source[slice(*mask)] in masks:
+            new = f"tl.trans({source[slice(*mask)]})"
+            yield scope.instead("transposed", *mask, new, 2)
+
+
+_TWO_BOUNDS = re.compile(r"(\w+)\[:, None\] < (\w+)\)? & \(?(\w+)\[None, :\] < (\w+)\b")
+
+
+def _crossed(scope: Scope) -> Iterator[Edit]:
+    """A mask of two directions whose bounds are exchanged: each is the other index's elsewhere."""
+    code, span = scope.text.code, (scope.function.body, scope.function.end)
+    for match in _TWO_BOUNDS.finditer(code, *span):
+        one, other = match.group(2, 4)
+
+        def is_bound(index: str, size: str) -> bool:
+            again = re.search(rf"\b{index}(?:\[[:, None]+\])? < {size}\b", code[slice(*span)])
+            return bool(again) or axis_of(index) == axis_of(size) != ""
+
+        if one != other and is_bound(match[1], other) and is_bound(match[3], one):
+            changes = [Change(*match.span(2), other), Change(*match.span(4), one)]
+            what = f"`{one}` and `{other}` are exchanged in this mask"
+            yield scope.edit("crossed", changes, what, "Each index has its own bound.", 0)
+
+
+RULES: Sequence[Callable[[Scope], Iterator[Edit]]] = (
+    _unmasked_axes,
+    _masks,
+    _flat_masks,
+    _crossed,
+    _turned,
+)

@@ -53,6 +53,12 @@ def at_all_places(edits: Sequence[Edit]) -> Iterator[Edit]:
             first = repeated[changes[0]]
             where = "at both places" if len(changes) == 2 else f"at all {len(changes)} places"
             yield replace(first, changes=tuple(changes), what=f"{first.what}, {where}")
+        if len(changes) > 2 and repeated[changes[0]].name == "name":
+            for pair in itertools.pairwise(changes):
+                first, second = repeated[pair[0]], repeated[pair[1]]
+                if second.line == first.line + 1 and " * " in first.what:
+                    what = f"{first.what}, and in the line below"
+                    yield replace(first, name="two_lines", changes=pair, what=what, cost=1)
 
 
 def _ideas(edit: Edit) -> Iterator[str]:
@@ -60,7 +66,8 @@ def _ideas(edit: Edit) -> Iterator[str]:
 
     Two quotients of a line may round down.
     """
-    yield re.sub(r"\[[:, None]+\]", "", edit.what.rpartition(" lacks a part: ")[2])
+    what = re.sub(r"\[[:, None]+\]", "", edit.what.rpartition(" lacks a part: ")[2])
+    yield re.sub(r"`\w+ [-+*]?= ", "`", what)
     if edit.name == "rounded_down":
         yield f"in line {edit.line}"
 

@@ -22,8 +22,15 @@ _CPP_BLANK = re.compile(
     r"//[^\n]*|/\*.{0,5000}?\*/|^[ \t]*#(?:[^\n]*\\\n)*[^\n]*", re.DOTALL | re.M
 )
 _PY_BLANK = re.compile(r'#[^\n]*|""".{0,20000}?"""', re.DOTALL)
-_HEAD = re.compile(r"\b([A-Za-z_]\w*)\s*\(([^(){};]{0,2000})\)\s*(?:const|noexcept|\s)*$")
+_WITHIN = r"[^(){};]{0,2000}"
+_HEAD = re.compile(
+    rf"\b([A-Za-z_]\w*)\s*\(({_WITHIN}(?:\([^(){{}};]{{0,80}}\){_WITHIN}){{0,8}})\)"
+    r"\s*(?:const|noexcept|\s)*$"
+)
+# A reference to an array, as `float (&tile)[N]`, or a name with an array's sizes behind it.
+_PARAMETER = re.compile(r"\(\s*[*&]\s*([A-Za-z_]\w*)\s*\)|([A-Za-z_]\w*)\s*(?:\[[^\[\]]*\]\s*)*$")
 _NAME = re.compile(r"[A-Za-z_]\w*")
+_INTEGERS = frozenset({"int", "unsigned", "size_t", "long"})
 _TRANSPARENT = re.compile(r'(?:extern\s*"C"|\bnamespace(?:\s+[\w:]+)?)\s*$')  # before a brace
 
 
@@ -205,19 +212,20 @@ class SourceText:
 
     def _of_head(self, head: re.Match[str], start: int, body: int, end: int) -> Function:
         start += len(self.source[start:]) - len(self.source[start:].lstrip())
-        given = [each.strip() for each in head[2].split(",") if each.strip()]
-        named = [(each, _NAME.findall(each)) for each in given]
+        given = [each.strip() for each in head[2].split(",")]
+        matches = [(each, _PARAMETER.search(each)) for each in given]
+        named = {match[1] or match[2]: each for each, match in matches if match}
         integers = {
-            words[-1]
-            for each, words in named
-            if words and "*" not in each and {"int", "unsigned", "size_t", "long"} & {*words[:-1]}
+            name
+            for name, each in named.items()
+            if not {"*", "["} & {*each} and _INTEGERS & {*_NAME.findall(each)} - {name}
         }
         return Function(
             head[1],
             start,
             body,
             end,
-            tuple(words[-1] for _, words in named if words),
+            tuple(named),
             frozenset(integers),
             "__global__" in self.code[start:body],
         )

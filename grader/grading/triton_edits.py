@@ -36,6 +36,22 @@ def _last_group(scope: Scope) -> Iterator[Edit]:
                         advice = f"Take the smaller of {size} and the rows that are left."
                         yield scope.edit("last_group", [change], what, advice, 1)
     yield from _groups_by_product(scope)
+    yield from _without_group(scope)
+
+
+_HEIGHT = re.compile(r"\b(\w+) = (?:tl\.minimum|min)\((?:\w+, )?\w+ - ([^,()\n]+)(?=[,)])")
+
+
+def _without_group(scope: Scope) -> Iterator[Edit]:
+    """A tile's row in its group that is taken for one in the matrix, as if groups began at 0."""
+    code, span = scope.text.code, (scope.function.body, scope.function.end)
+    for match in _HEIGHT.finditer(code, *span):
+        row = re.compile(rf"(?<![+*] )(?<![+*]\()\(?\w+ % {match[1]}\b").finditer
+        for within in row(code, match.end(), span[1]):
+            new = f"{match[2]} + "
+            yield scope.instead(
+                "group_start", within.start(), within.start(), new, 1, within.span()
+            )
 
 
 _BEGINNING = re.compile(r"\b(\w+)\s*=\s*(?:\w+ \* ([A-Z]\w*)|([A-Z]\w*) \* \w+)[ \t]*$", re.M)
@@ -345,11 +361,12 @@ def _grids(scope: Scope) -> Iterator[Edit]:
     given = re.compile(r"lambda (\w+):|def \w+\((\w+)\):").search(
         code, scope.function.body, scope.function.end
     )
-    if given is None:
+    pattern = re.compile(r"triton\.cdiv\([^,()]+,\s*([\w.]+)\)")
+    behind = given.end() if given else scope.function.end
+    matches = list(pattern.finditer(code, behind, scope.function.end))[:2]
+    if given is None or not matches:
         yield from _grids_by_numbers(scope)
         return
-    pattern = re.compile(r"triton\.cdiv\([^,()]+,\s*([\w.]+)\)")
-    matches = list(pattern.finditer(code, given.end(), scope.function.end))[:2]
     kernels = [each for each in scope.text.functions.values() if each.is_kernel]
     parameters = dict.fromkeys(p for each in kernels for p in each.parameters)
     names = [each for each in parameters if re.search("BLOCK|TILE", each)]
@@ -363,8 +380,67 @@ def _grids(scope: Scope) -> Iterator[Edit]:
             yield scope.edit("grid", changes, what, advice, 1)
 
 
+_ADVANCED = re.compile(r"^[ \t]*(\w+) \+= (\w+)(?: \* (stride_\w+))?[ \t]*$", re.M)
+
+
+def _advance(scope: Scope) -> Iterator[Edit]:
+    """A pointer that a loop moves on by another stride than that of the axis it goes along."""
+    code, span = scope.text.code, (scope.function.body, scope.function.end)
+    strides = [each for each in scope.function.parameters if each.startswith("stride_")]
+    for match in _ADVANCED.finditer(code, *span):
+        made = re.compile(rf"^[ \t]*{match[1]} = ([^\n]+)$", re.M).search(
+            code, span[0], match.start()
+        )
+        if made is None or scope.kinds.get(match[1]) != "pointer":
+            continue
+        for stride in strides:
+            along = axis_of(match[2])
+            is_own = bool(re.search(rf"\b{stride}\b", made[1])) and stride != match[3]
+            if is_own and (along == stride[-1] or not match[3] or not along):
+                line = match.start(1), match.end()
+                new = f"{match[2]} * {stride}"
+                yield scope.instead("advance", match.start(2), match.end(), new, 1, line)
+
+
+_ADDRESS = re.compile(r"^[ \t]*\w+ = ((\w)\w*_ptr \+ [^\n]+)$", re.M)
+
+
+def _odd_tensor(scope: Scope) -> Iterator[Edit]:
+    """An address of one tensor with several strides of another one: a line that was copied."""
+    code, known = scope.text.code, {*scope.function.parameters}
+    for match in _ADDRESS.finditer(code, scope.function.body, scope.function.end):
+
+        def own(stride: re.Match[str], tensor: str = match[2]) -> str:
+            name = f"stride_{tensor}{stride[1]}"
+            return name if name in known else stride[0]
+
+        new = re.sub(r"\bstride_\w(\w)\b", own, match[1])
+        if new != match[1]:
+            yield scope.instead("odd_tensor", *match.span(1), new, 1)
+
+
+def _launch_numbers(scope: Scope) -> Iterator[Edit]:
+    """A number that a launch passes for a block whose length the grid has by a name."""
+    code = scope.text.code
+    if scope.function.is_kernel:
+        return
+    counted = re.findall(
+        r"\bcdiv\([^,()]+, (\w+)\)", code[scope.function.body : scope.function.end]
+    )
+    names = [each for each in dict.fromkeys(counted) if not each.isdigit()]
+    for call in (each for each in scope.calls if each.is_launch):
+        for low, high in call.arguments:
+            given = re.match(r"\w*(?:BLOCK|TILE)\w*=\d+$", code[low:high])
+            for name in names if given else ():
+                start = code.index("=", low) + 1
+                yield scope.instead("launch_number", start, high, name, 1, (low, high))
+
+
 RULES: Sequence[Callable[[Scope], Iterator[Edit]]] = (
     _program_offset,
+    _launch_numbers,
+    _odd_tensor,
+    _advance,
     _one_block,
     _copies,
     _rebound,

@@ -362,6 +362,12 @@ LINES = {
         "    k[(1,)](out, cols, BLOCK=8)",
         "the last group has fewer",
     ),
+    "last_of_block": (
+        "    first = tl.program_id(0) * BLOCK\n    stop = tl.minimum(first + 1, cols)\n"
+        "    for at in range(0, stop, BLOCK):\n        tl.store(out_ptr + at, cols)",
+        "    k[(1,)](out, cols, BLOCK=8)",
+        "`tl.minimum(first + BLOCK - 1 + 1, cols)` belongs",
+    ),
     "rounds": (
         "    lane = tl.arange(0, BLOCK)\n    for t in range(tl.cdiv(cols, BLOCK)):\n"
         "        x = tl.load(out_ptr + lane, mask=lane < cols)\n"

@@ -1,0 +1,201 @@
+"""Changes of what a block, a warp or a program has to do: its threads, its tile, its result."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable, Iterator, Sequence
+
+from grader.grading import kinds
+from grader.grading.edit_scope import Edit, Scope, callee_of, code_line, shared_arrays
+from grader.grading.source_text import Change
+
+MOST_CONSTANTS = 4  # for a launch's threads
+MOST_WRAPPED = 12  # values that a helper which nothing calls may be meant for
+
+_DIVIDED = re.compile(
+    r"\b(\w+)\s*=\s*([\w.]+)\s*(?://?)\s*([\w.]+)[^;\n]*[;\n]\s*(?:const\s+)?(?:int\s+)?"
+    r"(\w+)\s*=\s*\2\s*%\s*\3"
+)
+_AXIS = re.compile(r"\b(\w+)\s*=\s*blockIdx\.([xy])(?:\s*\*\s*\w+)?\s*[;,]")
+
+
+def _tile_behind_barrier(scope: Scope) -> Iterator[Edit]:
+    """A transposed tile whose place isn't exchanged: its row and column, behind the barrier."""
+    code, (start, end) = scope.text.code, (scope.function.body, scope.function.end)
+    barrier = code.rfind("__syncthreads()", start, end)
+    if scope.is_triton or barrier < 0:
+        return
+    pairs = [(match[1], match[4]) for match in _DIVIDED.finditer(code, start, barrier)]
+    axes = {match[2]: match[1] for match in _AXIS.finditer(code, start, barrier)}
+    if len(axes) == 2:
+        pairs.append((axes["x"], axes["y"]))
+    for one, other in pairs:
+        new = {one: other, other: one}
+        behind = [each for each in scope.tokens if each.start > barrier and each.text in new]
+        if {each.text for each in behind} == {one, other}:
+            changes = [Change(each.start, each.end, new[each.text]) for each in behind]
+            what = (
+                f"Behind the barrier `{one}` and `{other}` stand in each other's place: the tile "
+                "is turned, and its place isn't"
+            )
+            advice = "The tile in row i and column j of the input goes to row j and column i."
+            yield scope.edit("tile", changes, what, advice, 1)
+    both = [*re.compile(r"\bblockIdx\.([xy])\b").finditer(code, barrier, end)]
+    if {each[1] for each in both} == {"x", "y"}:
+        changes = [Change(*each.span(1), "yx"["xy".index(each[1])]) for each in both]
+        what = "Behind the barrier `blockIdx.x` and `blockIdx.y` stand in each other's place"
+        yield scope.edit("tile", changes, what, "", 1)
+
+
+def _threads(scope: Scope) -> Iterator[Edit]:
+    """A launch with other threads than the constant by which its kernel goes on."""
+    if scope.is_triton:
+        return
+    code = scope.text.code
+    constants = kinds.of_constants(scope.text.source)
+    for call in scope.calls:
+        kernel = callee_of(scope, call) if call.is_launch and len(call.grid) > 1 else None
+        if kernel is None:
+            continue
+        low, high = call.grid[1]
+        body = code[kernel.body : kernel.end]
+        steps = [name for name in constants if re.search(rf"\+= {name}\b", body)]
+        for name in steps[:MOST_CONSTANTS]:
+            if name != code[low:high] and "(" not in code[low:high]:
+                yield scope.instead("threads", low, high, name, 1, (call.start, high + 3))
+
+
+_WARP = re.compile(r"\b(\w+)\s*=\s*threadIdx\.x\s*(?:/|>>)\s*\w+")
+_LANE = re.compile(r"\b(\w+)\s*=\s*threadIdx\.x\s*(?:%|&)\s*\(?\w+")
+
+
+def _one_lane(scope: Scope) -> Iterator[Edit]:
+    """A warp's element of shared memory that all of its lanes store to, where one has the sum."""
+    if scope.is_triton:
+        return
+    code, span = scope.text.code, (scope.function.body, scope.function.end)
+    lanes = [match[1] for match in _LANE.finditer(code, *span)] or ["threadIdx.x % 32"]
+    shared = shared_arrays(code)
+    for warp in {match[1] for match in _WARP.finditer(code, *span)}:
+        stored = re.compile(rf"^[ \t]*((\w+)\[{warp}\] = [^;\n]+;)", re.M)
+        for match in stored.finditer(code, *span):
+            if match[2] in shared:
+                guard = f"{lanes[0]} == 0"
+                what = f"Every lane of a warp stores to `{match[2]}[{warp}]`"
+                advice = f"Let the lane that has the result store it: if ({guard})."
+                change = Change(match.start(1), match.start(1), f"if ({guard}) ")
+                yield scope.edit("one_lane", [change], what, advice, 1)
+
+
+def _never_called(scope: Scope) -> Iterator[Edit]:
+    """A value that isn't passed to the file's helper which nothing calls: a reduction left out."""
+    code, span = scope.text.code, (scope.function.body, scope.function.end)
+    for helper in scope.text.functions.values():
+        is_left_out = len(re.findall(rf"\b{helper.name}\b", code)) == 1
+        if helper.is_kernel or len(helper.parameters) != 1 or not is_left_out:
+            continue
+        own = [
+            each
+            for each in scope.tokens
+            if scope.kinds.get(each.text) in ("float", "data")
+            and re.match(r"\s*(?:[;,)\n+*/-])", code[each.end : each.end + 3])
+            and re.search(r"[-+*/=(,]\s*$", code[span[0] : each.start])
+        ]
+        for token in itertools.islice(own, MOST_WRAPPED):
+            around = _statement(scope, token.line)
+            new = f"{helper.name}({token.text})"
+            edit = scope.instead("never_called", token.start, token.end, new, 1, around)
+            yield edit
+
+
+_GUARD = re.compile(r"\bif \((\w+) < (\w+) && (\w+) < (\w+)\)\s*\{?[^;{}]{0,200}?;")
+
+
+def _crossed_guard(scope: Scope) -> Iterator[Edit]:
+    """Two bounds in each other's place, held against the index: of `r * n + c` that `c < n`."""
+    for match in _GUARD.finditer(scope.text.code, scope.function.body, scope.function.end):
+        one, length, other, bound = match.groups()
+        flat = rf"\b{one} \* {length} \+ {other}\b|\({one}, {other}, {length}\)"
+        if length != bound and re.search(flat, match[0]):
+            changes = [Change(*match.span(2), bound), Change(*match.span(4), length)]
+            what = f"`{length}` and `{bound}` are exchanged in this condition"
+            advice = f"A row has {length} elements here, so that {other} is below {length}."
+            yield scope.edit("crossed", changes, what, advice, 0)
+
+
+_LOADED = re.compile(
+    r"\(?([^?;=\n]{1,80}?)\)? \? \w+\[(?:\w+\((\w+), (\w+), (\w+)\)|(\w+) \* (\w+) \+ (\w+))\] :"
+)
+
+
+def _guards_lack(scope: Scope) -> Iterator[Edit]:
+    """Loads of tiles that check one of two indices: each index needs its own bound."""
+    code, span = scope.text.code, (scope.function.body, scope.function.end)
+    lacking: list[list[tuple[Change, str]]] = []
+    for match in _LOADED.finditer(code, *span):
+        row, column, length = match[2] or match[5], match[3] or match[7], match[4] or match[6]
+        within = {column: [length], row: sorted(scope.function.integers - {length})}
+        bounds = [
+            f"{name} < {size}"
+            for name, sizes in within.items()
+            if not re.search(rf"\b{name}\b", match[1])
+            for size in sizes
+        ]
+        added = [(Change(match.end(1), match.end(1), f" && {each}"), each) for each in bounds]
+        if added:
+            lacking.append(added)
+    for one in itertools.chain.from_iterable(lacking):
+        what = f"The condition of this load lacks a part: `{one[1]}`"
+        yield scope.edit("guard_lacks", [one[0]], what, "Each index needs its own.", 1)
+    if len(lacking) == 2:
+        for first, second in itertools.product(*lacking):
+            what = f"The conditions of two loads lack a part each: `{first[1]}`, and `{second[1]}`"
+            changes = [first[0], second[0]]
+            yield scope.edit("guard_lacks", changes, what, "Each index needs its own.", 1)
+
+
+def _statement(scope: Scope, number: int) -> tuple[int, int]:
+    line = code_line(scope, number)
+    start = scope.text.starts[number - 1]
+    return start + len(line) - len(line.lstrip()), start + len(line.rstrip())
+
+
+_LARGER = re.compile(
+    r"\b(\w+) = (?:tl\.maximum|tl\.minimum|f?max\w*|f?min\w*)\((.+)\);?[ \t]*$", re.M
+)
+
+
+def _running(scope: Scope) -> Iterator[Edit]:
+    """A block's own maximum where the running one, of which it is a part, has been computed."""
+    code, span = scope.text.code, (scope.function.body, scope.function.end)
+    for match in _LARGER.finditer(code, *span):
+        for part in _arguments(match[2]):
+            if "(" not in part:
+                continue
+            for again in re.compile(re.escape(part)).finditer(code, match.end(), span[1]):
+                line = _statement(scope, scope.text.line_at(again.start()))
+                yield scope.instead("running", *again.span(), match[1], 1, line)
+
+
+def _arguments(text: str) -> list[str]:
+    """The arguments of a call."""
+    parts, depth = [""], 0
+    for character in text:
+        depth += (character in "([") - (character in ")]")
+        if character == "," and not depth:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return [each.strip() for each in parts]
+
+
+RULES: Sequence[Callable[[Scope], Iterator[Edit]]] = (
+    _tile_behind_barrier,
+    _threads,
+    _one_lane,
+    _never_called,
+    _running,
+    _crossed_guard,
+    _guards_lack,
+)

@@ -1,0 +1,210 @@
+"""What a block, a warp and a loop's end have to do: each change undoes a mistake."""
+
+import pytest
+
+from grader.grading.edits import edits_of
+from grader.grading.source_text import SourceText
+from tests.support.changed_texts import changed, scopes
+
+CUDA = """
+constexpr int TILE = 32;
+constexpr int BLOCK_SIZE = 64;
+__device__ float warp_total(float value) { return value + __shfl_down_sync(~0u, value, 16); }
+__device__ void load(float (&tile)[TILE][TILE], const float* in, int rows, int cols) {
+    for (int i = threadIdx.y; i < TILE; i += 8) {
+        if (i < rows && threadIdx.x < cols) tile[i][threadIdx.x] = in[i * cols + threadIdx.x];
+        else tile[i][threadIdx.x] = 0;
+    }
+}
+__global__ void turn(const float* in, float* out, int rows, int cols) {
+    __shared__ float tile[TILE][TILE];
+    const int across = (cols + TILE - 1) / TILE;
+    const int tile_row = blockIdx.x / across;
+    const int tile_col = blockIdx.x % across;
+    load(tile, in + tile_row * TILE * cols + tile_col * TILE, rows, cols);
+    __syncthreads();
+    const int x = tile_row * TILE + threadIdx.x;
+    for (int y = tile_col * TILE; y < cols; ++y) out[y * rows + x] = tile[threadIdx.x][y];
+    if (x < rows && across < cols) {
+        out[across * rows + x] = 0;
+    }
+    if (across < cols && x < rows) out[at(across, x, cols)] = 0;
+}
+__global__ void sums(const float* in, float* out, int queries, int keys, int cols) {
+    __shared__ float partial[TILE];
+    const int lane = threadIdx.x % 32;
+    const int warp = threadIdx.x / 32;
+    const int first = blockIdx.x * TILE;
+    const int end = min(keys, first + TILE - 1 + keys - queries);
+    const int length = cols / 4;
+    float total = 0.0f;
+    in += blockIdx.x * queries * TILE;
+    out += blockIdx.x * keys * TILE;
+    partial += blockIdx.x * keys * TILE;
+    cols += blockIdx.x * queries * TILE;
+    int at = threadIdx.x * length;
+    for (int i = 0; i < length && at < cols; ++i, ++at) total += in[at];
+    for (int k = first; k < end; ++k) total += in[k];
+    for (int c = threadIdx.x; c < cols; c += BLOCK_SIZE) total += in[c];
+    const float a = (at < keys && first < cols) ? in[at * cols + first] : 0.0f;
+    const float b = (end < keys && lane < cols) ? in[at(end, lane, cols)] : 0.0f;
+    total = total + warp_total(total);
+    if (lane == 0) partial[warp] = total;
+}
+extern "C" void f(const float* in, float* out, int rows, int cols) {
+    turn<<<rows, TILE>>>(in, out, rows, cols);
+    sums<<<rows, BLOCK_SIZE>>>(in, out, rows, rows, cols);
+}
+"""
+
+TRITON = """
+import triton
+import triton.language as tl
+
+@triton.jit
+def k(x_ptr, out_ptr, stride_xm, stride_xn, stride_om, stride_on, stride, M, N,
+      BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):  # fmt: skip
+    pid = tl.program_id(0)
+    across = (N + BLOCK_N - 1) // BLOCK_N
+    offs_m = pid // across * BLOCK_M + tl.arange(0, BLOCK_M)
+    offs_n = pid % across * BLOCK_N + tl.arange(0, BLOCK_N)
+    stop = tl.minimum(N, (pid + 1) * BLOCK_M + N - M)
+    height = tl.minimum(across - first * BLOCK_M, BLOCK_M)
+    row = first * BLOCK_M + pid % height
+    o_ptrs = out_ptr + pid * stride_om + offs_n * stride_on
+    first = pid * BLOCK_M
+    last = tl.minimum(N, first + BLOCK_M - 1)
+    for start in range(0, stop, BLOCK_N):
+        m_i = tl.maximum(m_i, tl.max(x, axis=0))
+        x = tl.load(x_ptr + offs_m[:, None] * stride + offs_n[None, :])
+        p = tl.exp(x - m_i)
+        o_ptrs += BLOCK_N * stride_on
+    for start in range(0, last, BLOCK_N):
+        tl.store(out_ptr + start * stride + pid, p)
+    ok = (offs_m[:, None] < M) & (offs_n[None, :] < N)
+    tl.store(out_ptr + offs_m[:, None] * stride + offs_n[None, :], x, mask=ok)
+
+
+def f(x, out):
+    BM, BN = 16, 32
+    tiles = triton.cdiv(x.shape[0], BM)
+    k[(tiles,)](x, out, 1, 2, 3, 4, out.stride(0), *x.shape, BLOCK_M=BM, BLOCK_N=BN)
+"""
+
+
+def undone(text: str, right: str, wrong: str, is_triton: bool) -> list[str]:
+    """The names of the changes that undo a mistake in a text."""
+    assert text.count(right) == 1
+    mistaken = text.replace(right, wrong)
+    return [
+        edit.name
+        for scope in scopes(mistaken, is_triton)
+        for edit in edits_of(scope)
+        if "".join(changed(mistaken, edit).split()) == "".join(text.split())
+    ]
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "name"),
+    [
+        (
+            "const int x = tile_row * TILE + threadIdx.x;\n    for (int y = tile_col",
+            "const int x = tile_col * TILE + threadIdx.x;\n    for (int y = tile_row",
+            "tile",
+        ),
+        ("sums<<<rows, BLOCK_SIZE>>>", "sums<<<rows, TILE>>>", "threads"),
+        ("if (lane == 0) partial[warp]", "partial[warp]", "one_lane"),
+        ("total + warp_total(total)", "total + total", "never_called"),
+        ("TILE - 1 + keys - queries", "TILE - 1", ""),  # nothing else tells of a shift
+        ("min(keys, first + TILE - 1 ", "min(keys, first ", "last_of_block"),
+        ("i < length && at < cols", "i < length", "loop_lacks"),
+        ("(at < keys && first < cols)", "(at < keys)", "guard_lacks"),
+        (
+            "out += blockIdx.x * keys * TILE;\n    partial += blockIdx.x * keys",
+            "out += blockIdx.x * queries * TILE;\n    partial += blockIdx.x * queries",
+            "two_lines",
+        ),
+    ],
+)
+def test_a_mistake_in_cuda_is_undone(right, wrong, name):
+    names = undone(CUDA, right, wrong, is_triton=False)
+    assert name in names if name else "stop_lacks" not in names
+
+
+def test_bounds_are_held_against_the_length_of_a_row():
+    text = "if (x < cols && y < rows) {\n        out[x * rows + y]"
+    right = CUDA.replace("if (x < rows && across < cols) {\n        out[across * rows + x]", text)
+    right = right.replace(
+        "y = tile_col * TILE; y < cols; ++y) out[y * rows + x]", "y = 0; y < x; ++y) out[y]"
+    )
+    wrong = text.replace("x < cols && y < rows", "x < rows && y < cols")
+    assert "crossed" in undone(right, text, wrong, is_triton=False)
+
+
+def test_loads_of_two_tiles_may_lack_a_bound_each():
+    wrong = CUDA.replace("(at < keys && first < cols)", "(at < keys)")
+    wrong = wrong.replace("(end < keys && lane < cols)", "(end < keys)")
+    made = [edit.what for scope in scopes(wrong, False) for edit in edits_of(scope)]
+    assert any("a part each: `first < cols`, and `lane < cols`" in each for each in made)
+
+
+def test_a_turned_tile_has_a_turned_mask():
+    text = TRITON.replace("+ offs_n[None, :])", "+ offs_n[None, :], mask=(offs_m < M)[:, None])")
+    text = text.replace("x, mask=ok", "tl.trans(x), mask=(offs_m < M)[:, None]")
+    made = [edit.what for scope in scopes(text, True) for edit in edits_of(scope)]
+    turned = "`(offs_m < M)[:, None]` stands where `tl.trans((offs_m < M)[:, None])` belongs"
+    assert turned in made
+
+
+def test_an_element_of_an_array_that_is_passed_is_filled():
+    mistaken = CUDA.replace("        else tile[i][threadIdx.x] = 0;\n", "")
+    made = [edit.what for scope in scopes(mistaken, False) for edit in edits_of(scope)]
+    assert any("nothing fills `tile[i][threadIdx.x]`" in each for each in made)
+
+
+def test_arrays_are_parameters_by_their_names():
+    head = (
+        "__device__ void f(float (&tile)[R][C], const float rows[4][N], int n, size_t* at) {\n}\n"
+    )
+    [function] = SourceText(head, False).functions.values()
+    assert function.parameters == ("tile", "rows", "n", "at")
+    assert function.integers == {"n"}
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "name"),
+    [
+        ("(N + BLOCK_N - 1) // BLOCK_N", "(N + BLOCK_M - 1) // BLOCK_M", "divisor"),
+        ("(pid + 1) * BLOCK_M + N - M", "(pid + 1) * BLOCK_M", ""),
+        ("BLOCK_M=BM", "BLOCK_M=64", "launch_number"),
+        (
+            "pid * stride_om + offs_n * stride_on",
+            "pid * stride_xm + offs_n * stride_xn",
+            "odd_tensor",
+        ),
+        ("o_ptrs += BLOCK_N * stride_on", "o_ptrs += BLOCK_N * stride_om", "advance"),
+        ("o_ptrs += BLOCK_N * stride_on", "o_ptrs += BLOCK_N", "advance"),
+        ("first * BLOCK_M + pid % height", "pid % height", "group_start"),
+        ("tl.minimum(N, first + BLOCK_M - 1)", "tl.minimum(N, first)", "last_of_block"),
+        ("tl.exp(x - m_i)", "tl.exp(x - tl.max(x, axis=0))", "running"),
+        ("out_ptr + start * stride + pid,", "out_ptr + pid * stride + start,", "subscripts"),
+        (
+            "ok = (offs_m[:, None] < M) & (offs_n[None, :] < N)",
+            "ok = (offs_m[:, None] < N) & (offs_n[None, :] < M)",
+            "crossed",
+        ),
+    ],
+)
+def test_a_mistake_in_triton_is_undone(right, wrong, name):
+    names = undone(TRITON, right, wrong, is_triton=True)
+    assert name in names if name else "stop_lacks" not in names
+
+
+@pytest.mark.parametrize("shift", ["shown = start <= pid + N - M", "shift = N - M"])
+def test_the_end_of_a_loop_gets_the_shift_that_stands_elsewhere(shift):
+    text = TRITON.replace("    ok = (", f"    {shift}\n    ok = (")
+    added = " + N - M" if "shown" in shift else " + shift"
+    text = text.replace("(pid + 1) * BLOCK_M + N - M", f"(pid + 1) * BLOCK_M{added}")
+    wrong = "(pid + 1) * BLOCK_M)"
+    names = undone(text, f"(pid + 1) * BLOCK_M{added})", wrong, is_triton=True)
+    assert "stop_lacks" in names
