@@ -124,6 +124,48 @@ def _crossed_guard(scope: Scope) -> Iterator[Edit]:
             yield scope.edit("crossed", changes, what, advice, 0)
 
 
+_CHECKED = re.compile(r"(?<![<\w])(\w+) < (\w+)\b(?=[^;\n]{0,80}(?:\n[^;\n]{0,120})?;)")
+_ROW = re.compile(r"\w+\[(?:\w+\(\w+, (\w+), (\w+)\)|[^\[\]\n;]*? \* (\w+) \+ (\w+))\]")
+
+
+def _row_length(scope: Scope) -> Iterator[Edit]:
+    """A column that is checked against another size than the length of its row."""
+    code, span = scope.text.code, (scope.function.body, scope.function.end)
+    for match in _CHECKED.finditer(code, *span):
+        end = code.find(";", match.end())
+        for row in _ROW.finditer(code, match.end(), end):
+            column, length = row[1] or row[4], row[2] or row[3]
+            if column == match[1] and length != match[2] and length in scope.function.integers:
+                yield scope.instead("crossed", *match.span(2), length, 0, match.span())
+
+
+_IF = re.compile(r"^([ \t]*)(if) \(([^;{}\n]{1,120}?)\)\s*\{([^{}]{0,600})\}", re.M)
+
+
+def _once(scope: Scope) -> Iterator[Edit]:
+    """A branch that moves on what it is taken by: a loop over the grid that turns once."""
+    if scope.is_triton:
+        return
+    for match in _IF.finditer(scope.text.code, scope.function.body, scope.function.end):
+        moved = re.findall(r"\b(\w+) (?:\+=|= \w+ \+) ", match[4])
+        if any(re.search(rf"\b{name}\b", match[3]) for name in moved):
+            around = match.start(2), match.end(3) + 1
+            yield scope.instead("once", *match.span(2), "while", 0, around)
+
+
+_FILLED = re.compile(r"\bstd::vector<\w+> (\w+)(\((\w+)\))(?=;)")
+
+
+def _filled_before(scope: Scope) -> Iterator[Edit]:
+    """A vector that is made with its elements, and to which as many are appended."""
+    code, span = scope.text.code, (scope.function.body, scope.function.end)
+    for match in _FILLED.finditer(code, *span):
+        if f"{match[1]}.push_back(" in code[match.end() : span[1]]:
+            what = f"`{match[1]}` has {match[3]} elements already, and `push_back` appends others"
+            advice = f"Begin without elements, or store to {match[1]}[i]."
+            yield scope.edit("filled_before", [Change(*match.span(2), "")], what, advice, 0)
+
+
 _LOADED = re.compile(
     r"\(?([^?;=\n]{1,80}?)\)? \? \w+\[(?:\w+\((\w+), (\w+), (\w+)\)|(\w+) \* (\w+) \+ (\w+))\] :"
 )
@@ -198,4 +240,7 @@ RULES: Sequence[Callable[[Scope], Iterator[Edit]]] = (
     _running,
     _crossed_guard,
     _guards_lack,
+    _row_length,
+    _once,
+    _filled_before,
 )

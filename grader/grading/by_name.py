@@ -292,6 +292,21 @@ def _parameter_allocated(context: Context) -> Cause | None:
     )
 
 
+_COMMA = re.compile(r"\b(\w+)\[(\w+), ?(\w+)\]")
+
+
+def _comma_in_subscript(context: Context) -> Cause | None:
+    """Two indices in one pair of brackets, of which C++ takes the last alone."""
+    match = _COMMA.search(context.line)
+    if context.result.status is not Status.compile_error or match is None:
+        return None
+    return Cause(
+        "comma",
+        f"`{match[0]}` is `{match[1]}[{match[3]}]` in C++: the comma leaves the first index out",
+        f"Each index has its own brackets: {match[1]}[{match[2]}][{match[3]}].",
+    )
+
+
 _POINTER_SIZE = re.compile(r"sizeof\s*\(\s*(\w+)\s*\*\s*\)")
 
 
@@ -372,6 +387,7 @@ TABLE: Sequence[Callable[[Context], Cause | None]] = (
     _axis,
     _loop_carried,
     _parameter_allocated,
+    _comma_in_subscript,
     _size_of_a_pointer,
     *by_source.TABLE,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -556,6 +557,9 @@ def _subscripts(scope: Scope) -> Iterator[Edit]:
 _ROUNDED_UP = re.compile(r"\((\w+) \+ (\w+) - 1\) //? (\2)\b")
 
 
+_OF_REST = re.compile(r"(\([^()\n]+\)) (%|//?) (\w+)")
+
+
 def _quotients(scope: Scope) -> Iterator[Edit]:
     """A quotient and its remainder in each other's place, or one by another block's length."""
     divided = "//" if scope.is_triton else "/"
@@ -566,6 +570,10 @@ def _quotients(scope: Scope) -> Iterator[Edit]:
                 new = f"({match[1]} + {block} - 1) {divided} {block}"
                 what = f"{scope.quoted(*match.span())} stands where `{new}` belongs"
                 yield scope.edit("divisor", changes, what, "", 1)
+    of_rest = [*_OF_REST.finditer(scope.text.code, scope.function.body, scope.function.end)]
+    for one, other in itertools.permutations(of_rest, 2):
+        if one[1] == other[1] and one[2] != other[2] and one[3] != other[3]:
+            yield scope.instead("divisor", *one.span(3), other[3], 1, one.span())
     pattern = re.compile(rf"\b(\w+(?:\.\w+)?)\s*(%|{divided})\s*(\w+(?:\.\w+)?)")
     matches = list(pattern.finditer(scope.text.code, scope.function.body, scope.function.end))
     for place, one in enumerate(matches):

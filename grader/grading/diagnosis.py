@@ -424,7 +424,10 @@ def _hint_from_values(verdict: Verdict, condition: Condition | None, language: s
             "a reduction, does every thread have the whole result, or thread 0 alone?"
         )
     if verdict.pattern == "tail":
-        return "What differs for the last block: its mask, or what masked elements count as?"
+        return (
+            "What differs from there on: is every pointer moved on, is the mask right, and what do "
+            "masked elements count as?"
+        )
     if verdict.pattern in ("row", "rows_tail"):
         return (
             "Which program computes these rows, from which rows does it read, and what is special "

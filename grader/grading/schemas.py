@@ -298,6 +298,8 @@ def _put_in(scope: Scope) -> Iterator[Edit]:
                 break
             carried = re.match(rf"\s*{re.escape(tokens[index].text)}\s*[-+*]?=", line)
             is_likely = mark == ["likely"] or (carried and in_loop(scope, tokens[index].line))
+            if text.isupper() and "*" in fragment[:3] and not scope.function.is_kernel:
+                continue  # that takes a launcher's limit away
             cost = 1 if mark == ["unused"] else 2 if is_likely else 5
             what = f"{scope.quoted(low, high)} lacks {scope.quoted(0, 0, fragment)}"
             edit = scope.edit("missing_term", [Change(high, high, fragment)], what, "", cost)
@@ -532,8 +534,10 @@ def _like_statements(scope: Scope) -> Iterator[Edit]:
                 new = f"\n{match[1]}{other} += {step}{'' if scope.is_triton else ';'}"
                 what = f"Nothing in the loop moves `{other}` on, as `{match[2]}` is moved"
                 advice = f"Add {new.strip()}."
+                is_alike = kind == "pointer" and step == match[3]
                 yield scope.edit(
-                    "not_moved", [Change(match.end(), match.end(), new)], what, advice, 2
+                    *("not_moved", [Change(match.end(), match.end(), new)], what, advice),
+                    1 if is_alike else 2,
                 )
 
 

@@ -380,6 +380,34 @@ def _grids(scope: Scope) -> Iterator[Edit]:
             yield scope.edit("grid", changes, what, advice, 1)
 
 
+_STRIDES = re.compile(r"\b(\w+)\.stride\((\d)\),\s*\1\.stride\((\d)\)")
+_COUNTED_TILES = re.compile(r"\bcdiv\((\w+), (\w+)\)")
+
+
+def _odd_strides(scope: Scope) -> Iterator[Edit]:
+    """Two strides of a tensor in the other order than those of the call's other tensors."""
+    code, span = scope.text.code, (scope.function.body, scope.function.end)
+    pairs = [*_STRIDES.finditer(code, *span)]
+    for match in pairs if not scope.function.is_kernel else ():
+        others = {each.group(2, 3) for each in pairs if each[1] != match[1]}
+        if match[2] != match[3] and others == {(match[3], match[2])}:
+            changes = [Change(*match.span(2), match[3]), Change(*match.span(3), match[2])]
+            what = f"The strides of `{match[1]}` are passed in the other order than those beside"
+            yield scope.edit("odd_strides", changes, what, "", 0)
+
+
+def _other_axis(scope: Scope) -> Iterator[Edit]:
+    """A number of tiles along the other axis than the one that tiles are counted by."""
+    code, span = scope.text.code, (scope.function.body, scope.function.end)
+    blocks = [each for each in scope.function.parameters if each.isupper()]
+    sizes = sorted(scope.function.integers)
+    for match in _COUNTED_TILES.finditer(code, *span):
+        for size, block in itertools.product(sizes, blocks):
+            if size != match[1] and block != match[2] and {match[1]} <= {*sizes}:
+                new = f"cdiv({size}, {block})"
+                yield scope.instead("other_axis", *match.span(), new, 1)
+
+
 _ADVANCED = re.compile(r"^[ \t]*(\w+) \+= (\w+)(?: \* (stride_\w+))?[ \t]*$", re.M)
 
 
@@ -441,6 +469,8 @@ RULES: Sequence[Callable[[Scope], Iterator[Edit]]] = (
     _launch_numbers,
     _odd_tensor,
     _advance,
+    _odd_strides,
+    _other_axis,
     _one_block,
     _copies,
     _rebound,

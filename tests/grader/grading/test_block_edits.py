@@ -51,7 +51,19 @@ __global__ void sums(const float* in, float* out, int queries, int keys, int col
     total = total + warp_total(total);
     if (lane == 0) partial[warp] = total;
 }
+__global__ void walk(const float* in, float* out, int rows, int cols) {
+    int element = blockIdx.x;
+    while (element < rows) {
+        out[element] = element % 2 < cols ? in[element] : 0;
+        element += gridDim.x;
+    }
+    const int at_row = element % rows, at_col = element / rows;
+    if (at_row < rows && at_col < cols) out[0] = in[at_row * cols + at_col];
+}
 extern "C" void f(const float* in, float* out, int rows, int cols) {
+    std::vector<float> column;
+    for (int row = 0; row < rows; ++row) column.push_back(in[row * cols]);
+    walk<<<rows, 1>>>(in, out, rows, cols);
     turn<<<rows, TILE>>>(in, out, rows, cols);
     sums<<<rows, BLOCK_SIZE>>>(in, out, rows, rows, cols);
 }
@@ -71,6 +83,8 @@ def k(x_ptr, out_ptr, stride_xm, stride_xn, stride_om, stride_on, stride, M, N,
     stop = tl.minimum(N, (pid + 1) * BLOCK_M + N - M)
     height = tl.minimum(across - first * BLOCK_M, BLOCK_M)
     row = first * BLOCK_M + pid % height
+    col = (pid % N) // height + (pid % N) % height
+    tiles = tl.cdiv(N, BLOCK_N)
     o_ptrs = out_ptr + pid * stride_om + offs_n * stride_on
     first = pid * BLOCK_M
     last = tl.minimum(N, first + BLOCK_M - 1)
@@ -79,6 +93,8 @@ def k(x_ptr, out_ptr, stride_xm, stride_xn, stride_om, stride_on, stride, M, N,
         x = tl.load(x_ptr + offs_m[:, None] * stride + offs_n[None, :])
         p = tl.exp(x - m_i)
         o_ptrs += BLOCK_N * stride_on
+        x_ptr += BLOCK_N
+        out_ptr += BLOCK_N
     for start in range(0, last, BLOCK_N):
         tl.store(out_ptr + start * stride + pid, p)
     ok = (offs_m[:, None] < M) & (offs_n[None, :] < N)
@@ -88,7 +104,8 @@ def k(x_ptr, out_ptr, stride_xm, stride_xn, stride_om, stride_on, stride, M, N,
 def f(x, out):
     BM, BN = 16, 32
     tiles = triton.cdiv(x.shape[0], BM)
-    k[(tiles,)](x, out, 1, 2, 3, 4, out.stride(0), *x.shape, BLOCK_M=BM, BLOCK_N=BN)
+    k[(tiles,)](x, out, x.stride(0), x.stride(1), out.stride(0), out.stride(1), 1, *x.shape,
+                BLOCK_M=BM, BLOCK_N=BN)
 """
 
 
@@ -118,6 +135,9 @@ def undone(text: str, right: str, wrong: str, is_triton: bool) -> list[str]:
         ("TILE - 1 + keys - queries", "TILE - 1", ""),  # nothing else tells of a shift
         ("min(keys, first + TILE - 1 ", "min(keys, first ", "last_of_block"),
         ("i < length && at < cols", "i < length", "loop_lacks"),
+        ("while (element < rows) {", "if (element < rows) {", "once"),
+        ("at_row < rows && at_col < cols)", "at_row < rows && at_col < rows)", "crossed"),
+        ("std::vector<float> column;", "std::vector<float> column(rows);", "filled_before"),
         ("(at < keys && first < cols)", "(at < keys)", "guard_lacks"),
         (
             "out += blockIdx.x * keys * TILE;\n    partial += blockIdx.x * keys",
@@ -177,6 +197,10 @@ def test_arrays_are_parameters_by_their_names():
         ("(N + BLOCK_N - 1) // BLOCK_N", "(N + BLOCK_M - 1) // BLOCK_M", "divisor"),
         ("(pid + 1) * BLOCK_M + N - M", "(pid + 1) * BLOCK_M", ""),
         ("BLOCK_M=BM", "BLOCK_M=64", "launch_number"),
+        ("        out_ptr += BLOCK_N\n", "", "not_moved"),
+        ("(pid % N) // height + ", "(pid % N) // across + ", "divisor"),
+        ("tiles = tl.cdiv(N, BLOCK_N)", "tiles = tl.cdiv(M, BLOCK_M)", "other_axis"),
+        ("out.stride(0), out.stride(1), 1", "out.stride(1), out.stride(0), 1", "odd_strides"),
         (
             "pid * stride_om + offs_n * stride_on",
             "pid * stride_xm + offs_n * stride_xn",

@@ -285,7 +285,7 @@ WRONG = Status.wrong_values
         ((Status.not_finite, "all", ABOVE_BLOCK), "every block of 1024 along cols"),
         ((Status.not_finite, "all"), "unmasked"),
         ((WRONG, "all", condition_of("always")), "reference/oracles.py"),
-        ((WRONG, "tail"), "last block"),
+        ((WRONG, "tail"), "every pointer moved on"),
         ((WRONG, "row"), "Which program computes"),
         ((WRONG, "rows_tail"), "Which program computes"),
         ((WRONG, "every_kth"), "each program step"),
