@@ -438,10 +438,13 @@ def _read(fields: dict[str, Any]) -> Edit:
 
 
 def _cause(edit: Edit, source: str) -> Cause:
-    """The cause with the lines that are changed; of a barrier the two that race say more."""
+    """The cause with the lines that are changed; of a barrier the two that race say more.
+
+    Where another change may be meant, one line is enough: the message has to stay short.
+    """
     lines = source.split("\n")
     marked = []
-    for change in edit.changes[:2]:
+    for change in edit.changes[: 1 if edit.advice == EITHER else 2]:
         is_one = len(edit.changes) == 1 or edit.name == "constant"
         number = edit.line if is_one else source.count("\n", 0, change.start) + 1
         text = lines[number - 1] if number <= len(lines) else ""

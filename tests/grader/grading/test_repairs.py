@@ -135,6 +135,14 @@ def test_a_change_that_does_more_where_all_is_right_without_it_is_not_told(monke
     assert Repairs().cause_of(runner, failing) is None
 
 
+@pytest.mark.parametrize(("advice", "lines"), [("", [1, 2]), (repairs.EITHER, [1])])
+def test_of_two_changes_of_which_one_is_meant_a_message_shows_one_line(advice, lines):
+    source = "a = x\nb = y\n"
+    changes = (Change(4, 5, "y"), Change(10, 11, "x"))
+    edit = Edit("exchanged", changes, 1, "`x` and `y` are exchanged", advice, 1)
+    assert [each.line for each in repairs._cause(edit, source).code] == lines
+
+
 def test_the_place_of_a_known_mistake_is_looked_for_among_the_likeliest(monkeypatch):
     runner = Runner(SOURCE, stores_in("cols"))
     known = replace(failure(runner), is_known=True)
