@@ -390,12 +390,12 @@ def _with_a_case(task: Task) -> Task:
 
 
 def _found(step: Step) -> str:
-    """The message of a part that fails, which the report will show again."""
+    """The message of a part that fails; the report has it again, with the line that repeats it."""
     if step.failed is None:
         return ""
-    return report.part_block(
-        step.exercise, step.variant, step.failed, min(errors.width, report.WIDEST)
-    )
+    failures = tuple(replace(each, reproduce="") for each in step.failed.failures)
+    failed = replace(step.failed, failures=failures)
+    return report.part_block(step.exercise, step.variant, failed, min(errors.width, report.WIDEST))
 
 
 def _in_words(step: Step) -> str:

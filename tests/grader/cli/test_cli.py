@@ -583,6 +583,7 @@ def test_the_first_failure_is_told_while_the_other_parts_are_checked(monkeypatch
     assert sum(part.status.is_failure for part in evidence.parts) > 1
     [message] = told  # of the first part alone
     assert message.startswith("silu/triton: ") and message.split("\n")[0] in stream.getvalue()
+    assert "grader check" not in message  # a line to paste, which a narrow window would break here
 
 
 @pytest.mark.parametrize("words", [("grade",), ("check", "silu", "--submission")])
