@@ -198,7 +198,7 @@ def grade(  # noqa: PLR0913  # each parameter is an option
     expect_files(submission, exercises)
     lifted = known_names(exercises, lift)
     writable(evidence, json, html, junit, gradescope)
-    with progress(_in_words, _found) as on_step:
+    with progress(_in_words, _first_failure) as on_step:
         observed = grade_submission(
             submission,
             exercises,
@@ -233,7 +233,10 @@ def check(
     cases = [_case(case, task, seed) if case is not None else None for task in tasks]
     observed: list[VariantEvidence] = []
     options = Options(seed=seed)
-    with progress(_in_words, _found) as on_step, Session(submission, exercises, options) as session:
+    with (
+        progress(_in_words, _first_failure) as on_step,
+        Session(submission, exercises, options) as session,
+    ):
         session.begin_building(tasks)
         for task, wanted in zip(tasks, cases, strict=True):
             observed.append(_checked(session, task, wanted, on_step))
@@ -389,7 +392,7 @@ def _with_a_case(task: Task) -> Task:
     return replace(task, variant=task.variant.model_copy(update={"memory": block}))
 
 
-def _found(step: Step) -> str:
+def _first_failure(step: Step) -> str:
     """The message of a part that fails; the report has it again, with the line that repeats it."""
     if step.failed is None:
         return ""

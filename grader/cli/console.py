@@ -201,12 +201,12 @@ def refuse(message: str) -> NoReturn:
 
 @contextmanager
 def progress(
-    in_words: Callable[[_AnyStep], str], found: Callable[[_AnyStep], str] = lambda step: ""
+    in_words: Callable[[_AnyStep], str], message_of: Callable[[_AnyStep], str] = lambda step: ""
 ) -> Iterator[Callable[[_AnyStep], None]]:
     """A line that says which step is under way; nothing where nobody watches.
 
-    Above it stands what the last step has `found` that has found something. Both are gone at the
-    end, when the report comes.
+    Above it stands the last `message_of` a step that has one. Both are gone at the end, when the
+    report comes.
     """
     # What doesn't fit is cut: a line that wraps would be drawn over and over.
     fits = Column(no_wrap=True, overflow="ellipsis", ratio=1)
@@ -225,7 +225,7 @@ def progress(
 
         def on_step(step: _AnyStep) -> None:
             line.update(task, description=report.one_line(in_words(step)))
-            if message := found(step):
+            if message := message_of(step):
                 live.update(Group(Text(message), Text(), line), refresh=True)
 
         yield on_step

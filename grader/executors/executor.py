@@ -7,7 +7,6 @@ gpu/gpu_runner.py.
 from __future__ import annotations
 
 import contextlib
-import math
 import signal
 import time
 from abc import abstractmethod
@@ -138,11 +137,6 @@ class Executor(Runner):
         self._drop_worker()
         self._memory.close()
 
-    @property
-    def is_started(self) -> bool:
-        """Whether it has a worker."""
-        return self._worker is not None
-
     def fresh_worker(self) -> None:
         """Let the next case meet a worker that has run nothing."""
         self._drop_worker()
@@ -271,9 +265,9 @@ def hand_over(giver: Executor, taker: Executor) -> None:
         giver._memory.has_users(giver._end_users)
 
 
-def programs_of(plan: Plan | None) -> int:
-    """The programs, or blocks, of a plan's launches; 0 without a plan."""
-    return sum(math.prod(each.grid) for each in plan.launches) if plan is not None else 0
+def is_idle(executor: Executor) -> bool:
+    """Whether an executor has no worker, so that it may go on with another one's."""
+    return executor._worker is None
 
 
 def last_plan(executor: Executor) -> Plan:

@@ -6,6 +6,7 @@ Whatever a worker does, `run` returns a CaseResult and the next case meets a liv
 from __future__ import annotations
 
 import contextlib
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
@@ -202,7 +203,8 @@ class Runner(ABC):
     @property
     def programs(self) -> int:
         """The programs, or blocks, of the last run's launches; 0 where it had no plan."""
-        return 0
+        plan = getattr(self, "plan", None)
+        return sum(math.prod(each.grid) for each in plan.launches) if plan is not None else 0
 
     def trace(self, case: Case) -> Traced | None:
         """Run a case with every access recorded; None where nobody records them."""

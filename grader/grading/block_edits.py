@@ -67,25 +67,25 @@ def _threads(scope: Scope) -> Iterator[Edit]:
 
 
 _WARP = re.compile(r"\b(\w+)\s*=\s*threadIdx\.x\s*(?:/|>>)\s*\w+")
-_LANE = re.compile(r"\b(\w+)\s*=\s*threadIdx\.x\s*(?:%|&)\s*\(?\w+")
+_IN_WARP = re.compile(r"\b(\w+)\s*=\s*threadIdx\.x\s*(?:%|&)\s*\(?\w+")
 
 
-def _one_lane(scope: Scope) -> Iterator[Edit]:
-    """A warp's element of shared memory that all of its lanes store to, where one has the sum."""
+def _one_of_warp(scope: Scope) -> Iterator[Edit]:
+    """A warp's element of shared memory that all of its threads store to, where one has the sum."""
     if scope.is_triton:
         return
     code, span = scope.text.code, (scope.function.body, scope.function.end)
-    lanes = [match[1] for match in _LANE.finditer(code, *span)] or ["threadIdx.x % 32"]
+    numbers = [match[1] for match in _IN_WARP.finditer(code, *span)] or ["threadIdx.x % 32"]
     shared = shared_arrays(code)
     for warp in {match[1] for match in _WARP.finditer(code, *span)}:
         stored = re.compile(rf"^[ \t]*((\w+)\[{warp}\] = [^;\n]+;)", re.M)
         for match in stored.finditer(code, *span):
             if match[2] in shared:
-                guard = f"{lanes[0]} == 0"
-                what = f"Every lane of a warp stores to `{match[2]}[{warp}]`"
-                advice = f"Let the lane that has the result store it: if ({guard})."
+                guard = f"{numbers[0]} == 0"
+                what = f"Every thread of a warp stores to `{match[2]}[{warp}]`"
+                advice = f"Let the thread that has the result store it: if ({guard})."
                 change = Change(match.start(1), match.start(1), f"if ({guard}) ")
-                yield scope.edit("one_lane", [change], what, advice, 1)
+                yield scope.edit("one_of_warp", [change], what, advice, 1)
 
 
 def _never_called(scope: Scope) -> Iterator[Edit]:
@@ -235,7 +235,7 @@ def _arguments(text: str) -> list[str]:
 RULES: Sequence[Callable[[Scope], Iterator[Edit]]] = (
     _tile_behind_barrier,
     _threads,
-    _one_lane,
+    _one_of_warp,
     _never_called,
     _running,
     _crossed_guard,

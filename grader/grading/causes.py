@@ -127,7 +127,7 @@ class Causes:
         space, status = failed.space, failed.result.status
         if failed.runner.on_gpu:
             return ()
-        seen: list[tuple[Space, CaseResult]] = []
+        results: list[tuple[Space, CaseResult]] = []
         for size_class in space.variant.size_classes:
             own = replace(space, size_class=size_class)
             for case in _general(own) if own != space else ():
@@ -137,8 +137,8 @@ class Causes:
                     self._run_elsewhere[chosen] = failed.runner.once(chosen)
                 result = self._run_elsewhere[chosen]
                 if result.verdict.passed or (result.outputs and result.status is status):
-                    seen.append((own, result))
-        return seen
+                    results.append((own, result))
+        return results
 
 
 _OF_TENSOR = re.compile(r"\bof (\w+), which has [\d,]+ bytes")

@@ -245,9 +245,9 @@ class TaskCheck:
         """Report the last part where it is the first that fails, before the others are checked."""
         *before, last = parts
         if last.status.is_failure and not any(each.status.is_failure for each in before):
-            told = self.session.files.placed(self.task.variant, last)
+            placed = self.session.files.placed(self.task.variant, last)
             step = Step.at(self.task, f"{last.dtype} {last.size_class}")
-            self.on_step(replace(step, failed=told))
+            self.on_step(replace(step, failed=placed))
 
     def by_each_runner(
         self, name: tuple[str, str], observe: Callable[[Runner, bool], PartEvidence]

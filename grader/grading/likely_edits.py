@@ -46,7 +46,7 @@ RARITY = {
     "number": {1: 7, 2: 6, 3: 9, 4: 11, 5: 10, 6: 11, 7: 10}, "odd_function": {1: 4, 2: 6},
     "odd_index": {1: 3, 2: 6}, "odd_strides": {0: 2}, "odd_tensor": {1: 3},
     "off_by_one": {2: 8, 5: 13}, "offset": {2: 6}, "once": {0: 2}, "one_block": {1: 5},
-    "one_lane": {1: 2}, "operator": {1: 6, 2: 9, 3: 9, 4: 12, 5: 12}, "order": {3: 8},
+    "one_of_warp": {1: 2}, "operator": {1: 6, 2: 9, 3: 9, 4: 12, 5: 12}, "order": {3: 8},
     "other_axis": {1: 4}, "out_of_loop": {2: 8}, "pair": {2: 7, 3: 8}, "parameters": {3: 11},
     "parentheses": {1: 6, 3: 9}, "past_array": {1: 8}, "past_filled": {1: 6},
     "pasted": {1: 4, 2: 6}, "product": {2: 7}, "program_offset": {0: 5}, "quotients": {1: 6},
@@ -160,7 +160,7 @@ _OF_RACES = frozenset([
     "exchanged", "quotients", "mask_lacks", "without_mask", "no_guard", "guard_lacks", "term",
     "stride", "axes", "fills", "product", "as_elsewhere", "uninitialised", "cleared", "not_moved",
     "as_neighbour", "as_parameter", "axis_of", "component", "just_made", "made_of", "odd_index",
-    "reordered", "turns", "whole", "one_lane", "crossed", "once", "never_called", "tile", "mask",
+    "reordered", "turns", "whole", "one_of_warp", "crossed", "once", "never_called", "tile", "mask",
 ])  # fmt: skip
 
 

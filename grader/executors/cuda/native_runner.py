@@ -22,7 +22,7 @@ from grader.executors.cuda.cuda_build import Program
 from grader.executors.cuda.emulator_executor import EmulatorExecutor
 from grader.executors.cuda.large_sizes import CudaLargeSizes
 from grader.executors.cuda.native_planner import NativePlanner
-from grader.executors.executor import Manner, last_plan, programs_of
+from grader.executors.executor import Manner, is_idle, last_plan
 from grader.executors.planning import copied_alone
 from grader.executors.program_orders import Atomics, Order, Reordered
 from grader.executors.runner import TRY_SECONDS, Behind, CaseResult, Runner, Traced
@@ -98,20 +98,12 @@ class PlannedNativeRunner(Runner):
         """End every process and give the arena back, unless another runner goes on with them."""
         if self in self._sharing:
             self._sharing.remove(self)
-        for other in itertools.islice((each for each in self._sharing if each.is_idle), 1):
+        idle = (each for each in self._sharing if is_idle(each._executor))
+        for other in itertools.islice(idle, 1):
             other._executor.take_over(self._executor)
             other.plans.take_over(self.plans)
         self._executor.close()
         self.plans.close()
-
-    @property
-    def programs(self) -> int:
-        return programs_of(self.plan)
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether it has no executor, so that it may go on with another runner's."""
-        return not self._executor.is_started
 
     def fresh_worker(self) -> None:
         """Let the next case meet processes that have run nothing."""

@@ -22,7 +22,7 @@ from grader.executors.compile.kept_builds import KeptBuilds
 from grader.executors.compile.kept_for_source import KeptForSource
 from grader.executors.compile.kernels import Kernels, PendingAssembly, facts
 from grader.executors.encoding import DeviceKernel
-from grader.executors.executor import Manner, limits_of, programs_of
+from grader.executors.executor import Manner, is_idle, limits_of
 from grader.executors.program_orders import Reordered
 from grader.executors.runner import TRY_SECONDS, CaseResult, Compiled, Runner, Times, Traced
 from grader.executors.triton import triton_report
@@ -142,22 +142,14 @@ class PlannedTritonRunner(Runner):
         """End every process and give the arena back."""
         if self in self._sharing:
             self._sharing.remove(self)
-        for other in itertools.islice((each for each in self._sharing if each.is_idle), 1):
+        idle = (each for each in self._sharing if is_idle(each._executor))
+        for other in itertools.islice(idle, 1):
             other._executor.take_over(self._executor)
             other.plans.take_over(self.plans)
         if not self._sharing:
             self._kernels.close()
         self._executor.close()
         self.plans.close()
-
-    @property
-    def programs(self) -> int:
-        return programs_of(self.plan)
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether it has no executor, so that it may go on with another runner's."""
-        return not self._executor.is_started
 
     def fresh_worker(self) -> None:
         """Let the next case meet processes that have run nothing."""

@@ -570,7 +570,7 @@ def test_the_first_failure_is_told_while_the_other_parts_are_checked(monkeypatch
     told = []
 
     def found(step):
-        message = app._found(step)
+        message = app._first_failure(step)
         told.extend([message] if message else [])
         return message
 

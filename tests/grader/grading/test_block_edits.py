@@ -130,7 +130,7 @@ def undone(text: str, right: str, wrong: str, is_triton: bool) -> list[str]:
             "tile",
         ),
         ("sums<<<rows, BLOCK_SIZE>>>", "sums<<<rows, TILE>>>", "threads"),
-        ("if (lane == 0) partial[warp]", "partial[warp]", "one_lane"),
+        ("if (lane == 0) partial[warp]", "partial[warp]", "one_of_warp"),
         ("total + warp_total(total)", "total + total", "never_called"),
         ("TILE - 1 + keys - queries", "TILE - 1", ""),  # nothing else tells of a shift
         ("min(keys, first + TILE - 1 ", "min(keys, first ", "last_of_block"),
