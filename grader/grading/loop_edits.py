@@ -68,8 +68,9 @@ _STOP = re.compile(
 
 
 _FIRST_OF_BLOCK = re.compile(
-    r"^[ \t]*(?:(?:const|int|size_t) )*(\w+) = [^=;,\n]+ \* ([A-Za-z_]\w*);?[ \t]*$", re.M
+    r"(?:^[ \t]*|\b)(\w+) = [^=;,\n]+ \* ([A-Za-z_]\w*)[ \t]*(?=[;,\n])", re.M
 )
+_ALIAS = re.compile(r"\b(\w+) = ([A-Za-z_]\w*)[ \t]*(?=[;\n])")
 
 
 def _stops(scope: Scope) -> Iterator[Edit]:
@@ -88,6 +89,11 @@ def _stops(scope: Scope) -> Iterator[Edit]:
                     start, end = (match.start(1) + at for at in first.span())
                     new = f"{first[0]} + {block} - 1"
                     yield scope.instead("last_of_block", start, end, new, 1, match.span(1))
+            for alias in _ALIAS.finditer(code, span[0], match.start()):
+                block = blocks.get(alias[2])
+                if block and re.search(rf"\b{alias[1]}\b", match[1]):
+                    new = f"{alias[2]} + {block} - 1"
+                    yield scope.instead("last_of_block", *alias.span(2), new, 1, alias.span())
 
 
 _SHIFT = re.compile(r"[-+] (\w+) - (\w+)\b")

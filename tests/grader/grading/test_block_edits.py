@@ -224,6 +224,18 @@ def test_a_mistake_in_triton_is_undone(right, wrong, name):
     assert name in names if name else "stop_lacks" not in names
 
 
+@pytest.mark.parametrize("made", ["const int n = 4, first = blockIdx.x % n * TILE", None])
+def test_a_block_ends_at_its_last_row_by_whatever_name(made):
+    text = CUDA.replace("const int first = blockIdx.x * TILE", made) if made else CUDA
+    right = "const int end = min(keys, first + TILE - 1 + keys - queries)"
+    wrong = right.replace("first + TILE - 1", "first")
+    if made is None:  # the name of the first row's copy is in the loop's end
+        alias = "const int last = first + TILE - 1;\n    "
+        text = text.replace(right, alias + right.replace("first + TILE - 1", "last"))
+        right, wrong = "last = first + TILE - 1;", "last = first;"
+    assert "last_of_block" in undone(text, right, wrong, is_triton=False)
+
+
 @pytest.mark.parametrize("shift", ["shown = start <= pid + N - M", "shift = N - M"])
 def test_the_end_of_a_loop_gets_the_shift_that_stands_elsewhere(shift):
     text = TRITON.replace("    ok = (", f"    {shift}\n    ok = (")
