@@ -90,7 +90,7 @@ def _one_of_warp(scope: Scope) -> Iterator[Edit]:
 
 def _never_called(scope: Scope) -> Iterator[Edit]:
     """A value that isn't passed to the file's helper which nothing calls: a reduction left out."""
-    code, span = scope.text.code, (scope.function.body, scope.function.end)
+    code = scope.text.code
     for helper in scope.text.functions.values():
         is_left_out = len(re.findall(rf"\b{helper.name}\b", code)) == 1
         if helper.is_kernel or len(helper.parameters) != 1 or not is_left_out:
@@ -100,13 +100,12 @@ def _never_called(scope: Scope) -> Iterator[Edit]:
             for each in scope.tokens
             if scope.kinds.get(each.text) in ("float", "data")
             and re.match(r"\s*(?:[;,)\n+*/-])", code[each.end : each.end + 3])
-            and re.search(r"[-+*/=(,]\s*$", code[span[0] : each.start])
+            and re.search(r"[-+*/=(,]\s*$", code[each.start - 3 : each.start])
         ]
         for token in itertools.islice(own, MOST_WRAPPED):
             around = _statement(scope, token.line)
             new = f"{helper.name}({token.text})"
-            edit = scope.instead("never_called", token.start, token.end, new, 1, around)
-            yield edit
+            yield scope.instead("never_called", token.start, token.end, new, 1, around)
 
 
 _GUARD = re.compile(r"\bif \((\w+) < (\w+) && (\w+) < (\w+)\)\s*\{?[^;{}]{0,200}?;")
@@ -198,38 +197,28 @@ def _guards_lack(scope: Scope) -> Iterator[Edit]:
 
 
 def _statement(scope: Scope, number: int) -> tuple[int, int]:
+    """Where the code of a line begins and ends, without blanks around it."""
     line = code_line(scope, number)
     start = scope.text.starts[number - 1]
     return start + len(line) - len(line.lstrip()), start + len(line.rstrip())
 
 
-_LARGER = re.compile(
-    r"\b(\w+) = (?:tl\.maximum|tl\.minimum|f?max\w*|f?min\w*)\((.+)\);?[ \t]*$", re.M
-)
+_OF_TWO = frozenset(["tl.maximum", "tl.minimum", "max", "min", "fmax", "fmin", "fmaxf", "fminf"])
 
 
 def _running(scope: Scope) -> Iterator[Edit]:
     """A block's own maximum where the running one, of which it is a part, has been computed."""
-    code, span = scope.text.code, (scope.function.body, scope.function.end)
-    for match in _LARGER.finditer(code, *span):
-        for part in _arguments(match[2]):
-            if "(" not in part:
-                continue
-            for again in re.compile(re.escape(part)).finditer(code, match.end(), span[1]):
-                line = _statement(scope, scope.text.line_at(again.start()))
-                yield scope.instead("running", *again.span(), match[1], 1, line)
-
-
-def _arguments(text: str) -> list[str]:
-    """The arguments of a call."""
-    parts, depth = [""], 0
-    for character in text:
-        depth += (character in "([") - (character in ")]")
-        if character == "," and not depth:
-            parts.append("")
-        else:
-            parts[-1] += character
-    return [each.strip() for each in parts]
+    code = scope.text.code
+    for call in (each for each in scope.calls if each.name in _OF_TWO):
+        line = _statement(scope, scope.text.line_at(call.start))
+        name = re.search(r"(\w+) = (?:tl\.)?$", code[line[0] : call.start])
+        if name is None:
+            continue
+        for part in (code[low:high] for low, high in call.arguments):
+            again = re.compile(re.escape(part)).finditer(code, call.end, scope.function.end)
+            for match in again if "(" in part else ():
+                around = _statement(scope, scope.text.line_at(match.start()))
+                yield scope.instead("running", *match.span(), name[1], 1, around)
 
 
 RULES: Sequence[Callable[[Scope], Iterator[Edit]]] = (

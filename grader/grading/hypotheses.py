@@ -33,7 +33,6 @@ SMALLEST_FACTOR = 1e-3  # of scalars that may be factors, of which 1.0 has no ef
 MOST_PASSING = 2  # cases that a hypothesis has to leave right
 ENOUGH = 6  # elements in all cases: fewer agree by chance
 
-
 Outputs = list[torch.Tensor]
 Results = Sequence[tuple[Space, CaseResult]]
 
@@ -193,7 +192,10 @@ def _explains_most(
 
 
 def _agrees_elsewhere(cause: Cause, first: Observed, others: Sequence[Observed]) -> bool:
-    """Whether a mistake explains half of the cases of other size classes, with any blocks."""
+    """Whether a mistake explains at least half of the cases of other size classes.
+
+    A kernel may choose the length of its blocks there anew, so each length that is known counts.
+    """
     alike = [
         compute
         for hypothesis in HYPOTHESES
