@@ -353,20 +353,21 @@ def _grids_by_numbers(scope: Scope) -> Iterator[Edit]:
             yield scope.edit("grid", [change], what, advice, 1)
 
 
+# A function of a configuration's constants, which counts with them.
+_OF_META = re.compile(r"lambda (\w+):(?=[^\n]*\bcdiv|\s*\(\s*\n[^\n]*\bcdiv)|def \w+\((\w+)\):")
+
+
 def _grids(scope: Scope) -> Iterator[Edit]:
     """A grid that is counted with numbers, where configurations choose the blocks' sizes."""
     if not scope.is_triton or scope.function.is_kernel:
         return
     code = scope.text.code
-    given = re.compile(r"lambda (\w+):|def \w+\((\w+)\):").search(
-        code, scope.function.body, scope.function.end
-    )
-    pattern = re.compile(r"triton\.cdiv\([^,()]+,\s*([\w.]+)\)")
-    behind = given.end() if given else scope.function.end
-    matches = list(pattern.finditer(code, behind, scope.function.end))[:2]
-    if given is None or not matches:
+    given = _OF_META.search(code, scope.function.body, scope.function.end)
+    if given is None:
         yield from _grids_by_numbers(scope)
         return
+    pattern = re.compile(r"triton\.cdiv\([^,()]+,\s*([\w.]+)\)")
+    matches = list(pattern.finditer(code, given.end(), scope.function.end))[:2]
     kernels = [each for each in scope.text.functions.values() if each.is_kernel]
     parameters = dict.fromkeys(p for each in kernels for p in each.parameters)
     names = [each for each in parameters if re.search("BLOCK|TILE", each)]

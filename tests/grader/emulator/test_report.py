@@ -267,8 +267,10 @@ def test_where_a_blocks_first_thread_is_outside_its_part_is_asked_for(
         ("silu: grid (256, 1, 1), block (65537, 1, 1): a block has at most 1024 threads", True),
         ("silu: grid (2048, 1, 1), block (2048, 1, 1): a block has at most 1024 threads", False),
         ("silu: grid (0, 1, 1), block (256, 1, 1): a grid needs at least one block", False),
-        ("silu: grid (1, 1, 65), block (2048, 1, 1): a block has at most 1024 threads", False),
-        ("silu: grid (8, 1, 1), block (1, 70000, 1): a block has at most 1024 threads", False),
+        ("silu: grid (1, 1, 96), block (2048, 1, 1): a block has at most 1024 threads", False),
+        ("silu: grid (32, 1, 1), block (1, 70000, 1): a block has at most 1024 threads", False),
+        # A block of a row's length; of one thread nobody makes a block.
+        ("silu: grid (1, 1, 1), block (1088, 1, 1): a block has at most 1024 threads", False),
         ("silu: 64 KiB of shared memory", False),
     ],
 )

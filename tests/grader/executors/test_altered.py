@@ -100,6 +100,29 @@ def test_entries_in_triton_share_a_planner_and_an_executor(session, spawned) -> 
     assert (spawned["planner"], spawned["executor"]) == (1, 1)
 
 
+@pytest.mark.parametrize("language", ["triton", pytest.param("cuda", marks=needs_compiler)])
+def test_an_entry_that_stays_open_keeps_its_processes_and_the_others_share_theirs(
+    session, spawned, language
+) -> None:
+    task = Task(SILU, SILU.variants[language])
+    runners = session.runners
+    runner = runners.planned(task) if language == "triton" else runners.planned_native(task)
+    spawned.clear()
+    made = [
+        LAUNCHER.format(number=number, block=8, used=8)
+        if language == "triton"
+        else COUNTED.format(number=number)
+        for number in range(5)
+    ]
+    first, *others = runner.altered(made, [f"silu__{number}" for number in range(5)])
+    case = fixed_case(SILU, task.variant, {"n": 20}, 1)
+    assert first.once(case).status is Status.passed
+    assert statuses(others, case) == [Status.passed] * 4
+    spawned.pop("compiler", None)  # one for all
+    assert [*spawned.values()] == [2, 2]
+    first.close()
+
+
 @needs_compiler
 def test_entries_in_cuda_share_processes_whose_variables_are_set_anew(session, spawned) -> None:
     task = Task(SILU, SILU.variants["cuda"])

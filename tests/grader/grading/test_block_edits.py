@@ -176,6 +176,13 @@ def test_a_turned_tile_has_a_turned_mask():
     assert turned in made
 
 
+def test_a_launcher_s_limit_is_not_taken_away():
+    text = CUDA.replace("turn<<<rows, TILE>>>", "turn<<<min(rows, TILE), cols>>>")
+    launcher = next(each for each in scopes(text, False) if each.function.name == "f")
+    told = [edit.what for edit in edits_of(launcher) if edit.name == "missing_term"]
+    assert told and not any("`TILE` lacks `*" in each for each in told)
+
+
 def test_an_element_of_an_array_that_is_passed_is_filled():
     mistaken = CUDA.replace("        else tile[i][threadIdx.x] = 0;\n", "")
     made = [edit.what for scope in scopes(mistaken, False) for edit in edits_of(scope)]

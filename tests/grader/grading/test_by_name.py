@@ -62,6 +62,8 @@ def test_additions_to_a_threads_own_element_arent_lost() -> None:
 
 
 NAMED = [
+    ("compile_error", "incompatible types in assignment of 'float' to 'float [32]'",
+     "As[ty, tx] = 0;", "cuda", "the comma leaves the first index out"),
     ("compile_error", "NameError: Block_K is not defined.", "BLOCK_K = 1\nx = Block_K", "triton",
      "did you mean `BLOCK_K`?"),
     ("compile_error", "‘treads’ was not declared in this scope", "int threads = treads;", "cuda",
@@ -106,6 +108,7 @@ NAMED = [
 ]  # fmt: skip
 
 NOT_NAMED = [
+    ("wrong_values", "", "As[ty, tx] = 0;", "cuda"),  # it compiles: a pointer's second index
     ("compile_error", "NameError: foo is not defined.", "bar = foo", "triton"),
     ("crashed", "`k` was launched without GROUP_SIZE_M.", 'Config({"GROUP_SIZE_M": 8})', "triton"),
     ("data_race", RACE.format(1, "reads"), "out[threadIdx.x] = 1;", "cuda"),

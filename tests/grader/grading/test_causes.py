@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+import torch
 
 from grader.cases import Case, Space
 from grader.cases.compare import Verdict
 from grader.executors.runner import CaseResult
-from grader.grading.causes import Failed, _as_failing, _by_strides
+from grader.grading.causes import Causes, Failed, _as_failing, _by_strides
 from grader.spec import load_all
 from grader.status import Status
 
@@ -70,6 +71,33 @@ def test_a_tensors_strides_are_told_where_a_case_without_them_passes(
 )
 def test_of_other_failures_and_other_memory_nothing_is_told(status: Status, what: str) -> None:
     assert cause((("k", "row_padded"),), PLAIN, True, Verdict(status, what)) == ""
+
+
+class Runner:
+    """A submission that is right in one size class alone, and counts its runs."""
+
+    on_gpu = False
+
+    def __init__(self) -> None:
+        self.run: list[Case] = []
+
+    def once(self, case: Case) -> CaseResult:
+        self.run.append(case)
+        status = Status.passed if dict(case.sizes)["N_CTX"] % 16 == 0 else Status.wrong_values
+        return CaseResult(case, Verdict(status), outputs=(torch.zeros(1),))
+
+
+def test_cases_of_each_other_size_class_are_run_once_whether_they_pass_or_fail() -> None:
+    runner, causal = Runner(), (("causal", True),)
+    failing = CaseResult(replace(PLAIN, scalars=causal), Verdict(Status.wrong_values))
+    failed = Failed(SPACE, runner, [failing], failing)  # type: ignore[arg-type]
+    causes = Causes()
+    seen = causes._seen_elsewhere(failed)
+    assert {space.size_class for space, _ in seen} == {"ragged", "degenerate"}
+    assert {result.status for _, result in seen} == {Status.passed, Status.wrong_values}
+    assert all({*causal} <= {*case.scalars} for case in runner.run)
+    assert {case.data for case in runner.run} == {SPACE.plain_data}
+    assert causes._seen_elsewhere(failed) == seen and len(runner.run) == len(seen) == 4
 
 
 def test_a_case_elsewhere_gets_what_all_failing_cases_have_beside_the_spec_s_first_choices() -> (

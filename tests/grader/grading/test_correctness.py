@@ -17,6 +17,7 @@ from grader.cases.compare import Verdict
 from grader.executors.runner import CaseResult
 from grader.grading import search
 from grader.grading.causes import Causes
+from grader.grading.diagnosis import Cause
 from grader.grading.search import Effort, one_case, reproduce_line, search_part
 from grader.spec import SizeRule
 from grader.spec.task import Task
@@ -145,6 +146,17 @@ def test_after_enough_failures_no_more_are_looked_for():
     assert search_part(space_of(), always, Effort(shrink_runs=0)).cases_failed == 12
     without_end = Effort(enough=None, shrink_runs=0)
     assert search_part(space_of(), always, without_end).cases_run == len(space_of().edges())
+
+
+@pytest.mark.parametrize(("explains", "most"), [(True, 3), (False, 12)])
+def test_of_a_part_that_fails_as_another_one_does_few_cases_are_run(explains, most, monkeypatch):
+    known = Cause("name", "`n` stands where `m` belongs", "")
+    causes = Causes(explained={known.what})
+    monkeypatch.setattr(Causes, "again", lambda self, failed: known if explains else None)
+    runner = failing(lambda case: True)
+    part = search_part(space_of(), runner, Effort(shrink_runs=0, repair_seconds=0), causes=causes)
+    assert part.cases_failed == most
+    assert (part.failures[0].cause == known.what) == explains
 
 
 @pytest.mark.parametrize("reruns", [3, 10])

@@ -92,6 +92,8 @@ def f(a, out):
         ("k[(triton.cdiv(M, 64),)]", "k[(M,)]"),
     ],
 )
-def test_a_grid_that_is_counted_with_numbers_takes_the_kernels_blocks(wrong, right):
-    made = {changed(TUNED, edit) for scope in scopes(TUNED, True) for edit in edits_of(scope)}
-    assert "".join(TUNED.replace(wrong, right).split()) in made
+@pytest.mark.parametrize("beside", ["", "    key = lambda n: max(n, 16)\n"])
+def test_a_grid_that_is_counted_with_numbers_takes_the_kernels_blocks(wrong, right, beside):
+    text = TUNED.replace("    BLOCK_M = 32\n", f"    BLOCK_M = 32\n{beside}")
+    made = {changed(text, edit) for scope in scopes(text, True) for edit in edits_of(scope)}
+    assert "".join(text.replace(wrong, right).split()) in made

@@ -106,6 +106,18 @@ def test_a_change_that_makes_all_cases_right_is_told_with_its_line():
     assert sum(not each.closed for each in runner.opened) == 1
 
 
+def test_behind_a_right_change_few_others_are_tried(monkeypatch):
+    def tried(most):
+        monkeypatch.setattr(repairs, "MOST_BESIDE", most)
+        monkeypatch.setattr(repairs, "ABOUT_AS_LIKELY", 20)
+        runner = Runner(SOURCE, stores_in("cols"))
+        assert Repairs().cause_of(runner, failure(runner)) is not None
+        return len(runner.opened)
+
+    none, few = tried(0), tried(8)
+    assert few <= none + 8 and none < few < tried(1000)
+
+
 def test_a_change_that_fails_at_larger_sizes_as_the_mistake_does_is_not_told():
     runner = Runner(SOURCE, lambda source, n: n <= 3 or (n < 4000 and "offs < cols" in source))
     failing = failure(runner)
