@@ -27,8 +27,8 @@ from rich.console import Console  # noqa: E402
 from rich.table import Table  # noqa: E402
 
 from grader.cases import Space  # noqa: E402
-from grader.executors import PlannedTritonRunner  # noqa: E402
 from grader.executors.runner import Times  # noqa: E402
+from grader.executors.triton.triton_runner import PlannedTritonRunner  # noqa: E402
 from grader.grading.grade import Options, Session, grade_task, selected  # noqa: E402
 from grader.sandbox import Sandbox  # noqa: E402
 from grader.spec import Exercise, Variant, load_all  # noqa: E402

@@ -4,10 +4,14 @@ import itertools
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Literal
 
 from grader import packages
 from grader.startup import importing
+
+_GPUS = "--gpus"
+_SANDBOX = "--require-sandbox"  # without one, nothing of the submission may run
 
 
 def main() -> None:
@@ -30,28 +34,46 @@ def _start() -> None:
         from grader.grading import process_pool
 
         process_pool.expect()
-    elif early == "sandbox":
-        from grader.sandbox import head_start
+    elif early == "plans":
+        from grader.grading import head_start
 
-        head_start.begin()
+        head_start.begin_plans()
+    elif early == "build":
+        from grader.grading import head_start
+
+        head_start.begin_build(*_to_build(sys.argv[1:]))
     with importing():
         from grader.cli import app as cli  # noqa: F401
 
 
-def _begun_early(arguments: Sequence[str]) -> Literal["pool", "sandbox", ""]:
-    """The helper to start before torch is imported here, so that both import it in parallel.
+def _begun_early(arguments: Sequence[str]) -> Literal["pool", "plans", "build", ""]:
+    """The helper to start before torch is imported here, so that both go on in parallel.
 
-    The pool's fork server, on a second core; or, for a single variant, its sandbox. None with
-    --gpus, which changes the environment of processes that start later.
+    The pool's fork server, on a second core; or, for a single variant, the sandbox of its plans, or
+    its way through the compilers. None with --gpus, which changes the environment of processes that
+    start later.
     """
     options = {each.partition("=")[0] for each in arguments}
     if options & {"-h", "--help"}:
         return ""
     if arguments[:1] in (["check"], ["plan"], ["bench"]) or _grades_one_variant(arguments):
-        # The sandbox is for Triton, and CUDA C++ would only wait for a core.
-        return "" if any("/cuda" in each for each in arguments) else "sandbox"
-    has_pool = arguments[:1] == ["grade"] and not options & {"--only", "--gpus"}
+        if not any("/cuda" in each for each in arguments):
+            return "plans"
+        is_built = arguments[0] in ("check", "grade") and not options & {_GPUS, _SANDBOX}
+        return "build" if is_built else ""
+    has_pool = arguments[:1] == ["grade"] and not options & {"--only", _GPUS}
     return "pool" if has_pool and len(os.sched_getaffinity(0)) > 1 else ""
+
+
+def _to_build(arguments: Sequence[str]) -> tuple[str, list[Path], Path | None]:
+    """The variant of CUDA C++ that arguments name, folders that may have it, and the course.
+
+    A folder that is another option's value has no file of the variant.
+    """
+    values = [value for each in arguments for value in each.split("=", 1)]
+    task = next(each for each in values if "/cuda" in each)
+    course = next((Path(b) for a, b in itertools.pairwise(values) if a == "--course"), None)
+    return task, [*map(Path, values[1:]), Path("assignment")], course
 
 
 def _grades_one_variant(arguments: Sequence[str]) -> bool:

@@ -26,7 +26,8 @@ from grader import packages
 
 packages.expect(["pytest"])
 with packages.importing():
-    from grader.sandbox import bytecode, head_start
+    from grader.grading import head_start
+    from grader.sandbox import bytecode
     from grader.startup import importing
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -82,7 +83,7 @@ def pytest_configure(config: pytest.Config) -> None:
         config.option.keyword = by_whole_names(config.option.keyword, stems)
     if config.args and only_theirs and not config.option.collectonly:
         bytecode.keep()
-        head_start.begin()
+        head_start.begin_plans()
 
 
 def _typed(config: pytest.Config) -> str:

@@ -19,7 +19,7 @@ from grader.executors.compile.frontend import Failure
 from grader.executors.compile.kept_builds import KeptBuilds
 from grader.executors.compile.kept_for_source import KeptForSource, Store
 from grader.executors.cuda import cuda_build
-from grader.executors.cuda.cuda_build import Backend, Programs
+from grader.executors.cuda.cuda_build import Backend, Begun, Programs
 from grader.executors.cuda.native_planner import NativePlanner
 from grader.executors.cuda.native_runner import PlannedNativeRunner
 from grader.executors.encoding import DeviceKernel
@@ -59,6 +59,7 @@ class RunnerOptions:
     keeps_builds: bool = True  # whether compilers' results are kept in the user's cache
     store: Store | None = None  # where plans and builds are kept instead
     native: Mapping[DeviceName, Sandbox] = field(default_factory=dict)  # their owner closes them
+    begun: Begun | None = None  # which the runners close
 
 
 @dataclass(frozen=True)
@@ -135,6 +136,8 @@ class Runners:
         self._kept_for = _KeptForFiles(exercises, self._sources, options.store).of
         self._made: dict[str, DeviceKernel | Failure] = {}  # cubins, by what they follow from
         self._native: dict[DeviceName, Sandbox] = dict(options.native)
+        if options.begun:
+            self._native["emulator"] = options.begun.sandbox
         self.programs = Programs(
             exercises,
             self._sources.read,
@@ -142,6 +145,7 @@ class Runners:
             options.check_with_nvcc,
             options.guarded,
             lambda file: self._kept_for(file) or KeptBuilds(None),
+            options.begun.programs if options.begun else None,
         )
         self._opened: dict[tuple[str, str, str], _Opened] = {}
 
@@ -255,6 +259,11 @@ class Runners:
             sandbox.begin()  # who asks for a worker waits for it
             self._native[device] = sandbox
         return self._native[device]
+
+    @property
+    def begun_sandbox(self) -> Sandbox | None:
+        """A sandbox of CUDA C++ that was begun, of any device; None without one."""
+        return next((each for each in self._native.values() if each.is_begun), None)
 
     def _open(self, kind: type[_O], key: tuple[str, str, str], make: Callable[[], _O]) -> _O:
         if key not in self._opened:

@@ -8,11 +8,11 @@ from __future__ import annotations
 import contextlib
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Container, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Generic, Literal, Protocol, TypeVar
 
 import torch
 
@@ -29,6 +29,7 @@ MAX_DETAIL = 4000  # characters
 TRY_SECONDS = 1.0  # of computing, for one call of a changed text
 MAX_PRINTED = 2000  # characters of what host code prints in one case, and as many of kernels
 _R = TypeVar("_R", bound="Runner")
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -101,6 +102,14 @@ class Behind:
     wrong: Sequence[int] = ()
 
 
+@dataclass(frozen=True)
+class Coming(Generic[_T]):
+    """What is made meanwhile. One of both is called: `take` waits for it, `close` gives it up."""
+
+    take: Callable[[], _T]
+    close: Callable[[], None] = lambda: None
+
+
 class FirstMet(Protocol):
     """Knows which cases were first to launch something."""
 
@@ -171,19 +180,23 @@ class Runner(ABC):
         """
         return False
 
-    def altered(self, copies: Sequence[str], entries: Sequence[str]) -> Sequence[Runner | None]:
+    def altered(
+        self, copies: Sequence[str], entries: Sequence[str]
+    ) -> Coming[Sequence[Runner | None]]:
         """Runners of the submission's file with changed copies of its functions behind it.
 
         Each has an entry of its own, in the order of `entries`; None where it can't be had.
         """
-        return [None] * len(entries)
+        return Coming(lambda: [None] * len(entries))
 
-    def behind(self, text: str, entries: Sequence[str], seconds: float = TRY_SECONDS) -> Behind:
+    def behind(
+        self, text: str, entries: Sequence[str], seconds: float = TRY_SECONDS
+    ) -> Coming[Behind]:
         """Runners of entries that a text has, which is put behind the submission's; or none.
 
         A call of one has at most so many seconds.
         """
-        return Behind()
+        return Coming(Behind)
 
     def measure(self, case: Case) -> Any:
         """Run a case with every access counted: a report, or anything else where there is none."""

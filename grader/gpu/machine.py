@@ -9,8 +9,6 @@ from functools import lru_cache
 from importlib import metadata
 from typing import Any
 
-import torch
-
 from grader import __version__
 from grader.gpu.devices import DeviceName
 from grader.gpu.kinds import capability_of, is_amd
@@ -18,6 +16,8 @@ from grader.gpu.properties import HostGpu, by_name
 from grader.mistakes import Mistake
 
 CAPABILITY = 90  # of an H100, which is the usual course's GPU
+# Devices of GPUs' drivers: NVIDIA's, on an embedded board, under Windows, and AMD's.
+_DRIVERS = ("/dev/nvidiactl", "/dev/nvhost-ctrl", "/dev/nvmap", "/dev/dxg", "/dev/kfd")
 
 
 class ForeignGpu(Mistake, RuntimeError):
@@ -26,7 +26,14 @@ class ForeignGpu(Mistake, RuntimeError):
 
 @lru_cache(maxsize=1)
 def gpu_name() -> str | None:
-    """The first CUDA device torch can use, or None. Raises ForeignGpu for a device of AMD's."""
+    """The first CUDA device torch can use, or None. Raises ForeignGpu for a device of AMD's.
+
+    Without a driver there is none, and torch isn't imported for that.
+    """
+    if not any(map(os.path.exists, _DRIVERS)):
+        return None
+    import torch
+
     try:
         name = torch.cuda.get_device_name(0) if torch.cuda.is_available() else None
     except (RuntimeError, AssertionError):  # an unsuitable driver, a lost device
@@ -58,6 +65,8 @@ def gpu_properties() -> GpuProperties | None:
     name = gpu_name()
     if name is None:
         return None
+    import torch
+
     properties = torch.cuda.get_device_properties(0)
     uuid = str(getattr(properties, "uuid", "") or "")
     return GpuProperties(
@@ -131,6 +140,8 @@ def version_of(package: str) -> str | None:
 
 def environment(device: str, sandbox: str) -> dict[str, Any]:
     """Versions and machine that a verdict may depend on, for the evidence."""
+    import torch
+
     return {
         "gpu": gpu_name() if device == "cuda" else None,
         "device": device,

@@ -17,9 +17,10 @@ from functools import partial
 
 from grader.cases import Case, Space, large
 from grader.evidence import Failure, PartEvidence
-from grader.executors import PlannedNativeRunner, PlannedTritonRunner
 from grader.executors.cuda import cuda_build
+from grader.executors.cuda.native_runner import PlannedNativeRunner
 from grader.executors.runner import CaseResult
+from grader.executors.triton.triton_runner import PlannedTritonRunner
 from grader.grading.search import failure_of, reproduce_line
 from grader.grading.session import Session
 from grader.sandbox.worker_process import SandboxError

@@ -10,7 +10,7 @@ import itertools
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -71,10 +71,12 @@ def ranked(
     lines: Sequence[int],
     condition: tuple[str, str],
     most: int,
+    only: Sequence[str] = (),
 ) -> list[dict[str, Any]]:
     """The likeliest changes of a source, as JSON; `lines` are the failure's.
 
     `condition` is the kind and the subject of what failing cases have in common; ("", "") for none.
+    `only` has the names of changes, where not all are asked for.
     """
     kind, subject = condition
     text = SourceText(source, is_triton)
@@ -90,7 +92,7 @@ def ranked(
         is_shared = any(name.search(text.code, each.start, each.end) for each in users)
         scope = Scope(text, function, reached, is_triton)
         for edit in edits.edits_of(scope):
-            if not _fits(edit, status):
+            if not _fits(edit, status) or (only and edit.name not in only):
                 continue
             # Changes of one name at one line share its likelihood.
             turns[edit.name, edit.line] += 1
@@ -105,16 +107,37 @@ def ranked(
     likely: dict[tuple[Change, ...], Edit] = {}
     for *_, edit in scored:
         likely.setdefault(edit.changes, edit)  # of equal ones the likeliest
-    sound = (edit for edit in likely.values() if not is_triton or _can_be_read(source, edit))
-    return [asdict(edit) for edit in itertools.islice(sound, most)]
+    can_be_read = _Reading(source, text.functions.values()) if is_triton else lambda edit: True
+    return [asdict(edit) for edit in itertools.islice(filter(can_be_read, likely.values()), most)]
 
 
-def _can_be_read(source: str, edit: Edit) -> bool:
-    """Whether a changed text is still Python."""
-    for change in sorted(edit.changes, key=lambda each: each.start, reverse=True):
-        source = source[: change.start] + change.new + source[change.end :]
+class _Reading:
+    """Says whether a changed text is still Python, by its changed functions alone."""
+
+    def __init__(self, source: str, functions: Iterable[Function]) -> None:
+        spans = [(each.start, each.end) for each in functions]
+        self._source = source
+        self._alone = [span for span in spans if _is_python(source[slice(*span)])]
+
+    def __call__(self, edit: Edit) -> bool:
+        left, alone = [*edit.changes], []
+        for start, end in self._alone:
+            own = [each for each in left if start <= each.start and each.end <= end]
+            if own:
+                left = [each for each in left if each not in own]
+                alone.append(_changed(self._source[:end], own)[start:])
+        return all(map(_is_python, [_changed(self._source, edit.changes)] if left else alone))
+
+
+def _changed(text: str, changes: Iterable[Change]) -> str:
+    for change in sorted(changes, key=lambda each: each.start, reverse=True):
+        text = text[: change.start] + change.new + text[change.end :]
+    return text
+
+
+def _is_python(text: str) -> bool:
     try:
-        compile(source, "", "exec", dont_inherit=True)
+        compile(text, "", "exec", dont_inherit=True)
     except (SyntaxError, ValueError):
         return False
     return True

@@ -20,10 +20,12 @@ from grader.cases import Case, fixed_case, inputs
 from grader.cases.arena import described
 from grader.cases.beside import case_beside
 from grader.evidence import MemoryEvidence, Metric
-from grader.executors import PlannedNativeRunner, PlannedTritonRunner, needless
+from grader.executors import needless
 from grader.executors.cuda import cuda_metrics
+from grader.executors.cuda.native_runner import PlannedNativeRunner
 from grader.executors.runner import CaseResult, Runner
 from grader.executors.triton import configurations, triton_metrics, triton_report
+from grader.executors.triton.triton_runner import PlannedTritonRunner
 from grader.plan import Plan
 from grader.plan.model import Alloc, Free
 from grader.scoring import memory_bounds

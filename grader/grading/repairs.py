@@ -17,7 +17,7 @@ from typing import Any
 from grader.cases import Case, inputs
 from grader.cases.compare import RAISED, RETURNED
 from grader.evidence import SourceLine
-from grader.executors.runner import CaseResult, Runner
+from grader.executors.runner import CaseResult, Coming, Runner
 from grader.grading import likely_edits, memory_use, source_reading
 from grader.grading.diagnosis import Cause, Separation
 from grader.grading.edit_scope import Edit
@@ -32,8 +32,8 @@ ABOUT_AS_LIKELY = 2  # bits between changes that may both be meant
 # The same for exchanges: one in a kernel is undone by exchanging what its launcher passes, too.
 ABOUT_AS_LIKELY_EXCHANGED = 5
 MOST_TRIED = {"triton": 120, "cuda": 240}
-READ_OF_SOME_NAMES = 5  # times as many changes are read where only some names are tried
 AT_FIRST = 5  # changes in the first file: the likeliest
+FILES_AT_ONCE = 2  # one is tried while another one is compiled
 AT_ONCE = {"triton": 12, "cuda": 12}  # in one file
 SIEVED = 76  # changes in one program that only refuses some
 MOST_TO_PLACE = 36  # changes that may show the place of a mistake that is known
@@ -116,8 +116,6 @@ class Repairs:
         if failure.seconds <= 0 or len(failure.failing) < 2:
             return None  # one case may become right by chance
         proposed = proposals(runner, failure)
-        if failure.only:
-            proposed = [each for each in proposed if each.name in failure.only]
         if failure.is_known:
             proposed = proposed[:MOST_TO_PLACE]
         if result.status is Status.compile_error:
@@ -195,20 +193,69 @@ def _changed(
     """Edits with runners of their texts, so many at once as are held against each other.
 
     Most mistakes are undone by one of the first edits. The others are sieved before they are built.
+    While the edits of one file are tried, the next one is compiled.
     """
     language, status = runner.task.variant.language, failure.result.status
     at_once = AT_ONCE[language]
-    left, most = iter(proposed), AT_FIRST
-    while ahead := list(itertools.islice(filter(is_wanted, left), most)):
-        with Sieve(runner, failure.failing, status, until) as sieve:
-            if len(ahead) > at_once:
-                sieve.take(ahead)
-            for batches in _left(ahead, sieve, at_once, is_wanted):
-                if time.monotonic() > until:
-                    return
-                yield from _built(runner, batches)
-        is_sieved = language == "cuda" and status not in _NOT_SIEVED and most != AT_FIRST
-        most = SIEVED if is_sieved else at_once
+    is_sieved = language == "cuda" and status not in _NOT_SIEVED
+    sizes = itertools.chain([AT_FIRST], itertools.repeat(at_once))
+    if is_sieved:
+        sizes = itertools.chain([AT_FIRST, at_once], itertools.repeat(SIEVED))
+    left, files = iter(proposed), list[_File]()
+    try:
+        while time.monotonic() <= until:
+            files = [each for each in files if each.has_any(is_wanted)]
+            while len(files) < FILES_AT_ONCE:
+                ahead = list(itertools.islice(filter(is_wanted, left), next(sizes)))
+                if not ahead:
+                    break
+                sieve = Sieve(runner, failure.failing, status, until)
+                files.append(_File(runner, ahead, sieve, at_once))
+            if not files:
+                return
+            yield from files[0].batches(is_wanted)
+            files.pop(0).close()
+    finally:
+        for each in files:
+            each.close()
+
+
+class _File:
+    """Edits that one file has, or one program that sieves them; it is made meanwhile."""
+
+    def __init__(self, runner: Runner, edits: Sequence[Edit], sieve: Sieve, at_once: int) -> None:
+        self.runner, self.edits, self.sieve, self.at_once = runner, edits, sieve, at_once
+        self.coming: Coming[Sequence[Runner | None]] | None = None
+        if len(edits) > at_once:
+            sieve.begin(edits)
+        else:
+            self.coming = _altered(runner, edits)
+
+    def has_any(self, is_wanted: Callable[[Edit], bool]) -> bool:
+        """Whether any of the edits is wanted; it is closed where none is."""
+        kept = [each for each in self.edits if is_wanted(each)]
+        if not kept:
+            self.close()
+        return bool(kept)
+
+    def batches(self, is_wanted: Callable[[Edit], bool]) -> Iterator[Sequence[tuple[Edit, Runner]]]:
+        """The edits with their runners, as `_changed` has them."""
+        if self.coming is not None:
+            coming, self.coming = self.coming, None
+            yield from _split([self.edits], coming.take())
+            return
+        for batches in _left(self.edits, self.sieve, self.at_once, is_wanted):
+            if time.monotonic() > self.sieve.until:
+                return
+            edits = [edit for batch in batches for edit in batch]
+            yield from _split(batches, _altered(self.runner, edits).take())
+
+    def close(self) -> None:
+        """End what is made or open."""
+        if self.coming is not None:
+            self.coming.close()
+            self.coming = None
+        self.sieve.close()
 
 
 def _left(
@@ -234,17 +281,21 @@ def _left(
         yield waiting
 
 
-def _built(
-    runner: Runner, batches: Sequence[Sequence[Edit]]
-) -> Iterator[Sequence[tuple[Edit, Runner]]]:
-    """The edits of each batch with runners, of which all are one program."""
+def _altered(runner: Runner, edits: Sequence[Edit]) -> Coming[Sequence[Runner | None]]:
+    """Runners of edits, of which all are one program."""
     variant = runner.task.variant
     text = SourceText(runner.source, variant.language == "triton")
     reached = text.reached(variant.entry)
-    edits = [edit for batch in batches for edit in batch]
     numbers = range(len(edits))
     copies = [text.copy(reached, f"__{each}", edits[each].changes) for each in numbers]
-    made = [*runner.altered(copies, [f"{variant.entry}__{each}" for each in numbers])]
+    return runner.altered(copies, [f"{variant.entry}__{each}" for each in numbers])
+
+
+def _split(
+    batches: Sequence[Sequence[Edit]], made: Sequence[Runner | None]
+) -> Iterator[Sequence[tuple[Edit, Runner]]]:
+    """The edits of each batch with runners."""
+    edits = [edit for batch in batches for edit in batch]
     waiting = [*zip(edits, made, strict=True)]
     try:
         for batch in batches:
@@ -416,7 +467,8 @@ def proposals(runner: Runner, failure: Failing) -> list[Edit]:
             failure.result.status.value,
             [line for line in lines if line],
             _in_common(failure),
-            MOST_TRIED[variant.language] * (READ_OF_SOME_NAMES if failure.only else 1),
+            MOST_TRIED[variant.language],
+            sorted(failure.only),
         )
     except source_reading.TooInvolved:
         return []

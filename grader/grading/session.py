@@ -24,12 +24,13 @@ from grader.executors.cuda import cuda_build, joining
 from grader.executors.registry import RunnerOptions, Runners
 from grader.gpu import machine
 from grader.gpu.devices import DeviceName
+from grader.grading import head_start
 from grader.grading.causes import Causes
 from grader.grading.search import Effort
 from grader.grading.source_rules import Enforcement
 from grader.grading.submitted import Files
 from grader.mistakes import Mistake
-from grader.sandbox import Sandbox, head_start
+from grader.sandbox import Sandbox
 from grader.sandbox.confinement import Level
 from grader.spec import Exercise
 from grader.spec.compiling import digest
@@ -108,11 +109,12 @@ def selected(exercises: Mapping[str, Exercise], only: Sequence[str] = ()) -> lis
 def _plan_sandbox(options: Options) -> Sandbox:
     """The sandbox of a session's Triton plans. Raises ConfinementError."""
     level, required = options.level, options.require_sandbox
-    begun = None if level or required else head_start.take()
+    begun = None if level or required else head_start.take_plans()
     return begun or Sandbox("interpreter", level, required, plans=True)
 
 
 def _runner_options(options: Options, files: Files, lent: Lent) -> RunnerOptions:
+    is_usual = options.level is None and not options.require_sandbox and not lent.native
     return RunnerOptions(
         modules=files.modules,
         level=options.level,
@@ -123,6 +125,7 @@ def _runner_options(options: Options, files: Files, lent: Lent) -> RunnerOptions
         keeps_builds=options.keeps_builds and not options.require_sandbox,
         store=lent.store,
         native=lent.native,
+        begun=head_start.take_build() if is_usual else None,
     )
 
 
@@ -211,8 +214,9 @@ class Session:
 
     def environment(self) -> dict[str, Any]:
         """The evidence's description of the machine and the sandbox."""
-        environment = machine.environment(self.device, self.sandbox.description)
-        return {**environment, "confinement": self.sandbox.confinement.as_evidence}
+        used = self.sandbox if self.sandbox.is_begun else self.runners.begun_sandbox or self.sandbox
+        environment = machine.environment(self.device, used.description)
+        return {**environment, "confinement": used.confinement.as_evidence}
 
     def begin_building(self, tasks: Iterable[Task]) -> None:
         """Start compiling the CUDA C++ of these tasks in the background."""

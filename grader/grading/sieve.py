@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from grader.cases import Case
-from grader.executors.runner import Runner
+from grader.executors.runner import Behind, Coming, Runner
 from grader.grading import source_reading, switched
 from grader.grading.edit_scope import Edit
 from grader.status import Status
@@ -24,7 +24,7 @@ MOST_BUILDS = 6  # until edits are left out that don't compile
 
 @dataclass
 class Sieve:
-    """Edits of a submission, tried on failing cases; a context manager.
+    """Edits of a submission, tried on failing cases.
 
     `status` is that of the first case without an edit. After `until`, a time of time.monotonic(),
     nothing is refused any more.
@@ -34,43 +34,61 @@ class Sieve:
     cases: Sequence[Case]  # the smallest first
     status: Status
     until: float
+    _kept: dict[int, Edit] = field(default_factory=dict)  # by number, which is the place and 1
+    _text: dict[str, Any] = field(default_factory=dict)  # with all of them
+    _coming: Coming[Behind] | None = None
     _runners: dict[int, Runner] = field(default_factory=dict)  # by the edit's place
     _uncompiled: set[int] = field(default_factory=set)
 
-    def __enter__(self) -> Sieve:
-        return self
+    def begin(self, edits: Sequence[Edit]) -> None:
+        """Have a program for these edits, whose places are asked for later, made meanwhile."""
+        self._kept = {number: edit for number, edit in enumerate(edits, 1) if edit.name != WEAK}
+        self._begin()
 
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
+        """End all processes, and those that make the program."""
+        if self._coming is not None:
+            self._coming.close()
+            self._coming = None
         for runner in self._runners.values():
             runner.close()
         self._runners.clear()
 
-    def take(self, edits: Sequence[Edit]) -> None:
-        """Have a program for these edits, whose places are asked for later."""
-        kept = {number: edit for number, edit in enumerate(edits, 1) if edit.name != WEAK}
+    def _begin(self) -> None:
         entry = self.runner.task.variant.entry
+        self._text = _text(self.runner.source, entry, self._kept)
+        if time.monotonic() <= self.until and self._text["numbers"]:
+            entries = [switched.entry_of(entry, each) for each in self._numbers]
+            self._coming = self.runner.behind(self._text["text"], entries, TRY_SECONDS)
+
+    @property
+    def _numbers(self) -> list[int]:
+        return [switched.AS_IT_IS, *self._text["numbers"]]
+
+    def _take(self) -> None:
+        """Wait for the program; where edits don't compile, for another one without them."""
         for _ in range(MOST_BUILDS):
-            text = _text(self.runner.source, entry, kept)
-            if time.monotonic() > self.until or not text["numbers"]:
+            if self._coming is None:
                 return
-            numbers = [switched.AS_IT_IS, *text["numbers"]]
-            entries = [switched.entry_of(entry, each) for each in numbers]
-            made = self.runner.behind(text["text"], entries, TRY_SECONDS)
+            coming, self._coming = self._coming, None
+            made = coming.take()
             if made.runners:
-                places = (number - 1 for number in numbers)
+                places = (number - 1 for number in self._numbers)
                 self._runners = dict(zip(places, made.runners, strict=True))
                 self._compare()
                 return
-            owners = text["owners"]
+            owners = self._text["owners"]
             wrong = [owners[line - 1] for line in made.wrong if 0 < line <= len(owners)]
             lost = {number for number, _ in wrong} - {switched.AS_IT_IS}
             self._uncompiled |= {number - 1 for number, is_sure in wrong if is_sure}
             if not lost:
                 return
-            kept = {number: edit for number, edit in kept.items() if number not in lost}
+            self._kept = {n: edit for n, edit in self._kept.items() if n not in lost}
+            self._begin()
 
     def is_right(self, place: int) -> bool | None:
         """Whether an edit makes the cases right; None where the program can't tell."""
+        self._take()
         if place in self._uncompiled:
             return False
         runner = self._runners.pop(place, None)
@@ -86,7 +104,7 @@ class Sieve:
         with self._runners.pop(switched.AS_IT_IS - 1) as unchanged:
             is_alike = unchanged.once(self.cases[0]).status is self.status
         if not is_alike:
-            self.__exit__()
+            self.close()
 
 
 def _is_right(runner: Runner, cases: Sequence[Case]) -> bool:

@@ -15,12 +15,13 @@ import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from grader.gpu.devices import DeviceName
 from grader.sandbox import confinement
-from grader.sandbox.confinement import Level
+from grader.sandbox.confinement import Confinement, Level
 from grader.sandbox.fork_server_process import ForkServer
 from grader.sandbox.scratch import remove_tree
 from grader.sandbox.worker_process import Limits, SandboxError, Worker
@@ -48,7 +49,8 @@ class Sandbox:
         self.device = device
         self.native = native
         self.plans = plans
-        self.confinement = confinement.choose(level, device, required)
+        if level or required:
+            self.confinement = confinement.choose(level, device, required)
         self._home = ""
         self._server: ForkServer | None = None
         self._stopped: list[ForkServer] = []  # whose workers may still be open
@@ -61,10 +63,20 @@ class Sandbox:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    @cached_property
+    def confinement(self) -> Confinement:
+        """Which confinement works here, tried when it is needed. Raises ConfinementError."""
+        return confinement.choose(None, self.device)
+
     @property
     def description(self) -> str:
         """The level of confinement, for the report."""
         return self.confinement.level.value
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether a fork server was launched."""
+        return self._server is not None
 
     @property
     def is_started(self) -> bool:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from grader import spec
 from grader.cases import Case
-from grader.executors import PlannedTritonRunner
 from grader.executors.runner import CaseResult
+from grader.executors.triton.triton_runner import PlannedTritonRunner
 from grader.sandbox import Sandbox
 from grader.spec.task import Task
 

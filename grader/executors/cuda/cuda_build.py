@@ -186,44 +186,62 @@ def build(
     backend: Backend = "emulator",
     guarded: bool = True,
 ) -> Program:
-    """Compile a file and wait for it. Takes what `begin` does; raises what that and `finish` do."""
-    built = begin(sandbox, name, data, entries, backend, guarded).finish()
-    return _program(sandbox, name, backend, built)
+    """Compile a file and wait for it: see Order. Raises what `begin` and `finish` do."""
+    return program(sandbox, begin(sandbox, Order(name, data, entries, backend, guarded)))
 
 
-def begin(
-    sandbox: Sandbox,
-    name: str,
-    data: bytes,
-    entries: Sequence[tuple[str, Sequence[str]]],
-    backend: Asked = "emulator",
-    guarded: bool = True,
-    flags: Sequence[str] = (),
-) -> Building:
-    """Have the file `name` of content `data` compiled, for all the entries that it should have.
+def program(sandbox: Sandbox, building: Building) -> Program:
+    """What a compiler makes of a file, which is waited for. Raises what `finish` does."""
+    name, backend = building.order.name, building.order.backend
+    assert backend in ("emulator", "gpu")
+    return _program(sandbox, name, backend, building.finish())
 
-    `entries` pairs each entry with its `signature`. `guarded`: see emulator/build.py. `flags` are
-    further options of nvcc's, for which the emulator has no use. Raises SandboxError where no
-    worker can be had, BuildError where the grader's own sources don't build.
+
+NVCC_NICENESS = 10
+
+
+class Order(NamedTuple):
+    """What is to be compiled: the file `name` of content `data`.
+
+    `entries` pairs each entry that it should have with its `signature`. `guarded`: see
+    emulator/build.py. `flags` are further options of nvcc's, for which the emulator has no use.
     """
-    source = sandbox.hold(name, data)
+
+    name: str
+    data: bytes
+    entries: Sequence[tuple[str, Sequence[str]]]
+    backend: Asked = "emulator"
+    guarded: bool = True
+    flags: Sequence[str] = ()
+
+
+def begin(sandbox: Sandbox, order: Order) -> Building:
+    """Have a file compiled.
+
+    Raises SandboxError where no worker can be had, BuildError where the grader's own sources don't
+    build.
+    """
+    source = sandbox.hold(order.name, order.data)
     wanted = {
-        "backend": backend,
-        "entries": [{"name": entry, "arguments": list(kinds)} for entry, kinds in entries],
+        "backend": order.backend,
+        "entries": [{"name": entry, "arguments": list(kinds)} for entry, kinds in order.entries],
         "toolchain": prepare(),
-        "guarded": guarded,
-        "gpu_planner": prepare_planner() if backend == "gpu" else None,
+        "guarded": order.guarded,
+        "gpu_planner": prepare_planner() if order.backend == "gpu" else None,
         "architecture": f"sm_{machine.capability()}",
-        "flags": list(flags),
+        "flags": list(order.flags),
     }
     output = os.memfd_create("program", os.MFD_CLOEXEC)
     try:
         os.ftruncate(output, _OUTPUT_BYTES)
         worker = sandbox.builder(source, wanted, output, _OUTPUT_BYTES, COMPILE_LIMITS)
+        if order.backend == "nvcc":  # which nobody waits for at first
+            with contextlib.suppress(OSError):
+                os.setpriority(os.PRIO_PROCESS, worker.pid, NVCC_NICENESS)
     except BaseException:
         os.close(output)
         raise
-    return Building(worker, output, worker.post(Operation.build))
+    return Building(order, worker, output, worker.post(Operation.build))
 
 
 class Built(NamedTuple):
@@ -247,6 +265,7 @@ class Built(NamedTuple):
 class Building:
     """A file on its way through the compiler, in a process of the sandbox."""
 
+    order: Order
     worker: Worker
     output: int  # descriptor of the memory that the compiler's files are written to
     died: Death | None  # before the compiler could be asked
@@ -317,6 +336,7 @@ class Programs:
     check_with_nvcc: bool  # NVIDIA's compiler, where there is one, has to accept a file too
     guarded: bool
     kept: Callable[[str], KeptBuilds] = lambda file: KeptBuilds(None)  # of a file's content
+    earlier: Programs | None = None  # of the same sandbox: see head_start.py
     _made: dict[tuple[str, Backend], Program] = field(default_factory=dict)
     _checked: dict[str, Checked] = field(default_factory=dict)
     _reconciled: set[str] = field(default_factory=set)  # files whose programs know nvcc's word
@@ -395,6 +415,8 @@ class Programs:
 
     def close(self) -> None:
         """End the compilers."""
+        if self.earlier is not None:
+            self.earlier.close()
         for building in self._building.values():
             building.close()
         self._building.clear()
@@ -421,8 +443,28 @@ class Programs:
             if variant.file == file
         ]
         flags = used[0][1].compile.options if used else ()
-        data = self.file(file)
-        return begin(sandbox, file, data, called(used), backend, self.guarded, flags)
+        order = Order(file, self.file(file), called(used), backend, self.guarded, flags)
+        begun = self.earlier.handed_over(order) if self.earlier is not None else None
+        return begun or begin(sandbox, order)
+
+    def handed_over(self, order: Order) -> Building | None:
+        """What was begun for an order, if it was."""
+        key = order.name, order.backend
+        is_same = key in self._building and self._building[key].order == order
+        return self._building.pop(key) if is_same else None
+
+
+@dataclass(frozen=True)
+class Begun:
+    """The sandbox of CUDA C++ without a GPU, and the files that are compiled there already."""
+
+    sandbox: Sandbox
+    programs: Programs
+
+    def close(self) -> None:
+        """End all of its processes."""
+        self.programs.close()
+        self.sandbox.close()
 
 
 @lru_cache(maxsize=4)

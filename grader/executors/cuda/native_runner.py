@@ -10,6 +10,7 @@ import hashlib
 import itertools
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +19,14 @@ from grader.cases.compare import Verdict
 from grader.emulator import report
 from grader.executors.compile.kept_builds import KeptBuilds
 from grader.executors.cuda import cuda_build
-from grader.executors.cuda.cuda_build import Program
+from grader.executors.cuda.cuda_build import Building, Program
 from grader.executors.cuda.emulator_executor import EmulatorExecutor
 from grader.executors.cuda.large_sizes import CudaLargeSizes
 from grader.executors.cuda.native_planner import NativePlanner
 from grader.executors.executor import Manner, is_idle, last_plan
 from grader.executors.planning import copied_alone
 from grader.executors.program_orders import Atomics, Order, Reordered
-from grader.executors.runner import TRY_SECONDS, Behind, CaseResult, Runner, Traced
+from grader.executors.runner import TRY_SECONDS, Behind, CaseResult, Coming, Runner, Traced
 from grader.plan import KernelName, Plan
 from grader.plan.model import Launch
 from grader.sandbox import Sandbox
@@ -146,40 +147,59 @@ class PlannedNativeRunner(Runner):
         """Whether nvcc refuses the file, whose word is waited for."""
         return self.refused()
 
-    def altered(self, copies: Sequence[str], entries: Sequence[str]) -> list[Runner | None]:
+    def altered(
+        self, copies: Sequence[str], entries: Sequence[str]
+    ) -> Coming[Sequence[Runner | None]]:
         """Runners of the submission's file with changed copies of its functions behind it.
 
         All are one program. Copies that don't compile are left out.
         """
+        first = self.behind("\n\n".join(copies), entries)
+        return Coming(partial(self._those_that_compile, first, copies, entries), first.close)
+
+    def _those_that_compile(
+        self, first: Coming[Behind], copies: Sequence[str], entries: Sequence[str]
+    ) -> list[Runner | None]:
         kept = list(range(len(copies)))
         runners: list[Runner | None] = [None] * len(entries)
+        coming = first
         for _ in range(MOST_BUILDS):
-            parts = [copies[each] for each in kept]
-            made = self.behind("\n\n".join(parts), [entries[each] for each in kept])
+            made = coming.take()
             if made.runners:
                 for each, runner in zip(kept, made.runners, strict=True):
                     runners[each] = runner
                 break
+            parts = [copies[each] for each in kept]
             wrong = {_part_of(line, parts) for line in made.wrong} - {-1}
             if not wrong:
                 break
             kept = [each for place, each in enumerate(kept) if place not in wrong]
+            coming = self.behind(
+                "\n\n".join(copies[each] for each in kept), [entries[each] for each in kept]
+            )
         return runners
 
-    def behind(self, text: str, entries: Sequence[str], seconds: float = TRY_SECONDS) -> Behind:
-        """As Runner.behind; all are one program."""
+    def behind(
+        self, text: str, entries: Sequence[str], seconds: float = TRY_SECONDS
+    ) -> Coming[Behind]:
+        """As Runner.behind; all are one program, which is compiled meanwhile."""
         of_dtype = self.plans.task
         kinds = cuda_build.signature(of_dtype.exercise, of_dtype.variant)
         data = f"{self.source}\n\n{text}".encode()
         name = f"{self.path.stem}_{hashlib.sha256(data).hexdigest()[:12]}.cu"
         if not entries:
-            return Behind()
-        made = cuda_build.build(self._sandbox, name, data, [(each, kinds) for each in entries])
+            return Coming(Behind)
+        order = cuda_build.Order(name, data, [(each, kinds) for each in entries])
+        building = cuda_build.begin(self._sandbox, order)
+        return Coming(partial(self._behind, building, seconds), building.close)
+
+    def _behind(self, building: Building, seconds: float) -> Behind:
+        made = cuda_build.program(self._sandbox, building)
         begun = self.source.count("\n") + 2  # lines before the text
         if made.path is None:
             return Behind(wrong=[(each.line or 0) - begun for each in made.problems])
         sharing: list[PlannedNativeRunner] = []
-        tasks = [of_dtype.with_entry(each, seconds) for each in entries]
+        tasks = [self.plans.task.with_entry(each, seconds) for each, _ in building.order.entries]
         return Behind(
             [
                 PlannedNativeRunner(

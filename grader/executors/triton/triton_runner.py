@@ -24,7 +24,15 @@ from grader.executors.compile.kernels import Kernels, PendingAssembly, facts
 from grader.executors.encoding import DeviceKernel
 from grader.executors.executor import Manner, is_idle, limits_of
 from grader.executors.program_orders import Reordered
-from grader.executors.runner import TRY_SECONDS, CaseResult, Compiled, Runner, Times, Traced
+from grader.executors.runner import (
+    TRY_SECONDS,
+    CaseResult,
+    Coming,
+    Compiled,
+    Runner,
+    Times,
+    Traced,
+)
 from grader.executors.triton import triton_report
 from grader.executors.triton.configurations import Tuning
 from grader.executors.triton.large_sizes import TritonLargeSizes
@@ -185,19 +193,22 @@ class PlannedTritonRunner(Runner):
 
     def altered(
         self, copies: Sequence[str], entries: Sequence[str]
-    ) -> list[PlannedTritonRunner | None]:
+    ) -> Coming[Sequence[Runner | None]]:
         """Runners of the submission's file with changed copies of its functions behind it."""
+        return Coming(partial(self._altered, copies, entries))
+
+    def _altered(self, copies: Sequence[str], entries: Sequence[str]) -> list[Runner]:
         text = "\n\n".join([self.source, *copies]).encode()
         name = f"{self.path.stem}_{hashlib.sha256(text).hexdigest()[:12]}.py"
         path = self._sandbox.hold(name, text)
-        runners: list[PlannedTritonRunner] = []
+        runners: list[Runner] = []
         sharing: list[PlannedTritonRunner] = []
         for entry in entries:
             task = self.task.with_entry(entry, TRY_SECONDS)
             runner = PlannedTritonRunner(self._sandbox, task, path, self._watched, sharing=sharing)
             runner.plans.compares = False
             runners.append(runner)
-        return [*runners]
+        return runners
 
     def measure(
         self,

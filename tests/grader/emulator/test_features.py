@@ -12,8 +12,8 @@ import torch
 from grader.cases import Case
 from grader.emulator import toolchain
 from grader.emulator.build import Entry, build
-from grader.executors import NativePlanner
 from grader.executors.cuda import cuda_build
+from grader.executors.cuda.native_planner import NativePlanner
 from grader.executors.gpu import gpu_runner
 from grader.executors.gpu.gpu_runner import held_program
 from grader.plan import Plan

@@ -93,7 +93,7 @@ def test_entries_in_triton_share_a_planner_and_an_executor(session, spawned) -> 
     blocks = ((16, 8), (8, 8), (16, 16))
     copies = [LAUNCHER.format(number=i, block=b, used=u) for i, (b, u) in enumerate(blocks)]
     names = [f"silu__{number}" for number in range(3)]
-    altered = session.runners.planned(task).altered(copies, names)
+    altered = session.runners.planned(task).altered(copies, names).take()
     case = fixed_case(SILU, task.variant, {"n": 40}, 1)
     found = statuses(altered, case)
     assert found == [Status.not_written, Status.passed, Status.passed]
@@ -114,7 +114,7 @@ def test_an_entry_that_stays_open_keeps_its_processes_and_the_others_share_their
         else COUNTED.format(number=number)
         for number in range(5)
     ]
-    first, *others = runner.altered(made, [f"silu__{number}" for number in range(5)])
+    first, *others = runner.altered(made, [f"silu__{number}" for number in range(5)]).take()
     case = fixed_case(SILU, task.variant, {"n": 20}, 1)
     assert first.once(case).status is Status.passed
     assert statuses(others, case) == [Status.passed] * 4
@@ -129,7 +129,7 @@ def test_entries_in_cuda_share_processes_whose_variables_are_set_anew(session, s
     runner = session.runners.planned_native(task)
     spawned.clear()
     copies = [COUNTED.format(number=number) for number in range(3)]
-    altered = runner.altered(copies, [f"silu__{number}" for number in range(3)])
+    altered = runner.altered(copies, [f"silu__{number}" for number in range(3)]).take()
     case = fixed_case(SILU, task.variant, {"n": 20}, 1)
     assert statuses(altered, case) == [Status.passed] * 3
     assert len(spawned) == 2  # the planner's program and the executor's

@@ -58,9 +58,12 @@ def runner(tmp_path):
 
 
 def seen(runner, status=Status.wrong_values, until=60.0):
-    with Sieve(runner, CASES, status, time.monotonic() + until) as sieved:
-        sieved.take(EDITS)
+    sieved = Sieve(runner, CASES, status, time.monotonic() + until)
+    sieved.begin(EDITS)
+    try:
         return [sieved.is_right(place) for place in range(len(EDITS))]
+    finally:
+        sieved.close()
 
 
 def test_edits_are_refused_that_leave_cases_wrong_or_do_not_compile(runner):

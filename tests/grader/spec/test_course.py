@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+import torch
 
 from grader.batch.store.keys import Conditions, Keys
 from grader.cases import oracle
@@ -167,8 +168,9 @@ def test_every_gpu_of_the_data_sheets_has_a_compute_capability():
 
 
 def test_a_device_of_amd_is_refused_by_name(monkeypatch):
-    monkeypatch.setattr(machine.torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(machine.torch.cuda, "get_device_name", lambda _: "AMD Instinct MI300X")
+    monkeypatch.setattr(machine, "_DRIVERS", ("/",))
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda _: "AMD Instinct MI300X")
     with pytest.raises(Mistake, match=r"^AMD Instinct MI300X: expected an NVIDIA GPU"):
         machine.gpu_name.__wrapped__()
 

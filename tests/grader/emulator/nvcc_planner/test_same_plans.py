@@ -10,8 +10,8 @@ import pytest
 
 from grader import spec
 from grader.cases import Space, arena, inputs
-from grader.executors import NativePlanner
 from grader.executors.cuda import cuda_build
+from grader.executors.cuda.native_planner import NativePlanner
 from grader.plan import Plan
 from grader.sandbox import Sandbox
 from grader.spec.task import Task

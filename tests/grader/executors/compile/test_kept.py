@@ -7,10 +7,10 @@ from unittest import mock
 
 import pytest
 
-from grader.executors import PlannedTritonRunner
 from grader.executors.compile import kept_builds, kernels
 from grader.executors.compile.frontend import Budget, Failure, Frontend, Kernel
 from grader.executors.compile.kept_builds import KeptBuilds
+from grader.executors.triton.triton_runner import PlannedTritonRunner
 from grader.grading.session import Options, Session
 from grader.plan import Specialisation
 from grader.sandbox import Sandbox

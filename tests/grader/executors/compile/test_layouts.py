@@ -14,13 +14,13 @@ import pytest
 
 from grader.cases import Case
 from grader.evidence import LineCounters
-from grader.executors import PlannedTritonRunner
 from grader.executors.compile import warp_layouts
 from grader.executors.compile.kept_builds import KeptBuilds
 from grader.executors.compile.warp_layouts import LayoutCompiler, parse
 from grader.executors.memory_metrics import by_line
 from grader.executors.triton import triton_metrics
 from grader.executors.triton.triton_report import Report
+from grader.executors.triton.triton_runner import PlannedTritonRunner
 from grader.sandbox import Sandbox
 from grader.spec.task import Task
 from grader.worker import plan_processes

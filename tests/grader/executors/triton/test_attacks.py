@@ -17,9 +17,9 @@ import pytest
 
 from grader import plan
 from grader.cases import Case
-from grader.executors import PlannedTritonRunner
 from grader.executors.compile import kernels
 from grader.executors.runner import CaseResult
+from grader.executors.triton.triton_runner import PlannedTritonRunner
 from grader.executors.triton.ttir_executor import TritonExecutor
 from grader.sandbox import Sandbox
 from grader.spec.task import Task

@@ -10,10 +10,10 @@ import pytest
 
 from grader.cases import Case
 from grader.cases.compare import Verdict
-from grader.executors import PlannedTritonRunner
 from grader.executors.compile import frontend
 from grader.executors.runner import CaseResult
 from grader.executors.triton import configurations
+from grader.executors.triton.triton_runner import PlannedTritonRunner
 from grader.plan import Plan, Specialisation
 from grader.sandbox import Sandbox
 from grader.sandbox.worker_process import Worker

@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from grader.cases import Case
-from grader.executors import PlannedTritonRunner
 from grader.executors.answers import IN_LOOP, Answers
 from grader.executors.runner import CaseResult, Runner
+from grader.executors.triton.triton_runner import PlannedTritonRunner
 from grader.sandbox import Sandbox, worker_process
 from grader.sandbox.worker_process import Worker
 from grader.spec import EXERCISES, load

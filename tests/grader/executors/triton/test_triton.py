@@ -13,7 +13,7 @@ from unittest import mock
 import pytest
 
 from grader.evidence import PartEvidence
-from grader.executors import PlannedTritonRunner
+from grader.executors.triton.triton_runner import PlannedTritonRunner
 from grader.grading.check import check_part
 from grader.grading.search import Effort
 from grader.grading.session import Options, Session

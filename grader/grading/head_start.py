@@ -1,0 +1,89 @@
+"""What a command begins before this process imports torch, so that both go on in parallel.
+
+    head_start.begin_plans()          the sandbox of Triton's plans
+    head_start.begin_build(...)       a CUDA C++ file's way through the compilers
+    head_start.take_plans()           for the next session, which owns it from then on; or None
+    head_start.take_build()           the same
+
+None of these modules imports torch. The session reports a failure.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+from collections.abc import Iterable
+from pathlib import Path
+
+from grader.executors.cuda import cuda_build, joining
+from grader.executors.cuda.cuda_build import Begun, Programs
+from grader.gpu import machine
+from grader.grading.submitted import Files
+from grader.mistakes import Mistake
+from grader.sandbox.confinement import ConfinementError
+from grader.sandbox.sandbox import Sandbox
+from grader.sandbox.worker_process import SandboxError
+from grader.spec import SpecError
+from grader.spec import course as courses
+
+_plans: Sandbox | None = None
+_build: Begun | None = None
+
+
+def begin_plans() -> None:
+    """Begin the next session's sandbox of Triton's plans."""
+    global _plans
+    if _plans is None:
+        with contextlib.suppress(ConfinementError, SandboxError):
+            sandbox = Sandbox("interpreter", plans=True)
+            sandbox.begin()
+            _plans = sandbox
+            atexit.register(_close_what_nobody_took)
+
+
+def begin_build(task: str, folders: Iterable[Path], course: Path | None = None) -> None:
+    """Have a variant's CUDA C++ compiled in the first folder that has its file.
+
+    `task` is its name, such as silu/cuda. Nothing is begun where it, the course or the file is
+    wrong, or where this machine can't compile it.
+    """
+    global _build
+    with contextlib.suppress(ConfinementError, SandboxError, SpecError, Mistake, OSError):
+        exercises = courses.find(course).exercises
+        exercise, _, name = task.partition("/")
+        variant = exercises[exercise].variants.get(name) if exercise in exercises else None
+        if variant is None or variant.language != "cuda" or _build is not None:
+            return
+        file = variant.file
+        folder = next((each for each in folders if (each / file).is_file()), None)
+        if folder is None or cuda_build.why_not("emulator"):
+            return
+        machine.work_for(exercises[exercise].gpu)
+        files = Files(folder, None, joining.labs_of(exercises))
+        data = files.read(file)
+        if not isinstance(data, bytes):
+            return
+        sandbox = Sandbox("emulator", native=True)
+        _build = Begun(sandbox, Programs(exercises, lambda _: data, lambda: sandbox, True, True))
+        atexit.register(_close_what_nobody_took)
+        _build.programs.begin(file)
+
+
+def take_plans() -> Sandbox | None:
+    """The sandbox that was begun, once; None where there is none."""
+    global _plans
+    taken, _plans = _plans, None
+    return taken
+
+
+def take_build() -> Begun | None:
+    """What was begun of CUDA C++, once; None where there is nothing."""
+    global _build
+    taken, _build = _build, None
+    return taken
+
+
+def _close_what_nobody_took() -> None:
+    for left in (take_plans(), take_build()):
+        if left is not None:
+            left.close()
