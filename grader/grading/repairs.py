@@ -10,13 +10,15 @@ import itertools
 import math
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from grader.cases import Case, inputs
 from grader.cases.compare import RAISED, RETURNED
 from grader.evidence import SourceLine
+from grader.executors import lanes
 from grader.executors.runner import CaseResult, Coming, Runner
 from grader.grading import likely_edits, memory_use, source_reading
 from grader.grading.diagnosis import Cause, Separation
@@ -160,10 +162,15 @@ def _tried(
 
     for together in _changed(runner, failure, proposed, until, is_wanted):
         wanted = {id(edit) for edit, _ in together if is_wanted(edit)}
-        for edit, changed in together:
+        words = _words(failure, together, wanted, until, right)
+        for number, (edit, changed) in enumerate(together):
+            if words.get(number) is False:
+                continue
             is_tried = id(edit) in wanted and time.monotonic() < until
             is_tried = is_tried and _may_be_meant(edit, right)
-            is_tried = is_tried and is_right(changed, failure, edit)
+            if is_tried and number not in words:  # not meant beside one that was none after all
+                words[number] = is_right(changed, failure, edit)
+            is_tried = is_tried and words[number]
             is_tried = is_tried and _holds(changed, failure, edit)
             is_tried = is_tried and not _stores_again(changed, failure)
             if is_tried and not _does_more(runner, changed, failure):
@@ -181,6 +188,36 @@ def _tried(
     for _, changed in weak[1:]:
         changed.close()
     return weak[0] if weak else None
+
+
+def _words(
+    failure: Failing,
+    together: Sequence[tuple[Edit, Runner]],
+    wanted: Collection[int],
+    until: float,
+    right: Sequence[tuple[Edit, Runner]],
+) -> dict[int, bool]:
+    """Whether edits make the cases right, by their places among those of one file.
+
+    `wanted` are the ids of those to try. Side by side, those behind a right one that can't be meant
+    are left out. Whoever is wrong is closed.
+    """
+    words: dict[int, bool] = {}
+
+    def judge(number: int) -> None:
+        edit, changed = together[number]
+        before = [pair for place, pair in enumerate(together[:number]) if words.get(place)]
+        if time.monotonic() < until and _may_be_meant(edit, [*right, *before]):
+            words[number] = is_right(changed, failure, edit)
+            if not words[number]:
+                changed.close()
+
+    lanes.run(
+        (changed.lane, partial(judge, number))
+        for number, (edit, changed) in enumerate(together)
+        if id(edit) in wanted
+    )
+    return words
 
 
 def _changed(
@@ -268,7 +305,7 @@ def _left(
     waiting: list[list[Edit]] = []
     for first in range(0, len(edits), at_once):
         places = range(first, min(first + at_once, len(edits)))
-        words = {place: sieve.is_right(place) for place in places if is_wanted(edits[place])}
+        words = sieve.words([place for place in places if is_wanted(edits[place])])
         batch = [edits[place] for place, word in words.items() if word is not False]
         if sum(map(len, waiting)) + len(batch) > at_once:
             yield waiting

@@ -9,9 +9,11 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from typing import Any
 
 from grader.cases import Case
+from grader.executors import lanes
 from grader.executors.runner import Behind, Coming, Runner
 from grader.grading import source_reading, switched
 from grader.grading.edit_scope import Edit
@@ -86,18 +88,20 @@ class Sieve:
             self._kept = {n: edit for n, edit in self._kept.items() if n not in lost}
             self._begin()
 
-    def is_right(self, place: int) -> bool | None:
-        """Whether an edit makes the cases right; None where the program can't tell."""
+    def words(self, places: Sequence[int]) -> dict[int, bool | None]:
+        """Whether edits make the cases right, by place; None where the program can't tell."""
         self._take()
-        if place in self._uncompiled:
-            return False
-        runner = self._runners.pop(place, None)
-        if runner is None:
-            return None
-        try:
-            return None if time.monotonic() > self.until else _is_right(runner, self.cases)
-        finally:
-            runner.close()
+        words: dict[int, bool | None] = dict.fromkeys(places)
+        words |= dict.fromkeys(self._uncompiled.intersection(places), False)
+
+        def judge(place: int, runner: Runner) -> None:
+            with runner:
+                if time.monotonic() <= self.until:
+                    words[place] = _is_right(runner, self.cases)
+
+        runners = [(each, self._runners.pop(each)) for each in places if each in self._runners]
+        lanes.run((runner.lane, partial(judge, place, runner)) for place, runner in runners)
+        return words
 
     def _compare(self) -> None:
         """Forget the program if it differs from the submission where no edit is made."""

@@ -12,6 +12,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -36,6 +37,7 @@ WORKER_PROGRAM = Path(__file__).parents[1] / "worker" / "start.py"
 # For all of a submission's processes together, behind the limits of each request.
 GROUP_BYTES = 16 << 30
 GROUP_PROCESSES = 512  # including threads, of which CUDA and the compilers have many
+LISTEN_SECONDS = 0.05  # for a message, before another thread may
 START_SECONDS = 120.0  # for importing torch from a cold, slow disk
 
 _in_use: set[int] = set()  # fork servers of this process
@@ -61,6 +63,8 @@ class ForkServer:
         self._exits: dict[int, int] = {}
         self._last_number = 0
         self._workers: list[Worker] = []
+        # Threads start and end workers side by side: no other may take a new one for an orphan.
+        self._lock = threading.RLock()
         processes.adopt_orphans()  # of workers whose fork server was killed
         self._control, theirs = socket_pair()
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the rest)
@@ -117,6 +121,17 @@ class ForkServer:
 
         Raises SandboxError and OSError where none starts.
         """
+        with self._lock:
+            worker = self._forked(request, buffers, limits)
+        worker.wait_until_ready()
+        return worker
+
+    def _forked(
+        self,
+        request: Mapping[str, Any],
+        buffers: Sequence[tuple[int, int, bool]],
+        limits: Limits,
+    ) -> Worker:
         self._last_number += 1
         message = {
             "id": self._last_number,
@@ -139,23 +154,27 @@ class ForkServer:
             os.close(log_write)
         worker = Worker(self, self._last_number, pid, requests, log, limits)
         self._workers.append(worker)
-        worker.wait_until_ready()
         return worker
 
     def processes_of(self, worker: Worker) -> list[psutil.Process]:
         """Processes that a worker started, and orphans, which may be its; without the worker."""
-        others = [other.pid for other in self._workers if other is not worker]
-        started = processes.without(processes.below(self.pid), others)
+        with self._lock:
+            others = [other.pid for other in self._workers if other is not worker]
+            started = processes.without(processes.below(self.pid), others)
         return [each for each in started if each.pid != worker.pid]
 
     def exit_of(self, number: int, wait: float) -> int | None:
         """The wait status of worker `number`, once the fork server has sent it."""
         deadline = time.monotonic() + wait
-        while number not in self._exits:
-            remaining = deadline - time.monotonic()
-            if remaining <= 0 or self._received(remaining) is None:
+        while True:
+            with self._lock:  # another thread may have read it meanwhile
+                remaining = deadline - time.monotonic()
+                if number not in self._exits and remaining > 0:
+                    self._received(min(remaining, LISTEN_SECONDS))
+                if number in self._exits:
+                    return self._exits.pop(number)
+            if remaining <= 0 or self._process.poll() is not None:
                 return None
-        return self._exits.pop(number)
 
     def forget(self, worker: Worker) -> None:
         """Take an ended worker off the list. Raises ValueError when it isn't there."""

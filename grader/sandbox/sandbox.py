@@ -13,6 +13,7 @@ import contextlib
 import math
 import os
 import tempfile
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -53,6 +54,7 @@ class Sandbox:
             self.confinement = confinement.choose(level, device, required)
         self._home = ""
         self._server: ForkServer | None = None
+        self._replacing = threading.Lock()  # a fork server, by one of several threads
         self._stopped: list[ForkServer] = []  # whose workers may still be open
         self.most_seconds = math.inf  # for a request
 
@@ -201,15 +203,18 @@ class Sandbox:
     ) -> Worker:
         memory_bytes = limits.memory_bytes if self.device == "interpreter" else None
         request = {**request, "device": self.device, "memory_bytes": memory_bytes}
-        if self._server is not None:
-            server = self._ready()
+        if (server := self._server) is not None:
+            self._ready()
             with contextlib.suppress(OSError, SandboxError):
                 return server.fork(request, buffers, limits)
-            server.stop()  # a submission may have killed or stopped it
-            self._stopped.append(server)
-            self._server = None
+        with self._replacing:
+            if server is not None and self._server is server:
+                server.stop()  # a submission may have killed or stopped it
+                self._stopped.append(server)
+                self._server = None
+            ready = self._ready()
         try:
-            return self._ready().fork(request, buffers, limits)
+            return ready.fork(request, buffers, limits)
         except OSError as error:
             raise SandboxError(f"no worker could be started: {error}") from None
 

@@ -17,6 +17,7 @@ from typing import Any
 from grader.cases import Case
 from grader.cases.compare import Verdict
 from grader.emulator import report
+from grader.executors import lanes
 from grader.executors.compile.kept_builds import KeptBuilds
 from grader.executors.cuda import cuda_build
 from grader.executors.cuda.cuda_build import Building, Program
@@ -198,16 +199,15 @@ class PlannedNativeRunner(Runner):
         begun = self.source.count("\n") + 2  # lines before the text
         if made.path is None:
             return Behind(wrong=[(each.line or 0) - begun for each in made.problems])
-        sharing: list[PlannedNativeRunner] = []
-        tasks = [self.plans.task.with_entry(each, seconds) for each, _ in building.order.entries]
-        return Behind(
-            [
-                PlannedNativeRunner(
-                    self._sandbox, task, self.path, made, self._watched, sharing=sharing
-                )
-                for task in tasks
-            ]
-        )
+        runners: list[Runner] = []
+        sharing: list[list[PlannedNativeRunner]] = [[] for _ in range(lanes.COUNT)]
+        for number, (entry, _) in enumerate(building.order.entries):
+            task, lane = self.plans.task.with_entry(entry, seconds), number % lanes.COUNT
+            given = self._sandbox, task, self.path, made, self._watched
+            runner = PlannedNativeRunner(*given, sharing=sharing[lane])
+            runner.lane = lane
+            runners.append(runner)
+        return Behind(runners)
 
     def measure(self, case: Case, without: Collection[int] = ()) -> report.Report | CaseResult:
         """Run a case with every access counted: the emulator's report, or how the run failed.

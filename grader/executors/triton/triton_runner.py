@@ -16,6 +16,7 @@ from pathlib import Path
 
 from grader import plan
 from grader.cases import Case
+from grader.executors import lanes
 from grader.executors.answers import Answers
 from grader.executors.compile.frontend import Failure, Kernel, too_long
 from grader.executors.compile.kept_builds import KeptBuilds
@@ -202,11 +203,12 @@ class PlannedTritonRunner(Runner):
         name = f"{self.path.stem}_{hashlib.sha256(text).hexdigest()[:12]}.py"
         path = self._sandbox.hold(name, text)
         runners: list[Runner] = []
-        sharing: list[PlannedTritonRunner] = []
-        for entry in entries:
-            task = self.task.with_entry(entry, TRY_SECONDS)
-            runner = PlannedTritonRunner(self._sandbox, task, path, self._watched, sharing=sharing)
-            runner.plans.compares = False
+        sharing: list[list[PlannedTritonRunner]] = [[] for _ in range(lanes.COUNT)]
+        for number, entry in enumerate(entries):
+            task, lane = self.task.with_entry(entry, TRY_SECONDS), number % lanes.COUNT
+            together = sharing[lane]
+            runner = PlannedTritonRunner(self._sandbox, task, path, self._watched, sharing=together)
+            runner.plans.compares, runner.lane = False, lane
             runners.append(runner)
         return runners
 

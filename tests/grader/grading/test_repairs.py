@@ -49,6 +49,7 @@ class Runner:
     """A submission whose cases pass where `is_right` says so of its text and the case."""
 
     on_gpu = False
+    lane = 0
     task = TASK
 
     def __init__(self, source, is_right, opened=None):
@@ -120,6 +121,31 @@ def test_behind_a_right_change_few_others_are_tried(monkeypatch):
 
     none, few = tried(0), tried(8)
     assert few <= none + 8 and none < few < tried(1000)
+
+
+def test_the_next_changes_are_made_while_others_are_tried(monkeypatch):
+    monkeypatch.setattr(repairs, "AT_FIRST", 1)
+    monkeypatch.setitem(repairs.AT_ONCE, "triton", 1)
+    events = []
+
+    class Watched(Runner):
+        def run(self, case):
+            events.append("run")
+            return super().run(case)
+
+        once = run
+
+        def altered(self, copies, entries):
+            events.append("begun")
+            made = [Watched(each, self.is_right) for each in copies]
+            return Coming(lambda: events.append("taken") or made, lambda: events.append("closed"))
+
+    runner = Watched(SOURCE, stores_in("cols"))
+    failing = failure(runner)
+    events.clear()
+    assert Repairs().cause_of(runner, failing) is not None
+    assert events[:4] == ["begun", "begun", "taken", "run"]
+    assert events.count("begun") == events.count("taken") + events.count("closed")
 
 
 def test_a_change_that_fails_at_larger_sizes_as_the_mistake_does_is_not_told():
@@ -417,8 +443,8 @@ class Seen:
     def __init__(self, right=(), refused=()):
         self._word = dict.fromkeys(refused, False) | dict.fromkeys(right, True)
 
-    def is_right(self, place):
-        return self._word.get(place)
+    def words(self, places):
+        return {place: self._word.get(place) for place in places}
 
 
 @pytest.mark.parametrize(

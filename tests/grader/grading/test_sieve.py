@@ -61,7 +61,7 @@ def seen(runner, status=Status.wrong_values, until=60.0):
     sieved = Sieve(runner, CASES, status, time.monotonic() + until)
     sieved.begin(EDITS)
     try:
-        return [sieved.is_right(place) for place in range(len(EDITS))]
+        return [*sieved.words(range(len(EDITS))).values()]
     finally:
         sieved.close()
 

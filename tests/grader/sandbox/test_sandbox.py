@@ -15,6 +15,7 @@ import subprocess
 import textwrap
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -153,6 +154,28 @@ def test_what_has_begun_is_started_once_and_needs_waiting_for() -> None:
         assert begun.is_started and begun._server._process.pid == child.pid
         begun.start()
         assert begun._server._process.pid == child.pid
+
+
+def test_threads_start_and_end_workers_side_by_side(sandbox: Sandbox) -> None:
+    """No worker is taken for another one's orphan, and no message for another one's."""
+    path = sandbox.hold(f"{next(NUMBERS)}.py", b"def entry(): pass")
+
+    def use(_: int) -> list[object]:
+        ends: list[object] = []
+        for turn in range(8):
+            worker = sandbox.worker(path, "entry", [], SMALL)
+            if turn % 2:
+                psutil.Process(worker.pid).kill()  # its exit is awaited
+                ends.append(type(worker.ask(LOAD)))
+            else:
+                answer = worker.ask(LOAD)
+                ends.append(isinstance(answer, Reply) and answer.code)
+            worker.close()
+        return ends
+
+    with ThreadPoolExecutor(3) as pool:
+        assert [*pool.map(use, range(3))] == [[Code.ok, Death] * 4] * 3
+    assert below(sandbox) == []
 
 
 def test_what_has_only_begun_is_ended_too() -> None:

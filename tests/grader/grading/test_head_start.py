@@ -1,0 +1,107 @@
+"""What a command begins before torch is imported."""
+
+import shutil
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from grader.executors.cuda import cuda_build
+from grader.grading import head_start
+from grader.grading.session import Options, Session
+from grader.spec import load_all
+from grader.spec.task import Task
+
+SPECS = load_all()
+SILU = Task(SPECS["silu"], SPECS["silu"].variants["cuda"])
+ROOT = Path(__file__).resolve().parents[3]
+
+pytestmark = pytest.mark.skipif(bool(cuda_build.why_not("emulator")), reason="needs g++")
+
+
+@pytest.fixture
+def folder(tmp_path):
+    shutil.copy(ROOT / "reference" / "silu.cu", tmp_path)
+    yield tmp_path
+    if (left := head_start.take_build()) is not None:
+        left.close()
+
+
+@pytest.fixture
+def ordered(monkeypatch):
+    """The orders that compilers got."""
+    orders, begin = [], cuda_build.begin
+
+    def noted(sandbox, order):
+        orders.append((order.name, order.backend))
+        return begin(sandbox, order)
+
+    monkeypatch.setattr(cuda_build, "begin", noted)
+    return orders
+
+
+def test_a_session_has_the_program_that_was_begun(folder, ordered):
+    head_start.begin_build("silu/cuda", [folder / "nothing", folder])
+    begun = len(ordered)
+    assert ordered[0] == ("silu.cu", "emulator")
+    with Session(folder, SPECS, Options(device="interpreter")) as session:
+        assert session.runners.programs.of("silu.cu", "emulator").path is not None
+        session.runners.programs.is_refused("silu.cu")
+        assert len(ordered) == begun
+        assert session.environment()["sandbox"]
+    assert head_start.take_build() is None
+
+
+def test_of_another_text_nothing_is_taken(folder, ordered):
+    head_start.begin_build("silu/cuda", [folder])
+    begun = len(ordered)
+    with (folder / "silu.cu").open("a") as file:
+        file.write("\n// changed\n")
+    with Session(folder, SPECS, Options(device="interpreter")) as session:
+        assert session.runners.programs.of("silu.cu", "emulator").path is not None
+        assert ("silu.cu", "emulator") in ordered[begun:]
+
+
+def test_a_session_that_requires_a_sandbox_takes_nothing(folder):
+    head_start.begin_build("silu/cuda", [folder])
+    options = Options(device="interpreter", require_sandbox=True)
+    with Session(folder, SPECS, options):
+        left = head_start.take_build()
+    assert left is not None
+    left.close()
+
+
+@pytest.mark.parametrize("task", ["silu/cude", "sily/cuda", "silu", "silu/triton", "", "a/b/c"])
+def test_of_a_wrong_name_nothing_is_begun(folder, ordered, task):
+    head_start.begin_build(task, [folder])
+    assert ordered == [] and head_start.take_build() is None
+
+
+def test_a_link_is_not_followed(folder, ordered):
+    (folder / "silu.cu").rename(folder / "other.cu")
+    (folder / "silu.cu").symlink_to(folder / "other.cu")
+    head_start.begin_build("silu/cuda", [folder])
+    assert ordered == []
+
+
+def test_a_wrong_course_begins_nothing(folder, ordered):
+    head_start.begin_build("silu/cuda", [folder], folder / "no course")
+    assert ordered == []
+
+
+def test_nothing_of_it_imports_torch(folder):
+    program = f"""
+        import sys
+        from pathlib import Path
+        from grader.gpu import machine
+        from grader.grading import head_start
+        machine._DRIVERS = ()
+        head_start.begin_build("silu/cuda", [Path({str(folder)!r})])
+        assert head_start.take_build() is not None
+        print("torch" in sys.modules)
+    """
+    line = [sys.executable, "-c", textwrap.dedent(program)]
+    done = subprocess.run(line, capture_output=True, text=True, cwd=ROOT)
+    assert done.stdout == "False\n", done.stderr
