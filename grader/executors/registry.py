@@ -260,11 +260,6 @@ class Runners:
             self._native[device] = sandbox
         return self._native[device]
 
-    @property
-    def begun_sandbox(self) -> Sandbox | None:
-        """A sandbox of CUDA C++ that was begun, of any device; None without one."""
-        return next((each for each in self._native.values() if each.is_begun), None)
-
     def _open(self, kind: type[_O], key: tuple[str, str, str], make: Callable[[], _O]) -> _O:
         if key not in self._opened:
             self._opened[key] = make()

@@ -14,17 +14,15 @@ import atexit
 import contextlib
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from grader.executors.cuda import cuda_build, joining
-from grader.executors.cuda.cuda_build import Begun, Programs
-from grader.gpu import machine
-from grader.grading.submitted import Files
 from grader.mistakes import Mistake
 from grader.sandbox.confinement import ConfinementError
 from grader.sandbox.sandbox import Sandbox
 from grader.sandbox.worker_process import SandboxError
-from grader.spec import SpecError
-from grader.spec import course as courses
+
+if TYPE_CHECKING:
+    from grader.executors.cuda.cuda_build import Begun
 
 _plans: Sandbox | None = None
 _build: Begun | None = None
@@ -48,6 +46,13 @@ def begin_build(task: str, folders: Iterable[Path], course: Path | None = None) 
     wrong, or where this machine can't compile it.
     """
     global _build
+    # Specs take a quarter of a second to import, for which a sandbox of plans need not wait.
+    from grader.executors.cuda import cuda_build, joining
+    from grader.gpu import machine
+    from grader.grading.submitted import Files
+    from grader.spec import SpecError
+    from grader.spec import course as courses
+
     with contextlib.suppress(ConfinementError, SandboxError, SpecError, Mistake, OSError):
         exercises = courses.find(course).exercises
         exercise, _, name = task.partition("/")
@@ -64,7 +69,8 @@ def begin_build(task: str, folders: Iterable[Path], course: Path | None = None) 
         if not isinstance(data, bytes):
             return
         sandbox = Sandbox("emulator", native=True)
-        _build = Begun(sandbox, Programs(exercises, lambda _: data, lambda: sandbox, True, True))
+        programs = cuda_build.Programs(exercises, lambda _: data, lambda: sandbox, True, True)
+        _build = cuda_build.Begun(sandbox, programs)
         atexit.register(_close_what_nobody_took)
         _build.programs.begin(file)
 

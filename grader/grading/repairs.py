@@ -36,7 +36,8 @@ ABOUT_AS_LIKELY_EXCHANGED = 5
 MOST_TRIED = {"triton": 120, "cuda": 240}
 AT_FIRST = 5  # changes in the first file: the likeliest
 FILES_AT_ONCE = 2  # one is tried while another one is compiled
-AT_ONCE = {"triton": 12, "cuda": 12}  # in one file
+AT_ONCE = {"triton": 12, "cuda": 12}  # that are held against each other
+IN_ONE_FILE = {"triton": 36, "cuda": 12}  # of later ones: the processes of each file are new
 SIEVED = 76  # changes in one program that only refuses some
 MOST_TO_PLACE = 36  # changes that may show the place of a mistake that is known
 MOST_RIGHT = 4  # changes, of which the likeliest is told
@@ -235,9 +236,8 @@ def _changed(
     language, status = runner.task.variant.language, failure.result.status
     at_once = AT_ONCE[language]
     is_sieved = language == "cuda" and status not in _NOT_SIEVED
-    sizes = itertools.chain([AT_FIRST], itertools.repeat(at_once))
-    if is_sieved:
-        sizes = itertools.chain([AT_FIRST, at_once], itertools.repeat(SIEVED))
+    in_one = IN_ONE_FILE[language]
+    sizes = itertools.chain([AT_FIRST, in_one], itertools.repeat(SIEVED if is_sieved else in_one))
     left, files = iter(proposed), list[_File]()
     try:
         while time.monotonic() <= until:
@@ -247,7 +247,7 @@ def _changed(
                 if not ahead:
                     break
                 sieve = Sieve(runner, failure.failing, status, until)
-                files.append(_File(runner, ahead, sieve, at_once))
+                files.append(_File(runner, ahead, sieve, at_once, len(ahead) > in_one))
             if not files:
                 return
             yield from files[0].batches(is_wanted)
@@ -260,10 +260,17 @@ def _changed(
 class _File:
     """Edits that one file has, or one program that sieves them; it is made meanwhile."""
 
-    def __init__(self, runner: Runner, edits: Sequence[Edit], sieve: Sieve, at_once: int) -> None:
+    def __init__(
+        self,
+        runner: Runner,
+        edits: Sequence[Edit],
+        sieve: Sieve,
+        at_once: int,
+        is_sieved: bool,
+    ) -> None:
         self.runner, self.edits, self.sieve, self.at_once = runner, edits, sieve, at_once
         self.coming: Coming[Sequence[Runner | None]] | None = None
-        if len(edits) > at_once:
+        if is_sieved:
             sieve.begin(edits)
         else:
             self.coming = _altered(runner, edits)
@@ -279,7 +286,9 @@ class _File:
         """The edits with their runners, as `_changed` has them."""
         if self.coming is not None:
             coming, self.coming = self.coming, None
-            yield from _split([self.edits], coming.take())
+            firsts = range(0, len(self.edits), self.at_once)
+            own = [self.edits[each : each + self.at_once] for each in firsts]
+            yield from _split(own, coming.take())
             return
         for batches in _left(self.edits, self.sieve, self.at_once, is_wanted):
             if time.monotonic() > self.sieve.until:

@@ -21,6 +21,7 @@ import torch
 from grader.evidence import PartEvidence, VariantEvidence
 from grader.executors.compile.kept_for_source import Store
 from grader.executors.cuda import cuda_build, joining
+from grader.executors.cuda.cuda_build import Begun
 from grader.executors.registry import RunnerOptions, Runners
 from grader.gpu import machine
 from grader.gpu.devices import DeviceName
@@ -113,8 +114,14 @@ def _plan_sandbox(options: Options) -> Sandbox:
     return begun or Sandbox("interpreter", level, required, plans=True)
 
 
-def _runner_options(options: Options, files: Files, lent: Lent) -> RunnerOptions:
+def _begun_build(options: Options, lent: Lent) -> Begun | None:
     is_usual = options.level is None and not options.require_sandbox and not lent.native
+    return head_start.take_build() if is_usual else None
+
+
+def _runner_options(
+    options: Options, files: Files, lent: Lent, begun: Begun | None
+) -> RunnerOptions:
     return RunnerOptions(
         modules=files.modules,
         level=options.level,
@@ -125,7 +132,7 @@ def _runner_options(options: Options, files: Files, lent: Lent) -> RunnerOptions
         keeps_builds=options.keeps_builds and not options.require_sandbox,
         store=lent.store,
         native=lent.native,
-        begun=head_start.take_build() if is_usual else None,
+        begun=begun,
     )
 
 
@@ -161,6 +168,9 @@ class Session:
         self.options = replace(options, device=self.device)
         self.sandbox = sandbox or _plan_sandbox(options)
         self._owns_sandbox = sandbox is None
+        begun = _begun_build(options, lent)
+        # Of a variant of CUDA C++ alone, plans have no sandbox that was tried.
+        self._described = begun.sandbox if begun else self.sandbox
         self.files = Files(submission, files, joining.labs_of(exercises))
         self.rules = Enforcement(self.files, options.lifted, is_on=options.policy)
         self.runners = Runners(
@@ -169,7 +179,7 @@ class Session:
             self.device,
             self.files.read,
             self.rules.apply_to,
-            _runner_options(options, self.files, lent),
+            _runner_options(options, self.files, lent, begun),
         )
         self.stopwatch = Stopwatch(self.device, self.seed, exercises, self.runners, lent.trusted)
         self.runners.begin()
@@ -214,9 +224,9 @@ class Session:
 
     def environment(self) -> dict[str, Any]:
         """The evidence's description of the machine and the sandbox."""
-        used = self.sandbox if self.sandbox.is_begun else self.runners.begun_sandbox or self.sandbox
-        environment = machine.environment(self.device, used.description)
-        return {**environment, "confinement": used.confinement.as_evidence}
+        confinement = self._described.confinement
+        environment = machine.environment(self.device, confinement.level.value)
+        return {**environment, "confinement": confinement.as_evidence}
 
     def begin_building(self, tasks: Iterable[Task]) -> None:
         """Start compiling the CUDA C++ of these tasks in the background."""

@@ -121,30 +121,22 @@ class ForkServer:
 
         Raises SandboxError and OSError where none starts.
         """
-        with self._lock:
-            worker = self._forked(request, buffers, limits)
-        worker.wait_until_ready()
-        return worker
-
-    def _forked(
-        self,
-        request: Mapping[str, Any],
-        buffers: Sequence[tuple[int, int, bool]],
-        limits: Limits,
-    ) -> Worker:
-        self._last_number += 1
-        message = {
-            "id": self._last_number,
-            **request,
-            "buffers": [[length, writable] for _, length, writable in buffers],
-        }
         requests, theirs = socket_pair()
         log, log_write = os.pipe()
         os.set_blocking(log, False)
         descriptors = [theirs.fileno(), log_write, *(fd for fd, _, _ in buffers)]
         try:
-            socket.send_fds(self._control, [json.dumps(message).encode()], descriptors)
-            pid = self._pid_of_last()
+            with self._lock:
+                self._last_number += 1
+                message = {
+                    "id": self._last_number,
+                    **request,
+                    "buffers": [[length, writable] for _, length, writable in buffers],
+                }
+                socket.send_fds(self._control, [json.dumps(message).encode()], descriptors)
+                pid = self._pid_of_last()
+                worker = Worker(self, self._last_number, pid, requests, log, limits)
+                self._workers.append(worker)
         except BaseException:
             requests.close()
             os.close(log)
@@ -152,8 +144,7 @@ class ForkServer:
         finally:
             theirs.close()
             os.close(log_write)
-        worker = Worker(self, self._last_number, pid, requests, log, limits)
-        self._workers.append(worker)
+        worker.wait_until_ready()
         return worker
 
     def processes_of(self, worker: Worker) -> list[psutil.Process]:

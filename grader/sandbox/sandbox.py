@@ -71,16 +71,6 @@ class Sandbox:
         return confinement.choose(None, self.device)
 
     @property
-    def description(self) -> str:
-        """The level of confinement, for the report."""
-        return self.confinement.level.value
-
-    @property
-    def is_begun(self) -> bool:
-        """Whether a fork server was launched."""
-        return self._server is not None
-
-    @property
     def is_started(self) -> bool:
         """Whether there is, or was, a fork server: a submission may have ended it."""
         return self._server is not None and self._server.is_ready

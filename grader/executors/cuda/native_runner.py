@@ -10,7 +10,6 @@ import hashlib
 import itertools
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from grader.emulator import report
 from grader.executors import lanes
 from grader.executors.compile.kept_builds import KeptBuilds
 from grader.executors.cuda import cuda_build
-from grader.executors.cuda.cuda_build import Building, Program
+from grader.executors.cuda.cuda_build import Program
 from grader.executors.cuda.emulator_executor import EmulatorExecutor
 from grader.executors.cuda.large_sizes import CudaLargeSizes
 from grader.executors.cuda.native_planner import NativePlanner
@@ -156,29 +155,7 @@ class PlannedNativeRunner(Runner):
         All are one program. Copies that don't compile are left out.
         """
         first = self.behind("\n\n".join(copies), entries)
-        return Coming(partial(self._those_that_compile, first, copies, entries), first.close)
-
-    def _those_that_compile(
-        self, first: Coming[Behind], copies: Sequence[str], entries: Sequence[str]
-    ) -> list[Runner | None]:
-        kept = list(range(len(copies)))
-        runners: list[Runner | None] = [None] * len(entries)
-        coming = first
-        for _ in range(MOST_BUILDS):
-            made = coming.take()
-            if made.runners:
-                for each, runner in zip(kept, made.runners, strict=True):
-                    runners[each] = runner
-                break
-            parts = [copies[each] for each in kept]
-            wrong = {_part_of(line, parts) for line in made.wrong} - {-1}
-            if not wrong:
-                break
-            kept = [each for place, each in enumerate(kept) if place not in wrong]
-            coming = self.behind(
-                "\n\n".join(copies[each] for each in kept), [entries[each] for each in kept]
-            )
-        return runners
+        return Coming(lambda: _those_that_compile(self, first, copies, entries), first.close)
 
     def behind(
         self, text: str, entries: Sequence[str], seconds: float = TRY_SECONDS
@@ -192,22 +169,23 @@ class PlannedNativeRunner(Runner):
             return Coming(Behind)
         order = cuda_build.Order(name, data, [(each, kinds) for each in entries])
         building = cuda_build.begin(self._sandbox, order)
-        return Coming(partial(self._behind, building, seconds), building.close)
 
-    def _behind(self, building: Building, seconds: float) -> Behind:
-        made = cuda_build.program(self._sandbox, building)
-        begun = self.source.count("\n") + 2  # lines before the text
-        if made.path is None:
-            return Behind(wrong=[(each.line or 0) - begun for each in made.problems])
-        runners: list[Runner] = []
-        sharing: list[list[PlannedNativeRunner]] = [[] for _ in range(lanes.COUNT)]
-        for number, (entry, _) in enumerate(building.order.entries):
-            task, lane = self.plans.task.with_entry(entry, seconds), number % lanes.COUNT
-            given = self._sandbox, task, self.path, made, self._watched
-            runner = PlannedNativeRunner(*given, sharing=sharing[lane])
-            runner.lane = lane
-            runners.append(runner)
-        return Behind(runners)
+        def made() -> Behind:
+            program = cuda_build.program(self._sandbox, building)
+            begun = self.source.count("\n") + 2  # lines before the text
+            if program.path is None:
+                return Behind(wrong=[(each.line or 0) - begun for each in program.problems])
+            runners: list[Runner] = []
+            sharing: list[list[PlannedNativeRunner]] = [[] for _ in range(lanes.COUNT)]
+            for number, entry in enumerate(entries):
+                task, lane = of_dtype.with_entry(entry, seconds), number % lanes.COUNT
+                given = self._sandbox, task, self.path, program, self._watched
+                runner = PlannedNativeRunner(*given, sharing=sharing[lane])
+                runner.lane = lane
+                runners.append(runner)
+            return Behind(runners)
+
+        return Coming(made, building.close)
 
     def measure(self, case: Case, without: Collection[int] = ()) -> report.Report | CaseResult:
         """Run a case with every access counted: the emulator's report, or how the run failed.
@@ -281,6 +259,29 @@ class PlannedNativeRunner(Runner):
 
         names = {0: f"{case.dtype} {_kernels_of(last_plan(self._executor))}"}
         return self._reordered.failure(case, atomics, names, run) or result
+
+
+def _those_that_compile(
+    runner: Runner, first: Coming[Behind], copies: Sequence[str], entries: Sequence[str]
+) -> list[Runner | None]:
+    """Runners of copies that are one program: `first`, or one without those that don't compile."""
+    kept = list(range(len(copies)))
+    runners: list[Runner | None] = [None] * len(entries)
+    coming = first
+    for _ in range(MOST_BUILDS):
+        made = coming.take()
+        if made.runners:
+            for each, changed in zip(kept, made.runners, strict=True):
+                runners[each] = changed
+            break
+        parts = [copies[each] for each in kept]
+        wrong = {_part_of(line, parts) for line in made.wrong} - {-1}
+        if not wrong:
+            break
+        kept = [each for place, each in enumerate(kept) if place not in wrong]
+        text = "\n\n".join(copies[each] for each in kept)
+        coming = runner.behind(text, [entries[each] for each in kept])
+    return runners
 
 
 def _part_of(line: int, parts: Sequence[str]) -> int:

@@ -196,21 +196,22 @@ class PlannedTritonRunner(Runner):
         self, copies: Sequence[str], entries: Sequence[str]
     ) -> Coming[Sequence[Runner | None]]:
         """Runners of the submission's file with changed copies of its functions behind it."""
-        return Coming(partial(self._altered, copies, entries))
 
-    def _altered(self, copies: Sequence[str], entries: Sequence[str]) -> list[Runner]:
-        text = "\n\n".join([self.source, *copies]).encode()
-        name = f"{self.path.stem}_{hashlib.sha256(text).hexdigest()[:12]}.py"
-        path = self._sandbox.hold(name, text)
-        runners: list[Runner] = []
-        sharing: list[list[PlannedTritonRunner]] = [[] for _ in range(lanes.COUNT)]
-        for number, entry in enumerate(entries):
-            task, lane = self.task.with_entry(entry, TRY_SECONDS), number % lanes.COUNT
-            together = sharing[lane]
-            runner = PlannedTritonRunner(self._sandbox, task, path, self._watched, sharing=together)
-            runner.plans.compares, runner.lane = False, lane
-            runners.append(runner)
-        return runners
+        def made() -> list[Runner]:
+            text = "\n\n".join([self.source, *copies]).encode()
+            name = f"{self.path.stem}_{hashlib.sha256(text).hexdigest()[:12]}.py"
+            path = self._sandbox.hold(name, text)
+            runners: list[Runner] = []
+            sharing: list[list[PlannedTritonRunner]] = [[] for _ in range(lanes.COUNT)]
+            for number, entry in enumerate(entries):
+                task, lane = self.task.with_entry(entry, TRY_SECONDS), number % lanes.COUNT
+                given = self._sandbox, task, path, self._watched
+                runner = PlannedTritonRunner(*given, sharing=sharing[lane])
+                runner.plans.compares, runner.lane = False, lane
+                runners.append(runner)
+            return runners
+
+        return Coming(made)
 
     def measure(
         self,

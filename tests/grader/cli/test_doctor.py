@@ -179,7 +179,7 @@ def test_confinement_is_what_a_started_worker_has(monkeypatch):
     finding = doctor.probe_confinement()
     sandbox = Sandbox()
     assert finding.state == ("yes" if sandbox.confinement.is_enough else "part")
-    assert sandbox.description in finding.detail
+    assert sandbox.confinement.level.value in finding.detail
 
     def fail(self):
         raise SandboxError("did not start:\nno memory")

@@ -146,9 +146,10 @@ def test_nvcc_gets_the_flags_and_the_signature_of_each_entry(monkeypatch):
     monkeypatch.setattr(cuda_build, "prepare", lambda: None)
     programs = cuda_build.Programs(EXERCISES, lambda name: b"", lambda: None, True, True)
     programs._begun("launcher.cu", "nvcc")
-    [(_, file, _, entries, backend, _, flags)] = given
-    assert (file, backend, flags) == ("launcher.cu", "nvcc", ("-use_fast_math",))
-    assert entries == [
+    [(_, order)] = given
+    assert (order.name, order.backend) == ("launcher.cu", "nvcc")
+    assert order.flags == ("-use_fast_math",)
+    assert order.entries == [
         ("scale_f32", ["pointer:float32", "pointer:float32", "int"]),
         ("scale_f16", ["pointer:float16", "pointer:float16", "int"]),
     ]

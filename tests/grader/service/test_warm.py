@@ -53,12 +53,12 @@ def test_a_sandbox_goes_on_with_nothing_of_the_last_submission_in_it():
     task = task_named(exercises_of(None), "silu/triton")
     options = Options(device="interpreter", effort=EFFORTS["quick"], keeps_builds=False)
     with Sandbox("interpreter", plans=True) as sandbox:
-        if sandbox.description == "limits":
+        if sandbox.confinement.level.value == "limits":
             pytest.skip("without a sandbox none goes on")
         server = sandbox._server
         assert server is not None
         check_source(task, LEAVES + TRITON, options, timed=False, sandbox=sandbox)
-        if sandbox.description == "landlock":  # else it can't be seen from outside
+        if sandbox.confinement.level.value == "landlock":  # else it can't be seen from outside
             assert list(sandbox.scratch.glob("*/deep/er/left"))
         assert sandbox.empty()
         assert not processes.below(server.pid)

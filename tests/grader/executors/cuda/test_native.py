@@ -52,10 +52,10 @@ def test_what_is_expected_is_compiled_once_while_something_else_runs(monkeypatch
     begun, silu = [], EXERCISES["silu"]
     begin = cuda_build.begin
 
-    def noted(*args: Any) -> Any:
-        if args[4] == "emulator":
-            begun.append(args[1])
-        return begin(*args)
+    def noted(sandbox: Any, order: cuda_build.Order) -> Any:
+        if order.backend == "emulator":
+            begun.append(order.name)
+        return begin(sandbox, order)
 
     monkeypatch.setattr(cuda_build, "begin", noted)
     with Session(ROOT / "reference", EXERCISES, Options(device="interpreter")) as session:
