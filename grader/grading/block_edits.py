@@ -123,21 +123,6 @@ def _crossed_guard(scope: Scope) -> Iterator[Edit]:
             yield scope.edit("crossed", changes, what, advice, 0)
 
 
-_CHECKED = re.compile(r"(?<![<\w])(\w+) < (\w+)\b(?=[^;\n]{0,80}(?:\n[^;\n]{0,120})?;)")
-_ROW = re.compile(r"\w+\[(?:\w+\(\w+, (\w+), (\w+)\)|[^\[\]\n;]*? \* (\w+) \+ (\w+))\]")
-
-
-def _row_length(scope: Scope) -> Iterator[Edit]:
-    """A column that is checked against another size than the length of its row."""
-    code, span = scope.text.code, (scope.function.body, scope.function.end)
-    for match in _CHECKED.finditer(code, *span):
-        end = code.find(";", match.end())
-        for row in _ROW.finditer(code, match.end(), end):
-            column, length = row[1] or row[4], row[2] or row[3]
-            if column == match[1] and length != match[2] and length in scope.function.integers:
-                yield scope.instead("crossed", *match.span(2), length, 0, match.span())
-
-
 _IF = re.compile(r"^([ \t]*)(if) \(([^;{}\n]{1,120}?)\)\s*\{([^{}]{0,600})\}", re.M)
 
 
@@ -229,7 +214,6 @@ RULES: Sequence[Callable[[Scope], Iterator[Edit]]] = (
     _running,
     _crossed_guard,
     _guards_lack,
-    _row_length,
     _once,
     _filled_before,
 )

@@ -95,20 +95,6 @@ def _exchanged_names(scope: Scope) -> Iterator[Edit]:
                 yield scope.edit("names", changes, what, "", 2)
 
 
-def _every_name(scope: Scope) -> Iterator[Edit]:
-    """All places of a name on a line, for a like one: `i / rows, i % rows` for `cols`."""
-    by_line: dict[tuple[int, str], list[Token]] = {}
-    for before, token in zip(["", *scope.tokens], scope.tokens, strict=False):
-        if token.is_name and token.text not in WORDS and getattr(before, "text", "") != ".":
-            by_line.setdefault((token.line, token.text), []).append(token)
-    for (_, name), tokens in by_line.items():
-        for other in _alike(name, scope) if len(tokens) > 1 else ():
-            if scope.first_use.get(other, tokens[0].start) < tokens[0].start:
-                changes = [Change(each.start, each.end, other) for each in tokens]
-                what = _in_place(scope, changes) or f"`{name}` stands where `{other}` belongs"
-                yield scope.edit("names", changes, what, "", 3)
-
-
 def _in_place(scope: Scope, changes: Sequence[Change]) -> str:
     """What a line's changes do to the code from the first to the last of them."""
     source = scope.text.source
@@ -363,18 +349,6 @@ def _numbers(scope: Scope) -> Iterator[Edit]:
             yield scope.instead("number", token.start, token.end, "0xffffffff", 2, around)
 
 
-def _padded(scope: Scope) -> Iterator[Edit]:
-    """A length that stands elsewhere with what it is padded by: `TILE` for `(TILE + 1)`."""
-    tokens = scope.tokens
-    code = scope.text.code
-    padded = dict(re.findall(r"(?:[\[(]|= )(\w+) \+ (\d)[\]);]", code))  # `(TILE + 1)`
-    for index, token in enumerate(tokens[:-1]):
-        if token.text in padded and tokens[index + 1].text != "+":
-            around = operands(scope, index)
-            new = f"({token.text} + {padded[token.text]})"
-            yield scope.instead("number", token.start, token.end, new, 2, around)
-
-
 def _infinities(scope: Scope) -> Iterator[Edit]:
     """An infinity where 0 belongs."""
     for match in re.finditer("|".join(map(re.escape, _INFINITIES)), scope.text.source):
@@ -510,21 +484,6 @@ def _parameters(scope: Scope) -> Iterator[Edit]:
             yield replace(edit, name="parameters", advice=advice)
 
 
-def _lacking(scope: Scope) -> Iterator[Edit]:
-    """A call's argument from which nothing is subtracted, though elsewhere something is."""
-    code = scope.text.code
-    span = (scope.function.body, scope.function.end)
-    elsewhere = re.compile(r"\b(\w+)\((\w+) ([-*]) (\w+)\)")
-    known = {match.group(1, 2): match.group(3, 4) for match in elsewhere.finditer(code, *span)}
-    for match in re.compile(r"\b(\w+)\((\w+)\)").finditer(code, *span):
-        if match.group(1, 2) not in known:
-            continue
-        sign, name = known[match.group(1, 2)]
-        for other in (name, *_alike(name, scope)):
-            new = f"{match[1]}({match[2]} {sign} {other})"
-            yield scope.instead("lacking", *match.span(), new, 2)
-
-
 def _subscripts(scope: Scope) -> Iterator[Edit]:
     """`tile[x][y]` for `tile[y][x]`, and `[None, :]` for `[:, None]`."""
     code = scope.text.code
@@ -639,67 +598,6 @@ def _rows(scope: Scope) -> list[str]:
     return [each for each in ("row", "r", "block_row") if each in scope.first_use]
 
 
-MOST_AT_ONCE = 4  # places of one size in a loop
-_IS_BLOCK = re.compile(r"BLOCK|TILE|^[A-Z]{1,2}$")
-
-
-def _rounds(scope: Scope) -> Iterator[Edit]:
-    """A size that a loop over blocks doesn't count down, and sums that lack a block or 1."""
-    code = scope.text.code
-    tokens = scope.tokens
-    pattern = r"for (\w+) in range\((?:0, )?(?:tl\.cdiv\((\w+), (\w+)\)|(\w+), (\w+))\)"
-    for loop in re.compile(pattern).finditer(code, scope.function.body, scope.function.end):
-        variable, size, block = (each for each in loop.groups() if each)
-        gone = variable if loop[4] else f"{variable} * {block}"
-        changes = []
-        for token in tokens:
-            if token.text == size and token.start > loop.end():
-                left = f"({size} - {gone})"
-                changes.append(Change(token.start, token.end, left))
-                yield scope.instead("rounds", token.start, token.end, left, 2)
-        if 1 < len(changes) <= MOST_AT_ONCE:
-            what = f"`{size}` stands in the loop where what is left of it belongs: `{left}`"
-            yield scope.edit("rounds", changes, what, "", 2)
-    blocks = [each for each in scope.function.parameters if _IS_BLOCK.search(each)]
-    for index in range(1, len(tokens) - 1):
-        token, before = tokens[index], tokens[index - 1]
-        if token.text == "1" and before.text == "+":
-            around = operands(scope, index - 1)
-            beside = tokens[index - 2].text if index > 1 else ""
-            for block in _beside(scope, beside, blocks):
-                yield scope.instead("rounds", token.start, token.end, block, 2, around)
-        if token.text in ("+", "-") and before.is_name:
-            around = operands(scope, index)
-            for added in ("1", *blocks):
-                same = added.lower().split("_")[-1] == before.text.lower().split("_")[-1]
-                cost = 2 if same else 3
-                new = f" + {added}"
-                yield scope.instead("rounds", before.end, before.end, new, cost, around)
-
-
-def _beside(scope: Scope, name: str, blocks: Sequence[str]) -> Sequence[str]:
-    """The blocks that share a line with a name, where some do: `first + tl.arange(0, BM)`."""
-    lines = [
-        line for line in scope.text.code.split("\n") if re.search(rf"\b{re.escape(name)}\b", line)
-    ]
-    near = [each for each in blocks if any(re.search(rf"\b{each}\b", line) for line in lines)]
-    return near or blocks
-
-
-def _rest(scope: Scope) -> Iterator[Edit]:
-    """A part of a size where the rest of it belongs: the half of an odd number for the other."""
-    code = scope.text.code
-    span = (scope.function.body, scope.function.end)
-    divided = re.compile(r"\b(\w+)\s*=\s*(\w+)\s*/{1,2}\s*\d+\b")
-    parts = {match[1]: match[2] for match in divided.finditer(code, *span)}
-    for token in scope.tokens:
-        size = parts.get(token.text)
-        if size is None or scope.first_use.get(token.text, token.start) >= token.start:
-            continue
-        around = operands(scope, scope.tokens.index(token))
-        yield scope.instead("rest", token.start, token.end, f"({size} - {token.text})", 2, around)
-
-
 _DIVIDED = re.compile(r"\b(\w+)\s*=\s*\w+\s*/{1,2}\s*(\d+)\b")
 
 
@@ -754,52 +652,22 @@ def _parentheses(scope: Scope) -> Iterator[Edit]:
         yield scope.instead("parentheses", *match.span(3), new, cost, match.span())
 
 
-_SLOT = re.compile(r"\[([^\[\]\n]{1,60})\]")
-_WORD = re.compile(r"[A-Za-z_]\w*")
-MOST_LINES_APART = 4
-
-
-def _parallel(scope: Scope) -> Iterator[Edit]:
-    """An index that differs from that of a statement like it: of rows as of columns."""
-    code = scope.text.code
-    slots = list(_SLOT.finditer(code, scope.function.body, scope.function.end))
-    lines = [scope.text.line_at(slot.start()) for slot in slots]
-    for place, slot in enumerate(slots):
-        names = _WORD.findall(slot[1])
-        for other_place, other in enumerate(slots):
-            apart = abs(lines[place] - lines[other_place])
-            theirs = _WORD.findall(other[1])
-            if not 0 < apart <= MOST_LINES_APART or len(names) < 2 or len(names) != len(theirs):
-                continue
-            swap = dict(zip(theirs, names, strict=True))
-            alike = all(a == b or b in _alike(a, scope) or len(a + b) == 2 for a, b in swap.items())
-            new = _WORD.sub(lambda name, swap=swap: swap.get(name[0], name[0]), other[1])
-            if alike and len(swap) == len({*swap.values()}) and new != slot[1]:
-                yield scope.instead("index", *slot.span(1), new, 1)
-
-
 # Special ones first: of changes that are as likely, the first of a line are tried first.
 RULES: Sequence[Callable[[Scope], Iterator[Edit]]] = (
     _arguments,
     _parameters,
     _unused,
-    _parallel,
-    _rest,
     _multiples,
     _parentheses,
     _quotients,
     _functions,
     _names,
     _exchanged_names,
-    _every_name,
-    _lacking,
     _subscripts,
     _rounded_down,
     _products,
     _operators,
     _numbers,
-    _padded,
     _infinities,
     _indices,
-    _rounds,
 )

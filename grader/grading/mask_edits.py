@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from grader.grading.edit_scope import MASK, Call, Edit, Scope, axis_of, is_known
+from grader.grading.edit_scope import MASK, Call, Edit, Scope, axis_of
 from grader.grading.source_text import Change
 
 
@@ -69,51 +69,7 @@ def _synthetic(scope: Scope) -> list[str]:
     return [f"{i} < {n}" for i in indices for n in sorted(scope.function.integers)][:12]
 
 
-_DEFINED = re.compile(r"^[ \t]*(\w+)\s*=\s*([^\n]*[<>][^\n]*)$", re.MULTILINE)
-
-
-def _flat_masks(scope: Scope) -> Iterator[Edit]:
-    """A mask that compares something else than the offset that loads and stores use."""
-    if not scope.function.is_kernel:
-        return
-    code = scope.text.code
-    span = (scope.function.body, scope.function.end)
-    used = re.compile(r"tl\.(?:load|store)\(\s*\w+\s*\+\s*(\w+)\s*,").findall(code, *span)
-    for match in _DEFINED.finditer(code, *span):
-        is_used = re.compile(rf"\b{match[1]}\b").search(code, match.end(), scope.function.end)
-        if "tl." in match[2] or not is_used:
-            continue
-        for offset in dict.fromkeys(used):
-            for size in sorted(scope.function.integers):
-                new = f"{offset} < {size}"
-                if new != match[2].strip() and is_known(offset, scope, match.start()):
-                    yield scope.instead("mask", *match.span(2), new, 2)
-
-
-_AXIS = re.compile(r"(?<![\w.])([A-Za-z_]\w*)\[(None, :|:, None)\]")
 MOST_STEPS = 2  # from a name to the expression that its pointers are made by
-
-
-def _unmasked_axes(scope: Scope) -> Iterator[Edit]:
-    """A mask without a condition on an axis along which the pointers of its access run."""
-    source = scope.text.source
-    for call in scope.calls:
-        if call.name not in ("tl.load", "tl.store") or not call.arguments:
-            continue
-        mask = _mask_of(scope, call)
-        if mask is None:
-            continue
-        text = source[slice(*mask)]
-        pointers = _expression(scope, source[slice(*call.arguments[0])], call.start)
-        for index, shape in dict.fromkeys(_AXIS.findall(pointers)):
-            if re.search(rf"\b{index}\b", text) or not is_known(index, scope, mask[0]):
-                continue
-            for bound, cost in _bounds(scope, index):
-                condition = f"{index}[{shape}] < {bound}"
-                what = f"The condition {scope.quoted(*mask)} lacks a part: `{condition}`"
-                change = Change(*mask, f"({text}) & ({condition})")
-                advice = "The pointers run along this dimension too."
-                yield scope.edit("mask_lacks", [change], what, advice, cost)
 
 
 def _mask_of(scope: Scope, call: Call) -> tuple[int, int] | None:
@@ -138,27 +94,6 @@ def _definition(scope: Scope, name: str, before: int) -> re.Match[str] | None:
     pattern = re.compile(rf"^[ \t]*{name}\s*=\s*([^\n#]+?)[ \t]*$", re.M)
     matches = [*pattern.finditer(scope.text.code, scope.function.body, before)]
     return matches[-1] if matches else None
-
-
-def _expression(scope: Scope, text: str, before: int) -> str:
-    """An expression with what its name stands for: `ptrs` is `x + rows[:, None] * stride`."""
-    for _ in range(MOST_STEPS):
-        name = re.match(r"\s*(\w+)", text)
-        given = _definition(scope, name[1], before) if name and "[" not in text else None
-        if given is None:
-            break
-        text, before = given[1], given.start()
-    return text
-
-
-def _bounds(scope: Scope, index: str) -> Iterator[tuple[str, int]]:
-    """What an index may have to be below, and the cost: as elsewhere, of its axis, any size."""
-    code = scope.text.code[scope.function.body : scope.function.end]
-    elsewhere = re.findall(rf"\b{index}(?:\[[:, None]+\])?\s*<\s*([^&|(),\n]+?)\s*[)&|,\n]", code)
-    sizes = sorted(scope.function.integers)
-    own = [each for each in sizes if axis_of(each) and axis_of(each) == axis_of(index)]
-    known = dict.fromkeys([*elsewhere, *own], 0)
-    yield from (known or dict.fromkeys(sizes, 1)).items()
 
 
 def _turned(scope: Scope) -> Iterator[Edit]:
@@ -197,9 +132,7 @@ def _crossed(scope: Scope) -> Iterator[Edit]:
 
 
 RULES: Sequence[Callable[[Scope], Iterator[Edit]]] = (
-    _unmasked_axes,
     _masks,
-    _flat_masks,
     _crossed,
     _turned,
 )

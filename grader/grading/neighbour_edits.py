@@ -331,21 +331,6 @@ def _same_form(scope: Scope) -> Iterator[Edit]:
                 yield scope.instead("as_elsewhere", *own.span(place), theirs, 1, own.span())
 
 
-_SHARED = re.compile(r"__shared__\s+\w+\s+(\w+)\[(\w+) \* (\w+)\]")
-
-
-def _row_length(scope: Scope) -> Iterator[Edit]:
-    """A row's length in the size of a shared array whose indices have another: `a[i * P + j]`."""
-    code = scope.text.code
-    span = scope.function.body, scope.function.end
-    for match in _SHARED.finditer(code, *span):
-        used = re.compile(rf"\b{match[1]}\[[^\]\n]*?\* ([A-Z]\w*) \+").findall(code, *span)
-        for length in dict.fromkeys(used):
-            if length not in (match[2], match[3]):
-                around = match.start(2), match.end(3)
-                yield scope.instead("as_elsewhere", *match.span(3), length, 1, around)
-
-
 _MEMBER = re.compile(r"(?<![\w.>])([A-Za-z_]\w*)\.([A-Za-z_]\w*)\b(?!\s*\()")
 
 
@@ -418,7 +403,6 @@ RULES: Sequence[Callable[[Scope], Iterator[Edit]]] = (
     _axes,
     _like_neighbour,
     _across_lines,
-    _row_length,
     _same_form,
     _members,
     _not_clamped,

@@ -94,37 +94,6 @@ def _offsets(scope: Scope) -> Iterator[Edit]:
 MOST_OFFSETS = 6
 
 
-def _statements(scope: Scope) -> Iterator[Edit]:
-    """A statement that stands inside a loop and belongs behind it, or the reverse; one that is too
-    much."""
-    if not scope.is_triton:
-        return
-    first, last = (scope.text.line_at(at) for at in (scope.function.body, scope.function.end - 1))
-    numbers = [n for n in range(first, last + 1) if code_line(scope, n).strip()]
-    lines = {n: code_line(scope, n).rstrip() for n in numbers}
-    starts = scope.text.starts
-    for at, number in enumerate(numbers):
-        line = lines[number]
-        indent = len(line) - len(line.lstrip())
-        below = lines[numbers[at + 1]] if at + 1 < len(numbers) else ""
-        is_simple = re.match(r"\s*\w+\s*[-+*/]?=[^=]", line) and line.count("(") == line.count(")")
-        if not is_simple or line.endswith(","):
-            continue
-        quoted = scope.quoted(0, 0, line)
-        behind = len(below) - len(below.lstrip()) if below else 0
-        if behind < indent and indent > 4:
-            what = f"{quoted} stands inside the loop and belongs behind it"
-            change = Change(starts[number - 1], starts[number - 1] + 4, "")
-            yield scope.edit("out_of_loop", [change], what, "", 2)
-        above = lines[numbers[at - 1]] if at else ""
-        if above and len(above) - len(above.lstrip()) > indent:
-            what = f"{quoted} stands behind the loop and belongs into it"
-            change = Change(starts[number - 1], starts[number - 1], "    ")
-            yield scope.edit("into_loop", [change], what, "", 2)
-        change = Change(starts[number - 1] + indent, starts[number - 1] + len(line), "pass")
-        yield scope.edit("too_much", [change], f"{quoted} is too much", "", 5)
-
-
 def _not_kept(scope: Scope) -> Iterator[Edit]:
     """A value that a loop reads, and that nothing in it changes: its new one isn't kept."""
     first, last = (scope.text.line_at(at) for at in (scope.function.body, scope.function.end - 1))
@@ -483,5 +452,4 @@ RULES: Sequence[Callable[[Scope], Iterator[Edit]]] = (
     _last_group,
     _not_kept,
     _casts,
-    _statements,
 )

@@ -136,7 +136,6 @@ def undone(text: str, right: str, wrong: str, is_triton: bool) -> list[str]:
         ("min(keys, first + TILE - 1 ", "min(keys, first ", "last_of_block"),
         ("i < length && at < cols", "i < length", "loop_lacks"),
         ("while (element < rows) {", "if (element < rows) {", "once"),
-        ("at_row < rows && at_col < cols)", "at_row < rows && at_col < rows)", "crossed"),
         ("std::vector<float> column;", "std::vector<float> column(rows);", "filled_before"),
         ("(at < keys && first < cols)", "(at < keys)", "guard_lacks"),
         (

@@ -45,7 +45,6 @@ def without_parentheses(text: str) -> str:
     [
         ("ok = (offs_m[:, None] < M) & (offs_n[None, :] < N)", "ok = offs_m[:, None] < M", ""),
         ("(offs_m[:, None] < M) & (offs_k[None, :] < K)", "offs_m[:, None] < M", ""),
-        (" & (offs_k[None, :] < K)\n", "\n", ""),  # in both
         ("min(tiles_m - first, GROUP)", "GROUP", "last_group"),
         ('triton.cdiv(M, meta["BLOCK"])', 'M // meta["BLOCK"]', "rounded_down"),
         (", axis=1, keep_dims=True", "", "axis"),

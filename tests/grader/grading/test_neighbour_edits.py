@@ -146,7 +146,6 @@ def test_a_mistake_in_cuda_is_undone(right, wrong, name):
 @pytest.mark.parametrize(
     ("right", "wrong", "name"),
     [
-        ("TILE * PITCH]", "TILE * TILE]", "as_elsewhere"),
         ("tile[tid][j ^ tid]", "tile[tid][j]", "as_elsewhere"),
         ("expf(in[head])", "exp2f(in[head])", "odd_function"),
         ("in[head]", "in[h]", "whole"),

@@ -472,6 +472,7 @@ def test_edits_of_cuda_that_a_sieve_refuses_are_not_built(tmp_path, monkeypatch)
     assert "1.0f + expf(-x)" in source
     (tmp_path / "silu.cu").write_text(source.replace("1.0f + expf(-x)", "1.0f + expf(x)"))
     monkeypatch.setitem(repairs.AT_ONCE, "cuda", 3)
+    monkeypatch.setitem(repairs.IN_ONE_FILE, "cuda", 3)
     built = []
     altered = PlannedNativeRunner.altered
 
