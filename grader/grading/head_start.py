@@ -42,16 +42,18 @@ def begin_plans() -> None:
 def begin_build(task: str, folders: Iterable[Path], course: Path | None = None) -> None:
     """Have a variant's CUDA C++ compiled in the first folder that has its file.
 
-    `task` is its name, such as silu/cuda. Nothing is begun where it, the course or the file is
-    wrong, or where this machine can't compile it.
+    `task` is its name, such as silu/cuda. Nothing is begun where it or the course is wrong, where
+    the file breaks a rule, or where this machine can't compile it.
     """
     global _build
     # Specs take a quarter of a second to import, for which a sandbox of plans need not wait.
     from grader.executors.cuda import cuda_build, joining
     from grader.gpu import machine
+    from grader.grading.source_rules import Enforcement
     from grader.grading.submitted import Files
     from grader.spec import SpecError
     from grader.spec import course as courses
+    from grader.spec.task import Task
 
     with contextlib.suppress(ConfinementError, SandboxError, SpecError, Mistake, OSError):
         exercises = courses.find(course).exercises
@@ -66,7 +68,8 @@ def begin_build(task: str, folders: Iterable[Path], course: Path | None = None) 
         machine.work_for(exercises[exercise].gpu)
         files = Files(folder, None, joining.labs_of(exercises))
         data = files.read(file)
-        if not isinstance(data, bytes):
+        rules = Enforcement(files, (), is_on=True)
+        if not isinstance(data, bytes) or rules.violations(Task(exercises[exercise], variant)):
             return
         sandbox = Sandbox("emulator", native=True)
         programs = cuda_build.Programs(exercises, lambda _: data, lambda: sandbox, True, True)

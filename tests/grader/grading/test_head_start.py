@@ -86,6 +86,13 @@ def test_a_link_is_not_followed(folder, ordered):
     assert ordered == []
 
 
+def test_what_breaks_a_rule_is_not_compiled(folder, ordered):
+    with (folder / "silu.cu").open("a") as file:
+        file.write('\n#include "/etc/hostname"\n')
+    head_start.begin_build("silu/cuda", [folder])
+    assert ordered == []
+
+
 def test_a_wrong_course_begins_nothing(folder, ordered):
     head_start.begin_build("silu/cuda", [folder], folder / "no course")
     assert ordered == []
