@@ -15,10 +15,14 @@ _SANDBOX = "--require-sandbox"  # without one, nothing of the submission may run
 
 
 def main() -> None:
-    """Run the command line."""
-    packages.expect()
-    with packages.importing():
-        _start()
+    """Run the command line. Ctrl-C ends it also while it imports, with status 130."""
+    try:
+        packages.expect()
+        with packages.importing():
+            _start()
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        sys.exit(130)
     from grader.cli import app
 
     app.main()

@@ -500,3 +500,14 @@ def test_what_a_command_needs_starts_with_it(monkeypatch, line, expected, on_one
     assert command._begun_early(line.split()) == expected
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0})
     assert command._begun_early(line.split()) == on_one_core
+
+
+def test_an_interrupted_import_ends_without_a_traceback(monkeypatch, capsys):
+    def interrupted():
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(command, "_start", interrupted)
+    with pytest.raises(SystemExit) as ended:
+        command.main()
+    assert ended.value.code == 130
+    assert capsys.readouterr().err == "interrupted\n"
