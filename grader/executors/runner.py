@@ -126,7 +126,7 @@ class Runner(ABC):
     """Runs the cases of one variant. A context manager; the sandbox stays open after it."""
 
     on_gpu = False  # whether kernels run on a GPU
-    lane = 0  # see lanes.py
+    queue = 0  # see side_by_side.py
     task: Task
     path: Path | None = None  # the submission's file
     times: Times

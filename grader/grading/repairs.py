@@ -18,7 +18,7 @@ from typing import Any
 from grader.cases import Case, inputs
 from grader.cases.compare import RAISED, RETURNED
 from grader.evidence import SourceLine
-from grader.executors import lanes
+from grader.executors import side_by_side
 from grader.executors.runner import CaseResult, Coming, Runner
 from grader.grading import likely_edits, memory_use, source_reading
 from grader.grading.diagnosis import Cause, Separation
@@ -213,8 +213,8 @@ def _words(
             if not words[number]:
                 changed.close()
 
-    lanes.run(
-        (changed.lane, partial(judge, number))
+    side_by_side.run(
+        (changed.queue, partial(judge, number))
         for number, (edit, changed) in enumerate(together)
         if id(edit) in wanted
     )

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from grader.cases import Case
-from grader.executors import lanes
+from grader.executors import side_by_side
 from grader.executors.runner import Behind, Coming, Runner
 from grader.grading import source_reading, switched
 from grader.grading.edit_scope import Edit
@@ -100,7 +100,7 @@ class Sieve:
                     words[place] = _is_right(runner, self.cases)
 
         runners = [(each, self._runners.pop(each)) for each in places if each in self._runners]
-        lanes.run((runner.lane, partial(judge, place, runner)) for place, runner in runners)
+        side_by_side.run((runner.queue, partial(judge, place, runner)) for place, runner in runners)
         return words
 
     def _compare(self) -> None:

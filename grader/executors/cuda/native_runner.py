@@ -16,7 +16,6 @@ from typing import Any
 from grader.cases import Case
 from grader.cases.compare import Verdict
 from grader.emulator import report
-from grader.executors import lanes
 from grader.executors.compile.kept_builds import KeptBuilds
 from grader.executors.cuda import cuda_build
 from grader.executors.cuda.cuda_build import Program
@@ -27,6 +26,7 @@ from grader.executors.executor import Manner, is_idle, last_plan
 from grader.executors.planning import copied_alone
 from grader.executors.program_orders import Atomics, Order, Reordered
 from grader.executors.runner import TRY_SECONDS, Behind, CaseResult, Coming, Runner, Traced
+from grader.executors.side_by_side import QUEUES
 from grader.plan import KernelName, Plan
 from grader.plan.model import Launch
 from grader.sandbox import Sandbox
@@ -176,12 +176,12 @@ class PlannedNativeRunner(Runner):
             if program.path is None:
                 return Behind(wrong=[(each.line or 0) - begun for each in program.problems])
             runners: list[Runner] = []
-            sharing: list[list[PlannedNativeRunner]] = [[] for _ in range(lanes.COUNT)]
+            sharing: list[list[PlannedNativeRunner]] = [[] for _ in range(QUEUES)]
             for number, entry in enumerate(entries):
-                task, lane = of_dtype.with_entry(entry, seconds), number % lanes.COUNT
+                task, queue = of_dtype.with_entry(entry, seconds), number % QUEUES
                 given = self._sandbox, task, self.path, program, self._watched
-                runner = PlannedNativeRunner(*given, sharing=sharing[lane])
-                runner.lane = lane
+                runner = PlannedNativeRunner(*given, sharing=sharing[queue])
+                runner.queue = queue
                 runners.append(runner)
             return Behind(runners)
 

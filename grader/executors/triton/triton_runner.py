@@ -16,7 +16,6 @@ from pathlib import Path
 
 from grader import plan
 from grader.cases import Case
-from grader.executors import lanes
 from grader.executors.answers import Answers
 from grader.executors.compile.frontend import Failure, Kernel, too_long
 from grader.executors.compile.kept_builds import KeptBuilds
@@ -34,6 +33,7 @@ from grader.executors.runner import (
     Times,
     Traced,
 )
+from grader.executors.side_by_side import QUEUES
 from grader.executors.triton import triton_report
 from grader.executors.triton.configurations import Tuning
 from grader.executors.triton.large_sizes import TritonLargeSizes
@@ -202,12 +202,12 @@ class PlannedTritonRunner(Runner):
             name = f"{self.path.stem}_{hashlib.sha256(text).hexdigest()[:12]}.py"
             path = self._sandbox.hold(name, text)
             runners: list[Runner] = []
-            sharing: list[list[PlannedTritonRunner]] = [[] for _ in range(lanes.COUNT)]
+            sharing: list[list[PlannedTritonRunner]] = [[] for _ in range(QUEUES)]
             for number, entry in enumerate(entries):
-                task, lane = self.task.with_entry(entry, TRY_SECONDS), number % lanes.COUNT
+                task, queue = self.task.with_entry(entry, TRY_SECONDS), number % QUEUES
                 given = self._sandbox, task, path, self._watched
-                runner = PlannedTritonRunner(*given, sharing=sharing[lane])
-                runner.plans.compares, runner.lane = False, lane
+                runner = PlannedTritonRunner(*given, sharing=sharing[queue])
+                runner.plans.compares, runner.queue = False, queue
                 runners.append(runner)
             return runners
 

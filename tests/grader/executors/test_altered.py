@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from grader.cases.case import fixed_case
-from grader.executors.cuda import cuda_build, native_planner
+from grader.executors.cuda import cuda_build, native_planner, native_runner
+from grader.executors.triton import triton_runner
 from grader.grading.session import Options, Session
 from grader.sandbox import Sandbox
 from grader.spec import load_all
@@ -80,6 +81,18 @@ def session(tmp_path: Path) -> Iterator[Session]:
         yield opened
 
 
+@pytest.fixture(autouse=True)
+def queues(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """Sets how many runners there are side by side: at first one after the other."""
+
+    def put(count: int) -> None:
+        for module in (native_runner, triton_runner):
+            monkeypatch.setattr(module, "QUEUES", count)
+
+    put(1)
+    return put
+
+
 def statuses(runners: Any, case: Any) -> list[Status]:
     found = []
     for each in runners:
@@ -98,6 +111,18 @@ def test_entries_in_triton_share_a_planner_and_an_executor(session, spawned) -> 
     found = statuses(altered, case)
     assert found == [Status.not_written, Status.passed, Status.passed]
     assert (spawned["planner"], spawned["executor"]) == (1, 1)
+
+
+def test_entries_of_different_queues_share_no_process(session, spawned, queues) -> None:
+    queues(2)
+    task = Task(SILU, SILU.variants["triton"])
+    copies = [LAUNCHER.format(number=number, block=8, used=8) for number in range(4)]
+    names = [f"silu__{number}" for number in range(4)]
+    altered = session.runners.planned(task).altered(copies, names).take()
+    assert [each.queue for each in altered] == [0, 1, 0, 1]
+    case = fixed_case(SILU, task.variant, {"n": 20}, 1)
+    assert statuses(altered, case) == [Status.passed] * 4
+    assert (spawned["planner"], spawned["executor"], spawned["compiler"]) == (2, 2, 2)
 
 
 @pytest.mark.parametrize("language", ["triton", pytest.param("cuda", marks=needs_compiler)])

@@ -49,7 +49,7 @@ class Runner:
     """A submission whose cases pass where `is_right` says so of its text and the case."""
 
     on_gpu = False
-    lane = 0
+    queue = 0
     task = TASK
 
     def __init__(self, source, is_right, opened=None):

@@ -1,7 +1,7 @@
 """Runs calls of several runners side by side, in threads: most of a call waits for processes.
 
-A runner belongs to one lane (Runner.lane). Runners of one lane may share processes, so that they
-run one after the other; those of different lanes share none.
+A runner stands in one queue (Runner.queue). Runners of one queue may share processes, so that they
+run one after the other; those of different queues share none.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from concurrent.futures import ThreadPoolExecutor
 
 import torch
 
-COUNT = 2 if len(os.sched_getaffinity(0)) > 1 else 1
+QUEUES = 2 if len(os.sched_getaffinity(0)) > 1 else 1
 Job = Callable[[], None]
 
 
 def run(jobs: Iterable[tuple[int, Job]]) -> None:
-    """Run jobs with their lanes, those of one lane in order, and wait for all.
+    """Run jobs with their queues, those of one queue in order, and wait for all.
 
     Once one has raised, and on Ctrl-C, no other is begun; what was raised is raised again.
     """
-    by_lane: defaultdict[int, list[Job]] = defaultdict(list)
-    for lane, job in jobs:
-        by_lane[lane].append(job)
-    if len(by_lane) < 2:
-        for job in (each for lane in by_lane.values() for each in lane):
+    by_queue: defaultdict[int, list[Job]] = defaultdict(list)
+    for queue, job in jobs:
+        by_queue[queue].append(job)
+    if len(by_queue) < 2:
+        for job in (each for queue in by_queue.values() for each in queue):
             job()
         return
     is_over = False
@@ -43,9 +43,11 @@ def run(jobs: Iterable[tuple[int, Job]]) -> None:
                 raise
 
     # The number of threads for one tensor's arithmetic is each thread's own.
-    with ThreadPoolExecutor(len(by_lane), initializer=torch.set_num_threads, initargs=(1,)) as pool:
+    with ThreadPoolExecutor(
+        len(by_queue), initializer=torch.set_num_threads, initargs=(1,)
+    ) as pool:
         try:
-            for done in [pool.submit(work, own) for own in by_lane.values()]:
+            for done in [pool.submit(work, own) for own in by_queue.values()]:
                 done.result()
         finally:
             is_over = True
