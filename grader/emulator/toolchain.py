@@ -233,11 +233,20 @@ def prepare(root: Path | None = None) -> Toolchain:
     Raises ToolchainMissing without a compiler, ToolchainError where our sources don't build.
     """
     compiler, version = find_compiler()
-    folder = (root or cache_root()) / f"emulator-{_key(compiler, version)}"
+    folder = _entry(compiler, version, root)
     make_once(folder, lambda scratch: _build_entry(scratch, compiler))
     with contextlib.suppress(OSError):
         os.utime(folder)  # marks its use: others are removed first
     return Toolchain(compiler, version, folder)
+
+
+def is_prepared() -> bool:
+    """Whether `prepare` finds its entry. Raises ToolchainMissing without a compiler."""
+    return _entry(*find_compiler()).is_dir()
+
+
+def _entry(compiler: str, version: str, root: Path | None = None) -> Path:
+    return (root or cache_root()) / f"emulator-{_key(compiler, version)}"
 
 
 def _sources() -> list[Path]:

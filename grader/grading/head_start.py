@@ -43,10 +43,11 @@ def begin_build(task: str, folders: Iterable[Path], course: Path | None = None) 
     """Have a variant's CUDA C++ compiled in the first folder that has its file.
 
     `task` is its name, such as silu/cuda. Nothing is begun where it or the course is wrong, where
-    the file breaks a rule, or where this machine can't compile it.
+    the file breaks a rule, or where this machine can't compile it yet.
     """
     global _build
     # Specs take a quarter of a second to import, for which a sandbox of plans need not wait.
+    from grader.emulator import toolchain
     from grader.executors.cuda import cuda_build, joining
     from grader.gpu import machine
     from grader.grading.source_rules import Enforcement
@@ -63,8 +64,8 @@ def begin_build(task: str, folders: Iterable[Path], course: Path | None = None) 
             return
         file = variant.file
         folder = next((each for each in folders if (each / file).is_file()), None)
-        if folder is None or cuda_build.why_not("emulator"):
-            return
+        if folder is None or cuda_build.why_not("emulator") or not toolchain.is_prepared():
+            return  # the session makes the toolchain, and shows that
         machine.work_for(exercises[exercise].gpu)
         files = Files(folder, None, joining.labs_of(exercises))
         data = files.read(file)

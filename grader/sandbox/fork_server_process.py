@@ -160,11 +160,12 @@ class ForkServer:
         while True:
             with self._lock:  # another thread may have read it meanwhile
                 remaining = deadline - time.monotonic()
+                heard = None
                 if number not in self._exits and remaining > 0:
-                    self._received(min(remaining, LISTEN_SECONDS))
+                    heard = self._received(min(remaining, LISTEN_SECONDS))
                 if number in self._exits:
                     return self._exits.pop(number)
-            if remaining <= 0 or self._process.poll() is not None:
+            if remaining <= 0 or (heard is None and self._process.poll() is not None):
                 return None
 
     def forget(self, worker: Worker) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from grader.emulator import toolchain
 from grader.executors.cuda import cuda_build
 from grader.grading import head_start
 from grader.grading.session import Options, Session
@@ -32,6 +33,7 @@ def folder(tmp_path):
 @pytest.fixture
 def ordered(monkeypatch):
     """The orders that compilers got."""
+    cuda_build.prepare()
     orders, begin = [], cuda_build.begin
 
     def noted(sandbox, order):
@@ -65,6 +67,7 @@ def test_of_another_text_nothing_is_taken(folder, ordered):
 
 
 def test_a_session_that_requires_a_sandbox_takes_nothing(folder):
+    cuda_build.prepare()
     head_start.begin_build("silu/cuda", [folder])
     options = Options(device="interpreter", require_sandbox=True)
     with Session(folder, SPECS, options):
@@ -93,12 +96,27 @@ def test_what_breaks_a_rule_is_not_compiled(folder, ordered):
     assert ordered == []
 
 
+def test_what_takes_long_is_left_to_the_session_which_shows_it(folder, ordered, monkeypatch):
+    monkeypatch.setattr(toolchain, "is_prepared", lambda: False)
+    head_start.begin_build("silu/cuda", [folder])
+    assert ordered == [] and head_start.take_build() is None
+
+
+def test_a_toolchain_is_prepared_once_its_entry_is_there(monkeypatch, tmp_path):
+    monkeypatch.setattr(toolchain, "cache_root", lambda: tmp_path)
+    monkeypatch.setattr(toolchain, "make_once", lambda folder, build: folder.mkdir())
+    assert not toolchain.is_prepared()
+    toolchain.prepare()
+    assert toolchain.is_prepared()
+
+
 def test_a_wrong_course_begins_nothing(folder, ordered):
     head_start.begin_build("silu/cuda", [folder], folder / "no course")
     assert ordered == []
 
 
 def test_nothing_of_it_imports_torch(folder):
+    cuda_build.prepare()
     program = f"""
         import sys
         from pathlib import Path
