@@ -38,14 +38,13 @@ def _start() -> None:
         from grader.grading import process_pool
 
         process_pool.expect()
-    elif early == "plans":
+    elif early:
         from grader.grading import head_start
 
-        head_start.begin_plans()
-    elif early == "build":
-        from grader.grading import head_start
-
-        head_start.begin_build(*_to_build(sys.argv[1:]))
+        if early == "plans":
+            head_start.begin_plans()
+        else:
+            head_start.begin_build(*_to_build(sys.argv[1:]))
     with importing():
         from grader.cli import app as cli  # noqa: F401
 
@@ -53,9 +52,9 @@ def _start() -> None:
 def _begun_early(arguments: Sequence[str]) -> Literal["pool", "plans", "build", ""]:
     """The helper to start before torch is imported here, so that both go on in parallel.
 
-    The pool's fork server, on a second core; or, for a single variant, the sandbox of its plans, or
-    its way through the compilers. None with --gpus, which changes the environment of processes that
-    start later.
+    "pool" is the pool's fork server, on a second core; "plans" the sandbox of a Triton variant;
+    "build" the compilation of a CUDA C++ variant. None with --gpus, which changes the environment
+    of processes that start later.
     """
     options = {each.partition("=")[0] for each in arguments}
     if options & {"-h", "--help"}:

@@ -26,6 +26,7 @@ from grader import packages
 
 packages.expect(["pytest"])
 with packages.importing():
+    from grader.grading import head_start
     from grader.sandbox import bytecode
     from grader.startup import importing
 
@@ -81,8 +82,6 @@ def pytest_configure(config: pytest.Config) -> None:
         stems = [path.stem for path in (ROOT / "exercises").glob("*.yaml")]
         config.option.keyword = by_whole_names(config.option.keyword, stems)
     if config.args and only_theirs and not config.option.collectonly:
-        from grader.grading import head_start  # imports much: see _leave_as_it_is
-
         bytecode.keep()
         head_start.begin_plans()
 

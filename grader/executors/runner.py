@@ -104,7 +104,10 @@ class Behind:
 
 @dataclass(frozen=True)
 class Coming(Generic[_T]):
-    """What is made meanwhile. One of both is called: `take` waits for it, `close` gives it up."""
+    """A result that is made in the background. `take` waits for it, `close` gives it up.
+
+    Its owner calls one of them, once.
+    """
 
     take: Callable[[], _T]
     close: Callable[[], None] = lambda: None

@@ -18,9 +18,9 @@ Job = Callable[[], None]
 
 
 def run(jobs: Iterable[tuple[int, Job]]) -> None:
-    """Run jobs with their queues, those of one queue in order, and wait for all.
+    """Run jobs, each with its queue, and wait for all; those of one queue run in order.
 
-    Once one has raised, and on Ctrl-C, no other is begun; what was raised is raised again.
+    After a job has raised, or after Ctrl-C, no further job begins; the exception is raised here.
     """
     by_queue: defaultdict[int, list[Job]] = defaultdict(list)
     for queue, job in jobs:

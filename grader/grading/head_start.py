@@ -5,7 +5,7 @@
     head_start.take_plans()           for the next session, which owns it from then on; or None
     head_start.take_build()           the same
 
-None of these modules imports torch. The session reports a failure.
+Without a GPU nothing of it imports torch. A failure is ignored: the session meets and reports it.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def begin_build(task: str, folders: Iterable[Path], course: Path | None = None) 
     the file breaks a rule, or where this machine can't compile it yet.
     """
     global _build
-    # Specs take a quarter of a second to import, for which a sandbox of plans need not wait.
+    # Imported here, since begin_plans must not wait for the import of specs.
     from grader.emulator import toolchain
     from grader.executors.cuda import cuda_build, joining
     from grader.gpu import machine

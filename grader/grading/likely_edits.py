@@ -112,7 +112,7 @@ def ranked(
 
 
 class _Reading:
-    """Says whether a changed text is still Python, by its changed functions alone."""
+    """Whether a changed text is still Python: only its changed functions are compiled."""
 
     def __init__(self, source: str, functions: Iterable[Function]) -> None:
         spans = [(each.start, each.end) for each in functions]

@@ -35,9 +35,9 @@ ABOUT_AS_LIKELY = 2  # bits between changes that may both be meant
 ABOUT_AS_LIKELY_EXCHANGED = 5
 MOST_TRIED = {"triton": 120, "cuda": 240}
 AT_FIRST = 5  # changes in the first file: the likeliest
-FILES_AT_ONCE = 2  # one is tried while another one is compiled
+FILES_AT_ONCE = 2  # the edits of one are tried while the other is compiled
 AT_ONCE = {"triton": 12, "cuda": 12}  # that are held against each other
-IN_ONE_FILE = {"triton": 36, "cuda": 12}  # of later ones: the processes of each file are new
+IN_ONE_FILE = {"triton": 36, "cuda": 12}  # edits; each file costs the start of new processes
 SIEVED = 76  # changes in one program that only refuses some
 MOST_TO_PLACE = 36  # changes that may show the place of a mistake that is known
 MOST_RIGHT = 4  # changes, of which the likeliest is told
@@ -169,7 +169,7 @@ def _tried(
                 continue
             is_tried = id(edit) in wanted and time.monotonic() < until
             is_tried = is_tried and _may_be_meant(edit, right)
-            if is_tried and number not in words:  # not meant beside one that was none after all
+            if is_tried and number not in words:  # left out for one that is no repair after all
                 words[number] = is_right(changed, failure, edit)
             is_tried = is_tried and words[number]
             is_tried = is_tried and _holds(changed, failure, edit)
@@ -198,10 +198,10 @@ def _words(
     until: float,
     right: Sequence[tuple[Edit, Runner]],
 ) -> dict[int, bool]:
-    """Whether edits make the cases right, by their places among those of one file.
+    """Whether edits of one file make the cases right, by their places in `together`.
 
-    `wanted` are the ids of those to try. Side by side, those behind a right one that can't be meant
-    are left out. Whoever is wrong is closed.
+    Only those whose ids are in `wanted` are tried, side by side. An edit has no entry if one before
+    it is right and it can't be meant beside that. The runner of a wrong edit is closed.
     """
     words: dict[int, bool] = {}
 
@@ -258,7 +258,7 @@ def _changed(
 
 
 class _File:
-    """Edits that one file has, or one program that sieves them; it is made meanwhile."""
+    """Edits that are compiled in the background, as copies, or in one program that sieves them."""
 
     def __init__(
         self,
@@ -340,7 +340,7 @@ def _altered(runner: Runner, edits: Sequence[Edit]) -> Coming[Sequence[Runner | 
 def _split(
     batches: Sequence[Sequence[Edit]], made: Sequence[Runner | None]
 ) -> Iterator[Sequence[tuple[Edit, Runner]]]:
-    """The edits of each batch with runners."""
+    """The edits of each batch with their runners, without those that have none."""
     edits = [edit for batch in batches for edit in batch]
     waiting = [*zip(edits, made, strict=True)]
     try:

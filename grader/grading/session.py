@@ -169,7 +169,8 @@ class Session:
         self.sandbox = sandbox or _plan_sandbox(options)
         self._owns_sandbox = sandbox is None
         begun = _begun_build(options, lent)
-        # Of a variant of CUDA C++ alone, plans have no sandbox that was tried.
+        # The evidence describes one sandbox. Where a build was begun, only CUDA C++ is graded, and
+        # the sandbox of Triton's plans stays unused.
         self._described = begun.sandbox if begun else self.sandbox
         self.files = Files(submission, files, joining.labs_of(exercises))
         self.rules = Enforcement(self.files, options.lifted, is_on=options.policy)

@@ -37,7 +37,7 @@ WORKER_PROGRAM = Path(__file__).parents[1] / "worker" / "start.py"
 # For all of a submission's processes together, behind the limits of each request.
 GROUP_BYTES = 16 << 30
 GROUP_PROCESSES = 512  # including threads, of which CUDA and the compilers have many
-LISTEN_SECONDS = 0.05  # for a message, before another thread may
+LISTEN_SECONDS = 0.05  # for which one thread keeps the socket from the others
 START_SECONDS = 120.0  # for importing torch from a cold, slow disk
 
 _in_use: set[int] = set()  # fork servers of this process
@@ -63,7 +63,8 @@ class ForkServer:
         self._exits: dict[int, int] = {}
         self._last_number = 0
         self._workers: list[Worker] = []
-        # Threads start and end workers side by side: no other may take a new one for an orphan.
+        # Held from a fork until its worker is listed: until then another thread that ends a worker
+        # would take the new process for an orphan.
         self._lock = threading.RLock()
         processes.adopt_orphans()  # of workers whose fork server was killed
         self._control, theirs = socket_pair()
@@ -158,7 +159,7 @@ class ForkServer:
         """The wait status of worker `number`, once the fork server has sent it."""
         deadline = time.monotonic() + wait
         while True:
-            with self._lock:  # another thread may have read it meanwhile
+            with self._lock:  # a thread that waits for another worker may read this one's message
                 remaining = deadline - time.monotonic()
                 heard = None
                 if number not in self._exits and remaining > 0:

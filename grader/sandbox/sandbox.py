@@ -54,7 +54,7 @@ class Sandbox:
             self.confinement = confinement.choose(level, device, required)
         self._home = ""
         self._server: ForkServer | None = None
-        self._replacing = threading.Lock()  # a fork server, by one of several threads
+        self._replacing = threading.Lock()  # held while a dead fork server is replaced
         self._stopped: list[ForkServer] = []  # whose workers may still be open
         self.most_seconds = math.inf  # for a request
 
@@ -67,7 +67,7 @@ class Sandbox:
 
     @cached_property
     def confinement(self) -> Confinement:
-        """Which confinement works here, tried when it is needed. Raises ConfinementError."""
+        """The strongest confinement that works here, which is tried when it is first needed."""
         return confinement.choose(None, self.device)
 
     @property

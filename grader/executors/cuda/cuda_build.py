@@ -32,6 +32,7 @@ from grader.worker.protocol import Code, Operation
 Backend = Literal["emulator", "gpu"]
 Asked = Literal["emulator", "gpu", "nvcc"]  # nvcc: only whether it accepts the file
 
+NVCC_NICENESS = 10  # of its check, which what is waited for goes before
 MAX_PROGRAM_BYTES = 64 << 20
 MAX_SITES_BYTES = 8 << 20
 _OUTPUT_BYTES = 2 * MAX_PROGRAM_BYTES + MAX_SITES_BYTES
@@ -197,9 +198,6 @@ def program(sandbox: Sandbox, building: Building) -> Program:
     return _program(sandbox, name, backend, building.finish())
 
 
-NVCC_NICENESS = 10
-
-
 class Order(NamedTuple):
     """What is to be compiled: the file `name` of content `data`.
 
@@ -230,13 +228,13 @@ def begin(sandbox: Sandbox, order: Order) -> Building:
         "gpu_planner": prepare_planner() if order.backend == "gpu" else None,
         "flags": list(order.flags),
     }
-    if order.backend != "emulator":  # on a machine with a GPU, torch is asked
+    if order.backend != "emulator":  # which needs none, and asking for it may import torch
         wanted["architecture"] = f"sm_{machine.capability()}"
     output = os.memfd_create("program", os.MFD_CLOEXEC)
     try:
         os.ftruncate(output, _OUTPUT_BYTES)
         worker = sandbox.builder(source, wanted, output, _OUTPUT_BYTES, COMPILE_LIMITS)
-        if order.backend == "nvcc":  # which nobody waits for at first
+        if order.backend == "nvcc":
             with contextlib.suppress(OSError):
                 os.setpriority(os.PRIO_PROCESS, worker.pid, NVCC_NICENESS)
     except BaseException:
@@ -337,7 +335,7 @@ class Programs:
     check_with_nvcc: bool  # NVIDIA's compiler, where there is one, has to accept a file too
     guarded: bool
     kept: Callable[[str], KeptBuilds] = lambda file: KeptBuilds(None)  # of a file's content
-    earlier: Programs | None = None  # of the same sandbox: see head_start.py
+    earlier: Programs | None = None  # whose compilers it takes over: see grading/head_start.py
     _made: dict[tuple[str, Backend], Program] = field(default_factory=dict)
     _checked: dict[str, Checked] = field(default_factory=dict)
     _reconciled: set[str] = field(default_factory=set)  # files whose programs know nvcc's word
@@ -449,7 +447,7 @@ class Programs:
         return begun or begin(sandbox, order)
 
     def handed_over(self, order: Order) -> Building | None:
-        """What was begun for an order, if it was."""
+        """The compiler that is at work on exactly this order; None without one."""
         key = order.name, order.backend
         is_same = key in self._building and self._building[key].order == order
         return self._building.pop(key) if is_same else None

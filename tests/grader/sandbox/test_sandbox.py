@@ -13,10 +13,12 @@ import stat
 import struct
 import subprocess
 import textwrap
+import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import psutil
@@ -25,7 +27,15 @@ import pytest
 from grader.gpu import machine
 from grader.sandbox import Sandbox, cgroup, processes
 from grader.sandbox.confinement import Level
-from grader.sandbox.worker_process import Cause, Death, Limits, SandboxError, Worker
+from grader.sandbox.fork_server_process import ForkServer
+from grader.sandbox.worker_process import (
+    Cause,
+    Death,
+    Limits,
+    SandboxError,
+    Worker,
+    socket_pair,
+)
 from grader.worker.protocol import Code, Operation, Reply
 
 SMALL = Limits(cpu_seconds=5.0, memory_bytes=512 << 20)
@@ -176,6 +186,20 @@ def test_threads_start_and_end_workers_side_by_side(sandbox: Sandbox) -> None:
     with ThreadPoolExecutor(3) as pool:
         assert [*pool.map(use, range(3))] == [[Code.ok, Death] * 4] * 3
     assert below(sandbox) == []
+
+
+def test_an_exit_is_read_though_others_lie_before_it_and_the_fork_server_is_gone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    server = ForkServer.__new__(ForkServer)
+    server._lock, server._exits = threading.RLock(), {}
+    server._control, theirs = socket_pair()
+    monkeypatch.setattr(server, "_process", SimpleNamespace(poll=lambda: -9), raising=False)
+    with theirs, server._control:
+        for number in (1, 2, 3):
+            theirs.send(json.dumps({"id": number, "exit": number}).encode())
+        assert server.exit_of(3, wait=60.0) == 3
+        assert server.exit_of(4, wait=60.0) is None  # at once
 
 
 def test_what_has_only_begun_is_ended_too() -> None:

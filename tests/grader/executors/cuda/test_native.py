@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +68,33 @@ def test_what_is_expected_is_compiled_once_while_something_else_runs(monkeypatch
             session, Task(silu, silu.variants["cuda"]), "float32", "ragged"
         ).status.is_gradable
     assert begun == ["silu.cu"]
+
+
+class Quiet:
+    """A sandbox whose builder compiles nothing."""
+
+    pid = 4711
+
+    def hold(self, name: str, data: bytes) -> Path:
+        return Path(name)
+
+    def builder(self, source: Path, wanted: dict[str, Any], *_: Any) -> Quiet:
+        self.wanted = wanted
+        return self
+
+    def post(self, _: object) -> None: ...
+    def close(self) -> None: ...
+
+
+@pytest.mark.parametrize(("backend", "is_nice"), [("emulator", False), ("nvcc", True)])
+def test_only_nvccs_check_makes_way_and_only_it_needs_the_gpus_kind(monkeypatch, backend, is_nice):
+    asked, nice, sandbox = [], [], Quiet()
+    monkeypatch.setattr(cuda_build, "prepare", lambda: ("g++", "", ""))
+    monkeypatch.setattr(cuda_build.machine, "capability", lambda: asked.append(1) or 90)
+    monkeypatch.setattr(cuda_build.os, "setpriority", lambda *given: nice.append(given))
+    cuda_build.begin(sandbox, cuda_build.Order("a.cu", b"", [], backend)).close()
+    assert nice == [(os.PRIO_PROCESS, 4711, cuda_build.NVCC_NICENESS)] * is_nice
+    assert len(asked) == is_nice and ("architecture" in sandbox.wanted) == is_nice
 
 
 def test_what_is_expected_but_not_asked_for_leaves_no_compiler() -> None:
