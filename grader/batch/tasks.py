@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import math
 import platform
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -153,13 +152,14 @@ def grade_files(
 def grade_in_pool(task: HandinTask) -> Graded:
     """`grade_files` in a process that does nothing else.
 
-    It tells each step to the pool's owner, takes its turns on the GPU, and ends itself where
+    It tells each step to the pool's owner, keeps to one GPU, and ends itself where
     nothing has moved for STUCK_SECONDS. Raises as `grade_files` does, and GpuError.
     """
     watch = _Watch(STUCK_SECONDS)
     with contextlib.ExitStack() as held:
         held.callback(watch.end)  # ends a process that was stuck: what it observed is no evidence
-        _take_turn(task, held, watch)
+        if task.device != INTERPRETER:
+            locks.settle(task.needs_exclusive_gpu)
 
         def on_step(step: Step) -> None:
             watch.moved()
@@ -187,16 +187,6 @@ def _baselines(task: HandinTask) -> Sandbox | None:
     return _kept[0]
 
 
-def _take_turn(task: HandinTask, held: contextlib.ExitStack, watch: _Watch) -> None:
-    """Choose a GPU if one is used, and wait until it is free if something is to be timed."""
-    if task.device == INTERPRETER:
-        return
-    gpu = locks.settle(task.needs_exclusive_gpu)
-    if task.needs_exclusive_gpu:
-        with watch.waiting():
-            held.enter_context(locks.exclusive(gpu))
-
-
 def given_up(task: HandinTask, reason: str) -> list[Result]:
     """The results of a task whose process was lost: the grader failed, which costs no points."""
     failed = Status.grader_error
@@ -221,7 +211,7 @@ def given_up(task: HandinTask, reason: str) -> list[Result]:
 
 
 def _result(session: Session, wanted: Wanted, on_step: Progress) -> Result:
-    started = time.monotonic()
+    started = _seconds_of_its_own()
     task = wanted.task(session.exercises)
     to_measure = False
     planned = b""
@@ -241,7 +231,7 @@ def _result(session: Session, wanted: Wanted, on_step: Progress) -> Result:
             planned = planned if len(planned) <= MOST_PLANNED_BYTES else b""
     else:
         evidence = grade_task(session, task, on_step)
-    seconds = round(time.monotonic() - started, 3)
+    seconds = round(_seconds_of_its_own() - started, 3)
     text = evidence_files.variant_to_json(evidence)
     return Result(wanted.key, text, to_measure, seconds, planned)
 
@@ -285,27 +275,21 @@ def hash_of(data: bytes) -> str:
 
 
 class _Watch:
-    """A watchdog: ends this process, and all that it started, where nothing moves for too long."""
+    """A watchdog: ends this process, and all that it started, where nothing moves for too long.
+
+    What it waits for other processes on the GPU doesn't count.
+    """
 
     def __init__(self, seconds: float, end: Callable[[], None] | None = None) -> None:
         self._seconds = seconds
         self._end = end or (lambda: end_this_process(STUCK_EXIT))
-        self._last = time.monotonic()
         self._is_stuck = False
         self._ended = threading.Event()
+        self.moved()
         threading.Thread(target=self._poll, daemon=True).start()
 
     def moved(self) -> None:
-        self._last = time.monotonic()
-
-    @contextlib.contextmanager
-    def waiting(self) -> Iterator[None]:
-        """While this process waits for its turn, it isn't stuck."""
-        self._last = math.inf
-        try:
-            yield
-        finally:
-            self.moved()
+        self._last = _seconds_of_its_own()
 
     def end(self) -> None:
         if self._is_stuck:
@@ -314,7 +298,12 @@ class _Watch:
 
     def _poll(self) -> None:
         while not self._ended.wait(min(self._seconds / 4, 30.0)):
-            if time.monotonic() - self._last > self._seconds:
+            if _seconds_of_its_own() - self._last > self._seconds:
                 self._is_stuck = True
                 self._end()
                 return
+
+
+def _seconds_of_its_own() -> float:
+    """A clock that stands while this process waits for others on the GPU."""
+    return time.monotonic() - locks.seconds_waited()

@@ -133,7 +133,10 @@ class Attempt:
 
         Raises TimingFailed, TooLittleMemory, and ValueError where an argument can't be timed.
         """
+        case = self._targets.case
+        executor = self._candidate.executor(case, self._opened)
         self._start_baselines()
+        executor.wait()  # what is idle from here on has nothing of the submission
         noise = self._watch.load_of_others()
         if not noise:
             self._time_idle()
@@ -146,7 +149,7 @@ class Attempt:
             evidence = replace(evidence, machine=self._watch.as_evidence(state))
             reason = f"GPU too noisy: before the kernel was there, {noise}"
             return Result(_not_measured(evidence, reason), is_noise=True)
-        candidate = _Candidate(self._candidate.begin(self._targets.case, self._opened))
+        candidate = _Candidate(self._candidate.begin(case, self._opened, executor=executor))
         took = candidate.replays.settle()
         if (slow := self._too_slow(evidence, took)) is not None:
             return Result(slow)
@@ -170,6 +173,7 @@ class Attempt:
 
     def _start_baselines(self) -> None:
         case, pool = self._targets.case, self._targets.baselines
+        pool.expect(self._targets.names)
         for name in self._targets.names:
             with self._left_out_if_optional(name):
                 share = self._targets.moved_bytes / pool.moved_by(name, case)
@@ -178,7 +182,7 @@ class Attempt:
                 self._baselines.append(baseline)
 
     def _time_idle(self) -> None:
-        """Time the baselines in turn before the candidate's process exists."""
+        """Time the baselines in turn before the candidate's process has its plan."""
         times: dict[str, list[float]] = {each.name: [] for each in self._baselines}
         for done in range(IDLE_PAIRS):
             for each in [*self._baselines]:

@@ -18,14 +18,14 @@ from grader.worker.gpu_mapping import GpuMemoryError
 
 CONTROL = "copy"
 CONTROL_BYTES = 256 << 20  # that a control moves at least
-KEPT = (CONTROL, "torch", "compile")
+REFERENCE = "reference"  # started for each case: a plan, as the candidate
 _IN_THE_WAY = (TimingFailed, TooLittleMemory, SandboxError, GpuMemoryError)
 
 
 class Baselines(contextlib.AbstractContextManager["Baselines"]):
     """Starts baselines by name. A context manager, which ends them.
 
-    Starting a worker takes seconds, and a variant may be timed on several cases. So one worker per
+    Starting a worker takes long, and a variant may be timed on several cases. So one worker per
     baseline serves all cases in turn, with buffers for the largest.
     """
 
@@ -53,34 +53,43 @@ class Baselines(contextlib.AbstractContextManager["Baselines"]):
         self._opened.close()
 
     def expect(self, names: Collection[str]) -> None:
-        """Let kept baselines load their code in the background.
+        """Let kept baselines begin in the background.
 
         A failure is suppressed here: `begin` raises it again.
         """
         for name in names:
-            if name in KEPT and name != CONTROL and name not in self._kept:
+            if name != REFERENCE:
                 with contextlib.suppress(*_IN_THE_WAY):
-                    self._kept[name] = self._started(name, self._cases, self._opened)
+                    self._standing(name)
 
     def begin(self, name: str, case: Case, opened: contextlib.ExitStack) -> Replays:
-        """A baseline's replays of a case. A worker that isn't kept ends with `opened`.
+        """A baseline's replays of a case. The reference's worker ends with `opened`.
 
         Raises as contenders.start and contenders.layout_of do.
         """
-        if name == "reference":
+        if name == REFERENCE:
             assert self._reference is not None  # by has_reference
             return self._reference().begin(case, opened, graded=False)
-        if name == CONTROL and self._executors.device == "cuda":
-            return contenders.copy(self._executors, self._layout(name, case), opened)
-        if name not in KEPT:
-            return self._started(name, [case], opened).ungraded(self._layout(name, case))
-        if name not in self._kept:
-            self._kept[name] = self._started(name, self._cases, self._opened)
-        return self._kept[name].ungraded(self._layout(name, case))
+        standing, layout = self._standing(name), self._layout(name, case)
+        if self._is_by_plan(name):
+            return contenders.copied(standing, layout)
+        return standing.ungraded(layout)
 
-    def _started(self, name: str, cases: Sequence[Case], opened: contextlib.ExitStack) -> Standing:
-        layouts = [self._layout(name, each) for each in cases]
-        return contenders.baseline(self._sandbox, name, self._task, layouts, opened)
+    def _standing(self, name: str) -> Standing:
+        """The one worker of a baseline, started with its first use."""
+        if name not in self._kept:
+            layouts = [self._layout(name, each) for each in self._cases]
+            if self._is_by_plan(name):
+                started = contenders.copy(self._executors, layouts, self._opened)
+            else:
+                what = (self._sandbox, name, self._task, layouts)
+                started = contenders.baseline(*what, self._opened)
+            self._kept[name] = started
+        return self._kept[name]
+
+    def _is_by_plan(self, name: str) -> bool:
+        """Whether the executor runs a plan of ours; the others are Python."""
+        return name == CONTROL and self._executors.device == "cuda"
 
     def _layout(self, name: str, case: Case) -> Layout:
         moved = self.moved_by(name, case)

@@ -97,11 +97,26 @@ class Planned:
         layout = Layout.of(self.task.exercise, self.task.variant, case)
         self.plans.documents(case, layout.arguments(0))
 
-    def begin(self, case: Case, opened: contextlib.ExitStack, graded: bool = True) -> Replays:
+    def executor(self, case: Case, opened: contextlib.ExitStack) -> Standing:
+        """A worker with buffers for a case, and nothing of the variant; it ends with `opened`.
+
+        Raises as `start` does, and ValueError where an argument can't be timed.
+        """
+        layout = Layout.of(self.task.exercise, self.task.variant, case)
+        return start(self.sandbox, gpu.held_program(self.sandbox), "", [layout], opened)
+
+    def begin(
+        self,
+        case: Case,
+        opened: contextlib.ExitStack,
+        graded: bool = True,
+        executor: Standing | None = None,
+    ) -> Replays:
         """Replays by a worker that has the plan of a case and has tuned its kernels.
 
-        Every output is judged if `graded`. Raises TimingFailed where there is no plan or it doesn't
-        run, TooLittleMemory, and ValueError where an argument can't be timed.
+        The worker is `executor`, or a new one. Every output is judged if `graded`. Raises
+        TimingFailed where there is no plan or it doesn't run, TooLittleMemory, and ValueError where
+        an argument can't be timed.
         """
         layout = Layout.of(self.task.exercise, self.task.variant, case)
         documents = self.plans.documents(case, layout.arguments(0))
@@ -111,8 +126,7 @@ class Planned:
                 return GradedBufferSets(memory, self.task.exercise, self.task.variant, case, count)
             return BufferSets(memory, layout, count)
 
-        program = gpu.held_program(self.sandbox)
-        replays = start(self.sandbox, program, "", [layout], opened).serve(layout, make_sets)
+        replays = (executor or self.executor(case, opened)).serve(layout, make_sets)
         tune(replays, documents)
         return replays
 
@@ -129,9 +143,14 @@ def tune(replays: Replays, documents: Sequence[bytes]) -> None:
     replays.adopt(documents[0])
 
 
-def copy(sandbox: Sandbox, layout: Layout, opened: contextlib.ExitStack) -> Replays:
-    """The device's own copy, run by the GPU executor. Raises as `start` does, and TimingFailed."""
-    replays = start(sandbox, gpu.held_program(sandbox), "", [layout], opened).ungraded(layout)
+def copy(sandbox: Sandbox, layouts: Sequence[Layout], opened: contextlib.ExitStack) -> Standing:
+    """The GPU executor, for the device's own copy: see `copied`. Raises as `start` does."""
+    return start(sandbox, gpu.held_program(sandbox), "", layouts, opened)
+
+
+def copied(executor: Standing, layout: Layout) -> Replays:
+    """Replays of the device's own copy, by a plan of ours. Raises TimingFailed."""
+    replays = executor.ungraded(layout)
     source, to = layout.arguments(0)
     replays.adopt(gpu.copy_document(source, to))
     return replays
@@ -193,22 +212,25 @@ def has_reference(task: Task) -> bool:
 
 
 class Standing:
-    """A worker that has or is loading its code, and the memory that it shares with the grader."""
+    """A worker that begins by itself, and the memory that it shares with the grader."""
 
-    def __init__(self, worker: Worker, memory: Memory, room: tuple[int, int], loads: bool) -> None:
-        """`room` is the bytes of the two buffers; `loads` is whether a load was requested."""
+    def __init__(self, worker: Worker, memory: Memory, room: tuple[int, int]) -> None:
+        """`room` is the bytes of the two buffers. The worker has had its first request."""
         self.worker, self.memory, self.room = worker, memory, room
-        self._loads = loads
+        self._is_ready = False
+
+    def wait(self) -> None:
+        """Wait until the worker has begun. Raises TimingFailed, also where code doesn't load."""
+        if not self._is_ready:
+            expect_ok(self.worker.wait())
+            self._is_ready = True
 
     def serve(self, layout: Layout, make_sets: Callable[[Memory, int], BufferSets]) -> Replays:
         """Replays over as many buffer sets of a layout as there is room for.
 
-        The sets served before become invalid. Raises TimingFailed, also where the code doesn't
-        load.
+        The sets served before become invalid. Raises as `wait` does.
         """
-        if self._loads:
-            expect_ok(self.worker.wait())
-            self._loads = False
+        self.wait()
         fits = (room // length for room, length in zip(self.room, layout.lengths, strict=True))
         return Replays(self.worker, make_sets(self.memory, min(*fits, MOST_BUFFER_SETS)))
 
@@ -226,8 +248,9 @@ def start(
 ) -> Standing:
     """A worker that can serve each of these layouts; it ends with `opened`.
 
-    `entry` is a function of the Python file at `path`; "" makes the executor's program the entry.
-    An error in loading is raised by `serve`. Raises TimingFailed and TooLittleMemory.
+    `entry` is a function of the Python file at `path`, which the worker loads; "" makes the
+    executor's program the entry, which creates its CUDA context. Neither is waited for: see
+    Standing.wait. Raises TimingFailed and TooLittleMemory.
     """
     on_gpu = sandbox.device == "cuda"
     free = _room(on_gpu)
@@ -239,9 +262,12 @@ def start(
     opened.callback(worker.close)
     if entry:
         blanks = [blank_argument()] * len(layouts[0].inputs.order)
-        if (died := worker.post(Operation.load, blanks)) is not None:
-            expect_ok(died)
-    return Standing(worker, memory, room, loads=bool(entry))
+        died = worker.post(Operation.load, blanks)
+    else:
+        died = worker.post(Operation.place, layouts[0].arguments(0))
+    if died is not None:
+        expect_ok(died)
+    return Standing(worker, memory, room)
 
 
 def _count(layout: Layout, free: int) -> int:

@@ -1,9 +1,9 @@
 """One variant timed against its baselines, until its points are decided.
 
-The baselines are timed first, before the candidate's process exists. A baseline that is slower
-later was disturbed. They take turns from the start, since the kernel that ran before, and the clock
-it left the GPU at, affect a time. If noise spoiled an attempt, it is repeated in fresh workers:
-noise may pass, and noise that the candidate caused returns.
+The baselines are timed first, before the candidate's process has its plan. A baseline that is
+slower later was disturbed. They take turns from the start, since the kernel that ran before, and
+the clock it left the GPU at, affect a time. If noise spoiled an attempt, it is repeated in fresh
+workers: noise may pass, and noise that the candidate caused returns.
 
 A constant load slows the idle times as much as later ones. So a kernel probes whether somebody else
 uses the GPU, before the idle times and after the last replay (gpu/contention.py). That probe can't
@@ -52,16 +52,14 @@ def measure(
 
     Where the spec asks for it, a drawn case near the first one is timed as well.
 
-    `trusted` runs the baselines and no submission; its owner closes it. `reference` makes the
-    staff's solution. The first case that can't be timed ends the measurement. Waits for an
-    exclusive lock on the GPU.
+    `trusted` runs the baselines and no submission; its owner starts and closes it. `reference`
+    makes the staff's solution. The first case that can't be timed ends the measurement. Waits for
+    an exclusive lock on the GPU.
     """
     task = candidate.task
     timed: list[PerformanceEvidence] = []
     with contextlib.ExitStack() as opened:
         opened.enter_context(locks.exclusive_on(candidate.sandbox.device))
-        if not trusted.is_started:
-            trusted.start()
         cases = cases_of(task, seed)
         baselines = opened.enter_context(
             Baselines(trusted, candidate.sandbox, task, cases, reference)

@@ -26,6 +26,7 @@ from grader.spec import Exercise, Variant
 from grader.spec.task import Task
 from grader.timing import attempt, contenders, graph_replays, sequential
 from grader.timing.buffer_sets import BufferSets, Layout, Memory
+from grader.timing.contenders import Standing
 from grader.timing.graded_buffer_sets import GradedBufferSets
 from grader.timing.graph_replays import Replays
 from grader.worker.protocol import Argument, Code, Operation, Reply
@@ -165,12 +166,16 @@ class InPython:
         path = sandbox.hold(f"{exercise.name}_in_python.py", source.encode())
         return cls(sandbox, Task(exercise, variant), path)
 
-    def begin(self, case: Case, opened: contextlib.ExitStack, graded: bool = True) -> Replays:
+    def executor(self, case: Case, opened: contextlib.ExitStack) -> Standing:
+        layout = Layout.of(self.task.exercise, self.task.variant, case)
+        entry = self.task.variant.entry
+        return contenders.start(self.sandbox, self.path, entry, [layout], opened)
+
+    def begin(self, case: Case, opened: contextlib.ExitStack, executor: Standing) -> Replays:
         exercise, variant = self.task.exercise, self.task.variant
         layout = Layout.of(exercise, variant, case)
 
         def make_sets(memory: Memory, count: int) -> BufferSets:
             return GradedBufferSets(memory, exercise, variant, case, count)
 
-        what = (self.sandbox, self.path, variant.entry, [layout], opened)
-        return contenders.start(*what).serve(layout, make_sets)
+        return executor.serve(layout, make_sets)

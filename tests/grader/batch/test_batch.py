@@ -30,6 +30,7 @@ from grader.batch.store.store import NAME, Store
 from grader.batch.tasks import Graded, HandinTask, TaskError, Wanted, grade_files
 from grader.cases import Space
 from grader.evidence import PartEvidence
+from grader.gpu import locks
 from grader.grading import large_sizes, process_pool, schedule
 from grader.grading.check import TaskCheck
 from grader.grading.schedule import InPool, Queue, Stopped
@@ -385,7 +386,7 @@ def test_a_stuck_process_ends_itself_and_nothing_else_does():
     for _ in range(20):
         time.sleep(0.01)
         watch.moved()
-    with watch.waiting():
+    with locks._waiting():  # for others on the GPU, without moving
         time.sleep(0.2)
     assert ended == []
     deadline = time.monotonic() + 10

@@ -91,8 +91,9 @@ def outputs_of(replays: Replays) -> list[tuple[torch.Tensor, torch.Tensor]]:
 def test_one_that_is_expected_is_there_before_it_is_asked_for(python_sandbox, opened):
     with baselines_of(python_sandbox, "torch") as baselines:
         baselines.expect(["copy", "torch", "reference"])
-        [(name, standing)] = baselines._kept.items()
-        assert name == "torch" and psutil.pid_exists(standing.worker.pid)
+        assert set(baselines._kept) == {"copy", "torch"}
+        standing = baselines._kept["torch"]
+        assert psutil.pid_exists(standing.worker.pid)
         replays = baselines.begin("torch", CASES[0], opened)
         assert process_of(replays) == standing.worker.pid
         assert replays.settle() > 0

@@ -8,6 +8,7 @@ import itertools
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -47,12 +48,19 @@ class Made:
         variant: Variant,
         exercise: Exercise = ROWS,
         device: str = "interpreter",
+        order: list[str] | None = None,
     ) -> None:
         self.sandbox, self.task = sandbox(device), Task(exercise, variant)
         self.begun = 0
+        self._order = [] if order is None else order
         self._baseline = baseline
 
-    def begin(self, case: Case, opened: contextlib.ExitStack, graded: bool = True) -> Any:
+    def executor(self, case: Case, opened: contextlib.ExitStack) -> Any:
+        """One without anything of the candidate, which tells when it is started and waited for."""
+        self._order.append("executor")
+        return SimpleNamespace(wait=lambda: self._order.append("waited for"))
+
+    def begin(self, case: Case, opened: contextlib.ExitStack, executor: Any) -> Any:
         self.begun += 1
         if isinstance(self._baseline, Exception):
             raise self._baseline
@@ -74,6 +82,7 @@ def begin_by(monkeypatch) -> Callable[[Baseline], None]:
 
     def use(baseline: Baseline) -> None:
         monkeypatch.setattr(Baselines, "begin", lambda _, name, case, opened: baseline(name, case))
+        monkeypatch.setattr(Baselines, "expect", lambda *_: None)
 
     return use
 
@@ -105,7 +114,7 @@ def of_case(
 ) -> PerformanceEvidence:
     """One case measured."""
     given, reference = options.pop("given", variant.timed.case), options.pop("reference", None)
-    made: Any = Made(candidate, variant, device=device)
+    made: Any = Made(candidate, variant, device=device, order=options.pop("order", None))
     case = fixed_case(ROWS, variant, given, 7)
     with Baselines(sandbox(device), made.sandbox, made.task, [case], reference) as baselines:
         return timed_variant.measure_case(made, baselines, case, Options(**options))
@@ -511,11 +520,12 @@ def test_what_is_found_beside_noise_ends_it_all_the_same(measured):
 def test_baselines_take_turns_when_idle_before_the_candidate_is_begun(begin_by):
     order: list[str] = []
     begin_by(lambda name, case: Told(order, name))
-    seen = of_case(lambda: order.append("begun") or Told(order, "candidate"), asking(TORCH))
-    idle = 2 * attempt.IDLE_PAIRS
+    made = lambda: order.append("begun") or Told(order, "candidate")  # noqa: E731
+    seen = of_case(made, asking(TORCH), order=order)
     assert seen.status is Status.passed
-    assert order[:idle] == ["copy", "torch"] * attempt.IDLE_PAIRS
-    assert order[idle] == "begun" and order.count("begun") == 1
+    begun = order.index("begun")
+    idle = ["copy", "torch"] * attempt.IDLE_PAIRS
+    assert order[:begun] == ["executor", "waited for", *idle] and order.count("begun") == 1
 
 
 # --- another clock than the worker's --------------------------------------------------------------

@@ -17,6 +17,7 @@ from grader.executors.gpu import gpu_runner as executors
 from grader.plan import Buffer, Plan
 from grader.plan.model import Launch, PointerArgument, ScalarArgument
 from grader.sandbox import Sandbox
+from grader.sandbox import worker_process as worker_module
 from grader.spec import load_all
 from grader.spec.task import Task
 from grader.status import Status
@@ -115,13 +116,30 @@ def test_the_fastest_configuration_is_taken(sandbox, opened, cubin: bytes) -> No
 
 def test_the_device_s_own_copy_is_a_plan_of_ours(sandbox: Sandbox, opened) -> None:
     layout = contenders.layout_of("copy", Task(SILU, VARIANT), CASE, 1 << 16)
-    replays = contenders.copy(sandbox, layout, opened)
-    assert replays.seconds() > 0
-    sets = replays._sets
-    [number] = replays._order
-    views = {slot.name: tensor for slot, tensor in sets._views(number, "input")}
-    made = {slot.name: tensor for slot, tensor in sets._views(number, "output")}
-    assert torch.equal(made["destination"], views["source"])
+    more = contenders.layout_of("copy", Task(SILU, VARIANT), CASE, 1 << 17)
+    executor = contenders.copy(sandbox, [layout, more], opened)
+    for each in (layout, more, layout):  # one process for all sizes
+        replays = contenders.copied(executor, each)
+        assert replays.seconds() > 0 and replays._worker is executor.worker
+        sets = replays._sets
+        assert sets._layout == each
+        [number] = replays._order
+        views = {slot.name: tensor for slot, tensor in sets._views(number, "input")}
+        made = {slot.name: tensor for slot, tensor in sets._views(number, "output")}
+        assert torch.equal(made["destination"], views["source"])
+
+
+def test_an_executor_begins_by_itself_and_has_nothing_of_a_variant(
+    sandbox: Sandbox, opened, cubin: bytes
+) -> None:
+    candidate = planned(sandbox, Documents(cubin))
+    executor = candidate.executor(CASE, opened)
+    assert worker_module.is_readable(executor.worker._requests, 20.0)  # nobody has waited for it
+    executor.wait()
+    with pytest.raises(TimingFailed, match="there is no plan"):
+        executor.ungraded(Layout.of(SILU, VARIANT, CASE)).seconds()
+    replays = candidate.begin(CASE, opened, executor=executor)
+    assert replays.settle() > 0 and replays._worker is executor.worker
 
 
 def test_an_executor_that_has_no_memory_is_not_measured(
