@@ -82,8 +82,8 @@ class Baselines(contextlib.AbstractContextManager["Baselines"]):
             if self._is_by_plan(name):
                 started = contenders.copy(self._executors, layouts, self._opened)
             else:
-                what = (self._sandbox, name, self._task, layouts)
-                started = contenders.baseline(*what, self._opened)
+                given = (self._sandbox, name, self._task, layouts)
+                started = contenders.baseline(*given, self._opened)
             self._kept[name] = started
         return self._kept[name]
 

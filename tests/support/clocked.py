@@ -171,11 +171,17 @@ class InPython:
         entry = self.task.variant.entry
         return contenders.start(self.sandbox, self.path, entry, [layout], opened)
 
-    def begin(self, case: Case, opened: contextlib.ExitStack, executor: Standing) -> Replays:
+    def begin(
+        self,
+        case: Case,
+        opened: contextlib.ExitStack,
+        graded: bool = True,
+        executor: Standing | None = None,
+    ) -> Replays:
         exercise, variant = self.task.exercise, self.task.variant
         layout = Layout.of(exercise, variant, case)
 
         def make_sets(memory: Memory, count: int) -> BufferSets:
             return GradedBufferSets(memory, exercise, variant, case, count)
 
-        return executor.serve(layout, make_sets)
+        return (executor or self.executor(case, opened)).serve(layout, make_sets)

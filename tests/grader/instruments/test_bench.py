@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import pytest
 import torch
@@ -409,6 +409,9 @@ class Failing(InPython):
     """A candidate that fails as it's begun."""
 
     error: Exception
+
+    def executor(self, *_: object) -> Any:
+        return SimpleNamespace(wait=lambda: None)
 
     def begin(self, *_: object, **__: object) -> NoReturn:
         raise self.error
