@@ -21,7 +21,8 @@ from grader import evidence as evidence_files
 from grader.batch.store.keys import NO_FILE, Conditions, Keys
 from grader.evidence import MemoryEvidence, PartEvidence, PerformanceEvidence
 from grader.gpu import locks, machine
-from grader.grading import plan_files, predictions, process_pool
+from grader.gpu.devices import DeviceName
+from grader.grading import kept_sandboxes, plan_files, predictions, process_pool
 from grader.grading.check import check
 from grader.grading.grade import grade_task
 from grader.grading.measure import is_timed, measure
@@ -36,7 +37,6 @@ from grader.spec.compiling import digest
 from grader.spec.predictions import PREDICTIONS
 from grader.spec.task import Task
 from grader.status import Status
-from grader.timing.timed_variant import trusted_sandbox
 
 INTERPRETER = "interpreter"
 STUCK_SECONDS = 3600.0  # without a case done: far beyond what limits of CPU time allow one
@@ -118,11 +118,12 @@ def grade_files(
     task: HandinTask,
     on_step: Progress = unwatched,
     opened: Callable[[Session], None] = lambda session: None,
-    trusted: Sandbox | None = None,
+    sandbox: Sandbox | None = None,
+    lent: Lent | None = None,
 ) -> Graded:
     """Grade the wanted variants of a hand-in's files; `opened` gets the session once it is open.
 
-    `trusted` is a sandbox for baselines; its owner closes it.
+    For `sandbox` and `lent` see Session.
 
     Raises TaskError where this machine's results would not be those that were asked for, and
     ConfinementError where a sandbox is required and there is none.
@@ -130,7 +131,7 @@ def grade_files(
     _check_is_the_same_grader(task)
     options = Options(
         seed=task.seed,
-        device="interpreter" if task.device == INTERPRETER else "cuda",
+        device=_kind_of(task.device),
         effort=task.effort or Effort(),
         require_sandbox=task.require_sandbox,
         lifted=tuple(wanted.name for wanted in task.wanted if wanted.lifted),
@@ -140,8 +141,10 @@ def grade_files(
     results = []
     # The folder is as a student repeats a failure, and never read: all files are given.
     files = _files(task)
-    lent = Lent(trusted=trusted)
-    with Session(Path("assignment"), task.exercises, options, files=files, lent=lent) as session:
+    where = Path("assignment")
+    with Session(
+        where, task.exercises, options, sandbox=sandbox, files=files, lent=lent
+    ) as session:
         opened(session)
         for wanted in task.wanted:
             results.append(_result(session, wanted, on_step))
@@ -168,23 +171,11 @@ def grade_in_pool(task: HandinTask) -> Graded:
         def opened(session: Session) -> None:  # it ends with this process, however that is stopped
             held.callback(process_pool.at_end(session.close).cancel)
 
-        return grade_files(task, on_step, opened, _baselines(task))
-
-
-_kept: list[Sandbox] = []  # in a process that times: the sandbox of its baselines
-
-
-def _baselines(task: HandinTask) -> Sandbox | None:
-    """One sandbox for the baselines of all hand-ins that this process times.
-
-    No submission runs in it, and it imports torch, which takes seconds. It ends with the process.
-    """
-    if not task.needs_exclusive_gpu:
-        return None
-    if not _kept:
-        _kept.append(trusted_sandbox("cuda"))
-        process_pool.at_end(_kept[0].close)
-    return _kept[0]
+        sandbox, native = held.enter_context(
+            kept_sandboxes.of_a_submission(_kind_of(task.device), task.require_sandbox)
+        )
+        trusted = kept_sandboxes.baselines() if task.needs_exclusive_gpu else None
+        return grade_files(task, on_step, opened, sandbox, Lent(native, trusted))
 
 
 def given_up(task: HandinTask, reason: str) -> list[Result]:
@@ -222,8 +213,6 @@ def _result(session: Session, wanted: Wanted, on_step: Progress) -> Result:
         documents = plan_files.documents_of(wanted.planned) if wanted.planned else None
         evidence = measure(session, task, evidence, on_step, documents)
     elif session.device == "cuda":
-        if task.variant.is_graded_on_speed:  # this process may be the one that times it, too
-            session.stopwatch.begin()
         evidence = check(session, task, on_step)
         to_measure = is_timed(task, evidence)
         if to_measure:
@@ -234,6 +223,10 @@ def _result(session: Session, wanted: Wanted, on_step: Progress) -> Result:
     seconds = round(_seconds_of_its_own() - started, 3)
     text = evidence_files.variant_to_json(evidence)
     return Result(wanted.key, text, to_measure, seconds, planned)
+
+
+def _kind_of(device: str) -> DeviceName:
+    return "interpreter" if device == INTERPRETER else "cuda"
 
 
 def _files(task: HandinTask) -> dict[str, bytes | str]:

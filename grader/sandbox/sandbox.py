@@ -1,6 +1,6 @@
 """Starts the confined workers of one submission and removes all their traces.
 
-Each submission has a fork server (fork_server_process.py), and each worker is a fork of it.
+A sandbox has a fork server (fork_server_process.py), and each worker is a fork of it.
 
     Sandbox.begin()        launches the fork server
     Sandbox.start()        waits until it is ready, about a second

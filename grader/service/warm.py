@@ -1,8 +1,7 @@
 """One request in a process of the pool, which stays for the next ones.
 
 What no submission can have touched is kept from one request to the next: imports, specs, oracles,
-and the sandbox of baselines. A submission has sandboxes for itself, whose fork servers go on with
-the next one if nothing of this one is left in them. Plans and builds are kept for requests with the
+and sandboxes as kept_sandboxes.py says. Plans and builds are kept for requests with the
 same source, spec and GPU (kept_for_source.py). No verdict is kept.
 """
 
@@ -22,14 +21,13 @@ from grader.executors.compile.kept_for_source import Store
 from grader.executors.cuda import cuda_build
 from grader.gpu import locks
 from grader.gpu.devices import DeviceName
-from grader.grading import process_pool
+from grader.grading import kept_sandboxes
 from grader.grading.session import Lent, Options
 from grader.grading.watchdog import end_this_process
-from grader.sandbox import Sandbox, processes
+from grader.sandbox import processes
 from grader.service.results import CheckResult
 from grader.service.single import EFFORTS, EffortName, check_source
 from grader.spec.task import Task
-from grader.timing.timed_variant import trusted_sandbox
 
 TIME_LIMIT_EXIT = 76  # of a process whose request ran out of time
 _POLL_SECONDS = 0.2
@@ -57,7 +55,6 @@ class Work:
 def answer(work: Work) -> CheckResult:
     """Check one source. The process ends itself where that takes longer than the limit."""
     if not _is_used:
-        process_pool.at_end(_close_emptied)
         _is_used.append(True)
         gc.freeze()  # what was imported lives to the end: collections would only take time
     language = work.task.variant.language
@@ -70,17 +67,15 @@ def answer(work: Work) -> CheckResult:
         require_sandbox=work.require_sandbox,
         keeps_builds=False,  # a neighbour's compiler may have written them
     )
-    devices: list[DeviceName] = ["emulator", *([work.device] if work.device == "cuda" else [])]
-    with contextlib.ExitStack() as stack:
-        sandbox = stack.enter_context(_sandbox("interpreter", work.require_sandbox))
-        native = {e: stack.enter_context(_sandbox(e, work.require_sandbox)) for e in devices}
+    with kept_sandboxes.of_a_submission(work.device, work.require_sandbox) as (sandbox, native):
         # What it imports, and what all programs share, is no request's.
         if language == "cuda":
             with contextlib.suppress(cuda_build.BuildError):  # the request tells it
                 cuda_build.prepare()
         (sandbox if language == "triton" else native["emulator"]).start()
         with _limited(work.limit_s):
-            trusted = _baselines() if work.timed and work.device == locks.ON_GPU else None
+            is_timed = work.timed and work.device == locks.ON_GPU
+            trusted = kept_sandboxes.baselines() if is_timed else None
             lent = Lent(native, trusted, STORE)
             return check_source(
                 work.task, work.source, options, timed=work.timed, sandbox=sandbox, lent=lent
@@ -120,47 +115,3 @@ def cpu_seconds() -> float:
         with contextlib.suppress(psutil.Error):
             total += sum(each.cpu_times()[:4])  # with that of children that have ended
     return total
-
-
-# By device, with nothing of a submission in them: for the next one.
-_emptied: dict[DeviceName, Sandbox] = {}
-
-
-@contextlib.contextmanager
-def _sandbox(device: DeviceName, required: bool) -> Iterator[Sandbox]:
-    """A sandbox which nothing of another submission is in: Triton's plans in "interpreter"."""
-    sandbox = _emptied.pop(device, None) or _new_sandbox(device, required)
-    closing = process_pool.at_end(sandbox.close)
-    is_empty = False
-    try:
-        yield sandbox
-        is_empty = sandbox.empty()
-    finally:
-        closing.cancel()
-        if not is_empty:
-            sandbox.close()
-    if not is_empty:
-        sandbox = _new_sandbox(device, required)
-        sandbox.begin()  # imports while nothing is asked
-    _emptied[device] = sandbox
-
-
-def _new_sandbox(device: DeviceName, required: bool) -> Sandbox:
-    is_native = device != "interpreter"
-    return Sandbox(device, required=required, native=is_native, plans=not is_native)
-
-
-def _close_emptied() -> None:
-    for sandbox in _emptied.values():
-        sandbox.close()
-
-
-_kept: list[Sandbox] = []  # of baselines, in a process that times
-
-
-def _baselines() -> Sandbox:
-    """The sandbox of baselines: no submission runs in it, and it imports torch."""
-    if not _kept:
-        _kept.append(trusted_sandbox("cuda"))
-        process_pool.at_end(_kept[0].close)
-    return _kept[0]

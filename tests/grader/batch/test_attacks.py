@@ -1,7 +1,7 @@
 """Attacks as hand-ins of a class, their rules lifted, so that they run: none gains, none does harm.
 
 What each layer holds by itself is shown in test_attacks.py, archives in test_archives.py; here a
-class is graded with attacks between two honest hand-ins.
+class is graded with attacks between two honest hand-ins, in one process, which keeps sandboxes.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ import pytest
 
 from grader.batch.course.records import Entry
 from grader.batch.store.store import NAME
+from grader.batch.tasks import grade_in_pool
+from grader.grading import kept_sandboxes
 from grader.sandbox import confinement
 from grader.sandbox.confinement import Level
 from grader.status import Status
@@ -69,8 +71,12 @@ def graded(tmp_path_factory) -> Iterator[Graded]:
             folder / "out",
             exercises,
             course=course,
+            function=grade_in_pool,
             effort=replace(BRIEF, shrink_runs=3, shrink_seconds=1.0, compile_ahead=False),
         )
+        for sandbox in kept_sandboxes._emptied.values():  # all that is left then is an attack's
+            sandbox.close()
+        kept_sandboxes._emptied.clear()
         rows = {entry.student.id: entry for entry in book.entries}
         yield Graded(rows, folder / "out", canaries, canaries.touched())
 

@@ -27,6 +27,7 @@ from grader.evidence import (
 )
 from grader.gpu import locks as gpus
 from grader.gpu import machine
+from grader.grading import kept_sandboxes
 from grader.grading.measure import is_timed
 from grader.grading.session import selected
 from grader.sandbox import Sandbox
@@ -294,12 +295,14 @@ def test_what_is_timed_takes_the_whole_gpu_and_what_is_wrong_takes_nothing():
 def test_the_baselines_of_all_hand_ins_have_one_sandbox(monkeypatch):
     """A process that times imports torch for them once, not once for each hand-in."""
     given = []
-    monkeypatch.setattr(tasks, "_kept", [])
+    monkeypatch.setattr(kept_sandboxes, "_baselines", [])
+    monkeypatch.setattr(kept_sandboxes, "_emptied", {})
+    monkeypatch.setattr(kept_sandboxes, "_close_at_end", lambda: None)
     monkeypatch.setattr(tasks, "grade_files", lambda *arguments: given.append(arguments[-1]))
     timed = Wanted("silu", "triton", "key", checked="{}")
     for seed, wanted in enumerate((timed, timed, replace(timed, checked=""))):
-        grade_in_pool(HandinTask({}, (wanted,), {}, seed, GPU))
-    first, second, of_a_check = given
+        grade_in_pool(HandinTask({}, (wanted,), {}, seed, GPU, require_sandbox=False))
+    first, second, of_a_check = (lent.trusted for lent in given)
     assert isinstance(first, Sandbox) and first is second
     assert of_a_check is None  # nothing is timed there
 
