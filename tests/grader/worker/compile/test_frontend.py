@@ -12,10 +12,15 @@ from tests.grader.worker.planner.test_kernels import KERNEL
 from tests.grader.worker.planner.test_launches import PAIR
 
 
+@pytest.fixture(scope="module")
+def planned(planning, tmp_path_factory):
+    return planning.plan(tmp_path_factory.mktemp("kernel"), KERNEL % ("", "v"), PAIR)
+
+
 @pytest.fixture
-def specialisation(planning, tmp_path):
-    plan = planning.plan(tmp_path, KERNEL % ("", "v"), PAIR)
-    return plan["specialisations"][0]
+def specialisation(planned, tmp_path):
+    (tmp_path / "submission.py").write_text(KERNEL % ("", "v"))
+    return copy.deepcopy(planned["specialisations"][0])
 
 
 @pytest.mark.parametrize(
