@@ -74,7 +74,7 @@ _Kind = tuple[DeviceName, str]  # a language
 PEACEFUL = {Layer.policy, Layer.comparison, Layer.plan, Layer.boundary}
 OUTWARD = {Layer.policy, Layer.sandbox}
 _neighbours: dict[_Kind, Session] = {}
-_sandboxes: dict[tuple[DeviceName, Level | None], Sandbox] = {}
+_sandboxes: dict[tuple[Level | None, bool], Sandbox] = {}  # and whether its attack may leave things
 _last_unconfined: dict[tuple[str, DeviceName, bool], _Seen] = {}
 
 
@@ -246,7 +246,7 @@ def _observe(
     guarded: bool = False,
 ) -> _Seen:
     if attack.variant.language == "triton":
-        _shared(attack, device, level)  # started now, so that it isn't taken for what is left
+        _sandbox_for(attack, level)  # started now, so that it isn't taken for what is left
     with Canaries() as canaries:
         if attack.variant.language == "cuda":
             part = _grade_cuda(attack, canaries, level, policy, guarded, watched)
@@ -287,6 +287,8 @@ def _grade(
             stack.enter_context(mock.patch.object(kernels, "COMPILE_SECONDS", 2 * seconds))
         if watched:
             stack.enter_context(mock.patch.object(source_rules, "violations_of", return_value=()))
+        sandbox = _sandbox_for(attack, level)
+        stack.callback(_emptied, attack, level, sandbox)
         session = stack.enter_context(
             Session(
                 root / "submission",
@@ -302,7 +304,7 @@ def _grade(
                     policy=policy or watched,
                     keeps_builds=False,
                 ),
-                sandbox=_shared(attack, device, level),
+                sandbox=sandbox,
             )
         )
         return check_part(session, Task(exercise, attack.variant), "float32", "ragged")
@@ -314,19 +316,29 @@ def _is_for_the_compiler(attack: Attack) -> bool:
     return "compile" in attack.name or Status.compile_error in statuses
 
 
-def _shared(attack: Attack, device: DeviceName, level: Level | None) -> Sandbox | None:
-    """One sandbox of a level, shared by attacks that touch nothing outside their worker.
+def _may_leave_things(attack: Attack) -> bool:
+    """Whether an attack is on the sandbox itself, its other processes or its space.
 
-    Starting one takes longer than most of them run. Attacks that reach for things outside share it
-    too. An attack on the sandbox itself, its other processes or its space has its own, and so has a
-    submission of several files, which would stay there.
+    Others touch nothing outside their worker, or reach only for things outside of the sandbox. A
+    submission of several files would stay there, too.
     """
-    if attack.others or not any({*attack.layers} <= kind for kind in (PEACEFUL, OUTWARD)):
-        return None
-    if (device, level) not in _sandboxes:
-        _sandboxes[device, level] = Sandbox("interpreter", level, plans=True)
-        _sandboxes[device, level].start()
-    return _sandboxes[device, level]
+    return bool(attack.others) or not any({*attack.layers} <= kind for kind in (PEACEFUL, OUTWARD))
+
+
+def _sandbox_for(attack: Attack, level: Level | None) -> Sandbox:
+    """A sandbox that goes on with the next attack: to start one takes longer than most run."""
+    key = (level, _may_leave_things(attack))
+    if key not in _sandboxes:
+        _sandboxes[key] = Sandbox("interpreter", level, plans=True)
+        _sandboxes[key].start()
+    return _sandboxes[key]
+
+
+def _emptied(attack: Attack, level: Level | None, sandbox: Sandbox) -> None:
+    """Empty the sandbox of an attack that may leave things, as between two hand-ins of a class."""
+    if _may_leave_things(attack) and not sandbox.empty():
+        sandbox.close()
+        del _sandboxes[level, True]
 
 
 def _grade_cuda(
