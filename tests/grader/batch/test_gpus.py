@@ -293,18 +293,27 @@ def test_what_is_timed_takes_the_whole_gpu_and_what_is_wrong_takes_nothing():
 
 
 def test_the_baselines_of_all_hand_ins_have_one_sandbox(monkeypatch):
-    """A process that times imports torch for them once, not once for each hand-in."""
-    given = []
+    """A process that times imports torch for them once, not once for each hand-in.
+
+    And a hand-in is opened before its turn on the GPU.
+    """
+    given, held = [], []
+
+    def grade_files(*arguments: object) -> None:
+        given.append(arguments[-1])
+        held.append(gpus.is_exclusive_on(gpus.ON_GPU))
+
     monkeypatch.setattr(kept_sandboxes, "_baselines", [])
     monkeypatch.setattr(kept_sandboxes, "_emptied", {})
     monkeypatch.setattr(kept_sandboxes, "_close_at_end", lambda: None)
-    monkeypatch.setattr(tasks, "grade_files", lambda *arguments: given.append(arguments[-1]))
+    monkeypatch.setattr(tasks, "grade_files", grade_files)
     timed = Wanted("silu", "triton", "key", checked="{}")
     for seed, wanted in enumerate((timed, timed, replace(timed, checked=""))):
         grade_in_pool(HandinTask({}, (wanted,), {}, seed, GPU, require_sandbox=False))
     first, second, of_a_check = (lent.trusted for lent in given)
     assert isinstance(first, Sandbox) and first is second
     assert of_a_check is None  # nothing is timed there
+    assert not any(held)
 
 
 def test_a_class_has_as_many_processes_as_a_grade_has_there_and_one_that_times_on_each_gpu(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import signal
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -30,6 +32,7 @@ from grader.spec.task import Task
 from grader.status import Status
 from grader.timing import timed_variant as clock
 from grader.timing.contenders import Planned
+from grader.timing.submission import Stopwatch
 from tests.support.children import child, wait_until
 from tests.support.commandline import call, one_line
 from tests.support.gpu_locks import own_locks
@@ -159,6 +162,25 @@ def test_a_grader_that_waits_for_the_gpu_says_so(session, monkeypatch, tmp_path)
 
     assert measure(session, Task(SILU, TRITON), RIGHT, on_step).performance is not None
     assert steps == ["timing", "waiting for the GPU"]
+
+
+def test_baselines_import_torch_before_a_gpu_is_taken_for_them(monkeypatch):
+    order: list[str] = []
+
+    @contextlib.contextmanager
+    def turn() -> Iterator[None]:
+        order.append("turn")
+        yield
+
+    def timed(*_: object, **__: object) -> PerformanceEvidence:
+        order.append("timed")
+        return PerformanceEvidence(Status.passed)
+
+    monkeypatch.setattr("grader.timing.submission.measure", timed)
+    baselines = Mock(is_started=False, start=lambda: order.append("imports"))
+    watch = Stopwatch("cuda", 7, EXERCISES, Mock(), baselines)
+    assert watch.time(SILU, TRITON, turn, Mock()).status is Status.passed
+    assert order == ["imports", "turn", "timed"]
 
 
 def test_a_case_on_the_gpu_waits_for_whoever_times(monkeypatch):
