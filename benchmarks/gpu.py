@@ -83,6 +83,7 @@ STEPS = (
     ),
     tests(
         "experts",
+        "tests/reference/test_oracles.py",
         "tests/reference/test_expert_silu.py",
         "tests/reference/test_expert_rows.py",
         "tests/reference/test_expert_flash_attention.py",
