@@ -164,6 +164,15 @@ def page_naming(name: str) -> str:
     )
 
 
+@pytest.mark.parametrize(
+    ("title", "heading"), [("Kernels", "Kernels: class report"), ("", "Class report")]
+)
+def test_a_page_is_headed_with_or_without_a_title(title, heading):
+    text = rendered(title=title)
+    assert f"<title>{heading}</title>" in text
+    assert f"<h1>{heading}</h1>" in text
+
+
 @pytest.mark.parametrize("name", UNTRUSTED)
 def test_an_untrusted_name_is_text_wherever_it_stands(name):
     text = page_naming(name)
