@@ -64,10 +64,9 @@ def _begun_early(arguments: Sequence[str]) -> Literal["pool", "plans", "build", 
             return "plans"
         is_built = arguments[0] in ("check", "grade") and not options & {_GPUS, _SANDBOX}
         return "build" if is_built else ""
-    without = {"grade": {"--only", _GPUS}, "batch": {"--scheduler", _GPUS}}.get(
-        "".join(arguments[:1])
-    )
-    has_pool = without is not None and not options & without
+    without = {"grade": {"--only", _GPUS}, "batch": {"--scheduler", _GPUS}}
+    command = arguments[0] if arguments else ""
+    has_pool = command in without and not options & without[command]
     return "pool" if has_pool and len(os.sched_getaffinity(0)) > 1 else ""
 
 

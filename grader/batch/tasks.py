@@ -155,8 +155,8 @@ def grade_files(
 def grade_in_pool(task: HandinTask) -> Graded:
     """`grade_files` in a process that does nothing else.
 
-    It tells each step to the pool's owner, keeps to one GPU, and ends itself where
-    nothing has moved for STUCK_SECONDS. Raises as `grade_files` does, and GpuError.
+    It tells each step to the pool's owner, keeps to one GPU, and ends itself where nothing has
+    moved for STUCK_SECONDS. Raises as `grade_files` does, and GpuError.
     """
     watch = _Watch(STUCK_SECONDS)
     with contextlib.ExitStack() as held:
@@ -226,6 +226,7 @@ def _result(session: Session, wanted: Wanted, on_step: Progress) -> Result:
 
 
 def _kind_of(device: str) -> DeviceName:
+    """The kind of a device that results name."""
     return "interpreter" if device == INTERPRETER else "cuda"
 
 
@@ -270,7 +271,7 @@ def hash_of(data: bytes) -> str:
 class _Watch:
     """A watchdog: ends this process, and all that it started, where nothing moves for too long.
 
-    What it waits for other processes on the GPU doesn't count.
+    The time that this process waits for others on the GPU doesn't count.
     """
 
     def __init__(self, seconds: float, end: Callable[[], None] | None = None) -> None:
@@ -298,5 +299,5 @@ class _Watch:
 
 
 def _seconds_of_its_own() -> float:
-    """A clock that stands while this process waits for others on the GPU."""
+    """A clock that stops while this process waits for others on the GPU."""
     return time.monotonic() - locks.seconds_waited()

@@ -136,7 +136,7 @@ class Attempt:
         case = self._targets.case
         executor = self._candidate.executor(case, self._opened)
         self._start_baselines()
-        executor.wait()  # what is idle from here on has nothing of the submission
+        executor.wait()  # it is idle while baselines are timed, and has no plan
         noise = self._watch.load_of_others()
         if not noise:
             self._time_idle()

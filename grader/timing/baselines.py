@@ -18,7 +18,7 @@ from grader.worker.gpu_mapping import GpuMemoryError
 
 CONTROL = "copy"
 CONTROL_BYTES = 256 << 20  # that a control moves at least
-REFERENCE = "reference"  # started for each case: a plan, as the candidate
+REFERENCE = "reference"  # its executor serves one case, as the candidate's does
 _IN_THE_WAY = (TimingFailed, TooLittleMemory, SandboxError, GpuMemoryError)
 
 
@@ -53,7 +53,7 @@ class Baselines(contextlib.AbstractContextManager["Baselines"]):
         self._opened.close()
 
     def expect(self, names: Collection[str]) -> None:
-        """Let kept baselines begin in the background.
+        """Start the workers of baselines, but the reference's, without waiting for them.
 
         A failure is suppressed here: `begin` raises it again.
         """
@@ -72,7 +72,7 @@ class Baselines(contextlib.AbstractContextManager["Baselines"]):
             return self._reference().begin(case, opened, graded=False)
         standing, layout = self._standing(name), self._layout(name, case)
         if self._is_by_plan(name):
-            return contenders.copied(standing, layout)
+            return contenders.copy(standing, layout)
         return standing.ungraded(layout)
 
     def _standing(self, name: str) -> Standing:
@@ -80,7 +80,7 @@ class Baselines(contextlib.AbstractContextManager["Baselines"]):
         if name not in self._kept:
             layouts = [self._layout(name, each) for each in self._cases]
             if self._is_by_plan(name):
-                started = contenders.copy(self._executors, layouts, self._opened)
+                started = contenders.executor(self._executors, layouts, self._opened)
             else:
                 given = (self._sandbox, name, self._task, layouts)
                 started = contenders.baseline(*given, self._opened)
@@ -88,7 +88,7 @@ class Baselines(contextlib.AbstractContextManager["Baselines"]):
         return self._kept[name]
 
     def _is_by_plan(self, name: str) -> bool:
-        """Whether the executor runs a plan of ours; the others are Python."""
+        """Whether a baseline is a plan that the GPU executor runs; the others are Python."""
         return name == CONTROL and self._executors.device == "cuda"
 
     def _layout(self, name: str, case: Case) -> Layout:

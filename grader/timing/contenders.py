@@ -98,12 +98,12 @@ class Planned:
         self.plans.documents(case, layout.arguments(0))
 
     def executor(self, case: Case, opened: contextlib.ExitStack) -> Standing:
-        """A worker with buffers for a case, and nothing of the variant; it ends with `opened`.
+        """An executor with buffers for a case and nothing of the variant; it ends with `opened`.
 
         Raises as `start` does, and ValueError where an argument can't be timed.
         """
         layout = Layout.of(self.task.exercise, self.task.variant, case)
-        return start(self.sandbox, gpu.held_program(self.sandbox), "", [layout], opened)
+        return executor(self.sandbox, [layout], opened)
 
     def begin(
         self,
@@ -143,12 +143,12 @@ def tune(replays: Replays, documents: Sequence[bytes]) -> None:
     replays.adopt(documents[0])
 
 
-def copy(sandbox: Sandbox, layouts: Sequence[Layout], opened: contextlib.ExitStack) -> Standing:
-    """The GPU executor, for the device's own copy: see `copied`. Raises as `start` does."""
+def executor(sandbox: Sandbox, layouts: Sequence[Layout], opened: contextlib.ExitStack) -> Standing:
+    """A GPU executor with buffers for these layouts, and no plan. Raises as `start` does."""
     return start(sandbox, gpu.held_program(sandbox), "", layouts, opened)
 
 
-def copied(executor: Standing, layout: Layout) -> Replays:
+def copy(executor: Standing, layout: Layout) -> Replays:
     """Replays of the device's own copy, by a plan of ours. Raises TimingFailed."""
     replays = executor.ungraded(layout)
     source, to = layout.arguments(0)
@@ -212,15 +212,15 @@ def has_reference(task: Task) -> bool:
 
 
 class Standing:
-    """A worker that begins by itself, and the memory that it shares with the grader."""
+    """A worker that loads its code or creates its CUDA context, and the memory that it shares."""
 
     def __init__(self, worker: Worker, memory: Memory, room: tuple[int, int]) -> None:
-        """`room` is the bytes of the two buffers. The worker has had its first request."""
+        """`room` is the bytes of the two buffers. The worker's first request was sent."""
         self.worker, self.memory, self.room = worker, memory, room
         self._is_ready = False
 
     def wait(self) -> None:
-        """Wait until the worker has begun. Raises TimingFailed, also where code doesn't load."""
+        """Wait for the answer to the first request. Raises TimingFailed where that failed."""
         if not self._is_ready:
             expect_ok(self.worker.wait())
             self._is_ready = True

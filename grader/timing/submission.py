@@ -89,7 +89,7 @@ class Stopwatch:
                 sandbox = self._runners.sandbox_of("cuda")
                 candidate = Planned(sandbox, Task(exercise, variant), documents)
             if not self.trusted.is_started:
-                self.trusted.start()  # it imports torch, meanwhile others have the GPU
+                self.trusted.start()  # importing torch takes seconds, in which others have the GPU
             with turn():
                 return measure(
                     candidate,

@@ -82,7 +82,7 @@ class DeviceMemory:
     def release_dead(self) -> None:
         """Note the release of buffers whose tensors are gone."""
         # Asked of each live buffer at each allocation: StorageWeakRef takes four times as long.
-        dead = [each for each in self._live if _is_expired(each.storage.cdata)]
+        dead = [each for each in self._live if each.is_live and _is_expired(each.storage.cdata)]
         for buffer in dead:
             buffer.is_live = False
             self._live.remove(buffer)

@@ -117,9 +117,9 @@ def test_the_fastest_configuration_is_taken(sandbox, opened, cubin: bytes) -> No
 def test_the_device_s_own_copy_is_a_plan_of_ours(sandbox: Sandbox, opened) -> None:
     layout = contenders.layout_of("copy", Task(SILU, VARIANT), CASE, 1 << 16)
     more = contenders.layout_of("copy", Task(SILU, VARIANT), CASE, 1 << 17)
-    executor = contenders.copy(sandbox, [layout, more], opened)
+    executor = contenders.executor(sandbox, [layout, more], opened)
     for each in (layout, more, layout):  # one process for all sizes
-        replays = contenders.copied(executor, each)
+        replays = contenders.copy(executor, each)
         assert replays.seconds() > 0 and replays._worker is executor.worker
         sets = replays._sets
         assert sets._layout == each
