@@ -81,7 +81,8 @@ class DeviceMemory:
 
     def release_dead(self) -> None:
         """Note the release of buffers whose tensors are gone."""
-        # Asked of each live buffer at each allocation: StorageWeakRef takes four times as long.
+        # Asked of each live buffer at each allocation: StorageWeakRef takes four times as long. An
+        # earlier plan may have released a buffer of the import, which both begin with.
         dead = [each for each in self._live if each.is_live and _is_expired(each.storage.cdata)]
         for buffer in dead:
             buffer.is_live = False
