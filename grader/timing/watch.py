@@ -21,6 +21,7 @@ class Watch:
         self._on_gpu = device == "cuda"
         self._usual_sm_mhz = usual_sm_mhz
         self._share: float | None = None  # of the GPU's time that others had at the last probe
+        self._own: set[int] = set()  # processes of this command, those that have ended included
 
     def load_of_others(self) -> str:
         """Why others' load on the GPU is too high, or ""; our workers must be idle."""
@@ -35,9 +36,14 @@ class Watch:
         return row
 
     def probe(self, since: Observed | None = None) -> Observed | None:
-        """The GPU's state, best observed while it is busy; None without a GPU."""
+        """The GPU's state, best observed while it is busy; None without a GPU.
+
+        Workers of other checks end meanwhile. So this command's processes are listed before the
+        driver lists the GPU's: listed later, one that has just ended would be somebody else's.
+        """
         if not self._on_gpu:
             return None
+        self._own |= own_processes()
         gpu = machine.gpu_properties()
         return nvml.observe(gpu.uuid if gpu else None, since)
 
@@ -47,7 +53,7 @@ class Watch:
 
     def others_at_work(self, state: Observed | None) -> list[str]:
         """Who else used the GPU between the probe before and this one, a sentence; or nothing."""
-        return [] if state is None else at_work(state, own_processes())
+        return [] if state is None else at_work(state, self._own)
 
     def troubles(self, before: Observed | None, after: Observed | None) -> list[str]:
         """Why a measurement between two probes can't be trusted, a sentence each.
@@ -56,7 +62,7 @@ class Watch:
         """
         if not isinstance(before, GpuState) or not isinstance(after, GpuState):
             return []
-        return troubles(before, after, own_processes(), self._usual_sm_mhz)
+        return troubles(before, after, self._own, self._usual_sm_mhz)
 
 
 def own_processes() -> set[int]:

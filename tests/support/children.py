@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import time
 from collections.abc import Callable
 
@@ -18,6 +20,13 @@ def child(work: Callable[[], None]) -> int:
         finally:
             os._exit(0)
     return pid
+
+
+def end(pid: int) -> None:
+    """Kill a child and reap it; nothing if it has been."""
+    with contextlib.suppress(ProcessLookupError, ChildProcessError):
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
 
 
 def wait_until(holds: Callable[[], bool]) -> None:

@@ -2,38 +2,38 @@
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import os
-import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 from unittest.mock import Mock
+from unittest.mock import call as call_of
 
 import pytest
 
 from grader.cases import Case, fixed_case
 from grader.cases.compare import Verdict
-from grader.evidence import PartEvidence, PerformanceEvidence, VariantEvidence
+from grader.evidence import PartEvidence, VariantEvidence
 from grader.executors.gpu import GpuRunner
 from grader.executors.runner import CaseResult
 from grader.gpu import locks, machine
 from grader.gpu.locks import GpuError
 from grader.grading import process_pool
 from grader.grading.check import check_part
-from grader.grading.measure import measure
-from grader.grading.session import Options, Session, Step
+from grader.grading.session import Options, Session
+from grader.plan import Plan
 from grader.sandbox import Sandbox
 from grader.sandbox.confinement import Level
 from grader.sandbox.sandbox import environment_of
 from grader.spec import load_all
 from grader.spec.task import Task
 from grader.status import Status
-from grader.timing import timed_variant as clock
+from grader.timing import attempt, watch
 from grader.timing.contenders import Planned
+from grader.timing.failures import TimingFailed
 from grader.timing.submission import Stopwatch
-from tests.support.children import child, wait_until
+from tests.support.children import child, end, wait_until
 from tests.support.commandline import call, one_line
 from tests.support.gpu_locks import own_locks
 from tests.support.small_exercise import ROOT
@@ -60,11 +60,6 @@ def is_free(name: str = "0", how: int = fcntl.LOCK_EX) -> bool:
         except BlockingIOError:
             return False
         return True
-
-
-def end(pid: int) -> None:
-    os.kill(pid, signal.SIGKILL)
-    os.waitpid(pid, 0)
 
 
 # --- turns ----------------------------------------------------------------------------------------
@@ -128,59 +123,116 @@ def session() -> Session:
     return Session(ROOT / "reference", EXERCISES, Options(device="cuda"))
 
 
-def test_a_variant_is_timed_by_a_grader_that_is_alone_on_the_gpu(session, monkeypatch):
-    free: list[bool] = []
+@pytest.fixture
+def timed(monkeypatch) -> Callable[..., list[str]]:
+    """Begins to time a variant: what was done, and who else could have had the GPU meanwhile."""
 
-    def timed(*_: object, **__: object) -> PerformanceEvidence:
-        free.append(is_free(how=fcntl.LOCK_SH))
-        return PerformanceEvidence(Status.passed)
+    def time_(waiting: Callable[[], None] = lambda: None) -> list[str]:
+        order: list[str] = []
 
-    monkeypatch.setattr("grader.timing.submission.measure", timed)
-    seen = measure(session, Task(SILU, TRITON), RIGHT)
-    assert seen.performance.status is Status.passed
-    assert free == [False] and is_free()
+        def noted(name: str) -> Callable[..., None]:
+            def note(*_: object) -> None:
+                others = "shared" if is_free(how=fcntl.LOCK_SH) else "nobody"
+                order.append(f"{name}: {'all' if is_free() else others}")
+                if name == "baselines settle":
+                    raise TimingFailed("enough", Status.not_measured)
+
+            return note
+
+        standing = Mock(wait=noted("executor is ready"))
+        monkeypatch.setattr(Planned, "executor", lambda *_: standing)
+        monkeypatch.setattr(attempt.Attempt, "_start_baselines", noted("baselines start"))
+        monkeypatch.setattr(attempt.Attempt, "_settle_baselines", noted("baselines settle"))
+        monkeypatch.setattr(watch.Watch, "probe", lambda *_: None)
+        trusted = Mock(is_started=False, start=noted("baselines import"), device="cuda")
+        runners = Mock()
+        runners.sandbox_of.return_value = Sandbox("cuda", Level.limits, native=True)
+        stopwatch = Stopwatch("cuda", 7, EXERCISES, runners, trusted)
+        assert stopwatch.time(SILU, TRITON, waiting, Mock()).reason == "enough"
+        assert is_free()
+        return order
+
+    return time_
 
 
-def test_a_grader_that_waits_for_the_gpu_says_so(session, monkeypatch, tmp_path):
-    monkeypatch.setattr(
-        "grader.timing.submission.measure", lambda *_, **__: PerformanceEvidence(Status.passed)
-    )
-    ready, steps = tmp_path / "ready", []
+def test_workers_start_beside_checks_and_are_timed_by_a_grader_that_is_alone(timed):
+    assert timed() == [
+        "baselines import: all",
+        "baselines start: shared",
+        "executor is ready: shared",
+        "baselines start: nobody",  # the solution, which is tuned
+        "baselines settle: nobody",
+    ]
+
+
+def test_a_grader_that_waits_for_the_gpu_says_so(timed, monkeypatch, tmp_path):
+    ready, waited = tmp_path / "ready", []
 
     def hold() -> None:
-        with locks.exclusive("0"):
+        with locks.shared("0"):
             ready.touch()
             time.sleep(60)
 
     holding = child(hold)
     wait_until(ready.exists)
 
-    def on_step(step: Step) -> None:
-        steps.append(step.part)
-        if step.part == "waiting for the GPU":
-            end(holding)
+    def waiting() -> None:
+        waited.append(1)
+        end(holding)
 
-    assert measure(session, Task(SILU, TRITON), RIGHT, on_step).performance is not None
-    assert steps == ["timing", "waiting for the GPU"]
+    timed(waiting)
+    assert waited == [1]
 
 
-def test_baselines_import_torch_before_a_gpu_is_taken_for_them(monkeypatch):
-    order: list[str] = []
+def test_one_process_at_a_time_prepares_to_time(tmp_path):
+    """Each takes memory of the GPU for its workers."""
+    ready = tmp_path / "ready"
 
-    @contextlib.contextmanager
-    def turn() -> Iterator[None]:
-        order.append("turn")
-        yield
+    def prepare() -> None:
+        with locks.next_on("cuda"):
+            ready.touch()
+            time.sleep(60)
 
-    def timed(*_: object, **__: object) -> PerformanceEvidence:
-        order.append("timed")
-        return PerformanceEvidence(Status.passed)
+    preparing = child(prepare)
+    wait_until(ready.exists)
+    with locks._open("0", "next") as lock, pytest.raises(BlockingIOError):
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    with locks.exclusive("0"), locks.next_on("cuda"):  # who has the GPU waits for nobody
+        pass
+    with locks.next_on("interpreter"):
+        pass
+    end(preparing)
+    with locks.next_on("cuda"):
+        pass
 
-    monkeypatch.setattr("grader.timing.submission.measure", timed)
-    baselines = Mock(is_started=False, start=lambda: order.append("imports"))
-    watch = Stopwatch("cuda", 7, EXERCISES, Mock(), baselines)
-    assert watch.time(SILU, TRITON, turn, Mock()).status is Status.passed
-    assert order == ["imports", "turn", "timed"]
+
+def test_kernels_are_compiled_before_the_gpu_is_taken_for_their_cases(session, monkeypatch):
+    by_plan, on_gpu, order = Mock(), Mock(), []
+    by_plan.launches.take_first_met.return_value = []
+    on_gpu.expect = lambda cases: order.append(("compiled", len(cases), is_free()))
+
+    def searched(space, runner, *_: object) -> PartEvidence:
+        order.append(("searched", is_free()))
+        return PartEvidence("float32", "ragged", Status.passed)
+
+    monkeypatch.setattr(session.runners, "why_none", lambda variant: "")
+    monkeypatch.setattr(session.runners, "of", lambda task: [by_plan, on_gpu])
+    monkeypatch.setattr("grader.grading.check.search_part", searched)
+    monkeypatch.setattr("grader.grading.large_sizes.with_launches", lambda *given: given[-1])
+    check_part(session, Task(SILU, TRITON), "float32", "ragged")
+    assert order == [("searched", True), ("compiled", 2, True), ("searched", False)]
+
+
+def test_what_is_compiled_ahead_is_each_cases_kernels_once(monkeypatch):
+    plans, case = Mock(), fixed_case(SILU, TRITON, {"n": 4, "dtype": "float32"}, 7)
+    plans.planned.return_value = Plan(1, "triton", (), (), ((),))
+    sandbox = Sandbox("cuda", Level.limits, native=True)
+    with GpuRunner(sandbox, Task(SILU, TRITON), Path("silu.py"), plans) as runner:
+        runner.expect([case, case])
+        runner.expect([case])
+        assert plans.compiled_steps.call_args_list == [call_of(case, plans.planned.return_value)]
+    of_documents = GpuRunner(sandbox, Task(SILU, TRITON), Path("silu.py"), None)
+    of_documents.expect([case])  # these have been compiled
 
 
 def test_a_case_on_the_gpu_waits_for_whoever_times(monkeypatch):
@@ -214,20 +266,6 @@ def test_the_few_cases_of_a_part_that_is_right_by_plan_have_one_turn(session, mo
     monkeypatch.setattr("grader.grading.check.search_part", searched)
     assert check_part(session, Task(SILU, TRITON), "float32", "ragged").status is status
     assert free == {by_plan: True, on_gpu: status is not Status.passed}
-
-
-def test_the_clock_takes_the_gpu_for_all_of_a_measurement(monkeypatch):
-    def timed(*_: object, **__: object) -> None:
-        assert not is_free(how=fcntl.LOCK_SH)
-        raise InterruptedError
-
-    monkeypatch.setattr(clock, "Baselines", timed)
-    monkeypatch.setattr(Sandbox, "start", lambda self: None)
-    sandbox = Sandbox("cuda", Level.limits, native=True)
-    candidate = Planned(sandbox, Task(SILU, TRITON), plans=None)
-    with pytest.raises(InterruptedError):
-        clock.measure(candidate, 7, trusted=Sandbox("cuda", Level.limits))
-    assert is_free()
 
 
 # --- --gpus ---------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ import contextlib
 import copy
 import itertools
 import os
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from types import SimpleNamespace
@@ -15,6 +16,7 @@ import pytest
 
 from grader.cases import Case, fixed_case
 from grader.evidence import PerformanceEvidence
+from grader.gpu import nvml
 from grader.gpu.devices import DeviceName
 from grader.gpu.roofline import Roofs
 from grader.gpu.state import GpuState, Process
@@ -30,7 +32,9 @@ from grader.timing.failures import TimingFailed, TooLittleMemory
 from grader.timing.graph_replays import Replays
 from tests.grader.timing.test_buffer_sets import Bench
 from tests.support import clocked
+from tests.support.children import child, end
 from tests.support.clocked import MadeUp, MadeUpReplays, Time, sandbox
+from tests.support.gpu_locks import own_locks
 
 EXERCISES = load_all()
 ROWS = EXERCISES["rmsnorm"]
@@ -74,6 +78,11 @@ def asking(*thresholds: dict, exercise: str = "rmsnorm", variant: str = "triton"
     made = tuple(kind.model_validate(each) for each in thresholds)
     changed = before.performance.model_copy(update={"thresholds": made})
     return before.model_copy(update={"performance": changed})
+
+
+@pytest.fixture(autouse=True)
+def locks_of_this_test(tmp_path, monkeypatch):
+    own_locks(monkeypatch, tmp_path)
 
 
 @pytest.fixture
@@ -611,7 +620,9 @@ def probed(monkeypatch, measured) -> Callable[..., PerformanceEvidence]:
 
     def between(*states: GpuState) -> PerformanceEvidence:
         seen = iter(states)
-        monkeypatch.setattr(watch.Watch, "probe", lambda *_: next(seen))
+        monkeypatch.setattr(timed_variant, "Watch", lambda _, usual: watch.Watch("cuda", usual))
+        monkeypatch.setattr(nvml, "observe", lambda *_: next(seen))
+        monkeypatch.setattr(watch, "share_of_others", lambda: 0.0)
         return measured(asking(COPY), MadeUpReplays(100.0), {"copy": MadeUpReplays(95.0)})
 
     return between
@@ -627,7 +638,7 @@ OTHER = Process(4_000_000, "python3", 99)
 
 def test_the_state_of_the_gpu_is_recorded_with_a_timing(probed):
     state = on_gpu(sm_mhz=1980, sm_most_mhz=1980, celsius=41)
-    seen = probed(state, state, state, state)
+    seen = probed(state, state, state, state, state)
     assert seen.status is Status.passed
     told = seen.machine
     assert (told["sm_mhz"], told["celsius"], told["processes"]) == (1980, 41, 1)
@@ -636,10 +647,27 @@ def test_the_state_of_the_gpu_is_recorded_with_a_timing(probed):
 @pytest.mark.parametrize("busy_in", ["idle", "the test"])
 def test_another_process_on_the_gpu_is_noise(probed, busy_in):
     alone, loaded = on_gpu(), on_gpu(OTHER)
-    states = (alone, loaded) if busy_in == "idle" else (alone, alone, alone, loaded)
+    states = [alone, alone, *[alone, alone] * (busy_in == "the test"), loaded]
     seen = probed(*states)
     assert seen.status is Status.not_measured and seen.microseconds is None
     assert "too noisy" in seen.reason and "another process: python3, pid 4000000" in seen.reason
+
+
+@pytest.mark.parametrize("ends", ["while the driver answers", "after an earlier probe"])
+def test_a_worker_of_ones_own_that_has_ended_is_not_another_process(monkeypatch, ends):
+    """Workers of other students' checks end while this one is timed."""
+    pid = child(lambda: time.sleep(60))
+    loaded = on_gpu(Process(pid, "gpu-executor", 1))
+    here = watch.Watch("cuda", None)
+    if ends == "after an earlier probe":
+        monkeypatch.setattr(nvml, "observe", lambda *_: on_gpu())
+        here.probe()
+        end(pid)
+    monkeypatch.setattr(nvml, "observe", lambda *_: (end(pid), loaded)[1])
+    state = here.probe()
+    assert pid not in watch.own_processes()
+    assert here.others_at_work(state) == here.troubles(on_gpu(), state) == []
+    assert here.others_at_work(on_gpu(OTHER)) and here.troubles(on_gpu(), on_gpu(OTHER))
 
 
 @pytest.mark.parametrize(
