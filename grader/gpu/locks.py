@@ -150,6 +150,21 @@ def shared(name: str) -> Iterator[None]:
 
 
 @contextmanager
+def next_on(device: str) -> Iterator[None]:
+    """Be the only process that prepares a timing on this process's GPU, beside checks.
+
+    Each one takes memory there. Without effect where nothing is locked, and inside this process's
+    exclusive lock.
+    """
+    if device != ON_GPU or is_exclusive_on(device):
+        yield
+        return
+    with _open(here(), "next") as lock:
+        _take(lock, lambda: None)
+        yield
+
+
+@contextmanager
 def exclusive(name: str, waiting: Callable[[], None] = lambda: None) -> Iterator[None]:
     """Hold an exclusive lock on a GPU. Calls `waiting` before it blocks.
 

@@ -306,10 +306,11 @@ class TaskCheck:
             if not is_right_by_plan:
                 by_plan.append(runner)
                 return search_part(space, runner, effort, on_case, called, None, causes)
+            launches = by_plan[-1].launches
+            first_met = launches.take_first_met() if launches else []
+            chosen = chosen_for_a_gpu(space, first_met)
+            runner.expect(chosen)  # compiles, while others may time something
             with locks.shared_on(self.session.device):  # once for all of these few cases
-                launches = by_plan[-1].launches
-                first_met = launches.take_first_met() if launches else []
-                chosen = chosen_for_a_gpu(space, first_met)
                 return search_part(space, runner, effort, on_case, called, chosen, causes)
 
         part = self.by_each_runner((space.dtype, space.size_class), observe)

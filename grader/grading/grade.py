@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shlex
 import time
 from collections.abc import Mapping, Sequence
@@ -55,10 +56,10 @@ def grade(
     """All evidence about a submission that this machine can observe.
 
     `only` holds names of exercises (`rmsnorm`) or variants (`rmsnorm/triton`). With `jobs`
-    processes, tasks are checked in parallel, on all GPUs. Then right tasks are timed, in this
-    process, on the first GPU. Ctrl-C ends it with the evidence of the finished tasks, marked
-    incomplete. Raises SubmissionError when the folder doesn't exist, ConfinementError where a
-    sandbox is required and none is available.
+    processes, tasks are checked in parallel, on all GPUs. This process times each right one on the
+    first GPU while others are still checked. Ctrl-C ends it with the evidence of the finished
+    tasks, marked incomplete. Raises SubmissionError when the folder doesn't exist, ConfinementError
+    where a sandbox is required and none is available.
     """
     started = time.monotonic()
     with Session(submission, exercises, options) as session:
@@ -91,12 +92,16 @@ def _observed(
     try:
         if jobs > 1 and len(attempted) > 1:
             chosen = [tasks[index] for index in attempted]
-            for place, each in checked_side_by_side(session, chosen, jobs, on_step):
-                checked[attempted[place]] = each
+            side_by_side = checked_side_by_side(session, chosen, jobs, on_step)
+            with contextlib.closing(side_by_side):  # which ends its processes
+                for place, each in side_by_side:
+                    index = attempted[place]
+                    checked[index] = each
+                    done[index] = _measured(session, tasks[index], each, on_step)
         for index, task in enumerate(tasks):
-            if index not in checked:
+            if index not in done:
                 checked[index] = Checked(check(session, task, on_step))
-            done[index] = _measured(session, task, checked[index], on_step)
+                done[index] = _measured(session, task, checked[index], on_step)
     except KeyboardInterrupt:
         complete = False
         if session.device != "cuda":  # without a GPU, nothing more is run for these

@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from grader.evidence import PerformanceEvidence, VariantEvidence
-from grader.gpu import locks
 from grader.grading.session import Progress, Session, Step, unwatched
 from grader.spec.task import Task
 from grader.status import Status
@@ -58,6 +57,6 @@ def _performance(
     return session.stopwatch.time(
         task.exercise,
         task.variant,
-        lambda: locks.exclusive_on(session.device, lambda: on_step(waiting)),
+        lambda: on_step(waiting),
         documents,
     )

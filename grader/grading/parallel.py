@@ -6,7 +6,7 @@ Evidence is returned to the grading process. A lost process costs only the task 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -85,10 +85,10 @@ _opened: list[Session] = []  # a pool process's session; the process serves one 
 
 def checked_side_by_side(
     session: Session, tasks: Sequence[Task], jobs: int, on_step: Progress
-) -> Iterator[tuple[int, Checked]]:
+) -> Generator[tuple[int, Checked], None, None]:
     """The evidence of `check` on each task, by its place in `tasks`, as it arrives.
 
-    Variants worth most take longest, so they come first.
+    Those to be timed come first. Variants worth most take longest, so these begin before others.
     """
     shares = shared_out(tasks, session.device)
     with process_pool.Pool(min(jobs, len(shares))) as processes:
@@ -208,8 +208,13 @@ def shared_out(tasks: Sequence[Task], device: str | None) -> list[Share]:
             shares[variant.file] = [replace(before, indices=(*before.indices, index))]
         else:
             shares[index] = _shares_of_triton(index, tasks[index])
-    # Counting comes last, when no other share is waiting.
-    return sorted(chain.from_iterable(shares.values()), key=lambda share: share.counts)
+
+    def order(share: Share) -> tuple[bool, bool]:
+        """What is timed is complete first; of that, and of the rest, counting comes last."""
+        timed = any(tasks[index].variant.is_graded_on_speed for index in share.indices)
+        return not timed, share.counts
+
+    return sorted(chain.from_iterable(shares.values()), key=order)
 
 
 def _shares_of_triton(index: int, task: Task) -> list[Share]:
@@ -220,6 +225,10 @@ def _shares_of_triton(index: int, task: Task) -> list[Share]:
 
 
 def _by_worth(tasks: Sequence[Task]) -> list[int]:
-    """The tasks' places, by the worth of the variant and then of the exercise, highest first."""
-    worth = [(task.variant.max_points, task.exercise.max_points) for task in tasks]
+    """The tasks' places: those that will be timed first, then by the worth of the variant and of
+    the exercise, highest first."""
+    worth = [
+        (task.variant.is_graded_on_speed, task.variant.max_points, task.exercise.max_points)
+        for task in tasks
+    ]
     return sorted(range(len(tasks)), key=worth.__getitem__, reverse=True)

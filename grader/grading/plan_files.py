@@ -41,7 +41,7 @@ from grader.executors.gpu.bundle import (
     PlannedVariant,
 )
 from grader.executors.runner import CaseResult, Runner
-from grader.gpu import locks, machine
+from grader.gpu import machine
 from grader.grading.check import any_space
 from grader.grading.search import Effort, failure_of, search_part, spread
 from grader.grading.session import Options, Progress, Session, Step, unwatched
@@ -329,9 +329,8 @@ def _variant(
     if not task.variant.is_graded_on_speed or evidence.correctness is not Status.passed:
         return evidence
     on_step(Step.at(task, "timing"))
-    timed = session.stopwatch.time(
-        exercise, task.variant, lambda: locks.exclusive_on("cuda"), FromBundle(bundle, planned)
-    )
+    documents = FromBundle(bundle, planned)
+    timed = session.stopwatch.time(exercise, task.variant, documents=documents)
     return replace(evidence, performance=timed)
 
 

@@ -10,15 +10,15 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 
 from grader.evidence import Baseline, PerformanceEvidence
+from grader.gpu import locks
 from grader.gpu.roofline import Roofs
-from grader.gpu.state import Observed
 from grader.status import Status
 from grader.timing import sequential
-from grader.timing.baselines import CONTROL, CONTROL_BYTES
+from grader.timing.baselines import CONTROL, CONTROL_BYTES, REFERENCE
 from grader.timing.bootstrap import Interval
 from grader.timing.contenders import Planned
 from grader.timing.failures import TimingFailed, TooLittleMemory
@@ -47,7 +47,8 @@ class Options:
     isn't available or fails is left out, and the evidence's `reason` says so. `roofs` are the
     device's measured roofs, which `roofline` thresholds need; `usual_sm_mhz` is the clock they were
     measured at. `held_to_idle` is False where no points depend on the times: rounds with a slowed
-    baseline count then, and a load on the idle GPU is not looked for.
+    baseline count then, and a load on the idle GPU is not looked for. `waiting` is called before an
+    attempt waits for its turn on the GPU.
     """
 
     also: Collection[str] = ()
@@ -55,6 +56,7 @@ class Options:
     usual_sm_mhz: float | None = None
     budget: sequential.Budget | None = None
     held_to_idle: bool = True
+    waiting: Callable[[], None] = lambda: None
 
 
 AS_GRADED = Options()
@@ -128,15 +130,21 @@ class Attempt:
         self._idle: dict[str, IdleBaseline] = {}
         self._left_out: list[str] = []
 
-    def run(self, evidence: PerformanceEvidence, state: Observed | None) -> Result:
-        """Add the measurement to the evidence; `state` is the GPU's before any worker starts.
+    def run(self, evidence: PerformanceEvidence, turn: contextlib.ExitStack) -> Result:
+        """Add the measurement to the evidence, under an exclusive lock that ends with `turn`.
 
         Raises TimingFailed, TooLittleMemory, and ValueError where an argument can't be timed.
         """
-        case = self._targets.case
-        executor = self._candidate.executor(case, self._opened)
-        self._start_baselines()
-        executor.wait()  # it is idle while baselines are timed, and has no plan
+        case, device = self._targets.case, self._candidate.sandbox.device
+        with locks.next_on(device):
+            with locks.shared_on(device):
+                executor = self._candidate.executor(case, self._opened)
+                self._start_baselines([n for n in self._targets.names if n != REFERENCE])
+                executor.wait()  # it is idle while baselines are timed, and has no plan
+            turn.enter_context(locks.exclusive_on(device, self._options.waiting))
+        state = self._watch.probe()
+        self._start_baselines([n for n in self._targets.names if n == REFERENCE])  # it is tuned
+        self._settle_baselines()
         noise = self._watch.load_of_others()
         if not noise:
             self._time_idle()
@@ -171,15 +179,23 @@ class Attempt:
     def _control(self) -> _Baseline:
         return next(each for each in self._baselines if each.name == CONTROL)
 
-    def _start_baselines(self) -> None:
+    def _start_baselines(self, names: Collection[str]) -> None:
+        """Have workers that are ready for their first call."""
         case, pool = self._targets.case, self._targets.baselines
-        pool.expect(self._targets.names)
-        for name in self._targets.names:
+        pool.expect(names)
+        for name in names:
             with self._left_out_if_optional(name):
                 share = self._targets.moved_bytes / pool.moved_by(name, case)
                 baseline = _Baseline(name, pool.begin(name, case, self._opened), share)
-                baseline.replays.settle()
                 self._baselines.append(baseline)
+
+    def _settle_baselines(self) -> None:
+        """Have the first calls made, in which torch.compile chooses by time, and later ones."""
+        for each in [*self._baselines]:
+            with self._left_out_if_optional(each.name):
+                each.replays.settle()
+                continue
+            self._baselines.remove(each)
 
     def _time_idle(self) -> None:
         """Time the baselines in turn before the candidate's process has its plan."""

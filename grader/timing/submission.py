@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from dataclasses import replace
 from functools import cached_property, partial
 
 from grader.evidence import PerformanceEvidence
@@ -72,10 +72,10 @@ class Stopwatch:
         self,
         exercise: Exercise,
         variant: Variant,
-        turn: Callable[[], AbstractContextManager[None]],
+        waiting: Callable[[], None] = lambda: None,
         documents: Documents | None = None,
     ) -> PerformanceEvidence:
-        """Time a right variant on a GPU that `turn` locks.
+        """Time a right variant on a GPU; calls `waiting` where it waits for its turn there.
 
         `documents` are its plans if another machine or process made them; else they are made here.
         """
@@ -90,14 +90,13 @@ class Stopwatch:
                 candidate = Planned(sandbox, Task(exercise, variant), documents)
             if not self.trusted.is_started:
                 self.trusted.start()  # importing torch takes seconds, in which others have the GPU
-            with turn():
-                return measure(
-                    candidate,
-                    self._seed,
-                    trusted=self.trusted,
-                    reference=lambda: self.reference(exercise, variant),
-                    options=self._options,
-                )
+            return measure(
+                candidate,
+                self._seed,
+                trusted=self.trusted,
+                reference=lambda: self.reference(exercise, variant),
+                options=replace(self._options, waiting=waiting),
+            )
         except TimingFailed as failed:
             return PerformanceEvidence(failed.status, str(failed))
         except Exception:

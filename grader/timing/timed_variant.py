@@ -22,9 +22,8 @@ import torch
 from grader.cases import Case, fixed_case
 from grader.cases.beside import case_beside
 from grader.evidence import PerformanceEvidence
-from grader.gpu import locks, machine
+from grader.gpu import machine
 from grader.gpu.devices import DeviceName
-from grader.gpu.state import Observed
 from grader.sandbox import Sandbox
 from grader.sandbox.confinement import Level
 from grader.spec.task import Task
@@ -53,13 +52,12 @@ def measure(
     Where the spec asks for it, a drawn case near the first one is timed as well.
 
     `trusted` runs the baselines and no submission; its owner starts and closes it. `reference`
-    makes the staff's solution. The first case that can't be timed ends the measurement. Waits for
-    an exclusive lock on the GPU.
+    makes the staff's solution. The first case that can't be timed ends the measurement. Each
+    attempt waits for an exclusive lock on the GPU.
     """
     task = candidate.task
     timed: list[PerformanceEvidence] = []
     with contextlib.ExitStack() as opened:
-        opened.enter_context(locks.exclusive_on(candidate.sandbox.device))
         cases = cases_of(task, seed)
         baselines = opened.enter_context(
             Baselines(trusted, candidate.sandbox, task, cases, reference)
@@ -109,7 +107,7 @@ def measure_case(
         return replace(base, status=Status.not_measured, reason=reason, machine=machine_state)
     earlier: list[str] = []
     while True:
-        result = _attempted(candidate, targets, options, watch, base, state)
+        result = _attempted(candidate, targets, options, watch, base)
         evidence = replace(result.evidence, earlier=tuple(earlier))
         if not result.is_noise:
             return evidence
@@ -117,7 +115,6 @@ def measure_case(
             return replace(evidence, reason=f"{evidence.reason} (the last of {TRIES} tries)")
         baselines.renew()
         earlier.append("; ".join(filter(None, (evidence.reason, evidence.disturbed))))
-        state = watch.probe()
 
 
 def _attempted(
@@ -126,12 +123,11 @@ def _attempted(
     options: Options,
     watch: Watch,
     base: PerformanceEvidence,
-    state: Observed | None,
 ) -> Result:
-    """One attempt, with a new worker for the candidate."""
+    """One attempt, with a new worker for the candidate, which ends before its lock on the GPU."""
     try:
-        with contextlib.ExitStack() as opened:
-            return Attempt(candidate, targets, options, watch, opened).run(base, state)
+        with contextlib.ExitStack() as turn, contextlib.ExitStack() as opened:
+            return Attempt(candidate, targets, options, watch, opened).run(base, turn)
     except TimingFailed as failed:
         status, reason = failed.status, str(failed)
     except (TooLittleMemory, ValueError) as error:

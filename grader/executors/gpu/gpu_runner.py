@@ -16,8 +16,10 @@ import torch
 
 from grader import plan
 from grader.cases import Case
+from grader.cases.arena import described
 from grader.cases.compare import Verdict
 from grader.cases.inputs import Inputs
+from grader.cases.inputs import blank as blank_inputs
 from grader.executors.answers import Answers
 from grader.executors.encoding import DeviceKernel, NotExecutable
 from grader.executors.executor import Executor, Manner, limits_of
@@ -93,6 +95,7 @@ class GpuRunner(Executor):
         super().__init__(task, path, Answers(task, path, self._limits, on_gpu=True), Times())
         self._sandbox = sandbox
         self._plans = plans
+        self._expected: set[Case] = set()
         self.not_shared = ""  # why the GPU's memory isn't shared with the worker, once it is known
 
     @property
@@ -104,6 +107,18 @@ class GpuRunner(Executor):
         """Run one case under the GPU's shared lock, so never while something is timed."""
         with locks.shared_on(self._sandbox.device):
             return super().run(case, manner)
+
+    def expect(self, cases: Sequence[Case]) -> None:
+        """Plan these cases and have their kernels compiled, for which no GPU is needed."""
+        if self._plans is None or self.task.variant.language == "cuda":  # compiled already
+            return
+        for case in cases:
+            if case not in self._expected:
+                self._expected.add(case)
+                blank = blank_inputs(self.task.exercise, self.task.variant, case)
+                planned = self._plans.planned(case, blank.arguments(described(blank.slots)))
+                if isinstance(planned, Plan):
+                    self._plans.compiled_steps(case, planned)
 
     def fresh_worker(self) -> None:
         """Let the next case meet processes that have run nothing."""

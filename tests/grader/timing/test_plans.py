@@ -207,7 +207,7 @@ def test_how_a_timing_fails_is_its_evidence(watch, monkeypatch, error, status, t
         raise error
 
     monkeypatch.setattr(submission, "measure", fails)
-    seen = watch.time(SILU, with_a_case("triton"), contextlib.nullcontext)
+    seen = watch.time(SILU, with_a_case("triton"))
     assert seen.status is status and told in seen.reason
 
 
@@ -216,21 +216,16 @@ def test_plans_are_made_before_the_gpu_is_taken(watch, monkeypatch):
     monkeypatch.setattr(gpu, "document", lambda *_: order.append("planned") or b"one")
     monkeypatch.setattr(submission, "measure", lambda *_, **__: order.append("measured"))
 
-    @contextlib.contextmanager
-    def turn() -> Iterator[None]:
-        order.append("taken")
-        yield
-        order.append("given back")
-
-    watch.time(SILU, with_a_case("triton"), turn)
+    watch.time(SILU, with_a_case("triton"))
     # Of the spec's case, and of the one beside it.
-    assert order == ["planned", "planned", "taken", "measured", "given back"]
+    assert order == ["planned", "planned", "measured"]
 
 
 def test_what_has_no_plan_takes_no_gpu(watch, monkeypatch):
     broken = lambda *_: BROKEN  # noqa: E731
     monkeypatch.setattr(gpu, "document", broken)
-    seen = watch.time(SILU, with_a_case("triton"), lambda: pytest.fail("it was taken"))
+    monkeypatch.setattr(submission, "measure", lambda *_, **__: pytest.fail("it was taken"))
+    seen = watch.time(SILU, with_a_case("triton"))
     assert (seen.status, seen.reason) == (Status.compile_error, "too many registers")
 
 
@@ -238,7 +233,7 @@ def test_the_staffs_solution_is_no_candidate_unless_it_is_asked_for(watch, monke
     asked: list[dict] = []
     monkeypatch.setattr(submission, "measure", lambda *_, **more: asked.append(more))
     variant = with_a_case("triton")
-    watch.time(SILU, variant, contextlib.nullcontext)
+    watch.time(SILU, variant)
     [given] = asked
     assert "_staff" not in vars(watch)  # no sandbox, no runner
     monkeypatch.setattr(SILU, "_reference", ROOT / "nowhere")
@@ -265,7 +260,7 @@ def test_without_a_compiler_for_the_gpu_it_is_not_measured(monkeypatch):
 def timed_on_the_gpu(folder, variant: Variant) -> PerformanceEvidence:
     exercises = of_silu(variant)
     with Session(folder, exercises, Options(device="cuda")) as session:
-        return session.stopwatch.time(exercises["silu"], variant, contextlib.nullcontext)
+        return session.stopwatch.time(exercises["silu"], variant)
 
 
 @pytest.mark.gpu

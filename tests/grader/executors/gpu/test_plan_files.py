@@ -363,7 +363,7 @@ def without_a_gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict]:
     """`run` where executor and clock are ours; what they were given, and how they answer."""
     what: dict[str, Any] = {"is_right": True, "documents": [], "timed": []}
 
-    def time(self, exercise, variant, turn, documents=None) -> PerformanceEvidence:
+    def time(self, exercise, variant, waiting=None, documents=None) -> PerformanceEvidence:
         for case in cases_of(Task(exercise, variant), 2026):
             try:
                 what["timed"] += documents.documents(case, ())
