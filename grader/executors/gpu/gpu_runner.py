@@ -127,14 +127,11 @@ class GpuRunner(Executor):
             self._plans.fresh_worker()
 
     def _start(self, count: int) -> CaseResult | None:
-        self._worker = self._spawn()
-        self.times.workers += 1
-        return None
-
-    def _spawn(self) -> Worker:
         program, arena = held_program(self._sandbox), self._memory.arena
         on_gpu = arena.on_gpu
-        return self._sandbox.worker(program, "", arena.buffers, self._limits, on_gpu=on_gpu)
+        self._worker = self._sandbox.worker(program, "", arena.buffers, self._limits, on_gpu=on_gpu)
+        self.times.workers += 1
+        return None
 
     def _ask(
         self, worker: Worker, case: Case, arguments: Sequence[Argument]
