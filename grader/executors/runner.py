@@ -29,6 +29,7 @@ MAX_DETAIL = 4000  # characters
 TRY_SECONDS = 1.0  # of computing, for one call of a changed text
 MAX_PRINTED = 2000  # characters of what host code prints in one case, and as many of kernels
 _R = TypeVar("_R", bound="Runner")
+Text = tuple[str, Sequence[str]]  # and the entries that it has
 _T = TypeVar("_T")
 
 
@@ -89,17 +90,6 @@ class Traced:
 
     result: CaseResult
     trace: Trace | None
-
-
-@dataclass(frozen=True)
-class Behind:
-    """Runners of a text behind a submission's; or else its lines that don't compile.
-
-    Lines are counted from 1; those of the submission itself are below that.
-    """
-
-    runners: Sequence[Runner] = ()
-    wrong: Sequence[int] = ()
 
 
 @dataclass(frozen=True)
@@ -194,13 +184,19 @@ class Runner(ABC):
         return Coming(lambda: [None] * len(entries))
 
     def behind(
-        self, text: str, entries: Sequence[str], seconds: float = TRY_SECONDS
-    ) -> Coming[Behind]:
+        self,
+        text: str,
+        entries: Sequence[str],
+        seconds: float = TRY_SECONDS,
+        without: Callable[[Sequence[int]], Text | None] = lambda wrong: None,
+    ) -> Coming[Sequence[Runner]]:
         """Runners of entries that a text has, which is put behind the submission's; or none.
 
-        A call of one has at most so many seconds.
+        A call of one has at most so many seconds. `without` is given the text's lines that don't
+        compile, and gives the text and the entries that are tried next, if any. Its lines are
+        counted from 1; those of the submission itself are below that.
         """
-        return Coming(Behind)
+        return Coming(tuple)
 
     def measure(self, case: Case) -> Any:
         """Run a case with every access counted: a report, or anything else where there is none."""

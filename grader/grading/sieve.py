@@ -14,14 +14,13 @@ from typing import Any
 
 from grader.cases import Case
 from grader.executors import side_by_side
-from grader.executors.runner import Behind, Coming, Runner
+from grader.executors.runner import Coming, Runner, Text
 from grader.grading import source_reading, switched
 from grader.grading.edit_scope import Edit
 from grader.status import Status
 
 WEAK = "early_return"  # a change that shows only that the barrier is reached, not right results
 TRY_SECONDS = 0.15  # of computing, for one call: an endless loop takes all of them
-MOST_BUILDS = 6  # until edits are left out that don't compile
 
 
 @dataclass
@@ -38,14 +37,16 @@ class Sieve:
     until: float
     _kept: dict[int, Edit] = field(default_factory=dict)  # by number, which is the place and 1
     _text: dict[str, Any] = field(default_factory=dict)  # with all of them
-    _coming: Coming[Behind] | None = None
+    _coming: Coming[Sequence[Runner]] | None = None
     _runners: dict[int, Runner] = field(default_factory=dict)  # by the edit's place
     _uncompiled: set[int] = field(default_factory=set)
 
     def begin(self, edits: Sequence[Edit]) -> None:
         """Have a program for these edits, whose places are asked for later, made meanwhile."""
         self._kept = {number: edit for number, edit in enumerate(edits, 1) if edit.name != WEAK}
-        self._begin()
+        text = self._with_kept()
+        if text is not None:
+            self._coming = self.runner.behind(*text, TRY_SECONDS, self._without)
 
     def close(self) -> None:
         """End all processes, and those that make the program."""
@@ -56,37 +57,35 @@ class Sieve:
             runner.close()
         self._runners.clear()
 
-    def _begin(self) -> None:
+    def _with_kept(self) -> Text | None:
+        """The text with the edits that are kept, and its entries; None where it is too late."""
         entry = self.runner.task.variant.entry
         self._text = _text(self.runner.source, entry, self._kept)
-        if time.monotonic() <= self.until and self._text["numbers"]:
-            entries = [switched.entry_of(entry, each) for each in self._numbers]
-            self._coming = self.runner.behind(self._text["text"], entries, TRY_SECONDS)
+        if time.monotonic() > self.until or not self._text["numbers"]:
+            return None
+        return self._text["text"], [switched.entry_of(entry, each) for each in self._numbers]
+
+    def _without(self, lines: Sequence[int]) -> Text | None:
+        """The text without the edits that have these lines, which don't compile."""
+        owners = self._text["owners"]
+        wrong = [owners[line - 1] for line in lines if 0 < line <= len(owners)]
+        lost = {number for number, _ in wrong} - {switched.AS_IT_IS}
+        self._uncompiled |= {number - 1 for number, is_sure in wrong if is_sure}
+        self._kept = {n: edit for n, edit in self._kept.items() if n not in lost}
+        return self._with_kept() if lost else None
 
     @property
     def _numbers(self) -> list[int]:
         return [switched.AS_IT_IS, *self._text["numbers"]]
 
     def _take(self) -> None:
-        """Wait for the program; where edits don't compile, for another one without them."""
-        for _ in range(MOST_BUILDS):
-            if self._coming is None:
-                return
-            coming, self._coming = self._coming, None
-            made = coming.take()
-            if made.runners:
-                places = (number - 1 for number in self._numbers)
-                self._runners = dict(zip(places, made.runners, strict=True))
-                self._compare()
-                return
-            owners = self._text["owners"]
-            wrong = [owners[line - 1] for line in made.wrong if 0 < line <= len(owners)]
-            lost = {number for number, _ in wrong} - {switched.AS_IT_IS}
-            self._uncompiled |= {number - 1 for number, is_sure in wrong if is_sure}
-            if not lost:
-                return
-            self._kept = {n: edit for n, edit in self._kept.items() if n not in lost}
-            self._begin()
+        """Wait for the program."""
+        coming, self._coming = self._coming, None
+        made = coming.take() if coming is not None else ()
+        if made:
+            places = (number - 1 for number in self._numbers)
+            self._runners = dict(zip(places, made, strict=True))
+            self._compare()
 
     def words(self, places: Sequence[int]) -> dict[int, bool | None]:
         """Whether edits make the cases right, by place; None where the program can't tell."""

@@ -33,7 +33,7 @@ MEASURE_INTERVAL = 0.3  # seconds between checks of the scratch folder
 MOST_PROCESSES = 64  # of one worker at a time
 INHERITED_BYTES = 1 << 30  # resident memory of the fork server: torch and triton
 FORK_SECONDS = 20.0  # milliseconds are enough unless a submission has stopped the fork server
-QUESTIONS = 4  # to a worker whose time is over: in which loop is it?
+QUESTIONS = 4  # to a worker whose time is over, if it had more: in which loop is it?
 QUESTION_SECONDS = 0.1  # between them
 END_SECONDS = 1.0  # for a worker to end once it has closed its socket
 _LENGTH = re.compile(r"[0-9a-f]{16}")  # of a long answer
@@ -131,11 +131,12 @@ class Worker:
         self._printed = PrintedText(log)
         self._sequence = 0
         self._pidfd = _open_pidfd(pid)
+        # Readable once it has answered or ended.
+        self.ends = [requests.fileno(), *([] if self._pidfd is None else [self._pidfd])]
         self._poller = select.poll()
         # The socket first: once an answer is visible, so is the output before it.
-        for source in (requests.fileno(), log, self._pidfd):
-            if source is not None:
-                self._poller.register(source, select.POLLIN)
+        for source in (*self.ends[:1], log, *self.ends[1:]):
+            self._poller.register(source, select.POLLIN)
 
     def ask(
         self,
@@ -285,7 +286,7 @@ class Worker:
     def _bury(self, started: float, cause: Cause | None = None) -> Death:
         """Kill the rest of the worker and find out how it ended."""
         seconds = time.monotonic() - started
-        if cause is Cause.timed_out:
+        if cause is Cause.timed_out and self.limits.cpu_seconds > QUESTIONS * QUESTION_SECONDS:
             _ask_where(self._pidfd, self._printed)
         status = None
         # A worker may close its socket just before it ends, or close it and go on.
@@ -320,6 +321,20 @@ class Worker:
             if self._pidfd is not None:
                 os.close(self._pidfd)
                 self._pidfd = None
+
+
+def answered(workers: Sequence[Worker], seconds: float) -> list[Worker]:
+    """The workers for which `wait` returns at once: one at least, or none after `seconds`.
+
+    No limits are watched meanwhile.
+    """
+    poller, of_source = select.poll(), {}
+    for worker in workers:
+        for source in worker.ends:
+            poller.register(source, select.POLLIN)
+            of_source[source] = worker
+    ready = {of_source[source]: None for source, _ in poller.poll(seconds * 1000)}
+    return list(ready)
 
 
 def _ask_where(pidfd: int | None, printed: PrintedText) -> None:

@@ -22,18 +22,17 @@ from grader.executors.cuda.cuda_build import Program
 from grader.executors.cuda.emulator_executor import EmulatorExecutor
 from grader.executors.cuda.large_sizes import CudaLargeSizes
 from grader.executors.cuda.native_planner import NativePlanner
+from grader.executors.cuda.rebuilding import Rebuilding
 from grader.executors.executor import Manner, is_idle, last_plan
 from grader.executors.planning import copied_alone
 from grader.executors.program_orders import Atomics, Order, Reordered
-from grader.executors.runner import TRY_SECONDS, Behind, CaseResult, Coming, Runner, Traced
+from grader.executors.runner import TRY_SECONDS, CaseResult, Coming, Runner, Text, Traced
 from grader.executors.side_by_side import QUEUES
 from grader.plan import KernelName, Plan
 from grader.plan.model import Launch
 from grader.sandbox import Sandbox
 from grader.spec.task import Task
 from grader.status import Status
-
-MOST_BUILDS = 6  # of changed copies, until those are left out that don't compile
 
 
 class Launches:
@@ -89,6 +88,7 @@ class PlannedNativeRunner(Runner):
         self.refused: Callable[[], bool] = bool  # whether nvcc refuses the file
         self._sharing = sharing if sharing is not None else []
         self._sharing.append(self)
+        self._rebuilding: list[Rebuilding] = []
 
     @property
     def plan(self) -> Plan | None:
@@ -154,38 +154,68 @@ class PlannedNativeRunner(Runner):
 
         All are one program. Copies that don't compile are left out.
         """
-        first = self.behind("\n\n".join(copies), entries)
-        return Coming(lambda: _those_that_compile(self, first, copies, entries), first.close)
+        kept = list(range(len(copies)))
+
+        def text() -> Text:
+            return "\n\n".join(copies[each] for each in kept), [entries[each] for each in kept]
+
+        def without(lines: Sequence[int]) -> Text | None:
+            parts = [copies[each] for each in kept]
+            wrong = {_part_of(line, parts) for line in lines} - {-1}
+            kept[:] = [each for place, each in enumerate(kept) if place not in wrong]
+            return text() if wrong else None
+
+        coming = self.behind(*text(), without=without)
+
+        def taken() -> list[Runner | None]:
+            of_place = dict(zip(kept, coming.take(), strict=False))  # no runner, or one for each
+            return [of_place.get(each) for each in range(len(entries))]
+
+        return Coming(taken, coming.close)
 
     def behind(
-        self, text: str, entries: Sequence[str], seconds: float = TRY_SECONDS
-    ) -> Coming[Behind]:
+        self,
+        text: str,
+        entries: Sequence[str],
+        seconds: float = TRY_SECONDS,
+        without: Callable[[Sequence[int]], Text | None] = lambda wrong: None,
+    ) -> Coming[Sequence[Runner]]:
         """As Runner.behind; all are one program, which is compiled meanwhile."""
+        if not entries:
+            return Coming(tuple)
         of_dtype = self.plans.task
         kinds = cuda_build.signature(of_dtype.exercise, of_dtype.variant)
-        data = f"{self.source}\n\n{text}".encode()
-        name = f"{self.path.stem}_{hashlib.sha256(data).hexdigest()[:12]}.cu"
-        if not entries:
-            return Coming(Behind)
-        order = cuda_build.Order(name, data, [(each, kinds) for each in entries])
-        building = cuda_build.begin(self._sandbox, order)
 
-        def made() -> Behind:
-            program = cuda_build.program(self._sandbox, building)
-            begun = self.source.count("\n") + 2  # lines before the text
-            if program.path is None:
-                return Behind(wrong=[(each.line or 0) - begun for each in program.problems])
+        begun = self.source.count("\n") + 2  # lines before the text
+
+        def order(text: str, entries: Sequence[str]) -> cuda_build.Order:
+            data = f"{self.source}\n\n{text}".encode()
+            name = f"{self.path.stem}_{hashlib.sha256(data).hexdigest()[:12]}.cu"
+            return cuda_build.Order(name, data, [(each, kinds) for each in entries])
+
+        rebuilding = Rebuilding(
+            self._sandbox,
+            order,
+            (text, entries),
+            lambda lines: without([line - begun for line in lines]),
+            self._rebuilding,
+        )
+
+        def made() -> Sequence[Runner]:
+            program = rebuilding.take()
+            if program is None:
+                return ()
             runners: list[Runner] = []
             sharing: list[list[PlannedNativeRunner]] = [[] for _ in range(QUEUES)]
-            for number, entry in enumerate(entries):
+            for number, entry in enumerate(rebuilding.entries):
                 task, queue = of_dtype.with_entry(entry, seconds), number % QUEUES
                 given = self._sandbox, task, self.path, program, self._watched
                 runner = PlannedNativeRunner(*given, sharing=sharing[queue])
                 runner.queue = queue
                 runners.append(runner)
-            return Behind(runners)
+            return runners
 
-        return Coming(made, building.close)
+        return Coming(made, rebuilding.close)
 
     def measure(self, case: Case, without: Collection[int] = ()) -> report.Report | CaseResult:
         """Run a case with every access counted: the emulator's report, or how the run failed.
@@ -259,29 +289,6 @@ class PlannedNativeRunner(Runner):
 
         names = {0: f"{case.dtype} {_kernels_of(last_plan(self._executor))}"}
         return self._reordered.failure(case, atomics, names, run) or result
-
-
-def _those_that_compile(
-    runner: Runner, first: Coming[Behind], copies: Sequence[str], entries: Sequence[str]
-) -> list[Runner | None]:
-    """Runners of copies that are one program: `first`, or one without those that don't compile."""
-    kept = list(range(len(copies)))
-    runners: list[Runner | None] = [None] * len(entries)
-    coming = first
-    for _ in range(MOST_BUILDS):
-        made = coming.take()
-        if made.runners:
-            for each, changed in zip(kept, made.runners, strict=True):
-                runners[each] = changed
-            break
-        parts = [copies[each] for each in kept]
-        wrong = {_part_of(line, parts) for line in made.wrong} - {-1}
-        if not wrong:
-            break
-        kept = [each for place, each in enumerate(kept) if place not in wrong]
-        text = "\n\n".join(copies[each] for each in kept)
-        coming = runner.behind(text, [entries[each] for each in kept])
-    return runners
 
 
 def _part_of(line: int, parts: Sequence[str]) -> int:

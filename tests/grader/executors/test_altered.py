@@ -162,6 +162,38 @@ def test_entries_in_cuda_share_processes_whose_variables_are_set_anew(session, s
 
 
 @needs_compiler
+def test_a_text_that_is_refused_is_built_again_while_another_one_is_waited_for(
+    session, monkeypatch
+) -> None:
+    task, case = (
+        Task(SILU, SILU.variants["cuda"]),
+        fixed_case(SILU, SILU.variants["cuda"], {"n": 20}, 1),
+    )
+    runner = session.runners.planned_native(task)
+    builds: list[int] = []
+    begin = cuda_build.begin
+
+    def noted(sandbox, order):
+        builds.append(len(order.entries))
+        return begin(sandbox, order)
+
+    monkeypatch.setattr(cuda_build, "begin", noted)
+    right, wrong = COUNTED.format(number=0), 'extern "C" void silu__1() { no C++ }'
+    refused = runner.altered([right, wrong], ["silu__0", "silu__1"])
+    many = [COUNTED.format(number=number) for number in range(12)]
+    long = runner.altered(many, [f"silu__{number}" for number in range(12)])
+    for each in long.take():
+        each.close()
+    assert builds == [2, 12, 1]
+    first, second = refused.take()
+    assert second is None and builds == [2, 12, 1]
+    assert statuses([first], case) == [Status.passed]
+    given_up = runner.altered([right, wrong], ["silu__0", "silu__1"])
+    given_up.close()
+    assert runner.altered([wrong], ["silu__1"]).take() == [None]
+
+
+@needs_compiler
 def test_an_idle_program_is_built_once_for_all_crashes(session, monkeypatch) -> None:
     built, build = [], cuda_build.build
 
