@@ -33,7 +33,8 @@ MEASURE_INTERVAL = 0.3  # seconds between checks of the scratch folder
 MOST_PROCESSES = 64  # of one worker at a time
 INHERITED_BYTES = 1 << 30  # resident memory of the fork server: torch and triton
 FORK_SECONDS = 20.0  # milliseconds are enough unless a submission has stopped the fork server
-QUESTIONS = 4  # to a worker whose time is over, if it had more: in which loop is it?
+QUESTIONS = 4  # to a worker whose time is over: in which loop is it?
+ASKED_SECONDS = 0.2  # that it had at least: with less it was a mere try
 QUESTION_SECONDS = 0.1  # between them
 END_SECONDS = 1.0  # for a worker to end once it has closed its socket
 _LENGTH = re.compile(r"[0-9a-f]{16}")  # of a long answer
@@ -286,7 +287,7 @@ class Worker:
     def _bury(self, started: float, cause: Cause | None = None) -> Death:
         """Kill the rest of the worker and find out how it ended."""
         seconds = time.monotonic() - started
-        if cause is Cause.timed_out and self.limits.cpu_seconds > QUESTIONS * QUESTION_SECONDS:
+        if cause is Cause.timed_out and self.limits.cpu_seconds >= ASKED_SECONDS:
             _ask_where(self._pidfd, self._printed)
         status = None
         # A worker may close its socket just before it ends, or close it and go on.

@@ -35,6 +35,7 @@ _Kind = Literal[
     "modified_input",
     "misaligned",
     "data_race",
+    "store_conflict",
     "uninitialised_read",
     "device_assert",
 ]
@@ -243,6 +244,10 @@ _SAYS = {
         "An element of tl.load that is masked off has no value where `other` gives none. Pass "
         "`other=`, or keep the element out of what is computed and stored.",
     ),
+    "store_conflict": (
+        "stores different values of one block to the same",
+        "Which of them stays is not defined. Each element of a block needs an index of its own.",
+    ),
     "data_race": (
         "",
         "Programs of a launch run at the same time and in any order. Each element needs one "
@@ -250,6 +255,7 @@ _SAYS = {
     ),
 }
 
+_INSIDE = ("data_race", "store_conflict", "uninitialised_read")  # of what a kernel may access
 _FAR = 1 << 30  # bytes, beyond which their number says nothing
 _DOES = {"load": "loads", "store": "stores", "atomic": "atomically updates"}
 
@@ -360,7 +366,7 @@ class _Words(NamedTuple):
         size = f"{finding.bytes} byte{'s' * (finding.bytes > 1)}"
         near = self._nearest()
         if near is None:
-            if finding.kind in ("data_race", "uninitialised_read"):  # such memory is some buffer's
+            if finding.kind in _INSIDE:  # such memory is some buffer's
                 return f"{size} of memory that the entry allocated"
             return f"{size} outside every tensor"
         name, length = near

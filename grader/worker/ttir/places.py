@@ -9,7 +9,7 @@ import numpy as np
 
 from .floats import stored, width_of
 from .ir import Op
-from .memory import Buffer
+from .memory import Buffer, Zeros
 from .observer import Access
 from .state import State
 
@@ -158,7 +158,10 @@ def write(
     mask: np.ndarray | None,
     block: tuple[int, ...],
 ) -> None:
-    """Write bits to memory at addresses. Of two writes to one address, the later one stays."""
+    """Write bits to memory at addresses. Of two writes to one address, the later one stays.
+
+    Two elements of one program's block with different bits for one address are a finding.
+    """
     width = width_of(kind)
     parts = places(state, op, "store", addresses, mask, width)
     if state.execution.observers:
@@ -166,11 +169,51 @@ def write(
         tell(state, op, way, width, addresses, mask, block, as_bits)
     state.execution.changes += 1
     for each in parts:
+        shape = np.broadcast_shapes(
+            each.index.shape, bits.shape, () if each.chosen is None else each.chosen.shape
+        )
+        index, values = np.broadcast_to(each.index, shape), np.broadcast_to(bits, shape)
         if each.chosen is None:
-            shape = np.broadcast_shapes(each.index.shape, bits.shape)
-            each.buffer.write(stored(kind), np.broadcast_to(each.index, shape), bits)
+            each.buffer.write(stored(kind), index, bits)
+            rows = None
         else:
-            shape = np.broadcast_shapes(each.index.shape, bits.shape, each.chosen.shape)
             chosen = np.broadcast_to(each.chosen, shape)
-            index = np.broadcast_to(each.index, shape)[chosen]
-            each.buffer.write(stored(kind), index, np.broadcast_to(bits, shape)[chosen])
+            index, values = index[chosen], values[chosen]
+            each.buffer.write(stored(kind), index, values)
+            rows = chosen
+        if len(block) and not isinstance(each.buffer, Zeros):
+            found = each.buffer.read(stored(kind), index)
+            lost = (found != values) & ((found == found) | (values == values))  # NaN is like NaN
+            if lost.any():
+                _report_lost(state, op, each, kind, (index, lost, rows))
+
+
+def _report_lost(
+    state: State,
+    op: Op,
+    part: Places,
+    kind: str,
+    given: tuple[np.ndarray, np.ndarray, np.ndarray | None],
+) -> None:
+    """Report elements of a store that another element of the same program's block overwrote.
+
+    `given` are indices in the buffer, which of them don't hold the stored value, and the elements
+    of the block that they are of, or None for all. Elements of two programs are races.py's.
+    """
+    index, lost, chosen = given
+    shape = index.shape if chosen is None else chosen.shape
+    rows = np.broadcast_to(np.arange(shape[0]).reshape(-1, *[1] * (len(shape) - 1)), shape)
+    rows = rows.reshape(-1) if chosen is None else rows[chosen]
+    index, lost = index.reshape(-1), lost.reshape(-1)
+    met = np.isin(index, index[lost])
+    last_first = np.flatnonzero(met)[::-1]
+    places, first = np.unique(index[last_first], return_index=True)
+    winners = rows[last_first[first]][np.searchsorted(places, index[lost])]
+    own = np.flatnonzero(lost)[winners == rows[lost]]
+    if own.size:
+        width = width_of(kind)
+        address = part.buffer.address + part.buffer.skipped(width) + int(index[own[0]]) * width
+        program = int(state.linear[rows[own[0]]])
+        state.execution.find(
+            "store_conflict", op, program, count=int(own.size), address=address, width=width
+        )

@@ -64,6 +64,44 @@ def test_a_store_out_of_bounds_is_dropped():
     assert torch.equal(out, x[:100])
 
 
+@triton.jit
+def _gather(x, out, step, n, B: tl.constexpr):
+    lanes = tl.arange(0, B)
+    i = tl.program_id(0) * B + lanes
+    tl.store(out + i // step, tl.load(x + i), mask=lanes < n)
+
+
+@pytest.mark.parametrize("lanes", [32, 30])  # of each block: without a mask, and with one
+def test_elements_of_one_block_with_different_values_for_one_address(lanes):
+    x, out = torch.arange(128, dtype=torch.float32), torch.zeros(32)
+    with launching() as launches:
+        _gather[(4,)](x, out, 4, lanes, B=32)
+    finding = _finding(launches)
+    assert (finding.kind, finding.program, finding.offset) == ("store_conflict", (0, 0, 0), 0)
+    assert finding.count == 4 * (24 if lanes == 32 else 22)  # all but the last of each four
+    assert finding.line == _line(_gather, "tl.store")
+
+
+def test_elements_of_one_block_may_store_one_value_to_one_address():
+    x, out = torch.arange(32, dtype=torch.float32).repeat_interleave(4), torch.zeros(32)
+    with launching() as launches:
+        _gather[(4,)](x, out, 4, 32, B=32)
+        _gather[(4,)](torch.full((128,), torch.nan), torch.zeros(128), 1, 32, B=32)
+    assert launches.findings == []
+    assert torch.equal(out, torch.arange(32.0))
+
+
+@triton.jit
+def _to_one(x, out, B: tl.constexpr):
+    tl.store(out + tl.arange(0, B), tl.load(x + tl.program_id(0) * B + tl.arange(0, B)))
+
+
+def test_elements_of_two_programs_for_one_address_are_a_race_and_no_conflict():
+    with launching() as launches:
+        _to_one[(4,)](torch.arange(128.0), torch.zeros(32), B=32)
+    assert "store_conflict" not in {each.kind for each in launches.findings}
+
+
 def test_a_store_to_an_input():
     x, out = torch.randn(64), torch.zeros(64)
     with launching() as launches:
