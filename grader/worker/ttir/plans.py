@@ -1,8 +1,8 @@
 """Runs a plan's steps on data, over the arena's buffers and those that host code allocated.
 
 Kernels are TTIR, run by executor.py; copies, fills and allowed torch operations are run by torch.
-The steps run in host code's order, which streams allow. Unwritten memory holds bytes of 0xFF, NaN
-in every floating-point format.
+The steps run in host code's order, which streams allow. Unwritten memory holds NaN in every
+floating-point format, and either -1 or large numbers as integers.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from .regions import Region, Regions, of_argument, of_scratch
 from .state import Finding, Limits
 
 MAX_PRINTED = 4000  # characters of kernels' output
-UNINITIALISED = 0xFF
+UNWRITTEN = (0xFFFF, 0x7FFF)  # of which a buffer has one, by its address
 # Of the work of a few programs: a long loop isn't run to its end.
 SAMPLED_LIMITS = Limits(steps=4000, elements=1 << 25)
 _FLOATS = {"fp16": "<e", "fp32": "<f", "fp64": "<d"}
@@ -163,7 +163,9 @@ class _Placed:
 
     def allocate(self) -> None:
         """Give it unwritten memory."""
-        self.bytes = torch.from_numpy(np.full(self.size, UNINITIALISED, np.uint8))
+        holds = UNWRITTEN[self.address // addresses.ALIGNMENT % 2]
+        words = np.full(-(-self.size // 2), holds, "<u2")
+        self.bytes = torch.from_numpy(words.view(np.uint8)[: self.size])
         self.buffer = None
 
     def release(self) -> None:

@@ -267,6 +267,29 @@ def test_many_slow_kernels_are_too_slow_together(sandbox) -> None:
     assert "too long, all of them together" in result.verdict.what
 
 
+ON_UNWRITTEN = f"""{KERNEL}
+@triton.jit
+def once(count_ptr, x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    offs = tl.arange(0, BLOCK)
+    if tl.load(count_ptr) {{compared}} 0:
+        x = tl.load(x_ptr + offs, mask=offs < n).to(tl.float32)
+        tl.store(out_ptr + offs, x / (1 + tl.exp(-x)), mask=offs < n)
+
+
+def silu(x, out):
+    count = torch.empty(1, dtype=torch.int32, device=x.device)
+    once[(1,)](count, x, out, x.numel(), BLOCK=1024)
+"""
+
+
+@pytest.mark.parametrize("compared", ["<", ">"])
+def test_integers_that_nobody_wrote_are_of_either_sign(sandbox, compared):
+    cases = [case("float32", n=n) for n in range(900, 916)]
+    seen = results(sandbox, "silu", ON_UNWRITTEN.format(compared=compared), cases)
+    found = {each.status for each in seen}
+    assert Status.passed in found and len(found) > 1
+
+
 WAITS = "        torch.cuda.current_stream().wait_stream(torch.cuda.default_stream())\n"
 ON_ANOTHER_STREAM = f"""{KERNEL}
 def silu(x, out):
