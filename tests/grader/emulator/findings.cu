@@ -32,6 +32,20 @@ ENTRY out_of_bounds_vector() {
     reads_after_vector<<<1, 8>>>((float4*)out, (const float4*)in);
 }
 
+// g++ would make vector instructions of a copy of so few bytes.
+__global__ void copy_by_memcpy(const float* in, float* out) {
+    float held[8];
+    memcpy(held, in + 8 * threadIdx.x, sizeof held);  // -> memcpy_out_of_bounds
+    memcpy(out, held, sizeof held);
+}
+ENTRY memcpy_out_of_bounds() {
+    float *in, *out;
+    cudaMalloc(&in, 100);
+    cudaMalloc(&out, 256);
+    cudaMemset(in, 0, 100);
+    copy_by_memcpy<<<1, 4>>>(in, out);
+}
+
 __global__ void stores_one(float* out) { out[threadIdx.x] = 1; }  // -> use_after_free_write
 ENTRY use_after_free_write() {
     float* p;

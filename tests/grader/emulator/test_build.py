@@ -205,6 +205,9 @@ def test_what_the_emulator_lacks_is_unsupported_and_no_error(make: Make) -> None
     found = only(make(TWICE.replace("2 * x[i]", '2; asm("x")')))
     assert (found.kind, found.line) == ("unsupported", 3)
     assert found.message == "the emulator doesn't support inline assembly (PTX) (submission.cu:3)"
+    found = only(make(TWICE.replace("2 * x[i]", "2; __builtin_memcpy(x, x + 8, 32)")))
+    assert (found.kind, found.line) == ("unsupported", 3)
+    assert "memcpy and memset are" in found.message
     found = only(make(TWICE.replace("2 * x[i]", "__vadd4(n, n)")))
     assert (found.kind, found.line) == ("unsupported", 3)
     large = "cooperative_groups::tiled_partition<64>(cooperative_groups::this_thread_block())"

@@ -49,6 +49,9 @@ EXPECTED = {
     "out_of_bounds_vector": Expected(
         "out_of_bounds_read", thread(7), text="16 bytes at offset 112 of a cudaMalloc of 120 bytes"
     ),
+    "memcpy_out_of_bounds": Expected(
+        "out_of_bounds_read", thread(3), text="16 bytes at offset 96 of a cudaMalloc of 100 bytes"
+    ),
     "use_after_free_write": Expected("use_after_free_write", text="of 128 bytes that was freed"),
     "use_after_free_read": Expected("use_after_free_read", text="of 128 bytes that was freed"),
     "uninitialised_global": Expected("uninitialised_read", thread(16), text="at offset 64"),
