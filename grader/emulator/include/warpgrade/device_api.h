@@ -82,6 +82,8 @@ unsigned long long warpgrade_warp_operation(int operation, unsigned mask, unsign
 
 // Called before an atomic acts on `bytes` bytes at `p`.
 void warpgrade_atomic(void* p, int bytes);
+// The same for one of block scope (atomicAdd_block), which other blocks don't take part in.
+void warpgrade_block_atomic(void* p, int bytes);
 
 // ---- Device input and output --------------------------------------------------------------------
 
