@@ -218,8 +218,8 @@ cudaError_t warpgrade_function_attributes(cudaFuncAttributes* attributes, const 
     *attributes = {};
     attributes->sharedSizeBytes = fixed_shared(function);
     const unsigned promised = promised_threads(function);
-    attributes->maxThreadsPerBlock = static_cast<int>(
-        promised ? std::min(promised, device::most_threads_per_block) : device::most_threads_per_block);
+    const unsigned most = device::most_threads_per_block;
+    attributes->maxThreadsPerBlock = static_cast<int>(promised ? std::min(promised, most) : most);
     attributes->ptxVersion = attributes->binaryVersion = static_cast<int>(device::capability);
     attributes->maxDynamicSharedSizeBytes = static_cast<int>(dynamic_shared_limit(function));
     attributes->preferredShmemCarveout = cudaSharedmemCarveoutDefault;

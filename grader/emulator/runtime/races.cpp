@@ -123,7 +123,7 @@ void remember(RaceCell& cell, const RaceAccess& access, GroupKind kind) {
     } else if (of_one_warp(first.stamp, second.stamp) && !of_one_warp(first.stamp, access.stamp)) {
         fill(second, access, kind);  // two different warps say more than one
     } else if (kind == GroupKind::block_write && !is_of_block(first) && is_write(second)) {
-        fill(second, access, kind);  // another block's atomics conflict with no other kind of atomic
+        fill(second, access, kind);  // the only atomic that another block's conflict with
     }
 }
 
@@ -139,7 +139,8 @@ void check_scopes(const RaceCell& cell, const RaceAccess& access, GroupKind kind
     const bool mine = kind == GroupKind::block_write;
     for (const AccessGroup& group : cell.groups) {
         const bool theirs = is_of_block(group);
-        if (group.kind == static_cast<std::uint32_t>(GroupKind::read) || !(mine || theirs)) continue;
+        const bool plain = group.kind == static_cast<std::uint32_t>(GroupKind::read);
+        if (plain || !(mine || theirs)) continue;
         if (group.stamp >= race_now.block_floor || before(group, access)) continue;
         const char* what = "a block-scoped atomic after an atomic";
         if (kind == GroupKind::atomic_read) {

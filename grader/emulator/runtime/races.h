@@ -36,7 +36,12 @@ constexpr std::uint32_t most_clocks = (1u << clock_bits) - 1, most_blocks = 1u <
 }  // namespace stamp
 
 // `block_write` is an atomic of block scope: to other blocks it is no better than a plain access.
-enum class GroupKind : std::uint32_t { read = 0, atomic_read = 1, atomic_write = 2, block_write = 3 };
+enum class GroupKind : std::uint32_t {
+    read = 0,
+    atomic_read = 1,
+    atomic_write = 2,
+    block_write = 3
+};
 
 struct AccessGroup {
     std::uint64_t stamp;  // with the lane's bits zero

@@ -2,9 +2,10 @@
 
 Two programs race where they touch one byte, at least one of them writes it, not both by an atomic,
 and no atomic orders them (see ordering.py). An atomic of scope "cta" counts as a plain store. Two
-stores of the same value are no finding, since kernels set flags that way. The log keeps runs of neighbouring addresses, not elements, and is
-evaluated at the end of the launch, so the order in which programs ran doesn't matter. Where runs of
-two programs overlap, overlaps.py compares the elements.
+stores of the same value are no finding, since kernels set flags that way. The log keeps runs of
+neighbouring addresses, not elements, and is evaluated at the end of the launch, so the order in
+which programs ran doesn't matter. Where runs of two programs overlap, overlaps.py compares the
+elements.
 """
 
 from __future__ import annotations
