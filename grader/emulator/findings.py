@@ -55,6 +55,7 @@ def _says(clause: str) -> Callable[[Parts], str]:
     return lambda parts: f"{_capital(parts.who)} {clause}{parts.at}{parts.details()}."
 
 
+_OF_BLOCK = "changes by an atomic of block scope"
 # The runtime's words for a race, behind the place in memory: the access of the later thread, and
 # that of the earlier one.
 _RACES = {
@@ -65,7 +66,17 @@ _RACES = {
     "a write after an atomic write": ("writes", "changes atomically"),
     "an atomic write after a read": ("changes atomically", "reads"),
     "an atomic write after a plain one": ("changes atomically", "writes"),
+    "two block-scoped atomics": (_OF_BLOCK, _OF_BLOCK),
+    "a block-scoped atomic after an atomic": (_OF_BLOCK, "changes atomically"),
+    "an atomic after a block-scoped one": ("changes atomically", _OF_BLOCK),
+    "a block-scoped atomic after a read": (_OF_BLOCK, "reads"),
+    "a read after a block-scoped atomic": ("reads", _OF_BLOCK),
 }
+
+
+def is_of_block_scope(text: str) -> bool:
+    """Whether a race is that of an atomic of block scope, by the runtime's words for it."""
+    return _OF_BLOCK in race_verbs(text)
 
 
 def race_verbs(text: str) -> tuple[str, str]:
@@ -111,6 +122,10 @@ _IN_64_BITS = (
 _PART_OF_BLOCK = (
     "The block's first thread is outside already: where does a block's part of this array begin, "
     "how many elements has each part, and are there more blocks than parts?"
+)
+ACROSS_BLOCKS = (
+    "An atomic whose name ends in _block orders threads of one block only. Between blocks use the "
+    "one without: atomicAdd instead of atomicAdd_block."
 )
 _LAUNCHED = re.compile(r"grid \(([\d, ]+)\), block \(([\d, ]+)\)")
 # CUDA C++ Programming Guide, "Technical Specifications per Compute Capability".
@@ -267,7 +282,8 @@ KINDS: dict[str, Kind] = {
     "launch_error": Kind(
         "launch_error",
         _says("launches a kernel that can't run"),
-        "At most 1024 threads in a block, at least one block and one thread in every dimension, "
+        "At most 1024 threads in a block, or as many as the kernel's __launch_bounds__ say, at "
+        "least one block and one thread in every dimension, "
         "48 KiB of shared memory unless cudaFuncSetAttribute asks for more. Check "
         "cudaGetLastError() after a launch.",
     ),

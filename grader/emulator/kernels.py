@@ -31,7 +31,7 @@ def find(run: tuple[Token, ...]) -> dict[str, Kernel]:
     for i, token in enumerate(run):
         if token.text != "__global__":
             continue
-        declared = _declared_function(run, i)
+        declared = declared_function(run, i)
         if not declared:
             continue
         name, start, end = declared
@@ -59,7 +59,7 @@ def _type(parameter: Sequence[Token]) -> str:
     return " ".join(words)
 
 
-def _declared_function(run: tuple[Token, ...], i: int) -> tuple[str, int, int] | None:
+def declared_function(run: tuple[Token, ...], i: int) -> tuple[str, int, int] | None:
     """Name and parameter list (indices of its brackets) of the function declared from `i` on."""
     while i + 1 < len(run) and run[i].text not in (";", "{", "}", "="):
         is_list = run[i].kind == "name" and run[i + 1].text == "("

@@ -26,10 +26,12 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from grader.emulator.findings import (
+    ACROSS_BLOCKS,
     EXCHANGED_LAUNCH,
     KINDS,
     Parts,
     is_exchanged_launch,
+    is_of_block_scope,
     race_verbs,
 )
 
@@ -258,6 +260,8 @@ def message_of(
     hint = kind.hint
     if finding.thread is None and kind.on_host:
         hint = kind.on_host
+    elif finding.kind == "race" and is_of_block_scope(parts.text):
+        hint = ACROSS_BLOCKS
     elif kind.between_blocks and not parts.same_block:
         hint = kind.between_blocks
     elif kind.by_first_thread and _is_first(finding.thread) and not _is_first(finding.block):

@@ -5,6 +5,8 @@
     extern __shared__ float s[];          float (&s)[] = *reinterpret_cast<float (*)[]>(...);
     __device__ int counter;               the same, in the section of device variables
     cudaLaunchKernel((void*)kernel, ...)  cudaLaunchKernel(kernel, ...)
+    __global__ void                       the same, with a mark at the start of the body
+        __launch_bounds__(64) k() {...}
     __noinline__                          __attribute__((noinline))
     a library's header                    nothing, where the file doesn't use it
 
@@ -18,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from . import kernels, launches, unsupported, variables
+from . import kernels, launch_bounds, launches, unsupported, variables
 from .edits import Edit, Trouble, apply
 from .lexer import Token
 from .tokens import Source
@@ -50,6 +52,7 @@ def rewrite(source: Source) -> Rewritten:
                 else:
                     edits.extend(made)
         edits.extend(launches.casts_of_kernels(run.tokens))
+        edits.extend(launch_bounds.marks(run.tokens))
         edits.extend(variables.dynamic_shared(run.tokens))
         edits.extend(variables.in_sections(run.tokens))
         edits.extend(_single_tokens(run.tokens))

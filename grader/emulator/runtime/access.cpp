@@ -17,6 +17,10 @@ namespace {
 
 constexpr Address null_page = 64 * 1024;  // pointers up to this distance from zero count as null
 
+bool is_atomic(AccessKind kind) {
+    return kind == AccessKind::atomic || kind == AccessKind::block_atomic;
+}
+
 struct Request {
     Thread& thread;
     Address a;
@@ -27,9 +31,9 @@ struct Request {
 
     bool stores() const {
         return kind == AccessKind::store || kind == AccessKind::volatile_store ||
-               kind == AccessKind::atomic;
+               is_atomic(kind);
     }
-    bool loads() const { return !stores() || kind == AccessKind::atomic; }
+    bool loads() const { return !stores() || is_atomic(kind); }
     // A copy of a whole object includes its padding, which nothing writes: one written byte is
     // enough.
     bool may_have_padding() const { return !aligned; }
@@ -112,7 +116,8 @@ void check_whole(RaceCell& cell, const RaceAccess& access, AccessKind kind) {
         case AccessKind::store: return slow_store(cell, access);
         case AccessKind::volatile_read: return slow_read(cell, access, GroupKind::atomic_read);
         case AccessKind::volatile_store:
-        case AccessKind::atomic: return atomic_store(cell, access);
+        case AccessKind::atomic: return atomic_store(cell, access, GroupKind::atomic_write);
+        case AccessKind::block_atomic: return atomic_store(cell, access, GroupKind::block_write);
     }
 }
 
@@ -121,6 +126,7 @@ PartKind part_kind(AccessKind kind) {
         case AccessKind::read: return PartKind::read;
         case AccessKind::store: return PartKind::store;
         case AccessKind::volatile_read: return PartKind::atomic_read;
+        case AccessKind::block_atomic: return PartKind::block_write;
         default: return PartKind::atomic_write;
     }
 }
@@ -135,7 +141,7 @@ void check_race(RaceCell& cell, unsigned first, unsigned count, const RaceAccess
 }
 
 std::uint8_t traced_kind(AccessKind kind) {
-    if (kind == AccessKind::atomic) return access::atomic;
+    if (is_atomic(kind)) return access::atomic;
     return kind == AccessKind::store || kind == AccessKind::volatile_store ? access::store
                                                                                : access::load;
 }
@@ -147,8 +153,9 @@ void observe_global(const Request& request, std::uint32_t offset) {
         return;
     }
     bool initialised = check_shadow(request, offset);
-    if (request.is_volatile() || request.kind == AccessKind::atomic) {
-        races_atomic_order(request.thread, request.a, request.stores());
+    if (request.is_volatile() || is_atomic(request.kind)) {
+        races_atomic_order(request.thread, request.a, request.stores(),
+                           request.kind == AccessKind::block_atomic);
     }
     RaceAccess race{&request.thread, stamp_of(request.thread), request.a, request.pc,
                       static_cast<std::uint32_t>(request.size), true};
@@ -187,7 +194,11 @@ void observe_shared(const Request& request) {
         fail(request, outside(request), describe_shared(request.a, request.size).text);
     }
     AccessKind kind = without_volatile(request.kind);
-    if (kind == AccessKind::atomic) races_atomic_order(request.thread, request.a, true);
+    const bool of_block = kind == AccessKind::block_atomic;
+    if (of_block) kind = AccessKind::atomic;  // no other block's threads can be concerned
+    if (kind == AccessKind::atomic) {
+        races_atomic_order(request.thread, request.a, true, of_block);
+    }
     RaceAccess race{&request.thread, stamp_of(request.thread), request.a, request.pc,
                       static_cast<std::uint32_t>(request.size), false};
     std::size_t cells = 0, stored = 0;

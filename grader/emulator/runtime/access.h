@@ -11,7 +11,14 @@
 
 namespace warpgrade {
 
-enum class AccessKind : std::uint8_t { read, store, volatile_read, volatile_store, atomic };
+enum class AccessKind : std::uint8_t {
+    read,
+    store,
+    volatile_read,
+    volatile_store,
+    atomic,
+    block_atomic,
+};
 
 // Repeats all checks, with reports. `aligned`: the access needs an address that is a multiple of
 // its size.

@@ -86,5 +86,9 @@ void warpgrade_atomic(void* p, int bytes) {
     observe_atomic(p, bytes, WARPGRADE_CALLER);
     count_spin();
 }
+void warpgrade_block_atomic(void* p, int bytes) {
+    observe_atomic(p, bytes, WARPGRADE_CALLER, true);
+    count_spin();
+}
 
 }  // extern "C"

@@ -144,15 +144,16 @@ void settle(NextEvent next, bool of_pointer) {
     attention = race_pending || index_pending || noting;
 }
 
-void observe_atomic(void* p, int bytes, Address pc) {
+void observe_atomic(void* p, int bytes, Address pc, bool of_block) {
     Address a = reinterpret_cast<Address>(p);
     if (!current_thread) return check_host_access(a, static_cast<std::size_t>(bytes), true, pc);
     note_atomic(p, pc);
-    observe_slowly(a, static_cast<std::size_t>(bytes), AccessKind::atomic, true, pc);
+    AccessKind kind = of_block ? AccessKind::block_atomic : AccessKind::atomic;
+    observe_slowly(a, static_cast<std::size_t>(bytes), kind, true, pc);
 }
 
-void observe_fence() {
-    if (current_thread) races_fence(*current_thread);
+void observe_fence(bool of_block) {
+    if (current_thread) races_fence(*current_thread, of_block);
 }
 
 }  // namespace warpgrade
@@ -216,6 +217,7 @@ void __ubsan_handle_out_of_bounds_abort(const BoundsCheck* check, std::uint64_t 
 
 // Called by __threadfence and its variants.
 void warpgrade_fence() { observe_fence(); }
+void warpgrade_block_fence() { observe_fence(true); }
 
 // Called instead of hooks by an object that isn't observed (grader/emulator/assembly.py).
 void warpgrade_ignored() {}

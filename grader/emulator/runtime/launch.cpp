@@ -21,6 +21,12 @@ size_t fixed_shared(const void* function) {
     return facts ? facts->static_shared : static_shared_bytes(function);
 }
 
+// The most threads of a block, by __launch_bounds__; 0: it has none.
+unsigned promised_threads(const void* function) {
+    const KernelFacts* facts = facts_of(function);
+    return facts ? facts->most_threads : launch_bounds(function);
+}
+
 struct FunctionLimit {
     const void* function;
     size_t dynamic_shared;
@@ -107,11 +113,13 @@ size_t blocks_at_once(const void* function, size_t threads, size_t dynamic_share
 bool refuse_threads(const void* function, const char* kernel, Index3 block, Address pc) {
     const KernelFacts* facts = facts_of(function);
     const size_t count = size_t{block.x} * block.y * block.z;
-    if (!facts || count <= most_threads(*facts)) return false;
-    if (facts->most_threads && count > facts->most_threads) {
+    const unsigned promised = promised_threads(function);
+    if (promised && count > promised) {
         refuse_launch(cudaErrorInvalidValue, kernel, pc,
                       "%zu threads in a block, and __launch_bounds__ promises at most %u", count,
-                      facts->most_threads);
+                      promised);
+    } else if (!facts || count <= most_threads(*facts)) {
+        return false;
     } else {
         refuse_launch(cudaErrorLaunchOutOfResources, kernel, pc,
                       "%zu threads in a block with %u registers each, and there is room for %zu",
@@ -209,7 +217,9 @@ cudaError_t warpgrade_function_attributes(cudaFuncAttributes* attributes, const 
     if (!attributes) return fail(cudaErrorInvalidValue);
     *attributes = {};
     attributes->sharedSizeBytes = fixed_shared(function);
-    attributes->maxThreadsPerBlock = device::most_threads_per_block;
+    const unsigned promised = promised_threads(function);
+    const unsigned most = device::most_threads_per_block;
+    attributes->maxThreadsPerBlock = static_cast<int>(promised ? std::min(promised, most) : most);
     attributes->ptxVersion = attributes->binaryVersion = static_cast<int>(device::capability);
     attributes->maxDynamicSharedSizeBytes = static_cast<int>(dynamic_shared_limit(function));
     attributes->preferredShmemCarveout = cudaSharedmemCarveoutDefault;

@@ -9,7 +9,8 @@
 //  - our own objects: .data and .bss renamed to warpgrade_data and warpgrade_bss, so that student
 //    code's stores there are recognised; C++ symbols local (student_heap.cpp says why).
 //  - the executable keeps its symbol table, which distinguishes __shared__ arrays.
-//  - the headers: __threadfence and its variants call warpgrade_fence() (hooks.cpp).
+//  - the headers: __threadfence and its variants call warpgrade_fence() or
+//    warpgrade_block_fence() (hooks.cpp).
 #pragma once
 
 #include <cstddef>
@@ -66,8 +67,9 @@ void observe_grid_barrier();  // all blocks have reached it; each of them begins
 void observe_barrier();                                      // after barrier_epoch has grown
 void observe_warp_sync(std::uint32_t warp, unsigned mask);   // __syncwarp: the program's mask
 void observe_warp_trace(std::uint32_t warp);                 // merges, counts and clears traces
-void observe_atomic(void* p, int bytes, Address pc);         // before the atomic acts
-void observe_fence();                                        // __threadfence and its variants
+// Before the atomic acts. `of_block`: its scope is one block.
+void observe_atomic(void* p, int bytes, Address pc, bool of_block = false);
+void observe_fence(bool of_block = false);                   // __threadfence and its variants
 
 // Whether traces are kept (operation `measure`). Push nothing onto Thread::trace otherwise.
 extern bool counting;

@@ -5,6 +5,9 @@
 // the same address acquires that. Releases are numbered over the launch, and acquiring one includes
 // all releases with lower numbers. That is more than strictly follows, but it is transitive at no
 // cost, and it never orders threads without fences.
+//
+// A fence or an atomic of block scope releases to threads of its own block only: `Within` keeps
+// those. What a thread has acquired so, it releases to everyone by its next release to everyone.
 #include "ordering.h"
 
 #include <algorithm>
@@ -48,6 +51,23 @@ std::unordered_map<Address, std::uint64_t> last_atomic;       // its thread: thr
 std::uint32_t acquired[1024];    // by the threads of the running block
 std::uint64_t last_fence[1024];  // stamps; 0: none
 
+// Of the releases to threads of the same block.
+struct BlockRelease {
+    std::uint64_t block;  // block run
+    std::uint32_t time;
+};
+// A thread that had acquired them until `most` released to everyone, first at `time`.
+struct HandedOn {
+    std::uint32_t most, time;
+};
+struct {
+    std::unordered_map<std::uint64_t, Releases> releases;    // key: block run and thread
+    std::unordered_map<Address, BlockRelease> last_release;  // of an atomic's address
+    std::unordered_map<std::uint64_t, HandedOn> handed_on;   // key: block run
+    std::uint32_t acquired[1024];                            // by the threads of the running block
+    std::uint64_t last_fence[1024];                          // of either scope; 0: none
+} within;
+
 std::uint64_t thread_key(std::uint64_t stamp) {
     return stamp >> stamp::block_shift << stamp::thread_bits | (stamp & stamp::thread_mask);
 }
@@ -61,8 +81,21 @@ bool released(const std::unordered_map<std::uint64_t, Releases>& map, std::uint6
     return first != list->second.end() && first->time <= known;
 }
 
+// As released_before, by releases to threads of the stamp's block. `known`: of those to everyone.
+bool released_within(std::uint64_t stamp, const Thread& thread, std::uint32_t known) {
+    if (within.releases.empty()) return false;
+    std::uint32_t most = within.acquired[thread.linear];
+    if (stamp < race_now.block_floor) {
+        auto handed = within.handed_on.find(stamp >> stamp::block_shift);
+        if (handed == within.handed_on.end() || handed->second.time > known) return false;
+        most = handed->second.most;
+    }
+    return released(within.releases, thread_key(stamp), stamp, most);
+}
+
 bool released_before(std::uint64_t stamp, const Thread& thread) {
     std::uint32_t known = acquired[thread.linear];
+    if (released_within(stamp, thread, known)) return true;
     if (!known) return false;
     return released(thread_releases, thread_key(stamp), stamp, known) ||
            released(block_releases, stamp >> stamp::block_shift, stamp, known);
@@ -87,6 +120,9 @@ void forget_releases() {
     block_releases.clear();
     last_release.clear();
     last_atomic.clear();
+    within.releases.clear();
+    within.last_release.clear();
+    within.handed_on.clear();
     release_count = 0;
     fences_used = false;
 }
@@ -138,12 +174,49 @@ void join_lanes(WarpOrder& order, unsigned mask, std::uint16_t clock) {
 // Joins the knowledge of those threads in [first, last) that `mask` names (bit i: thread first +
 // i).
 void share_acquired(std::size_t first, std::size_t last, std::uint64_t mask, bool all) {
-    std::uint32_t most = 0;
-    for (std::size_t i = first; i < last; ++i) {
-        if (all || mask >> (i - first) & 1) most = std::max(most, acquired[i]);
+    for (std::uint32_t* times : {acquired, within.acquired}) {
+        std::uint32_t most = 0;
+        for (std::size_t i = first; i < last; ++i) {
+            if (all || mask >> (i - first) & 1) most = std::max(most, times[i]);
+        }
+        for (std::size_t i = first; most && i < last; ++i) {
+            if (all || mask >> (i - first) & 1) times[i] = most;
+        }
     }
-    for (std::size_t i = first; most && i < last; ++i) {
-        if (all || mask >> (i - first) & 1) acquired[i] = most;
+}
+
+void restart_fences() {
+    std::fill_n(acquired, threads.size(), 0);
+    std::fill_n(last_fence, threads.size(), 0);
+    std::fill_n(within.acquired, threads.size(), 0);
+    std::fill_n(within.last_fence, threads.size(), 0);
+}
+
+void acquire(const Thread& thread, Address address) {
+    std::uint32_t &known = acquired[thread.linear], &own = within.acquired[thread.linear];
+    auto earlier = last_release.find(address);
+    if (earlier != last_release.end()) known = std::max(known, earlier->second);
+    own = std::max(own, known);
+    auto near = within.last_release.find(address);
+    bool of_block = near != within.last_release.end() &&
+                    near->second.block == race_now.block_floor >> stamp::block_shift;
+    if (of_block) own = std::max(own, near->second.time);
+}
+
+void release_within(const Thread& thread, Address address, std::uint32_t time) {
+    std::uint64_t fence = within.last_fence[thread.linear];
+    within.releases[thread_key(fence)].push_back({fence, time});
+    within.last_release[address] = {fence >> stamp::block_shift, time};
+}
+
+void release(const Thread& thread, Address address, std::uint32_t time) {
+    std::uint64_t fence = last_fence[thread.linear], block = fence >> stamp::block_shift;
+    thread_releases[thread_key(fence)].push_back({fence, time});
+    block_releases[block].push_back({race_now.epoch_floor, time});
+    last_release[address] = time;
+    if (std::uint32_t own = within.acquired[thread.linear]) {
+        HandedOn& handed = within.handed_on.try_emplace(block, HandedOn{0, time}).first->second;
+        handed.most = std::max(handed.most, own);
     }
 }
 
@@ -203,9 +276,7 @@ void races_block_begin() {
     race_now.block_floor = std::uint64_t{blocks_run} << stamp::block_shift;
     set_epoch();
     restart_warp_clocks();
-    if (!fences_used) return;
-    std::fill_n(acquired, threads.size(), 0);
-    std::fill_n(last_fence, threads.size(), 0);
+    if (fences_used) restart_fences();
 }
 
 void races_barrier() {
@@ -228,28 +299,25 @@ void races_warp_sync(std::uint32_t warp, unsigned mask) {
     share_acquired(first, std::min(first + warp_lanes, threads.size()), mask, false);
 }
 
-void races_fence(const Thread& thread) {
+void races_fence(const Thread& thread, bool of_block) {
     if (!fences_used) {
         fences_used = true;
-        std::fill_n(acquired, threads.size(), 0);
-        std::fill_n(last_fence, threads.size(), 0);
+        restart_fences();
     }
     tick(thread.warp);
-    last_fence[thread.linear] = stamp_of(thread);
+    within.last_fence[thread.linear] = stamp_of(thread);
+    if (!of_block) last_fence[thread.linear] = stamp_of(thread);
 }
 
-void races_atomic_order(const Thread& thread, Address address, bool stores) {
+void races_atomic_order(const Thread& thread, Address address, bool stores, bool of_block) {
     if (!fences_used) return;
     last_atomic[address] = thread_key(stamp_of(thread));
-    auto earlier = last_release.find(address);
-    std::uint32_t& known = acquired[thread.linear];
-    if (earlier != last_release.end()) known = std::max(known, earlier->second);
-    std::uint64_t fence = last_fence[thread.linear];
-    if (!fence || !stores) return;
+    acquire(thread, address);
+    std::uint64_t nearest = within.last_fence[thread.linear], fence = last_fence[thread.linear];
+    if (!nearest || !stores) return;
     std::uint32_t time = ++release_count;
-    thread_releases[thread_key(fence)].push_back({fence, time});
-    block_releases[fence >> stamp::block_shift].push_back({race_now.epoch_floor, time});
-    last_release[address] = time;
+    if (fence && !of_block) release(thread, address, time);
+    if (fence < nearest || of_block) release_within(thread, address, time);
 }
 
 }  // namespace warpgrade

@@ -82,6 +82,14 @@ bool follows(const AccessGroup& group, const RaceAccess& access) {
     return before(group, access) || (!plain && made_last_atomic(access));
 }
 
+bool is_write(const AccessGroup& group) {
+    return group.kind >= static_cast<std::uint32_t>(GroupKind::atomic_write);
+}
+
+bool is_of_block(const AccessGroup& group) {
+    return group.kind == static_cast<std::uint32_t>(GroupKind::block_write);
+}
+
 // An access may be forgotten if the new one conflicts with everything that it conflicts with.
 bool replaces(GroupKind kind, const AccessGroup& old, const RaceAccess& access) {
     if (old.stamp < race_now.launch_floor) return true;
@@ -114,6 +122,8 @@ void remember(RaceCell& cell, const RaceAccess& access, GroupKind kind) {
         fill(second, access, kind);
     } else if (of_one_warp(first.stamp, second.stamp) && !of_one_warp(first.stamp, access.stamp)) {
         fill(second, access, kind);  // two different warps say more than one
+    } else if (kind == GroupKind::block_write && !is_of_block(first) && is_write(second)) {
+        fill(second, access, kind);  // the only atomic that another block's conflict with
     }
 }
 
@@ -122,6 +132,26 @@ void remember(RaceCell& cell, const RaceAccess& access, GroupKind kind) {
 bool store_is_before(const RaceCell& cell, const RaceAccess& access) {
     return happens_before(cell.store & ~stamp::lane_mask,
                           1u << (cell.store & stamp::lane_mask), access);
+}
+
+// Atomics of two blocks don't exclude each other if the scope of one of them is its block.
+void check_scopes(const RaceCell& cell, const RaceAccess& access, GroupKind kind) {
+    const bool mine = kind == GroupKind::block_write;
+    for (const AccessGroup& group : cell.groups) {
+        const bool theirs = is_of_block(group);
+        const bool plain = group.kind == static_cast<std::uint32_t>(GroupKind::read);
+        if (plain || !(mine || theirs)) continue;
+        if (group.stamp >= race_now.block_floor || before(group, access)) continue;
+        const char* what = "a block-scoped atomic after an atomic";
+        if (kind == GroupKind::atomic_read) {
+            what = "a read after a block-scoped atomic";
+        } else if (!is_write(group)) {
+            what = "a block-scoped atomic after a read";
+        } else if (theirs) {
+            what = mine ? "two block-scoped atomics" : "an atomic after a block-scoped one";
+        }
+        tell(what, access, a_member(group, access), group.pc);
+    }
 }
 
 void whole_as_parts(RaceCell& cell, const RaceAccess& access, PartKind kind) {
@@ -140,11 +170,12 @@ void slow_read(RaceCell& cell, const RaceAccess& access, GroupKind kind) {
     }
     if (kind == GroupKind::read) {
         for (const AccessGroup& group : cell.groups) {
-            bool atomic = group.kind == static_cast<std::uint32_t>(GroupKind::atomic_write);
-            if (!atomic || follows(group, access)) continue;
+            if (!is_write(group) || follows(group, access)) continue;
             tell_unless_confirmed("a read after an atomic write", access, a_member(group, access),
                                   group.pc, access.stamp, 1u << access.thread->lane);
         }
+    } else {
+        check_scopes(cell, access, kind);
     }
     remember(cell, access, kind);
 }
@@ -154,8 +185,7 @@ void slow_store(RaceCell& cell, const RaceAccess& access) {
     if (!store_is_before(cell, access)) wait_for_value(access, cell.store, cell.store_pc);
     for (AccessGroup& group : cell.groups) {
         if (!follows(group, access)) {
-            bool read = group.kind != static_cast<std::uint32_t>(GroupKind::atomic_write);
-            tell(read ? "a write after a read" : "a write after an atomic write", access,
+            tell(is_write(group) ? "a write after an atomic write" : "a write after a read", access,
                  a_member(group, access), group.pc);
         }
         group = {};
@@ -164,11 +194,16 @@ void slow_store(RaceCell& cell, const RaceAccess& access) {
     cell.store_pc = access.relative_pc();
 }
 
-void atomic_store(RaceCell& cell, const RaceAccess& access) {
-    if (cell.split) return whole_as_parts(cell, access, PartKind::atomic_write);
+void atomic_store(RaceCell& cell, const RaceAccess& access, GroupKind kind) {
+    if (cell.split) {
+        bool of_block = kind == GroupKind::block_write;
+        return whole_as_parts(cell, access,
+                              of_block ? PartKind::block_write : PartKind::atomic_write);
+    }
     if (!store_is_before(cell, access)) {
         tell("an atomic write after a plain one", access, cell.store, cell.store_pc);
     }
+    check_scopes(cell, access, kind);
     confirm_reads(access);
     for (AccessGroup& group : cell.groups) {
         bool plain_read = group.kind == static_cast<std::uint32_t>(GroupKind::read);
@@ -181,7 +216,7 @@ void atomic_store(RaceCell& cell, const RaceAccess& access) {
                                   group.pc, group.stamp, group.lanes);
         }
     }
-    remember(cell, access, GroupKind::atomic_write);
+    remember(cell, access, kind);
 }
 
 void access_part(RaceCell& cell, unsigned first, unsigned count, const RaceAccess& access,
@@ -202,7 +237,8 @@ void access_part(RaceCell& cell, unsigned first, unsigned count, const RaceAcces
                 slow_store(part, access);
                 break;
             case PartKind::atomic_read: slow_read(part, access, GroupKind::atomic_read); break;
-            case PartKind::atomic_write: atomic_store(part, access); break;
+            case PartKind::atomic_write: atomic_store(part, access, GroupKind::atomic_write); break;
+            case PartKind::block_write: atomic_store(part, access, GroupKind::block_write); break;
         }
     }
 }

@@ -3,7 +3,8 @@
 //
 // Accesses are ordered by the program order of one thread; by __syncthreads for a block; by
 // __syncwarp for the lanes of its mask; by the barrier of a grid; by the end of a kernel; and by a
-// fence followed by an atomic, followed by another thread's atomic on the same address. All but the
+// fence followed by an atomic, followed by another thread's atomic on the same address; a fence or
+// an atomic of block scope orders threads of one block only. All but the
 // last are independent of the order in which the emulator happens to run the threads.
 //
 // A stamp is the time of an access, in 64 bits, of which the high ones grow with time:
@@ -34,7 +35,13 @@ constexpr std::uint64_t thread_mask = (1u << thread_bits) - 1, lane_mask = warp_
 constexpr std::uint32_t most_clocks = (1u << clock_bits) - 1, most_blocks = 1u << 22;
 }  // namespace stamp
 
-enum class GroupKind : std::uint32_t { read = 0, atomic_read = 1, atomic_write = 2 };
+// `block_write` is an atomic of block scope: to other blocks it is no better than a plain access.
+enum class GroupKind : std::uint32_t {
+    read = 0,
+    atomic_read = 1,
+    atomic_write = 2,
+    block_write = 3
+};
 
 struct AccessGroup {
     std::uint64_t stamp;  // with the lane's bits zero
@@ -92,7 +99,7 @@ inline RaceCell* global_cell(std::uint32_t offset) {
 // For cases that the fast paths below leave: a split cell, or accesses that no barrier orders.
 void slow_read(RaceCell& cell, const RaceAccess& access, GroupKind kind);
 void slow_store(RaceCell& cell, const RaceAccess& access);
-void atomic_store(RaceCell& cell, const RaceAccess& access);
+void atomic_store(RaceCell& cell, const RaceAccess& access, GroupKind kind);
 
 // Whether barriers and launches order the stamp before this thread's next access.
 template <bool is_global>
@@ -145,7 +152,7 @@ inline bool store_quickly(RaceCell& cell, std::uint64_t mine, std::uint32_t pc) 
 }
 
 // An access of part of a cell, which is split for it: `first` and `count` are bytes of the cell.
-enum class PartKind : std::uint8_t { read, store, atomic_read, atomic_write };
+enum class PartKind : std::uint8_t { read, store, atomic_read, atomic_write, block_write };
 void access_part(RaceCell& cell, unsigned first, unsigned count, const RaceAccess& access,
                  PartKind kind);
 
@@ -187,9 +194,10 @@ void races_block_begin();
 void races_barrier();
 void races_grid_barrier();
 void races_warp_sync(std::uint32_t warp, unsigned mask);
-void races_fence(const Thread& thread);
+void races_fence(const Thread& thread, bool of_block);
 // An atomic (or volatile) access; one that only loads acquires and does not release.
-void races_atomic_order(const Thread& thread, Address address, bool stores);
+// `of_block`: its scope is one block.
+void races_atomic_order(const Thread& thread, Address address, bool stores, bool of_block);
 void forget_races();
 
 }  // namespace warpgrade

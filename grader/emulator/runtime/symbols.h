@@ -29,6 +29,9 @@ void add_device_variable(const Variable& variable);
 const char* symbol_of(const void* function);
 const void* function_of(const char* symbol);
 
+// The most threads of a block of this kernel, by its __launch_bounds__; 0: it has none.
+unsigned launch_bounds(const void* kernel);
+
 // "tile" of "void transpose<32>(float*)::tile", in a buffer of the caller's.
 const char* plain_name(char (&text)[120], const char* symbol);
 

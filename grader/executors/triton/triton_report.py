@@ -29,6 +29,7 @@ _Kernel = Annotated[str, Field(max_length=100)]
 _Width = Annotated[int, Field(ge=1, le=16)]  # of an element, or of what a lane takes at once
 _Argument = Annotated[int, Field(ge=0, lt=64)]
 _Access = Literal["load", "store", "atomic"]
+_RaceAccess = Literal["load", "store", "atomic", "cta_atomic"]  # the last: of scope "cta"
 _Kind = Literal[
     "out_of_bounds_read",
     "out_of_bounds_write",
@@ -62,8 +63,8 @@ class Finding:
     other_line: _Line = 0  # 0 where there is no second access
     other_program: Index3 | None = None
     allocated: tuple[Count, _Line] | None = None
-    access: _Access | None = None
-    other_access: _Access | None = None
+    access: _RaceAccess | None = None
+    other_access: _RaceAccess | None = None
 
     def __post_init__(self) -> None:
         pair = (self.other_program, self.access, self.other_access)
@@ -257,7 +258,16 @@ _SAYS = {
 
 _INSIDE = ("data_race", "store_conflict", "uninitialised_read")  # of what a kernel may access
 _FAR = 1 << 30  # bytes, beyond which their number says nothing
-_DOES = {"load": "loads", "store": "stores", "atomic": "atomically updates"}
+_DOES = {
+    "load": "loads",
+    "store": "stores",
+    "atomic": "atomically updates",
+    "cta_atomic": 'updates by an atomic of scope "cta"',
+}
+_OF_ONE_PROGRAM = (
+    'An atomic with scope="cta" is atomic within one program only, and orders no others. Between '
+    'programs use the default, scope="gpu".'
+)
 
 
 def message_of(
@@ -271,6 +281,8 @@ def message_of(
     """
     words = _Words(finding, names, file, source)
     hint = _SAYS["misaligned" if words.crosses_the_end() else finding.kind][1]
+    if "cta_atomic" in (finding.access, finding.other_access):
+        hint = _OF_ONE_PROGRAM
     return words.what(), hint
 
 

@@ -17,7 +17,7 @@ READ, WRITE, ATOMIC = 0, 1, 2  # kinds of access
 
 @dataclass(frozen=True)
 class Site:
-    """A line and its kind of access: "load", "store" or "atomic"."""
+    """A line and its kind of access: "load", "store", "atomic" or "cta_atomic" (semantics.py)."""
 
     line: int
     kind: str
@@ -59,6 +59,8 @@ class Log:
         way = ATOMIC if synchronises or site.kind == "atomic" else WRITE
         if site.kind == "load" and not synchronises:
             way = READ
+        if site.kind == "cta_atomic":
+            way = WRITE
         stored = None
         if site.kind == "store" and lanes.stored is not None:
             stored = lanes.stored.reshape(-1)

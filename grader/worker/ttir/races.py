@@ -1,10 +1,11 @@
 """Data races between the programs of one launch.
 
 Two programs race where they touch one byte, at least one of them writes it, not both by an atomic,
-and no atomic orders them (see ordering.py). Two stores of the same value are no finding, since
-kernels set flags that way. The log keeps runs of neighbouring addresses, not elements, and is
-evaluated at the end of the launch, so the order in which programs ran doesn't matter. Where runs of
-two programs overlap, overlaps.py compares the elements.
+and no atomic orders them (see ordering.py). An atomic of scope "cta" counts as a plain store. Two
+stores of the same value are no finding, since kernels set flags that way. The log keeps runs of
+neighbouring addresses, not elements, and is evaluated at the end of the launch, so the order in
+which programs ran doesn't matter. Where runs of two programs overlap, overlaps.py compares the
+elements.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from .observer import Observer
 from .ordering import Ordering, Undecidable
 from .overlaps import Pairs, conflicts
 from .regions import Regions
-from .semantics import synchronisation
+from .semantics import access_of, synchronisation
 
 if TYPE_CHECKING:
     from .executor import Launch
@@ -66,7 +67,8 @@ class Races(Observer):
         lanes = self._reader.lanes(access)
         if self._log.runs < MAX_RUNS:
             stamps = self._ordering.stamps[lanes.programs]
-            self._log.add(lanes, Site(access.op.line[1], access.kind), stamps, sync is not None)
+            site = Site(access.op.line[1], access_of(access.op, access.kind))
+            self._log.add(lanes, site, stamps, sync is not None)
         else:
             self.cut = True
         if sync is not None:

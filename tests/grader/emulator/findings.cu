@@ -323,6 +323,65 @@ ENTRY race_no_fence(const float* in, float* out) {
     cudaFree(ticket);
 }
 
+__global__ void block_counts(int* count) {
+    atomicAdd_block(count, 1);  // -> race_block_atomics
+}
+ENTRY race_block_atomics() {
+    int* count;
+    cudaMalloc(&count, sizeof(int));
+    cudaMemset(count, 0, sizeof(int));
+    block_counts<<<3, 64>>>(count);
+    cudaFree(count);
+}
+
+__global__ void mixed_scopes(int* count) {
+    if (threadIdx.x) return;
+    if (blockIdx.x == 0) atomicMax_block(count, 1);  // other -> race_scopes
+    if (blockIdx.x == 1) atomicMax(count, 2);        // -> race_scopes
+}
+ENTRY race_scopes() {
+    int* count;
+    cudaMalloc(&count, sizeof(int));
+    cudaMemset(count, 0, sizeof(int));
+    mixed_scopes<<<2, 32>>>(count);
+    cudaFree(count);
+}
+
+__global__ void polled_flag(int* flag) {
+    if (threadIdx.x) return;
+    if (blockIdx.x == 0) atomicExch_block(flag, 1);  // other -> race_block_flag
+    if (blockIdx.x == 1) {
+        while (*(volatile int*)flag == 0) {}  // -> race_block_flag
+    }
+}
+ENTRY race_block_flag() {
+    int* flag;
+    cudaMalloc(&flag, sizeof(int));
+    cudaMemset(flag, 0, sizeof(int));
+    polled_flag<<<2, 32>>>(flag);
+    cudaFree(flag);
+}
+
+__global__ void block_fence(float* partial, unsigned* ticket, float* out) {
+    if (threadIdx.x) return;
+    partial[blockIdx.x] = 1;  // other -> race_block_fence
+    __threadfence_block();
+    if (atomicAdd(ticket, 1u) < gridDim.x - 1) return;
+    float sum = 0;
+    for (int i = 0; i < gridDim.x; i++) sum += partial[i];  // -> race_block_fence
+    out[0] = sum;
+}
+ENTRY race_block_fence(float* out) {
+    float* partial;
+    unsigned* ticket;
+    cudaMalloc(&partial, 4 * sizeof(float));
+    cudaMalloc(&ticket, sizeof(unsigned));
+    cudaMemset(ticket, 0, sizeof(unsigned));
+    block_fence<<<4, 32>>>(partial, ticket, out);
+    cudaFree(partial);
+    cudaFree(ticket);
+}
+
 // ---- Barriers and warps ----
 
 __global__ void two_barriers(float* out) {

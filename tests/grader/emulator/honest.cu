@@ -67,6 +67,29 @@ ENTRY histogram(const float* in) {
     cudaFree(counts);
 }
 
+// Each block has a counter of its own; its last thread hands the block's work on to everyone.
+__global__ void counted_in_block(int* counts, int* partial, int* finished, int* out) {
+    partial[blockIdx.x * blockDim.x + threadIdx.x] = 1;
+    __threadfence_block();
+    if (atomicAdd_block(&counts[blockIdx.x], 1) < blockDim.x - 1) return;
+    int sum = 0;
+    for (int i = 0; i < blockDim.x; i++) sum += partial[blockIdx.x * blockDim.x + i];
+    counts[blockIdx.x] = sum;
+    __threadfence();
+    if (atomicAdd(finished, 1) < gridDim.x - 1) return;
+    sum = 0;
+    for (int i = 0; i < gridDim.x * blockDim.x; i++) sum += partial[i];
+    for (int i = 0; i < gridDim.x; i++) sum += counts[i];
+    *out = sum;
+}
+ENTRY counters_of_blocks() {
+    int* memory;
+    cudaMalloc(&memory, (4 + 4 * 64 + 2) * sizeof(int));
+    cudaMemset(memory, 0, (4 + 4 * 64 + 2) * sizeof(int));
+    counted_in_block<<<4, 64>>>(memory, memory + 4, memory + 260, memory + 261);
+    cudaFree(memory);
+}
+
 __global__ void locked(int* lock, int* value) {
     if (threadIdx.x != 0) return;
     while (atomicCAS(lock, 0, 1) != 0) {

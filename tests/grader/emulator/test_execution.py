@@ -579,6 +579,58 @@ def test_launches_have_cudas_limits_and_errors(
     assert good(emulate(text))[:2] == [error, 0]
 
 
+BOUNDED = """
+constexpr int most = 64;
+#define MOST 64
+template <class T, int N> struct pair_of { static constexpr int threads = N; };
+__global__ void __launch_bounds__(64, 2) number(float* out) { out[9] = 1; }
+__launch_bounds__(2 * MOST / 2, 1, 1) __global__ void macro(float* out)
+{
+    out[9] = 1;
+}
+__global__ __launch_bounds__(most) void constant(float* out) { out[9] = 1; }
+template <int N> __global__ void __launch_bounds__(N) parameter(float* out) { out[9] = N; }
+__global__ void __launch_bounds__(pair_of<int, 64>::threads) member(float* out) { out[9] = 1; }
+__global__ void __maxnreg__(32) registers(float* out) { out[9] = 1; }
+"""
+
+
+@pytest.mark.parametrize("kernel", ["number", "macro", "constant", "parameter<64>", "member"])
+def test_a_block_is_no_larger_than_the_launch_bounds(emulate: Emulate, kernel: str) -> None:
+    body = f"""
+    {kernel}<<<1, 64>>>(output);
+    save(0, cudaGetLastError());
+    {kernel}<<<1, dim3(13, 5)>>>(output);
+    save(1, cudaGetLastError());"""
+    assert good(emulate(host(body, BOUNDED)))[:2] == [0, 1]
+
+
+def test_launch_bounds_are_those_of_the_instance_that_is_launched(emulate: Emulate) -> None:
+    body = """
+    parameter<128><<<1, 128>>>(output);
+    save(0, cudaGetLastError());
+    parameter<32><<<1, 128>>>(output);
+    save(1, cudaGetLastError());
+    registers<<<1, 1024>>>(output);
+    save(2, cudaGetLastError());
+    int grid, block;
+    cudaOccupancyMaxPotentialBlockSize(&grid, &block, parameter<32>);
+    save(3, block);
+    float* o = output;
+    void* arguments[] = {&o};
+    save(4, cudaLaunchKernel((void*)parameter<32>, dim3(1), dim3(33), arguments, 0, 0));
+    cudaGetLastError();"""
+    assert good(emulate(host(body, BOUNDED)))[:5] == [0, 1, 0, 32, 1]
+
+
+def test_a_launch_beyond_the_bounds_is_found_at_its_line(emulate: Emulate) -> None:
+    text = host("number<<<2, 256>>>(output);  // here", BOUNDED)
+    ran = emulate(text)
+    assert ran.findings == [("launch_error", line_of(text, "// here"))]
+    assert "256 threads in a block" in ran.only_finding()["text"]
+    assert "at most 64" in ran.only_finding()["text"]
+
+
 def test_more_shared_memory_must_be_asked_for(emulate: Emulate) -> None:
     more = """
     extern __shared__ float big[];

@@ -83,24 +83,24 @@ WARPGRADE_UNSEEN __attribute__((noinline)) T atomic_compare_and_swap(T* p, T exp
 }  // namespace warpgrade
 
 // The overloads are exactly CUDA's: a call that nvcc refuses must not compile here.
-#define WARPGRADE_ATOMIC_SCOPE(function, Operation, T)                     \
+#define WARPGRADE_ATOMIC_SCOPE(function, observe, Operation, T)            \
     WARPGRADE_INLINE T function(T* p, T value) {                           \
-        warpgrade_atomic(p, sizeof(T));                                    \
+        observe(p, sizeof(T));                                             \
         return warpgrade::atomic_apply<warpgrade::Operation, T>(p, value); \
     }
-#define WARPGRADE_ATOMIC(function, Operation, T)           \
-    WARPGRADE_ATOMIC_SCOPE(function, Operation, T)         \
-    WARPGRADE_ATOMIC_SCOPE(function##_block, Operation, T) \
-    WARPGRADE_ATOMIC_SCOPE(function##_system, Operation, T)
-#define WARPGRADE_ATOMIC_CAS_SCOPE(function, T)                           \
+#define WARPGRADE_ATOMIC(function, Operation, T)                                   \
+    WARPGRADE_ATOMIC_SCOPE(function, warpgrade_atomic, Operation, T)               \
+    WARPGRADE_ATOMIC_SCOPE(function##_block, warpgrade_block_atomic, Operation, T) \
+    WARPGRADE_ATOMIC_SCOPE(function##_system, warpgrade_atomic, Operation, T)
+#define WARPGRADE_ATOMIC_CAS_SCOPE(function, observe, T)                  \
     WARPGRADE_INLINE T function(T* p, T expected, T value) {              \
-        warpgrade_atomic(p, sizeof(T));                                   \
+        observe(p, sizeof(T));                                            \
         return warpgrade::atomic_compare_and_swap<T>(p, expected, value); \
     }
-#define WARPGRADE_ATOMIC_CAS(T)                    \
-    WARPGRADE_ATOMIC_CAS_SCOPE(atomicCAS, T)       \
-    WARPGRADE_ATOMIC_CAS_SCOPE(atomicCAS_block, T) \
-    WARPGRADE_ATOMIC_CAS_SCOPE(atomicCAS_system, T)
+#define WARPGRADE_ATOMIC_CAS(T)                                            \
+    WARPGRADE_ATOMIC_CAS_SCOPE(atomicCAS, warpgrade_atomic, T)             \
+    WARPGRADE_ATOMIC_CAS_SCOPE(atomicCAS_block, warpgrade_block_atomic, T) \
+    WARPGRADE_ATOMIC_CAS_SCOPE(atomicCAS_system, warpgrade_atomic, T)
 
 #define WARPGRADE_ATOMIC_INTEGERS(function, Operation) \
     WARPGRADE_ATOMIC(function, Operation, int)         \

@@ -82,6 +82,8 @@ unsigned long long warpgrade_warp_operation(int operation, unsigned mask, unsign
 
 // Called before an atomic acts on `bytes` bytes at `p`.
 void warpgrade_atomic(void* p, int bytes);
+// The same for one of block scope (atomicAdd_block), which other blocks don't take part in.
+void warpgrade_block_atomic(void* p, int bytes);
 
 // ---- Device input and output --------------------------------------------------------------------
 
@@ -263,9 +265,13 @@ WARPGRADE_INLINE cudaError_t cudaHostRegister(T* p, size_t bytes, unsigned) {
     return warpgrade_host_register((void*)p, bytes);
 }
 template <class F>
-WARPGRADE_INLINE cudaError_t cudaOccupancyMaxPotentialBlockSize(int* min_grid, int* block_size, F*,
-                                                                size_t = 0, int limit = 0) {
-    *block_size = limit > 0 && limit < 1024 ? limit : 1024;
+WARPGRADE_INLINE cudaError_t cudaOccupancyMaxPotentialBlockSize(int* min_grid, int* block_size,
+                                                                F* function, size_t = 0,
+                                                                int limit = 0) {
+    cudaFuncAttributes attributes;
+    cudaFuncGetAttributes(&attributes, function);
+    const int most = attributes.maxThreadsPerBlock;
+    *block_size = limit > 0 && limit < most ? limit : most;
     *min_grid = 132 * (2048 / *block_size);
     return cudaSuccess;
 }

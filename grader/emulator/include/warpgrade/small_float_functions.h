@@ -191,7 +191,7 @@ WARPGRADE_MATH(rint, ::nearbyint(x))
 
 WARPGRADE_SHUFFLES(WARPGRADE_T)
 WARPGRADE_SHUFFLES(WARPGRADE_T2)
-WARPGRADE_ATOMIC_SCOPE(atomicAdd, AtomicAdd, WARPGRADE_T)
+WARPGRADE_ATOMIC_SCOPE(atomicAdd, warpgrade_atomic, AtomicAdd, WARPGRADE_T)
 WARPGRADE_INLINE WARPGRADE_T2 atomicAdd(WARPGRADE_T2* p, WARPGRADE_T2 value) {
     return {atomicAdd(&p->x, value.x), atomicAdd(&p->y, value.y)};
 }

@@ -8,6 +8,7 @@
 
 // Orders a thread's accesses before it and after it, for all observers of both.
 extern "C" void warpgrade_fence();
+extern "C" void warpgrade_block_fence();
 
 namespace warpgrade {
 
@@ -97,7 +98,7 @@ WARPGRADE_REDUCE(__reduce_xor_sync, warpgrade_reduce_xor, unsigned, 0)
 #undef WARPGRADE_REDUCE
 
 WARPGRADE_INLINE void __threadfence() { warpgrade_fence(); }
-WARPGRADE_INLINE void __threadfence_block() { warpgrade_fence(); }
+WARPGRADE_INLINE void __threadfence_block() { warpgrade_block_fence(); }
 WARPGRADE_INLINE void __threadfence_system() { warpgrade_fence(); }
 
 // Cache hints change neither values nor sectors.

@@ -264,6 +264,10 @@ RACE = {
             {"argument": None, "allocated": [512, 16]},
             "stores 4 bytes at offset 64 of the 512 bytes that silu.py:16 allocated, at silu.py:2",
         ),
+        (
+            {"access": "cta_atomic", "other_access": "atomic"},
+            'updates by an atomic of scope "cta" 4 bytes at offset 64 of x, which has 16,384',
+        ),
         ({"argument": None}, "stores 4 bytes of memory that the entry allocated, at silu.py:2"),
     ],
 )
@@ -272,6 +276,7 @@ def test_a_race_names_both_accesses(changes, words):
     what, hint = message_of(finding, [("x", SIZE)], "silu.py", ["a", "b"])
     assert words in what
     assert "atomic" in hint
+    assert ("cta" in hint) == ("cta" in what)
     assert triton_metrics.status_of(finding) is Status.data_race
 
 

@@ -25,6 +25,7 @@ class FakeOp:
     text: str = ""
     used: bool = True
     attributes: dict[str, Any] = field(default_factory=dict)
+    name: str = "tt.atomic_rmw"
 
 
 def argument(index: int, size: int, itemsize: int = 4, *, writable: bool = True) -> Region:
@@ -48,6 +49,7 @@ def access(
     stored: Any = None,
     width: int = 4,
     order: str = "acq_rel",
+    scope: str = "gpu",
     used: bool = True,
     **attributes: Any,
 ) -> Access:
@@ -57,7 +59,7 @@ def access(
         active = np.broadcast_to(np.asarray(active, dtype=bool), addresses.shape)
     if stored is not None:
         stored = np.broadcast_to(np.asarray(stored, dtype=f"u{width}"), addresses.shape)
-    op: Any = FakeOp(("kernel.py", line), f"fadd, {order}, gpu, %release, %1", used, attributes)
+    op: Any = FakeOp(("kernel.py", line), f"fadd, {order}, {scope}, %release, %1", used, attributes)
     return Access(
         op,
         kind,

@@ -7,11 +7,11 @@ import triton.language as tl
 
 
 @triton.jit
-def histogram(x, bins, n, ATOMIC: tl.constexpr, B: tl.constexpr):
+def histogram(x, bins, n, ATOMIC: tl.constexpr, B: tl.constexpr, SCOPE: tl.constexpr = "gpu"):
     i = tl.program_id(0) * B + tl.arange(0, B)
     at = bins + tl.load(x + i, mask=i < n, other=0)
     if ATOMIC:
-        tl.atomic_add(at, 1, mask=i < n)
+        tl.atomic_add(at, 1, mask=i < n, scope=SCOPE)
     else:
         tl.store(at, tl.load(at, mask=i < n, other=0) + 1, mask=i < n)
 
@@ -45,16 +45,16 @@ def overlapping(x, out, n, EQUAL: tl.constexpr, B: tl.constexpr):
 
 
 @triton.jit
-def locked_sum(x, out, lock, n, LOCK: tl.constexpr, B: tl.constexpr):
+def locked_sum(x, out, lock, n, LOCK: tl.constexpr, B: tl.constexpr, SCOPE: tl.constexpr = "gpu"):
     i = tl.arange(0, B)
     row = tl.load(x + tl.program_id(0) * n + i, mask=i < n, other=0.0)
     if LOCK:
-        while tl.atomic_cas(lock, 0, 1) == 1:
+        while tl.atomic_cas(lock, 0, 1, scope=SCOPE) == 1:
             pass
     tl.store(out + i, tl.load(out + i, mask=i < n, other=0.0) + row, mask=i < n)
     tl.debug_barrier()
     if LOCK:
-        tl.atomic_xchg(lock, 0)
+        tl.atomic_xchg(lock, 0, scope=SCOPE)
 
 
 @triton.jit

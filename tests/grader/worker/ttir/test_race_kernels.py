@@ -81,6 +81,15 @@ def test_a_histogram_needs_atomics():
     assert {each["argument"] for each in found} == {1}
 
 
+def test_a_histogram_needs_atomics_of_the_gpus_scope():
+    x = np.random.default_rng(0).integers(0, 4, N).astype(np.int32)
+    arrays = {"x": x, "bins": np.zeros(4, np.int32)}
+    assert races("histogram", arrays, ATOMIC=True, SCOPE="sys") == []
+    found = races("histogram", arrays, ATOMIC=True, SCOPE="cta")
+    assert {each["line"] for each in found} == {line_of("histogram", "tl.atomic_add")}
+    assert {each["access"] for each in found} == {"cta_atomic"}
+
+
 def test_parts_of_a_sum_meet_in_an_atomic():
     x, out = floats(2 * N), np.zeros(2, np.float32)
     grid = (2, PROGRAMS, 1)
@@ -116,6 +125,13 @@ def test_a_lock_protects_a_sum():
     np.testing.assert_allclose(out, x.reshape(PROGRAMS, BLOCK).sum(0), rtol=1e-4, atol=1e-4)
     found = races("locked_sum", arrays, LOCK=False)
     assert {each["line"] for each in found} == {line_of("locked_sum", "tl.store")}
+
+
+def test_a_lock_of_one_programs_scope_protects_nothing():
+    arrays = {"x": floats(), "out": np.zeros(BLOCK, np.float32), "lock": np.zeros(1, np.int32)}
+    found = races("locked_sum", arrays, LOCK=True, SCOPE="cta")
+    lines = {each["line"] for each in found}
+    assert lines >= {line_of("locked_sum", "tl.store"), line_of("locked_sum", "tl.atomic_cas")}
 
 
 def test_the_last_program_is_known_by_an_atomic_counter():

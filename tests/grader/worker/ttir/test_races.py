@@ -180,14 +180,40 @@ def test_contended_elements_are_compared_in_windows(monkeypatch):
 # --- with atomics ---------------------------------------------------------------------------------
 
 
-def rmw(line: int, addresses, programs=None, used=True, order="acq_rel"):
-    return access("atomic", line, addresses, programs=programs, used=used, order=order)
+def rmw(line: int, addresses, programs=None, used=True, order="acq_rel", scope="gpu"):
+    return access("atomic", line, addresses, programs=programs, used=used, order=order, scope=scope)
 
 
 def test_atomics_do_not_race_with_each_other():
     tile = np.broadcast_to(OUT[:256], (8, 256))
     assert races([rmw(3, tile, used=False)], 8) == []
     assert races([rmw(3, tile, used=False, order="relaxed")], 8) == []
+
+
+@pytest.mark.parametrize("order", ["relaxed", "acq_rel"])
+def test_atomics_of_one_programs_scope_race_with_those_of_others(order):
+    tile = np.broadcast_to(OUT[:256], (8, 256))
+    [found] = races([rmw(3, tile, used=False, order=order, scope="cta")], 8)
+    assert (found["line"], found["other_line"]) == (3, 3)
+    assert (found["access"], found["other_access"]) == ("cta_atomic", "cta_atomic")
+    mixed = [rmw(3, tile[:1], scope="cta", programs=[0]), rmw(4, tile[:1], programs=[1])]
+    [found] = races(mixed, 8)
+    assert {found["access"], found["other_access"]} == {"cta_atomic", "atomic"}
+
+
+def test_atomics_of_one_programs_scope_are_fine_in_its_own_elements():
+    assert races([rmw(3, tiles(8, 128, 128), used=False, scope="cta")], 8) == []
+    everyone = [
+        rmw(4, np.full((8, 1), OUT[4000]), used=False, scope=each) for each in ("gpu", "sys")
+    ]
+    assert races([rmw(3, tiles(8, 128, 128), scope="cta"), *everyone], 8) == []
+
+
+def test_what_an_atomic_orders_may_have_the_scope_of_one_program():
+    partial, count, _, result = last_program_reduces()
+    own = rmw(3, partial.addresses, used=False, scope="cta")
+    total = rmw(5, np.repeat(OUT[None, :64], 1, axis=0), programs=[63], scope="cta")
+    assert races([own, count, total, result], 64) == []
 
 
 def test_a_plain_access_races_with_an_atomic():
@@ -203,10 +229,10 @@ def test_a_plain_access_races_with_an_atomic():
 COUNTER = OUT[4000]
 
 
-def last_program_reduces(counter=True, used=True, order="acq_rel"):
+def last_program_reduces(counter=True, used=True, order="acq_rel", scope="gpu"):
     """Partial results of 64 programs, which the one that counts up to 64 adds up."""
     partial = access("store", 3, OUT[:64, None], stored=np.arange(64)[:, None])
-    count = rmw(4, np.full((64, 1), COUNTER), used=used, order=order)
+    count = rmw(4, np.full((64, 1), COUNTER), used=used, order=order, scope=scope)
     total = access("load", 5, OUT[None, :64], programs=[63])
     result = access("store", 6, OUT[None, 100:101], programs=[63], stored=1)
     return [partial, *([count] if counter else []), total, result]
