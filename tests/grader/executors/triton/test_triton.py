@@ -450,6 +450,13 @@ def test_what_a_planner_leaves_in_its_folder_is_gone_for_the_next(graded) -> Non
     assert "launches drawn_kernel with DRAWN=" in part.failures[0].what
 
 
+def test_a_size_that_is_only_planned_needs_a_launch_too(graded) -> None:
+    part = graded("\ndef silu(x, out):\n    if x.numel() < 1 << 20:\n        launch(x, out)\n")
+    assert part.status is Status.not_written, part
+    assert "othing is launched for n=67108864" in told(part)
+    assert "grader plan silu/triton --case 'n=67108864" in part.failures[0].reproduce
+
+
 MANY = "\ndef silu(x, out):\n    for i in range(5000):\n        launch(x, out)\n"
 
 
