@@ -34,7 +34,7 @@ _Probe = Callable[[Case], CaseResult | None]
 
 
 def with_launches(session: Session, task: Task, part: PartEvidence) -> PartEvidence:
-    """A part that passed, failed if a launch at a size that the spec names is refused or missing."""
+    """A part that passed, failed if a launch is refused, or missing, at a size of the spec's."""
     cases = large.named_cases(task, part.dtype, part.size_class, session.seed)
     if part.status is not Status.passed or not cases or not _can_plan(task):
         return part

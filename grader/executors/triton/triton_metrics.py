@@ -18,6 +18,7 @@ _STATUS_OF = {
     "modified_input": Status.modified_input,
     "misaligned": Status.misaligned_access,
     "device_assert": Status.crashed,
+    "false_assumption": Status.crashed,
     "data_race": Status.data_race,
     "uninitialised_read": Status.uninitialised_read,
 }

@@ -37,7 +37,9 @@ _Kind = Literal[
     "data_race",
     "uninitialised_read",
     "device_assert",
+    "false_assumption",
 ]
+_ABOUT_NO_MEMORY = ("device_assert", "false_assumption")
 
 
 @dataclass(frozen=True, config=_CONFIG)
@@ -238,6 +240,11 @@ _SAYS = {
         "fails an assertion of tl.device_assert",
         "The condition is false for at least one of its elements.",
     ),
+    "false_assumption": (
+        "breaks what tl.assume promises the compiler",
+        "The condition is false in this case. The compiler relies on it: on a GPU it may leave out "
+        "a mask or a branch that only matters where it is false.",
+    ),
     "uninitialised_read": (
         "uses what a mask kept from being loaded",
         "An element of tl.load that is masked off has no value where `other` gives none. Pass "
@@ -283,7 +290,7 @@ def marks_of(finding: Finding) -> tuple[tuple[int, str], ...]:
 def picture_of(finding: Finding, names: Sequence[tuple[str, int]]) -> Picture | None:
     """Where in an argument the finding's accesses are; None where it is about another memory."""
     argument = finding.argument
-    if argument is None or argument >= len(names) or finding.kind == "device_assert":
+    if argument is None or argument >= len(names) or finding.kind in _ABOUT_NO_MEMORY:
         return None
     does = "writes" if finding.kind in ("out_of_bounds_write", "modified_input") else "reads"
     if finding.kind == "data_race":
@@ -310,7 +317,7 @@ class _Words(NamedTuple):
             return self._race()
         if finding.kind == "uninitialised_read":
             what = f"{verb}{self._at(finding.line)}: it reaches {self._reached()}"
-        elif finding.kind == "device_assert":  # which is about no memory
+        elif finding.kind in _ABOUT_NO_MEMORY:
             what = f"{verb}{self._at(finding.line)}"
         else:
             what = f"{verb} {self._place()}{self._at(finding.line, ', at ')}"

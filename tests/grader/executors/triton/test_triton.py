@@ -457,6 +457,16 @@ def test_a_size_that_is_only_planned_needs_a_launch_too(graded) -> None:
     assert "grader plan silu/triton --case 'n=67108864" in part.failures[0].reproduce
 
 
+def test_a_false_promise_to_the_compiler_is_told_at_its_line(graded) -> None:
+    text = KERNEL.replace("    offs = ", "    tl.assume(n % BLOCK == 0)\n    offs = ", 1)
+    assert text != KERNEL
+    part = graded(data=f"{text}\ndef silu(x, out):\n    launch(x, out)\n".encode())
+    assert part.status is Status.crashed, part
+    assert "breaks what tl.assume promises the compiler" in told(part)
+    line = text[: text.index("tl.assume")].count("\n") + 1
+    assert part.failures[0].where == f"silu.py:{line}"
+
+
 MANY = "\ndef silu(x, out):\n    for i in range(5000):\n        launch(x, out)\n"
 
 

@@ -62,6 +62,25 @@ def test_assertions_are_findings():
 
 
 @triton.jit
+def _assume(out, n, B: tl.constexpr):
+    if tl.program_id(0) > 0:
+        tl.assume(n % B == tl.program_id(0))
+    tl.store(out + tl.program_id(0), n)
+
+
+def test_an_assumption_that_is_false_is_a_finding_of_programs_that_get_there():
+    with launching() as launches:
+        _assume[(2,)](torch.zeros(2, dtype=torch.int32), 17, B=16)
+        _assume[(1,)](torch.zeros(1, dtype=torch.int32), 18, B=16)
+    assert launches.findings == []
+    with launching() as launches:
+        _assume[(4,)](torch.zeros(4, dtype=torch.int32), 17, B=16)
+    (finding,) = launches.findings
+    assert (finding.kind, finding.program, finding.count) == ("false_assumption", (2, 0, 0), 2)
+    assert finding.line > 0
+
+
+@triton.jit
 def _long(out, n):
     total = 0
     for i in range(n):
