@@ -10,9 +10,14 @@ import abc
 import contextlib
 
 from grader.cases import Case
+from grader.cases.compare import Verdict
 from grader.executors.runner import CaseResult
-from grader.plan import Plan
+from grader.plan import Plan, copies_to_arguments
+from grader.plan.model import Foreign, HostOp
 from grader.sandbox.worker_process import Worker
+from grader.status import Status
+
+NOTHING = "nothing launched"  # the pattern of a plan that does nothing for the outputs
 
 
 class LargeSizes(contextlib.AbstractContextManager["LargeSizes"], abc.ABC):
@@ -25,21 +30,26 @@ class LargeSizes(contextlib.AbstractContextManager["LargeSizes"], abc.ABC):
         self._end_worker()
 
     def refused(self, case: Case) -> CaseResult | None:
-        """The launch of a case that CUDA refuses; None where none is known to be refused."""
-        made = self._plan(case)
+        """The launch of a case that CUDA refuses, or that nothing is launched; None for neither."""
+        made = self._working(case)
         return made if isinstance(made, CaseResult) else None
 
     def launch_fault(self, case: Case) -> CaseResult | None:
-        """A refused launch of a case, or a kernel of it for which the GPU has too little room.
+        """What `refused` finds, or a kernel of a case for which the GPU has too little room.
 
         Of CUDA C++ the same as `refused`: where nvcc compiles, a planner counts registers.
         """
         return self.refused(case)
 
     def fault(self, case: Case) -> CaseResult | None:
-        """The refused launch of a case, or an access far outside its tensor; None for neither."""
-        made = self._plan(case)
+        """What `refused` finds, or an access far outside its tensor; None for neither."""
+        made = self._working(case)
         return self._sampled(case, made) if isinstance(made, Plan) else made
+
+    def _working(self, case: Case) -> Plan | CaseResult | None:
+        """As `_plan`, but a plan that does nothing for the outputs is a failure."""
+        made = self._plan(case)
+        return _nothing_launched(case) if isinstance(made, Plan) and _is_idle(made) else made
 
     @abc.abstractmethod
     def _plan(self, case: Case) -> Plan | CaseResult | None:
@@ -53,3 +63,22 @@ class LargeSizes(contextlib.AbstractContextManager["LargeSizes"], abc.ABC):
         if self._worker is not None:
             self._worker.close()
             self._worker = None
+
+
+def _is_idle(made: Plan) -> bool:
+    """Whether a call neither launches a kernel nor has PyTorch or CUDA write to an argument.
+
+    To fill an argument with one value is no work: no output is the same everywhere.
+    """
+    if made.launches or copies_to_arguments(made):
+        return False
+    computed = [each for each in made.calls[0] if isinstance(each, Foreign | HostOp)]
+    views = [view for each in computed for view in each.outputs]
+    return all(made.buffers[view.buffer].kind != "argument" for view in views)
+
+
+def _nothing_launched(case: Case) -> CaseResult:
+    sizes = " ".join(f"{name}={value}" for name, value in case.sizes)
+    what = f"nothing is launched for {sizes}, and nothing is copied to an output."
+    hint = "Does the launcher return early, or is a loop over launches empty at this size?"
+    return CaseResult(case, Verdict(Status.not_written, what, NOTHING), hint=hint)

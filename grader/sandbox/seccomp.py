@@ -131,12 +131,17 @@ def compile_emulator_filter() -> bytes:
 
 
 def _refuse_by_argument(seccomp: Any, program: Any) -> None:
-    """Refuse calls for some arguments only: new namespaces, other processes."""
+    """Refuse calls for some arguments only: new namespaces, other processes, closed folders."""
     refuse, arg = seccomp.ERRNO(errno.EPERM), seccomp.Arg
     for flag in _NEW_NAMESPACES:
         _add(seccomp, program, refuse, "clone", arg(0, seccomp.MASKED_EQ, flag, flag))
     for name in ("prlimit64", "sched_setaffinity"):  # 0 is the caller itself
         _add(seccomp, program, refuse, name, arg(0, seccomp.NE, 0))
+    # A folder without its owner's rights couldn't be emptied later, since modes can't be changed.
+    for right in (0o400, 0o200, 0o100):
+        _add(seccomp, program, refuse, "mkdir", arg(1, seccomp.MASKED_EQ, right, 0))
+        _add(seccomp, program, refuse, "mkdirat", arg(2, seccomp.MASKED_EQ, right, 0))
+        _add(seccomp, program, refuse, "umask", arg(0, seccomp.MASKED_EQ, right, right))
     for command in (_F_SETOWN, _F_SETOWN_EX):  # make the kernel signal another process
         _add(seccomp, program, refuse, "fcntl", arg(1, seccomp.MASKED_EQ, _LOW, command))
     for request in (_FIOSETOWN, _SIOCSPGRP, _TIOCSTI, _TIOCLINUX):

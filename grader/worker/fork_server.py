@@ -40,7 +40,6 @@ import json
 import os
 import resource
 import select
-import shutil
 import signal
 import socket
 import sys
@@ -133,6 +132,8 @@ def _spawn(
         from . import builder
 
         builder.prepare()  # before the fork, so that only the first build imports it
+    if message.get("role") == "planner":
+        _remove_folders_of_ended(children)
     pid = os.fork()
     if pid == 0:
         status = 1
@@ -156,14 +157,42 @@ def _spawn(
     return True
 
 
+def _remove_folders_of_ended(children: Children) -> None:
+    """Remove what planners left that have ended, so that the next one finds nothing of theirs.
+
+    Two fresh planners have to give the same plan, and the first could leave a number that it has
+    drawn to the second.
+    """
+    live = {str(number) for number, _ in children.values()}
+    with contextlib.suppress(OSError):
+        for entry in list(os.scandir(_of_role("planner"))):
+            if entry.name not in live:
+                _is_emptied(entry.path)
+                os.rmdir(entry.path)  # noqa: PTH106 (pathlib costs an import here)
+
+
+def _of_role(role: str) -> str:
+    return os.path.join(os.environ["HOME"], role)  # noqa: PTH118
+
+
 def _is_emptied(folder: str) -> bool:
-    """Remove what is in the scratch folder; whether nothing is left."""
-    with contextlib.suppress(OSError, RecursionError):
-        for entry in os.scandir(folder):
-            if entry.is_dir(follow_symlinks=False):
-                shutil.rmtree(entry.path)
-            else:
-                os.unlink(entry.path)  # noqa: PTH108 (pathlib costs an import here)
+    """Remove what is in a folder; whether nothing is left.
+
+    Folders are moved to its top before they are emptied, so that none is too deep to be reached.
+    """
+    with contextlib.suppress(OSError):
+        pending = [folder]
+        while pending:
+            emptied = pending.pop()
+            for entry in list(os.scandir(emptied)):
+                if not entry.is_dir(follow_symlinks=False):
+                    os.unlink(entry.path)  # noqa: PTH108
+                    continue
+                moved = os.path.join(folder, os.urandom(16).hex())  # noqa: PTH118
+                os.rename(entry.path, moved)  # noqa: PTH104
+                pending.append(moved)
+            if emptied != folder:
+                os.rmdir(emptied)  # noqa: PTH106
     return not os.listdir(folder)  # noqa: PTH208
 
 
@@ -208,7 +237,7 @@ def _become_worker(
     elif kind == "plans":
         from . import plan_processes
 
-        _move_to_own_folder(message["role"], plan)
+        _move_to_own_folder(message, plan)
         buffers = plan_processes.open_buffers(buffer_fds, message["buffers"])
         _limit(message.get("memory_bytes"), plan)
         lockdown.secure_worker(plan, traceable=message["role"] == "planner")
@@ -217,9 +246,14 @@ def _become_worker(
         _become_python(message, request_fd, buffer_fds, plan)
 
 
-def _move_to_own_folder(name: str, plan: dict[str, Any]) -> None:
-    """Work in a subfolder of the scratch folder that workers of other roles can't write to."""
-    folder = os.path.join(os.environ["HOME"], name)  # noqa: PTH118 (pathlib costs an import here)
+def _move_to_own_folder(message: dict[str, Any], plan: dict[str, Any]) -> None:
+    """Work in a subfolder of the scratch folder that workers of other roles can't write to.
+
+    Each planner has one of its own, which is empty.
+    """
+    folder = _of_role(message["role"])
+    if message["role"] == "planner":
+        folder = os.path.join(folder, str(message["id"]))  # noqa: PTH118
     os.makedirs(folder, exist_ok=True)  # noqa: PTH103
     os.chdir(folder)
     os.environ |= {"HOME": folder, "TMPDIR": folder, "TRITON_CACHE_DIR": f"{folder}/triton"}

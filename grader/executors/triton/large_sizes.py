@@ -48,7 +48,7 @@ class TritonLargeSizes(LargeSizes):
         self._spawn = spawn
 
     def launch_fault(self, case: Case) -> CaseResult | None:
-        made = self._plan(case)
+        made = self._working(case)
         if not isinstance(made, Plan):
             return made
         specialisations = configurations.kernels_of(made)

@@ -18,6 +18,8 @@ _STATUS_OF = {
     "modified_input": Status.modified_input,
     "misaligned": Status.misaligned_access,
     "device_assert": Status.crashed,
+    "false_assumption": Status.crashed,
+    "false_hint": Status.crashed,
     "data_race": Status.data_race,
     "store_conflict": Status.data_race,
     "uninitialised_read": Status.uninitialised_read,

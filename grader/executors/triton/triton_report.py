@@ -39,7 +39,10 @@ _Kind = Literal[
     "store_conflict",
     "uninitialised_read",
     "device_assert",
+    "false_assumption",
+    "false_hint",
 ]
+_ABOUT_NO_MEMORY = ("device_assert", "false_assumption", "false_hint")
 
 
 @dataclass(frozen=True, config=_CONFIG)
@@ -240,6 +243,16 @@ _SAYS = {
         "fails an assertion of tl.device_assert",
         "The condition is false for at least one of its elements.",
     ),
+    "false_assumption": (
+        "breaks what tl.assume promises the compiler",
+        "The condition is false in this case. The compiler relies on it: on a GPU it may leave out "
+        "a mask or a branch that only matters where it is false.",
+    ),
+    "false_hint": (
+        "computes what isn't as tl.multiple_of or tl.max_contiguous promises the compiler",
+        "The promise is false in this case. The compiler relies on it: on a GPU it may access "
+        "several elements at once, at other addresses.",
+    ),
     "uninitialised_read": (
         "uses what a mask kept from being loaded",
         "An element of tl.load that is masked off has no value where `other` gives none. Pass "
@@ -301,7 +314,7 @@ def marks_of(finding: Finding) -> tuple[tuple[int, str], ...]:
 def picture_of(finding: Finding, names: Sequence[tuple[str, int]]) -> Picture | None:
     """Where in an argument the finding's accesses are; None where it is about another memory."""
     argument = finding.argument
-    if argument is None or argument >= len(names) or finding.kind == "device_assert":
+    if argument is None or argument >= len(names) or finding.kind in _ABOUT_NO_MEMORY:
         return None
     does = "writes" if finding.kind in ("out_of_bounds_write", "modified_input") else "reads"
     if finding.kind == "data_race":
@@ -328,7 +341,7 @@ class _Words(NamedTuple):
             return self._race()
         if finding.kind == "uninitialised_read":
             what = f"{verb}{self._at(finding.line)}: it reaches {self._reached()}"
-        elif finding.kind == "device_assert":  # which is about no memory
+        elif finding.kind in _ABOUT_NO_MEMORY:
             what = f"{verb}{self._at(finding.line)}"
         else:
             what = f"{verb} {self._place()}{self._at(finding.line, ', at ')}"

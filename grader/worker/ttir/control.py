@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from .errors import MalformedIR, NeverEnds, TooDeeplyNested
+from .hints import checked
 from .ir import Block, Function, Op
 from .poison import Poison, check, union
 from .registry import Run, control_flow, operation, prepare
@@ -28,7 +29,7 @@ def run_block(state: State, frame: Frame, block: Block) -> Steps:
     state.execution.count(block, state.programs)
     values, poison = frame.values, frame.poison
     for op in block.ops:
-        run = op.run or prepare(op)
+        run = op.run or _prepared(op)
         if op.runs_programs_apart:
             yield from run(state, frame)
         else:
@@ -37,6 +38,13 @@ def run_block(state: State, frame: Frame, block: Block) -> Steps:
             values[slot] = None
             if poison:
                 poison.pop(slot, None)
+
+
+def _prepared(op: Op) -> Run:
+    run = prepare(op)
+    if not op.runs_programs_apart:
+        run = op.run = checked(op, run)
+    return run
 
 
 def run_region(state: State, frame: Frame, block: Block) -> Generator[None, None, list[Pair]]:

@@ -1,4 +1,4 @@
-"""Prints and assertions of kernels, and operations that only order others."""
+"""Prints, assertions and assumptions of kernels, and operations that only order others."""
 
 from __future__ import annotations
 
@@ -30,7 +30,18 @@ def _message(op: Op) -> str:
 
 @operation("tt.assert")
 def _assert(op: Op) -> Run:
-    condition, message = op.operands[0], _message(op)
+    return _checked(op, "device_assert", _message(op))
+
+
+@operation("llvm.intr.assume")
+def _assume(op: Op) -> Run:
+    """A promise to the compiler, which leaves out what only matters where it is false."""
+    return _checked(op, "false_assumption", "")
+
+
+def _checked(op: Op, kind: str, message: str) -> Run:
+    """A finding of a kind for the elements of active programs for which the operand is false."""
+    condition = op.operands[0]
     rank = len(op.operand_types[0].shape)
 
     def run(state: State, frame: Frame) -> None:
@@ -46,7 +57,7 @@ def _assert(op: Op) -> Run:
         if failed.any():
             first = int(np.argmax(failed.reshape(-1))) // (failed.size // len(failed))
             state.execution.find(
-                "device_assert",
+                kind,
                 op,
                 int(state.linear[first]),
                 count=int(np.count_nonzero(failed)),
@@ -104,7 +115,6 @@ def _print(op: Op) -> Run:
 
 
 @operation(
-    "llvm.intr.assume",
     "gpu.barrier",
     "ttg.barrier",
     "tt.debug_barrier",
@@ -112,5 +122,5 @@ def _print(op: Op) -> Run:
     "tt.grid_dependency_launch_dependents",
 )
 def _nothing(op: Op) -> Run:
-    """Nothing, for promises to the compiler and for waits that are over already."""
+    """Nothing, for waits that are over already."""
     return lambda state, frame: None

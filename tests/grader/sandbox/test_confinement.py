@@ -172,6 +172,21 @@ Path("/dev/null").write_text("gone")
     assert room.run(lines) == ["text", True]
 
 
+def test_no_folder_can_be_made_that_could_not_be_emptied(room):
+    lines = """
+tell({
+    "unreadable": refused(os.mkdir, "a", 0o300),
+    "unwritable": refused(os.mkdir, "a", 0o500),
+    "unsearchable": refused(os.mkdir, "a", 0o600),
+    "by a mask": refused(os.umask, 0o400),
+})
+os.mkdir("b", 0o700)
+os.umask(0o77)
+"""
+    (told,) = room.run(lines)
+    expect_refused(told)
+
+
 def test_the_scratch_folder_is_bounded(monkeypatch, namespaces):
     monkeypatch.setattr(confinement, "SCRATCH_BYTES", 1 << 20)
     lines = """

@@ -420,6 +420,53 @@ def silu(x, out):
         assert part.failures[0].occurrences == "" and ".." not in told(part)
 
 
+DICE = """
+import os, random, sys
+if not os.path.exists("dice"):
+    with open("dice", "w") as left:
+        left.write(str(random.randrange(1 << 30)))
+    home = os.getcwd()
+    for _ in range(1200):  # far deeper than Python recurses
+        os.mkdir("d")
+        os.chdir("d")
+    os.chdir(home)
+DRAWN = int(open("dice").read())
+
+@triton.jit
+def drawn_kernel(x_ptr, out_ptr, n, DRAWN: tl.constexpr, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + offs, mask=offs < n).to(tl.float32)
+    tl.store(out_ptr + offs, x / (1 + tl.exp(-x)), mask=offs < n)
+
+def silu(x, out):
+    grid = (triton.cdiv(x.numel(), 256),)
+    drawn_kernel[grid](x, out, x.numel(), DRAWN=DRAWN, BLOCK=256)
+"""
+
+
+def test_what_a_planner_leaves_in_its_folder_is_gone_for_the_next(graded) -> None:
+    part = graded(DICE)
+    assert part.status is Status.nondeterministic, part
+    assert "launches drawn_kernel with DRAWN=" in part.failures[0].what
+
+
+def test_a_size_that_is_only_planned_needs_a_launch_too(graded) -> None:
+    part = graded("\ndef silu(x, out):\n    if x.numel() < 1 << 20:\n        launch(x, out)\n")
+    assert part.status is Status.not_written, part
+    assert "othing is launched for n=67108864" in told(part)
+    assert "grader plan silu/triton --case 'n=67108864" in part.failures[0].reproduce
+
+
+def test_a_false_promise_to_the_compiler_is_told_at_its_line(graded) -> None:
+    text = KERNEL.replace("    offs = ", "    tl.assume(n % BLOCK == 0)\n    offs = ", 1)
+    assert text != KERNEL
+    part = graded(data=f"{text}\ndef silu(x, out):\n    launch(x, out)\n".encode())
+    assert part.status is Status.crashed, part
+    assert "breaks what tl.assume promises the compiler" in told(part)
+    line = text[: text.index("tl.assume")].count("\n") + 1
+    assert part.failures[0].where == f"silu.py:{line}"
+
+
 MANY = "\ndef silu(x, out):\n    for i in range(5000):\n        launch(x, out)\n"
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+
 import pytest
 import torch
 import triton
@@ -59,6 +61,54 @@ def test_assertions_are_findings():
     assert (finding.kind, finding.message, finding.count) == ("device_assert", "below ten", 6)
     assert finding.program == (2, 0, 0)
     assert finding.line > 0
+
+
+@triton.jit
+def _assume(out, n, B: tl.constexpr):
+    if tl.program_id(0) > 0:
+        tl.assume(n % B == tl.program_id(0))
+    tl.store(out + tl.program_id(0), n)
+
+
+def test_an_assumption_that_is_false_is_a_finding_of_programs_that_get_there():
+    with launching() as launches:
+        _assume[(2,)](torch.zeros(2, dtype=torch.int32), 17, B=16)
+        _assume[(1,)](torch.zeros(1, dtype=torch.int32), 18, B=16)
+    assert launches.findings == []
+    with launching() as launches:
+        _assume[(4,)](torch.zeros(4, dtype=torch.int32), 17, B=16)
+    (finding,) = launches.findings
+    assert (finding.kind, finding.program, finding.count) == ("false_assumption", (2, 0, 0), 2)
+    assert finding.line > 0
+
+
+@triton.jit
+def _hints(x, out, n, M: tl.constexpr, C: tl.constexpr, B: tl.constexpr):
+    i = tl.max_contiguous((tl.program_id(0) * B + tl.arange(0, B)) % n, C)
+    j = tl.multiple_of(tl.program_id(0) * n + tl.arange(0, B), M)
+    p = tl.multiple_of(x + n, 4 * M)
+    k = tl.max_constancy(tl.arange(0, B) // n, C)
+    tl.store(out + tl.arange(0, B), tl.load(p - n + i) + j + k)
+
+
+@pytest.mark.parametrize(
+    ("n", "multiple", "run", "found"),
+    [
+        (16, 16, 16, []),
+        (16, 1, 1, []),
+        (12, 4, 4, []),
+        (12, 8, 1, ["(1, 0, 0) j", "(0, 0, 0) p"]),
+        (12, 1, 16, ["(0, 0, 0) i", "(0, 0, 0) k"]),
+        (24, 8, 16, ["(1, 0, 0) i"]),
+    ],
+)
+def test_a_hint_to_the_compiler_that_is_false_is_a_finding(n, multiple, run, found):
+    with launching() as launches:
+        _hints[(2,)](torch.zeros(64), torch.zeros(16), n, M=multiple, C=run, B=16)
+    first = inspect.getsourcelines(_hints.fn)[1] + 2
+    assert {each.kind for each in launches.findings} <= {"false_hint"}
+    lines = {first + place: name for place, name in enumerate("ijpk")}
+    assert [f"{each.program} {lines[each.line]}" for each in launches.findings] == found
 
 
 @triton.jit

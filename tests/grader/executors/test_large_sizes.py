@@ -1,0 +1,61 @@
+"""Plans of large sizes that do nothing for the outputs, in either language."""
+
+from __future__ import annotations
+
+import pytest
+
+from grader.cases import Case
+from grader.executors.large_sizes import LargeSizes
+from grader.executors.runner import CaseResult
+from grader.plan import Plan, read
+from grader.status import Status
+from tests.grader.plan.plans import ARGUMENTS, launch, plan, view
+from tests.support.planned import case
+
+ALLOC = {"do": "alloc", "buffer": 2}
+FILL = {"do": "fill", "to": view(1, 4), "value": 0}
+TORCH = {"do": "foreign", "operation": "aten::mul.Tensor", "inputs": [], "line": 12}
+CASE = case("float32", n=67108864)
+
+
+class Given(LargeSizes):
+    """Large sizes of a variant whose plan is given; no address of it is wrong."""
+
+    def __init__(self, made: Plan) -> None:
+        super().__init__()
+        self.made = made
+
+    def _plan(self, case: Case) -> Plan:
+        return self.made
+
+    def _sampled(self, case: Case, made: Plan) -> CaseResult | None:
+        return None
+
+
+def found(*steps: dict) -> list[CaseResult | None]:
+    sizes = Given(read(plan(*steps, scratch=(4096,)), ARGUMENTS))
+    return [sizes.refused(CASE), sizes.launch_fault(CASE), sizes.fault(CASE)]
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [(), (FILL,), (ALLOC, {"do": "copy", "to": view(2, 4), "from": view(0, 4)})],
+    ids=["nothing", "zeros in the output", "a copy to memory of its own"],
+)
+def test_a_plan_that_does_nothing_for_the_outputs_is_told(steps) -> None:
+    for result in found(*steps):
+        assert result is not None and result.status is Status.not_written
+        assert result.verdict.what.startswith("nothing is launched for n=67108864, ")
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        (launch(0, 1),),
+        ({"do": "copy", "to": view(1, 4), "from": view(0, 4)},),
+        (TORCH | {"outputs": [view(1, 4)]},),
+    ],
+    ids=["a launch", "a copy to an output", "an operation of torch"],
+)
+def test_a_plan_that_works_is_not(steps) -> None:
+    assert found(*steps) == [None, None, None]
