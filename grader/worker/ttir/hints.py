@@ -107,7 +107,6 @@ def _in_runs(axis: int, length: int, step: int) -> _Test:
         begins = np.arange(1, values.shape[axis]) % length == 0  # a run: no step leads there
         begins = begins.reshape(-1, *(1,) * (values.ndim - axis - 1))
         steps = np.diff(values.astype(np.int64), axis=axis)
-        wrong: np.ndarray = np.logical_and(steps != step, ~begins)
-        return wrong
+        return np.logical_and(steps != step, ~begins)
 
     return test
