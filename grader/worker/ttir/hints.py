@@ -97,7 +97,7 @@ def _tests(name: str, numbers: list[int], kind: Type) -> list[_Test]:
 def _divisible(axis: int, number: int) -> _Test:
     def test(values: np.ndarray) -> np.ndarray:
         first = values if axis == 0 else values.take([0], axis)
-        return np.not_equal(first.astype(np.int64) % number, 0)
+        return first.astype(np.int64) % number != 0
 
     return test
 
@@ -106,7 +106,6 @@ def _in_runs(axis: int, length: int, step: int) -> _Test:
     def test(values: np.ndarray) -> np.ndarray:
         begins = np.arange(1, values.shape[axis]) % length == 0  # a run: no step leads there
         begins = begins.reshape(-1, *(1,) * (values.ndim - axis - 1))
-        steps = np.diff(values.astype(np.int64), axis=axis)
-        return np.logical_and(steps != step, ~begins)
+        return (np.diff(values.astype(np.int64), axis=axis) != step) & ~begins
 
     return test
