@@ -68,7 +68,11 @@ STUDENT_FLAGS: tuple[str, ...] = (
     "-fwrapv",  # integers wrap around, as on the GPU
     "-fno-builtin-printf",  # one function to redirect
     # Calls that stay calls are observed. g++ would expand small ones without a hook.
-    *(f"-fno-builtin-{name}" for name in ("memcpy", "memmove", "memset", "mempcpy", "memcmp")),
+    "-fno-builtin-memcpy",
+    "-fno-builtin-memmove",
+    "-fno-builtin-memset",
+    "-fno-builtin-mempcpy",
+    "-fno-builtin-memcmp",
     "-fno-threadsafe-statics",
     "-fstack-clash-protection",  # a large frame meets its stack's guard, not the next stack
     "-fno-stack-protector",

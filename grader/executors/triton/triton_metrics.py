@@ -19,7 +19,6 @@ _STATUS_OF = {
     "misaligned": Status.misaligned_access,
     "device_assert": Status.crashed,
     "false_assumption": Status.crashed,
-    "false_hint": Status.crashed,
     "data_race": Status.data_race,
     "store_conflict": Status.data_race,
     "uninitialised_read": Status.uninitialised_read,

@@ -40,9 +40,8 @@ _Kind = Literal[
     "uninitialised_read",
     "device_assert",
     "false_assumption",
-    "false_hint",
 ]
-_ABOUT_NO_MEMORY = ("device_assert", "false_assumption", "false_hint")
+_ABOUT_NO_MEMORY = ("device_assert", "false_assumption")
 
 
 @dataclass(frozen=True, config=_CONFIG)
@@ -247,11 +246,6 @@ _SAYS = {
         "breaks what tl.assume promises the compiler",
         "The condition is false in this case. The compiler relies on it: on a GPU it may leave out "
         "a mask or a branch that only matters where it is false.",
-    ),
-    "false_hint": (
-        "computes what isn't as tl.multiple_of or tl.max_contiguous promises the compiler",
-        "The promise is false in this case. The compiler relies on it: on a GPU it may access "
-        "several elements at once, at other addresses.",
     ),
     "uninitialised_read": (
         "uses what a mask kept from being loaded",

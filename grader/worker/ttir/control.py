@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from .errors import MalformedIR, NeverEnds, TooDeeplyNested
-from .hints import checked
 from .ir import Block, Function, Op
 from .poison import Poison, check, union
 from .registry import Run, control_flow, operation, prepare
@@ -29,7 +28,7 @@ def run_block(state: State, frame: Frame, block: Block) -> Steps:
     state.execution.count(block, state.programs)
     values, poison = frame.values, frame.poison
     for op in block.ops:
-        run = op.run or _prepared(op)
+        run = op.run or prepare(op)
         if op.runs_programs_apart:
             yield from run(state, frame)
         else:
@@ -38,13 +37,6 @@ def run_block(state: State, frame: Frame, block: Block) -> Steps:
             values[slot] = None
             if poison:
                 poison.pop(slot, None)
-
-
-def _prepared(op: Op) -> Run:
-    run = prepare(op)
-    if not op.runs_programs_apart:
-        run = op.run = checked(op, run)
-    return run
 
 
 def run_region(state: State, frame: Frame, block: Block) -> Generator[None, None, list[Pair]]:

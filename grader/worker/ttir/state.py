@@ -39,9 +39,8 @@ class Finding:
     """An error of programs: `count` elements at one place, described by the first.
 
     `kind` is "out_of_bounds_read", "out_of_bounds_write", "misaligned", "uninitialised_read",
-    "device_assert", "false_assumption" or "false_hint". `offset` is the number of bytes from the
-    first byte of `buffer`, the nearest one. An uninitialised read at `line` is used at
-    `other_line`.
+    "device_assert" or "false_assumption". `offset` is the number of bytes from the first byte of
+    `buffer`, the nearest one. An uninitialised read at `line` is used at `other_line`.
     """
 
     kind: str

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
-
 import pytest
 import torch
 import triton
@@ -80,35 +78,6 @@ def test_an_assumption_that_is_false_is_a_finding_of_programs_that_get_there():
     (finding,) = launches.findings
     assert (finding.kind, finding.program, finding.count) == ("false_assumption", (2, 0, 0), 2)
     assert finding.line > 0
-
-
-@triton.jit
-def _hints(x, out, n, M: tl.constexpr, C: tl.constexpr, B: tl.constexpr):
-    i = tl.max_contiguous((tl.program_id(0) * B + tl.arange(0, B)) % n, C)
-    j = tl.multiple_of(tl.program_id(0) * n + tl.arange(0, B), M)
-    p = tl.multiple_of(x + n, 4 * M)
-    k = tl.max_constancy(tl.arange(0, B) // n, C)
-    tl.store(out + tl.arange(0, B), tl.load(p - n + i) + j + k)
-
-
-@pytest.mark.parametrize(
-    ("n", "multiple", "run", "found"),
-    [
-        (16, 16, 16, []),
-        (16, 1, 1, []),
-        (12, 4, 4, []),
-        (12, 8, 1, ["(1, 0, 0) j", "(0, 0, 0) p"]),
-        (12, 1, 16, ["(0, 0, 0) i", "(0, 0, 0) k"]),
-        (24, 8, 16, ["(1, 0, 0) i"]),
-    ],
-)
-def test_a_hint_to_the_compiler_that_is_false_is_a_finding(n, multiple, run, found):
-    with launching() as launches:
-        _hints[(2,)](torch.zeros(64), torch.zeros(16), n, M=multiple, C=run, B=16)
-    first = inspect.getsourcelines(_hints.fn)[1] + 2
-    assert {each.kind for each in launches.findings} <= {"false_hint"}
-    lines = {first + place: name for place, name in enumerate("ijpk")}
-    assert [f"{each.program} {lines[each.line]}" for each in launches.findings] == found
 
 
 @triton.jit
