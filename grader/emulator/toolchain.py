@@ -37,7 +37,7 @@ _PROGRAMS = ("as", "ld", "objcopy", "addr2line")
 
 # For submissions. -O1 without passes that merge, split or reorder accesses: each access in the
 # source stays one event, and each block of the source stays one block.
-STUDENT_FLAGS: tuple[str, ...] = (
+STUDENT_FLAGS = (
     "-std=c++17",
     "-O1",
     "-g1",
