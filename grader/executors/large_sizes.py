@@ -79,6 +79,6 @@ def _is_idle(made: Plan) -> bool:
 
 def _nothing_launched(case: Case) -> CaseResult:
     sizes = " ".join(f"{name}={value}" for name, value in case.sizes)
-    what = f"nothing is launched for {sizes}, and nothing is copied to an output."
+    words = f"nothing is launched for {sizes}, and nothing is copied to an output."
     hint = "Does the launcher return early, or is a loop over launches empty at this size?"
-    return CaseResult(case, Verdict(Status.not_written, what, NOTHING), hint=hint)
+    return CaseResult(case, Verdict(Status.not_written, words, NOTHING), hint=hint)
