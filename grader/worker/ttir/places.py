@@ -182,8 +182,8 @@ def write(
             each.buffer.write(stored(kind), index, values)
             rows = chosen
         if len(block) and not isinstance(each.buffer, Zeros):
-            found = each.buffer.read(stored(kind), index)
-            lost = (found != values) & ((found == found) | (values == values))  # NaN is like NaN
+            kept = each.buffer.read(stored(kind), index)
+            lost = (kept != values) & ((kept == kept) | (values == values))  # NaN is like NaN
             if lost.any():
                 _report_lost(state, op, each, kind, (index, lost, rows))
 
