@@ -14,7 +14,10 @@ _HOOK = re.compile(
 )
 IGNORED = "warpgrade_ignored"
 # Library functions that the runtime replaces: hooks see no access inside the library's.
-_ACCESSES = ("memcpy", "memmove", "memset")
+ACCESSES = (
+    *("memcpy", "memmove", "memset", "mempcpy", "memcmp", "bcmp", "bcopy", "bzero"),
+    *("strcpy", "strncpy", "stpcpy", "stpncpy", "strcat", "strncat", "strcmp", "strncmp"),
+)
 _OUTPUT = ("printf", "puts", "putchar")
 
 
@@ -36,6 +39,6 @@ def without_hooks(text: bytes) -> bytes:
 
 def redirected(provided: Collection[str], guarded: bool) -> Iterator[str]:
     """The functions whose calls go to the runtime's of that name with `warpgrade_` before it."""
-    for name in (*(_ACCESSES if guarded else ()), *_OUTPUT):
+    for name in (*(ACCESSES if guarded else ()), *_OUTPUT):
         if f"warpgrade_{name}" in provided:
             yield name

@@ -164,7 +164,8 @@ class _Work:
         (self.folder / "student.cpp").write_text(text, encoding="utf-8", newline="")
         header = self.toolchain.header(self._header_kind())
         done = self._run(
-            *(self.toolchain.compiler, *STUDENT_FLAGS, "-S", "-I", self.toolchain.include),
+            *(self.toolchain.compiler, *STUDENT_FLAGS, "-S"),
+            *("-I", self.toolchain.include),
             *("-include", header, "-Wno-invalid-pch", "-fno-diagnostics-show-caret"),
             *(
                 "-fdiagnostics-color=never",

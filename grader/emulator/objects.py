@@ -42,8 +42,9 @@ roundeven scalbln scalbn sin sincos sinh sqrt tan tanh tgamma trunc y0 y1 yn
 _PLAIN = """
 abs labs llabs div ldiv lldiv rand srand rand_r random srandom drand48 srand48 qsort bsearch
 atoi atol atoll atof strtol strtoll strtoul strtoull strtof strtod
-memchr memcmp memcpy memmove memset memmem strcat strchr strcmp strcpy strlen strncat strncmp
-strncpy strrchr strstr strtok strdup strerror strnlen stpcpy strspn strcspn strpbrk
+memchr memcmp memcpy memmove mempcpy memset memmem bcmp bcopy bzero
+strcat strchr strcmp strcpy strlen strncat strncmp
+strncpy strrchr strstr strtok strdup strerror strnlen stpcpy stpncpy strspn strcspn strpbrk
 isalnum isalpha isdigit islower isprint ispunct isspace isupper isxdigit tolower toupper
 __ctype_b_loc __ctype_tolower_loc __ctype_toupper_loc __errno_location
 printf fprintf vprintf vfprintf sprintf snprintf vsnprintf vsprintf puts putchar putc fputs fputc

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from . import joining
+from . import assembly, joining
 
 HERE = Path(__file__).parent
 NATIVE = HERE.parent / "worker" / "native"
@@ -37,7 +37,7 @@ _PROGRAMS = ("as", "ld", "objcopy", "addr2line")
 
 # For submissions. -O1 without passes that merge, split or reorder accesses: each access in the
 # source stays one event, and each block of the source stays one block.
-STUDENT_FLAGS = (
+STUDENT_FLAGS: tuple[str, ...] = (
     "-std=c++17",
     "-O1",
     "-g1",
@@ -67,12 +67,7 @@ STUDENT_FLAGS = (
     "-fno-strict-aliasing",  # one shared array is read as several types
     "-fwrapv",  # integers wrap around, as on the GPU
     "-fno-builtin-printf",  # one function to redirect
-    # Calls that stay calls are observed. g++ would expand small ones without a hook.
-    "-fno-builtin-memcpy",
-    "-fno-builtin-memmove",
-    "-fno-builtin-memset",
-    "-fno-builtin-mempcpy",
-    "-fno-builtin-memcmp",
+    *(f"-fno-builtin-{name}" for name in assembly.ACCESSES),  # small copies stay calls, too
     "-fno-threadsafe-statics",
     "-fstack-clash-protection",  # a large frame meets its stack's guard, not the next stack
     "-fno-stack-protector",

@@ -115,12 +115,8 @@ _PREFIXES = {
     "__nv_fp8": "8-bit floating-point types",
     "__nv_fp6": "6-bit floating-point types",
     "__nv_fp4": "4-bit floating-point types",
-    # What g++ makes of them accesses memory without being observed.
-    "__builtin_mem": "g++'s __builtin_mem functions (memcpy and memset are)",
-    "__builtin___mem": "g++'s __builtin_mem functions (memcpy and memset are)",
-    "__builtin_str": "g++'s __builtin_str functions",
-    "__builtin___str": "g++'s __builtin_str functions",
-    "__builtin_ia32": "x86 instructions (__builtin_ia32)",
+    "__builtin_ia32_": "instructions of x86 processors",
+    "__builtin___": "g++'s functions that check their room",
 }
 # CUDA's names that the headers lack, and their features. They count only where g++ doesn't know
 # them, so a family may be wide, but must not include a likely typo of an existing name.

@@ -45,11 +45,11 @@ WARPGRADE_INLINE T shuffle(int operation, unsigned mask, T value, int argument, 
     } else {
         constexpr size_t words = (sizeof(T) + 7) / 8;
         unsigned long long bits[words] = {};
-        __builtin_memcpy(bits, &value, sizeof value);
+        ::warpgrade_move_bits(bits, &value, sizeof value);
 #pragma GCC unroll 8
         for (size_t i = 0; i < words; i++)
             bits[i] = warpgrade_warp_operation(operation, mask, bits[i], argument, width);
-        __builtin_memcpy(&value, bits, sizeof value);
+        ::warpgrade_move_bits(&value, bits, sizeof value);
         return value;
     }
 }

@@ -3,6 +3,10 @@
 #ifndef WARPGRADE_CUDA_RUNTIME_H
 #define WARPGRADE_CUDA_RUNTIME_H
 
+#include "warpgrade/moved_bits.h"
+// Before any header of the C++ library, whose templates use the built-in functions as well.
+#include "warpgrade/built_in_copies.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,7 @@
 // The slow path of an access: reports errors, and handles what the fast path leaves.
 #include "access.h"
 
+#include <algorithm>
 #include <cstdio>
 
 #include "early_reads.h"
@@ -28,6 +29,7 @@ struct Request {
     AccessKind kind;
     bool aligned;
     Address pc;
+    std::size_t widest;
 
     bool stores() const {
         return kind == AccessKind::store || kind == AccessKind::volatile_store ||
@@ -146,6 +148,15 @@ std::uint8_t traced_kind(AccessKind kind) {
                                                                                : access::load;
 }
 
+void count(const Request& request, std::uint32_t offset, AccessKind kind, std::uint8_t space) {
+    const std::size_t piece = std::min(request.size, request.widest);
+    for (std::size_t at = 0; at < request.size; at += piece) {
+        trace_access(request.thread, request.relative_pc(), offset + static_cast<unsigned>(at),
+                     static_cast<unsigned>(std::min(piece, request.size - at)), traced_kind(kind),
+                     space);
+    }
+}
+
 void observe_global(const Request& request, std::uint32_t offset) {
     if (is_read_beside(request, offset)) {
         report(request, FindingKind::out_of_bounds_read,
@@ -166,11 +177,7 @@ void observe_global(const Request& request, std::uint32_t offset) {
                   check_race(cell, first, count, race, request.kind);
               });
     bool is_constant = shadow[offset] & shadow_bit::constant;  // by its own cache: not counted
-    if (!is_constant) {
-        trace_access(request.thread, request.relative_pc(), offset,
-                     static_cast<unsigned>(request.size), traced_kind(request.kind),
-                     access::global);
-    }
+    if (!is_constant) count(request, offset, request.kind, access::global);
 }
 
 // ---- Shared memory ------------------------------------------------------------------------------
@@ -215,8 +222,7 @@ void observe_shared(const Request& request) {
               });
     bool initialised = stored == cells || (stored && request.may_have_padding());
     if (!initialised && request.loads()) note_early_read(race);
-    trace_access(request.thread, request.relative_pc(), offset,
-                 static_cast<unsigned>(request.size), traced_kind(kind), access::shared);
+    count(request, offset, kind, access::shared);
 }
 
 // ---- Tensors of large sizes -----------------------------------------------------------------------
@@ -285,8 +291,9 @@ NextEvent next_event(AccessKind kind) {
 
 }  // namespace
 
-void observe_slowly(Address a, std::size_t size, AccessKind kind, bool aligned, Address pc) {
-    Request request{*current_thread, a, size, kind, aligned, pc};
+void observe_slowly(Address a, std::size_t size, AccessKind kind, bool aligned, Address pc,
+                    std::size_t widest) {
+    Request request{*current_thread, a, size, kind, aligned, pc, widest};
     if (attention) settle(next_event(kind), in_arena(a));
     if (aligned) check_alignment(request);
     if (in_arena(a)) return observe_global(request, global_offset(a));

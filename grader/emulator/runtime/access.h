@@ -21,8 +21,9 @@ enum class AccessKind : std::uint8_t {
 };
 
 // Repeats all checks, with reports. `aligned`: the access needs an address that is a multiple of
-// its size.
-void observe_slowly(Address a, std::size_t size, AccessKind kind, bool aligned, Address pc);
+// its size. It counts as accesses of at most `widest` bytes.
+void observe_slowly(Address a, std::size_t size, AccessKind kind, bool aligned, Address pc,
+                    std::size_t widest = 16);
 
 extern Address image_base;
 

@@ -30,6 +30,17 @@ void keep(const char* text, size_t length) {
     kept_length += length;
 }
 
+// How many bytes at `text` break a line somewhere: in a terminal, a browser or Python.
+size_t line_break(const char* text, size_t room) {
+    static const char* const breaks[] = {"\r\n", "\n", "\r", "\v", "\f", "\x1c", "\x1d", "\x1e",
+                                         "\xc2\x85", "\xe2\x80\xa8", "\xe2\x80\xa9"};
+    for (const char* each : breaks) {
+        const size_t length = std::strlen(each);
+        if (length <= room && !std::memcmp(text, each, length)) return length;
+    }
+    return 0;
+}
+
 void keep_lines(const Thread* self, const char* format, va_list arguments) {
     if (kept_length == printed_room) return;
     char text[512];
@@ -46,12 +57,13 @@ void keep_lines(const Thread* self, const char* format, va_list arguments) {
             keep(who, std::snprintf(who, sizeof who, "thread (%u,%u,%u) of block (%u,%u,%u): ",
                                     thread.x, thread.y, thread.z, block.x, block.y, block.z));
         }
-        const void* end = std::memchr(text + from, '\n', length - from);
-        const size_t next = end ? static_cast<const char*>(end) - text + 1 : length;
-        keep(text + from, next - from);
-        in_line = end ? nullptr : self;
+        size_t end = from, broken = 0;
+        while (end < length && !(broken = line_break(text + end, length - end))) ++end;
+        keep(text + from, end - from);
+        if (broken) keep("\n", 1);
+        in_line = broken ? nullptr : self;
         block_in_line = current_block.linear;
-        from = next;
+        from = end + broken;
     }
 }
 

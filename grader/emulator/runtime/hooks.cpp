@@ -4,6 +4,7 @@
 #include "hooks.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -56,16 +57,85 @@ void observe_volatile(void* p, unsigned size, AccessKind kind, Address pc) {
 }
 
 // The hardware moves a large object in pieces of at most 16 bytes, each aligned to its size.
-void observe_range(void* p, std::size_t bytes, bool store, Address pc) {
+void observe_range(const void* p, std::size_t bytes, bool store, Address pc,
+                   std::size_t widest = 16) {
     Address a = reinterpret_cast<Address>(p);
     if (!current_thread) return check_host_access(a, bytes, store, pc);
     while (bytes) {
         std::size_t piece = 16;
         while (piece > 1 && (bytes % piece || a % piece)) piece /= 2;
-        observe_slowly(a, piece, store ? AccessKind::store : AccessKind::read, false, pc);
+        observe_slowly(a, piece, store ? AccessKind::store : AccessKind::read, false, pc, widest);
         a += piece;
         bytes -= piece;
     }
+}
+
+// What the C library's functions access. nvcc can't know how a pointer to global memory is aligned,
+// not even one to float4, so it moves such bytes one by one.
+void observe_bytes(const void* p, std::size_t bytes, bool store, Address pc) {
+    const bool is_global = in_arena(reinterpret_cast<Address>(p));
+    observe_range(p, bytes, store, pc, is_global ? 1 : 4);
+}
+
+// Each piece is stored behind its own event: whether two stores of a race differ is seen then.
+template <class Store>
+void store_bytes(void* to, std::size_t bytes, bool backwards, Address pc, Store store) {
+    if (!current_thread) {
+        observe_bytes(to, bytes, true, pc);
+        return store(0, bytes);
+    }
+    const std::size_t piece = backwards ? 1 : 16;
+    for (std::size_t done = 0; done < bytes;) {
+        std::size_t at = backwards ? bytes - 1 - done : done;
+        char* place = static_cast<char*>(to) + at;
+        std::size_t next = piece;
+        while (next > 1 && (next > bytes - done || reinterpret_cast<Address>(place) % next)) {
+            next /= 2;
+        }
+        observe_bytes(place, next, true, pc);
+        store(at, next);
+        done += next;
+    }
+}
+
+void copy_bytes(void* to, const void* from, std::size_t bytes, Address pc) {
+    observe_bytes(from, bytes, false, pc);
+    Address a = reinterpret_cast<Address>(to), b = reinterpret_cast<Address>(from);
+    const bool overwrites = a > b && a - b < bytes;
+    store_bytes(to, bytes, overwrites, pc, [&](std::size_t at, std::size_t count) {
+        std::memmove(static_cast<char*>(to) + at, static_cast<const char*>(from) + at, count);
+    });
+}
+
+void fill_bytes(void* to, int value, std::size_t bytes, Address pc) {
+    store_bytes(to, bytes, false, pc, [&](std::size_t at, std::size_t count) {
+        std::memset(static_cast<char*>(to) + at, value, count);
+    });
+}
+
+// Observes the reads of a text up to its end, byte by byte; returns their number.
+std::size_t read_text(const char* text, Address pc, std::size_t most = SIZE_MAX) {
+    for (std::size_t i = 0; i < most; ++i) {
+        observe_bytes(text + i, 1, false, pc);
+        if (!text[i]) return i + 1;
+    }
+    return most;
+}
+
+// Returns the number of bytes, the end's included.
+std::size_t copy_text(char* to, const char* from, Address pc) {
+    const std::size_t bytes = read_text(from, pc);
+    copy_bytes(to, from, bytes, pc);
+    return bytes;
+}
+
+// Fills the rest of the room with zeros; returns the text's length.
+std::size_t copy_text_in_room(char* to, const char* from, std::size_t most, Address pc) {
+    const std::size_t read = read_text(from, pc, most);
+    const std::size_t length = read && !from[read - 1] ? read - 1 : read;
+    copy_bytes(to, from, length, pc);
+    fill_bytes(to + length, 0, most - length, pc);
+    return length;
 }
 
 void conclude_index(bool store) {
@@ -223,19 +293,72 @@ void warpgrade_block_fence() { observe_fence(true); }
 void warpgrade_ignored() {}
 
 // Called by the student's object instead of the C library's functions.
+
 void* warpgrade_memcpy(void* to, const void* from, std::size_t bytes) {
-    observe_range(const_cast<void*>(from), bytes, false, CALLER);
-    observe_range(to, bytes, true, CALLER);
-    return std::memcpy(to, from, bytes);
+    copy_bytes(to, from, bytes, CALLER);
+    return to;
+}
+void* warpgrade_mempcpy(void* to, const void* from, std::size_t bytes) {
+    copy_bytes(to, from, bytes, CALLER);
+    return static_cast<char*>(to) + bytes;
 }
 void* warpgrade_memmove(void* to, const void* from, std::size_t bytes) {
-    observe_range(const_cast<void*>(from), bytes, false, CALLER);
-    observe_range(to, bytes, true, CALLER);
-    return std::memmove(to, from, bytes);
+    copy_bytes(to, from, bytes, CALLER);
+    return to;
+}
+void warpgrade_bcopy(const void* from, void* to, std::size_t bytes) {
+    copy_bytes(to, from, bytes, CALLER);
 }
 void* warpgrade_memset(void* to, int value, std::size_t bytes) {
-    observe_range(to, bytes, true, CALLER);
-    return std::memset(to, value, bytes);
+    fill_bytes(to, value, bytes, CALLER);
+    return to;
+}
+void warpgrade_bzero(void* to, std::size_t bytes) { fill_bytes(to, 0, bytes, CALLER); }
+int warpgrade_memcmp(const void* a, const void* b, std::size_t bytes) {
+    observe_bytes(a, bytes, false, CALLER);
+    observe_bytes(b, bytes, false, CALLER);
+    return std::memcmp(a, b, bytes);
+}
+int warpgrade_bcmp(const void* a, const void* b, std::size_t bytes) {
+    observe_bytes(a, bytes, false, CALLER);
+    observe_bytes(b, bytes, false, CALLER);
+    return std::memcmp(a, b, bytes);
+}
+char* warpgrade_strcpy(char* to, const char* from) {
+    copy_text(to, from, CALLER);
+    return to;
+}
+char* warpgrade_stpcpy(char* to, const char* from) {
+    return to + copy_text(to, from, CALLER) - 1;
+}
+char* warpgrade_strncpy(char* to, const char* from, std::size_t most) {
+    copy_text_in_room(to, from, most, CALLER);
+    return to;
+}
+char* warpgrade_stpncpy(char* to, const char* from, std::size_t most) {
+    return to + copy_text_in_room(to, from, most, CALLER);
+}
+char* warpgrade_strcat(char* to, const char* from) {
+    copy_text(to + read_text(to, CALLER) - 1, from, CALLER);
+    return to;
+}
+char* warpgrade_strncat(char* to, const char* from, std::size_t most) {
+    char* end = to + read_text(to, CALLER) - 1;
+    const std::size_t read = read_text(from, CALLER, most);
+    const std::size_t length = read && !from[read - 1] ? read - 1 : read;
+    copy_bytes(end, from, length, CALLER);
+    fill_bytes(end + length, 0, 1, CALLER);
+    return to;
+}
+int warpgrade_strcmp(const char* a, const char* b) {
+    read_text(a, CALLER);
+    read_text(b, CALLER);
+    return std::strcmp(a, b);
+}
+int warpgrade_strncmp(const char* a, const char* b, std::size_t most) {
+    read_text(a, CALLER, most);
+    read_text(b, CALLER, most);
+    return std::strncmp(a, b, most);
 }
 
 }  // extern "C"

@@ -119,7 +119,7 @@ def _is_header(name: str) -> bool:
 
 def _define(each: Directive, report: Report) -> None:
     name = each.tokens[0].text if each.tokens else ""
-    if name in NOT_TO_REDEFINE:
+    if name in NOT_TO_REDEFINE or name.startswith("__builtin_"):
         report("preprocessor", each.at, f"#{each.name} {name} changes the language")
 
 

@@ -126,6 +126,7 @@ RESERVED = frozenset(_RESERVED.split())
 RESERVED_PREFIXES = (
     "warpgrade_",
     "WARPGRADE_",
+    "__builtin_ia32_",
     "__tsan",
     "__sanitizer",
     "__SANITIZE_",

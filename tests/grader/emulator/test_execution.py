@@ -853,6 +853,15 @@ def test_device_code_prints(emulate: Emulate) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    "broken", [r"\r", r"\r\n", r"\v", r"\f", r"\x1e", r"\u0085", r"\u2028", r"\u2029"]
+)
+def test_each_line_of_what_is_printed_has_its_thread(emulate: Emulate, broken: str) -> None:
+    ran = emulate(go(f'    if (t == 1) printf("x{broken}" "Earned 5 of 5.{broken}");'), n=32)
+    who = "thread (1,0,0) of block (0,0,0): "
+    assert ran.report["printed"] == f"{who}x\n{who}Earned 5 of 5.\n"
+
+
 def test_the_report_has_the_first_of_what_is_printed(emulate: Emulate) -> None:
     ran = emulate(go('    for (int i = 0; i < 99; ++i) printf("%d ", i);'), n=32)
     lines = ran.report["printed"].splitlines()
@@ -873,6 +882,104 @@ def test_a_trap_ends_the_launch(emulate: Emulate) -> None:
     ran = emulate(text := go("    out[t] = 1;\n    if (t == 2) __trap();  // here"))
     assert ran.findings == [("device_assert", line_of(text, "// here"))]
     assert ran.report["error"] == 719
+
+
+# ---- The C library's copies ----------------------------------------------------------------------
+
+PASTED = "#define JOINED(a, b) a##b\n"
+COPIES = [
+    "memcpy(e, in + n, 32)",
+    "std::memmove(e, in + n, 32)",
+    "__builtin_memcpy(e, in + n, 32)",
+    "JOINED(__builtin_mem, cpy)(e, in + n, 32)",
+    "mempcpy(e, in + n, 32)",
+    "bcopy(in + n, e, 32)",
+    "std::copy(in + n, in + n + 8, e)",
+    "e[0] = memcmp(e, in + n, 8)",
+    "e[0] = __builtin_memcmp(e, in + n, 4) == 0",
+    "strncpy((char*)e, (const char*)(in + n), 1)",
+]
+
+
+@pytest.mark.parametrize("copy", COPIES)
+def test_a_small_read_by_the_library_is_seen(emulate: Emulate, copy: str) -> None:
+    text = "#include <algorithm>\n#include <cstring>\n" + PASTED
+    text += go(f"    float e[8] = {{}};\n    {copy};  // here\n    out[t] = e[n % 8];")
+    ran = emulate(text, n=64)
+    assert ran.findings[0] == ("out_of_bounds_read", line_of(text, "// here"))
+
+
+@pytest.mark.parametrize("by", [-3, 3, 40])
+def test_a_copy_may_overlap_its_source(emulate: Emulate, by: int) -> None:
+    kernel = f"""    char bytes[128];
+    for (int i = 0; i < 128; ++i) bytes[i] = i;
+    memmove(bytes + 40 + {by}, bytes + 40, 48);
+    if (t == 0) for (int i = 0; i < n; ++i) out[i] = bytes[i];"""
+    expected = [float(i) for i in range(128)]
+    expected[40 + by : 88 + by] = expected[40:88]
+    assert good(emulate("#include <cstring>\n" + go(kernel), n=128)) == expected
+
+
+STORES = [
+    "memcpy(out + n, e, 32)",
+    "memset(out + n, 0, 32)",
+    "__builtin_memset(out + n, 0, 16)",
+    "bzero(out + n, 32)",
+    "std::fill_n((char*)(out + n), 8, 0)",
+    'strcpy((char*)(out + n), "abc")',
+    'stpcpy((char*)(out + n), "")',
+    'if (t == n - 1) strncat((char*)out + 4 * n - 1, "abc", 2)',
+]
+
+
+@pytest.mark.parametrize("store", STORES)
+def test_a_small_store_by_the_library_is_seen(emulate: Emulate, store: str) -> None:
+    text = "#include <algorithm>\n#include <cstring>\n"
+    text += go(f"    float e[8] = {{}};\n    out[t] = e[0];\n    {store};  // here")
+    ran = emulate(text, n=64)
+    assert ran.findings[0] == ("out_of_bounds_write", line_of(text, "// here"))
+
+
+def test_a_small_copy_of_another_threads_value_is_a_race(emulate: Emulate) -> None:
+    kernel = """    float e[8] = {float(t)};
+    if (t < 8) memcpy(out + t * 4, e, 32);"""
+    assert emulate("#include <cstring>\n" + go(kernel)).findings[0][0] == "race"
+
+
+def test_a_copy_counts_byte_by_byte_in_global_memory_as_nvcc_makes_it(emulate: Emulate) -> None:
+    kernel = "    float4 e;\n    memcpy(&e, in + t * 4, 16);  // here\n"
+    kernel += "    memcpy(out + t * 4, &e, 16);"
+    ran = emulate(
+        text := "#include <cstring>\n" + go(kernel, "k<<<1, n / 4>>>(output, input, n);"),
+        n=128,
+        measure=True,
+    )
+    assert good(ran) == [float(i) for i in range(128)]
+    counted = {ran.lines[each["pc"]]: each for each in ran.report["launches"][0]["sites"]}
+    assert counted[line_of(text, "// here")]["requests"] == 16
+
+
+def test_a_copy_between_a_threads_own_variables_is_no_traffic(emulate: Emulate) -> None:
+    kernel = """    float value = in[t];
+    unsigned bits;
+    memcpy(&bits, &value, sizeof bits);
+    memcpy(&value, &bits, sizeof bits);
+    out[t] = value;"""
+    ran = emulate("#include <cstring>\n" + go(kernel), n=32, measure=True)
+    assert good(ran) == [float(i) for i in range(32)]
+    assert len(ran.report["launches"][0]["sites"]) == 2
+
+
+def test_padding_of_a_copied_structure_is_not_uninitialised(emulate: Emulate) -> None:
+    kernel = """    struct Padded { double first; int second; };
+    __shared__ Padded all[64];
+    all[t].first = t;
+    all[t].second = t;
+    __syncthreads();
+    Padded mine;
+    memcpy(&mine, &all[63 - t], sizeof mine);
+    out[t] = mine.first + mine.second;"""
+    assert good(emulate("#include <cstring>\n" + go(kernel)))[0] == 126
 
 
 # ---- The entry's end -----------------------------------------------------------------------------

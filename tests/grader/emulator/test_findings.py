@@ -118,8 +118,6 @@ EXPECTED = {
     "host_argument_write": host("out_of_bounds_write", "offset 1024 of h, which has 1024 bytes"),
     "host_argument_read": host("out_of_bounds_read", "offset 1424 of h"),
 }
-# The compiler puts the copy into the function itself, where no call tells the line.
-WITHOUT_LINE = {"device_pointer_in_memcpy"}
 
 
 @pytest.fixture(scope="module")
@@ -164,8 +162,7 @@ def test_a_mistake_is_found_at_its_line_and_thread(findings: Program, entry: str
     assert expected.text in finding.text
     marked = findings.lines_marked(f"-> {entry}") + findings.lines_marked(f"other -> {entry}")
     assert marked
-    if entry not in WITHOUT_LINE:
-        assert places(findings, finding) == set(marked)
+    assert places(findings, finding) == set(marked)
 
 
 @pytest.mark.parametrize("entry", [name for name in EXPECTED if name.startswith("race_")])

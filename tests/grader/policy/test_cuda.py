@@ -165,6 +165,9 @@ evades("redefined_global", "preprocessor", "#define __global__")
 evades("redefined_device", "preprocessor", "#define __device__ __host__")
 evades("redefined_if", "preprocessor", "#define if while")
 evades("undefined_global", "preprocessor", "#undef __global__")
+evades("undefined_copy", "preprocessor", "#undef __builtin_memcpy")
+evades("undefined_in_parts", "preprocessor", "#un\\\ndef __builtin_\\\nmemcpy")
+evades("instruction", "reserved", "void f(float* p) { __builtin_ia32_lfence(); }")
 evades(
     "redefined_in_else", "preprocessor", "#ifdef __INTELLISENSE__\n#else\n#define if while\n#endif"
 )

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "declarations.h"
+#include "moved_bits.h"
 
 namespace warpgrade {
 
@@ -13,7 +14,7 @@ template <class To, class From>
 WARPGRADE_INLINE To bits_as(From value) {
     static_assert(sizeof(To) == sizeof(From));
     To result;
-    __builtin_memcpy(&result, &value, sizeof result);
+    warpgrade_move_bits(&result, &value, sizeof result);
     return result;
 }
 

@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "declarations.h"
+#include "moved_bits.h"
 
 // Orders a thread's accesses before it and after it, for all observers of both.
 extern "C" void warpgrade_fence();
@@ -16,9 +17,9 @@ template <class T>
 WARPGRADE_INLINE T exchange(int operation, unsigned mask, T value, int argument, int width) {
     static_assert(sizeof(T) <= 8);
     unsigned long long bits = 0;
-    __builtin_memcpy(&bits, &value, sizeof value);
+    warpgrade_move_bits(&bits, &value, sizeof value);
     bits = warpgrade_warp_operation(operation, mask, bits, argument, width);
-    __builtin_memcpy(&value, &bits, sizeof value);
+    warpgrade_move_bits(&value, &bits, sizeof value);
     return value;
 }
 
@@ -62,12 +63,12 @@ WARPGRADE_INLINE unsigned __activemask() {
 #define WARPGRADE_MATCHES(T)                                                                \
     WARPGRADE_INLINE unsigned __match_any_sync(unsigned mask, T value) {                    \
         unsigned long long bits = 0;                                                        \
-        __builtin_memcpy(&bits, &value, sizeof value);                                      \
+        ::warpgrade_move_bits(&bits, &value, sizeof value);                                 \
         return warpgrade_warp_operation(warpgrade_match_any, mask, bits, 0, 32);            \
     }                                                                                       \
     WARPGRADE_INLINE unsigned __match_all_sync(unsigned mask, T value, int* predicate) {    \
         unsigned long long bits = 0;                                                        \
-        __builtin_memcpy(&bits, &value, sizeof value);                                      \
+        ::warpgrade_move_bits(&bits, &value, sizeof value);                                 \
         unsigned result = warpgrade_warp_operation(warpgrade_match_all, mask, bits, 0, 32); \
         *predicate = result != 0;                                                           \
         return result;                                                                      \
