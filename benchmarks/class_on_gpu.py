@@ -1,4 +1,4 @@
-"""Grades one class on this machine's GPUs by several checkouts in turn. Times and points.
+"""Grades one class on this machine's GPUs by several checkouts in turn, and compares points.
 
     python benchmarks/class_on_gpu.py [CHECKOUT]... [--n 30] [--rounds 2] [--gpus 0,1]
         [--out FOLDER]
@@ -57,11 +57,11 @@ def main() -> None:
     parser.add_argument("--n", type=int, default=30, help="students")
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--gpus", help="as grader batch --gpus")
-    parser.add_argument("--out", type=Path, help="where results stay; a folder that ends else")
+    parser.add_argument("--out", type=Path, help="a folder for the results, which are else removed")
     given = parser.parse_args()
     runs: list[Run] = []
     with tempfile.TemporaryDirectory(prefix="warpgrade-class-") as scratch:
-        out = given.out or Path(scratch)
+        out = (given.out or Path(scratch)).resolve()
         out.mkdir(parents=True, exist_ok=True)
         made = made_class(Path(scratch) / "class", given.n)
         for turn in range(given.rounds):

@@ -30,6 +30,7 @@ TRY_SECONDS = 1.0  # of computing, for one call of a changed text
 MAX_PRINTED = 2000  # characters of what host code prints in one case, and as many of kernels
 _R = TypeVar("_R", bound="Runner")
 Text = tuple[str, Sequence[str]]  # and the entries that it has
+Without = Callable[[Sequence[int]], Text | None]  # the text that is left without these lines
 _T = TypeVar("_T")
 
 
@@ -183,18 +184,11 @@ class Runner(ABC):
         """
         return Coming(lambda: [None] * len(entries))
 
-    def behind(
-        self,
-        text: str,
-        entries: Sequence[str],
-        seconds: float = TRY_SECONDS,
-        without: Callable[[Sequence[int]], Text | None] = lambda wrong: None,
-    ) -> Coming[Sequence[Runner]]:
-        """Runners of entries that a text has, which is put behind the submission's; or none.
+    def behind(self, text: Text, seconds: float, without: Without) -> Coming[Sequence[Runner]]:
+        """Runners of the entries of a text that is put behind the submission's; or none.
 
-        A call of one has at most so many seconds. `without` is given the text's lines that don't
-        compile, and gives the text and the entries that are tried next, if any. Its lines are
-        counted from 1; those of the submission itself are below that.
+        A call of one has at most so many seconds. `without` is asked for the text that is tried
+        next where lines don't compile. They are counted from the text's first, which is 1.
         """
         return Coming(tuple)
 

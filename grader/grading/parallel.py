@@ -210,7 +210,7 @@ def shared_out(tasks: Sequence[Task], device: str | None) -> list[Share]:
             shares[index] = _shares_of_triton(index, tasks[index])
 
     def order(share: Share) -> tuple[bool, bool]:
-        """What is timed is complete first; of that, and of the rest, counting comes last."""
+        """What will be timed goes first; of that, and of the rest, counting comes last."""
         timed = any(tasks[index].variant.is_graded_on_speed for index in share.indices)
         return not timed, share.counts
 
@@ -225,10 +225,6 @@ def _shares_of_triton(index: int, task: Task) -> list[Share]:
 
 
 def _by_worth(tasks: Sequence[Task]) -> list[int]:
-    """The tasks' places: those that will be timed first, then by the worth of the variant and of
-    the exercise, highest first."""
-    worth = [
-        (task.variant.is_graded_on_speed, task.variant.max_points, task.exercise.max_points)
-        for task in tasks
-    ]
+    """The tasks' places, by the worth of the variant and then of the exercise, highest first."""
+    worth = [(task.variant.max_points, task.exercise.max_points) for task in tasks]
     return sorted(range(len(tasks)), key=worth.__getitem__, reverse=True)

@@ -46,7 +46,7 @@ class Sieve:
         self._kept = {number: edit for number, edit in enumerate(edits, 1) if edit.name != WEAK}
         text = self._with_kept()
         if text is not None:
-            self._coming = self.runner.behind(*text, TRY_SECONDS, self._without)
+            self._coming = self.runner.behind(text, TRY_SECONDS, self._without)
 
     def close(self) -> None:
         """End all processes, and those that make the program."""

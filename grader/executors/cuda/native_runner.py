@@ -26,7 +26,7 @@ from grader.executors.cuda.rebuilding import Rebuilding
 from grader.executors.executor import Manner, is_idle, last_plan
 from grader.executors.planning import copied_alone
 from grader.executors.program_orders import Atomics, Order, Reordered
-from grader.executors.runner import TRY_SECONDS, CaseResult, Coming, Runner, Text, Traced
+from grader.executors.runner import TRY_SECONDS, CaseResult, Coming, Runner, Text, Traced, Without
 from grader.executors.side_by_side import QUEUES
 from grader.plan import KernelName, Plan
 from grader.plan.model import Launch
@@ -165,7 +165,7 @@ class PlannedNativeRunner(Runner):
             kept[:] = [each for place, each in enumerate(kept) if place not in wrong]
             return text() if wrong else None
 
-        coming = self.behind(*text(), without=without)
+        coming = self.behind(text(), TRY_SECONDS, without)
 
         def taken() -> list[Runner | None]:
             of_place = dict(zip(kept, coming.take(), strict=False))  # no runner, or one for each
@@ -173,19 +173,12 @@ class PlannedNativeRunner(Runner):
 
         return Coming(taken, coming.close)
 
-    def behind(
-        self,
-        text: str,
-        entries: Sequence[str],
-        seconds: float = TRY_SECONDS,
-        without: Callable[[Sequence[int]], Text | None] = lambda wrong: None,
-    ) -> Coming[Sequence[Runner]]:
+    def behind(self, text: Text, seconds: float, without: Without) -> Coming[Sequence[Runner]]:
         """As Runner.behind; all are one program, which is compiled meanwhile."""
-        if not entries:
+        if not text[1]:
             return Coming(tuple)
         of_dtype = self.plans.task
         kinds = cuda_build.signature(of_dtype.exercise, of_dtype.variant)
-
         begun = self.source.count("\n") + 2  # lines before the text
 
         def order(text: str, entries: Sequence[str]) -> cuda_build.Order:
@@ -196,7 +189,7 @@ class PlannedNativeRunner(Runner):
         rebuilding = Rebuilding(
             self._sandbox,
             order,
-            (text, entries),
+            text,
             lambda lines: without([line - begun for line in lines]),
             self._rebuilding,
         )

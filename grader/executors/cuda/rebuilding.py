@@ -1,8 +1,8 @@
 """Texts that are compiled again without their parts that don't compile.
 
-Many changes of a submission are one text, and some of them are no C++. The compiler soon refuses
-the text, and takes far longer once it accepts one. So what is left is compiled as soon as a
-refusal is known, also while another text is waited for.
+A text holds many changes of a submission, and some of them are no valid C++. The compiler refuses
+such a text soon, and takes far longer for one that it accepts. So the rest is compiled as soon as
+the refusal is known, also while another text is waited for.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 from grader.executors.cuda import cuda_build
 from grader.executors.cuda.cuda_build import Building, Order, Program
-from grader.executors.runner import Text
+from grader.executors.runner import Text, Without
 from grader.sandbox import Sandbox
 from grader.sandbox.worker_process import answered
 
@@ -29,12 +29,12 @@ class Rebuilding:
         sandbox: Sandbox,
         order: Callable[[str, Sequence[str]], Order],
         text: Text,
-        without: Callable[[Sequence[int]], Text | None],
+        without: Without,
         together: list[Rebuilding],
     ) -> None:
-        """Begin. `order` is for a text and its entries; `without` gives the text that is tried
-        next, if any, for the lines of a file that don't compile. While a text in the list
-        `together` is waited for, the others in it go on; one thread uses them.
+        """Begin with a text. `order` has a text and its entries compiled; `without` is asked with
+        the lines of the file that don't compile. While a text in the list `together` is waited
+        for, the others in it go on; one thread uses them.
 
         Raises as cuda_build.begin does.
         """

@@ -12,11 +12,8 @@ from .regions import Region, Regions
 
 MAX_FINDINGS = 16
 MAX_KERNEL = 100  # characters of its name
-_INSIDE = (
-    "data_race",
-    "store_conflict",
-    "uninitialised_read",
-)  # kinds of accesses that stay inside a buffer
+# Kinds of accesses that stay inside a buffer.
+_INSIDE = ("data_race", "store_conflict", "uninitialised_read")
 
 
 class Findings:

@@ -173,47 +173,41 @@ def write(
             each.index.shape, bits.shape, () if each.chosen is None else each.chosen.shape
         )
         index, values = np.broadcast_to(each.index, shape), np.broadcast_to(bits, shape)
-        if each.chosen is None:
-            each.buffer.write(stored(kind), index, bits)
-            rows = None
-        else:
-            chosen = np.broadcast_to(each.chosen, shape)
+        chosen = None if each.chosen is None else np.broadcast_to(each.chosen, shape)
+        if chosen is not None:
             index, values = index[chosen], values[chosen]
-            each.buffer.write(stored(kind), index, values)
-            rows = chosen
-        if len(block) and not isinstance(each.buffer, Zeros):
+        each.buffer.write(stored(kind), index, values)
+        if block and not isinstance(each.buffer, Zeros):
             kept = each.buffer.read(stored(kind), index)
             lost = (kept != values) & ((kept == kept) | (values == values))  # NaN is like NaN
             if lost.any():
-                _report_lost(state, op, each, kind, (index, lost, rows))
+                at = np.arange(index.size) if chosen is None else np.flatnonzero(chosen)
+                rows = at // int(np.prod(shape[1:]))
+                _report_lost(state, op, each.buffer, width, index.ravel(), lost.ravel(), rows)
 
 
 def _report_lost(
     state: State,
     op: Op,
-    part: Places,
-    kind: str,
-    given: tuple[np.ndarray, np.ndarray, np.ndarray | None],
+    buffer: Buffer,
+    width: int,
+    index: np.ndarray,
+    lost: np.ndarray,
+    rows: np.ndarray,
 ) -> None:
-    """Report elements of a store that another element of the same program's block overwrote.
+    """Report values of a store that another one of the same program's block has replaced.
 
-    `given` are indices in the buffer, which of them don't hold the stored value, and the elements
-    of the block that they are of, or None for all. Elements of two programs are races.py's.
+    Each value has its place in the buffer, whether it is `lost`, and its program's row. A value
+    that another program has replaced is left to races.py.
     """
-    index, lost, chosen = given
-    shape = index.shape if chosen is None else chosen.shape
-    rows = np.broadcast_to(np.arange(shape[0]).reshape(-1, *[1] * (len(shape) - 1)), shape)
-    rows = rows.reshape(-1) if chosen is None else rows[chosen]
-    index, lost = index.reshape(-1), lost.reshape(-1)
-    met = np.isin(index, index[lost])
-    last_first = np.flatnonzero(met)[::-1]
-    places, first = np.unique(index[last_first], return_index=True)
-    winners = rows[last_first[first]][np.searchsorted(places, index[lost])]
+    met = np.flatnonzero(np.isin(index, index[lost]))[::-1]  # the last value for a place stays
+    places_met, first = np.unique(index[met], return_index=True)
+    winners = rows[met[first]][np.searchsorted(places_met, index[lost])]
     own = np.flatnonzero(lost)[winners == rows[lost]]
     if own.size:
-        width = width_of(kind)
-        address = part.buffer.address + part.buffer.skipped(width) + int(index[own[0]]) * width
+        address = buffer.address + buffer.skipped(width) + int(index[own[0]]) * width
         program = int(state.linear[rows[own[0]]])
+        count = int(own.size)
         state.execution.find(
-            "store_conflict", op, program, count=int(own.size), address=address, width=width
+            "store_conflict", op, program, count=count, address=address, width=width
         )
