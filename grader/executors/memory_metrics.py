@@ -5,10 +5,14 @@ spec's memory block (scoring/memory_bounds.py judges it) and names the counters 
 
     useful_bytes_per_sector.load    distinct bytes asked for per 32-byte sector moved, global loads
     useful_bytes_per_sector.store   the same of global stores
-    reads.NAME                      bytes loaded from an argument, over the argument's size
-    largest_share                   bytes moved by the busiest thread (CUDA) or program (Triton) of
-                                    each launch, over the bytes that all loads, stores and atomics
-                                    of kernels move in global memory; 0 where they move none
+    reads.NAME                      bytes loaded from an argument, over the argument's size; and
+                                    bytes loaded from scratch beyond those stored there, over the
+                                    size of all inputs, less an eighth
+    largest_share                   bytes moved by the busiest thread (CUDA), or distinct bytes of
+                                    the busiest program (Triton), of each launch, over the size of
+                                    all inputs and outputs, or over the bytes that kernels move in
+                                    global memory where these are fewer; at most 1, and 0 where
+                                    they move none
     requests                        accesses of whole warps to global memory, which ncu counts as
                                     l1tex__t_requests; in Triton each 32 elements of a block
     blocks                          blocks (CUDA) or programs (Triton) of one launch that store to
@@ -55,7 +59,9 @@ KINDS = ("load", "store")  # of accesses whose sectors a spec bounds
 # Times what a case needs: more traffic beside that of the work could lift an average. A spec whose
 # kernels have to go over their data more often says so: `most_traffic`.
 MOST_TRAFFIC = 2
-MOST_ASIDE = Fraction(1, 8)  # that copies or atomics may move where sectors of kernels are judged
+# Of a case's bytes, what copies or atomics may move where sectors of kernels are judged, and what
+# kernels may load again from scratch.
+MOST_ASIDE = Fraction(1, 8)
 _USEFUL = "useful_bytes_per_sector"
 _SHARED = ("largest_share", "simt_efficiency")  # bounds that other traffic could help to keep
 CUT = "the run has more counters than fit into one answer"
@@ -84,15 +90,19 @@ class Traffic:
             moved[site.kind] += site.useful_bytes
         return cls(**moved, copied=copied)
 
+    def scratch(self, kind: str, buffers: Sequence[Any]) -> int:
+        """Bytes loaded or stored, by atomics too, beside the arguments of a report."""
+        in_all: int = getattr(self, kind) + self.atomic
+        return in_all - sum(getattr(buffer, f"{kind}_bytes") for buffer in buffers)
+
     def disagreement(self, buffers: Sequence[Any]) -> str:
         """Why this and the counters of a report's arguments can't both be right, or ""."""
         for kind in KINDS:
-            in_all = getattr(self, kind) + self.atomic
-            of_arguments = sum(getattr(buffer, f"{kind}_bytes") for buffer in buffers)
-            if of_arguments > in_all:
+            if (beside := self.scratch(kind, buffers)) < 0:
+                in_all = getattr(self, kind) + self.atomic
                 return (
                     f"the counters don't agree: kernels {kind} {in_all:,} bytes in all, "
-                    f"but {of_arguments:,} of the arguments"
+                    f"but {in_all - beside:,} of the arguments"
                 )
         return ""
 
@@ -108,22 +118,39 @@ def useful_bytes(kind: str, sites: Sequence[Any], counter: str) -> Iterator[Metr
         yield Metric(f"{_USEFUL}.{kind}", useful / sectors, words)
 
 
-def reads(buffers: Sequence[Any], task: Task, case: Case) -> Iterator[Metric]:
-    """How often each input on the device is loaded from global memory."""
+def reads(buffers: Sequence[Any], traffic: Traffic, task: Task, case: Case) -> Iterator[Metric]:
+    """How often each input on the device is loaded from global memory.
+
+    What a kernel loads from scratch more often than it was stored there may be a copy of any input,
+    so all of them are read that much more often. Partial results are loaded once, and a few that
+    each block loads anew, as sums of the blocks before it, don't count.
+    """
     loaded = {buffer.argument: buffer.load_bytes for buffer in buffers}
+    inputs = input_bytes(task, case)
+    again = traffic.scratch("load", buffers) - traffic.scratch("store", buffers)
+    again -= int(MOST_ASIDE * inputs)
     for index, tensor, size in tensors_of(task, case):
         if tensor.is_input and tensor.space == "device":
-            bytes_ = loaded.get(index, 0)
-            yield Metric(f"reads.{tensor.name}", bytes_ / size, f"{bytes_} bytes of {size}")
+            count, words = loaded.get(index, 0) / size, f"{loaded.get(index, 0)} bytes of {size}"
+            if again > 0:
+                count += again / inputs
+                words += f" + {again} bytes of scratch of {inputs}"
+            yield Metric(f"reads.{tensor.name}", count, words)
 
 
-def shared_work(
-    largest_bytes: int, blocks: int, sites: Sequence[Any], lanes: tuple[int, int]
-) -> Iterator[Metric]:
+def largest_share(largest_bytes: int, traffic: Traffic, task: Task, case: Case) -> Metric:
+    """The part of a case's bytes that the busiest moves.
+
+    One that does all of the work moves all that the case needs, however much others move beside it.
+    """
+    needed = sum(_needs(task, case).values())
+    whole = min(traffic.all, needed or traffic.all)
+    share = min(1, largest_bytes / whole) if whole else 0
+    return Metric("largest_share", share, f"{largest_bytes} bytes of {whole}")
+
+
+def shared_work(blocks: int, sites: Sequence[Any], lanes: tuple[int, int]) -> Iterator[Metric]:
     """How the work is shared: `sites` access global memory; `lanes` are those active, and all."""
-    moved = Traffic.of(sites, copied=0).all
-    share = largest_bytes / moved if moved else 0
-    yield Metric("largest_share", share, f"{largest_bytes} bytes of {moved}")
     yield Metric("requests", sum(site.requests for site in sites))
     yield Metric("blocks", blocks)
     active, every = lanes
@@ -207,6 +234,11 @@ def _unbounded(paths: Iterable[tuple[str, ...]]) -> set[str]:
     bounded = {path[0] for path in paths}
     limits = {"load": "reads", "store": "scratch_stores"}
     return {kind for kind, limit in limits.items() if limit not in bounded}
+
+
+def input_bytes(task: Task, case: Case) -> int:
+    """The bytes of inputs on the device."""
+    return _needs(task, case)["load"]
 
 
 def _needs(task: Task, case: Case) -> dict[str, int]:

@@ -156,7 +156,7 @@ def _shared(metric: str, amount: str, file: str) -> str:
     is_cuda = file.endswith(".cu")
     if metric == "largest_share":
         who = "thread" if is_cuda else "program"
-        return f"of the bytes that kernels move in global memory, the busiest {who} moves {amount}"
+        return f"of the bytes that the case needs, the busiest {who} moves {amount}"
     if metric == "requests":
         by = "warps make {} requests to global memory"
         elements = "programs make {} requests to global memory, each of up to 32 elements"

@@ -509,15 +509,16 @@ class Memory(Block):
 
     `case` gives every size, the dtype where the variant has several, and scalars or a data pattern
     where they matter. `useful_bytes_per_sector` is of 32; `reads` is how often each element of an
-    argument is read from global memory. `largest_share` is of the bytes that kernels move in global
-    memory, the part of the busiest thread (CUDA C++) or program (Triton) of each launch; `requests`
-    are accesses of whole warps to it; `simt_efficiency` is the part of a warp's threads, or of a
-    block's elements, that take part in them; `blocks` are those, or programs, of the largest
-    launch that store or atomically add anything. A formula may name `sms`, the SMs of the course's
-    GPU. For CUDA C++ alone: `shared_bank_conflicts`; `copies` and `bytes_copied` between host and
-    device; `scratch_stores`, the bytes that kernels store to global memory other than arguments.
-    For Triton alone: `scratch_bytes` of tensors that the entry allocates; `wave_bytes`; `growth`;
-    `memory_pressure`, a bound on allocations for a large case.
+    argument is read from global memory, or from a copy in scratch. `largest_share` is of the bytes
+    that the case needs, all arguments once, the part that the busiest thread (CUDA C++) or program
+    (Triton) of each launch moves; `requests` are accesses of whole warps to global memory;
+    `simt_efficiency` is the part of a warp's threads, or of a block's elements, that take part in
+    them; `blocks` are those, or programs, of the largest launch that store or atomically add
+    anything. A formula may name `sms`, the SMs of the course's GPU. For CUDA C++ alone:
+    `shared_bank_conflicts`; `copies` and `bytes_copied` between host and device; `scratch_stores`,
+    the bytes that kernels store to global memory other than arguments. For Triton alone:
+    `scratch_bytes` of tensors that the entry allocates; `wave_bytes`; `growth`; `memory_pressure`,
+    a bound on allocations for a large case.
 
     Kernels that load or store more than `most_traffic` times the arguments' bytes earn no points
     for useful bytes per sector, `largest_share` and `simt_efficiency` (by default

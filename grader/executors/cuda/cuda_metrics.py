@@ -57,7 +57,9 @@ def _metrics(report: Report, task: Task, case: Case) -> Iterator[Metric]:
     of_global = [site for site in sites if site.space == "global"]
     lanes = sum(site.lanes for site in of_global)
     every = WARP_LANES * sum(site.requests for site in of_global)
-    yield from memory_metrics.shared_work(largest, blocks, of_global, (lanes, every))
+    moved = _traffic(report)
+    yield memory_metrics.largest_share(largest, moved, task, case)
+    yield from memory_metrics.shared_work(blocks, of_global, (lanes, every))
     conflicts = {"load": 0, "store": 0}
     for site in sites:
         if site.space == "shared":
@@ -69,11 +71,9 @@ def _metrics(report: Report, task: Task, case: Case) -> Iterator[Metric]:
     yield Metric("shared_bank_conflicts", sum(conflicts.values()), " + ".join(words))
     yield Metric("copies", report.copies.host_to_device + report.copies.device_to_host)
     yield Metric("bytes_copied", report.copies.bytes)
-    moved = _traffic(report)
-    stored = moved.store + moved.atomic
-    to_arguments = sum(buffer.store_bytes for buffer in report.buffers)
-    yield Metric("scratch_stores", stored - to_arguments, f"{stored} bytes - {to_arguments}")
-    yield from memory_metrics.reads(report.buffers, task, case)
+    stored, beside = moved.store + moved.atomic, moved.scratch("store", report.buffers)
+    yield Metric("scratch_stores", beside, f"{stored} bytes - {stored - beside}")
+    yield from memory_metrics.reads(report.buffers, moved, task, case)
 
 
 def rows(report: Report, lines: Lines) -> Iterator[LineCounters]:

@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from fractions import Fraction
 
 from grader.cases import Case
 from grader.evidence import LineCounters, MemoryEvidence, Metric
 from grader.executors import memory_metrics
 from grader.executors.memory_metrics import Traffic
-from grader.executors.triton.triton_report import Finding, Report, SiteCounters, message_of
+from grader.executors.triton.triton_report import (
+    Finding,
+    Report,
+    SiteCounters,
+    WaveCounters,
+    message_of,
+)
 from grader.spec.task import Task
 from grader.status import Status
 
+# Programs load no more than so many times what their launch does: what they share is at the edges.
+_HARDLY_SHARED = Fraction(9, 8)
+_FEW = Fraction(1, 8)  # of the inputs' bytes, by launches whose order isn't judged
 _STATUS_OF = {
     "out_of_bounds_read": Status.invalid_read,
     "out_of_bounds_write": Status.wrote_out_of_bounds,
@@ -76,23 +86,44 @@ def _metrics(report: Report, task: Task, case: Case) -> Iterator[Metric]:
     for kind in ("load", "store"):
         of_kind = [site for site in report.sites if site.kind == kind]
         yield from memory_metrics.useful_bytes(kind, of_kind, "{} sectors")
-    yield from memory_metrics.reads(report.buffers, task, case)
+    traffic = _traffic(report)
+    yield from memory_metrics.reads(report.buffers, traffic, task, case)
+    yield memory_metrics.largest_share(report.largest_footprint, traffic, task, case)
     lanes = sum(site.lanes for site in report.sites)
     every = lanes + sum(site.masked for site in report.sites)
-    yield from memory_metrics.shared_work(
-        report.largest_bytes, report.storing_programs, report.sites, (lanes, every)
-    )
+    yield from memory_metrics.shared_work(report.storing_programs, report.sites, (lanes, every))
     yield Metric("scratch_bytes", report.scratch_bytes)
     yield Metric("largest_tile", report.largest_tile, f"elements, line {report.tile_line}")
-    waves = [launch for launch in report.waves if launch.waves]
-    if waves:
-        heaviest = max(waves, key=lambda launch: launch.bytes)
-        words = f"{heaviest.bytes} bytes in {heaviest.waves} waves"
-        yield Metric("wave_bytes.distinct", heaviest.bytes / heaviest.waves, words)
-        if heaviest.row_major_bytes:
-            words = f"{heaviest.bytes} bytes / {heaviest.row_major_bytes} bytes"
-            ratio = heaviest.bytes / heaviest.row_major_bytes
-            yield Metric("wave_bytes.to_row_major", ratio, words)
+    yield from _waves([launch for launch in report.waves if launch.waves], task, case)
+
+
+def _waves(launches: Sequence[WaveCounters], task: Task, case: Case) -> Iterator[Metric]:
+    """What programs that run at once load: the most bytes of a launch, and the worst order."""
+    if not launches:
+        return
+    heaviest = max(launches, key=lambda launch: launch.bytes)
+    words = f"{heaviest.bytes} bytes in {heaviest.waves} waves"
+    yield Metric("wave_bytes.distinct", heaviest.bytes / heaviest.waves, words)
+    ordered = list(_ordered(launches, memory_metrics.input_bytes(task, case))) or [heaviest]
+    if all(launch.row_major_bytes for launch in ordered):
+        worst = max(ordered, key=lambda launch: Fraction(launch.bytes, launch.row_major_bytes))
+        words = f"{worst.bytes} bytes / {worst.row_major_bytes} bytes"
+        yield Metric("wave_bytes.to_row_major", worst.bytes / worst.row_major_bytes, words)
+
+
+def _ordered(launches: Sequence[WaveCounters], inputs: int) -> Iterator[WaveCounters]:
+    """The launches in which the order of programs matters: several load the same.
+
+    Without the smallest, as of the edges, which together load few of the `inputs` bytes. The others
+    all count, so that none with a good order can stand for the one that does the work.
+    """
+    passed_over = 0
+    for launch in sorted(launches, key=lambda each: each.bytes):
+        if launch.asked_bytes <= _HARDLY_SHARED * launch.distinct_bytes:
+            continue
+        passed_over += launch.distinct_bytes
+        if passed_over > _FEW * inputs:
+            yield launch
 
 
 def _growth(before: Report, after: Report) -> Iterator[Metric]:

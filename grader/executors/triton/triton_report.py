@@ -141,17 +141,23 @@ class ArgumentCounters:
 class WaveCounters:
     """Distinct bytes loaded by waves of programs, added up over the waves of one launch.
 
-    `bytes` in the order of the launch, `row_major_bytes` in that of the tiles they store.
+    `bytes` in the order of the launch, `row_major_bytes` in that of the tiles they store. Of all
+    programs of the launch, `asked_bytes` counts each one's distinct bytes, `distinct_bytes` those
+    of all of them together.
     """
 
     programs: Count
     waves: Count
     bytes: Count
     row_major_bytes: Count
+    asked_bytes: Count
+    distinct_bytes: Count
 
     def __post_init__(self) -> None:
         if self.waves > self.programs or (self.programs and not self.waves):
             raise ValueError("waves that the programs can't make")
+        if max(self.bytes, self.row_major_bytes, self.distinct_bytes) > self.asked_bytes:
+            raise ValueError("more bytes in waves than the programs ask for")
 
 
 @dataclass(frozen=True, config=_CONFIG)
@@ -160,8 +166,9 @@ class Report:
 
     `largest_tile` counts elements; `scratch_bytes` are of memory that the entry brought,
     `copied_bytes` of copies that PyTorch made for it. `largest_bytes` are those that one program
-    moves, the most of each launch; the largest launch has `programs`, and `storing_programs` of one
-    launch store or change memory atomically.
+    moves, the most of each launch, and `largest_footprint` the distinct ones among those of one
+    program; the largest launch has `programs`, and `storing_programs` of one launch store or change
+    memory atomically.
     """
 
     sites: Annotated[tuple[SiteCounters, ...], Field(max_length=MAX_SITES)]
@@ -172,6 +179,7 @@ class Report:
     tile_line: _Line
     scratch_bytes: Count
     largest_bytes: Count
+    largest_footprint: Count
     programs: Count
     storing_programs: Count
     copied_bytes: Count
@@ -182,6 +190,12 @@ class Report:
         stores = sum(each.requests for each in self.sites if each.kind != "load")
         if self.storing_programs > min(self.programs, stores):
             raise ValueError("more programs that store than the grid or the stores have")
+        touched = sum(each.distinct_load_bytes + each.distinct_store_bytes for each in self.buffers)
+        # A load of one byte marks the whole element, of 8 bytes at most.
+        if not touched <= 8 * self.largest_footprint * self.programs:
+            raise ValueError("programs that touch less than all of them do")
+        if self.largest_footprint > self.largest_bytes:
+            raise ValueError("a program that touches more bytes than it moves")
         return self
 
     @pydantic.field_validator("buffers")

@@ -19,6 +19,7 @@ import numpy as np
 
 from .accesses import LaneReader, Requests
 from .findings import MAX_KERNEL, Findings, coordinates
+from .footprints import Footprints
 from .observer import Observer
 from .records import Records
 from .regions import Regions
@@ -78,8 +79,9 @@ class Counters(Observer):
         self._grid = (1, 1, 1)
         self._waves: Waves | None = None
         self._wave_counts: list[dict[str, int]] = []
-        self._of_programs = np.zeros(0, dtype=np.int64)  # bytes that each of the launch moves
+        self._footprints = Footprints(0)  # of the launch's programs
         self._largest_bytes = 0
+        self._largest_footprint = 0
         self._most_programs = 0
         self._storing = np.zeros(0, dtype=bool)  # whether each program of the launch stores
         self._most_storing = 0
@@ -91,7 +93,7 @@ class Counters(Observer):
         self._grid = launch.grid
         programs = int(np.prod(launch.grid, dtype=np.int64))
         self._most_programs = max(self._most_programs, programs)
-        self._of_programs = np.zeros(programs, dtype=np.int64)
+        self._footprints = Footprints(programs)
         self._storing = np.zeros(programs, dtype=bool)
         if self._wave:
             self._waves = Waves(self._wave, programs)
@@ -102,7 +104,9 @@ class Counters(Observer):
         """End the launch."""
         if self._records is not None:
             self._records.end()
-        self._largest_bytes += int(self._of_programs.max(initial=0))
+        self._largest_bytes += int(self._footprints.moved.max(initial=0))
+        self._largest_footprint += self._footprints.largest()
+        self._footprints = Footprints(0)
         self._most_storing = max(self._most_storing, int(np.count_nonzero(self._storing)))
         if self._waves is not None:
             self._wave_counts.append(self._waves.counted())
@@ -134,7 +138,7 @@ class Counters(Observer):
         if self._records is not None:
             self._records.add(kind, line, self._reader.lanes(access), requests)
         moved = requests.distinct_of_programs() * requests.width
-        np.add.at(self._of_programs, requests.programs, moved)
+        self._footprints.add(kind, requests, moved)
         if kind != "load":
             self._storing[requests.programs[moved > 0]] = True
         astray = requests.misaligned()
@@ -156,6 +160,7 @@ class Counters(Observer):
             "tile_line": self.tile_line,
             "scratch_bytes": self._regions.scratch_bytes,
             "largest_bytes": self._largest_bytes,
+            "largest_footprint": self._largest_footprint,
             "programs": self._most_programs,
             "storing_programs": self._most_storing,
             "cut": self.cut or len(sites) > MAX_SITES or len(self._wave_counts) > MAX_WAVES,

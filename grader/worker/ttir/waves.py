@@ -56,16 +56,20 @@ class Waves:
     def counted(self) -> dict[str, int]:
         """The number of waves and the sum of their distinct bytes, in either order.
 
-        Only full waves count, unless there is none.
+        Only full waves count, unless there is none. The bytes that all programs ask for, each its
+        own, and those of the launch show whether programs share any.
         """
         waves = max(1, self._programs // self.size) if self._programs else 0
         launched = np.arange(self._programs)
         row_major = np.argsort(self._first_store, kind="stable")
+        pairs = self._compact()
         return {
             "programs": self._programs,
             "waves": waves,
             "bytes": self._bytes(launched, waves),
             "row_major_bytes": self._bytes(row_major, waves),
+            "asked_bytes": int(pairs.size) * SECTOR_BYTES,
+            "distinct_bytes": int(np.unique(pairs & 0xFFFFFFFF).size) * SECTOR_BYTES,
         }
 
     def _load(self, region: Region, programs: np.ndarray, sectors: np.ndarray) -> None:

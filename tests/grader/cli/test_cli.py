@@ -452,7 +452,7 @@ def test_a_check_judges_memory_and_speed_as_a_grade_does_and_ends_with_1(
         ran = call(capsys, "check", "silu", "--submission", wrong)
         return ran.code, spaced(ran.out)
 
-    words = "of the bytes that kernels move in global memory, the busiest program moves"
+    words = "of the bytes that the case needs, the busiest program moves"
     code, told = out(0.25)
     assert code == 0 and f"memory passed: O{words[1:]} 25 %." in told
     code, told = out(1.0)

@@ -57,6 +57,16 @@ __global__ void padded(const float* x, float* out, int n) {
     if (sum == 12345.678f) out[0] = sum;
 }
 
+// One thread does the work. Each other one loads an element, and nothing comes of it.
+__global__ void serial_and_padded(const float* x, float* out, int n) {
+    if (blockIdx.x == 0) {
+        for (int i = 0; threadIdx.x == 0 && i < n; ++i) out[i] = silu_of(x[i]);
+        return;
+    }
+    const int i = (blockIdx.x - 1) * blockDim.x + threadIdx.x;
+    if (i < n && x[i] == 12345.678f) out[0] = x[i];
+}
+
 extern "C" void silu(const float* x, float* out, int n) {
     LAUNCH
 }
@@ -183,6 +193,62 @@ def test_a_share_cant_be_lowered_by_needless_traffic(tmp_path, shared_sandbox):
     assert evidence.status is Status.target_missed
     assert evidence.reason.startswith("kernels load 4,194,304 bytes where 262,144 are needed")
     assert evidence.reason.endswith("; a share of that isn't judged")
+
+
+PADDED = """
+
+@triton.jit
+def padded(x_ptr, out_ptr, scratch_ptr, n, BLOCK: tl.constexpr):
+    if tl.program_id(0) == 0:
+        for start in range(0, n, BLOCK):
+            offs = start + tl.arange(0, BLOCK)
+            x = tl.load(x_ptr + offs, mask=offs < n).to(tl.float32)
+            tl.store(out_ptr + offs, x / (1.0 + tl.exp(-x)), mask=offs < n)
+    else:
+        offs = (tl.program_id(0) - 1) * BLOCK + tl.arange(0, BLOCK)
+        mask = offs < 3 * n
+        tl.store(scratch_ptr + offs, tl.load(x_ptr + offs % n, mask=mask), mask=mask)
+
+
+def silu(x, out):
+    n = x.numel()
+    scratch = torch.empty(3 * n, dtype=x.dtype, device=x.device)
+    padded[(1 + triton.cdiv(3 * n, 1024),)](x, out, scratch, n, 1024)
+"""
+AGAIN = """
+
+@triton.jit
+def thrice(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.full([BLOCK], 0.0, tl.float32)
+    for _ in range(3):
+        x = tl.load(x_ptr + offs, mask=offs < n).to(tl.float32)
+    tl.store(out_ptr + offs, x / (1.0 + tl.exp(-x)), mask=offs < n)
+
+
+def silu(x, out):
+    thrice[(x.numel() // 32768,)](x, out, x.numel(), 32768)
+"""
+
+
+def test_programs_that_move_more_beside_the_work_share_none_of_it(tmp_path, shared_sandbox):
+    evidence = counted(tmp_path, "triton", TRITON.partition("def silu")[0] + PADDED, shared_sandbox)
+    assert values(evidence)[0] == 1
+    assert missed(evidence, "triton") == {"largest_share"}
+
+
+def test_a_program_that_loads_its_part_again_has_no_larger_share(tmp_path, shared_sandbox):
+    evidence = counted(tmp_path, "triton", TRITON.partition("def silu")[0] + AGAIN, shared_sandbox)
+    assert values(evidence)[0] == 1 / 4
+    assert missed(evidence, "triton") == set()
+
+
+@needs_compiler
+def test_threads_that_move_more_beside_the_work_share_none_of_it(tmp_path, shared_sandbox):
+    launch = "serial_and_padded<<<n / 256 + 1, 256>>>(x, out, n);"
+    evidence = counted(tmp_path, "cuda", CUDA.replace("LAUNCH", launch), shared_sandbox)
+    assert values(evidence)[0] == 1
+    assert "largest_share" in missed(evidence, "cuda")
 
 
 @needs_compiler

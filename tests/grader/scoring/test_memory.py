@@ -382,7 +382,7 @@ def test_evidence_of_another_case_is_told_apart() -> None:
 def test_how_work_is_shared_is_told_and_what_of_it_has_no_points() -> None:
     evidence = measured(report_of(LOAD, STORE), "cuda_v3")
     assert memory_bounds.shared_work(evidence, TRANSPOSE.variants["cuda_v3"]) == [
-        "Of the bytes that kernels move in global memory, the busiest thread moves 0.01 %.",
+        "Of the bytes that the case needs, the busiest thread moves 0.01 %.",
         "Warps make 8,192 requests to global memory (not scored).",
         "The largest launch has 128 blocks that store.",
         "100 % of a warp's threads take part in its accesses to global memory (not scored).",
@@ -399,8 +399,7 @@ def test_shares_are_told_in_percent_and_never_rounded_over_their_bound() -> None
     block = EXERCISES["rmsnorm"].variants["cuda_matrix"].counted
     found = memory_bounds.judge(block, metrics, {})
     assert [memory_bounds.missed(each, (), "rmsnorm.cu") for each in found] == [
-        "of the bytes that kernels move in global memory, the busiest thread moves 5.01 %, "
-        "asked for: at most 5 %",
+        "of the bytes that the case needs, the busiest thread moves 5.01 %, asked for: at most 5 %",
         "24.99 % of a warp's threads take part in its accesses to global memory, "
         "asked for: at least 25 %",
     ]
@@ -413,7 +412,7 @@ def test_of_triton_programs_and_elements_are_told() -> None:
     )
     evidence = MemoryEvidence(Status.passed, metrics=metrics)
     assert memory_bounds.shared_work(evidence, EXERCISES["silu"].variants["triton"]) == [
-        "Of the bytes that kernels move in global memory, the busiest program moves 50 %.",
+        "Of the bytes that the case needs, the busiest program moves 50 %.",
         "Programs make 256 requests to global memory, each of up to 32 elements (not scored).",
         "The largest launch has 1 program that stores (not scored).",
         "Masks let 100 % of the elements of loads, stores and atomics through (not scored).",
@@ -425,7 +424,7 @@ def test_what_was_measured_is_told_with_what_the_next_rung_asks() -> None:
     assert memory_bounds.sentences(evidence, TRANSPOSE, TRANSPOSE.variants["cuda_v3"]) == [
         "Loads use 32 of 32 bytes per sector.",
         "Stores use 32 of 32 bytes per sector.",
-        "Of the bytes that kernels move in global memory, the busiest thread moves 0.01 %.",
+        "Of the bytes that the case needs, the busiest thread moves 0.01 %.",
         "The largest launch has 128 blocks that store.",
         "Shared loads conflict 32 ways at transpose.cu:63: 126,976 extra wavefronts; "
         "cuda_v4 asks for none.",

@@ -58,10 +58,20 @@ TOLD: dict[str, Any] = {
         },
     ],
     "findings": [],
-    "waves": [{"programs": 2, "waves": 1, "bytes": SIZE, "row_major_bytes": SIZE}],
+    "waves": [
+        {
+            "programs": 2,
+            "waves": 1,
+            "bytes": SIZE,
+            "row_major_bytes": SIZE,
+            "asked_bytes": SIZE,
+            "distinct_bytes": SIZE,
+        }
+    ],
     "largest_tile": 2048,
     "tile_line": 11,
     "scratch_bytes": 0,
+    "largest_footprint": SIZE,
     "largest_bytes": SIZE,  # a load and a store of 2048 elements by each program
     "programs": 2,
     "storing_programs": 2,
@@ -137,6 +147,9 @@ def metrics(evidence: MemoryEvidence) -> dict[str, float]:
         ({"x__load_bytes": 1}, "more bytes loaded once than in all"),
         ({"waves": [{**TOLD["waves"][0], "waves": 3}]}, "waves that the programs can't make"),
         ({"waves": [{**TOLD["waves"][0], "waves": 0}]}, "waves that the programs can't make"),
+        ({"waves": [{**TOLD["waves"][0], "bytes": SIZE + 1}]}, "than the programs ask for"),
+        ({"largest_footprint": SIZE + 1}, "touches more bytes than it moves"),
+        ({"largest_footprint": SIZE // 8 - 1}, "touch less than all of them do"),
         ({"findings": [{**FINDING, "kind": "race"}]}, "kind"),
         ({"findings": [{**FINDING, "program": [0]}]}, "program"),
         ({"findings": [{**FINDING, "offset": 1 << 64}]}, "offset"),
@@ -323,6 +336,46 @@ def test_metrics_follow_from_the_counters(silu):
     ]
 
 
+def test_the_worst_order_of_a_launch_counts(silu):
+    def launch(ratio: float, asked: int = 8, of: int = SIZE) -> dict[str, int]:
+        return {
+            "programs": 64,
+            "waves": 4,
+            "bytes": int(ratio * of),
+            "row_major_bytes": of,
+            "asked_bytes": asked * of,
+            "distinct_bytes": of,
+        }
+
+    def order(*launches: dict[str, int]) -> float:
+        return metrics(measured(silu, waves=list(launches)))["wave_bytes.to_row_major"]
+
+    heaviest, real = launch(0.5, of=64 * SIZE), launch(1)
+    assert order(heaviest) == 0.5
+    assert order(heaviest, real) == order(real, heaviest) == 1
+    # Where programs share nothing, no order is better than another.
+    assert order(heaviest, launch(1, asked=1)) == 0.5
+    assert order(launch(1, asked=1)) == 1
+    # Tiles at an edge are few; many small launches are not.
+    edge = launch(1, of=SIZE // 16)
+    assert order(heaviest, edge, edge) == 0.5
+    assert order(heaviest, edge, edge, edge) == 1
+
+
+def test_what_is_loaded_again_from_scratch_is_read_again(silu):
+    def read(loads: int, stores: int) -> float:
+        more = [
+            {**SITE, "line": 20, "kind": "load", "useful_bytes": loads, "masked": 0},
+            {**SITE, "line": 21, "kind": "store", "useful_bytes": stores, "masked": 0},
+        ]
+        sites = [*TOLD["sites"], *more]
+        return metrics(measured(silu, sites=sites, largest_bytes=2 * SIZE))["reads.x"]
+
+    assert read(SIZE, SIZE) == read(0, SIZE) == 1  # partial results are loaded once
+    assert read(SIZE // 8, 0) == 1  # few
+    assert read(SIZE, 0) == 1 + 7 / 8
+
+
 def test_growth_is_the_ratio_of_two_runs(silu):
     small, large = (
         parse(told(scratch_bytes=100)),
@@ -356,7 +409,10 @@ def test_scratch_out_of_nothing_is_growth(silu):
         ({"x__load_bytes": 2 * SIZE}, "the counters don't agree"),
         ({"largest_bytes": 2 * SIZE + 4}, "the busiest is said to move 32,772"),
         # Half of what both programs move is the least that the busiest can have moved.
-        ({"largest_bytes": SIZE - 4}, "2 threads or programs ask for 32,768 bytes"),
+        (
+            {"largest_bytes": SIZE - 4, "largest_footprint": 4096},
+            "2 threads or programs ask for 32,768 bytes",
+        ),
         ({"programs": 1, "storing_programs": 1}, "1 threads or programs"),
         ({"cut": True}, "more counters than fit"),
     ],
@@ -397,7 +453,9 @@ def test_the_words_for_what_is_missed(silu):
     grown = parse(told(scratch_bytes=8000, largest_tile=8192))
     report = parse(
         told(
-            scratch_bytes=1000, waves=[{**TOLD["waves"][0], "bytes": 2 * SIZE}], load__sectors=1024
+            scratch_bytes=1000,
+            waves=[{**TOLD["waves"][0], "bytes": 2 * SIZE, "asked_bytes": 2 * SIZE}],
+            load__sectors=1024,
         )
     )
     evidence = triton_metrics.measure(

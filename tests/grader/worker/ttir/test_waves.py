@@ -46,6 +46,8 @@ def test_row_major_waves_share_a_row_of_tiles():
         "waves": 8,
         "bytes": expected,
         "row_major_bytes": expected,
+        "asked_bytes": 64 * 2 * STRIP,
+        "distinct_bytes": 2 * TILES * STRIP,
     }
 
 
