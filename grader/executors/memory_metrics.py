@@ -92,8 +92,9 @@ class Traffic:
 
     def scratch(self, kind: str, buffers: Sequence[Any]) -> int:
         """Bytes loaded or stored, by atomics too, beside the arguments of a report."""
+        of_arguments: int = sum(getattr(buffer, f"{kind}_bytes") for buffer in buffers)
         in_all: int = getattr(self, kind) + self.atomic
-        return in_all - sum(getattr(buffer, f"{kind}_bytes") for buffer in buffers)
+        return in_all - of_arguments
 
     def disagreement(self, buffers: Sequence[Any]) -> str:
         """Why this and the counters of a report's arguments can't both be right, or ""."""

@@ -13,7 +13,7 @@ from .regions import SECTOR_BYTES
 
 MAX_KEYS = 1 << 24  # of a program and a sector that it touches, in one launch
 COMPACT_AT = 1 << 21  # keys, beyond which duplicates are dropped
-_SECTOR_BITS = 40  # of a key; the program is above them
+_SECTOR_BITS = 40  # of a key, the program above them; buffers lie within 2**44 bytes
 MAX_PROGRAMS = 1 << (63 - _SECTOR_BITS)
 
 

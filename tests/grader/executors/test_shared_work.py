@@ -227,7 +227,7 @@ def thrice(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
 
 
 def silu(x, out):
-    thrice[(x.numel() // 32768,)](x, out, x.numel(), 32768)
+    thrice[(triton.cdiv(x.numel(), 32768),)](x, out, x.numel(), 32768)
 """
 
 
