@@ -7,7 +7,7 @@ spec's memory block (scoring/memory_bounds.py judges it) and names the counters 
     useful_bytes_per_sector.store   the same of global stores
     reads.NAME                      bytes loaded from an argument, over the argument's size; and
                                     bytes loaded from scratch beyond those stored there, over the
-                                    size of all inputs, less an eighth
+                                    size of all inputs, less a quarter
     largest_share                   bytes moved by the busiest thread (CUDA), or distinct bytes of
                                     the busiest program (Triton), of each launch, over the size of
                                     all inputs and outputs, or over the bytes that kernels move in
@@ -59,9 +59,8 @@ KINDS = ("load", "store")  # of accesses whose sectors a spec bounds
 # Times what a case needs: more traffic beside that of the work could lift an average. A spec whose
 # kernels have to go over their data more often says so: `most_traffic`.
 MOST_TRAFFIC = 2
-# Of a case's bytes, what copies or atomics may move where sectors of kernels are judged, and what
-# kernels may load again from scratch.
-MOST_ASIDE = Fraction(1, 8)
+MOST_ASIDE = Fraction(1, 8)  # that copies or atomics may move where sectors of kernels are judged
+MOST_AGAIN = Fraction(1, 4)  # of the inputs' bytes, that kernels may load again from scratch
 _USEFUL = "useful_bytes_per_sector"
 _SHARED = ("largest_share", "simt_efficiency")  # bounds that other traffic could help to keep
 CUT = "the run has more counters than fit into one answer"
@@ -129,7 +128,7 @@ def reads(buffers: Sequence[Any], traffic: Traffic, task: Task, case: Case) -> I
     loaded = {buffer.argument: buffer.load_bytes for buffer in buffers}
     inputs = input_bytes(task, case)
     again = traffic.scratch("load", buffers) - traffic.scratch("store", buffers)
-    again -= int(MOST_ASIDE * inputs)
+    again -= int(MOST_AGAIN * inputs)
     for index, tensor, size in tensors_of(task, case):
         if tensor.is_input and tensor.space == "device":
             count, words = loaded.get(index, 0) / size, f"{loaded.get(index, 0)} bytes of {size}"

@@ -372,8 +372,8 @@ def test_what_is_loaded_again_from_scratch_is_read_again(silu):
         return metrics(measured(silu, sites=sites, largest_bytes=2 * SIZE))["reads.x"]
 
     assert read(SIZE, SIZE) == read(0, SIZE) == 1  # partial results are loaded once
-    assert read(SIZE // 8, 0) == 1  # few
-    assert read(SIZE, 0) == 1 + 7 / 8
+    assert read(SIZE // 4, 0) == 1  # few
+    assert read(SIZE, 0) == 1 + 3 / 4
 
 
 def test_growth_is_the_ratio_of_two_runs(silu):
