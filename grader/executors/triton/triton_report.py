@@ -141,12 +141,12 @@ class ArgumentCounters:
 class WaveCounters:
     """Distinct bytes loaded by waves of programs, added up over the waves of one launch.
 
-    `bytes` in the order of the launch, `row_major_bytes` in that of the tiles they store. Of all
-    programs of the launch, `asked_bytes` counts each one's distinct bytes, `distinct_bytes` those
-    of all of them together.
+    `bytes` in the order of the launch, `row_major_bytes` in that of the tiles they store. A wave
+    consists of turns, as the tiles of persistent programs; most programs have one. `asked_bytes`
+    counts each turn's distinct bytes, `distinct_bytes` those of all turns together.
     """
 
-    programs: Count
+    turns: Count
     waves: Count
     bytes: Count
     row_major_bytes: Count
@@ -154,10 +154,10 @@ class WaveCounters:
     distinct_bytes: Count
 
     def __post_init__(self) -> None:
-        if self.waves > self.programs or (self.programs and not self.waves):
-            raise ValueError("waves that the programs can't make")
+        if self.waves > self.turns or (self.turns and not self.waves):
+            raise ValueError("waves that the turns can't make")
         if max(self.bytes, self.row_major_bytes, self.distinct_bytes) > self.asked_bytes:
-            raise ValueError("more bytes in waves than the programs ask for")
+            raise ValueError("more bytes in waves than the turns ask for")
 
 
 @dataclass(frozen=True, config=_CONFIG)
@@ -192,7 +192,7 @@ class Report:
             raise ValueError("more programs that store than the grid or the stores have")
         touched = sum(each.distinct_load_bytes + each.distinct_store_bytes for each in self.buffers)
         # A load of one byte marks the whole element, of 8 bytes at most.
-        if not touched <= 8 * self.largest_footprint * self.programs:
+        if touched > 8 * self.largest_footprint * self.programs:
             raise ValueError("programs that touch less than all of them do")
         if self.largest_footprint > self.largest_bytes:
             raise ValueError("a program that touches more bytes than it moves")

@@ -2,8 +2,14 @@
 
 A GPU starts programs in the order of their linear index, the first axis of the grid fastest, and
 runs a number of them at once (a wave). Their common loads come from DRAM once, so an order with the
-same inputs for neighbours moves less. The programs are also counted in a second order, by the first
-element that each stores: for a row-major output, the row-major order of its tiles.
+same inputs for neighbours moves less.
+
+A persistent program makes several tiles, one after another. What it loads up to its stores of one
+tile is a turn: the first turns of all programs run at the same time, then the second ones. A wave
+consists of turns, and most kernels' programs have one each. The turns are also counted in a second
+order, by the first element that each stores: for a row-major output, the row-major order of its
+tiles. Only turns of the same number change places, so that a turn which loads little can't part
+those that do the work.
 """
 
 from __future__ import annotations
@@ -13,25 +19,29 @@ import numpy as np
 from .accesses import Requests
 from .regions import SECTOR_BITS, SECTOR_BYTES, Region
 
-MAX_PAIRS = 1 << 25  # of a program and a sector that it loads, in one launch
+MAX_PAIRS = 1 << 25  # of a turn and a sector that it loads, in one launch
 COMPACT_AT = 1 << 22  # pairs, beyond which duplicates are dropped
+MAX_TURNS = 1 << 20  # in one launch of fewer programs
 _NO_STORE = np.iinfo(np.int64).max  # sorts behind every store
 _OFFSET_BITS = 40  # of a key; the argument is above them
 
 
 class Waves:
-    """The sectors that each program of one launch loads.
+    """The sectors that each program of one launch loads, turn by turn.
 
     `size` is the number of programs that run at once, `programs` the grid's. `cut`: some loads were
     not kept.
     """
 
     def __init__(self, size: int, programs: int) -> None:
-        self.size = size
+        self.size = max(1, min(size, programs))
         self.cut = False
-        self._programs = programs
+        self._turn = np.arange(programs)  # that each program is in
+        # Of each turn: its program, its number among the program's, and the first element stored.
+        self._program = np.arange(programs)
+        self._number = np.zeros(programs, dtype=np.int64)
         self._first_store = np.full(programs, _NO_STORE)
-        self._pairs: list[np.ndarray] = []  # (program << 32) + number of the sector
+        self._pairs: list[np.ndarray] = []  # (turn << 32) + number of the sector
         self._pending = 0
         self._numbers: dict[int, int] = {}  # a region's start -> the number of its first sector
         self._next_number = 0
@@ -40,7 +50,7 @@ class Waves:
         """Add requests of programs that are all in one region."""
         if kind != "store":
             programs, sectors = requests.moved_sectors()
-            self._load(region, programs, sectors)
+            self._load(kind, region, programs, sectors)
         if kind != "load" and region.argument is not None:
             self._store(region, requests.programs_of_distinct(), requests.distinct())
 
@@ -49,22 +59,22 @@ class Waves:
         programs = requests.programs_of_distinct()[chosen]
         addresses = requests.distinct()[chosen]
         if kind != "store":
-            self._load(region, programs, addresses >> SECTOR_BITS)
+            self._load(kind, region, programs, addresses >> SECTOR_BITS)
         if kind != "load" and region.argument is not None:
             self._store(region, programs, addresses)
 
     def counted(self) -> dict[str, int]:
         """The number of waves and the sum of their distinct bytes, in either order.
 
-        Only full waves count, unless there is none. The bytes that all programs ask for, each its
-        own, and those of the launch show whether programs share any.
+        Only full waves count. The bytes that all turns ask for, each its own, and those of the
+        launch show whether turns share any.
         """
-        waves = max(1, self._programs // self.size) if self._programs else 0
-        launched = np.arange(self._programs)
-        row_major = np.argsort(self._first_store, kind="stable")
+        waves = self._program.size // self.size
+        launched = np.lexsort((self._program, self._number))
+        row_major = np.lexsort((self._program, self._first_store, self._number))
         pairs = self._compact()
         return {
-            "programs": self._programs,
+            "turns": self._program.size,
             "waves": waves,
             "bytes": self._bytes(launched, waves),
             "row_major_bytes": self._bytes(row_major, waves),
@@ -72,20 +82,36 @@ class Waves:
             "distinct_bytes": int(np.unique(pairs & 0xFFFFFFFF).size) * SECTOR_BYTES,
         }
 
-    def _load(self, region: Region, programs: np.ndarray, sectors: np.ndarray) -> None:
+    def _load(self, kind: str, region: Region, programs: np.ndarray, sectors: np.ndarray) -> None:
+        if kind == "load":  # an atomic is a part of the stores
+            self._begin_turns(programs)
         base = self._numbers.get(region.start)
         if base is None:
             base = self._numbers[region.start] = self._next_number
             self._next_number += (region.end >> SECTOR_BITS) - (region.start >> SECTOR_BITS) + 1
         numbers = base + (sectors - (region.start >> SECTOR_BITS))
-        self._pairs.append((programs << 32) + numbers)
+        self._pairs.append((self._turn[programs] << 32) + numbers)
         self._pending += numbers.size
         if self._pending > COMPACT_AT:
             self._compact()
 
+    def _begin_turns(self, programs: np.ndarray) -> None:
+        """Begin a turn of those programs that have stored in theirs."""
+        done = programs[self._first_store[self._turn[programs]] != _NO_STORE]
+        if not done.size:
+            return
+        done = np.unique(done)
+        if self._program.size + done.size > MAX_TURNS:
+            self.cut = True
+            return
+        before, self._turn[done] = self._turn[done], self._program.size + np.arange(done.size)
+        self._program = np.append(self._program, done)
+        self._number = np.append(self._number, self._number[before] + 1)
+        self._first_store = np.append(self._first_store, np.full(done.size, _NO_STORE))
+
     def _store(self, region: Region, programs: np.ndarray, addresses: np.ndarray) -> None:
         keys = ((region.argument or 0) << _OFFSET_BITS) + (addresses - region.start)
-        np.minimum.at(self._first_store, programs, keys)
+        np.minimum.at(self._first_store, self._turn[programs], keys)
 
     def _compact(self) -> np.ndarray:
         pairs = np.unique(np.concatenate(self._pairs)) if self._pairs else np.empty(0, np.int64)
@@ -96,9 +122,9 @@ class Waves:
         return pairs
 
     def _bytes(self, order: np.ndarray, waves: int) -> int:
-        """The distinct bytes of each wave's loads, with programs in an order."""
-        wave_of = np.empty(self._programs, dtype=np.int64)
-        wave_of[order] = np.arange(self._programs) // self.size
+        """The distinct bytes of each wave's loads, with turns in an order."""
+        wave_of = np.empty(order.size, dtype=np.int64)
+        wave_of[order] = np.arange(order.size) // self.size
         pairs = self._compact()
         wave = wave_of[pairs >> 32]
         in_waves = wave < waves

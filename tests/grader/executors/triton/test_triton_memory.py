@@ -60,7 +60,7 @@ TOLD: dict[str, Any] = {
     "findings": [],
     "waves": [
         {
-            "programs": 2,
+            "turns": 2,
             "waves": 1,
             "bytes": SIZE,
             "row_major_bytes": SIZE,
@@ -145,9 +145,9 @@ def metrics(evidence: MemoryEvidence) -> dict[str, float]:
         ({"load__bytes": 17}, "bytes"),
         ({"x__argument": 1}, "an argument twice"),
         ({"x__load_bytes": 1}, "more bytes loaded once than in all"),
-        ({"waves": [{**TOLD["waves"][0], "waves": 3}]}, "waves that the programs can't make"),
-        ({"waves": [{**TOLD["waves"][0], "waves": 0}]}, "waves that the programs can't make"),
-        ({"waves": [{**TOLD["waves"][0], "bytes": SIZE + 1}]}, "than the programs ask for"),
+        ({"waves": [{**TOLD["waves"][0], "waves": 3}]}, "waves that the turns can't make"),
+        ({"waves": [{**TOLD["waves"][0], "waves": 0}]}, "waves that the turns can't make"),
+        ({"waves": [{**TOLD["waves"][0], "bytes": SIZE + 1}]}, "than the turns ask for"),
         ({"largest_footprint": SIZE + 1}, "touches more bytes than it moves"),
         ({"largest_footprint": SIZE // 8 - 1}, "touch less than all of them do"),
         ({"findings": [{**FINDING, "kind": "race"}]}, "kind"),
@@ -339,7 +339,7 @@ def test_metrics_follow_from_the_counters(silu):
 def test_the_worst_order_of_a_launch_counts(silu):
     def launch(ratio: float, asked: int = 8, of: int = SIZE) -> dict[str, int]:
         return {
-            "programs": 64,
+            "turns": 64,
             "waves": 4,
             "bytes": int(ratio * of),
             "row_major_bytes": of,

@@ -15,22 +15,39 @@ from .launches import BASE, access, argument, observe
 TILES, BLOCK, SIDE = 8, 16, 128  # tiles along a side, of BLOCK elements
 
 
-def launches(rows: np.ndarray, columns: np.ndarray, wave: int) -> dict:
-    """Programs load a row of tiles of A and a column of tiles of B, and store a tile of C."""
+def launches(
+    rows: np.ndarray, columns: np.ndarray, wave: int, programs: int = 0, tiny_turns: int = 0
+) -> dict:
+    """Tiles that load a row of tiles of A and a column of tiles of B, and store a tile of C.
+
+    With `programs`, each makes a tile after another, else one. Before each, it loads and stores an
+    element `tiny_turns` times.
+    """
     step = np.arange(BLOCK)
     a, b, c = (BASE * (index + 1) for index in range(3))
     row = rows[:, None, None] * BLOCK + step[None, :, None]
     column = columns[:, None, None] * BLOCK + step[None, None, :]
-    accesses = []
+    tiles = []
+    for _ in range(tiny_turns):
+        tiles.append(("load", 1, a + 0 * row))
+        tiles.append(("store", 2, c + 4 * (row * SIDE + column)[:, :1, :1]))
     for k in range(0, SIDE, BLOCK):
-        accesses.append(access("load", 3, a + 4 * (row * SIDE + k + step[None, None, :])))
-        accesses.append(access("load", 4, b + 4 * ((k + step[None, :, None]) * SIDE + column)))
-    accesses.append(access("store", 5, c + 4 * (row * SIDE + column), stored=1))
+        tiles.append(("load", 3, a + 4 * (row * SIDE + k + step[None, None, :])))
+        tiles.append(("load", 4, b + 4 * ((k + step[None, :, None]) * SIDE + column)))
+    tiles.append(("store", 5, c + 4 * (row * SIDE + column)))
+    programs = programs or len(rows)
+    accesses = [
+        access(kind, line, addresses[first : first + programs], stored=1)
+        for first in range(0, len(rows), programs)
+        for kind, line, addresses in tiles
+    ]
     regions = [argument(index, SIDE * SIDE) for index in range(3)]
     make = functools.partial(Counters, wave=wave)
-    counters, findings = observe(make, regions, (len(rows), 1, 1), accesses)
+    counters, findings = observe(make, regions, (programs, 1, 1), accesses)
     assert findings == []
-    [counted] = counters.report()["waves"]
+    report = counters.report()
+    assert not report["cut"], "cut"
+    [counted] = report["waves"]
     return counted
 
 
@@ -42,7 +59,7 @@ def test_row_major_waves_share_a_row_of_tiles():
     counted = launches(program // TILES, program % TILES, wave=TILES)
     expected = TILES * (STRIP + TILES * STRIP)
     assert counted == {
-        "programs": 64,
+        "turns": 64,
         "waves": 8,
         "bytes": expected,
         "row_major_bytes": expected,
@@ -51,18 +68,50 @@ def test_row_major_waves_share_a_row_of_tiles():
     }
 
 
+def grouped() -> tuple[np.ndarray, np.ndarray]:
+    """Rows and columns of tiles, by two rows at a time."""
+    group, within = np.arange(TILES * TILES) // 16, np.arange(TILES * TILES) % 16
+    return group * 2 + within % 2, within // 2
+
+
 def test_grouped_programs_load_less_than_in_row_major_order():
-    program = np.arange(TILES * TILES)
-    group, within = program // 16, program % 16
-    counted = launches(group * 2 + within % 2, within // 2, wave=4)
+    counted = launches(*grouped(), wave=4)
     assert counted["bytes"] == 16 * 4 * STRIP  # two rows and two columns of tiles
     assert counted["row_major_bytes"] == 16 * 5 * STRIP  # one row and four columns
+
+
+@pytest.mark.parametrize("programs", [16, 24, 32])
+def test_the_tiles_of_persistent_programs_are_waves_as_those_of_others(programs):
+    assert launches(*grouped(), 4, programs) == launches(*grouped(), 4)
+    row_major = np.divmod(np.arange(TILES * TILES), TILES)
+    assert launches(*row_major, 4, programs) == launches(*row_major, 4)
+
+
+def test_no_more_programs_run_at_once_than_there_are():
+    counted = launches(*grouped(), wave=64, programs=4)
+    assert (counted["waves"], counted["bytes"]) == (16, 16 * 4 * STRIP)
+
+
+def test_turns_that_load_little_part_no_others():
+    row_major = np.divmod(np.arange(TILES * TILES), TILES)
+    counted = launches(*row_major, wave=8, tiny_turns=15)
+    assert counted["turns"] == 16 * TILES * TILES
+    assert counted["bytes"] == counted["row_major_bytes"]
+
+
+def test_too_many_turns_are_cut(monkeypatch):
+    monkeypatch.setattr(waves, "MAX_TURNS", 64)
+    assert launches(*grouped(), 4)["turns"] == 64
+    assert launches(*grouped(), 4, programs=16)["turns"] == 64
+    monkeypatch.setattr(waves, "MAX_TURNS", 63)
+    with pytest.raises(AssertionError, match="cut"):
+        launches(*grouped(), 4, programs=16)
 
 
 def test_only_full_waves_count_unless_there_is_none():
     program = np.arange(10)
     counted = launches(program % TILES, program // TILES, wave=4)
-    assert (counted["programs"], counted["waves"]) == (10, 2)
+    assert (counted["turns"], counted["waves"]) == (10, 2)
     counted = launches(program[:3], program[:3], wave=4)
     assert (counted["waves"], counted["bytes"]) == (1, 6 * STRIP)
 
