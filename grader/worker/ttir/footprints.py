@@ -1,6 +1,6 @@
-"""Counts the distinct bytes that each program of a launch touches.
+"""Counts the different bytes that each program of a launch loads and stores.
 
-A program that does all of the work touches all of a case's bytes; one that goes over its own part
+A program that does all of the work touches all of a case's bytes. One that goes over its own part
 again and again, as a stencil does, touches no more than that part.
 """
 
@@ -13,22 +13,24 @@ from .regions import SECTOR_BYTES
 
 MAX_KEYS = 1 << 24  # of a program and a sector that it touches, in one launch
 COMPACT_AT = 1 << 21  # keys, beyond which duplicates are dropped
-_SECTOR_BITS = 40  # of a key, the program above them; buffers lie within 2**44 bytes
-MAX_PROGRAMS = 1 << (63 - _SECTOR_BITS)
+# A key is a program, whether it loads, and a sector's number: buffers lie within 2**44 bytes.
+_LOADS = 1 << 39
+_PROGRAM_BIT = 40
+MAX_PROGRAMS = 1 << (63 - _PROGRAM_BIT)
 
 
 class Footprints:
     """The bytes that each program of one launch moves, and how many of them are different ones.
 
-    Loads are one thing and stores another. Different bytes are counted by whole sectors, which is
-    cheaper by far, and never as more than a program moves.
+    Different bytes are counted by whole sectors, which is cheaper by far, and never as more than a
+    program moves. A sector that is loaded and stored counts twice, as it does in what a case needs.
     """
 
     def __init__(self, programs: int) -> None:
         self.moved = np.zeros(programs, dtype=np.int64)
         self._cut = programs > MAX_PROGRAMS  # too many to keep
-        self._keys: dict[bool, list[np.ndarray]] = {}  # by whether they are of loads
-        self._kept = self._pending = 0
+        self._keys: list[np.ndarray] = []  # the first of them without duplicates
+        self._pending = 0
 
     def add(self, kind: str, requests: Requests, moved: np.ndarray) -> None:
         """Add requests, with the bytes that each of their programs moves."""
@@ -36,25 +38,22 @@ class Footprints:
         if self._cut:
             return
         programs, sectors = requests.moved_sectors()
-        keys = (programs.astype(np.int64) << _SECTOR_BITS) + (sectors & ((1 << _SECTOR_BITS) - 1))
-        self._keys.setdefault(kind == "load", []).append(keys)
+        keys = (programs << _PROGRAM_BIT) + (sectors & (_LOADS - 1))
+        self._keys.append(keys + _LOADS if kind == "load" else keys)
         self._pending += keys.size
-        if self._pending > max(COMPACT_AT, self._kept):
+        if self._pending > max(COMPACT_AT, self._keys[0].size):
             self._compact()
 
     def largest(self) -> int:
-        """The different bytes of the program that touches the most."""
-        self._compact()
+        """The different bytes of the program that touches the most; all that it moves if cut."""
+        keys = self._compact()
         if self._cut:
             return int(self.moved.max(initial=0))
-        touched = np.zeros(self.moved.size, dtype=np.int64)
-        for [keys] in self._keys.values():
-            touched += np.bincount(keys >> _SECTOR_BITS, minlength=touched.size) * SECTOR_BYTES
+        touched = np.bincount(keys >> _PROGRAM_BIT, minlength=self.moved.size) * SECTOR_BYTES
         return int(np.minimum(touched, self.moved).max(initial=0))
 
-    def _compact(self) -> None:
-        self._keys = {each: [np.unique(np.concatenate(kept))] for each, kept in self._keys.items()}
-        self._kept, self._pending = sum(kept[0].size for kept in self._keys.values()), 0
-        if self._kept > MAX_KEYS:
-            self._cut = True
-            self._keys = {}
+    def _compact(self) -> np.ndarray:
+        keys = np.unique(np.concatenate(self._keys)) if self._keys else np.empty(0, np.int64)
+        self._cut = self._cut or keys.size > MAX_KEYS
+        self._keys, self._pending = [] if self._cut else [keys], 0
+        return keys
