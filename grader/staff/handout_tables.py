@@ -181,6 +181,8 @@ def _memory(variant: Variant) -> list[str]:
         )
         for path, bound in memory.bounds()
     ]
+    if memory.most_traffic and memory.limited_traffic():
+        bounds.append(f"traffic at most {_number(memory.most_traffic)} times what is needed")
     lines = _bullet(variant, [memory.case], bounds)
     if memory.memory_pressure is not None:
         left = f"it allocates at most {_formula(str(memory.memory_pressure.leaves))} bytes"
