@@ -136,8 +136,10 @@ _LACKING = {
     "norms of arrays": r"r?normf?",
     "surfaces and textures": r"(?:tex|surf)[1-3C]\w+"
     r"|cuda(?:Texture|Surface|ResourceDesc|ResView)\w*",
-    "CUDA arrays": r"cuda(?:Array|Mipmapped|Channel|CreateChannel|Extent|PitchedPtr|Pos\b)\w*"
-    r"|cudaMem(?:cpy|set)3D\w*|cudaMemcpy\w*Array\w*|cuda(?:Malloc|Free)\w*Array|make_cuda\w+",
+    "memory in three dimensions": r"cuda(?:Mem(?:cpy|set)|Malloc)3D(?!Array)\w*"
+    r"|(?:make_)?cuda(?:Extent|PitchedPtr|Pos)",
+    "CUDA arrays": r"cuda(?:Array|Mipmapped|Channel|CreateChannel)\w*"
+    r"|cudaMemcpy\w*Array\w*|cuda(?:Malloc|Free)\w*Array",
     "CUDA graphs": r"cuda(?:Graph|StreamCapture|StreamBeginCapture|ConditionalNode|UserObject)\w*",
     "memory pools": r"cuda(?:MemPool|MemGetMemPool|DeviceGet\w*MemPool|MallocFromPool)\w*",
     "managed memory": r"cudaMem(?:Attach|Advise|Location|Range|Prefetch|Discard)\w*",

@@ -316,6 +316,12 @@ def test_what_is_named_in_comments_texts_and_code_that_is_off_is_supported() -> 
     assert unsupported.find(tokens.read(text)) == []
 
 
+def test_memory_in_three_dimensions_is_no_array() -> None:
+    for name in ("cudaMemcpy3D", "cudaMemcpy3DParms", "cudaMalloc3D", "make_cudaExtent"):
+        assert unsupported.lacking(name) == f"memory in three dimensions ({name})"
+    assert unsupported.lacking("cudaMalloc3DArray") == "CUDA arrays (cudaMalloc3DArray)"
+
+
 def test_only_names_of_cudas_are_lacking() -> None:
     assert unsupported.lacking("__vadd4") and unsupported.lacking("cudaGraphAddKernelNode")
     for slip in ("cudaMaloc", "cudaMemcopy", "__syncthread", "threadidx", "cudaMemCpy", "blockDIm"):
