@@ -29,7 +29,9 @@ Only of Triton (triton/triton_metrics.py):
     largest_tile                    elements of the largest block
     wave_bytes.distinct             distinct bytes loaded by programs that run at once
     wave_bytes.to_row_major         the same, over those of tiles in row-major order
-    growth.tile, growth.scratch     largest block and scratch at four times the sizes, over before
+    growth.tile                     largest block at four times the sizes, over before
+    growth.scratch                  the same of scratch_bytes; or of the bytes that kernels store,
+                                    where it is more and they store more than all arguments have
 
 A report is the word of a process that ran student code, so the counters are held against what the
 case's bytes require.
@@ -77,6 +79,11 @@ class Traffic:
     def all(self) -> int:
         """Bytes that kernels move."""
         return self.load + self.store + self.atomic
+
+    @property
+    def written(self) -> int:
+        """Bytes that kernels store or add."""
+        return self.store + self.atomic
 
     @classmethod
     def of(cls, sites: Iterable[Any], copied: float) -> Traffic:

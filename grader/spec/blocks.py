@@ -467,8 +467,9 @@ class Wave(Block):
 class Growth(Block):
     """Bounds on growth when the named `sizes` are four times as large.
 
-    `tile` bounds the ratio of the largest blocks' elements, `scratch` that of the bytes that the
-    entry allocates: 1 where nothing may grow, 4 where growth may be linear in the sizes.
+    `tile` bounds the ratio of the largest blocks' elements. `scratch` bounds that of the bytes that
+    the entry allocates, and that of the bytes that kernels store if these are more than all
+    arguments have. 1 where nothing may grow, 4 where growth may be linear in the sizes.
     """
 
     sizes: Annotated[tuple[Name, ...], BeforeValidator(nonempty_list)]

@@ -28,7 +28,10 @@ _METRICS = {
         "order"
     ),
     ("growth", "tile"): "for {grown} times 4, the largest block times {bound}",
-    ("growth", "scratch"): "for {grown} times 4, the bytes allocated times {bound}",
+    (
+        "growth",
+        "scratch",
+    ): "for {grown} times 4, the bytes of scratch memory, and those stored to it, times {bound}",
 }
 _WORDS = {
     "cuda": {"one": "thread", "one_of_grid": "block", "parts": "a warp's threads"},

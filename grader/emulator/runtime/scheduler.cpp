@@ -283,7 +283,6 @@ BlockEnd run_block(void (*thunk)(void*), void* context) {
 
 BlockEnd resume_block() {
     abandoned = false;
-    current_block.barrier_epoch = 1;
     for (Thread& thread : threads) {
         if (thread.state == ThreadState::at_barrier) thread.state = ThreadState::ready;
     }

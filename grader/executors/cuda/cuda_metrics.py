@@ -70,7 +70,7 @@ def _metrics(report: Report, task: Task, case: Case) -> Iterator[Metric]:
     yield Metric("copies", report.copies.host_to_device + report.copies.device_to_host)
     yield Metric("bytes_copied", report.copies.bytes)
     moved = _traffic(report)
-    stored = moved.store + moved.atomic
+    stored = moved.written
     to_arguments = sum(buffer.store_bytes for buffer in report.buffers)
     yield Metric("scratch_stores", stored - to_arguments, f"{stored} bytes - {to_arguments}")
     yield from memory_metrics.reads(report.buffers, task, case)

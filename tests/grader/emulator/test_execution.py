@@ -244,6 +244,24 @@ def test_blocks_see_behind_the_grids_barrier_what_others_stored_before_it(emulat
     assert good(emulate(grid(kernel), measure=True)) == expected
 
 
+def test_shared_memory_is_free_again_behind_the_grids_barrier(emulate: Emulate) -> None:
+    kernel = """
+    __shared__ float s[16];
+    float sum = 0;
+    for (int round = 0; round < 2; ++round) {
+        s[t] = in[i];
+        {between}
+        sum += s[15 - t];
+        grid.sync();
+    }
+    out[i] = sum;"""
+    right = grid(kernel.replace("{between}", "__syncthreads(); __syncthreads();"))
+    assert good(emulate(right)) == [2.0 * (b * 16 + 15 - t) for b in range(4) for t in range(16)]
+    for first, again in (("__syncthreads();", ""), ("", "__syncthreads();")):
+        between = f"if (round) {{ {again} }} else {{ {first} }}"
+        assert emulate(grid(kernel.replace("{between}", between))).only_finding()["kind"] == "race"
+
+
 def test_as_many_blocks_wait_for_each_other_as_fit_on_the_device(emulate: Emulate) -> None:
     kernel = """
     __shared__ int own;
@@ -629,6 +647,16 @@ def test_a_launch_beyond_the_bounds_is_found_at_its_line(emulate: Emulate) -> No
     assert ran.findings == [("launch_error", line_of(text, "// here"))]
     assert "256 threads in a block" in ran.only_finding()["text"]
     assert "at most 64" in ran.only_finding()["text"]
+
+
+def test_a_launchers_constant_may_be_a_template_argument(emulate: Emulate) -> None:
+    kernel = "template <int N, class T> __global__ void fill(T* out) { out[0] = sizeof(T) * N; }"
+    body = """
+    constexpr int mine = 4;
+    const int more = 2 * mine;
+    fill<mine><<<1, 1>>>(output);
+    fill<more + sizeof(mine)><<<1, 1>>>(output + 1);"""
+    assert good(emulate(host(body, kernel)))[:2] == [16, 48]
 
 
 def test_more_shared_memory_must_be_asked_for(emulate: Emulate) -> None:

@@ -117,7 +117,8 @@ def test_every_point_size_bound_and_threshold_is_told(exercises):
         "distinct bytes that 8 consecutive programs load at most 4096;",
         "load at most 0.5 of those in row-major order;",
         "for `rows` and `cols` times 4, the largest block times at most 1;",
-        "for `rows` and `cols` times 4, the bytes allocated times at most 4;",
+        "for `rows` and `cols` times 4, the bytes of scratch memory, and those stored to it, times "
+        "at most 4;",
         "traffic at most 3 times what is needed",
         "- `cuda`, rows = 64, cols = 64: bank conflicts at most 0; copies between host and device "
         "at most 4; bytes copied at most `2 * rows * 4`; bytes stored beside the arguments at most "
