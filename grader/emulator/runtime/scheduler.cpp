@@ -135,6 +135,8 @@ void reset_thread(Thread& thread) {
     thread.spins = 0;
     thread.gave_turn = false;
     thread.trace.clear();
+    thread.copies.clear();
+    thread.copy_groups = 0;
     thread.global_bytes = 0;
 }
 

@@ -289,7 +289,11 @@ HEADERS = [
     ("#include <thrust/sort.h>", "auto f = thrust::sort;", "Thrust"),
     ("#include <cub/cub.cuh>", "using A = cub::BlockReduce<int, 32>;", "CUB"),
     ('#include "cublasXt.h"', "cublasXtHandle_t handle;", "cuBLASXt"),
-    ("#include <cuda/pipeline>", "cuda::pipeline p;", "libcu++ (<cuda/...>)"),
+    (
+        "#include <cuda/barrier>",
+        "cuda::barrier<cuda::thread_scope_block> b;",
+        "libcu++ (<cuda/...>)",
+    ),
     ("#include <cuda_fp8.h>", "__nv_fp8_e4m3 x;", "8-bit floating-point types"),
 ]
 
