@@ -78,7 +78,7 @@ _HEADLINES = {
     Status.modified_input: "modified an input",
     Status.not_written: "left output unwritten",
     Status.data_race: "data race",
-    Status.barrier_error: "barrier not reached by every thread",
+    Status.barrier_error: "threads missing at a barrier or warp function",
     Status.misaligned_access: "misaligned access",
     Status.wrong_memory_space: "host pointer used on the device, or the reverse",
     Status.launch_error: "kernel launch failed",

@@ -67,11 +67,13 @@ def rewrite(text: str, run: Run, at: int, kernels: Mapping[str, Kernel]) -> list
     kernel = _SPACE_OR_COMMENT.sub(" ", _SPLICE.sub("", source))
     known = kernels.get(_base_name(callee))
     if known and known.is_deduced(_explicit_arguments(callee)):
-        function = f".deduced([&](auto... argument) WARPGRADE_UNSEEN {{ {kernel}(argument...); }})"
+        function = f".deduced([](auto... argument) WARPGRADE_UNSEEN {{ {kernel}(argument...); }})"
     else:
         function = f"({kernel})"
     # The name's line breaks stay in place; the name moves behind the configuration.
-    before = f"::warpgrade::launcher({_name(kernel, callee, run)},"
+    # In `c?a<<<...>>>():b<<<...>>>()` a `::` beside the `:` would be read as `::` and `:`.
+    gap = " " if text[: callee[0].start].endswith(":") else ""
+    before = f"{gap}::warpgrade::launcher({_name(kernel, callee, run)},"
     return [
         Edit(callee[0].start, code[at].end, before),
         Edit(code[end].start, code[end].end, ")" + function),

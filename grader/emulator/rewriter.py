@@ -3,6 +3,7 @@
     kernel<T><<<grid, block>>>(a, b)      ::warpgrade::launcher("kernel<T>", grid, block)
                                               (kernel<T>)(a, b)
     extern __shared__ float s[];          float (&s)[] = *reinterpret_cast<float (*)[]>(...);
+    __shared__ alignas(16) int s[4];      alignas(16) __shared__ int s[4];
     __device__ int counter;               the same, in the section of device variables
     cudaLaunchKernel((void*)kernel, ...)  cudaLaunchKernel(kernel, ...)
     __global__ void                       the same, with a mark at the start of the body
@@ -54,6 +55,7 @@ def rewrite(source: Source) -> Rewritten:
         edits.extend(launches.casts_of_kernels(run.tokens))
         edits.extend(launch_bounds.marks(run.tokens))
         edits.extend(variables.dynamic_shared(run.tokens))
+        edits.extend(variables.aligned_shared(run.tokens))
         edits.extend(variables.in_sections(run.tokens))
         edits.extend(_single_tokens(run.tokens))
     for unused in unsupported.unused_includes(source):

@@ -270,7 +270,8 @@ def _key(compiler: str, version: str) -> str:
     digest = hashlib.sha256()
     for text in (compiler, version, *STUDENT_FLAGS, *PREBUILT_FLAGS, repr(HEADERS)):
         digest.update(text.encode() + b"\0")
-    headers = [p for f in (HERE / "include", HERE / "runtime") for p in f.rglob("*.h")]
+    headers = [p for p in (HERE / "include").rglob("*") if p.is_file()]
+    headers += (HERE / "runtime").rglob("*.h")
     for path in sorted({*headers, *_sources(), *NATIVE.glob("*.h"), *_OWN}):
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()[:24]

@@ -35,7 +35,6 @@ _HEADERS = {
     "cuda_fp8": "8-bit floating-point types",
     "cuda_fp6": "6-bit floating-point types",
     "cuda_fp4": "4-bit floating-point types",
-    "cuda_pipeline": "asynchronous copies (cuda_pipeline.h)",
     "cuda_awbarrier": "asynchronous barriers",
     "cudaTypedefs": "the driver API",
     "cuda_texture_types": "textures",
@@ -48,8 +47,13 @@ _HEADERS = {
     "nvToolsExt": "NVTX",
     "cuComplex": "cuComplex",
     "cudaProfiler": "the driver API",
-    "cooperative_groups/memcpy_async": "asynchronous copies (memcpy_async)",
     "cooperative_groups/scan": "cooperative groups' scans",
+}
+# Of libcu++ a header is here, with these names of namespace cuda.
+_OUR_HEADER = "cuda/pipeline"
+_OUR_NAMES = {
+    *("pipeline", "make_pipeline", "pipeline_consumer_wait_prior", "memcpy_async"),
+    *("aligned_size_t", "thread_scope", "thread_scope_thread"),
 }
 # The names of these headers, by the beginning of the include: if none of them is in the code, the
 # header is not in use, and is left out. Every other header counts as used.
@@ -70,7 +74,6 @@ _BROUGHT = {
     "cuda_fp8": r"__nv_fp8\w*|__nv_cvt_\w*",
     "cuda_fp6": r"__nv_fp6\w*|__nv_cvt_\w*",
     "cuda_fp4": r"__nv_fp4\w*|__nv_cvt_\w*",
-    "cuda_pipeline": r"__pipeline_\w+|nvcuda",
     "cudaTypedefs": r"PFN_\w+|cu[A-Z]\w+",
     "nvrtc": r"nvrtc\w*|NVRTC_\w*",
     "nvml": r"nvml\w*|NVML_\w*",
@@ -78,7 +81,6 @@ _BROUGHT = {
     "nvtx": r"nvtx\w*|NVTX_\w*",
     "nvToolsExt": r"nvtx\w*|NVTX_\w*",
     "cuComplex": r"cu[CF]\w*|cuDouble\w*|make_cu\w*",
-    "cooperative_groups/memcpy_async": r"memcpy_async|wait|wait_prior",
     "cooperative_groups/scan": r"inclusive_scan\w*|exclusive_scan\w*",
 }
 # By a name in the code.
@@ -88,10 +90,6 @@ _NAMES = {
     "__asm": "inline assembly (PTX)",
     "wmma": "tensor core operations (wmma)",
     "nvcuda": "tensor core operations (wmma)",
-    "memcpy_async": "asynchronous copies (memcpy_async)",
-    "__pipeline_memcpy_async": "asynchronous copies (cp.async)",
-    "__pipeline_commit": "asynchronous copies (cp.async)",
-    "__pipeline_wait_prior": "asynchronous copies (cp.async)",
     "block_tile_memory": "tiles of more than 32 threads (block_tile_memory)",
     "this_multi_grid": "synchronisation of several grids",
     "this_cluster": "thread block clusters",
@@ -136,8 +134,10 @@ _LACKING = {
     "norms of arrays": r"r?normf?",
     "surfaces and textures": r"(?:tex|surf)[1-3C]\w+"
     r"|cuda(?:Texture|Surface|ResourceDesc|ResView)\w*",
-    "CUDA arrays": r"cuda(?:Array|Mipmapped|Channel|CreateChannel|Extent|PitchedPtr|Pos\b)\w*"
-    r"|cudaMem(?:cpy|set)3D\w*|cudaMemcpy\w*Array\w*|cuda(?:Malloc|Free)\w*Array|make_cuda\w+",
+    "memory in three dimensions": r"cuda(?:Mem(?:cpy|set)|Malloc)3D(?!Array)\w*"
+    r"|(?:make_)?cuda(?:Extent|PitchedPtr|Pos)",
+    "CUDA arrays": r"cuda(?:Array|Mipmapped|Channel|CreateChannel)\w*"
+    r"|cudaMemcpy\w*Array\w*|cuda(?:Malloc|Free)\w*Array",
     "CUDA graphs": r"cuda(?:Graph|StreamCapture|StreamBeginCapture|ConditionalNode|UserObject)\w*",
     "memory pools": r"cuda(?:MemPool|MemGetMemPool|DeviceGet\w*MemPool|MallocFromPool)\w*",
     "managed memory": r"cudaMem(?:Attach|Advise|Location|Range|Prefetch|Discard)\w*",
@@ -193,6 +193,8 @@ def unused_includes(source: Source) -> list[Directive]:
 def _lacking_header(directive: Directive) -> str:
     """The key of _HEADERS that an include starts with; "" for any other line."""
     name = directive.header[1:] if directive.name == "include" else ""
+    if name[:-1] == _OUR_HEADER:
+        return ""
     return next((prefix for prefix in _HEADERS if name.startswith(prefix)), "")
 
 
@@ -217,7 +219,7 @@ def _in_names(run: Run) -> Iterator[Unsupported]:
             (feature for prefix, feature in _PREFIXES.items() if token.text.startswith(prefix)),
             None,
         )
-        if token.text == "cuda" and _next(run, i) == "::":
+        if token.text == "cuda" and _next(run, i) == "::" and _next(run, i + 1) not in _OUR_NAMES:
             feature = "libcu++ (namespace cuda)"
         if token.text == "texture" and _next(run, i) == "<":
             feature = "textures"

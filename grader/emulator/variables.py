@@ -116,6 +116,18 @@ def _split_declarators(kept: Sequence[Token]) -> list[list[Token]]:
     return [group for group in groups if group]
 
 
+def aligned_shared(run: tuple[Token, ...]) -> Iterator[Edit]:
+    """`__shared__ alignas(16) T s[4];` with the alignment first: g++ has it nowhere else."""
+    for i, token in enumerate(run):
+        end = i
+        while [t.text for t in run[end + 1 : end + 3]] == ["alignas", "("]:
+            end = tokens.closing(run, end + 2) or len(run)
+        is_extern = end + 1 < len(run) and run[end + 1].text == "extern"  # see dynamic_shared
+        if token.text == "__shared__" and i < end < len(run) and not is_extern:
+            alignment = " ".join(t.text for t in run[i + 1 : end + 1])
+            yield Edit(token.start, run[end].end, f"{alignment} __shared__")
+
+
 def in_sections(run: tuple[Token, ...]) -> Iterator[Edit]:
     """Put `__device__` and `__constant__` variables in sections that the runtime knows."""
     for i, token in enumerate(run):

@@ -33,7 +33,9 @@ Only of Triton (triton/triton_metrics.py):
     largest_tile                    elements of the largest block
     wave_bytes.distinct             distinct bytes loaded by programs that run at once
     wave_bytes.to_row_major         the same, over those of tiles in row-major order
-    growth.tile, growth.scratch     largest block and scratch at four times the sizes, over before
+    growth.tile                     largest block at four times the sizes, over before
+    growth.scratch                  the same of scratch_bytes; or of the bytes that kernels store,
+                                    where it is more and they store more than all arguments have
 
 A report is the word of a process that ran student code, so the counters are held against what the
 case's bytes require.
@@ -56,13 +58,15 @@ from grader.status import Status
 
 MAX_LINES = 200  # rows kept in evidence
 KINDS = ("load", "store")  # of accesses whose sectors a spec bounds
-# Times what a case needs: more traffic beside that of the work could lift an average. A spec whose
-# kernels have to go over their data more often says so: `most_traffic`.
-MOST_TRAFFIC = 2
 MOST_ASIDE = Fraction(1, 8)  # that copies or atomics may move where sectors of kernels are judged
 MOST_AGAIN = Fraction(1, 4)  # of the inputs' bytes, that kernels may load again from scratch
 _USEFUL = "useful_bytes_per_sector"
-_SHARED = ("largest_share", "simt_efficiency")  # bounds that other traffic could help to keep
+_NAMES = {
+    f"{_USEFUL}.load": "useful bytes per sector of loads",
+    f"{_USEFUL}.store": "useful bytes per sector of stores",
+    "largest_share": "the busiest's share",
+    "simt_efficiency": "the share of threads that take part",
+}
 CUT = "the run has more counters than fit into one answer"
 _ADDED_UP = ("requests", "sectors", "useful_bytes", "wavefronts", "conflicts", "masked")
 
@@ -80,6 +84,11 @@ class Traffic:
     def all(self) -> int:
         """Bytes that kernels move."""
         return self.load + self.store + self.atomic
+
+    @property
+    def written(self) -> int:
+        """Bytes that kernels store or add."""
+        return self.store + self.atomic
 
     @classmethod
     def of(cls, sites: Iterable[Any], copied: float) -> Traffic:
@@ -205,35 +214,29 @@ def unearned(traffic: Traffic, task: Task, case: Case) -> str:
     """
     if (block := task.variant.memory) is None:
         return ""
-    paths = [path for path, _ in block.bounds()]
-    of_sectors = {path[1] for path in paths if path[0] == _USEFUL}
-    of_shares = _unbounded(paths) if any(path[0] in _SHARED for path in paths) else set()
+    limited = block.limited_traffic()
+    of_sectors = {kind for kind, bounds in limited.items() if f"{_USEFUL}.{kind}" in bounds}
     needs = _needs(task, case)
     for kind in sorted(of_sectors):
         if traffic.copied > MOST_ASIDE * needs[kind]:
             return "copies moved a part of the data: what counts here is what kernels move"
         if traffic.atomic > MOST_ASIDE * needs[kind]:
             return "atomics moved a part of the data: what counts here are loads and stores"
-    for kind in sorted(of_sectors | of_shares):
+    for kind, bounds in limited.items():
         moved = getattr(traffic, kind) + (0 if kind in of_sectors else traffic.atomic)
         # Of inputs in host memory kernels can load a copy. A reduction's output is small beside
         # what its blocks add to it, and a share is one of loads and stores together.
         is_small = not needs[kind] or (kind == "store" and kind not in of_sectors)
         needed = max(needs.values()) if is_small else needs[kind]
-        if moved > (block.most_traffic or MOST_TRAFFIC) * needed:
-            judged = "an average over" if kind in of_sectors else "a share of"
+        if moved > block.traffic_limit * needed:
+            names = " and ".join(_NAMES[each] for each in bounds)
+            origin = "most_traffic of the exercise" if block.most_traffic else "the default"
             return (
-                f"kernels {kind} {moved:,} bytes where {needed:,} are needed, so the same elements "
-                f"move {moved / needed:.3g} times; {judged} that isn't judged"
+                f"kernels {kind} {moved:,} bytes where {needed:,} are needed, {moved / needed:.3g} "
+                f"times as many (workspaces count), asked for: at most {block.traffic_limit:g} "
+                f"times ({origin}); with more, {names} can't be judged"
             )
     return ""
-
-
-def _unbounded(paths: Iterable[tuple[str, ...]]) -> set[str]:
-    """The kinds of accesses whose traffic no other bound limits."""
-    bounded = {path[0] for path in paths}
-    limits = {"load": "reads", "store": "scratch_stores"}
-    return {kind for kind, limit in limits.items() if limit not in bounded}
 
 
 def input_bytes(task: Task, case: Case) -> int:

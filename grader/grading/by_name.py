@@ -223,6 +223,28 @@ def _loop_carried(context: Context) -> Cause | None:
     return Cause("carried", what, f"Give `{name}` that type before the loop.")
 
 
+_NO_ATTRIBUTE = re.compile(r"'(?:int|constexpr)' object has no attribute '(\w+)'")
+
+
+def _specialised(context: Context) -> Cause | None:
+    """A method of an argument that is 1, and so a number where the kernel is compiled."""
+    match = _NO_ATTRIBUTE.search(context.words)
+    used = match and re.search(rf"\b(\w+)\.{match[1]}\b", context.line)
+    if not match or not used:
+        return None
+    name = used[1]
+    parameters = re.search(rf"\bdef \w+\([^()]*\b{name}\b([^,()]*)[,)]", context.source)
+    if parameters is None or "constexpr" in parameters[1]:
+        return None
+    return Cause(
+        "specialised",
+        f"`{name}` is 1 in this case, and Triton compiles an integer argument of 1 as a constant, "
+        f"which has no `.{match[1]}`",
+        f"Leave it out, write `tl.cast({name}, ...)` for `.to(...)`, or decorate the kernel with "
+        f'`@triton.jit(do_not_specialize=["{name}"])`.',
+    )
+
+
 _TWO_VALUES = re.compile(r"\btl\.(max|min|sum)\(")
 _OF_TWO_VALUES = {"max": "`tl.maximum(a, b)`", "min": "`tl.minimum(a, b)`", "sum": "`a + b`"}
 
@@ -386,6 +408,7 @@ TABLE: Sequence[Callable[[Context], Cause | None]] = (
     _reduces_two_values,
     _axis,
     _loop_carried,
+    _specialised,
     _parameter_allocated,
     _comma_in_subscript,
     _size_of_a_pointer,

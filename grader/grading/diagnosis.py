@@ -93,8 +93,8 @@ def hint(verdict: Verdict, separation: Separation | None, language: str) -> str:
 
     Only a condition that was tried says anything on layouts, data and scalars.
     """
-    if verdict.pattern == RAISED:
-        return ""  # the other hints are about kernels, and none has run
+    if verdict.pattern == RAISED or verdict.status is Status.compile_error:
+        return ""  # the other hints are about kernels that run, and none has
     condition = separation.condition if separation else None
     return next(filter(None, (rule(verdict, condition, language) for rule in _HINTS)), "")
 

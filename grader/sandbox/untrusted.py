@@ -69,8 +69,8 @@ def _visible(unusual: re.Match[str]) -> str:
 
 
 def joined(kind: str, message: str) -> str:
-    """An exception's type and message, as Python prints them."""
-    return f"{kind}: {message}" if message else kind
+    """An exception's type and message, as Python prints them, or what there is of them."""
+    return ": ".join(filter(None, (kind, message)))
 
 
 def one_line(text: str) -> str:

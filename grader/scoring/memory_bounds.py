@@ -212,7 +212,10 @@ def _measured(judged: Judged, lines: Sequence[LineCounters], file: str) -> str:
     if subject == "wave_bytes":
         return _wave(rest[0], judged.measured, amount)
     if subject == "growth":
-        subject = {"tile": "the largest block", "scratch": "what the entry allocates"}[rest[0]]
+        subject = {
+            "tile": "the largest block",
+            "scratch": "scratch memory, or what is stored to it,",
+        }[rest[0]]
         grows = f"grows {amount} times" if (judged.measured or 0) > 1 else "doesn't grow"
         return f"with {GROWTH} times the size {subject} {grows}"
     return f"every element of {rest[0]} is read {amount} times"

@@ -467,8 +467,9 @@ class Wave(Block):
 class Growth(Block):
     """Bounds on growth when the named `sizes` are four times as large.
 
-    `tile` bounds the ratio of the largest blocks' elements, `scratch` that of the bytes that the
-    entry allocates: 1 where nothing may grow, 4 where growth may be linear in the sizes.
+    `tile` bounds the ratio of the largest blocks' elements. `scratch` bounds that of the bytes that
+    the entry allocates, and that of the bytes that kernels store if these are more than all
+    arguments have. 1 where nothing may grow, 4 where growth may be linear in the sizes.
     """
 
     sizes: Annotated[tuple[Name, ...], BeforeValidator(nonempty_list)]
@@ -502,6 +503,9 @@ class MemoryPressure(Block):
 SHARED_WORK = ("largest_share", "requests", "blocks", "simt_efficiency")
 SHARES = ("largest_share", "simt_efficiency")  # from 0 to 1
 GROWTH = 4  # factor of the sizes that `growth` names
+# Times what a case needs: more traffic beside that of the work could lift an average. A spec whose
+# kernels have to go over their data more often says so: `most_traffic`.
+MOST_TRAFFIC = 2
 
 
 class Memory(Block):
@@ -521,8 +525,7 @@ class Memory(Block):
     a bound on allocations for a large case.
 
     Kernels that load or store more than `most_traffic` times the arguments' bytes earn no points
-    for useful bytes per sector, `largest_share` and `simt_efficiency` (by default
-    memory_metrics.MOST_TRAFFIC).
+    for useful bytes per sector, `largest_share` and `simt_efficiency` (by default MOST_TRAFFIC).
     """
 
     case: Case
@@ -558,6 +561,25 @@ class Memory(Block):
                 yield (metric,), getattr(self, metric)
         yield from self._below("wave_bytes", ("distinct", "to_row_major"))
         yield from self._below("growth", ("tile", "scratch"))
+
+    @property
+    def traffic_limit(self) -> float:
+        """How many times the bytes needed kernels may load, or store, where it matters."""
+        return self.most_traffic or MOST_TRAFFIC
+
+    def limited_traffic(self) -> dict[str, list[str]]:
+        """The accesses, "load" or "store", of `traffic_limit`, each with the bounds that need it.
+
+        A share needs it only where no other bound limits that traffic.
+        """
+        keys = {key for path, _ in self.bounds() for key in (path[0], ".".join(path))}
+        limited = {}
+        for kind, limit in (("load", "reads"), ("store", "scratch_stores")):
+            of_sectors = f"useful_bytes_per_sector.{kind}"
+            names = [of_sectors, *(SHARES if limit not in keys else ())]
+            if bounds := [name for name in names if name in keys]:
+                limited[kind] = bounds
+        return limited
 
     def grown_case(self) -> Case:
         """The case with the sizes in `growth` four times as large."""

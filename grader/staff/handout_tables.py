@@ -28,7 +28,10 @@ _METRICS = {
         "order"
     ),
     ("growth", "tile"): "for {grown} times 4, the largest block times {bound}",
-    ("growth", "scratch"): "for {grown} times 4, the bytes allocated times {bound}",
+    (
+        "growth",
+        "scratch",
+    ): "for {grown} times 4, the bytes of scratch memory, and those stored to it, times {bound}",
 }
 _WORDS = {
     "cuda": {"one": "thread", "one_of_grid": "block", "parts": "a warp's threads"},
@@ -181,6 +184,8 @@ def _memory(variant: Variant) -> list[str]:
         )
         for path, bound in memory.bounds()
     ]
+    if memory.most_traffic and memory.limited_traffic():
+        bounds.append(f"traffic at most {_number(memory.most_traffic)} times what is needed")
     lines = _bullet(variant, [memory.case], bounds)
     if memory.memory_pressure is not None:
         left = f"it allocates at most {_formula(str(memory.memory_pressure.leaves))} bytes"

@@ -249,6 +249,18 @@ WARPGRADE_INLINE thread_group tiled_partition(const thread_group& parent, unsign
     return thread_group((size >= 32 ? ~0u : (1u << size) - 1) << first, size);
 }
 
+namespace details {
+
+// A barrier of the group at a line of the student's.
+template <class Group>
+WARPGRADE_INLINE void sync_at(const Group& group, int) {
+    group.sync();
+}
+WARPGRADE_INLINE void sync_at(const thread_block&, int line) { __syncthreads(line); }
+WARPGRADE_INLINE void sync_at(const thread_group& group, int line) { group.sync(line); }
+
+}  // namespace details
+
 // ---- The same as functions ----------------------------------------------------------------------
 
 template <class Group>

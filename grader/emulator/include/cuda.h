@@ -3,5 +3,5 @@
 #define WARPGRADE_CUDA_H
 #include "cuda_runtime.h"
 #define CUDA_VERSION 13000
-typedef struct warpgrade_stream* CUstream;
+typedef struct CUstream_st* CUstream;
 #endif

@@ -33,7 +33,7 @@ struct Request {
 
     bool stores() const {
         return kind == AccessKind::store || kind == AccessKind::volatile_store ||
-               is_atomic(kind);
+               kind == AccessKind::announced_store || is_atomic(kind);
     }
     bool loads() const { return !stores() || is_atomic(kind); }
     // A copy of a whole object includes its padding, which nothing writes: one written byte is
@@ -115,7 +115,8 @@ void each_cell(std::uint32_t offset, std::size_t size, CellOf cell_of, Step step
 void check_whole(RaceCell& cell, const RaceAccess& access, AccessKind kind) {
     switch (kind) {
         case AccessKind::read: return slow_read(cell, access, GroupKind::read);
-        case AccessKind::store: return slow_store(cell, access);
+        case AccessKind::store:
+        case AccessKind::announced_store: return slow_store(cell, access);
         case AccessKind::volatile_read: return slow_read(cell, access, GroupKind::atomic_read);
         case AccessKind::volatile_store:
         case AccessKind::atomic: return atomic_store(cell, access, GroupKind::atomic_write);
@@ -126,7 +127,8 @@ void check_whole(RaceCell& cell, const RaceAccess& access, AccessKind kind) {
 PartKind part_kind(AccessKind kind) {
     switch (kind) {
         case AccessKind::read: return PartKind::read;
-        case AccessKind::store: return PartKind::store;
+        case AccessKind::store:
+        case AccessKind::announced_store: return PartKind::store;
         case AccessKind::volatile_read: return PartKind::atomic_read;
         case AccessKind::block_atomic: return PartKind::block_write;
         default: return PartKind::atomic_write;
@@ -219,7 +221,9 @@ void observe_shared(const Request& request) {
                       take_as_stored(cell, first, count);
                   }
                   check_race(cell, first, count, race, kind);
+                  if (kind == AccessKind::announced_store) take_as_unwritten(cell, first, count);
               });
+    if (kind == AccessKind::announced_store) return;
     bool initialised = stored == cells || (stored && request.may_have_padding());
     if (!initialised && request.loads()) note_early_read(race);
     count(request, offset, kind, access::shared);

@@ -18,6 +18,7 @@ enum class AccessKind : std::uint8_t {
     volatile_store,
     atomic,
     block_atomic,
+    announced_store,  // to shared memory, where the bytes come later: see async_copies.cpp
 };
 
 // Repeats all checks, with reports. `aligned`: the access needs an address that is a multiple of

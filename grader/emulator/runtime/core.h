@@ -42,6 +42,14 @@ struct WarpRequest {
     int argument, width;
 };
 
+// A copy to shared memory that its thread hasn't waited for (async_copies.cpp).
+struct AsyncCopy {
+    Address to, pc;
+    uint32_t group;  // number of the thread's groups before its own
+    uint8_t size;
+    char bytes[16];
+};
+
 struct Thread {
     void* stack_pointer;  // to resume its fiber
     Address stack_low;    // its stack is [stack_low, stack_low + stack_bytes); 0: not started yet
@@ -55,6 +63,8 @@ struct Thread {
     Address waiting_at;  // pc where it waits (absolute return address)
     std::vector<TraceEntry> trace;
     uint64_t global_bytes;  // that it has moved in global memory, where accesses are counted
+    std::vector<AsyncCopy> copies;
+    uint32_t copy_groups;  // that it has committed
     // Of the execution half:
     int barrier_line;       // source line of the barrier where it waits
     int barrier_kind;       // BarrierKind (scheduler.h)

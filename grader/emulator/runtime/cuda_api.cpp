@@ -11,10 +11,10 @@
 
 // The target of a handle. A destroyed one is reused as late as possible, so that a use of its
 // handle is detected.
-struct warpgrade_stream {
+struct CUstream_st {
     bool alive, waits_for_default;
 };
-struct warpgrade_event {
+struct CUevent_st {
     bool alive, recorded, timed;
 };
 
@@ -23,8 +23,8 @@ namespace warpgrade {
 namespace {
 
 constexpr size_t most_handles = 4096;
-warpgrade_stream streams[most_handles];
-warpgrade_event events[most_handles];
+CUstream_st streams[most_handles];
+CUevent_st events[most_handles];
 size_t stream_count, event_count;
 
 bool is_event(cudaEvent_t event) {

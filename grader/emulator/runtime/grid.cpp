@@ -52,6 +52,7 @@ void bring_back(WaitingBlock& block) {
     kept_bytes -= block.threads.bytes() + block.shared.bytes.size() + block.shared.stored.size();
     bring_threads_back(block.threads);
     current_block = block.state;
+    current_block.barrier_epoch = 1;  // it counts from the grid's barrier on
     observe_block_begin();
     bring_shared_back(block.shared);
 }

@@ -267,6 +267,13 @@ void take_as_stored(RaceCell& cell, unsigned first, unsigned count) {
     }
 }
 
+void take_as_unwritten(RaceCell& cell, unsigned first, unsigned count) {
+    if (!cell.split) cell.store = 0;
+    for (unsigned i = first; cell.split && i < first + count; ++i) {
+        split_cells[cell.split][i].store = 0;
+    }
+}
+
 void settle_race() {
     race_pending = false;
     const void* now = reinterpret_cast<void*>(pending.address);

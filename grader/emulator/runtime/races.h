@@ -182,6 +182,8 @@ bool stored_in_block(const RaceCell& cell, unsigned first, unsigned count);
 bool any_stored_in_block(const RaceCell& cell, unsigned first, unsigned count);
 // From now on it counts as if it had (a read of it has been reported).
 void take_as_stored(RaceCell& cell, unsigned first, unsigned count);
+// From now on it counts as if nobody had: its contents are undefined.
+void take_as_unwritten(RaceCell& cell, unsigned first, unsigned count);
 
 // A store of unknown value collides with another store; storing the same value is harmless. Settled
 // at the next hook.

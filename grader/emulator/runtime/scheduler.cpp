@@ -135,6 +135,8 @@ void reset_thread(Thread& thread) {
     thread.spins = 0;
     thread.gave_turn = false;
     thread.trace.clear();
+    thread.copies.clear();
+    thread.copy_groups = 0;
     thread.global_bytes = 0;
 }
 
@@ -283,7 +285,6 @@ BlockEnd run_block(void (*thunk)(void*), void* context) {
 
 BlockEnd resume_block() {
     abandoned = false;
-    current_block.barrier_epoch = 1;
     for (Thread& thread : threads) {
         if (thread.state == ThreadState::at_barrier) thread.state = ThreadState::ready;
     }

@@ -71,7 +71,7 @@ def _metrics(report: Report, task: Task, case: Case) -> Iterator[Metric]:
     yield Metric("shared_bank_conflicts", sum(conflicts.values()), " + ".join(words))
     yield Metric("copies", report.copies.host_to_device + report.copies.device_to_host)
     yield Metric("bytes_copied", report.copies.bytes)
-    stored, beside = moved.store + moved.atomic, moved.scratch("store", report.buffers)
+    stored, beside = moved.written, moved.scratch("store", report.buffers)
     yield Metric("scratch_stores", beside, f"{stored} bytes - {stored - beside}")
     yield from memory_metrics.reads(report.buffers, moved, task, case)
 

@@ -67,7 +67,7 @@ def measure(
             return MemoryEvidence(Status.not_measured, reason, name)
     metrics = list(_metrics(report, task, case))
     if grown is not None:
-        metrics += _growth(report, grown[1])
+        metrics += _growth(task, (case, report), grown)
     return memory_metrics.judged(metrics, _traffic(report), rows(report), task, case)
 
 
@@ -126,12 +126,22 @@ def _ordered(launches: Sequence[WaveCounters], inputs: int) -> Iterator[WaveCoun
             yield launch
 
 
-def _growth(before: Report, after: Report) -> Iterator[Metric]:
-    for name, unit, small, large in (
-        ("growth.tile", "elements", before.largest_tile, after.largest_tile),
-        ("growth.scratch", "bytes", before.scratch_bytes, after.scratch_bytes),
-    ):
-        yield Metric(name, large / max(small, 1), f"{large} {unit} / {small} {unit}")
+def _growth(
+    task: Task, before: tuple[Case, Report], after: tuple[Case, Report]
+) -> Iterator[Metric]:
+    small, (case, large) = before[1], after
+    yield _ratio("growth.tile", "elements", small.largest_tile, large.largest_tile)
+    scratch = [_ratio("growth.scratch", "bytes", small.scratch_bytes, large.scratch_bytes)]
+    # A part of the scratch memory can be stored to again and again, and so can an output.
+    stored = _traffic(large).written
+    if stored > sum(size for _, _, size in memory_metrics.tensors_of(task, case)):
+        was = _traffic(small).written
+        scratch.append(_ratio("growth.scratch", "bytes stored", was, stored))
+    yield max(scratch, key=lambda metric: metric.value)
+
+
+def _ratio(name: str, unit: str, before: int, after: int) -> Metric:
+    return Metric(name, after / max(before, 1), f"{after} {unit} / {before} {unit}")
 
 
 def rows(report: Report) -> Iterator[LineCounters]:

@@ -33,7 +33,7 @@ _COPIED = {"clone", "_to_copy", "contiguous", "lift_fresh_copy", "alias_copy", "
 _MADE = {"arange", "linspace", "logspace", "eye", "scalar_tensor", "tril_indices", "triu_indices"}
 _NOTHING = {
     "detach", "alias", "lift", "lift_fresh", "_unsafe_view", "sym_size", "sym_stride", "resize_",
-    "set_", "is_same_size", "is_pinned", "record_stream", "_assert_tensor_metadata", "as_strided_",
+    "set_", "is_same_size", "is_pinned", "_assert_tensor_metadata", "as_strided_",
     "_has_compatible_shallow_copy_type", "rename_", "requires_grad_", "_version", "detach_",
     "squeeze_", "unsqueeze_", "transpose_", "t_", "swapaxes_",
 }  # fmt: skip

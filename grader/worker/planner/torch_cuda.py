@@ -215,6 +215,12 @@ def set_stream(chosen: Stream) -> None:
         chosen.make_current()
 
 
+def record_stream(tensor: torch.Tensor, chosen: Stream) -> None:
+    """torch.Tensor.record_stream, which says when memory may be used again: a plan's never is."""
+    if not isinstance(chosen, Stream):
+        raise TypeError(f"Tensor.record_stream takes a stream, not {type(chosen).__name__}")
+
+
 def synchronize(device: Any = None) -> None:
     """torch.cuda.synchronize."""
     _add("synchronise")
@@ -319,6 +325,8 @@ def install() -> None:
         range_push=_answer(None), range_pop=_answer(None), mark=_answer(None), range=_Context
     )
     cuda.profiler = types.SimpleNamespace(start=_answer(None), stop=_answer(None), profile=_Context)
+    tensors: Any = torch.Tensor
+    tensors.record_stream = record_stream
     library: Any = torch._C
     library._cuda_getCurrentRawStream = lambda device=0: current_stream().number
     torch.version.cuda = torch.version.cuda or "12.8"

@@ -213,6 +213,70 @@ def test_a_return_before_a_barrier_is_found(emulate: Emulate) -> None:
     assert ran.only_finding()["other_thread"] == [40, 0, 0]
 
 
+# ---- Asynchronous copies -------------------------------------------------------------------------
+
+
+def copied(kernel: str) -> str:
+    """A file whose kernel of one block has `s` of 64 floats in shared memory."""
+    head = "__shared__ __align__(16) float s[64];\n"
+    return "#include <cuda_pipeline.h>\n" + go(head + kernel, "k<<<1, n>>>(output, input, n);")
+
+
+@pytest.mark.parametrize("counted", [False, True])
+def test_copies_arrive_at_the_wait_for_their_group(emulate: Emulate, counted: bool) -> None:
+    kernel = """
+    __pipeline_memcpy_async(&s[t], in + t, 4);
+    __pipeline_commit();
+    __pipeline_wait_prior(0);
+    __syncthreads();
+    out[t] = s[63 - t];"""
+    assert good(emulate(copied(kernel), measure=counted)) == [63.0 - t for t in range(64)]
+
+
+@pytest.mark.parametrize(
+    ("kernel", "kind"),
+    [
+        # No wait at all, none for this group, and one for no group: nothing was committed.
+        ("{copy}; __pipeline_commit(); __syncthreads(); out[t] = s[63 - t];  // here",
+         "uninitialised_read"),
+        ("{copy}; __pipeline_commit(); __pipeline_wait_prior(1); __syncthreads();\n"
+         "out[t] = s[63 - t];  // here", "uninitialised_read"),
+        ("{copy}; __pipeline_wait_prior(0); __syncthreads();\nout[t] = s[63 - t];  // here",
+         "uninitialised_read"),
+        ("{copy}; __pipeline_commit(); out[t] = s[t];  // here", "uninitialised_read"),
+        # A thread waits for its own copies alone.
+        ("{copy};  // here\n__pipeline_commit(); __pipeline_wait_prior(0); out[t] = s[63 - t];",
+         "race"),
+        ("{copy};  // here\n__pipeline_commit(); __syncthreads(); __pipeline_wait_prior(0);\n"
+         "out[t] = s[63 - t];", "race"),
+        # The bytes may come before the others have read the old ones.
+        ("s[t] = 1; __syncthreads(); out[t] = s[63 - t]; {copy};  // here\n__pipeline_commit();\n"
+         "__syncthreads(); __pipeline_wait_prior(0);", "race"),
+        ("if (t < 48) __pipeline_memcpy_async(&s[t + 1], in + t, 8);  // here", "misaligned"),
+        ("__pipeline_memcpy_async(&s[0], in, 12);  // here", "device_assert"),
+        ("__pipeline_memcpy_async(&s[t], in + t + 1, 4);  // here", "out_of_bounds_read"),
+        ("__pipeline_memcpy_async(&s[t + 1], in + t, 4);  // here", "out_of_bounds_write"),
+        ("__pipeline_memcpy_async(out + t, in + t, 4);  // here", "out_of_bounds_write"),
+    ],
+)  # fmt: skip
+def test_copies_that_arent_waited_for_are_found(emulate: Emulate, kernel: str, kind: str) -> None:
+    text = copied(kernel.replace("{copy}", "__pipeline_memcpy_async(&s[t], in + t, 4)"))
+    assert (kind, line_of(text, "// here")) in emulate(text).findings
+
+
+def test_a_copy_that_is_under_way_outlasts_the_grids_barrier(emulate: Emulate) -> None:
+    kernel = """
+    __shared__ float s[16];
+    __pipeline_memcpy_async(&s[t], in + i, 4);
+    __pipeline_commit();
+    grid.sync();
+    __pipeline_wait_prior(0);
+    __syncthreads();
+    out[i] = s[15 - t];"""
+    expected = [float(b * 16 + 15 - t) for b in range(4) for t in range(16)]
+    assert good(emulate("#include <cuda_pipeline.h>\n" + grid(kernel))) == expected
+
+
 # ---- The grid's barrier --------------------------------------------------------------------------
 
 
@@ -242,6 +306,24 @@ def test_blocks_see_behind_the_grids_barrier_what_others_stored_before_it(emulat
     expected = [float((i + 5) % 64) for i in range(64)]
     assert good(emulate(grid(kernel))) == expected
     assert good(emulate(grid(kernel), measure=True)) == expected
+
+
+def test_shared_memory_is_free_again_behind_the_grids_barrier(emulate: Emulate) -> None:
+    kernel = """
+    __shared__ float s[16];
+    float sum = 0;
+    for (int round = 0; round < 2; ++round) {
+        s[t] = in[i];
+        {between}
+        sum += s[15 - t];
+        grid.sync();
+    }
+    out[i] = sum;"""
+    right = grid(kernel.replace("{between}", "__syncthreads(); __syncthreads();"))
+    assert good(emulate(right)) == [2.0 * (b * 16 + 15 - t) for b in range(4) for t in range(16)]
+    for first, again in (("__syncthreads();", ""), ("", "__syncthreads();")):
+        between = f"if (round) {{ {again} }} else {{ {first} }}"
+        assert emulate(grid(kernel.replace("{between}", between))).only_finding()["kind"] == "race"
 
 
 def test_as_many_blocks_wait_for_each_other_as_fit_on_the_device(emulate: Emulate) -> None:
@@ -629,6 +711,16 @@ def test_a_launch_beyond_the_bounds_is_found_at_its_line(emulate: Emulate) -> No
     assert ran.findings == [("launch_error", line_of(text, "// here"))]
     assert "256 threads in a block" in ran.only_finding()["text"]
     assert "at most 64" in ran.only_finding()["text"]
+
+
+def test_a_launchers_constant_may_be_a_template_argument(emulate: Emulate) -> None:
+    kernel = "template <int N, class T> __global__ void fill(T* out) { out[0] = sizeof(T) * N; }"
+    body = """
+    constexpr int mine = 4;
+    const int more = 2 * mine;
+    fill<mine><<<1, 1>>>(output);
+    fill<more + sizeof(mine)><<<1, 1>>>(output + 1);"""
+    assert good(emulate(host(body, kernel)))[:2] == [16, 48]
 
 
 def test_more_shared_memory_must_be_asked_for(emulate: Emulate) -> None:

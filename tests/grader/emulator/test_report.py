@@ -332,3 +332,9 @@ def test_a_line_beyond_the_file_is_named_without_text() -> None:
 def test_a_long_line_is_cut() -> None:
     what, _ = message_of(finding(), "silu.cu", ["x" * 5000], 1)
     assert len(what) < 500
+
+
+@pytest.mark.parametrize("kind", ["shuffle_absent_lane", "bad_warp_mask", "missing_barrier"])
+def test_the_title_of_missing_threads_names_warp_functions_too(kind: str) -> None:
+    title = Status(status_name_of(kind)).headline
+    assert title == "threads missing at a barrier or warp function"

@@ -61,6 +61,12 @@ def test_what_stands_before_a_launch_is_no_part_of_its_name() -> None:
     assert f"else {launch('k', '5, 6', 'k', 'c')};" in made
 
 
+def test_a_launch_may_be_a_value_of_a_conditional_expression() -> None:
+    made = rewritten("void f() { n<8?k<1><<<1, 2>>>(a):k<8><<<1, 2>>>(a); }")
+    once, twice = (launch(f"k<{n}>", "1, 2", f"k<{n}>", "a") for n in (1, 8))
+    assert f"n<8?{once}: {twice};" in made
+
+
 def test_a_configuration_may_hold_calls_braces_and_shifts() -> None:
     text = "void f() { k<<<g(1, 2), dim3{x >> 1, (y >>> 2)}, n * sizeof(T), s>>>(a); }"
     expected = launch("k", "g(1, 2), dim3{x >> 1, (y >>> 2)}, n * sizeof(T), s", "k", "a")
@@ -165,6 +171,7 @@ def test_the_launches_found_are_those_that_a_grammar_of_cuda_finds() -> None:
         ("extern __shared__ __align__(16) T s[];", "T (&s)[] = *reinterpret_cast<T (*)[]>("),
         ("alignas(16) extern __shared__ T s[];", "T (&s)[] = *reinterpret_cast<T (*)[]>("),
         ("__shared__ extern T s[];", "T (&s)[] = *reinterpret_cast<T (*)[]>("),
+        ("__shared__ alignas(16) extern T s[];", "T (&s)[] = *reinterpret_cast<T (*)[]>("),
         ("extern volatile __shared__ int s[];", "volatile int (&s)[] = "),
         ("extern __shared__ float s[][32];", "float (&s)[][32] = *reinterpret_cast<float (*)[][32"),
         ("extern __shared__ int a[], b[];", "int (&b)[] = *reinterpret_cast<int (*)[]>("),
@@ -211,6 +218,11 @@ def test_device_variables_lie_in_sections_of_their_own(
 ) -> None:
     made = rewritten(declaration)
     assert made == declaration if section is None else f'section("{section}")' in made
+
+
+def test_the_alignment_of_shared_memory_comes_first() -> None:
+    made = rewritten("__global__ void k() { __shared__ alignas(8) alignas(N(4)) float s[4]; }")
+    assert "{ alignas ( 8 ) alignas ( N ( 4 ) ) __shared__ float s[4]; }" in made
 
 
 def test_shared_memory_that_is_called_static_is_so_once() -> None:
@@ -277,7 +289,11 @@ HEADERS = [
     ("#include <thrust/sort.h>", "auto f = thrust::sort;", "Thrust"),
     ("#include <cub/cub.cuh>", "using A = cub::BlockReduce<int, 32>;", "CUB"),
     ('#include "cublasXt.h"', "cublasXtHandle_t handle;", "cuBLASXt"),
-    ("#include <cuda/pipeline>", "cuda::pipeline p;", "libcu++ (<cuda/...>)"),
+    (
+        "#include <cuda/barrier>",
+        "cuda::barrier<cuda::thread_scope_block> b;",
+        "libcu++ (<cuda/...>)",
+    ),
     ("#include <cuda_fp8.h>", "__nv_fp8_e4m3 x;", "8-bit floating-point types"),
 ]
 
@@ -302,6 +318,12 @@ def test_a_header_that_the_file_makes_no_use_of_is_left_out(include: str) -> Non
 def test_what_is_named_in_comments_texts_and_code_that_is_off_is_supported() -> None:
     text = '// asm("x")\nconst char* s = "wmma";\n#if 0\nasm("x");\n#endif\n__host__ int texture;\n'
     assert unsupported.find(tokens.read(text)) == []
+
+
+def test_memory_in_three_dimensions_is_no_array() -> None:
+    for name in ("cudaMemcpy3D", "cudaMemcpy3DParms", "cudaMalloc3D", "make_cudaExtent"):
+        assert unsupported.lacking(name) == f"memory in three dimensions ({name})"
+    assert unsupported.lacking("cudaMalloc3DArray") == "CUDA arrays (cudaMalloc3DArray)"
 
 
 def test_only_names_of_cudas_are_lacking() -> None:

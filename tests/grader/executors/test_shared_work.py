@@ -192,7 +192,10 @@ def test_a_share_cant_be_lowered_by_needless_traffic(tmp_path, shared_sandbox):
     evidence = counted(tmp_path, "cuda", CUDA.replace("LAUNCH", launch), shared_sandbox)
     assert evidence.status is Status.target_missed
     assert evidence.reason.startswith("kernels load 4,194,304 bytes where 262,144 are needed")
-    assert evidence.reason.endswith("; a share of that isn't judged")
+    assert evidence.reason.endswith(
+        "16 times as many (workspaces count), asked for: at most 4 times (most_traffic of the "
+        "exercise); with more, the busiest's share can't be judged"
+    )
 
 
 PADDED = """

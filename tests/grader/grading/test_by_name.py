@@ -103,6 +103,9 @@ NAMED = [
      "a half of 0 is 0"),
     ("compile_error", "Loop-carried variable s has initial type int32 but is re-assigned to fp32 "
      "in loop!", "s = 1\nfor i in range(4):\n  s += 0.5", "triton", "`s` begins as int32"),
+    ("compile_error", "AttributeError: 'int' object has no attribute 'to'",
+     "m = i < n.to(tl.int64)\n\ndef k(x, n, B: tl.constexpr): pass", "triton",
+     "compiles an integer argument of 1 as a constant, which has no `.to`"),
     ("crashed", "ValueError: Conflicting meta-parameters: BLOCK_M.", "", "triton", "autotuner"),
     ("crashed", "Cannot view a tensor with shape", "", "triton", "`view` needs a contiguous"),
 ]  # fmt: skip
@@ -110,6 +113,12 @@ NAMED = [
 NOT_NAMED = [
     ("wrong_values", "", "As[ty, tx] = 0;", "cuda"),  # it compiles: a pointer's second index
     ("compile_error", "NameError: foo is not defined.", "bar = foo", "triton"),
+    (
+        "compile_error",
+        "AttributeError: 'int' object has no attribute 'to'",
+        "m = i < B.to(tl.int64)\n\ndef k(x, n, B: tl.constexpr): pass",
+        "triton",
+    ),
     ("crashed", "`k` was launched without GROUP_SIZE_M.", 'Config({"GROUP_SIZE_M": 8})', "triton"),
     ("data_race", RACE.format(1, "reads"), "out[threadIdx.x] = 1;", "cuda"),
     ("timed_out", "", "while (col < n) {\n  out[col] = 1;\n  col += step;\n}", "cuda"),

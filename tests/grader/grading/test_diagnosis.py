@@ -225,6 +225,12 @@ def test_an_exception_of_host_code_gets_no_hint_about_kernels():
     assert "every block of 128" in said(Status.crashed, "", above)
 
 
+def test_a_kernel_that_does_not_compile_gets_no_hint_about_masks():
+    below = condition_of("below", "n", 2)
+    assert said(Status.compile_error, "", below) == ""
+    assert "masked" in said(Status.crashed, "", below)
+
+
 @pytest.mark.parametrize(
     ("message", "is_of_language"),
     [

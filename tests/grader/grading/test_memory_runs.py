@@ -352,7 +352,9 @@ def test_a_spec_may_allow_more_traffic(variant):
     traffic = memory_metrics.Traffic(
         load=3 * 4 * 256 * 512, store=4 * 256 * 512, atomic=0, copied=0
     )
-    assert "kernels load" in memory_metrics.unearned(traffic, Task(TRANSPOSE, variant), case)
+    refused = memory_metrics.unearned(traffic, Task(TRANSPOSE, variant), case)
+    assert refused.startswith("kernels load")
+    assert "at most 2 times (the default)" in refused
     block: Memory = variant.memory.model_copy(update={"most_traffic": 4.0})
     lenient = variant.model_copy(update={"memory": block})
     assert memory_metrics.unearned(traffic, Task(TRANSPOSE, lenient), case) == ""

@@ -38,6 +38,7 @@ variants:
       reads: {x: {at_most: "ceil_div(cols, 64)"}}
       scratch_bytes: {at_most: 0}
       growth: {sizes: [rows, cols], tile: {at_most: 1}, scratch: {at_most: 4}}
+      most_traffic: 3
       wave_bytes: {programs: 8, distinct: {at_most: 4096}, to_row_major: {at_most: 0.5}}
     performance:
       case: {rows: 8192, cols: 8192, dtype: bfloat16}
@@ -116,7 +117,9 @@ def test_every_point_size_bound_and_threshold_is_told(exercises):
         "distinct bytes that 8 consecutive programs load at most 4096;",
         "load at most 0.5 of those in row-major order;",
         "for `rows` and `cols` times 4, the largest block times at most 1;",
-        "for `rows` and `cols` times 4, the bytes allocated times at most 4",
+        "for `rows` and `cols` times 4, the bytes of scratch memory, and those stored to it, times "
+        "at most 4;",
+        "traffic at most 3 times what is needed",
         "- `cuda`, rows = 64, cols = 64: bank conflicts at most 0; copies between host and device "
         "at most 4; bytes copied at most `2 * rows * 4`; bytes stored beside the arguments at most "
         "`2 * rows * cols`; the busiest thread's share of the bytes moved at most 0.1; requests to "

@@ -85,6 +85,16 @@ void warpgrade_atomic(void* p, int bytes);
 // The same for one of block scope (atomicAdd_block), which other blocks don't take part in.
 void warpgrade_block_atomic(void* p, int bytes);
 
+// ---- Asynchronous copies ------------------------------------------------------------------------
+
+// Starts a copy of 4, 8 or 16 bytes from global to shared memory, the last `zeros` of which are 0.
+void warpgrade_copy_async(void* to, const void* from, size_t bytes, size_t zeros);
+bool warpgrade_is_copied_async(const void* to, const void* from);
+// Makes the thread's copies since the last call a group.
+void warpgrade_commit_copies();
+// Waits for all of the thread's groups but the `newest` ones.
+void warpgrade_wait_for_copies(size_t newest);
+
 // ---- Device input and output --------------------------------------------------------------------
 
 // printf of device code.

@@ -86,8 +86,6 @@ private:
 // The same for a kernel that F, a function object without a state, names.
 template <class F, class... P>
 struct DeducedKernelThunk {
-    static_assert(std::is_empty_v<F>, "a kernel that depends on a variable of the host's");
-
     WARPGRADE_UNSEEN static void thunk(const void*, const char* parameters) {
         call(parameters, std::index_sequence_for<P...>());
     }

@@ -16,7 +16,7 @@ __global__ void overloaded(float* output, int) { output[2 * threadIdx.x + 1] = 0
 __global__ void with_default(int* output, int add = 0) { output[threadIdx.x] += add; }
 
 extern "C" void feature(int* output, int n) {
-    given<int, 2><<<1, n / 2>>>(output, 1, 0);
+    n>0?given<int, 2><<<1, n / 2>>>(output, 1, 0):given<int, 4><<<1, n / 4>>>(output, 1, 0);
     overloaded<<<1, n / 2>>>(output, 3);
     deduced<<<1, n / 2>>>(output, n);
     with_default<<<1, n>>>(output);

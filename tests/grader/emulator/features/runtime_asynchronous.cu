@@ -4,7 +4,8 @@ __global__ void kernel(int* values, int add) { values[threadIdx.x] += add; }
 
 extern "C" void feature(int* output, int n) {
     const size_t bytes = n * sizeof(int);
-    cudaStream_t stream, other;
+    CUstream_st* stream;
+    cudaStream_t other;
     cudaEvent_t start, stop;
     int *host = nullptr, *device = nullptr;
     float milliseconds = -1.0f;

@@ -395,6 +395,12 @@ def test_text_that_is_not_json_says_nothing(text: str) -> None:
     assert result.status is Status.crashed
 
 
+def test_a_refusal_without_a_type_of_exception_is_told_by_its_message():
+    reply = Reply(1, Code.not_modelled, json.dumps({"message": "inline assembly"}))
+    told = ANSWERS.from_refusal(CASE, reply).verdict.what
+    assert told == "without a GPU this isn't modelled: inline assembly"
+
+
 def test_text_of_a_submission_is_made_fit_to_print(runner) -> None:
     nasty = "\\x1b[2Jcleared\\x00\\ud800\\x9b\\r"
     result = runner(entry(f'raise ValueError("{nasty}")')).run(CASE)

@@ -397,6 +397,24 @@ def test_scratch_out_of_nothing_is_growth(silu):
     assert metrics(same)["growth.scratch"] == 0
 
 
+def test_what_goes_through_scratch_of_constant_size_is_growth(silu):
+    def growth(before: int, after: int) -> float:
+        """Of kernels that store so often as many bytes as the output has, in one tensor."""
+        reports = []
+        for stores in (before, after):
+            store = {**SITE, "kind": "store", "useful_bytes": SIZE, "masked": 0}
+            sites = [TOLD["sites"][0], *({**store, "line": line} for line in range(stores))]
+            told_of = told(sites=sites, scratch_bytes=64, largest_bytes=stores * SIZE)
+            reports.append(parse(told_of))
+        task = Task(silu, silu.variants["triton"])
+        evidence = triton_metrics.measure(reports[0], task, CASE, grown=(CASE, reports[1]))
+        return metrics(evidence)["growth.scratch"]
+
+    assert growth(1, 2) == 1  # no more than all arguments have
+    assert growth(2, 3) == 3 / 2
+    assert growth(2, 32) == 16
+
+
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
@@ -466,7 +484,8 @@ def test_the_words_for_what_is_missed(silu):
         "the entry brings 1,000 bytes of its own, asked for: at most 0",
         "programs that run at once load 32,768 distinct bytes, asked for: at most 16,384",
         "with 4 times the size the largest block grows 4 times, asked for: at most 1",
-        "with 4 times the size what the entry allocates grows 8 times, asked for: at most 4",
+        "with 4 times the size scratch memory, or what is stored to it, grows 8 times, "
+        "asked for: at most 4",
     ]
 
 

@@ -318,6 +318,7 @@ def test_streams_and_events(planning, tmp_path):
         "    done = side.record_event()\n"
         "    torch.cuda.current_stream().wait_event(done)\n"
         "    copy[(1,)](y, x, 100, BLOCK=128)\n"
+        "    x.record_stream(side)\n"
     )
     plan = planning.plan(tmp_path, text, PAIR)
 
