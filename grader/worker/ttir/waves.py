@@ -21,7 +21,7 @@ from .regions import SECTOR_BITS, SECTOR_BYTES, Region
 
 MAX_PAIRS = 1 << 25  # of a turn and a sector that it loads, in one launch
 COMPACT_AT = 1 << 22  # pairs, beyond which duplicates are dropped
-MAX_TURNS = 1 << 20  # in one launch of fewer programs
+MAX_TURNS = 1 << 20  # in one launch of fewer programs: their number times the longest's turns
 _NO_STORE = np.iinfo(np.int64).max  # sorts behind every store
 _OFFSET_BITS = 40  # of a key; the argument is above them
 
@@ -36,10 +36,9 @@ class Waves:
     def __init__(self, size: int, programs: int) -> None:
         self.size = max(1, min(size, programs))
         self.cut = False
-        self._turn = np.arange(programs)  # that each program is in
-        # Of each turn: its program, its number among the program's, and the first element stored.
-        self._program = np.arange(programs)
-        self._number = np.zeros(programs, dtype=np.int64)
+        self._programs = programs
+        self._number = np.zeros(programs, dtype=np.int64)  # of the turn that each program is in
+        # The first element stored by each turn: all programs' first turns, then their second ones.
         self._first_store = np.full(programs, _NO_STORE)
         self._pairs: list[np.ndarray] = []  # (turn << 32) + number of the sector
         self._pending = 0
@@ -69,12 +68,14 @@ class Waves:
         Only full waves count. The bytes that all turns ask for, each its own, and those of the
         launch show whether turns share any.
         """
-        waves = self._program.size // self.size
-        launched = np.lexsort((self._program, self._number))
-        row_major = np.lexsort((self._program, self._first_store, self._number))
+        turns = np.arange((int(self._number.max(initial=-1)) + 1) * self._programs)
+        turns = turns[turns // self._programs <= self._number[turns % self._programs]]
+        waves = turns.size // self.size
+        launched = turns
+        row_major = turns[np.lexsort((self._first_store[turns], turns // self._programs))]
         pairs = self._compact()
         return {
-            "turns": self._program.size,
+            "turns": turns.size,
             "waves": waves,
             "bytes": self._bytes(launched, waves),
             "row_major_bytes": self._bytes(row_major, waves),
@@ -90,28 +91,33 @@ class Waves:
             base = self._numbers[region.start] = self._next_number
             self._next_number += (region.end >> SECTOR_BITS) - (region.start >> SECTOR_BITS) + 1
         numbers = base + (sectors - (region.start >> SECTOR_BITS))
-        self._pairs.append((self._turn[programs] << 32) + numbers)
+        self._pairs.append((self._turns(programs) << 32) + numbers)
         self._pending += numbers.size
         if self._pending > COMPACT_AT:
             self._compact()
 
+    def _turns(self, programs: np.ndarray) -> np.ndarray:
+        """The turns that programs are in."""
+        turns: np.ndarray = self._number[programs] * self._programs + programs
+        return turns
+
     def _begin_turns(self, programs: np.ndarray) -> None:
         """Begin a turn of those programs that have stored in theirs."""
-        done = programs[self._first_store[self._turn[programs]] != _NO_STORE]
+        done = np.unique(programs[self._first_store[self._turns(programs)] != _NO_STORE])
         if not done.size:
             return
-        done = np.unique(done)
-        if self._program.size + done.size > MAX_TURNS:
+        turns = (int(self._number[done].max()) + 2) * self._programs
+        if turns > MAX_TURNS:
             self.cut = True
             return
-        before, self._turn[done] = self._turn[done], self._program.size + np.arange(done.size)
-        self._program = np.append(self._program, done)
-        self._number = np.append(self._number, self._number[before] + 1)
-        self._first_store = np.append(self._first_store, np.full(done.size, _NO_STORE))
+        self._number[done] += 1
+        if turns > self._first_store.size:  # twice the room, or each turn would copy all of it
+            room = np.full(turns, _NO_STORE)
+            self._first_store = np.concatenate([self._first_store, room])
 
     def _store(self, region: Region, programs: np.ndarray, addresses: np.ndarray) -> None:
         keys = ((region.argument or 0) << _OFFSET_BITS) + (addresses - region.start)
-        np.minimum.at(self._first_store, self._turn[programs], keys)
+        np.minimum.at(self._first_store, self._turns(programs), keys)
 
     def _compact(self) -> np.ndarray:
         pairs = np.unique(np.concatenate(self._pairs)) if self._pairs else np.empty(0, np.int64)
@@ -123,7 +129,7 @@ class Waves:
 
     def _bytes(self, order: np.ndarray, waves: int) -> int:
         """The distinct bytes of each wave's loads, with turns in an order."""
-        wave_of = np.empty(order.size, dtype=np.int64)
+        wave_of = np.empty(self._first_store.size, dtype=np.int64)
         wave_of[order] = np.arange(order.size) // self.size
         pairs = self._compact()
         wave = wave_of[pairs >> 32]
