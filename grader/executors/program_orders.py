@@ -31,6 +31,11 @@ HINT = (
     "second launch comes after the first as a whole; a {unit} may also wait in a loop for another "
     "one's flag, or take its number from a counter by an atomic addition."
 )
+HINT_FOR_WARPS = (
+    "{place}: what one {unit} leaves for another here is there only if that one ran before it. "
+    "`__syncthreads()` waits for all of a block; a {unit} may also wait in a loop for the flag of "
+    "another one."
+)
 MOST_KERNELS = 256  # of one plan
 MOST_SEEDS = (1 << 24) - 1
 LARGER = 4  # times as many programs are reason to try a kernel again
@@ -45,8 +50,9 @@ _Count = Annotated[int, Field(ge=0, lt=2**53)]
 class Atomics:
     """A kernel, by its number, of which several programs used atomics whose order may matter.
 
-    `line` is that of one of them. `steps` are the operations executed in all launches,
-    `group_steps` those of one group of programs.
+    In CUDA C++ several warps did; `programs`, the number of blocks, may be 1. `line` is that of one
+    of the atomics. `steps` are the operations executed in all launches, `group_steps` those of one
+    group of programs.
     """
 
     line: Annotated[int, Field(ge=0, lt=untrusted.MAX_LINE)]
@@ -139,10 +145,13 @@ class Reordered:
                 break
             if not other.verdict.passed and not shows_nothing(other):
                 self.wrong.update(names[each.kernel] for each in tried)
-                what = DEPENDS.format(unit=self.unit) + other.verdict.what
+                is_one_block = max(each.programs for each in tried) == 1
+                unit = "warp" if is_one_block else self.unit
+                what = DEPENDS.format(unit=unit) + other.verdict.what
                 verdict = Verdict(Status.nondeterministic, what, "order")
                 line = tried[0].line  # of an atomic
-                hint = HINT.format(place=f"{self.file}:{line}", unit=self.unit)
+                told = HINT_FOR_WARPS if is_one_block else HINT
+                hint = told.format(place=f"{self.file}:{line}", unit=unit)
                 return replace(other, verdict=verdict, line=line or None, hint=hint)
         self.right.update((names[each.kernel], max(1, each.programs)) for each in tried)
         return None

@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "observe.h"
+#include "scheduler.h"
+#include "shared_memory.h"
 
 namespace warpgrade {
 namespace {
@@ -14,10 +16,11 @@ uint32_t order_seed;
 bool order_backwards;
 bool sampled;
 constexpr uint64_t most_sampled = 5;
-std::vector<uint32_t> order;  // the numbers of the launch's blocks; empty: as they are
+// The numbers of the launch's blocks, and of a block's warps; empty: as they are.
+std::vector<uint32_t> order, order_of_warps;
 
 constexpr uint64_t nobody = ~uint64_t{0};
-uint64_t first_with_atomics = nobody;  // block of this launch
+uint64_t first_with_atomics = nobody;  // warp of this launch
 bool launch_is_noted;
 SharedAtomics noted;
 
@@ -26,12 +29,13 @@ uint64_t block_count() {
     return uint64_t{grid.x} * grid.y * grid.z;
 }
 
-void draw_order(uint32_t count) {
-    order.resize(count);
-    std::iota(order.begin(), order.end(), 0u);
+std::vector<uint32_t> drawn_order(uint32_t count) {
+    std::vector<uint32_t> drawn(count);
+    std::iota(drawn.begin(), drawn.end(), 0u);
     std::mt19937 random(order_seed);
-    for (uint32_t left = count; left > 1; --left) std::swap(order[left - 1], order[random() % left]);
-    if (order_backwards) std::reverse(order.begin(), order.end());
+    for (uint32_t left = count; left > 1; --left) std::swap(drawn[left - 1], drawn[random() % left]);
+    if (order_backwards) std::reverse(drawn.begin(), drawn.end());
+    return drawn;
 }
 
 }  // namespace
@@ -49,8 +53,16 @@ uint64_t begin_blocks() {
     first_with_atomics = nobody;
     launch_is_noted = false;
     order.clear();
-    if (order_seed) draw_order(static_cast<uint32_t>(block_count()));
+    order_of_warps.clear();
+    if (order_seed) {
+        order = drawn_order(static_cast<uint32_t>(block_count()));
+        order_of_warps = drawn_order(warps_of_block());
+    }
     return sampled ? std::min(block_count(), most_sampled) : block_count();
+}
+
+uint32_t warp_in_turn(uint32_t place) {
+    return order_of_warps.empty() ? place : order_of_warps[place];
 }
 
 // A sample begins with the last block, whose indices are the largest.
@@ -69,9 +81,13 @@ BlockState block_in_turn(uint64_t place) {
 }
 
 void note_atomic(const void* p, Address pc) {
-    if (launch_is_noted || first_with_atomics == current_block.linear || !is_device(p)) return;
+    if (launch_is_noted) return;
+    const uint64_t warp = uint64_t{current_block.linear} * warp_lanes + current_thread->warp;
+    if (first_with_atomics == warp) return;
+    const bool is_shared = reinterpret_cast<Address>(p) - shared_low < shared_bytes;
+    if (!is_shared && !is_device(p)) return;
     if (first_with_atomics == nobody) {
-        first_with_atomics = current_block.linear;
+        first_with_atomics = warp;
         return;
     }
     launch_is_noted = true;

@@ -1,14 +1,16 @@
-// The order in which a grid's blocks run, and whether atomics may depend on it (internal to the
-// execution half).
+// The order in which a grid's blocks and a block's warps run, and whether atomics may depend on it
+// (internal to the execution half).
 //
-// A GPU runs blocks in any order. In order of their numbers, a kernel may be right by chance, for
-// example if it uses an atomic's result of the block before, or if the last exchange wins.
+// A GPU runs blocks in any order, and the warps of a block too. In order of their numbers, a kernel
+// may be right by chance, for example if it uses an atomic's result of the block before, or if the
+// last exchange wins.
 #pragma once
 #include "core.h"
 
 namespace warpgrade {
 
-// From the next launch on, blocks run in an order drawn by `seed`, or in its reverse; 0: by number.
+// From the next launch on, blocks and warps run in an order drawn by `seed`, or in its reverse; 0: by
+// number.
 void set_block_order(uint32_t seed, bool backwards);
 bool blocks_are_reordered();
 // From the next launch on, only some blocks run: the last one, the first one, and some in between.
@@ -18,11 +20,13 @@ void sample_blocks(bool sampled);
 uint64_t begin_blocks();
 // The block that runs after `place` others.
 BlockState block_in_turn(uint64_t place);
+// The warp that runs after `place` others of its block.
+uint32_t warp_in_turn(uint32_t place);
 
 // A running thread makes an atomic access.
 void note_atomic(const void* p, Address pc);
 void forget_atomics();
-// An atomic by which several blocks of a launch used global memory, and the number of blocks of the
+// An atomic on memory that several warps of a launch used by atomics, and the number of blocks of the
 // largest such launch; 0 for none.
 struct SharedAtomics {
     Address pc;

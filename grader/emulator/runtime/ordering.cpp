@@ -1,7 +1,8 @@
 // Time for the race detector: barriers, warp synchronisation, and fences with atomics.
 //
 // Fences and atomics: the first atomic of a thread after a fence releases what the thread did
-// before the fence and what its block did before the last barrier. A thread with a later atomic on
+// before the fence, what its block did before the last barrier, and what lanes of its warp did
+// before it met them in a __syncwarp. A thread with a later atomic on
 // the same address acquires that. Releases are numbered over the launch, and acquiring one includes
 // all releases with lower numbers. That is more than strictly follows, but it is transitive at no
 // cost, and it never orders threads without fences.
@@ -15,6 +16,7 @@
 #include <unordered_map>
 
 #include "block_order.h"
+#include "scheduler.h"
 
 namespace warpgrade {
 
@@ -203,15 +205,36 @@ void acquire(const Thread& thread, Address address) {
     if (of_block) own = std::max(own, near->second.time);
 }
 
+void add(Releases& list, const Release& one) {
+    if (list.empty() || list.back().until < one.until) list.push_back(one);
+}
+
+// What the thread knows of the other lanes of its warp.
+void release_lanes(std::unordered_map<std::uint64_t, Releases>& map, const Thread& thread,
+                   std::uint32_t time) {
+    const WarpOrder& order = warp_orders[thread.warp];
+    if (!order.all && !order.partial) return;
+    WarpRange lanes = warp_range(thread.warp);
+    for (std::uint32_t other = lanes.first; other < lanes.last; ++other) {
+        std::uint64_t clock = order.all;
+        if (order.partial) clock = std::max(order.all, order.seen[thread.lane][other - lanes.first]);
+        if (other == thread.linear || !clock) continue;
+        const std::uint64_t until = race_now.epoch_floor | clock << stamp::clock_shift;
+        add(map[thread_key(until | other)], {until, time});
+    }
+}
+
 void release_within(const Thread& thread, Address address, std::uint32_t time) {
     std::uint64_t fence = within.last_fence[thread.linear];
-    within.releases[thread_key(fence)].push_back({fence, time});
+    add(within.releases[thread_key(fence)], {fence, time});
+    release_lanes(within.releases, thread, time);
     within.last_release[address] = {fence >> stamp::block_shift, time};
 }
 
 void release(const Thread& thread, Address address, std::uint32_t time) {
     std::uint64_t fence = last_fence[thread.linear], block = fence >> stamp::block_shift;
-    thread_releases[thread_key(fence)].push_back({fence, time});
+    add(thread_releases[thread_key(fence)], {fence, time});
+    release_lanes(thread_releases, thread, time);
     block_releases[block].push_back({race_now.epoch_floor, time});
     last_release[address] = time;
     if (std::uint32_t own = within.acquired[thread.linear]) {

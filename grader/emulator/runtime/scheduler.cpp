@@ -204,8 +204,8 @@ void merge_traces(uint32_t warp) {
 // One round: every warp runs as far as it can. A warp's traces are merged while they are in the
 // cache, as soon as all its threads have reached the barrier or the end.
 bool run_warps() {
-    uint32_t warps = static_cast<uint32_t>((threads.size() + warp_lanes - 1) / warp_lanes);
-    for (uint32_t warp = 0; warp < warps; ++warp) {
+    for (uint32_t place = 0, warps = warps_of_block(); place < warps; ++place) {
+        const uint32_t warp = warp_in_turn(place);
         run_warp(warp);
         if (abandoned) return false;
         if (settled(warp)) merge_traces(warp);

@@ -60,4 +60,8 @@ inline WarpRange warp_range(uint32_t warp) {
     return {first, end < count ? end : count};
 }
 
+inline uint32_t warps_of_block() {
+    return static_cast<uint32_t>((threads.size() + warp_lanes - 1) / warp_lanes);
+}
+
 }  // namespace warpgrade

@@ -1,5 +1,5 @@
-"""Results of CUDA C++ that hang on the order of blocks are told; kernels that draw a number, leave
-the rest to the last block, add up or wait for the block before pass.
+"""Results of CUDA C++ that hang on the order of blocks, or of warps, are told; kernels that draw a
+number, leave the rest to the last one, add up or wait for the one before pass.
 
 Each submission is a SiLU.
 """
@@ -99,6 +99,65 @@ extern "C" void silu(const float* x, float* out, int n) {
     kernel<<<(n + 31) / 32 + 1, 32>>>(x, out, n);
 }
 """,
+    "warps draw numbers, and the last one does the rest": """
+__global__ void kernel(const float* x, float* out, int n) {
+    __shared__ float part[128];
+    __shared__ int next, count;
+    if (threadIdx.x == 0) next = count = 0;
+    __syncthreads();
+    int lane = threadIdx.x % 32, place = 0, before = 0;
+    if (lane == 0) place = atomicAdd(&next, 1);
+    place = __shfl_sync(~0u, place, 0) * 32 + lane;
+    int first = blockIdx.x * 128;
+    if (first + place < n) part[place] = silu_of(x[first + place]);
+    __syncwarp();
+    if (lane == 0) {
+        __threadfence_block();
+        before = atomicAdd(&count, 1);
+        __threadfence_block();
+    }
+    __syncwarp();
+    if (__shfl_sync(~0u, before, 0) < 3) return;
+    for (int i = lane; i < 128 && first + i < n; i += 32) out[first + i] = part[i];
+}
+extern "C" void silu(const float* x, float* out, int n) {
+    kernel<<<(n + 127) / 128, 128>>>(x, out, n);
+}
+""",
+}
+OF_WARPS = {
+    "the warp with the highest number does the rest": """
+__global__ void kernel(const float* x, float* out, int n) {
+    __shared__ float part[128];
+    __shared__ int count;
+    if (threadIdx.x == 0) count = 0;
+    __syncthreads();
+    for (int first = 0; first < n; first += 128) {
+        if (first + threadIdx.x < n) part[threadIdx.x] = silu_of(x[first + threadIdx.x]);
+        __threadfence_block();
+        atomicAdd(&count, 1);
+        __threadfence_block();
+        for (int i = threadIdx.x % 32; threadIdx.x >= 96 && i < 128 && first + i < n; i += 32)
+            out[first + i] = part[i];
+        __syncthreads();
+    }
+}
+extern "C" void silu(const float* x, float* out, int n) { kernel<<<1, 128>>>(x, out, n); }
+""",
+    "what the warp before left": """
+__global__ void kernel(const float* x, float* out, int n) {
+    __shared__ float part[128];
+    part[threadIdx.x] = 0.0f;
+    __syncthreads();
+    for (int first = 0; first < n; first += 96) {
+        int i = first + threadIdx.x;
+        if (i < n) atomicExch(&part[threadIdx.x], silu_of(x[i]));
+        if (threadIdx.x >= 32 && i - 32 < n) out[i - 32] = atomicAdd(&part[threadIdx.x - 32], 0.0f);
+        __syncthreads();
+    }
+}
+extern "C" void silu(const float* x, float* out, int n) { kernel<<<1, 128>>>(x, out, n); }
+""",
 }
 HANGING = {
     "what the block before left": """
@@ -159,6 +218,20 @@ def graded(tmp_path: Path) -> Callable:
 def test_what_is_right_in_every_order_of_blocks_passes(graded, source) -> None:
     part = graded(source)
     assert part.status is Status.passed, part
+
+
+def test_a_lane_releases_what_others_did_before_they_met(graded) -> None:
+    source = HONEST["warps draw numbers, and the last one does the rest"]
+    assert graded(source.replace("__syncwarp();", "", 1)).status is Status.data_race
+
+
+@pytest.mark.parametrize("source", OF_WARPS.values(), ids=OF_WARPS)
+def test_what_hangs_on_the_order_of_warps_is_nondeterministic(graded, source) -> None:
+    part = graded(source)
+    assert part.status is Status.nondeterministic, part
+    told = program_orders.DEPENDS.format(unit="warp")
+    assert any(told[1:] in each.what for each in part.failures), part.failures
+    assert "`__syncthreads()` waits for all of a block" in part.failures[0].hint
 
 
 @pytest.mark.parametrize("source", HANGING.values(), ids=HANGING)
