@@ -220,7 +220,7 @@ def unearned(traffic: Traffic, task: Task, case: Case) -> str:
     for kind in sorted(of_sectors):
         if traffic.copied > MOST_ASIDE * needs[kind]:
             return "copies moved a part of the data: what counts here is what kernels move"
-        if traffic.atomic > MOST_ASIDE * needs[kind]:
+        if kind == "store" and traffic.atomic > MOST_ASIDE * needs[kind]:  # none loads an input
             return "atomics moved a part of the data: what counts here are loads and stores"
     for kind, bounds in limited.items():
         moved = getattr(traffic, kind) + (0 if kind in of_sectors else traffic.atomic)

@@ -99,7 +99,10 @@ def _place(errors: Sequence[BaseException], functions: Sequence[Place]) -> tuple
         for made in reversed(functions):
             if made.source != error.src:
                 continue
-            text = error.src.split("\n")[node.lineno - 1]
+            lines = error.src.split("\n")
+            if node.lineno > len(lines):  # the source of a called function, the line of the call
+                continue
+            text = lines[node.lineno - 1]
             indent = len(text) - len(text.lstrip())
             caret = " " * max(node.col_offset - indent, 0) + "^"
             line = made.line + node.lineno - 1

@@ -19,7 +19,7 @@ from triton.runtime.jit import ConstexprFunction, JITCallable, JITFunction
 from ..compile import literals, options, proxies
 from ..compile.failures import CompileFailure
 from ..compile.source import FunctionText, SourceFolder, place
-from .errors import ForeignKernel, KernelError, PlanLimit
+from .errors import ForeignKernel, KernelError, PlanLimit, Unsupported
 
 MAX_REFERENCES = 500  # to functions, from one kernel
 # Names that Triton's frontend knows, unless a global hides them.
@@ -152,6 +152,8 @@ class Describer:
             return {"constexpr_function": self._table(value)}
         if isinstance(value, tl.constexpr):
             return self._constant(name, value, is_constexpr=True)
+        if getattr(value, "__triton_aggregate__", False) is True:
+            raise Unsupported(f"a class made by triton.aggregate ({name})", "pass a NamedTuple")
         if isinstance(value, type) and issubclass(value, tuple) and hasattr(value, "_fields"):
             return {"tuple_class": {"name": value.__name__, "fields": list(value._fields)}}
         return self._constant(name, value)

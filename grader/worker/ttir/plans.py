@@ -235,8 +235,14 @@ class _Run:
         self._is_sampled = document["sampled"]
         if self._is_sampled:  # there is no memory to move anything to
             self._do = {name: self._do[name] for name in ("alloc", "free")}
+        # A plan also has the buffers of calls that aren't executed here.
+        allocated = {step["buffer"] for step in document["steps"] if step["do"] == "alloc"}
         self._regions = Regions(
-            [each.region or of_scratch(each.address, each.size, each.line) for each in placed]
+            [
+                each.region or of_scratch(each.address, each.size, each.line)
+                for number, each in enumerate(placed)
+                if each.region or number in allocated
+            ]
         )
         self._findings = Findings(self._regions)
         self._counters: Counters | None = None

@@ -236,6 +236,8 @@ def silu(x, out):
 
 def test_programs_that_move_more_beside_the_work_share_none_of_it(tmp_path, shared_sandbox):
     evidence = counted(tmp_path, "triton", TRITON.partition("def silu")[0] + PADDED, shared_sandbox)
+    found = {metric.name: metric.value for metric in evidence.metrics}
+    assert found["scratch_bytes"] == 3 * 131072 * 4  # of one call, though two are planned
     assert values(evidence)[0] == 1
     assert missed(evidence, "triton") == {"largest_share"}
 

@@ -290,6 +290,10 @@ def test_sectors_of_a_show_beside_the_work_earn_nothing(sites, copies, told) -> 
     assert told in evidence.reason
 
 
+def test_atomics_that_add_up_leave_the_average_of_loads_as_it_is() -> None:
+    assert measured(report_of(LOAD, ATOMIC_STORE), "cuda_v2").status is Status.passed
+
+
 def test_a_few_copies_and_atomics_and_twice_the_traffic_are_honest() -> None:
     few = site(4, "global", "atomic", 1, 1, 32)
     twice = [dataclasses.replace(s, pc=s.pc + 4) for s in (LOAD, STORE)]

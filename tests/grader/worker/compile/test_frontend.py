@@ -200,6 +200,14 @@ def test_a_mistake_in_a_helper_is_at_the_helpers_line(planning, tmp_path):
     assert "tl.dot(a, a)" in error["excerpt"]
 
 
+def test_a_block_for_a_function_without_inlining_is_explained(planning, tmp_path):
+    before = "@triton.jit(noinline=True)\ndef g(a):\n    return a"
+    plan = planning.plan(tmp_path, KERNEL % (before, "g(v)"), PAIR)
+    error = planning.frontend(tmp_path, plan["specialisations"][0])["error"]
+
+    assert "is marked noinline, but was called with non-scalar argument" in error["message"]
+
+
 def test_a_name_that_triton_does_not_take_is_named(planning, tmp_path):
     text = (KERNEL % ("", "v")).replace("kernel", "kërnel")
     plan = planning.plan(tmp_path, text, PAIR)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import triton.language as tl
 
 from .planning import tensor
 from .test_launches import HEAD, PAIR
@@ -71,6 +72,30 @@ def test_what_has_no_counterpart_is_named_without_a_class_of_ours(planning, tmp_
 
     assert (refused["code"], refused["told"], refused["message"]) == ("not_modelled", True, said)
     assert "Unsupported" not in refused["detail"]
+
+
+AGGREGATE = """
+import triton, triton.language as tl
+from triton.language.core import _aggregate
+@_aggregate
+class Pair:
+    a: tl.tensor
+    @triton.constexpr_function
+    def __init__(self, a):
+        self.a = a
+@triton.jit
+def copy(x, y):
+    tl.store(y, Pair(tl.load(x)).a)
+def f(x, y):
+    copy[(1,)](x, y)
+"""
+
+
+@pytest.mark.skipif(not hasattr(tl.core, "_aggregate"), reason="this Triton has no aggregates")
+def test_an_aggregate_is_not_modelled(planning, tmp_path):
+    refused = planning.plan(tmp_path, AGGREGATE, PAIR)
+    assert refused["code"] == "not_modelled"
+    assert "a class made by triton.aggregate (Pair)" in refused["message"]
 
 
 GENERATED = """
