@@ -24,6 +24,9 @@ class Parts:
         return f"{before}{self.text}" if self.text else ""
 
 
+HOST_CHANGES = "Host code changes"
+
+
 @dataclass(frozen=True)
 class Kind:
     """One kind of finding. `status` is the name of a member of grader/status.py."""
@@ -208,6 +211,12 @@ KINDS: dict[str, Kind] = {
         "Put __syncthreads() between the writes and the reads of other threads (within a warp "
         "__syncwarp() will do), and one more before the next round of a loop writes again.",
         "Blocks run in any order: give each block its own elements, or use atomics.",
+    ),
+    "changed_while_copied": Kind(
+        "data_race",
+        lambda parts: f"{HOST_CHANGES} {parts.text} that a copy{parts.at} may still be reading.",
+        "An asynchronous copy from pinned memory goes on while the host does: wait for it by "
+        "cudaStreamSynchronize or an event before you write there again, or use two buffers.",
     ),
     "divergent_barrier": Kind(
         "barrier_error",

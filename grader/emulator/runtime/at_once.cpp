@@ -91,6 +91,7 @@ void freed(const void*, Address) {}
 void recorded(unsigned, unsigned, Address) {}
 void waited(unsigned, unsigned, Address) {}
 void synchronised(Address) {}
+void settle_copies() {}
 void read_managed(Address, size_t, Address) {}
 Address place_of(Address instruction) { return instruction; }
 bool open_managed(Address, bool, Address) { return false; }

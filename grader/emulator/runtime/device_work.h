@@ -34,6 +34,7 @@ struct RowsCopy {
     size_t from_pitch;
     size_t width, height;
     bool to_device, from_device;
+    bool is_read_later;  // the host goes on before its memory has been read
 };
 struct RowsFill {
     char* to;
@@ -58,6 +59,8 @@ void freed(const void* p, Address pc);
 void recorded(unsigned event, unsigned stream, Address pc);
 void waited(unsigned event, unsigned stream, Address pc);
 void synchronised(Address pc);
+// All copies that read host memory later are done: reports the memory that has changed before.
+void settle_copies();
 // Host code reads managed memory.
 void read_managed(Address a, size_t bytes, Address pc);
 // Host code accessed closed managed memory: whether it is open now.

@@ -46,6 +46,7 @@ const char* name_of(FindingKind kind) {
         NAME(index_out_of_range_write);
         NAME(far_read);
         NAME(far_write);
+        NAME(changed_while_copied);
 #undef NAME
     }
     return "";

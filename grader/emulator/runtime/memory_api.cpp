@@ -1,4 +1,6 @@
 // The CUDA calls that allocate, copy and fill memory.
+#include <iterator>
+#include <map>
 #include <string>
 
 #include "../include/warpgrade/device_api.h"
@@ -22,7 +24,17 @@ struct Copy {
     cudaMemcpyKind kind;
     const char* call;
     Address pc;
+    bool is_async = false;
 };
+
+std::map<Address, size_t> pinned;  // what cudaMallocHost has given: addresses and sizes
+
+// A copy from other memory has read it when the call returns.
+bool is_pinned(const void* p) {
+    const auto a = reinterpret_cast<Address>(p);
+    auto next = pinned.upper_bound(a);
+    return next != pinned.begin() && a - std::prev(next)->first < std::prev(next)->second;
+}
 
 const char* kind_name(cudaMemcpyKind kind) {
     switch (kind) {
@@ -98,9 +110,11 @@ cudaError_t carry_out(const Copy& copy) {
                 is_managed(reinterpret_cast<Address>(copy.from));  // the host's and the device's
     if (!both && !right_direction(copy, to_device, from_device)) return fail(cudaErrorInvalidValue);
     if (!rows_ok(copy, to_device, from_device)) return fail(cudaErrorInvalidValue);
+    if (!copy.is_async) work::settle_copies();
     return fail(work::copy({static_cast<char*>(copy.to), copy.to_pitch,
                             static_cast<const char*>(copy.from), copy.from_pitch, copy.width,
-                            copy.height, to_device, from_device},
+                            copy.height, to_device, from_device,
+                            copy.is_async && is_pinned(copy.from)},
                            copy.pc));
 }
 
@@ -134,14 +148,15 @@ cudaError_t allocate(void** p, size_t bytes, Address pc, bool managed = false) {
 }
 
 cudaError_t release(void* p, Address pc) {
+    work::settle_copies();
     const auto error = static_cast<cudaError_t>(device_free(p, pc));
     if (error == cudaSuccess) work::freed(p, pc);
     return fail(error);
 }
 
 cudaError_t copy_linear(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
-                        const char* call, Address pc) {
-    return carry_out({to, bytes, from, bytes, bytes, 1, kind, call, pc});
+                        const char* call, Address pc, bool is_async = false) {
+    return carry_out({to, bytes, from, bytes, bytes, 1, kind, call, pc, is_async});
 }
 
 }  // namespace
@@ -227,11 +242,14 @@ cudaError_t warpgrade_malloc_host(void** p, size_t bytes) {
     if (sticky_error()) return fail(cudaSuccess);
     if (!p) return fail(cudaErrorInvalidValue);
     *p = bytes ? host_allocate(bytes) : nullptr;
+    if (*p) pinned[reinterpret_cast<Address>(*p)] = bytes;
     return *p || !bytes ? cudaSuccess : fail(cudaErrorMemoryAllocation);
 }
 
 cudaError_t cudaFreeHost(void* p) {
     if (sticky_error() || !p) return fail(cudaSuccess);
+    work::settle_copies();
+    pinned.erase(reinterpret_cast<Address>(p));
     return fail(static_cast<cudaError_t>(host_free(p, WARPGRADE_CALLER)));
 }
 
@@ -249,7 +267,7 @@ cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind 
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
                             cudaStream_t stream) {
     if (!is_stream(stream)) return fail(cudaErrorInvalidResourceHandle);
-    return copy_linear(to, from, bytes, kind, "cudaMemcpyAsync", WARPGRADE_CALLER);
+    return copy_linear(to, from, bytes, kind, "cudaMemcpyAsync", WARPGRADE_CALLER, true);
 }
 
 cudaError_t cudaMemcpy2D(void* to, size_t to_pitch, const void* from, size_t from_pitch,
@@ -263,7 +281,7 @@ cudaError_t cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_
                               cudaStream_t stream) {
     if (!is_stream(stream)) return fail(cudaErrorInvalidResourceHandle);
     return carry_out({to, to_pitch, from, from_pitch, width, height, kind, "cudaMemcpy2DAsync",
-                      WARPGRADE_CALLER});
+                      WARPGRADE_CALLER, true});
 }
 
 cudaError_t cudaMemset(void* p, int value, size_t bytes) {

@@ -49,6 +49,7 @@ enum class FindingKind : std::uint8_t {
     index_out_of_range_write,
     far_read,  // at a large size, far from every tensor
     far_write,
+    changed_while_copied,  // host memory, by host code
 };
 
 // The values of TraceEntry::kind and TraceEntry::space.

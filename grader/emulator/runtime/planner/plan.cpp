@@ -1,6 +1,7 @@
 // A plan's beginning and end as JSON; recording.cpp records the steps between.
 #include "plan.h"
 
+#include "../device_work.h"
 #include "../observe.h"
 #include "json.h"
 #include "managed.h"
@@ -21,6 +22,7 @@ void add_argument(int argument, const void* low, std::size_t bytes, bool) {
 }
 
 void begin_call() {
+    work::settle_copies();
     current.call = current.calls_begun++;
     current.steps = current.uploaded = 0;
     current.read_managed = current.default_works = false;
@@ -29,6 +31,7 @@ void begin_call() {
 }
 
 void report_left_behind() {
+    work::settle_copies();
     for (const Buffer& each : current.buffers) {
         if (!each.is_allocated() || each.freed || each.last_call == current.call) continue;
         report_finding(FindingKind::leak, each.pc, nullptr, 0, nullptr,

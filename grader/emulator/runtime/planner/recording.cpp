@@ -192,6 +192,9 @@ void upload_rows(const RowsCopy& copy, Address pc) {
         data.append(copy.from + row * copy.from_pitch, copy.width);
     }
     note_upload(data.size());
+    if (copy.is_read_later) {
+        current.copies.push_back({copy.from, copy.from_pitch, copy.width, data, pc});
+    }
     add_step("upload",
              "\"to\":" + view(copy.to, copy.to_pitch, copy.width, copy.height) + ",\"data\":\"" +
                  base64(data.data(), data.size()) + "\"," + relocations(data.data(), data.size()),
@@ -340,7 +343,23 @@ void recorded(unsigned event, unsigned stream, Address pc) {
 void waited(unsigned event, unsigned stream, Address pc) {
     add_step("wait", "\"event\":" + number(event) + ",\"stream\":" + number(stream), pc);
 }
-void synchronised(Address pc) { add_step("synchronise", "", pc); }
+void synchronised(Address pc) {
+    settle_copies();
+    add_step("synchronise", "", pc);
+}
+
+void settle_copies() {
+    for (const plan::CopyUnderWay& each : current.copies) {
+        const char* from = each.from;
+        for (std::size_t at = 0; at < each.rows.size(); at += each.width, from += each.pitch) {
+            if (!std::memcmp(from, each.rows.data() + at, each.width)) continue;
+            report_finding(FindingKind::changed_while_copied, each.pc, nullptr, 0, nullptr,
+                           "%zu bytes of a cudaMallocHost", each.rows.size());
+            break;
+        }
+    }
+    current.copies.clear();
+}
 
 void read_managed(Address a, size_t bytes, Address pc) {
     if (!plan::may_be_written(a) || current.read_managed) return;

@@ -13,8 +13,17 @@ struct KernelName {
     unsigned line;
 };
 
+// A copy from pinned memory that host code hasn't waited for.
+struct CopyUnderWay {
+    const char* from;
+    std::size_t pitch, width;
+    std::string rows;  // as they were
+    Address pc;
+};
+
 struct Plan {
     Buffers buffers;
+    std::vector<CopyUnderWay> copies;
     std::vector<KernelName> kernels;
     std::string calls[2];
     std::size_t call = 0, calls_begun = 0, steps = 0, uploaded = 0;
