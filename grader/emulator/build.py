@@ -238,7 +238,7 @@ class _Work:
         try:
             planner, executor = linker.link(f"{name}.o", [_UNUSED + each for each in unused])
         except LinkError as error:
-            raise _Failed(Problem("symbol", _link_message(str(error)))) from None
+            raise _Failed(_link_problem(str(error))) from None
         names = tuple(entry.name for entry in present)
         sites = planner.sites | executor.sites
         conditions = tuple(find_conditions(self.source))
@@ -347,6 +347,15 @@ def _last_line(text: str) -> str:
     return compiler_output.plain(lines[-1]) if lines else "the compiler failed without a message"
 
 
-def _link_message(text: str) -> str:
-    match = re.search(r"(?:multiple definition of|undefined reference to) [`'](.+?)'", text)
-    return f"linking failed: {compiler_output.plain(match[0] if match else text[-300:])}"
+def _link_problem(text: str) -> Problem:
+    """The problem that the linker's output tells.
+
+    Forbidden symbols were told before, so no rule is broken. What is missing, the file declares
+    and nothing has; any other trouble is the emulator's.
+    """
+    missing = re.search(r"undefined reference to [`'].+?'", text)
+    if missing:
+        return Problem("compile", f"linking failed: {compiler_output.plain(missing[0])}")
+    twice = re.search(r"multiple definition of [`'].+?'", text)
+    shown = compiler_output.plain(twice[0] if twice else text[-300:])
+    return Problem("unsupported", f"the emulator can't link the file: {shown}")
