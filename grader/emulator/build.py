@@ -159,6 +159,27 @@ class _Work:
             lacking = [problem for error in errors if (problem := self._lacking(error))]
             # The others may be consequences of what is lacking.
             raise _Failed(*(lacking or [self._compile_problem(error) for error in errors]))
+        self._instantiate_kernels()
+
+    def _instantiate_kernels(self) -> None:
+        """Make student.o again with the kernel templates that g++ has left out.
+
+        It forgets a template that only a template's argument inside a generic lambda names.
+        """
+        forgotten = [
+            symbol.name
+            for symbol in Elf(self.folder / "student.o").symbols
+            if not symbol.is_defined
+            and not objects.is_allowed(symbol.name, ())
+            and objects.plain_name(symbol.name) in self.kernels
+        ]
+        templates = [name for name in objects.demangled(forgotten) if "<" in name]
+        if not templates:
+            return
+        text = (self.folder / "student.cpp").read_bytes().decode()
+        if self._assemble(text + "".join(f"template {name};\n" for name in templates)):
+            what = f"{templates[0]}, which has no body or is named only inside a generic lambda"
+            raise _Failed(Problem("unsupported", f"the emulator doesn't support {what}"))
 
     def _assemble(self, text: str) -> list[compiler_output.CompileError]:
         (self.folder / "student.cpp").write_text(text, encoding="utf-8", newline="")

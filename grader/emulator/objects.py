@@ -174,17 +174,22 @@ def unreachable(elf: Elf, entries: Sequence[Entry], provided: Collection[str]) -
 
 def _readable(names: Sequence[str]) -> list[str]:
     """Symbols as a student may have written them: std::ifstream, write."""
+    readable = []
+    for name in demangled(names):
+        plain = re.split(r"[<(\[]", name.rpartition(" for ")[2])[0]
+        parts = plain.replace("basic_", "").replace("__cxx11::", "").split("::")
+        readable.append("::".join(parts[:2]))
+    return readable
+
+
+def demangled(names: Sequence[str]) -> list[str]:
+    """Symbols with their types, as c++filt writes them: void run<4>(float*, int)."""
     if not any(name.startswith("_Z") for name in names):
         return list(names)
     done = subprocess.run(
         ["c++filt"], input="\n".join(names), capture_output=True, text=True, check=False
     )
-    readable = []
-    for name in done.stdout.splitlines() if done.returncode == 0 else names:
-        plain = re.split(r"[<(\[]", name.rpartition(" for ")[2])[0]
-        parts = plain.replace("basic_", "").replace("__cxx11::", "").split("::")
-        readable.append("::".join(parts[:2]))
-    return readable
+    return done.stdout.splitlines() if done.returncode == 0 else list(names)
 
 
 def _defined(elf: Elf, reserved: Collection[str]) -> Iterator[Fault]:
