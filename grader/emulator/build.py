@@ -378,5 +378,5 @@ def _link_problem(text: str) -> Problem:
     if missing:
         return Problem("compile", f"linking failed: {compiler_output.plain(missing[0])}")
     twice = re.search(r"multiple definition of [`'].+?'", text)
-    shown = compiler_output.plain(twice[0] if twice else text[-300:])
+    shown = compiler_output.plain(twice[0] if twice else text[-300:].strip())
     return Problem("unsupported", f"the emulator can't link the file: {shown}")

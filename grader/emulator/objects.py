@@ -52,6 +52,8 @@ fwrite fflush perror stdout stderr sscanf __isoc99_sscanf __isoc23_sscanf __isoc
 __isoc23_strtoll __isoc23_strtoul __isoc23_strtoull
 malloc calloc realloc free aligned_alloc posix_memalign
 time clock clock_gettime gettimeofday difftime
+pthread_once pthread_mutex_init pthread_mutex_destroy pthread_mutex_lock pthread_mutex_trylock
+pthread_mutex_unlock __once_proxy sched_yield
 exit abort atexit __assert_fail fegetround fesetround feclearexcept fetestexcept
 __gxx_personality_v0 _Unwind_Resume __cxa_atexit __cxa_begin_catch __cxa_end_catch __cxa_rethrow
 __cxa_throw __cxa_allocate_exception __cxa_free_exception __cxa_throw_bad_array_new_length
@@ -79,7 +81,7 @@ _RUNTIME_TYPES = re.compile(r"_ZT[VIS](?:N10__cxxabiv1|[a-zP])")
 _OPERATORS = re.compile(r"_Z(?:Sl|Sr|ls|rs|eq|pl|lt)?(?:ISt|St|NSt)")
 _REFUSED_LIBRARY = re.compile(
     r"filebuf|fstream|10filesystem|6thread|thread_|condition_variable|random_device|basic_file"
-    r"|future|mutex|once_call|stop_token|stdio_sync|quick_exit|set_terminate|set_new_handler"
+    r"|future|stop_token|stdio_sync|quick_exit|set_terminate|set_new_handler"
     r"|codecvt|dynamic_loader|3pmr|14__basic_file"
 )
 

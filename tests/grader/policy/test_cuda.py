@@ -388,6 +388,9 @@ HONEST = {
     "void f(int n) { Buffer scratch(n); Buffer other{n}; }",
     "device_object": "struct V { float x; __device__ V() : x(0) {} };\n__device__ V zero;",
     "once": "int prepare() { return 1; }\nvoid f() { static int done = prepare(); }",
+    "locked": "#include <charconv>\n#include <mutex>\n#include <system_error>\n"
+    "std::mutex mutex;\nstd::once_flag flag;\n"
+    "void f() { std::lock_guard<std::mutex> hold(mutex); std::call_once(flag, [] {}); }",
     "made_once": "struct Limits { int n; Limits() : n(1) {} ~Limits() = default; };\n"
     "struct More : Limits { Limits limits; };\nvoid f() { static Limits a; static More b; }",
     "templates": "template <typename T, int N = (1 > 0)>\n"
