@@ -15,7 +15,7 @@ from grader.emulator import build as build_module
 from grader.emulator import compiler_output, objects, toolchain
 from grader.emulator.build import Build, Entry, Problem, build
 from grader.emulator.elf import Elf
-from grader.emulator.linking import LinkError
+from grader.emulator.linking import Linker, LinkError
 from grader.emulator.toolchain import Toolchain
 
 pytestmark = pytest.mark.skipif(not shutil.which("g++"), reason="needs g++")
@@ -450,7 +450,7 @@ def test_other_trouble_of_the_linker_breaks_no_rule(
     def fails(*_: object) -> None:
         raise LinkError("ld: student.o:(.rodata+0x0): multiple definition of `digits'; table.o")
 
-    monkeypatch.setattr(build_module.Linker, "link", fails)
+    monkeypatch.setattr(Linker, "link", fails)
     problem = only(make(TWICE))
     assert problem.kind == "unsupported"
     assert problem.message == "the emulator can't link the file: multiple definition of `digits'"
