@@ -31,6 +31,7 @@ __all__ = ["Build", "Entry", "Problem", "Site", "build"]
 
 COMPILE_SECONDS = 60.0
 MOST_REPORTED = 60  # errors of g++, of which compiler_output.py keeps fewer
+_TEMPLATE = re.compile(r"void (?:\w+::)*(\w+)<")  # a kernel's, as c++filt writes it
 _UNUSED = "warpgrade_unused_"  # prefix of symbols that only dead code needs
 MOST_SOURCE_BYTES = 1 << 20
 
@@ -166,14 +167,16 @@ class _Work:
 
         It forgets a template that only a template's argument inside a generic lambda names.
         """
-        forgotten = [
+        missing = [
             symbol.name
             for symbol in Elf(self.folder / "student.o").symbols
-            if not symbol.is_defined
-            and not objects.is_allowed(symbol.name, ())
-            and objects.plain_name(symbol.name) in self.kernels
+            if not symbol.is_defined and not objects.is_allowed(symbol.name, ())
         ]
-        templates = [name for name in objects.demangled(forgotten) if "<" in name]
+        templates = [
+            name
+            for name in objects.demangled(missing)
+            if (found := _TEMPLATE.match(name)) and found[1] in self.kernels
+        ]
         if not templates:
             return
         text = (self.folder / "student.cpp").read_bytes().decode()
