@@ -19,6 +19,7 @@ ACCESSES = (
     *("strcpy", "strncpy", "stpcpy", "stpncpy", "strcat", "strncat", "strcmp", "strncmp"),
 )
 _OUTPUT = ("printf", "puts", "putchar")
+_ONCE = ("_ZSt15__once_callable", "_ZSt11__once_call", "__once_proxy")  # of std::call_once
 
 
 def with_gaps(text: bytes) -> bytes:
@@ -38,7 +39,7 @@ def without_hooks(text: bytes) -> bytes:
 
 
 def redirected(provided: Collection[str], guarded: bool) -> Iterator[str]:
-    """The functions whose calls go to the runtime's of that name with `warpgrade_` before it."""
-    for name in (*(ACCESSES if guarded else ()), *_OUTPUT):
+    """The symbols that give way to the runtime's of that name with `warpgrade_` before it."""
+    for name in (*(ACCESSES if guarded else ()), *_OUTPUT, *_ONCE):
         if f"warpgrade_{name}" in provided:
             yield name

@@ -31,6 +31,7 @@ __all__ = ["Build", "Entry", "Problem", "Site", "build"]
 
 COMPILE_SECONDS = 60.0
 MOST_REPORTED = 60  # errors of g++, of which compiler_output.py keeps fewer
+_TEMPLATE = re.compile(r"void (?:\w+::)*(\w+)<")  # a kernel's, as c++filt writes it
 _UNUSED = "warpgrade_unused_"  # prefix of symbols that only dead code needs
 MOST_SOURCE_BYTES = 1 << 20
 
@@ -159,6 +160,29 @@ class _Work:
             lacking = [problem for error in errors if (problem := self._lacking(error))]
             # The others may be consequences of what is lacking.
             raise _Failed(*(lacking or [self._compile_problem(error) for error in errors]))
+        self._instantiate_kernels()
+
+    def _instantiate_kernels(self) -> None:
+        """Make student.o again with the kernel templates that g++ has left out.
+
+        It forgets a template that only a template's argument inside a generic lambda names.
+        """
+        missing = [
+            symbol.name
+            for symbol in Elf(self.folder / "student.o").symbols
+            if not symbol.is_defined and not objects.is_allowed(symbol.name, ())
+        ]
+        templates = [
+            name
+            for name in objects.demangled(missing)
+            if (found := _TEMPLATE.match(name)) and found[1] in self.kernels
+        ]
+        if not templates:
+            return
+        text = (self.folder / "student.cpp").read_bytes().decode()
+        if self._assemble(text + "".join(f"template {name};\n" for name in templates)):
+            what = f"{templates[0]}, which has no body or is named only inside a generic lambda"
+            raise _Failed(Problem("unsupported", f"the emulator doesn't support {what}"))
 
     def _assemble(self, text: str) -> list[compiler_output.CompileError]:
         (self.folder / "student.cpp").write_text(text, encoding="utf-8", newline="")
@@ -238,7 +262,7 @@ class _Work:
         try:
             planner, executor = linker.link(f"{name}.o", [_UNUSED + each for each in unused])
         except LinkError as error:
-            raise _Failed(Problem("symbol", _link_message(str(error)))) from None
+            raise _Failed(_link_problem(str(error))) from None
         names = tuple(entry.name for entry in present)
         sites = planner.sites | executor.sites
         conditions = tuple(find_conditions(self.source))
@@ -347,6 +371,15 @@ def _last_line(text: str) -> str:
     return compiler_output.plain(lines[-1]) if lines else "the compiler failed without a message"
 
 
-def _link_message(text: str) -> str:
-    match = re.search(r"(?:multiple definition of|undefined reference to) [`'](.+?)'", text)
-    return f"linking failed: {compiler_output.plain(match[0] if match else text[-300:])}"
+def _link_problem(text: str) -> Problem:
+    """The problem that the linker's output tells.
+
+    Forbidden symbols were told before, so no rule is broken. What is missing, the file declares
+    and nothing has; any other trouble is the emulator's.
+    """
+    missing = re.search(r"undefined reference to [`'].+?'", text)
+    if missing:
+        return Problem("compile", f"linking failed: {compiler_output.plain(missing[0])}")
+    twice = re.search(r"multiple definition of [`'].+?'", text)
+    shown = compiler_output.plain(twice[0] if twice else text[-300:].strip())
+    return Problem("unsupported", f"the emulator can't link the file: {shown}")

@@ -2,7 +2,9 @@
 
 A file that tests a macro which only one of them defines could have one kernel for the emulator and
 another for the GPU. A condition on a macro that the file defines itself is the same for both. So is
-one that no compiler finds true, and one that decides nothing but macros that nothing uses.
+one that no compiler finds true, and one that decides nothing but macros that nothing uses. Which
+architecture device code is for, both answer alike: in its functions, and about macros that only
+these use.
 """
 
 from __future__ import annotations
@@ -45,12 +47,18 @@ def find(source: Source) -> list[Condition]:
         (source.code.tokens[start].start, source.code.tokens[end].start) for start, end in bodies
     ]
     conditions = []
-    decides_nothing = _deciding_nothing(source)
+    texts = [token.text for token in source.code.tokens]
+    decides_nothing = _deciding_nothing(source, texts)
+    for start, end in bodies:
+        texts[start:end] = [""] * (end - start)
+    for_device = _deciding_nothing(source, texts)
     for each in source.directives:
         if each in decides_nothing or _is_never_true(each, own):
             continue
         for name in _tested(each):
-            in_device_code = any(start < each.at.start < end for start, end in inside)
+            in_device_code = each in for_device or any(
+                start < each.at.start < end for start, end in inside
+            )
             known = name in own or name in _ALIKE or (name == _ARCHITECTURE and in_device_code)
             if not known and _OF_COMPILERS.fullmatch(name):
                 conditions.append(Condition(each.at.line, name))
@@ -80,13 +88,13 @@ def _is_never_true(directive: Directive, own: set[str]) -> bool:
     return any(each[1] not in own and not _OF_COMPILERS.fullmatch(each[1]) for each in asked)
 
 
-def _deciding_nothing(source: Source) -> set[Directive]:
-    """The tests whose branches only define macros that the rest of the file doesn't use."""
+def _deciding_nothing(source: Source, texts: Sequence[str]) -> set[Directive]:
+    """The tests whose branches only define macros that neither `texts` nor other lines use."""
     directives = source.directives
     last_include = max(
         (n for n, each in enumerate(directives) if each.name == "include"), default=-1
     )
-    code = {token.text for token in source.code.tokens}
+    code = set(texts)
     nothing: set[Directive] = set()
     open_at: list[int] = []
     for number, each in enumerate(directives):

@@ -78,6 +78,7 @@ PREBUILT_FLAGS = (
     "-std=c++17",
     "-O2",
     "-fPIE",
+    "-fno-gnu-unique",  # unique symbols would stay global in the joined object
     "-ftls-model=local-exec",
     "-fcf-protection=none",
     "-fno-stack-protector",

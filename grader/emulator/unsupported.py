@@ -248,10 +248,15 @@ def device_bodies(run: tuple[Token, ...]) -> Iterator[tuple[int, int]]:
     for i, token in enumerate(run):
         if token.text not in ("__global__", "__device__"):
             continue
+        first = i
+        while first and run[first - 1].text not in (";", "{", "}"):
+            first -= 1
+        if any(each.text == "__host__" for each in run[first:i]):
+            continue  # host code may launch
         j = i
         while j < len(run) and run[j].text not in (";", "{", "="):
             if run[j].text == "__host__":
-                j = len(run)  # host code may launch
+                j = len(run)
             j += 1
         if j < len(run) and run[j].text == "{":
             end = tokens.closing(run, j)

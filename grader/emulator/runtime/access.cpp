@@ -30,6 +30,7 @@ struct Request {
     bool aligned;
     Address pc;
     std::size_t widest;
+    bool exchanges;
 
     bool stores() const {
         return kind == AccessKind::store || kind == AccessKind::volatile_store ||
@@ -172,7 +173,7 @@ void observe_global(const Request& request, std::uint32_t offset) {
     }
     RaceAccess race{&request.thread, stamp_of(request.thread), request.a, request.pc,
                       static_cast<std::uint32_t>(request.size), true};
-    if (!initialised && request.loads()) note_early_read(race);
+    if (!initialised && request.loads()) note_early_read(race, request.exchanges);
     each_cell(offset, request.size,
               [](std::uint32_t at) -> RaceCell& { return *global_cell(at); },
               [&](RaceCell& cell, unsigned first, unsigned count) {
@@ -225,7 +226,7 @@ void observe_shared(const Request& request) {
               });
     if (kind == AccessKind::announced_store) return;
     bool initialised = stored == cells || (stored && request.may_have_padding());
-    if (!initialised && request.loads()) note_early_read(race);
+    if (!initialised && request.loads()) note_early_read(race, request.exchanges);
     count(request, offset, kind, access::shared);
 }
 
@@ -296,8 +297,8 @@ NextEvent next_event(AccessKind kind) {
 }  // namespace
 
 void observe_slowly(Address a, std::size_t size, AccessKind kind, bool aligned, Address pc,
-                    std::size_t widest) {
-    Request request{*current_thread, a, size, kind, aligned, pc, widest};
+                    std::size_t widest, bool exchanges) {
+    Request request{*current_thread, a, size, kind, aligned, pc, widest, exchanges};
     if (attention) settle(next_event(kind), in_arena(a));
     if (aligned) check_alignment(request);
     if (in_arena(a)) return observe_global(request, global_offset(a));

@@ -22,9 +22,10 @@ enum class AccessKind : std::uint8_t {
 };
 
 // Repeats all checks, with reports. `aligned`: the access needs an address that is a multiple of
-// its size. It counts as accesses of at most `widest` bytes.
+// its size. It counts as accesses of at most `widest` bytes. `exchanges`: an atomic that reads only
+// if the program uses its result.
 void observe_slowly(Address a, std::size_t size, AccessKind kind, bool aligned, Address pc,
-                    std::size_t widest = 16);
+                    std::size_t widest = 16, bool exchanges = false);
 
 extern Address image_base;
 

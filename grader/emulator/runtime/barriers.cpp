@@ -90,5 +90,18 @@ void warpgrade_block_atomic(void* p, int bytes) {
     observe_atomic(p, bytes, WARPGRADE_CALLER, true);
     count_spin();
 }
+// The next event of the thread is the exchange, so other threads have their turn before.
+void warpgrade_exchange(void* p, int bytes) {
+    count_spin();
+    observe_atomic(p, bytes, WARPGRADE_CALLER, false, true);
+}
+void warpgrade_block_exchange(void* p, int bytes) {
+    count_spin();
+    observe_atomic(p, bytes, WARPGRADE_CALLER, true, true);
+}
+bool warpgrade_exchanged(const void* p, bool) {
+    observe_exchanged(p);
+    return true;
+}
 
 }  // extern "C"

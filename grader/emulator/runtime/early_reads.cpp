@@ -18,6 +18,8 @@ struct EarlyRead {
     Who who;
 };
 std::vector<EarlyRead> shared_reads, global_reads;
+RaceAccess exchange;  // whose result nothing has used yet
+bool exchange_pending;
 
 std::uint64_t last_store(const RaceCell& cell, unsigned byte) {
     return cell.split ? split_cells[cell.split][byte].store : cell.store;
@@ -56,11 +58,24 @@ void settle_reads(std::vector<EarlyRead>& reads, bool global) {
 
 }  // namespace
 
-void note_early_read(const RaceAccess& access) {
+void note_early_read(const RaceAccess& access, bool of_exchange) {
+    if (of_exchange) {
+        exchange = access;
+        exchange_pending = true;
+        return;
+    }
     std::vector<EarlyRead>& reads = access.global ? global_reads : shared_reads;
     if (reads.size() == most_kept) return;
     reads.push_back({access.stamp, access.address, access.pc, access.size, running(access.thread)});
 }
+
+void note_exchanged(Address a) {
+    if (!exchange_pending || exchange.address != a || exchange.thread != current_thread) return;
+    forget_exchange();
+    note_early_read(exchange, false);
+}
+
+void forget_exchange() { exchange_pending = false; }
 
 void settle_early_shared_reads() {
     if (!shared_reads.empty()) settle_reads(shared_reads, false);

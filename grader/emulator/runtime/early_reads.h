@@ -10,7 +10,10 @@
 
 namespace warpgrade {
 
-void note_early_read(const RaceAccess& access);
+// That of an exchange counts only if note_exchanged follows.
+void note_early_read(const RaceAccess& access, bool of_exchange);
+void note_exchanged(Address a);
+void forget_exchange();
 void settle_early_shared_reads();  // at a barrier, before its epoch begins, and at a block's end
 void settle_early_global_reads();  // at the end of a launch, current_launch still set
 void forget_early_reads();

@@ -12,6 +12,7 @@
 
 #include "access.h"
 #include "block_order.h"
+#include "early_reads.h"
 #include "findings.h"
 #include "host_guard.h"
 #include "whereabouts.h"
@@ -214,12 +215,17 @@ void settle(NextEvent next, bool of_pointer) {
     attention = race_pending || index_pending || noting;
 }
 
-void observe_atomic(void* p, int bytes, Address pc, bool of_block) {
+void observe_atomic(void* p, int bytes, Address pc, bool of_block, bool exchanges) {
     Address a = reinterpret_cast<Address>(p);
     if (!current_thread) return check_host_access(a, static_cast<std::size_t>(bytes), true, pc);
     note_atomic(p, pc);
     AccessKind kind = of_block ? AccessKind::block_atomic : AccessKind::atomic;
-    observe_slowly(a, static_cast<std::size_t>(bytes), kind, true, pc);
+    if (exchanges) forget_exchange();
+    observe_slowly(a, static_cast<std::size_t>(bytes), kind, true, pc, 16, exchanges);
+}
+
+void observe_exchanged(const void* p) {
+    if (current_thread) note_exchanged(reinterpret_cast<Address>(p));
 }
 
 void observe_fence(bool of_block) {

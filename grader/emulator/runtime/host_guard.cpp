@@ -18,6 +18,7 @@
 #include "findings.h"
 #include "hooks.h"
 #include "observe.h"
+#include "once.h"
 #include "symbols.h"
 #include "whereabouts.h"
 
@@ -66,7 +67,12 @@ bool on_stack(Address a, std::size_t bytes) {
 
 bool may_store(Address a, std::size_t bytes) {
     if (on_stack(a, bytes) || in_student_heap(a, bytes) || in_student_data(a, bytes)) return true;
-    return a == reinterpret_cast<Address>(&errno) && bytes <= sizeof errno;
+    if (a == reinterpret_cast<Address>(&errno)) return bytes <= sizeof errno;
+    const void* of_call_once[] = {&warpgrade__ZSt15__once_callable, &warpgrade__ZSt11__once_call};
+    for (const void* each : of_call_once) {
+        if (a == reinterpret_cast<Address>(each)) return bytes <= sizeof each;
+    }
+    return false;
 }
 
 [[noreturn]] void fail(FindingKind kind, Address pc, const char* text) {

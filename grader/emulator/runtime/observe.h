@@ -68,8 +68,10 @@ void observe_grid_barrier();  // all blocks have reached it; each of them begins
 void observe_barrier();                                      // after barrier_epoch has grown
 void observe_warp_sync(std::uint32_t warp, unsigned mask);   // __syncwarp: the program's mask
 void observe_warp_trace(std::uint32_t warp);                 // merges, counts and clears traces
-// Before the atomic acts. `of_block`: its scope is one block.
-void observe_atomic(void* p, int bytes, Address pc, bool of_block = false);
+// Before the atomic acts. `of_block`: its scope is one block. `exchanges`: it stores, and reads only
+// if observe_exchanged follows.
+void observe_atomic(void* p, int bytes, Address pc, bool of_block = false, bool exchanges = false);
+void observe_exchanged(const void* p);                       // the program uses what was there
 void observe_fence(bool of_block = false);                   // __threadfence and its variants
 
 // Whether traces are kept (operation `measure`). Push nothing onto Thread::trace otherwise.

@@ -12,9 +12,11 @@ namespace {
 
 constexpr int release_order = 3;  // and above: acquire-release, sequentially consistent
 
-void before_atomic(const volatile void* p, int bytes, int order, bool stores, Address pc) {
+// `reads`: what was there decides anything.
+void before_atomic(const volatile void* p, int bytes, int order, bool stores, Address pc,
+                   bool reads = true) {
     if (order >= release_order) observe_fence();
-    if (stores || current_thread) observe_atomic(const_cast<void*>(p), bytes, pc);
+    if (stores || current_thread) observe_atomic(const_cast<void*>(p), bytes, pc, false, !reads);
     count_spin();
 }
 
@@ -37,7 +39,7 @@ extern "C" {
         return __atomic_load_n(p, __ATOMIC_SEQ_CST);                                          \
     }                                                                                         \
     void __tsan_atomic##bits##_store(volatile type* p, type value, int order) {               \
-        before_atomic(p, bits / 8, order, true, CALLER);                                      \
+        before_atomic(p, bits / 8, order, true, CALLER, false);                               \
         __atomic_store_n(p, value, __ATOMIC_SEQ_CST);                                         \
     }                                                                                         \
     EXCHANGE(bits, type, exchange, __atomic_exchange_n)                                       \

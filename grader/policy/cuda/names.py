@@ -11,12 +11,12 @@ _C = (
     "stdlib string time"
 )
 _CPP = (
-    "algorithm any array atomic bit bitset cassert cctype cerrno cfloat chrono cinttypes climits "
-    "cmath complex concepts cstdarg cstddef cstdint cstdio cstdlib cstring ctime deque exception "
-    "functional initializer_list iomanip ios iostream istream iterator limits list map memory new "
-    "numbers numeric optional ostream queue random ranges ratio set span sstream stack stdexcept "
-    "string string_view tuple type_traits typeinfo unordered_map unordered_set utility variant "
-    "vector"
+    "algorithm any array atomic bit bitset cassert cctype cerrno cfloat charconv chrono cinttypes "
+    "climits cmath complex concepts cstdarg cstddef cstdint cstdio cstdlib cstring ctime deque "
+    "exception functional initializer_list iomanip ios iostream istream iterator limits list map "
+    "memory mutex new numbers numeric optional ostream queue random ranges ratio set span sstream "
+    "stack stdexcept string string_view system_error tuple type_traits typeinfo unordered_map "
+    "unordered_set utility variant vector"
 )
 _CUDA = (
     "builtin_types channel_descriptor cooperative_groups cuComplex cuda cuda_awbarrier cuda_bf16 "

@@ -114,6 +114,7 @@ class _Startup:
     def __init__(self, report: Report) -> None:
         self.report = report
         self.active: set[str] = set()  # classes with a constructor or destructor
+        self.destroyed: set[str] = set()  # of those, classes with a destructor
         self.functions: set[str] = set()  # of the host, not constexpr
 
     def read(self, each: Statement) -> None:
@@ -121,14 +122,20 @@ class _Startup:
         words = {token.text for token in each.head}
         if each.opens is not None:
             self._function(each, each.opens, words)
-        elif each.scope.kind == "class":
-            self._member(each, words)
+            return
+        active = self._made_of(each.head, self.active)
+        destroyed = self._made_of(each.head, self.destroyed)
+        if each.scope.kind == "class":
+            if each.scope.name and active:
+                self._add(each.scope.name, bool(destroyed))
+            if "static" in words and not words & {"constexpr", "constinit"}:
+                self._variable(each, words, active)
         elif each.scope.kind == "namespace":
-            self._variable(each, words)
-        elif each.in_function and each.head and each.head[0].text == "static":
-            name = self._makes_active(each.head)
-            if name:
-                self._tell(each, f"a static {name} is destroyed after the entry has returned")
+            self._variable(each, words, active)
+        elif each.in_function and each.head and each.head[0].text == "static" and destroyed:
+            # A constructor is no fault: it runs in a call of the entry.
+            message = f"the destructor of a static {destroyed} runs after the entry has returned"
+            self._tell(each, message)
 
     def _function(self, each: Statement, opened: Scope, words: set[str]) -> None:
         name, scope = opened.name, each.scope
@@ -138,45 +145,45 @@ class _Startup:
         self.functions.add(name)
         bare = name.removeprefix("~")
         if scope.kind == "class" and bare == scope.name:
-            self.active.add(bare)
+            self._add(bare, destroyed=bare != name)
         texts = [token.text for token in each.head]
         for at in range(len(texts) - 2):
             if texts[at + 1] == "::" and texts[at + 2].removeprefix("~") in (texts[at], ""):
-                self.active.add(texts[at])
+                self._add(texts[at], destroyed=texts[at + 2].startswith("~"))
 
-    def _member(self, each: Statement, words: set[str]) -> None:
-        name = self._makes_active(each.head)
-        if name and each.scope.name:
-            self.active.add(each.scope.name)
-        if "static" in words and not words & {"constexpr", "constinit"}:
-            self._variable(each, words)
+    def _add(self, name: str, destroyed: bool) -> None:
+        self.active.add(name)
+        if destroyed:
+            self.destroyed.add(name)
 
-    def _variable(self, each: Statement, words: set[str]) -> None:
+    def _variable(self, each: Statement, words: set[str], active: str) -> None:
         if not each.head or each.head[0].text in _NO_VARIABLE or "constexpr" in words:
             return
         if DEVICE in words and HOST not in words:
             return
-        name = self._makes_active(each.head)
-        if name:
-            self._tell(each, f"a {name} outside of functions is made before the entry is called")
+        if active:
+            self._tell(each, f"a {active} outside of functions is made before the entry is called")
         elif each.holds_lambda or self._calls(each.head):
             self._tell(each, "a variable outside of functions is filled by code of the file")
 
-    def _makes_active(self, head: Sequence[Token]) -> str:
-        """The class of `active` that a statement instantiates, or ""."""
+    def _made_of(self, head: Sequence[Token], classes: set[str]) -> str:
+        """The class of `classes` that a statement instantiates, or "".
+
+        A class that the statement defines is added to them if a member or a base class is of them.
+        """
         texts = [token.text for token in head]
         keys = [at for at, text in enumerate(texts) if text in ("class", "struct", "union")]
         if keys and "}" in texts:  # a class definition: `struct S : Base { ... } s;`
             name = _defined_class(head, keys[-1])
-            if self.active & set(texts[keys[-1] : texts.index("}")]):
-                self.active.add(name)  # by its members or a base class
+            if classes & set(texts[keys[-1] : texts.index("}")]):
+                classes.add(name)
             behind = head[len(texts) - texts[::-1].index("}") :]
             makes = any(token.kind == "name" for token in behind) and behind[0].text != "*"
-            return name if makes and name in self.active else ""
+            return name if makes and name in classes else ""
         for at, token in enumerate(head):
             if token.text in ("=", "("):
                 return ""
-            if token.text in self.active:
+            if token.text in classes:
                 rest = head[at + 1 :]
                 if rest and rest[0].text in ("*", "&"):
                     return ""

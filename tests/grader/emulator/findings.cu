@@ -79,6 +79,17 @@ ENTRY host_pointer(float* out) {
     loads_one<<<1, 32>>>(h.data(), out);
 }
 
+__global__ void exchanges(int* slots, float* out) {
+    int before = atomicExch(&slots[threadIdx.x], 1);  // -> uninitialised_exchange
+    out[threadIdx.x] = before;
+}
+ENTRY uninitialised_exchange(float* out) {
+    int* slots;
+    cudaMalloc(&slots, 32 * sizeof(int));
+    exchanges<<<1, 32>>>(slots, out);
+    cudaFree(slots);
+}
+
 __global__ void reads_output(float* out) {
     out[threadIdx.x] += 1;  // -> uninitialised_output
 }

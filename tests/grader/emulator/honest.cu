@@ -67,6 +67,28 @@ ENTRY histogram(const float* in) {
     cudaFree(counts);
 }
 
+// An exchange is a store where nothing uses its result.
+__global__ void exchanges(int* slots, float* values, float* out) {
+    __shared__ unsigned long long kept;
+    int x = threadIdx.x;
+    atomicExch(&slots[x], x);
+    (void)atomicExch_block(&values[x], 1.0f);
+    if (x == 0) atomicExch(&kept, 1ull);
+    __shared__ int flag;
+    if (x == 0) __atomic_store_n(&flag, 1, __ATOMIC_RELEASE);
+    __syncthreads();
+    out[x] = slots[x] + values[x] + kept + flag;
+}
+ENTRY initialised_by_exchange(float* out) {
+    int* slots;
+    float* values;
+    cudaMalloc(&slots, 32 * sizeof(int));
+    cudaMalloc(&values, 32 * sizeof(float));
+    exchanges<<<1, 32>>>(slots, values, out);
+    cudaFree(slots);
+    cudaFree(values);
+}
+
 // Each block has a counter of its own; its last thread hands the block's work on to everyone.
 __global__ void counted_in_block(int* counts, int* partial, int* finished, int* out) {
     partial[blockIdx.x * blockDim.x + threadIdx.x] = 1;

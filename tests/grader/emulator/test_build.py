@@ -14,6 +14,8 @@ import pytest
 from grader.emulator import build as build_module
 from grader.emulator import compiler_output, objects, toolchain
 from grader.emulator.build import Build, Entry, Problem, build
+from grader.emulator.elf import Elf
+from grader.emulator.linking import Linker, LinkError
 from grader.emulator.toolchain import Toolchain
 
 pytestmark = pytest.mark.skipif(not shutil.which("g++"), reason="needs g++")
@@ -322,6 +324,34 @@ def test_a_main_of_the_students_own_is_said_so(make: Make) -> None:
     assert (found.kind, found.line) == ("main", 8)
 
 
+GENERIC = """\
+namespace inner {
+enum class Kind { half };
+struct Step {};
+template <class S, Kind K, class... T>
+static __global__ void run(const T*... x, float* y, int n) { y[0] = n; }
+}
+template <auto Kernel, class... A>
+static void launch(dim3 blocks, dim3 threads, A... a) { Kernel<<<blocks, threads>>>(a...); }
+extern "C" void twice(const float* x, float* y, int n) {
+    using namespace inner;
+    auto go = [&](auto v) { launch<&run<Step, Kind::half, float>>(1, v, x, y, n); };
+    go(256);
+}
+"""
+
+
+def test_a_kernel_that_only_a_generic_lambda_names_is_built(make: Make) -> None:
+    made = make(GENERIC)
+    assert made.problems == () and made.executor is not None
+    assert any(site.line == 5 and "run" in site.function for site in made.sites.values())
+
+
+def test_a_kernel_without_a_body_breaks_no_rule(make: Make) -> None:
+    problem = only(make(GENERIC.replace("{ y[0] = n; }", ";")))
+    assert problem.kind == "unsupported" and "inner::run<inner::Step" in problem.message
+
+
 # ---- Symbols -------------------------------------------------------------------------------------
 
 
@@ -385,8 +415,47 @@ def test_maths_strings_and_the_cpp_library_are_allowed() -> None:
     refused = (
         *("_ZNSt13basic_filebufIcSt11char_traitsIcEE4openEPKcSt13_Ios_Openmode", "ptrace"),
         *("_ZNSt6thread4joinEv", "_ZN9warpgrade9end_entryEv", "vfork", "socket", "_exit"),
+        *("_ZNSt18condition_variable10notify_oneEv", "pthread_create", "pthread_cancel"),
     )
     assert [name for name in refused if objects.is_allowed(name, ())] == []
+
+
+@pytest.mark.parametrize("program", toolchain.PROGRAMS)
+def test_nothing_of_the_cpp_library_is_global_in_our_own_objects(
+    tools: Toolchain, program: str
+) -> None:
+    shared = [
+        symbol.name
+        for symbol in Elf(tools.prebuilt(program)).symbols
+        if symbol.is_defined and not symbol.is_local and symbol.name.startswith("_Z")
+    ]
+    assert shared == [], "a submission with a copy of its own couldn't be linked"
+
+
+@pytest.mark.parametrize("argument", ["n", "7u", "7l", "7ul", "7ll", "sizeof n", "1.5f", "1.5"])
+def test_numbers_become_strings_in_launchers(make: Make, argument: str) -> None:
+    check = f"    if (n < 1) throw std::to_string({argument});\n    kernel<<<"
+    made = make("#include <string>\n" + TWICE.replace("    kernel<<<", check))
+    assert made.problems == () and made.executor is not None
+
+
+def test_what_is_declared_and_nowhere_defined_breaks_no_rule(make: Make) -> None:
+    text = TWICE.replace("    kernel<<<", "    std::nowhere();\n    kernel<<<")
+    problem = only(make("namespace std { void nowhere(); }\n" + text))
+    assert problem.kind == "compile"
+    assert problem.message == "linking failed: undefined reference to `std::nowhere()'"
+
+
+def test_other_trouble_of_the_linker_breaks_no_rule(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> None:
+        raise LinkError("ld: student.o:(.rodata+0x0): multiple definition of `digits'; table.o")
+
+    monkeypatch.setattr(Linker, "link", fails)
+    problem = only(make(TWICE))
+    assert problem.kind == "unsupported"
+    assert problem.message == "the emulator can't link the file: multiple definition of `digits'"
 
 
 def test_too_much_static_shared_memory_is_what_it_is_with_nvcc(make: Make) -> None:

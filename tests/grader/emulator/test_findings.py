@@ -55,6 +55,7 @@ EXPECTED = {
     "use_after_free_write": Expected("use_after_free_write", text="of 128 bytes that was freed"),
     "use_after_free_read": Expected("use_after_free_read", text="of 128 bytes that was freed"),
     "uninitialised_global": Expected("uninitialised_read", thread(16), text="at offset 64"),
+    "uninitialised_exchange": Expected("uninitialised_read", text="at offset 0"),
     "uninitialised_output": Expected("uninitialised_read", text="offset 0 of out"),
     "host_pointer": Expected("host_pointer_on_device", text="host memory from malloc"),
     "local_memory": Expected("out_of_bounds_read", text="local memory outside"),

@@ -284,7 +284,12 @@ evades("static_member", "startup", STRUCT + "struct Holder { static inline Early
 evades("filled", "startup", "int fill() { return 1; }\nint x = fill();")
 evades("filled_in_expression", "startup", "int fill() { return 1; }\nint x = 1 + 2 * fill();")
 evades("filled_by_lambda", "startup", "int x = [] { return 1; }();")
-evades("kept", "startup", "struct Late { ~Late() {} };\nvoid f() { static Late late; }")
+LATE = "struct Late { ~Late() {} };\n"
+evades("kept", "startup", LATE + "void f() { static Late late; }")
+evades("kept_member", "startup", LATE + "struct H { Late late; };\nvoid f() { static H h; }")
+evades("kept_derived", "startup", LATE + "struct D : Late { };\nvoid f() { static D d; }")
+evades("kept_local", "startup", LATE + "void f() { struct D : Late { }; static D d; }")
+evades("kept_made", "startup", "struct L { L() {} ~L(); };\nL::~L() {}\nvoid f() { static L l; }")
 
 # What can't be read
 evades("universal_name", "unreadable", "int \\u0073ystem(const char*);")
@@ -383,6 +388,11 @@ HONEST = {
     "void f(int n) { Buffer scratch(n); Buffer other{n}; }",
     "device_object": "struct V { float x; __device__ V() : x(0) {} };\n__device__ V zero;",
     "once": "int prepare() { return 1; }\nvoid f() { static int done = prepare(); }",
+    "locked": "#include <charconv>\n#include <mutex>\n#include <system_error>\n"
+    "std::mutex mutex;\nstd::once_flag flag;\n"
+    "void f() { std::lock_guard<std::mutex> hold(mutex); std::call_once(flag, [] {}); }",
+    "made_once": "struct Limits { int n; Limits() : n(1) {} ~Limits() = default; };\n"
+    "struct More : Limits { Limits limits; };\nvoid f() { static Limits a; static More b; }",
     "templates": "template <typename T, int N = (1 > 0)>\n"
     "__global__ void k(T* p) { p[0] = T{N}; }\n"
     "template __global__ void k<float, 4>(float*);\nvoid f(float* p) { k<float, 2><<<1, 1>>>(p); }",

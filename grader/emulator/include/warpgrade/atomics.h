@@ -50,12 +50,6 @@ struct AtomicXor {
         return a ^ b;
     }
 };
-struct AtomicExch {
-    template <class T>
-    WARPGRADE_UNSEEN T operator()(T, T b) const {
-        return b;
-    }
-};
 struct AtomicInc {
     WARPGRADE_UNSEEN unsigned operator()(unsigned a, unsigned b) const {
         return a >= b ? 0 : a + 1;
@@ -77,6 +71,12 @@ template <class T>
 WARPGRADE_UNSEEN __attribute__((noinline)) T atomic_compare_and_swap(T* p, T expected, T value) {
     T old = *p;
     if (old == expected) *p = value;
+    return old;
+}
+template <class T>
+WARPGRADE_UNSEEN __attribute__((noinline)) T atomic_exchange(T* p, T value) {
+    T old = *p;
+    *p = value;
     return old;
 }
 
@@ -102,6 +102,17 @@ WARPGRADE_UNSEEN __attribute__((noinline)) T atomic_compare_and_swap(T* p, T exp
     WARPGRADE_ATOMIC_CAS_SCOPE(atomicCAS_block, warpgrade_block_atomic, T) \
     WARPGRADE_ATOMIC_CAS_SCOPE(atomicCAS_system, warpgrade_atomic, T)
 
+#define WARPGRADE_ATOMIC_EXCH_SCOPE(function, observe, T)       \
+    WARPGRADE_INLINE T function(T* p, T value) {                \
+        observe(p, sizeof(T));                                  \
+        T old = warpgrade::atomic_exchange<T>(p, value);        \
+        return warpgrade_exchanged(p, !old) ? old : 0;          \
+    }
+#define WARPGRADE_ATOMIC_EXCH(T)                                               \
+    WARPGRADE_ATOMIC_EXCH_SCOPE(atomicExch, warpgrade_exchange, T)             \
+    WARPGRADE_ATOMIC_EXCH_SCOPE(atomicExch_block, warpgrade_block_exchange, T) \
+    WARPGRADE_ATOMIC_EXCH_SCOPE(atomicExch_system, warpgrade_exchange, T)
+
 #define WARPGRADE_ATOMIC_INTEGERS(function, Operation) \
     WARPGRADE_ATOMIC(function, Operation, int)         \
     WARPGRADE_ATOMIC(function, Operation, unsigned)    \
@@ -119,8 +130,10 @@ WARPGRADE_ATOMIC(atomicMax, AtomicMax, long long)
 WARPGRADE_ATOMIC_INTEGERS(atomicAnd, AtomicAnd)
 WARPGRADE_ATOMIC_INTEGERS(atomicOr, AtomicOr)
 WARPGRADE_ATOMIC_INTEGERS(atomicXor, AtomicXor)
-WARPGRADE_ATOMIC_INTEGERS(atomicExch, AtomicExch)
-WARPGRADE_ATOMIC(atomicExch, AtomicExch, float)
+WARPGRADE_ATOMIC_EXCH(int)
+WARPGRADE_ATOMIC_EXCH(unsigned)
+WARPGRADE_ATOMIC_EXCH(unsigned long long)
+WARPGRADE_ATOMIC_EXCH(float)
 WARPGRADE_ATOMIC(atomicInc, AtomicInc, unsigned)
 WARPGRADE_ATOMIC(atomicDec, AtomicDec, unsigned)
 WARPGRADE_ATOMIC_CAS(int)

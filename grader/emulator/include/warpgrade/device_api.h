@@ -84,6 +84,12 @@ unsigned long long warpgrade_warp_operation(int operation, unsigned mask, unsign
 void warpgrade_atomic(void* p, int bytes);
 // The same for one of block scope (atomicAdd_block), which other blocks don't take part in.
 void warpgrade_block_atomic(void* p, int bytes);
+// The same for exchanges, which read only if their result is used.
+void warpgrade_exchange(void* p, int bytes);
+void warpgrade_block_exchange(void* p, int bytes);
+// Called, and true, after an exchange at `p` whose result is used: the compiler drops the call of a
+// function without effects otherwise. `is_zero`, of the result, keeps the call behind the exchange.
+__attribute__((const, nothrow)) bool warpgrade_exchanged(const void* p, bool is_zero);
 
 // ---- Asynchronous copies ------------------------------------------------------------------------
 

@@ -1,9 +1,11 @@
-// Language: the C++ library in host code: vector, string, algorithm, iostream, exceptions
+// Language: the C++ library in host code: vector, string, algorithm, iostream, mutex, charconv, exceptions
 
 #include <algorithm>
+#include <charconv>
 #include <iostream>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <numeric>
 #include <stdexcept>
 #include <string>
@@ -14,6 +16,26 @@ __global__ void kernel(int* output, const int* values) { output[threadIdx.x] = v
 static int parsed(const std::string& text) {
     if (text.empty()) throw std::invalid_argument("empty");
     return std::stoi(text);
+}
+
+static std::once_flag flag;
+static std::mutex mutex;
+static std::recursive_mutex outer;
+
+static int found_once() {
+    static int found = 0;
+    std::lock_guard<std::recursive_mutex> outside(outer);
+    std::lock_guard<std::mutex> inside(mutex);
+    std::call_once(flag, [](int by) { found += by; }, 1);
+    return found;
+}
+
+static int through_digits(int value) {
+    char digits[12];
+    const char* end = std::to_chars(digits, digits + sizeof digits, value).ptr;
+    int read = 0;
+    std::from_chars(digits, end, read);
+    return read;
 }
 
 extern "C" void feature(int* output, int n) {
@@ -28,7 +50,8 @@ extern "C" void feature(int* output, int n) {
     } catch (const std::invalid_argument& error) {
         std::cout << error.what() << std::endl;
     }
-    values[1] = *owned;
+    values[0] = through_digits(found_once());
+    values[1] = *owned + found_once() - std::stoi(std::to_string(1u));
     std::sort(values.begin(), values.end());
     int* device = nullptr;
     cudaMalloc(&device, n * sizeof(int));

@@ -1,4 +1,4 @@
-// Language: kernels in namespaces, as static members, through function pointers
+// Language: kernels in namespaces, through function pointers, also in structures and arrays
 
 namespace outer::inner {
 template <class T>
