@@ -27,6 +27,7 @@ from grader.status import Status
 MAX_OWN_ERROR = 1 / 16
 RAISED = "raised"  # the pattern of an exception in host code
 RETURNED = "returned"  # the pattern of an entry that returns its result and writes nothing
+LEFT_RUNNING = "left_running"  # a kernel goes on behind the end of the entry
 
 
 @dataclass(frozen=True)

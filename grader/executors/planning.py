@@ -17,7 +17,7 @@ from typing import TypeVar, cast
 from grader import plan
 from grader.cases import Case, inputs
 from grader.cases.arena import Buffers
-from grader.cases.compare import Verdict
+from grader.cases.compare import LEFT_RUNNING, Verdict
 from grader.executors.answers import Answers, from_violation
 from grader.executors.encoding import DeviceKernel, NotExecutable
 from grader.executors.runner import CaseResult, Times
@@ -195,6 +195,25 @@ def copied_alone(
     launches = [place for place, step in enumerate(asked.calls[0]) if isinstance(step, Launch)]
     is_right = is_right_without(case, launches)
     return from_violation(case, plan.copies_alone(asked)) if is_right else None
+
+
+def left_running(
+    case: Case, file: str, steps: Sequence[Step], memory_waits: bool = True
+) -> CaseResult | None:
+    """The data race of a case whose entry returns while its work may still be running."""
+    step = plan.left_running(steps, memory_waits)
+    if step is None:
+        return None
+    what = (
+        f"what {file}:{step.line} starts may still be running when the entry has returned: nobody "
+        "waits for its stream."
+    )
+    hint = (
+        "Let the caller's stream wait for an event behind that (cudaStreamWaitEvent, "
+        "torch.cuda.current_stream().wait_stream), or synchronise the stream."
+    )
+    verdict = Verdict(Status.data_race, what, LEFT_RUNNING)
+    return CaseResult(case, verdict, step.line or None, hint=hint)
 
 
 def notes_of(planned: Plan) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any
 
 from grader.cases import Case, inputs
-from grader.cases.compare import RAISED, RETURNED
+from grader.cases.compare import LEFT_RUNNING, RAISED, RETURNED
 from grader.emulator.findings import HOST_CHANGES
 from grader.evidence import SourceLine
 from grader.executors import side_by_side
@@ -138,11 +138,11 @@ def _names_its_cause(result: CaseResult) -> bool:
     """Whether a failure's own message says what to change, so that no change is tried.
 
     So do an exception, an entry that returns its result, an atomic whose order counts, and host
-    memory that changes too early.
+    code that doesn't wait.
     """
     is_ordered = result.status is Status.nondeterministic and bool(result.hint)
     is_ordered |= result.verdict.what.startswith(HOST_CHANGES)
-    return is_ordered or result.verdict.pattern in (RAISED, RETURNED)
+    return is_ordered or result.verdict.pattern in (RAISED, RETURNED, LEFT_RUNNING)
 
 
 def _tried(

@@ -17,7 +17,7 @@ from grader.plan.rules import (
     repeats,
     violations,
 )
-from grader.plan.stream_order import reorder, streams
+from grader.plan.stream_order import left_running, reorder, streams
 from grader.plan.text import Line, lines, summary
 
 __all__ = [
@@ -39,6 +39,7 @@ __all__ = [
     "copies_alone",
     "copies_to_arguments",
     "difference",
+    "left_running",
     "lines",
     "read",
     "reorder",

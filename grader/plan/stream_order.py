@@ -11,7 +11,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Sequence
 
-from grader.plan.model import Alloc, Free, Record, Step, Wait
+from grader.plan.model import Alloc, Copy, Fill, Free, Launch, Record, Step, Wait
 
 
 def streams(steps: Iterable[Step]) -> set[int]:
@@ -43,6 +43,27 @@ def reorder(steps: Sequence[Step], memory_waits: bool = True) -> tuple[Step, ...
         done.append(step)
         stretch = []
     return (*done, *_last_first(stretch))
+
+
+def left_running(steps: Sequence[Step], memory_waits: bool = True) -> Launch | Copy | Fill | None:
+    """The first step of a call that may go on behind its end: nobody waits for its stream.
+
+    The caller's own work goes to the default stream, which waits for what that or the host has
+    waited for.
+    """
+    if not memory_waits:
+        steps = _without_waits_for_memory(steps)
+    before = _before(steps)
+    awaited: set[int] = set()
+    everything = False  # behind this step, something waits for all streams
+    for number in range(len(steps) - 1, -1, -1):
+        step = steps[number]
+        is_memory = isinstance(step, Alloc | Free)
+        everything |= _stream_of(step) is None and (memory_waits or not is_memory)
+        if everything or _stream_of(step) == 0 or number in awaited:
+            awaited |= {number, *before[number]}
+    running = (s for number, s in enumerate(steps) if number not in awaited)
+    return next((step for step in running if isinstance(step, Launch | Copy | Fill)), None)
 
 
 def _without_waits_for_memory(steps: Sequence[Step]) -> list[Step]:

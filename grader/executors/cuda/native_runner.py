@@ -24,7 +24,7 @@ from grader.executors.cuda.large_sizes import CudaLargeSizes
 from grader.executors.cuda.native_planner import NativePlanner
 from grader.executors.cuda.rebuilding import Rebuilding
 from grader.executors.executor import Manner, is_idle, last_plan
-from grader.executors.planning import copied_alone
+from grader.executors.planning import copied_alone, left_running
 from grader.executors.program_orders import Atomics, Order, Reordered
 from grader.executors.runner import TRY_SECONDS, CaseResult, Coming, Runner, Text, Traced, Without
 from grader.executors.side_by_side import QUEUES
@@ -120,10 +120,11 @@ class PlannedNativeRunner(Runner):
         first = self._first(Manner(), case)
         if not first.verdict.passed:
             return first
-        self.launches.note(case, last_plan(self._executor))
+        made = last_plan(self._executor)
+        self.launches.note(case, made)
         other_ways, atomics = self._executor.other_ways, self._executor.atomics
         if self.plans.judges_copies:
-            copied = copied_alone(case, last_plan(self._executor), self.is_right_without)
+            copied = copied_alone(case, made, self.is_right_without)
             if copied is not None:
                 return copied
         ordered = self._in_other_orders(case, first, Manner(), atomics)
@@ -136,7 +137,7 @@ class PlannedNativeRunner(Runner):
             if not other.verdict.passed:
                 verdict = Verdict(way.status, way.words + other.verdict.what)
                 return replace(other, verdict=verdict)
-        return first
+        return left_running(case, self._reordered.file, made.calls[0]) or first
 
     def once(self, case: Case) -> CaseResult:
         """Run one case's first call with blocks in one order. Raises as Runner.run does."""

@@ -10,7 +10,7 @@ from grader.cases import Case
 from grader.cases.compare import Verdict
 from grader.executors.compile.kernels import Kernels
 from grader.executors.executor import Manner, last_plan
-from grader.executors.planning import REORDERED, SECOND_CALL, copied_alone
+from grader.executors.planning import REORDERED, SECOND_CALL, copied_alone, left_running
 from grader.executors.program_orders import Order, Reordered, shows_nothing
 from grader.executors.runner import CaseResult
 from grader.executors.triton.configurations import MAX_TRIED, Tuning, steps_in
@@ -62,13 +62,12 @@ class OtherWays:
         """How a case fails in another order that streams and events allow; None where it passes."""
         manner = Manner(configuration=self.tuning.chosen)
         steps = steps_in(manner, asked, self.kernels.passed_over)
-        if len(plan.streams(steps)) < 2 or plan.reorder(steps, memory_waits=False) == steps:
-            return None
-        other = self.executor.repeat(case, replace(manner, reordered=True, races=False))
-        if other.verdict.passed:
-            return None
-        what = REORDERED + other.verdict.what
-        return replace(other, verdict=Verdict(Status.data_race, what, "streams"))
+        if len(plan.streams(steps)) > 1 and plan.reorder(steps, memory_waits=False) != steps:
+            other = self.executor.repeat(case, replace(manner, reordered=True, races=False))
+            if not other.verdict.passed:
+                what = REORDERED + other.verdict.what
+                return replace(other, verdict=Verdict(Status.data_race, what, "streams"))
+        return left_running(case, self.reordered.file, steps, memory_waits=False)
 
     def _with_second_call(self, case: Case, result: CaseResult) -> CaseResult:
         """A case that passed, and whose second call does other work, with that call on new values.

@@ -125,6 +125,7 @@ Answer make_plan(Call& call) {
         before = allocation_count();
         plan::begin_call();
         end = run_entry(call_entry, &call, each == 0);
+        if (end == EntryEnd::returned) plan::end_call();
     }
     end_entry(before);  // the first call's allocations may be kept for later ones
     if (end == EntryEnd::returned && !finding_count()) plan::report_left_behind();

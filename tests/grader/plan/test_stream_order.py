@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from grader.plan.model import Alloc, Copy, Free, Launch, Record, Step, Synchronise, View, Wait
-from grader.plan.stream_order import reorder
+from grader.plan.stream_order import left_running, reorder
 
 
 def launch(number: int, stream: int) -> Launch:
@@ -82,3 +82,27 @@ def test_a_kernel_is_as_late_as_streams_and_events_allow(
     made = reorder(steps)
     assert [step.specialisation for step in made if isinstance(step, Launch)] == wanted
     assert sorted(map(str, made)) == sorted(map(str, steps))
+
+
+@pytest.mark.parametrize(
+    ("steps", "running"),
+    [
+        ([launch(0, 0)], None),
+        ([launch(0, 1)], 0),
+        ([launch(0, 1), SYNCHRONISE], None),
+        ([SYNCHRONISE, launch(0, 1)], 0),
+        ([launch(0, 1), record(7, 1), wait(7, 0)], None),
+        ([launch(0, 1), record(7, 1), launch(1, 1), wait(7, 0)], 1),
+        ([launch(0, 1), record(7, 1), wait(7, 2), launch(1, 2), record(8, 2), wait(8, 0)], None),
+        ([launch(0, 1), record(7, 1), wait(7, 2), launch(1, 2)], 0),
+        ([launch(0, 1), Free("free", 0)], None),
+    ],
+)
+def test_a_launch_that_nobody_waits_for_is_left_running(steps, running):
+    left = left_running(steps)
+    assert (left.specialisation if left else None) == running
+
+
+def test_torchs_memory_waits_for_nothing():
+    left = left_running([launch(0, 1), Alloc("alloc", 3)], memory_waits=False)
+    assert left == launch(0, 1)

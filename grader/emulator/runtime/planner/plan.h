@@ -13,6 +13,8 @@ void begin();
 void add_argument(int argument, const void* low, std::size_t bytes, bool host_space);
 // Begins the entry's next call.
 void begin_call();
+// Ends it: the caller's next work on the default stream waits for streams that aren't non-blocking.
+void end_call();
 
 // Reports memory of an earlier call that the last one didn't use or free.
 void report_left_behind();

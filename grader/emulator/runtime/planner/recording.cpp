@@ -201,21 +201,26 @@ void upload_rows(const RowsCopy& copy, Address pc) {
              pc);
 }
 
+void wait_for_stream(unsigned waiting, unsigned other, Address pc) {
+    const unsigned event = last_event - other;
+    work::recorded(event, other, pc);
+    work::waited(event, waiting, pc);
+}
+
+void join_default(Address pc) {
+    for (const unsigned each : current.unjoined) wait_for_stream(0, each, pc);
+    current.unjoined.clear();
+}
+
 // Implicit waits of the default stream and the others, as records and waits.
 void order_after_default(unsigned stream, Address pc) {
-    auto wait = [pc](unsigned waiting, unsigned other) {
-        const unsigned event = last_event - other;
-        work::recorded(event, other, pc);
-        work::waited(event, waiting, pc);
-    };
     if (stream == 0) {
-        for (const unsigned each : current.unjoined) wait(0, each);
-        current.unjoined.clear();
+        join_default(pc);
         current.after_default.clear();
         current.default_works = true;
     } else if (waits_for_default(stream)) {
         const bool is_first = current.after_default.insert(stream).second;
-        if (is_first && current.default_works) wait(stream, 0);
+        if (is_first && current.default_works) wait_for_stream(stream, 0, pc);
         current.unjoined.insert(stream);
     }
 }
@@ -246,6 +251,8 @@ void read_back(const RowsCopy& copy, Address pc) {
 }
 
 }  // namespace
+
+void plan::end_call() { join_default(0); }
 
 namespace work {
 

@@ -296,9 +296,11 @@ def silu(x, out):
     y = torch.empty_like(x)
     silu_kernel[(triton.cdiv(x.numel(), 256),)](x, y, x.numel(), BLOCK=256)
     z = torch.empty_like(x)  # memory comes from a pool: nothing waits
-    with torch.cuda.stream(torch.cuda.Stream()):
+    side = torch.cuda.Stream()
+    with torch.cuda.stream(side):
 {{waits}}        z.copy_(y)
         out.copy_(z)
+    torch.cuda.current_stream().wait_stream(side)
 """
 ON_THE_FIRST = f"""{KERNEL}
 def silu(x, out):
