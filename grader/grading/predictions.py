@@ -87,7 +87,9 @@ def parsed(data: bytes) -> dict[str, Any]:
         mark = error.problem_mark or error.context_mark
         line = f"line {mark.line + 1}: " if mark else ""
         raise ValueError(f"{line}can't be read as YAML: {error.problem}") from None
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise ValueError(f"can't be read as YAML: {type(error).__name__}") from None
     if not isinstance(loaded, dict):
         raise ValueError(f"expected a mapping ({STUDENT}: your name), got something else")

@@ -228,6 +228,19 @@ class Planner:
         return "\n".join(lines)
 
 
+class _Bytes(io.BytesIO):
+    """A file whose bytes are printed as text."""
+
+    def __init__(self, text: io.StringIO) -> None:
+        super().__init__()
+        self._text = text
+
+    def write(self, data: Any) -> int:
+        shown = bytes(data)
+        self._text.write(shown.decode(errors="replace"))
+        return len(shown)
+
+
 class _Bounded(io.StringIO):
     """Printed text up to a number of characters; the rest is dropped."""
 
@@ -235,6 +248,11 @@ class _Bounded(io.StringIO):
         room = MAX_PRINTED - self.tell()
         super().write(text[: max(room, 0)])
         return len(text)
+
+    @property
+    def buffer(self) -> _Bytes:
+        """A file of bytes that prints here, as sys.stdout has one."""
+        return _Bytes(self)
 
 
 @contextlib.contextmanager

@@ -128,6 +128,7 @@ def test_at_home_only_the_form_is_checked(doubled: Exercise) -> None:
         ("student: Ada\ndoubled: {bound: luck}", "bound: expected one of memory, compute"),
         ("student: Ada\ndoubled: {bytes: 1}", "doubled.time: expected a number, got no answer"),
         ("student: [", "can't be read as YAML"),
+        ("student: " + "[" * 30000, "nested too deeply"),
         ("- Ada", "expected a mapping"),
         (" " * (1 << 17), "expected at most 64 KiB"),
     ],

@@ -308,6 +308,20 @@ def f(x, y):
     assert plan["printed"].splitlines()[1].startswith("tensor(<no values in a plan>, shape=()")
 
 
+def test_bytes_are_printed_too(planning, tmp_path):
+    text = (
+        "import sys\n"
+        + HEAD
+        + (
+            "def f(x, y):\n"
+            "    print('text')\n"
+            "    sys.stdout.buffer.write(b'bytes \\xc3\\xa9 \\xff')\n"
+            "    sys.stdout.flush()\n"
+        )
+    )
+    assert planning.plan(tmp_path, text, PAIR)["printed"] == "text\nbytes \u00e9 \ufffd"
+
+
 def test_streams_and_events(planning, tmp_path):
     text = HEAD + (
         "def f(x, y):\n"
