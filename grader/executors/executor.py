@@ -60,6 +60,7 @@ class Manner:
     wave: int = 0  # how many programs at a time are counted, 0 where that doesn't matter
     races: bool = True  # whether races between programs are reported
     configuration: int | None = None  # of tuned kernels, by number: see configurations.steps
+    tunes: bool = False  # whether tuned kernels have a trial before, as in a first call on a GPU
     in_ieee: bool = False  # tl.dot rounds no float32 input to TF32, whatever the kernel says
 
 

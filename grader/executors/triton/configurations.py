@@ -56,7 +56,8 @@ def kernels_of(plan: Plan) -> Sequence[Specialisation]:
 
 def steps_in(manner: Manner, plan: Plan, passed_over: Collection[str]) -> tuple[Step, ...]:
     """The steps of a plan that a manner does; in the place of what is passed over, others."""
-    done = steps(plan, manner.call, manner.configuration, manner.without, passed_over)
+    number, tunes = manner.configuration, manner.tunes
+    done = steps(plan, manner.call, number, manner.without, passed_over, tunes)
     return reorder(done, memory_waits=False) if manner.reordered else done
 
 
@@ -66,14 +67,23 @@ def steps(
     number: int | None = None,
     without: Collection[int] = (),
     passed_over: Collection[str] = (),
+    tunes: bool = False,
 ) -> tuple[Step, ...]:
     """The steps of a call without the trials, each tuned launch in the configuration `number`.
 
     With None the launches are those that the planner chose. The steps at the places `without` of
-    the call are left out.
+    the call are left out. With `tunes`, the first trial of each tuning is among them.
     """
     kept: list[Step] = []
+    done: set[int] = set()  # tunings of which a trial is among them
     for place, step, tried in _with_trials(plan, call):
+        if tried is None:
+            assert isinstance(step, Launch)
+            is_first = step.trial not in done and key_of(_kernel(plan, step)) not in passed_over
+            if tunes and is_first:
+                done.add(step.trial)
+                kept.append(step)
+            continue
         chosen = step
         if number is not None and tried:
             begin = number % len(tried)
@@ -87,16 +97,17 @@ def steps(
 
 def _longest(plan: Plan) -> list[Specialisation]:
     """The configurations of the first call's longest tuning; [] where nothing is tuned."""
-    longest = max((tried for *_, tried in _with_trials(plan, 0)), key=len, default=[])
+    longest = max((tried or [] for *_, tried in _with_trials(plan, 0)), key=len, default=[])
     return [_kernel(plan, each) for each in longest] if len(longest) > 1 else []
 
 
-def _with_trials(plan: Plan, call: int) -> Iterator[tuple[int, Step, list[Launch]]]:
-    """The steps of a call but its trials, by place; with each launch the trials of its tuning."""
+def _with_trials(plan: Plan, call: int) -> Iterator[tuple[int, Step, list[Launch] | None]]:
+    """The steps of a call, by place, with the trials of a launch's tuning; None for a trial."""
     trials: list[Launch] = []
     for place, step in enumerate(plan.calls[call]):
         if isinstance(step, Launch) and step.trial >= 0:
             trials = [each for each in trials if each.trial == step.trial] + [step]
+            yield place, step, None
         elif not isinstance(step, Launch) or not trials:
             yield place, step, []
         else:

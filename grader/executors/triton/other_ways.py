@@ -18,6 +18,15 @@ from grader.executors.triton.ttir_executor import TritonExecutor
 from grader.plan import Plan
 from grader.status import Status
 
+TUNING = (
+    "@triton.autotune runs the kernel again and again on the same memory until it has chosen. "
+    "After that, the first call is wrong: "
+)
+HINT_FOR_TUNING = (
+    "Name what the kernel adds to in reset_to_zero=[...] of @triton.autotune, and what else it "
+    "changes and reads in restore_value=[...]."
+)
+
 
 @dataclass
 class OtherWays:
@@ -25,7 +34,8 @@ class OtherWays:
 
     Programs run in other orders where atomics may tell the order. Kernels that are tuned run with
     their other configurations. Steps of streams that don't wait for each other run in another
-    order; a second call that does other work runs on other values; and where the exercise is about
+    order; a tuned kernel runs once more on the same memory before; a second call that does other
+    work runs on other values; and where the exercise is about
     moving data, the plan runs without its kernels, which has to fail.
     """
 
@@ -35,6 +45,7 @@ class OtherWays:
     judges_copies: bool  # whether a copy by PyTorch may be the exercise itself
     reordered: Reordered
     tuned: set[str] = field(default_factory=set)  # dtypes whose first case had every configuration
+    is_wrong_while_tuning: bool = False  # once it is, every case is tried
 
     def result_of(self, case: Case, first: CaseResult, with_every: bool) -> CaseResult:
         """The result of a case whose first run showed `first`; with each configuration or one."""
@@ -45,7 +56,10 @@ class OtherWays:
         if not result.verdict.passed:
             return result
         asked = last_plan(self.executor)
-        result = self._on_streams(case, asked) or result
+        if self.tuning.chosen is not None and (with_every or self.is_wrong_while_tuning):
+            result = self._while_tuning(case) or result
+        if result.verdict.passed:
+            result = self._on_streams(case, asked) or result
         if result.verdict.passed:
             self.tuning.chosen = None  # a second call runs with the planner's
             result = self._with_second_call(case, result)
@@ -57,6 +71,18 @@ class OtherWays:
         """Whether the last run's plan, without some of its launches, gives the right result."""
         manner = Manner(races=False, without=frozenset(places))
         return self.executor.repeat(case, manner).verdict.passed
+
+    def _while_tuning(self, case: Case) -> CaseResult | None:
+        """How a case fails as a GPU's first call, which tunes; None where it passes."""
+        other = self.executor.repeat(case, Manner(races=False, tunes=True))
+        if other.verdict.passed or shows_nothing(other):
+            return None
+        self.is_wrong_while_tuning = True
+        return replace(
+            other,
+            verdict=Verdict(Status.nondeterministic, TUNING + other.verdict.what, "tuning"),
+            hint=HINT_FOR_TUNING,
+        )
 
     def _on_streams(self, case: Case, asked: Plan) -> CaseResult | None:
         """How a case fails in another order that streams and events allow; None where it passes."""

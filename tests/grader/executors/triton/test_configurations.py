@@ -118,6 +118,34 @@ def test_a_case_translates_the_configuration_that_it_runs(sandbox, monkeypatch):
     assert sorted(translated[:3]) == [64, 128, 256] and translated[3:] == [of_second]
 
 
+ADDING = """
+import torch
+import triton
+import triton.language as tl
+
+@triton.autotune([triton.Config({"BLOCK": b}) for b in (64, 128)], ["n"]RESET)
+@triton.jit
+def adding(x, total, n, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    v = tl.load(x + offs, mask=offs < n, other=0.0).to(tl.float32)
+    tl.atomic_add(total + offs, v * tl.sigmoid(v), mask=offs < n)
+
+def silu(x, out):
+    total = torch.zeros(x.numel(), dtype=torch.float32, device=x.device)
+    adding[lambda meta: (triton.cdiv(x.numel(), meta["BLOCK"]),)](x, total, x.numel())
+    out.copy_(total)
+"""
+
+
+def test_what_a_trial_leaves_counts(sandbox):
+    cases = [case("float32", n=n) for n in (300, 40, 300)]
+    wrong = run(sandbox, ADDING.replace("RESET", ""), *cases)
+    assert [each.status for each in wrong] == [Status.nondeterministic] * 3
+    assert "reset_to_zero" in wrong[0].hint
+    right = ADDING.replace("RESET", ", reset_to_zero=['total']")
+    assert all(each.verdict.passed for each in run(sandbox, right, *cases))
+
+
 # --- what a GPU has no room for -------------------------------------------------------------------
 
 ONE_FITS = "((64, 64), (128, 4))"  # 64 warps are more than a block has
@@ -174,7 +202,8 @@ def test_a_configuration_that_doesnt_compile_costs_nothing_beside_another(sandbo
     seen = look(sandbox, tuned(configs=ONE_FITS), case("float32", n=300))
     assert [each.status for each in seen.results] == [Status.passed] * 2
     assert seen.compiled is None
-    assert sorted(seen.blocks[:2]) == [64, 128] and seen.blocks[2:] == [128]
+    # Each once, both while the tuner tries them, and later the one that is left.
+    assert sorted(seen.blocks[:2]) == [64, 128] and seen.blocks[2:] == [64, 128]
     assert seen.news == [1]
 
 
