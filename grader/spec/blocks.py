@@ -39,7 +39,9 @@ from grader.spec.values import (
 )
 
 Layout = Literal["contiguous", "row_padded", "offset", "transposed"]
-Pattern = Literal["normal", "large", "tiny", "constant_rows", "one_hot", "far_below_zero"]
+Pattern = Literal[
+    "normal", "large", "tiny", "constant_rows", "one_hot", "far_below_zero", "huge", "any_bits"
+]
 BaselineName = Literal["copy", "torch", "compile", "reference", "roofline"]
 # A ratio to a baseline, as in "0.9 of a copy's speed".
 OF_BASELINE: dict[str, str] = {
