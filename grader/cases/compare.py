@@ -326,7 +326,8 @@ def _describe_outside(outcome: Outcome) -> str:
         row, column = divmod(between[0], apart)
         place = f"one at row {row}, column {column}"
         if len(slot.shape) > 2:
-            place = f"one {column - slot.shape[-1] + 1} past the end of a row"
+            past = column - slot.shape[-1] + 1
+            place = f"one {past} past the end of a row" if past > 0 else "one past a last row"
         return (
             f"{were} overwritten between the rows of {name}, whose rows are {apart} elements "
             f"apart: the first {place}."

@@ -339,6 +339,13 @@ def test_any_bits_have_every_kind_of_number(dtype):
     assert 0 < zeros.signbit().sum() < len(zeros) and x.isfinite().sum() > 1500
 
 
+@pytest.mark.parametrize(
+    ("layout", "strides"), [("row_padded", (168, 84, 12, 1)), ("padded", (288, 96, 12, 1))]
+)
+def test_outer_dimensions_have_gaps_between_them_where_all_are_padded(layout, strides):
+    assert inputs.strides_of((3, 2, 7, 5), layout) == (strides, 0)
+
+
 def test_large_data_is_finite_in_float16_but_its_squares_are_not():
     x = made("rows=4 cols=500 dtype=float16 data=large").tensors["x"]
     assert bool(x.isfinite().all()) and bool(x.square().isinf().any())

@@ -479,6 +479,8 @@ def test_writing_nan_that_hits_the_poison_here_and_there_is_not_leaving_out():
          "first one right behind its last element."),
         ((2, 2, 3), "row_padded", (4,), "1 element was overwritten between the rows of out "
          "[2, 2, 3], whose rows are 10 elements apart: the first one 2 past the end of a row."),
+        ((2, 2, 3), "padded", (20,), "1 element was overwritten between the rows of out "
+         "[2, 2, 3], whose rows are 10 elements apart: the first one past a last row."),
     ],
 )  # fmt: skip
 def test_writing_outside_is_described_by_what_is_near(shape, layout, outside, what):
