@@ -9,7 +9,8 @@ precision doesn't.
 
 nan and infinities are compared by position. One exception: a result near the largest number of the
 dtype may round to it or to infinity, if both are near enough. Where inputs have them and the
-tolerance is 0, numbers are only moved: then the bits must be those of torch's own result.
+tolerance is 0, numbers are only moved: then all bits but a nan's must
+be those of torch's own result.
 """
 
 from __future__ import annotations
@@ -107,7 +108,9 @@ def _wrong_of(values: torch.Tensor, truth: Truth, allowed: torch.Tensor) -> torc
         return values != truth.expected.to(kind)  # float64 holds no 64 bits
     if truth.of_any_bits and truth.own is not None and not bool(allowed.any()):
         bits = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[kind.itemsize]
-        return values.contiguous().view(bits) != truth.own.to(kind).contiguous().view(bits)
+        own = truth.own.to(kind).contiguous()
+        differ = values.contiguous().view(bits) != own.view(bits)
+        return differ & ~(values.isnan() & own.isnan())
     wide, expected = values.double(), truth.expected.double()
     right = (wide - expected).abs() <= allowed
     if bool(right.all()):
@@ -221,6 +224,8 @@ def _judge_output(outcome: Outcome, truth: Truth, tolerance: Tolerance) -> Verdi
             f"{slot.name}: expected shape {list(actual.shape)}, got {list(expected.shape)}"
         )
     wrong = wrong_elements(outcome, truth, allowed_error(truth, slot.dtype, tolerance))
+    if truth.of_any_bits and actual.is_floating_point():
+        wrong |= outcome.unwritten  # the poison is nan, which may be what was expected
     # An unwritten floating-point output is nan; an unwritten integer may be right by chance.
     if not outcome.changed and (
         bool(wrong.any()) or (actual.is_floating_point() and actual.numel())

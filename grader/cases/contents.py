@@ -130,7 +130,8 @@ def _any_bits(shape: Shape, kind: torch.dtype, generator: torch.Generator) -> to
     nan, infinity, smallest = float("nan"), float("inf"), torch.finfo(kind).tiny / 2
     rare = [nan, infinity, -infinity, 0.0, -0.0, smallest, -smallest]
     of_kind = torch.tensor(rare, device=generator.device).to(kind).view(bits.dtype)
-    # One nan for all: a conversion to float64 and back makes others of some.
+    # One nan for all, whose last bit is 0: an output's poison has a 1 there.
+    of_kind[0] = of_kind[1] | (of_kind[1] & -of_kind[1]) >> 1
     bits = torch.where(bits.view(kind).double().isnan(), of_kind[0], bits)
     which = _uniform(shape, 0, 4 * len(rare) - 1, generator)
     which.view(-1)[:1] %= 3  # not finite: a comparison sees by it that any bits were drawn
