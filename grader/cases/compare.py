@@ -8,7 +8,8 @@ small elements are held to their own size, any reasonable order of summation pas
 precision doesn't.
 
 nan and infinities are compared by position. One exception: a result near the largest number of the
-dtype may round to it or to infinity, if both are near enough.
+dtype may round to it or to infinity, if both are near enough. Where inputs have them and the
+tolerance is 0, numbers are only moved: then all bits but a nan's must be those of torch's own result.
 """
 
 from __future__ import annotations
@@ -105,6 +106,11 @@ def _wrong_of(values: torch.Tensor, truth: Truth, allowed: torch.Tensor) -> torc
     kind = values.dtype
     if not kind.is_floating_point and not truth.expected.is_floating_point():
         return values != truth.expected.to(kind)  # float64 holds no 64 bits
+    if truth.of_any_bits and truth.own is not None and not bool(allowed.any()):
+        bits = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[kind.itemsize]
+        own = truth.own.to(kind).contiguous()
+        differ = values.contiguous().view(bits) != own.view(bits)
+        return differ & ~(values.isnan() & own.isnan())
     wide, expected = values.double(), truth.expected.double()
     right = (wide - expected).abs() <= allowed
     if bool(right.all()):
@@ -218,6 +224,8 @@ def _judge_output(outcome: Outcome, truth: Truth, tolerance: Tolerance) -> Verdi
             f"{slot.name}: expected shape {list(actual.shape)}, got {list(expected.shape)}"
         )
     wrong = wrong_elements(outcome, truth, allowed_error(truth, slot.dtype, tolerance))
+    if truth.of_any_bits and actual.is_floating_point():
+        wrong |= outcome.unwritten  # the poison is nan, which may be what was expected
     # An unwritten floating-point output is nan; an unwritten integer may be right by chance.
     if not outcome.changed and (
         bool(wrong.any()) or (actual.is_floating_point() and actual.numel())
@@ -230,7 +238,7 @@ def _judge_output(outcome: Outcome, truth: Truth, tolerance: Tolerance) -> Verdi
         return _not_written(outcome, unwritten, wrong)
     finite = expected.to(actual.dtype).double().isfinite()
     not_finite = wrong & ~actual.double().isfinite() & finite
-    if bool(not_finite.any()):
+    if bool(not_finite.any()) and not truth.of_any_bits:
         return _wrong(Status.not_finite, outcome, expected, not_finite)
     return _wrong(Status.wrong_values, outcome, expected, wrong)
 
@@ -323,7 +331,8 @@ def _describe_outside(outcome: Outcome) -> str:
         row, column = divmod(between[0], apart)
         place = f"one at row {row}, column {column}"
         if len(slot.shape) > 2:
-            place = f"one {column - slot.shape[-1] + 1} past the end of a row"
+            past = column - slot.shape[-1] + 1
+            place = f"one {past} past the end of a row" if past > 0 else "one past a last row"
         return (
             f"{were} overwritten between the rows of {name}, whose rows are {apart} elements "
             f"apart: the first {place}."

@@ -12,6 +12,7 @@ from grader.spec.formula import Number
 from grader.spec.values import INTEGERS
 
 LARGE = 300.0  # its square overflows float16
+HUGE = 0.8  # this power of a dtype's largest number: 6e30 in float32, 7e3 in float16
 TINY = 1e-3  # its square is as small as an epsilon
 SMALL = 8  # of integers: from -8 to 8
 
@@ -59,7 +60,8 @@ def floats(
 
     normal: standard normal; large: 300 times that; tiny: a thousandth of it; constant_rows: one
     value along the last dimension; one_hot: zeros but for one element of each row; far_below_zero:
-    no element above -300.
+    no element above -300, and in every other row or so none above -6e30 in float32; huge: normal
+    times HUGE; any_bits: random bits, nan, infinities, zeros of both signs and subnormal numbers.
     """
     kind, device = getattr(torch, dtype), generator.device
     if (
@@ -72,7 +74,12 @@ def floats(
     elif pattern == "tiny":
         normal *= TINY
     elif pattern == "far_below_zero":
-        normal = -LARGE * (1 + normal.abs())
+        furthest = torch.rand((*shape[:-1], 1), generator=generator, device=device) < 0.5
+        normal = -(1 + normal.abs()) * torch.where(furthest, torch.finfo(kind).max ** HUGE, LARGE)
+    elif pattern == "huge":
+        normal *= torch.finfo(kind).max ** HUGE
+    elif pattern == "any_bits":
+        return _any_bits(shape, kind, generator)
     elif pattern == "constant_rows":
         normal = normal[..., :1].expand(shape)
     elif pattern == "one_hot" and normal.numel():
@@ -112,11 +119,30 @@ def _floats(
 
 def _any_finite(shape: Shape, kind: torch.dtype, generator: torch.Generator) -> torch.Tensor:
     """Floats of random bits: every finite value is as likely as another."""
-    signed = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[kind.itemsize]
-    low, high = INTEGERS[str(signed).removeprefix("torch.")]
-    bits = _uniform(shape, low, high, generator).to(signed)
+    bits = _random_bits(shape, kind, generator)
     is_finite = bits.view(kind).double().isfinite()
     return torch.where(is_finite, bits, torch.zeros_like(bits)).view(kind)
+
+
+def _any_bits(shape: Shape, kind: torch.dtype, generator: torch.Generator) -> torch.Tensor:
+    """Floats of random bits, of which every fourth is one that kernels like to forget."""
+    bits = _random_bits(shape, kind, generator)
+    nan, infinity, smallest = float("nan"), float("inf"), torch.finfo(kind).tiny / 2
+    rare = [nan, infinity, -infinity, 0.0, -0.0, smallest, -smallest]
+    of_kind = torch.tensor(rare, device=generator.device).to(kind).view(bits.dtype)
+    # One nan for all, whose last bit is 0: an output's poison has a 1 there.
+    of_kind[0] = of_kind[1] | (of_kind[1] & -of_kind[1]) >> 1
+    bits = torch.where(bits.view(kind).double().isnan(), of_kind[0], bits)
+    which = _uniform(shape, 0, 4 * len(rare) - 1, generator)
+    which.view(-1)[:1] %= 3  # not finite: a comparison sees by it that any bits were drawn
+    return torch.where(which < len(rare), of_kind[which % len(rare)], bits).view(kind)
+
+
+def _random_bits(shape: Shape, kind: torch.dtype, generator: torch.Generator) -> torch.Tensor:
+    """Integers of a dtype's width."""
+    signed = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[kind.itemsize]
+    low, high = INTEGERS[str(signed).removeprefix("torch.")]
+    return _uniform(shape, low, high, generator).to(signed)
 
 
 def _integers(

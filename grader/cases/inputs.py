@@ -152,8 +152,10 @@ def usual(slot: Slot, generator: torch.Generator) -> torch.Tensor:
 def strides_of(shape: Sequence[int], layout: str) -> tuple[tuple[int, ...], int]:
     """Strides in elements, and the view's first element in its allocation."""
     lengths = list(shape)
-    if layout == "row_padded":
+    if layout in ("row_padded", "padded"):
         lengths[-1] += ROW_PADDING
+    if layout == "padded":
+        lengths[:-1] = [length + 1 for length in lengths[:-1]]
     strides = [1] * len(shape)
     for dimension in range(len(shape) - 2, -1, -1):
         strides[dimension] = strides[dimension + 1] * lengths[dimension + 1]

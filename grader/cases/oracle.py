@@ -31,12 +31,14 @@ class OracleError(RuntimeError):
 class Truth:
     """One output's float64 result, torch's own in the dtype, and the magnitude behind both.
 
-    All have the output's shape. `own` is None where torch can't compute that dtype.
+    All have the output's shape. `own` is None where torch can't compute that dtype. `of_any_bits`
+    says that an input has nan or infinities, so that these are no mistake of the kernel's.
     """
 
     expected: torch.Tensor
     own: torch.Tensor | None
     magnitude: torch.Tensor
+    of_any_bits: bool = False
 
 
 # expected, absolute_inputs or oracle; or one of them for each output.
@@ -161,7 +163,15 @@ class Oracle:
                     shapes = f"{self.name} {[*e.shape]}, {self.name}{suffix} {[*other.shape]}"
                     wrong = f"its functions return outputs of different shapes: {shapes}"
                     raise OracleError(f"{self.name}: {wrong}")
-        return [Truth(e, o, _absolute(s)) for e, o, s in zip(expected, own, sizes, strict=True)]
+        any_bits = not all(
+            bool(each.double().isfinite().all())
+            for each in inputs.values()
+            if each.is_floating_point()
+        )
+        return [
+            Truth(e, o, _absolute(s), any_bits)
+            for e, o, s in zip(expected, own, sizes, strict=True)
+        ]
 
     def in_dtype(
         self,

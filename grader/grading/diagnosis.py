@@ -447,6 +447,7 @@ _HINTS: Sequence[Callable[[Verdict, Condition | None, str], str]] = (
 
 _LAYOUT_HINTS = {
     "row_padded": "Rows of {name} can lie further apart than they are long: step by its stride(0).",
+    "padded": "Gaps can lie between all dimensions of {name}: step by each of its strides.",
     "offset": "{name} need not start at a multiple of 16 bytes: is an aligned access assumed?",
     "transposed": "The elements of a row of {name} need not be neighbours: step by its stride(1).",
 }
@@ -463,6 +464,11 @@ _DATA_HINTS = {
     "far_below_zero": (
         "What takes part in a maximum where a mask leaves elements out? A 0 there is above every "
         "element of such a row, and each exp(x - maximum) becomes 0."
+    ),
+    "huge": "Which step overflows, or is cut off at some bound that no formula has?",
+    "any_bits": (
+        "Is each element stored just as it was loaded? Whatever computes with it changes some: a "
+        "maximum loses nan, a bound infinity, a sum with 0 the sign of -0."
     ),
     "constant_rows": "Is a mean taken over the right number of elements?",
     "one_hot": "Do zeros come out as zeros, and does the one element find its own place?",

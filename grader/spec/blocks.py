@@ -38,8 +38,10 @@ from grader.spec.values import (
     whole,
 )
 
-Layout = Literal["contiguous", "row_padded", "offset", "transposed"]
-Pattern = Literal["normal", "large", "tiny", "constant_rows", "one_hot", "far_below_zero"]
+Layout = Literal["contiguous", "row_padded", "padded", "offset", "transposed"]
+Pattern = Literal[
+    "normal", "large", "tiny", "constant_rows", "one_hot", "far_below_zero", "huge", "any_bits"
+]
 BaselineName = Literal["copy", "torch", "compile", "reference", "roofline"]
 # A ratio to a baseline, as in "0.9 of a copy's speed".
 OF_BASELINE: dict[str, str] = {
@@ -66,8 +68,9 @@ class Tensor(Block):
 
     `shape` has a formula over sizes per dimension; `dtype` is a name or `$dtype`, the variant's
     dtype under test. `layout` lists the layouts that the grader may use: `contiguous`;
-    `row_padded`, with gaps between rows (rank 2 and up); `offset`, contiguous, but the first
-    element isn't 16-byte aligned; `transposed`, strides swapped (rank 2). `values` says what
+    `row_padded`, with gaps between rows (rank 2 and up); `padded`, with gaps between matrices and
+    so on as well (rank 3 and up); `offset`, contiguous, but the first element isn't 16-byte
+    aligned; `transposed`, strides swapped (rank 2). `values` says what
     an input's elements are: see contents.py.
     """
 

@@ -169,8 +169,10 @@ def _tensor_mistakes(exercise: Exercise, tensor: Tensor) -> Iterator[Mistake]:
             yield from (Mistake(path, text) for text in _extent_mistakes(exercise, dimension))
     yield from _contents_mistakes(exercise, tensor)
     for index, layout in enumerate(tensor.layout):
-        if layout == "row_padded" and tensor.rank < 2:
-            yield Mistake(("layout", index), "expected 2 dimensions or more for row_padded, got 1")
+        least = {"row_padded": 2, "padded": 3}.get(layout, 0)
+        if tensor.rank < least:
+            expected = f"expected {least} dimensions or more for {layout}, got {tensor.rank}"
+            yield Mistake(("layout", index), expected)
         if layout == "transposed" and tensor.rank != 2:
             yield Mistake(
                 ("layout", index), f"expected 2 dimensions for transposed, got {tensor.rank}"
@@ -276,7 +278,8 @@ def _layout_mistakes(exercise: Exercise, variant: Variant) -> Iterator[Mistake]:
             strided = [
                 layout
                 for layout in tensor.layout
-                if layout in ("row_padded", "transposed") and (not wanted or layout in wanted)
+                if layout in ("row_padded", "padded", "transposed")
+                and (not wanted or layout in wanted)
             ]
             if strided:
                 yield Mistake(

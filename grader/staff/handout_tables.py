@@ -15,7 +15,7 @@ _METRICS = {
     ("shared_bank_conflicts",): "bank conflicts {bound}",
     ("copies",): "copies between host and device {bound}",
     ("bytes_copied",): "bytes copied {bound}",
-    ("largest_share",): "the busiest {one}'s share of the bytes moved {bound}",
+    ("largest_share",): "the busiest {one}'s share of the bytes {bound}",
     ("requests",): "requests to global memory {bound}",
     ("blocks",): "{one_of_grid}s of the largest launch {bound}",
     ("simt_efficiency",): "share of {parts} in accesses to global memory {bound}",
@@ -154,7 +154,7 @@ def _sizes(exercise: Exercise) -> list[str]:
 def _launches(exercise: Exercise, size_class: str) -> str:
     """The sizes at which the launches of a class must be possible, too."""
     cases = "; ".join(map(_case, exercise.launches_at.get(size_class, ())))
-    return f"; launches must be possible for {cases}, too" if cases else ""
+    return f"; launches are possible for {cases}, too" if cases else ""
 
 
 def _rule(rule: SizeRule) -> str:

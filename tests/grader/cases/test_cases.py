@@ -317,6 +317,33 @@ def test_patterns_are_what_they_say(dtype):
 def test_far_below_zero_is_below_what_a_mask_leaves_out(dtype):
     x = made(f"rows=4 cols=500 dtype={dtype} data=far_below_zero", "softmax").tensors["x"]
     assert x.isfinite().all() and x.max() <= -300 and len(x.unique()) > 20
+    tops = made(f"rows=40 cols=5 dtype={dtype} data=far_below_zero", "softmax").tensors["x"].amax(1)
+    assert 5 < (tops < -7000).sum() < 35  # below any number that is meant as the lowest
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+def test_huge_data_is_finite_and_far_beyond_what_one_would_clamp_to(dtype):
+    x = made(f"n=4000 dtype={dtype} data=huge", "silu").tensors["x"]
+    assert x.isfinite().all() and (x.abs() > 7000).sum() > 1000
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_any_bits_have_every_kind_of_number(dtype):
+    exercise = EXERCISES["transpose"]
+    variant = exercise.variants["triton_v4"]
+    case = parse(f"rows=40 cols=50 dtype={dtype} data=any_bits", exercise, variant, seed=3)
+    x = inputs.make(exercise, variant, case).tensors["input"].flatten().double()
+    zeros = x[x == 0]
+    for kind in (x.isnan(), x == torch.inf, x == -torch.inf, (x != 0) & (x.abs() < 1e-38)):
+        assert kind.sum() > 20
+    assert 0 < zeros.signbit().sum() < len(zeros) and x.isfinite().sum() > 1500
+
+
+@pytest.mark.parametrize(
+    ("layout", "strides"), [("row_padded", (168, 84, 12, 1)), ("padded", (288, 96, 12, 1))]
+)
+def test_outer_dimensions_have_gaps_between_them_where_all_are_padded(layout, strides):
+    assert inputs.strides_of((3, 2, 7, 5), layout) == (strides, 0)
 
 
 def test_large_data_is_finite_in_float16_but_its_squares_are_not():

@@ -219,7 +219,9 @@ def test_a_result_of_the_next_lower_precision_fails(name, dtype, lower, size_cla
     if dtype == "float32":  # one in thousands of numbers looks the same in both
         for setting, status in zip(found, statuses, strict=True):
             if setting.truth.expected.count_nonzero() >= 16:
-                assert status is Status.wrong_values, str(setting.case)
+                overflows = setting.case.data == "huge" and lower == "float16"
+                wanted = Status.not_finite if overflows else Status.wrong_values
+                assert status is wanted, str(setting.case)
 
 
 @pytest.mark.parametrize("name", MOVING)
@@ -231,11 +233,17 @@ def test_an_element_that_is_moved_must_arrive_bit_by_bit(name, size_class):
         setting = Setting(exercise, case)
         expected = setting.truth.expected.float()
         assert setting.status(expected) is Status.passed
-        assert setting.status(expected * (1 + 2.0**-22)) is not Status.passed, str(case)
-        assert setting.status(rounded_to(setting, "bfloat16")) is not Status.passed, str(case)
-        assert setting.status(torch.zeros_like(expected)) is not Status.passed, str(case)
-        if expected.numel() > 1 and not torch.equal(expected.roll(1), expected):
-            assert setting.status(expected.roll(1)) is not Status.passed, str(case)
+        for changed in (
+            expected * (1 + 2.0**-22),
+            rounded_to(setting, "bfloat16"),
+            torch.zeros_like(expected),
+            expected + 0.0,
+            expected.clamp(-1e30, 1e30),
+            expected.roll(1),
+        ):
+            changed = torch.where(changed.isnan() & expected.isnan(), expected, changed)
+            is_same = torch.equal(changed.view(torch.int32), expected.view(torch.int32))
+            assert (setting.status(changed) is Status.passed) == is_same, str(case)
 
 
 def mean_square_in(kind, x):
@@ -339,6 +347,20 @@ def test_nan_and_infinity_count_by_position(special):
         assert verdict.what.startswith("out[2] is ")
     moved = expected.roll(1)
     assert not verdict_on(moved, expected).passed
+
+
+def test_among_numbers_of_any_bits_a_moved_nan_is_a_wrong_value_and_zeros_have_signs():
+    expected = torch.tensor([1.0, NAN, -0.0, INF])
+    truth = Truth(expected.double(), expected, expected.double().abs(), of_any_bits=True)
+    exact = Tolerance(floor_ulps=0)
+    for result, status in [
+        ((1.0, NAN, -0.0, INF), Status.passed),
+        ((1.0, NAN, 0.0, INF), Status.wrong_values),
+        ((NAN, 1.0, -0.0, INF), Status.wrong_values),
+    ]:
+        assert judge([outcome_of(torch.tensor(result))], [truth], exact).status is status
+    left_out = outcome_of(expected, unwritten=expected.isnan())
+    assert judge([left_out], [truth], exact).status is Status.not_written
 
 
 @pytest.mark.parametrize("special", [NAN, INF, -INF])
@@ -460,6 +482,8 @@ def test_writing_nan_that_hits_the_poison_here_and_there_is_not_leaving_out():
          "first one right behind its last element."),
         ((2, 2, 3), "row_padded", (4,), "1 element was overwritten between the rows of out "
          "[2, 2, 3], whose rows are 10 elements apart: the first one 2 past the end of a row."),
+        ((2, 2, 3), "padded", (20,), "1 element was overwritten between the rows of out "
+         "[2, 2, 3], whose rows are 10 elements apart: the first one past a last row."),
     ],
 )  # fmt: skip
 def test_writing_outside_is_described_by_what_is_near(shape, layout, outside, what):

@@ -125,19 +125,19 @@ def missed(evidence: MemoryEvidence, name: str) -> set[str]:
         (
             "by_grid<<<1, 1>>>(x, out, 0, n);",
             (1, 2 * IN_CUDA, 1, 1 / 32),
-            {"largest_share", "requests", "blocks"},
+            {"largest_share", "requests", "blocks", "simt_efficiency"},
         ),
         # Each of four launches has a busiest thread; together they have done all of the work.
         (
             "for (int i = 0; i < n; i += n / 4) by_grid<<<1, 1>>>(x, out, i, i + n / 4);",
             (1, 2 * IN_CUDA, 1, 1 / 32),
-            {"largest_share", "requests", "blocks"},
+            {"largest_share", "requests", "blocks", "simt_efficiency"},
         ),
         ("by_grid<<<1, 256>>>(x, out, 0, n);", (1 / 256, 4096, 1, 1), {"blocks"}),
         (
             "by_grid<<<n, 1>>>(x, out, 0, n);",
             (1 / IN_CUDA, 2 * IN_CUDA, IN_CUDA, 1 / 32),
-            {"requests"},
+            {"requests", "simt_efficiency"},
         ),
         (
             "with_idle_lanes<<<n / 64, 256>>>(x, out, n);",
@@ -194,7 +194,8 @@ def test_a_share_cant_be_lowered_by_needless_traffic(tmp_path, shared_sandbox):
     assert evidence.reason.startswith("kernels load 4,194,304 bytes where 262,144 are needed")
     assert evidence.reason.endswith(
         "16 times as many (workspaces count), asked for: at most 4 times (most_traffic of the "
-        "exercise); with more, the busiest's share can't be judged"
+        "exercise); with more, the busiest's share and the share of threads that take part can't "
+        "be judged"
     )
 
 

@@ -548,8 +548,9 @@ MISTAKES = {
         ["expected a whole number, got 2.5"],
     ),
     "unknown data pattern": (
-        "data: [normal, large]", "data: [normal, huge]", "15: data[1]",
-        ["expected one of normal, large, tiny, constant_rows, one_hot, far_below_zero, got 'huge'"],
+        "data: [normal, large]", "data: [normal, giant]", "15: data[1]",
+        ["expected one of normal, large, tiny, constant_rows, one_hot, far_below_zero, huge, "
+         "any_bits, got 'giant'"],
     ),
     "data without brackets": (
         "data: [normal, large]", "data: normal", "15: data", ["expected a list, got 'normal'"],

@@ -122,7 +122,7 @@ def test_every_point_size_bound_and_threshold_is_told(exercises):
         "traffic at most 3 times what is needed",
         "- `cuda`, rows = 64, cols = 64: bank conflicts at most 0; copies between host and device "
         "at most 4; bytes copied at most `2 * rows * 4`; bytes stored beside the arguments at most "
-        "`2 * rows * cols`; the busiest thread's share of the bytes moved at most 0.1; requests to "
+        "`2 * rows * cols`; the busiest thread's share of the bytes at most 0.1; requests to "
         "global memory at most `rows * cols`; blocks of the largest launch at least `sms // 4`; "
         "share of a warp's threads in accesses to global memory at least 0.5",
         "| `bonus` (bonus) | `extra.cu` | float32 | 0.5 | | | | 0.5 |",
