@@ -9,7 +9,7 @@ precision doesn't.
 
 nan and infinities are compared by position. One exception: a result near the largest number of the
 dtype may round to it or to infinity, if both are near enough. Where inputs have them and the
-tolerance is 0, numbers are only moved: then all bits but a nan's must be those of torch's own result.
+tolerance is 0, numbers are only moved: then all bits but a nan's must be those of torch's result.
 """
 
 from __future__ import annotations
