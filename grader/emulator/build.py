@@ -175,14 +175,17 @@ class _Work:
         templates = [
             name
             for name in objects.demangled(missing)
-            if (found := _TEMPLATE.match(name)) and found[1] in self.kernels
+            if (template := _TEMPLATE.match(name)) and template[1] in self.kernels
         ]
         if not templates:
             return
         text = (self.folder / "student.cpp").read_bytes().decode()
         if self._assemble(text + "".join(f"template {name};\n" for name in templates)):
-            what = f"{templates[0]}, which has no body or is named only inside a generic lambda"
-            raise _Failed(Problem("unsupported", f"the emulator doesn't support {what}"))
+            message = (
+                f"the emulator doesn't support {templates[0]}, which has no body or is named only "
+                "inside a generic lambda"
+            )
+            raise _Failed(Problem("unsupported", message))
 
     def _assemble(self, text: str) -> list[compiler_output.CompileError]:
         (self.folder / "student.cpp").write_text(text, encoding="utf-8", newline="")

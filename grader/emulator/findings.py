@@ -24,7 +24,7 @@ class Parts:
         return f"{before}{self.text}" if self.text else ""
 
 
-HOST_CHANGES = "Host code changes"
+HOST_CHANGES = "The host code changes"
 
 
 @dataclass(frozen=True)
@@ -98,6 +98,12 @@ def _race(parts: Parts) -> str:
         f"Data race: {parts.who} {later} {memory}{parts.at}, which {parts.other} {earlier}"
         f"{parts.other_at}, with {between}."
     )
+
+
+def _changes(parts: Parts) -> str:
+    """'The host code changes 64 bytes that a copy at silu.cu:12 may still be reading.'"""
+    memory = parts.text or "memory"
+    return f"{_capital(parts.who)} changes {memory} that a copy{parts.at} may still be reading."
 
 
 def _divergent(parts: Parts) -> str:
@@ -214,7 +220,7 @@ KINDS: dict[str, Kind] = {
     ),
     "changed_while_copied": Kind(
         "data_race",
-        lambda parts: f"{HOST_CHANGES} {parts.text} that a copy{parts.at} may still be reading.",
+        _changes,
         "An asynchronous copy from pinned memory goes on while the host does: wait for it by "
         "cudaStreamSynchronize or an event before you write there again, or use two buffers.",
     ),

@@ -150,8 +150,8 @@ class Reordered:
                 what = DEPENDS.format(unit=unit) + other.verdict.what
                 verdict = Verdict(Status.nondeterministic, what, "order")
                 line = tried[0].line  # of an atomic
-                told = HINT_FOR_WARPS if is_one_block else HINT
-                hint = told.format(place=f"{self.file}:{line}", unit=unit)
+                words = HINT_FOR_WARPS if is_one_block else HINT
+                hint = words.format(place=f"{self.file}:{line}", unit=unit)
                 return replace(other, verdict=verdict, line=line or None, hint=hint)
         self.right.update((names[each.kernel], max(1, each.programs)) for each in tried)
         return None

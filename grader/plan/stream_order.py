@@ -11,7 +11,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Sequence
 
-from grader.plan.model import Alloc, Copy, Fill, Free, Launch, Record, Step, Wait
+from grader.plan.model import Alloc, Copy, Fill, Free, Launch, Record, ScalarArgument, Step, Wait
 
 
 def streams(steps: Iterable[Step]) -> set[int]:
@@ -49,7 +49,7 @@ def left_running(steps: Sequence[Step], memory_waits: bool = True) -> Launch | C
     """The first step of a call that may go on behind its end: nobody waits for its stream.
 
     The caller's own work goes to the default stream, which waits for what that or the host has
-    waited for.
+    waited for. A kernel that is handed no memory doesn't count.
     """
     if not memory_waits:
         steps = _without_waits_for_memory(steps)
@@ -62,8 +62,16 @@ def left_running(steps: Sequence[Step], memory_waits: bool = True) -> Launch | C
         everything |= _stream_of(step) is None and (memory_waits or not is_memory)
         if everything or _stream_of(step) == 0 or number in awaited:
             awaited |= {number, *before[number]}
-    running = (s for number, s in enumerate(steps) if number not in awaited)
-    return next((step for step in running if isinstance(step, Launch | Copy | Fill)), None)
+    running = (step for number, step in enumerate(steps) if number not in awaited)
+    work = (step for step in running if isinstance(step, Launch | Copy | Fill))
+    return next((each for each in work if _has_memory(each)), None)
+
+
+def _has_memory(step: Launch | Copy | Fill) -> bool:
+    """Whether it could still be using memory that it was handed."""
+    if not isinstance(step, Launch) or step.pointers:
+        return True
+    return not all(isinstance(each, ScalarArgument) for each in step.arguments)
 
 
 def _without_waits_for_memory(steps: Sequence[Step]) -> list[Step]:

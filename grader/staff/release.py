@@ -66,6 +66,7 @@ STAFF_FILES = (
 COMMANDS = "grader/cli/app.py"  # some are the staff's
 
 _GRADER_SUFFIXES = {
+    "",  # headers of the C++ kind: <cuda/pipeline>
     ".py",
     ".typed",
     ".yaml",

@@ -24,7 +24,7 @@ from grader.executors.answers import Answers
 from grader.executors.encoding import DeviceKernel, NotExecutable
 from grader.executors.executor import Executor, Manner, limits_of
 from grader.executors.gpu import executor_program, gpu_encoding
-from grader.executors.planning import Plans, dtype_of, first_of, notes_of
+from grader.executors.planning import Plans, dtype_of, first_of, left_running, notes_of
 from grader.executors.runner import CaseResult, Times
 from grader.gpu import locks
 from grader.plan import Buffer, Plan, Step
@@ -106,7 +106,12 @@ class GpuRunner(Executor):
     def run(self, case: Case, manner: Manner | None = None) -> CaseResult:
         """Run one case under the GPU's shared lock, so never while something is timed."""
         with locks.shared_on(self._sandbox.device):
-            return super().run(case, manner)
+            result = super().run(case, manner)
+        if not result.verdict.passed or self.plan is None:
+            return result
+        variant = self.task.variant
+        is_cuda = variant.language == "cuda"
+        return left_running(case, variant.file, self.plan.calls[0], memory_waits=is_cuda) or result
 
     def expect(self, cases: Sequence[Case]) -> None:
         """Plan these cases and have their kernels compiled, for which no GPU is needed."""

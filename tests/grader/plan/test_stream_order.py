@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from grader.plan.model import Alloc, Copy, Free, Launch, Record, Step, Synchronise, View, Wait
@@ -9,7 +11,7 @@ from grader.plan.stream_order import left_running, reorder
 
 
 def launch(number: int, stream: int) -> Launch:
-    return Launch("launch", number, (1, 1, 1), (1, 1, 1), stream=stream)
+    return Launch("launch", number, (1, 1, 1), (1, 1, 1), pointers=((0, 0, 0),), stream=stream)
 
 
 def record(event: int, stream: int) -> Record:
@@ -88,6 +90,7 @@ def test_a_kernel_is_as_late_as_streams_and_events_allow(
     ("steps", "running"),
     [
         ([launch(0, 0)], None),
+        ([replace(launch(0, 1), pointers=())], None),
         ([launch(0, 1)], 0),
         ([launch(0, 1), SYNCHRONISE], None),
         ([SYNCHRONISE, launch(0, 1)], 0),

@@ -959,7 +959,7 @@ def test_checking_tells_how_work_is_shared_before_points_hang_on_it():
         file = io.StringIO()
         report.check_to_terminal(seen, Console(file=file, width=90), variant=variant)
         shown.append(unwrapped(file.getvalue()))
-    assert "transpose/cuda_v3: how work is shared Of the bytes that kernels move" in shown[0]
+    assert "transpose/cuda_v3: how work is shared Of the bytes that the case needs" in shown[0]
     assert (
         "The largest launch has 128 blocks that store. 75 % of a warp's threads take part"
         in shown[0]
