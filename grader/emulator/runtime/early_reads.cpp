@@ -1,6 +1,7 @@
 #include "early_reads.h"
 
 #include <algorithm>
+#include <string>
 
 #include "findings.h"
 #include "ordering.h"
@@ -16,10 +17,20 @@ struct EarlyRead {
     Address address, pc;
     std::uint32_t size;
     Who who;
+    bool copy_under_way;  // to these bytes, by any thread of the block
 };
 std::vector<EarlyRead> shared_reads, global_reads;
 RaceAccess exchange;  // whose result nothing has used yet
 bool exchange_pending;
+
+bool is_copied_to(Address a, std::uint32_t size) {
+    for (const Thread& thread : threads) {
+        for (const AsyncCopy& each : thread.copies) {
+            if (a < each.to + each.size && each.to < a + size) return true;
+        }
+    }
+    return false;
+}
 
 std::uint64_t last_store(const RaceCell& cell, unsigned byte) {
     return cell.split ? split_cells[cell.split][byte].store : cell.store;
@@ -51,7 +62,9 @@ void settle_reads(std::vector<EarlyRead>& reads, bool global) {
         if (found_before(FindingKind::uninitialised_read, read.pc)) continue;
         Description place = global ? describe_global(global_offset(read.address), read.size)
                                    : describe_shared(read.address, read.size);
-        add_finding(FindingKind::uninitialised_read, read.pc, read.who, 0, nullptr, place.text);
+        std::string text = place.text;
+        if (read.copy_under_way) text += "; an asynchronous copy to it is still under way";
+        add_finding(FindingKind::uninitialised_read, read.pc, read.who, 0, nullptr, text.c_str());
     }
     reads.clear();
 }
@@ -66,7 +79,8 @@ void note_early_read(const RaceAccess& access, bool of_exchange) {
     }
     std::vector<EarlyRead>& reads = access.global ? global_reads : shared_reads;
     if (reads.size() == most_kept) return;
-    reads.push_back({access.stamp, access.address, access.pc, access.size, running(access.thread)});
+    reads.push_back({access.stamp, access.address, access.pc, access.size, running(access.thread),
+                     !access.global && is_copied_to(access.address, access.size)});
 }
 
 void note_exchanged(Address a) {

@@ -264,6 +264,13 @@ def test_copies_that_arent_waited_for_are_found(emulate: Emulate, kernel: str, k
     assert (kind, line_of(text, "// here")) in emulate(text).findings
 
 
+def test_what_is_read_too_early_is_told_with_the_copy(emulate: Emulate) -> None:
+    kernel = "__pipeline_memcpy_async(&s[t], in + t, 4); __pipeline_commit(); out[t] = s[t];"
+    told = emulate(copied(kernel)).only_finding()["text"]
+    assert told.endswith("; an asynchronous copy to it is still under way")
+    assert "asynchronous" not in emulate(copied("out[t] = s[t];")).only_finding()["text"]
+
+
 def test_a_copy_that_is_under_way_outlasts_the_grids_barrier(emulate: Emulate) -> None:
     kernel = """
     __shared__ float s[16];
