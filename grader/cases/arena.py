@@ -32,7 +32,7 @@ GAP_BYTES = 8 << 20  # between allocations; never touched, so it takes no memory
 NOISE_BYTES = 1 << 20  # kept twice over per dtype, since drawing is slower than copying
 INPUTS, OUTPUTS = 0, 1  # buffer indices
 
-_BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}  # by bytes
+BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}  # integers, by bytes
 
 Role = Literal["input", "output", "inout"]
 # A worker's buffer: descriptor, bytes, whether it may write.
@@ -249,7 +249,7 @@ class _Noise:
         key = (dtype, possible)
         if key not in self._drawn:
             drawn = np.frombuffer(self._random.bytes(2 * NOISE_BYTES), dtype=np.uint8).copy()
-            bits = torch.from_numpy(drawn).view(_BITS[dtype.itemsize])
+            bits = torch.from_numpy(drawn).view(BITS[dtype.itemsize])
             if dtype.is_floating_point:
                 infinity = int(torch.tensor(float("inf"), dtype=dtype).view(bits.dtype))
                 exponent = 1 << (infinity.bit_length() - 1)
@@ -264,7 +264,7 @@ class _Noise:
 def _outcome(slot: Slot, before: torch.Tensor, after: torch.Tensor) -> Outcome:
     """The outcome of the copy `after` against the state `before`, which is overwritten."""
     # Compared as integers of the element's size, since poison may be NaN, which equals nothing.
-    bits = _BITS[getattr(torch, slot.dtype).itemsize]
+    bits = BITS[getattr(torch, slot.dtype).itemsize]
     values = _view(after, slot).clone(memory_format=torch.contiguous_format)
     inside, poison = _strided(after.view(bits), slot), _strided(before.view(bits), slot)
     unwritten = np.asarray(inside.numpy() == poison.numpy())  # an array for a scalar too

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import torch
 
-from grader.cases.arena import Outcome
+from grader.cases.arena import BITS, Outcome
 from grader.cases.oracle import Checker, OracleError, Truth
 from grader.spec import Tolerance
 from grader.status import Status
@@ -107,7 +107,7 @@ def _wrong_of(values: torch.Tensor, truth: Truth, allowed: torch.Tensor) -> torc
     if not kind.is_floating_point and not truth.expected.is_floating_point():
         return values != truth.expected.to(kind)  # float64 holds no 64 bits
     if truth.of_any_bits and truth.own is not None and not bool(allowed.any()):
-        bits = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[kind.itemsize]
+        bits = BITS[kind.itemsize]
         own = truth.own.to(kind).contiguous()
         differ = values.contiguous().view(bits) != own.view(bits)
         return differ & ~(values.isnan() & own.isnan())

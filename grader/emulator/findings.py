@@ -24,7 +24,7 @@ class Parts:
         return f"{before}{self.text}" if self.text else ""
 
 
-HOST_CHANGES = "The host code changes"
+HOST_CHANGES = "The host code changes"  # the first words of _changes, where that did it
 
 
 @dataclass(frozen=True)

@@ -182,9 +182,9 @@ class Report:
     """One call of the entry. `error` is the sticky CUDA error, 0 for none.
 
     `lost`: the process is useless. `cut`: some observations didn't fit. `launches` and `buffers`
-    are only there where counters were requested. `atomic_pc`: an atomic in a launch
-    of which several warps used memory by atomics, 0 for none; the largest such had `atomic_blocks`.
-    `printed` is what kernels printed, each line with its thread.
+    are only there where counters were requested. `atomic_pc`: an atomic of a launch in which
+    several warps used atomics, 0 for none; the largest such launch had `atomic_blocks`. `printed`
+    is what kernels printed, each line with its thread.
     """
 
     error: Annotated[int, Field(ge=0, lt=2**16)] = 0

@@ -192,8 +192,8 @@ def unused_includes(source: Source) -> list[Directive]:
 
 def _lacking_header(directive: Directive) -> str:
     """The key of _HEADERS that an include starts with; "" for any other line."""
-    name = directive.header[1:] if directive.name == "include" else ""
-    if name[:-1] == _OUR_HEADER:
+    name = directive.header[1:-1] if directive.name == "include" else ""
+    if name == _OUR_HEADER:
         return ""
     return next((prefix for prefix in _HEADERS if name.startswith(prefix)), "")
 

@@ -154,7 +154,7 @@ def _sizes(exercise: Exercise) -> list[str]:
 def _launches(exercise: Exercise, size_class: str) -> str:
     """The sizes at which the launches of a class must be possible, too."""
     cases = "; ".join(map(_case, exercise.launches_at.get(size_class, ())))
-    return f"; launches are possible for {cases}, too" if cases else ""
+    return f"; launches must be possible for {cases}" if cases else ""
 
 
 def _rule(rule: SizeRule) -> str:

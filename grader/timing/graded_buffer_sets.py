@@ -13,7 +13,7 @@ from dataclasses import replace
 import torch
 
 from grader.cases import Case, inputs, oracle
-from grader.cases.arena import Outcome, Slot
+from grader.cases.arena import BITS, Outcome, Slot
 from grader.cases.compare import Verdict, judge
 from grader.spec import Exercise, Variant
 from grader.status import Status
@@ -27,8 +27,6 @@ from grader.timing.buffer_sets import (
     synchronise,
 )
 from grader.timing.fast_path import FastPath
-
-BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}  # by bytes
 
 
 class GradedBufferSets(BufferSets):

@@ -5,7 +5,6 @@
 // ends: at the call, where other threads must be done with the old contents, and at the wait, behind
 // which a barrier shows the new ones to them. The bytes come at the wait. Until then they count as
 // unwritten, and have other values than before.
-#include <algorithm>
 #include <cstring>
 
 #include "../include/warpgrade/device_api.h"
@@ -15,10 +14,9 @@
 #include "shared_memory.h"
 
 namespace warpgrade {
-
 namespace {
 
-constexpr int undefined_byte = 0xfa;  // of a float that no kernel computes by chance
+constexpr int undefined_byte = 0xfa;  // four are a float that no kernel computes by chance
 
 // The copies of the thread's groups before number `groups`.
 void finish(Thread& thread, uint32_t groups) {
@@ -33,7 +31,6 @@ void finish(Thread& thread, uint32_t groups) {
 }
 
 }  // namespace
-
 }  // namespace warpgrade
 
 using namespace warpgrade;
@@ -41,8 +38,7 @@ using namespace warpgrade;
 extern "C" {
 
 bool warpgrade_is_copied_async(const void* to, const void* from) {
-    return reinterpret_cast<Address>(to) - shared_low < shared_bytes &&
-           in_arena(reinterpret_cast<Address>(from));
+    return reinterpret_cast<Address>(to) - shared_low < shared_bytes && is_device(from);
 }
 
 void warpgrade_copy_async(void* to, const void* from, std::size_t bytes, std::size_t zeros) {

@@ -2,10 +2,10 @@
 //
 // Fences and atomics: the first atomic of a thread after a fence releases what the thread did
 // before the fence, what its block did before the last barrier, and what lanes of its warp did
-// before it met them in a __syncwarp. A thread with a later atomic on
-// the same address acquires that. Releases are numbered over the launch, and acquiring one includes
-// all releases with lower numbers. That is more than strictly follows, but it is transitive at no
-// cost, and it never orders threads without fences.
+// before it met them in a __syncwarp. A thread with a later atomic on the same address acquires
+// that. Releases are numbered over the launch, and acquiring one includes all releases with lower
+// numbers. That is more than strictly follows, but it is transitive at no cost, and it never orders
+// threads without fences.
 //
 // A fence or an atomic of block scope releases to threads of its own block only: `Within` keeps
 // those. What a thread has acquired so, it releases to everyone by its next release to everyone.

@@ -33,10 +33,10 @@ class OtherWays:
     """Runs the cases of one variant again, in the ways that may show what the first run doesn't.
 
     Programs run in other orders where atomics may tell the order. Kernels that are tuned run with
-    their other configurations. Steps of streams that don't wait for each other run in another
-    order; a tuned kernel runs once more on the same memory before; a second call that does other
-    work runs on other values; and where the exercise is about
-    moving data, the plan runs without its kernels, which has to fail.
+    their other configurations, and behind a trial on the same memory. Steps of streams that don't
+    wait for each other run in another order; a second call that does other work runs on other
+    values; and where the exercise is about moving data, the plan runs without its kernels, which
+    has to fail.
     """
 
     executor: TritonExecutor

@@ -986,7 +986,7 @@ def test_a_trap_ends_the_launch(emulate: Emulate) -> None:
 # ---- The C library's copies ----------------------------------------------------------------------
 
 PASTED = "#define JOINED(a, b) a##b\n"
-COPIES = [
+READS = [
     "memcpy(e, in + n, 32)",
     "std::memmove(e, in + n, 32)",
     "__builtin_memcpy(e, in + n, 32)",
@@ -998,14 +998,16 @@ COPIES = [
     "e[0] = __builtin_memcmp(e, in + n, 4) == 0",
     "strncpy((char*)e, (const char*)(in + n), 1)",
 ]
-
-
-@pytest.mark.parametrize("copy", COPIES)
-def test_a_small_read_by_the_library_is_seen(emulate: Emulate, copy: str) -> None:
-    text = "#include <algorithm>\n#include <cstring>\n" + PASTED
-    text += go(f"    float e[8] = {{}};\n    {copy};  // here\n    out[t] = e[n % 8];")
-    ran = emulate(text, n=64)
-    assert ran.findings[0] == ("out_of_bounds_read", line_of(text, "// here"))
+STORES = [
+    "memcpy(out + n, e, 32)",
+    "memset(out + n, 0, 32)",
+    "__builtin_memset(out + n, 0, 16)",
+    "bzero(out + n, 32)",
+    "std::fill_n((char*)(out + n), 8, 0)",
+    'strcpy((char*)(out + n), "abc")',
+    'stpcpy((char*)(out + n), "")',
+    'if (t == n - 1) strncat((char*)out + 4 * n - 1, "abc", 2)',
+]
 
 
 @pytest.mark.parametrize("by", [-3, 3, 40])
@@ -1019,24 +1021,16 @@ def test_a_copy_may_overlap_its_source(emulate: Emulate, by: int) -> None:
     assert good(emulate("#include <cstring>\n" + go(kernel), n=128)) == expected
 
 
-STORES = [
-    "memcpy(out + n, e, 32)",
-    "memset(out + n, 0, 32)",
-    "__builtin_memset(out + n, 0, 16)",
-    "bzero(out + n, 32)",
-    "std::fill_n((char*)(out + n), 8, 0)",
-    'strcpy((char*)(out + n), "abc")',
-    'stpcpy((char*)(out + n), "")',
-    'if (t == n - 1) strncat((char*)out + 4 * n - 1, "abc", 2)',
-]
-
-
-@pytest.mark.parametrize("store", STORES)
-def test_a_small_store_by_the_library_is_seen(emulate: Emulate, store: str) -> None:
-    text = "#include <algorithm>\n#include <cstring>\n"
-    text += go(f"    float e[8] = {{}};\n    out[t] = e[0];\n    {store};  // here")
-    ran = emulate(text, n=64)
-    assert ran.findings[0] == ("out_of_bounds_write", line_of(text, "// here"))
+@pytest.mark.parametrize(
+    ("access", "kind"),
+    [(each, "out_of_bounds_read") for each in READS]
+    + [(each, "out_of_bounds_write") for each in STORES],
+)
+def test_a_small_access_by_the_library_is_seen(emulate: Emulate, access: str, kind: str) -> None:
+    text = "#include <algorithm>\n#include <cstring>\n" + PASTED
+    body = f"    float e[8] = {{}};\n    out[t] = e[0];\n    {access};  // here\n    out[t] = e[n % 8];"
+    text += go(body)
+    assert emulate(text, n=64).findings[0] == (kind, line_of(text, "// here"))
 
 
 def test_a_small_copy_of_another_threads_value_is_a_race(emulate: Emulate) -> None:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grader.emulator.findings import KINDS
+from grader.emulator.findings import HOST_CHANGES, KINDS
 from grader.emulator.report import (
     MAX_BYTES,
     Finding,
@@ -248,6 +248,11 @@ def test_what_is_known_is_told_whatever_is_missing(kind: str) -> None:
     what, _ = message_of(told, "k.cu", [], 0, 0)
     assert "k.cu" not in what
     assert "thread (1,0,0) of block (0,0,0)" in what[0].lower() + what[1:]
+
+
+def test_what_host_code_changes_is_recognised_by_its_first_words() -> None:
+    told = finding(kind="changed_while_copied", thread=None, block=None)
+    assert message_of(told, "k.cu", [], 0, 0)[0].startswith(HOST_CHANGES)
 
 
 @pytest.mark.parametrize(

@@ -225,24 +225,26 @@ def test_a_lane_releases_what_others_did_before_they_met(graded) -> None:
     assert graded(source.replace("__syncwarp();", "", 1)).status is Status.data_race
 
 
+def nondeterministic(part, unit: str) -> str:
+    """The hint of a part that fails in another order of `unit`s alone."""
+    assert part.status is Status.nondeterministic, part
+    told = program_orders.DEPENDS.format(unit=unit)
+    assert any(told[1:] in each.what for each in part.failures), part.failures
+    return part.failures[0].hint
+
+
 @pytest.mark.parametrize("source", OF_WARPS.values(), ids=OF_WARPS)
 def test_what_hangs_on_the_order_of_warps_is_nondeterministic(graded, source) -> None:
-    part = graded(source)
-    assert part.status is Status.nondeterministic, part
-    told = program_orders.DEPENDS.format(unit="warp")
-    assert any(told[1:] in each.what for each in part.failures), part.failures
-    assert "`__syncthreads()` waits for all of a block" in part.failures[0].hint
+    hint = nondeterministic(graded(source), "warp")
+    assert "`__syncthreads()` waits for all of a block" in hint
 
 
 @pytest.mark.parametrize("source", HANGING.values(), ids=HANGING)
 def test_what_hangs_on_the_order_of_blocks_is_nondeterministic(graded, source) -> None:
-    part = graded(source)
-    assert part.status is Status.nondeterministic, part
-    told = program_orders.DEPENDS.format(unit="block")
-    assert any(told[1:] in each.what for each in part.failures), part.failures
+    hint = nondeterministic(graded(source), "block")
     places = [
         f"silu.cu:{at}:"
         for at, each in enumerate((HEAD + source).splitlines(), 1)
         if "atomic" in each
     ]
-    assert any(each in part.failures[0].hint for each in places)
+    assert any(each in hint for each in places)
