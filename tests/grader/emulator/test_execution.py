@@ -1027,9 +1027,11 @@ def test_a_copy_may_overlap_its_source(emulate: Emulate, by: int) -> None:
     + [(each, "out_of_bounds_write") for each in STORES],
 )
 def test_a_small_access_by_the_library_is_seen(emulate: Emulate, access: str, kind: str) -> None:
-    text = "#include <algorithm>\n#include <cstring>\n" + PASTED
-    body = f"    float e[8] = {{}};\n    out[t] = e[0];\n    {access};  // here\n    out[t] = e[n % 8];"
-    text += go(body)
+    head = "#include <algorithm>\n#include <cstring>\n" + PASTED
+    kernel = (
+        "    float e[8] = {};\n    out[t] = e[0];\n    ACCESS;  // here\n    out[t] = e[n % 8];"
+    )
+    text = head + go(kernel.replace("ACCESS", access))
     assert emulate(text, n=64).findings[0] == (kind, line_of(text, "// here"))
 
 
