@@ -125,7 +125,7 @@ def _any_finite(shape: Shape, kind: torch.dtype, generator: torch.Generator) -> 
 
 
 def _any_bits(shape: Shape, kind: torch.dtype, generator: torch.Generator) -> torch.Tensor:
-    """Floats of random bits, of which every fourth is one that kernels like to forget."""
+    """Floats of random bits; every fourth is nan, an infinity, a zero or subnormal."""
     bits = _random_bits(shape, kind, generator)
     nan, infinity, smallest = float("nan"), float("inf"), torch.finfo(kind).tiny / 2
     rare = [nan, infinity, -infinity, 0.0, -0.0, smallest, -smallest]

@@ -165,7 +165,7 @@ class _Work:
     def _instantiate_kernels(self) -> None:
         """Make student.o again with the kernel templates that g++ has left out.
 
-        It forgets a template that only a template's argument inside a generic lambda names.
+        It leaves out one that is named only as a template argument inside a generic lambda.
         """
         missing = [
             symbol.name
@@ -377,8 +377,8 @@ def _last_line(text: str) -> str:
 def _link_problem(text: str) -> Problem:
     """The problem that the linker's output tells.
 
-    Forbidden symbols were told before, so no rule is broken. What is missing, the file declares
-    and nothing has; any other trouble is the emulator's.
+    Forbidden symbols were told before, so no rule is broken. A symbol that is declared and nowhere
+    defined is the file's mistake. Any other trouble is the emulator's.
     """
     missing = re.search(r"undefined reference to [`'].+?'", text)
     if missing:

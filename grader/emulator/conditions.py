@@ -2,9 +2,9 @@
 
 A file that tests a macro which only one of them defines could have one kernel for the emulator and
 another for the GPU. A condition on a macro that the file defines itself is the same for both. So is
-one that no compiler finds true, and one that decides nothing but macros that nothing uses. Which
-architecture device code is for, both answer alike: in its functions, and about macros that only
-these use.
+one that no compiler finds true, and one that decides nothing but macros that nothing uses. Both
+compilers define the same architecture for device code, so that its functions, and macros that only
+these use, may depend on it.
 """
 
 from __future__ import annotations

@@ -117,7 +117,7 @@ def _split_declarators(kept: Sequence[Token]) -> list[list[Token]]:
 
 
 def aligned_shared(run: tuple[Token, ...]) -> Iterator[Edit]:
-    """`__shared__ alignas(16) T s[4];` with the alignment first: g++ has it nowhere else."""
+    """`__shared__ alignas(16) T s[4];` with the alignment first: g++ takes it only there."""
     for i, token in enumerate(run):
         end = i
         while [t.text for t in run[end + 1 : end + 3]] == ["alignas", "("]:

@@ -227,7 +227,7 @@ _NO_ATTRIBUTE = re.compile(r"'(?:int|constexpr)' object has no attribute '(\w+)'
 
 
 def _specialised(context: Context) -> Cause | None:
-    """A method of an argument that is 1, and so a number where the kernel is compiled."""
+    """An integer argument of 1, which Triton compiles as a constant, is used as a tensor is."""
     match = _NO_ATTRIBUTE.search(context.words)
     used = match and re.search(rf"\b(\w+)\.{match[1]}\b", context.line)
     if not match or not used:
