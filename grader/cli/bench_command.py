@@ -24,7 +24,9 @@ from grader.cli.console import (
 )
 from grader.gpu import machine
 from grader.gpu.roofline import Roofs
+from grader.grading import head_start
 from grader.grading.grade import Session, expect_files, selected
+from grader.grading.session import Lent
 from grader.grading.submitted import contents
 from grader.instruments import (
     bench,
@@ -87,12 +89,16 @@ def command(
     rungs = bench_ladder.on_their_case(chosen) if wanted is None and not values else []
     if values:
         _expect_constants(submission, chosen, values)
-    with Session(submission, exercises) as session:
+    with (
+        head_start.baselines() as begun,
+        Session(submission, exercises, lent=Lent(trusted=begun)) as session,
+    ):
         if machine.gpu_name() is None:
             tell(bench.NO_GPU)
             return
         here = any(contenders.has_reference(task) for task in chosen)
         session.stopwatch.begin(with_solutions=here and not values and not rungs)
+        plots.prepare()  # while sandboxes start
         trusted, roofs = session.stopwatch.trusted, bench.roofs_here()
         if values:
             sweep(session, trusted, chosen[0], values, roofs, out, json)

@@ -10,14 +10,12 @@ from importlib import metadata
 from typing import Any
 
 from grader import __version__
-from grader.gpu.devices import DeviceName
+from grader.gpu.devices import DeviceName, has_driver
 from grader.gpu.kinds import capability_of, is_amd
 from grader.gpu.properties import HostGpu, by_name
 from grader.mistakes import Mistake
 
 CAPABILITY = 90  # of an H100, which is the usual course's GPU
-# Devices of GPUs' drivers: NVIDIA's, on an embedded board, under Windows, and AMD's.
-_DRIVERS = ("/dev/nvidiactl", "/dev/nvhost-ctrl", "/dev/nvmap", "/dev/dxg", "/dev/kfd")
 
 
 class ForeignGpu(Mistake, RuntimeError):
@@ -30,7 +28,7 @@ def gpu_name() -> str | None:
 
     Without a driver there is none, and torch isn't imported for that.
     """
-    if not any(map(os.path.exists, _DRIVERS)):
+    if not has_driver():
         return None
     import torch
 

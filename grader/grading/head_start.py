@@ -2,8 +2,10 @@
 
     head_start.begin_plans()          the sandbox of Triton's plans
     head_start.begin_build(...)       a CUDA C++ file's way through the compilers
+    head_start.begin_baselines()      the sandbox of baselines, which imports torch.compile
     head_start.take_plans()           for the next session, which owns it from then on; or None
     head_start.take_build()           the same
+    head_start.baselines()            for the commands that time; or None
 
 Without a GPU nothing of it imports torch. A failure is ignored: the session meets and reports it.
 """
@@ -12,12 +14,13 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from grader.gpu.devices import has_driver
 from grader.mistakes import Mistake
-from grader.sandbox.confinement import ConfinementError
+from grader.sandbox.confinement import ConfinementError, Level
 from grader.sandbox.sandbox import Sandbox
 from grader.sandbox.worker_process import SandboxError
 
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
 
 _plans: Sandbox | None = None
 _build: Begun | None = None
+_baselines: Sandbox | None = None
 
 
 def begin_plans() -> None:
@@ -37,6 +41,26 @@ def begin_plans() -> None:
             sandbox.begin()
             _plans = sandbox
             atexit.register(_close_what_nobody_took)
+
+
+def begin_baselines() -> None:
+    """Begin a sandbox of baselines, torch.compile among them; not where there is no GPU."""
+    global _baselines
+    if _baselines is None and has_driver():
+        with contextlib.suppress(SandboxError):
+            sandbox = Sandbox("cuda", Level.limits, inductor=True)
+            sandbox.begin()
+            _baselines = sandbox
+            atexit.register(_close_what_nobody_took)
+
+
+@contextlib.contextmanager
+def baselines() -> Iterator[Sandbox | None]:
+    """The sandbox of baselines that was begun, which is closed at the end; None where none was."""
+    try:
+        yield _baselines
+    finally:
+        _close_baselines()
 
 
 def begin_build(task: str, folders: Iterable[Path], course: Path | None = None) -> None:
@@ -93,7 +117,15 @@ def take_build() -> Begun | None:
     return taken
 
 
+def _close_baselines() -> None:
+    global _baselines
+    if _baselines is not None:
+        _baselines.close()
+        _baselines = None
+
+
 def _close_what_nobody_took() -> None:
+    _close_baselines()
     for left in (take_plans(), take_build()):
         if left is not None:
             left.close()

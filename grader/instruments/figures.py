@@ -7,7 +7,7 @@ without pyplot, so that no display and no global state is involved.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,12 @@ MISSING = "plots need matplotlib: .venv/bin/pip install matplotlib"
 
 class PlotsMissing(RuntimeError):
     """matplotlib isn't installed; the message says how to get it."""
+
+
+def prepare() -> None:
+    """Import matplotlib, if it is installed; else the first figure does."""
+    with suppress(ImportError):
+        import matplotlib.backends.backend_agg  # noqa: F401
 
 
 @contextmanager

@@ -38,10 +38,12 @@ class Sandbox:
         required: bool = False,
         native: bool = False,
         plans: bool = False,
+        inductor: bool = False,
     ) -> None:
         """`native`: its workers compile CUDA C++ and run the result, without Python.
 
         `plans`: its workers plan, compile and execute Triton kernels (worker/plan_processes.py).
+        `inductor`: its workers are Python, and find torch.compile imported.
         `level` asks for one level of confinement; None for the strongest that works here.
 
         Raises ConfinementError when that level doesn't work, and where one is `required` but none
@@ -50,6 +52,7 @@ class Sandbox:
         self.device = device
         self.native = native
         self.plans = plans
+        self.inductor = inductor
         if level or required:
             self.confinement = confinement.choose(level, device, required)
         self._home = ""
@@ -101,6 +104,7 @@ class Sandbox:
         if self._server is None:
             self._home = self._home or _new_home()
             kind = "native" if self.native else "plans" if self.plans else "python"
+            kind = "inductor" if self.inductor else kind
             submission = Path(self._home) / "submission"
             environment = environment_of(self.device, self.scratch)
             try:
@@ -227,6 +231,8 @@ def environment_of(device: DeviceName, scratch: Path) -> dict[str, str]:
         "OMP_NUM_THREADS": "1",
         "OPENBLAS_NUM_THREADS": "1",
         "MKL_NUM_THREADS": "1",
+        # torch.compile would start a process for each core, and import torch there.
+        "TORCHINDUCTOR_COMPILE_THREADS": "1",
         # Triton 3.9 requires a choice; earlier releases always fused multiply and add.
         "TRITON_DEFAULT_FP_FUSION": "1",
     }

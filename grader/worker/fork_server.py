@@ -1,14 +1,15 @@
 """The fork server: imports what workers need once, then forks a worker for each request.
 
-There are three kinds of fork server:
+There are four kinds of fork server:
 
     plans     its workers plan, compile or execute Triton kernels: see plan_processes.py
     python    its workers are baselines, in Python of ours: see baseline_host.py
+    inductor  the same, for torch.compile too
     native    its workers compile CUDA C++ (builder.py), or become the compiled program (native/)
 
-The first two import torch, and the first one triton, which takes over a second, whereas a fork
-takes milliseconds. So the case after a dead worker only waits for a fork. The last one imports
-neither; it imports what compiles when there is the first source to compile.
+All but the last import torch, the first one triton, and the third torch.compile. That takes
+seconds, whereas a fork takes milliseconds. So the case after a dead worker only waits for a fork.
+The last one imports what compiles when there is the first source to compile.
 
 The server stays single-threaded and never touches a GPU (a process that has can't be forked). It
 runs no submission code itself, but its children run as the same user and could tamper with it. So
@@ -64,7 +65,7 @@ Children = dict[int, tuple[int, int]]  # pid -> (id, pidfd)
 def main(control_fd: int, kind: str, plan: dict[str, Any]) -> None:
     """Serve control messages until the grader closes the socket.
 
-    `kind` is "python", "plans" or "native"; for `plan` see lockdown.py.
+    `kind` is one of the four above; for `plan` see lockdown.py.
     """
     control = socket.socket(fileno=control_fd)
     os.set_inheritable(control_fd, False)
@@ -115,6 +116,10 @@ def _import_frameworks(kind: str) -> None:
         plan_processes.prepare()
         return
     from . import baseline_host  # noqa: F401
+
+    if kind == "inductor":
+        import torch._dynamo
+        import torch._inductor.compile_fx
 
 
 def _spawn(

@@ -10,10 +10,13 @@ import pytest
 
 from grader.emulator import toolchain
 from grader.executors.cuda import cuda_build
+from grader.gpu import devices
 from grader.grading import head_start
 from grader.grading.session import Options, Session
 from grader.spec import load_all
 from grader.spec.task import Task
+from grader.timing.graph_replays import FIRST_LIMITS
+from grader.worker.protocol import Code, Operation
 
 SPECS = load_all()
 SILU = Task(SPECS["silu"], SPECS["silu"].variants["cuda"])
@@ -120,9 +123,9 @@ def test_nothing_of_it_imports_torch(folder):
     program = f"""
         import sys
         from pathlib import Path
-        from grader.gpu import machine
+        from grader.gpu import devices
         from grader.grading import head_start
-        machine._DRIVERS = ()
+        devices._DRIVERS = ()
         head_start.begin_build("silu/cuda", [Path({str(folder)!r})])
         assert head_start.take_build() is not None
         print("torch" in sys.modules)
@@ -130,3 +133,28 @@ def test_nothing_of_it_imports_torch(folder):
     line = [sys.executable, "-c", textwrap.dedent(program)]
     done = subprocess.run(line, capture_output=True, text=True, cwd=ROOT)
     assert done.stdout == "False\n", done.stderr
+
+
+def test_without_a_driver_no_sandbox_of_baselines_is_begun(monkeypatch):
+    monkeypatch.setattr(devices, "_DRIVERS", ())
+    head_start.begin_baselines()
+    with head_start.baselines() as begun:
+        assert begun is None
+
+
+def test_workers_for_baselines_find_torch_compile_imported(monkeypatch):
+    monkeypatch.setattr(devices, "_DRIVERS", ("/",))
+    head_start.begin_baselines()
+    with head_start.baselines() as begun:
+        assert begun is not None
+        source = b"""
+import os, sys
+assert "torch._inductor.compile_fx" in sys.modules
+assert os.environ["TORCHINDUCTOR_COMPILE_THREADS"] == "1"
+def baseline(): pass
+"""
+        path = begun.hold("baseline.py", source)
+        worker = begun.worker(path, "baseline", [], FIRST_LIMITS)
+        assert worker.ask(Operation.load, []).code is Code.ok
+    with head_start.baselines() as again:
+        assert again is None

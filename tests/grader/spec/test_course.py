@@ -12,7 +12,7 @@ import torch
 from grader.batch.store.keys import Conditions, Keys
 from grader.cases import oracle
 from grader.evidence import PerformanceEvidence
-from grader.gpu import kinds, machine
+from grader.gpu import devices, kinds, machine
 from grader.grading.session import Options, Session
 from grader.mistakes import Mistake
 from grader.scoring import speed
@@ -168,7 +168,7 @@ def test_every_gpu_of_the_data_sheets_has_a_compute_capability():
 
 
 def test_a_device_of_amd_is_refused_by_name(monkeypatch):
-    monkeypatch.setattr(machine, "_DRIVERS", ("/",))
+    monkeypatch.setattr(devices, "_DRIVERS", ("/",))
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda _: "AMD Instinct MI300X")
     with pytest.raises(Mistake, match=r"^AMD Instinct MI300X: expected an NVIDIA GPU"):
