@@ -118,6 +118,8 @@ def _import_frameworks(kind: str) -> None:
     from . import baseline_host  # noqa: F401
 
     if kind == "inductor":
+        # It asks whether there is a GPU; by NVML, since a process that called CUDA can't be forked.
+        os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"
         import torch._dynamo
         import torch._inductor.compile_fx
 
