@@ -42,7 +42,7 @@ from grader.instruments.bench_sizes import parse, plan
 from grader.sandbox import Sandbox
 from grader.spec import Exercise
 from grader.spec.task import Task
-from grader.timing import contenders, sequential
+from grader.timing import sequential
 
 OUT = Path("results/bench")
 ROOFS_ADVICE = (
@@ -96,8 +96,8 @@ def command(
         if machine.gpu_name() is None:
             tell(bench.NO_GPU)
             return
-        here = any(contenders.has_reference(task) for task in chosen)
-        session.stopwatch.begin(with_solutions=here and not values and not rungs)
+        session.stopwatch.begin(solutions=[] if values or rungs else chosen)
+        session.begin_building([] if values else chosen, "gpu")
         plots.prepare()  # while sandboxes start
         trusted, roofs = session.stopwatch.trusted, bench.roofs_here()
         if values:

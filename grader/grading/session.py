@@ -20,8 +20,8 @@ import torch
 
 from grader.evidence import PartEvidence, VariantEvidence
 from grader.executors.compile.kept_for_source import Store
-from grader.executors.cuda import cuda_build, joining
-from grader.executors.cuda.cuda_build import Begun
+from grader.executors.cuda import joining
+from grader.executors.cuda.cuda_build import Backend, Begun
 from grader.executors.registry import RunnerOptions, Runners
 from grader.gpu import machine
 from grader.gpu.devices import DeviceName
@@ -88,7 +88,7 @@ class Options:
     level: Level | None = None  # of confinement; None: the best available
     policy: bool = True  # whether the rules are checked
     check_with_nvcc: bool = True
-    backends: tuple[cuda_build.Backend, ...] | None = None  # where CUDA C++ runs; None: all
+    backends: tuple[Backend, ...] | None = None  # where CUDA C++ runs; None: all
     guarded: bool = True  # whether the CUDA C++ object file is inspected, and watched
 
 
@@ -229,8 +229,8 @@ class Session:
         environment = machine.environment(self.device, confinement.level.value)
         return {**environment, "confinement": confinement.as_evidence}
 
-    def begin_building(self, tasks: Iterable[Task]) -> None:
+    def begin_building(self, tasks: Iterable[Task], backend: Backend = "emulator") -> None:
         """Start compiling the CUDA C++ of these tasks in the background."""
         for task in tasks:
             if task.variant.language == "cuda" and self.can_run(task):
-                self.runners.programs.begin(task.variant.file)
+                self.runners.programs.begin(task.variant.file, backend)

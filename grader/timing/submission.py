@@ -7,7 +7,7 @@ that serve all its variants, the staff's solutions and the measured roofs of thi
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 
@@ -57,16 +57,19 @@ class Stopwatch:
             runners.close()
             sandbox.close()
 
-    def begin(self, with_solutions: bool = False) -> None:
-        """Launch the sandboxes that the first timing needs, without waiting; nothing without a GPU.
+    def begin(self, solutions: Sequence[Task] = ()) -> None:
+        """Launch what the first timings need, without waiting; nothing without a GPU.
 
-        `with_solutions` includes the sandbox of the staff's solutions.
+        `solutions` are timed as the staff solved them, too, where that is known here.
         """
         if self._device == "cuda":
             self._runners.begin()
             self.trusted.begin()
-            if with_solutions:
-                self._staff[1].begin()
+            for task in filter(contenders.has_reference, solutions):
+                runners, sandbox = self._staff
+                sandbox.begin()
+                if task.variant.language == "cuda":
+                    runners.programs.begin(task.variant.file, "gpu")
 
     def time(
         self,

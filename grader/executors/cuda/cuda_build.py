@@ -341,15 +341,16 @@ class Programs:
     _reconciled: set[str] = field(default_factory=set)  # files whose programs know nvcc's word
     _building: dict[tuple[str, Asked], Building] = field(default_factory=dict)
 
-    def begin(self, file: str) -> None:
-        """Have a file compiled for the emulator meanwhile; `of` meets what hinders it."""
-        key: tuple[str, Backend] = (file, "emulator")
+    def begin(self, file: str, backend: Backend = "emulator") -> None:
+        """Have a file compiled meanwhile; `of` meets what hinders it."""
+        key = (file, backend)
         is_made = key in self._made or key in self._building or self._kept(*key) is not None
-        if why_not("emulator") or is_made:
+        if why_not(backend) or is_made:
             return
         with contextlib.suppress(SandboxError, BuildError):
             self._building[key] = self._begun(*key)
-            self._begin_check(file)
+            if backend == "emulator":
+                self._begin_check(file)
 
     def of(self, file: str, backend: Backend) -> Program:
         """The program of a file. Raises SandboxError, BuildError or ToolchainError.

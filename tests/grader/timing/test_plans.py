@@ -242,6 +242,16 @@ def test_the_staffs_solution_is_no_candidate_unless_it_is_asked_for(watch, monke
     assert caught.value.status is Status.not_measured
 
 
+def test_solutions_in_cuda_are_compiled_before_their_turn():
+    begun: list[tuple[str, str]] = []
+    nothing: Any = SimpleNamespace(begin=lambda: None)
+    watch = Stopwatch("cuda", 7, EXERCISES, nothing, trusted=nothing)
+    programs = SimpleNamespace(begin=lambda *given: begun.append(given))
+    vars(watch)["_staff"] = (SimpleNamespace(programs=programs), nothing)
+    watch.begin([Task(SILU, SILU.variants[name]) for name in ("triton", "cuda")])
+    assert begun == [("silu.cu", "gpu")]
+
+
 def test_without_a_compiler_for_the_gpu_it_is_not_measured(monkeypatch):
     monkeypatch.setattr(cuda_build, "why_not", lambda backend: f"no compiler for the {backend}")
     variant = with_a_case("cuda", "torch")
