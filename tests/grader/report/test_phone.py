@@ -11,7 +11,7 @@ import pytest
 
 from grader import report
 from grader.batch.pages import class_page
-from grader.evidence import LineCounters
+from grader.evidence import LineCounters, SourceLine
 from grader.scoring.score import score
 from grader.status import Status
 from tests.grader.batch.test_class_page_browser import browser  # noqa: F401
@@ -48,6 +48,19 @@ BROKEN_OPTIONS = r"""() => {
   };
   return [words.length, words.filter((word) => lines(word) > 1).map((word) => word.textContent)];
 }"""
+# The lines of all code frames as the text has them, and as they stand on the page.
+LINES_OF_CODE = r"""() => {
+  document.querySelectorAll("details").forEach((each) => { each.open = true; });
+  const frames = [...document.querySelectorAll("pre.code")];
+  const sum = (numbers) => numbers.reduce((one, other) => one + other, 0);
+  const inside = (frame) => {
+    const style = getComputedStyle(frame);
+    const padding = parseFloat(style.paddingTop) + parseFloat(style.paddingBottom);
+    return Math.round((frame.scrollHeight - padding) / parseFloat(style.lineHeight));
+  };
+  return [sum(frames.map((frame) => frame.textContent.trimEnd().split("\n").length)),
+          sum(frames.map(inside))];
+}"""
 HIDDEN = """() => [...document.querySelectorAll(".overview, .checks")]
   .filter((each) => each.getBoundingClientRect().right > innerWidth).length"""
 
@@ -57,7 +70,10 @@ def pages(tmp_path_factory) -> Path:
     """A student's page with every exercise and all sorts of results, and their class's."""
     made = []
     command = "grader check flash_attention/triton --fresh-worker --no-sandbox-needed --case 'a=1'"
-    wrong = replace(failure(Status.uninitialised_read), reproduce=command)
+    code = SourceLine(
+        33, "output[i] = x / (1.0f + expf(-x));  // of each element", "it writes here"
+    )
+    wrong = replace(failure(Status.uninitialised_read), reproduce=command, code=(code,))
     for number, (exercise, variant) in enumerate(
         (e, v) for e in EXERCISES.values() for v in e.variants.values()
     ):
@@ -115,6 +131,12 @@ def test_an_option_of_a_command_to_paste_is_not_broken(opened):
 @pytest.mark.parametrize("opened", [("grade", 390)], indirect=True)
 def test_a_students_points_are_seen_without_scrolling(opened):
     assert opened.evaluate(HIDDEN) == 0
+
+
+@pytest.mark.parametrize("opened", [("grade", 320)], indirect=True)
+def test_a_line_of_code_is_one_line_so_that_a_mark_stays_below_its_place(opened):
+    lines, count = opened.evaluate(LINES_OF_CODE)
+    assert count and lines == count
 
 
 # Without a browser, the rules that this rests on.
