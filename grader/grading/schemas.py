@@ -86,6 +86,8 @@ def _other_values(scope: Scope) -> Iterator[Edit]:
         is_address = kind == "int" and "tl.load(" in line
         if kind is None or not token.is_name or (last > index and tokens[index + 1].text == "("):
             continue
+        if [each.text for each in tokens[max(index - 2, 0) : index]] == [token.text, "="]:
+            continue  # `BLOCK=BLOCK`: another value would be right by chance alone
         near = sorted(
             (
                 each

@@ -54,7 +54,9 @@ def _without_group(scope: Scope) -> Iterator[Edit]:
             )
 
 
-_BEGINNING = re.compile(r"\b(\w+)\s*=\s*(?:\w+ \* ([A-Z]\w*)|([A-Z]\w*) \* \w+)[ \t]*$", re.M)
+_BEGINNING = re.compile(
+    r"\b(\w+)\s*=\s*(?:[\w ()/*]{1,60} \* ([A-Z]\w*)|([A-Z]\w*) \* \w+)[ \t]*$", re.M
+)
 
 
 def _groups_by_product(scope: Scope) -> Iterator[Edit]:

@@ -406,3 +406,23 @@ def test_a_tensor_that_a_launcher_only_binds_anew_is_written_into():
         if each["name"] == "rebound"
     ]
     assert edit["changes"][0]["new"] == "out.copy_(torch.relu(a))"
+
+
+def test_the_last_of_groups_whose_programs_have_a_name_has_fewer_rows():
+    source = """
+@triton.jit
+def k(out_ptr, M, N, GROUP: tl.constexpr):
+    pid = tl.program_id(0)
+    tiles_m = tl.cdiv(M, 8)
+    in_group = GROUP * tl.cdiv(N, 8)
+    first = pid // in_group * GROUP
+    rows = GROUP
+    tl.store(out_ptr + first + pid % rows, 0)
+
+
+def f(out):
+    k[(9,)](out, *out.shape, GROUP=8)
+"""
+    edits = ranked(source, True, "f", "not_written", [], ("", ""), 40)
+    [edit] = [each for each in edits if each["name"] == "last_group"]
+    assert edit["changes"][0]["new"] == "min(tiles_m - first, GROUP)"

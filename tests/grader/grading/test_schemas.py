@@ -84,6 +84,12 @@ def undone(text, is_triton):
         yield name, without_blanks(changed)
 
 
+def test_a_parameter_keeps_the_value_of_its_name():
+    text = TRITON.replace("BM=16, BN=16", "BM=BM, BN=BN")
+    text = text.replace("    partial", "    BM, BN = 16, 16\n    partial")
+    assert not [each for _, each in undone(text, is_triton=True) if "BM=BN,BN=BN" in each]
+
+
 @pytest.mark.parametrize(
     ("right", "wrong", "name"),
     [
