@@ -314,6 +314,23 @@ def _parameter_allocated(context: Context) -> Cause | None:
     )
 
 
+_CONSTANT = r"(?:\bconst(?:expr)?\s+\w+\s+{0}\s*=|#define\s+{0})\s*\d+\b"
+
+
+def _too_many_threads(context: Context) -> Cause | None:
+    """A launch whose block is made of constants alone, and too large with whatever sizes."""
+    block = _second_argument(context.line.partition("<<<")[2]).partition(">>>")[0].strip()
+    if "a block has at most 1024 threads" not in context.words or not block:
+        return None
+    made = re.search(rf"\bdim3\s+{re.escape(block)}\s*[({{]([^;{{}}]*)", context.source)
+    names = set(re.findall(r"\b[A-Za-z_]\w*", made[1] if made else block)) - {"dim3"}
+    if not all(re.search(_CONSTANT.format(name), context.source) for name in names):
+        return None
+    threads = re.search(r"block (\([\d, ]+\))", context.words)
+    what = f"`{block}` is {threads[1] if threads else 'more'}, and a block has at most 1024 threads"
+    return Cause("too_many_threads", what, "Take smaller blocks, and more of them.")
+
+
 _COMMA = re.compile(r"\b(\w+)\[(\w+), ?(\w+)\]")
 
 
@@ -410,6 +427,7 @@ TABLE: Sequence[Callable[[Context], Cause | None]] = (
     _loop_carried,
     _specialised,
     _parameter_allocated,
+    _too_many_threads,
     _comma_in_subscript,
     _size_of_a_pointer,
     *by_source.TABLE,
