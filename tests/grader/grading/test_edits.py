@@ -426,3 +426,76 @@ def f(out):
     edits = ranked(source, True, "f", "not_written", [], ("", ""), 40)
     [edit] = [each for each in edits if each["name"] == "last_group"]
     assert edit["changes"][0]["new"] == "min(tiles_m - first, GROUP)"
+
+
+STRIDED = """
+@triton.jit
+def k(x_ptr, out_ptr, stride_xm, stride_om, cols, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    offs = tl.arange(0, BLOCK)
+    acc = tl.zeros([BLOCK], dtype=tl.float32)
+    for start in range(0, cols, BLOCK):
+        offs_k = start + tl.arange(0, BLOCK)
+        a_ptrs = x_ptr + row * stride_xm + offs_k[None, :]
+        a = tl.load(a_ptrs, mask=(row < 4) & (offs_k[None, :] < cols))
+        b = tl.load(x_ptr + offs_k[:, None], mask=(offs < 4) & (offs_k[:, None] < cols))
+        acc += a + b
+    tl.store(out_ptr + row * stride_om + offs, acc, mask=offs < cols)
+
+
+def f(x, out):
+    rows, cols = x.shape
+    k[(rows,)](x, out, x.stride(0), out.stride(0), cols, BLOCK=64)
+"""
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "words"),
+    [
+        ("out.stride(0)", "x.stride(0)", "passes strides of `x` twice"),
+        ("x.stride(0), out.stride(0)", "cols, rows", "passes sizes for strides"),
+        ("dtype=tl.float32", "dtype=tl.float16", "is kept in `tl.float16`"),
+        ("dtype=tl.float32", "dtype=out_ptr.dtype.element_ty", "so each addition rounds"),
+        (
+            [" & (offs_k[None, :] < cols)", " & (offs_k[:, None] < cols)"],
+            "",
+            "loads lack a condition: `offs_k < cols`",
+        ),
+    ],
+)
+def test_what_is_wrong_at_several_places_is_undone_at_once(right, wrong, words):
+    text = STRIDED
+    for each in [right] if isinstance(right, str) else right:
+        text = text.replace(each, wrong)
+    edits = ranked(text, True, "f", "wrong_values", [], ("", ""), 99)
+    if "condition" in words:
+        edits = ranked(text, True, "f", "invalid_read", [], ("", ""), 99)
+    [told] = [each for each in edits if words in each["what"]]
+    news = [each["new"] for each in told["changes"]]
+    assert all(right.endswith(new) or new in right for new in news if isinstance(right, str))
+    assert not [each for each in ranked(STRIDED, True, "f", "invalid_read", [], ("", ""), 99)
+                if words in each["what"]]  # fmt: skip
+
+
+def test_a_barrier_may_be_missing_in_front_of_the_loops_around_a_race():
+    source = """
+__global__ void k(const float* in, float* out, int n) {
+    __shared__ float tile[64];
+    for (int first = 0; first < n; first += 64) {
+        for (int i = threadIdx.y; i < 8; i += 8) {
+            const int at = first + i;
+            const int key = at * 8;
+            for (int d = threadIdx.x; d < 8; d += 32) {
+                tile[i * 8 + d] = in[key + d];
+            }
+        }
+        __syncthreads();
+        for (int d = 0; d < 64; ++d) out[d] += tile[d];
+    }
+}
+extern "C" void f(const float* in, float* out, int n) { k<<<1, dim3(32, 8)>>>(in, out, n); }
+"""
+    edits = ranked(source, False, "f", "data_race", [9, 13], ("", ""), 99)
+    barriers = [each for each in edits if each["name"] == "barrier"]
+    [cost] = [each["cost"] for each in barriers if each["line"] == 5]
+    assert cost <= 2 + min(each["cost"] for each in barriers)
