@@ -278,6 +278,21 @@ def _reduces_two_values(context: Context) -> Cause | None:
     )
 
 
+_NOINLINE = re.compile(r"Function (\w+?)(?:_\d+)? is marked noinline, but was called with non-")
+
+
+def _noinline(context: Context) -> Cause | None:
+    """A block that is passed to a function that isn't put where it is called, with the call."""
+    match = _NOINLINE.search(context.words)
+    if match is None:
+        return None
+    called = re.compile(rf"(?<!def )\b{match[1]}\(")
+    calls = [n for n, line in enumerate(context.lines, 1) if called.search(line)]
+    what = f"`{match[1]}` is declared with `noinline=True`, and such a function takes no block"
+    code = tuple(SourceLine(n, context.lines[n - 1].rstrip()) for n in calls[:1])
+    return Cause("noinline", what, "Declare it with `@triton.jit` alone.", code)
+
+
 _AXIS = re.compile(r"invalid axis|\baxis\b.*(?:out of|range|must be)", re.IGNORECASE)
 
 
@@ -424,6 +439,7 @@ TABLE: Sequence[Callable[[Context], Cause | None]] = (
     _words,
     _reduces_two_values,
     _axis,
+    _noinline,
     _loop_carried,
     _specialised,
     _parameter_allocated,
