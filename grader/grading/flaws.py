@@ -452,7 +452,7 @@ def _gemm_flaws() -> Iterator[Flaw]:
         ("the first product of each sum is missing", lambda k: slice(1, None)),
         ("the last product of each sum is missing", lambda k: slice(0, k - 1)),
     ]
-    for block in (8, *BLOCKS[:4]):
+    for block in (8, *BLOCKS):
         for name, moved in (("b", (True, False)), ("a", (False, True))):
             yield Flaw(
                 "stands_still",
