@@ -386,7 +386,7 @@ def _grids(scope: Scope) -> Iterator[Edit]:
         return
     pattern = re.compile(r"triton\.cdiv\([^,()]+,\s*([\w.]+)\)")
     matches = list(pattern.finditer(code, given.end(), scope.function.end))[:2]
-    kernels = [each for each in scope.text.functions.values() if each.is_kernel]
+    kernels = [each for each in scope.reached if each.is_kernel]
     parameters = dict.fromkeys(p for each in kernels for p in each.parameters)
     names = [each for each in parameters if re.search("BLOCK|TILE", each)]
     for chosen in itertools.islice(itertools.permutations(names, len(matches)), 12):

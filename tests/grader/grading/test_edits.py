@@ -499,3 +499,32 @@ extern "C" void f(const float* in, float* out, int n) { k<<<1, dim3(32, 8)>>>(in
     barriers = [each for each in edits if each["name"] == "barrier"]
     [cost] = [each["cost"] for each in barriers if each["line"] == 5]
     assert cost <= 2 + min(each["cost"] for each in barriers)
+
+
+def test_a_grid_is_counted_with_the_blocks_of_its_own_kernel_first():
+    source = """
+@triton.jit
+def first(out_ptr, BLOCK: tl.constexpr, BLOCK_Z: tl.constexpr):
+    tl.store(out_ptr, 0)
+
+
+@triton.jit
+def k(out_ptr, M, N, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
+    tl.store(out_ptr + tl.program_id(0), 0)
+
+
+def g(out):
+    first[(1,)](out, BLOCK=8, BLOCK_Z=8)
+
+
+def f(out):
+    M, N = out.shape
+
+    def grid(meta):
+        return (triton.cdiv(M, 128) * triton.cdiv(N, 128),)
+
+    k[grid](out, M, N)
+"""
+    edits = ranked(source, True, "f", "not_written", [], ("", ""), 99)
+    grids = [each for each in edits if each["what"].startswith("The grid is counted with")]
+    assert [each["new"] for each in grids[0]["changes"]] == ['meta["BLOCK_M"]', 'meta["BLOCK_N"]']
