@@ -63,12 +63,15 @@ def _groups_by_product(scope: Scope) -> Iterator[Edit]:
     """A group's size that isn't kept below the rows left behind `first`, the group's first row."""
     code = scope.text.code
     span = (scope.function.body, scope.function.end)
+    counted = _COUNTED.findall(code, *span)
     for match in _BEGINNING.finditer(code, *span):
+        if not {*counted}.isdisjoint(re.findall(r"\w+", match[0])):
+            continue  # how many programs a group has
         size = match[2] or match[3]
         whole = re.compile(rf"=[ \t]*({size})[ \t]*$", re.M).search(code, match.end(), span[1])
         if whole is None:
             continue
-        for rows in _COUNTED.findall(code, *span):
+        for rows in counted:
             new = f"min({rows} - {match[1]}, {size})"
             yield scope.instead("last_group", *whole.span(1), new, 1)
 
