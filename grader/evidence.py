@@ -270,7 +270,8 @@ class PredictionsEvidence:
     """A student's answers to an exercise's questions.
 
     `status` is passed where they were compared with what is right, which only a class's grade does;
-    not_measured where their form is right; target_missed where it isn't, and `reason` says why.
+    not_measured where their form is right; import_error where they can't be read, and wrong_values
+    where a form is wrong, for a `reason`.
     """
 
     status: Status

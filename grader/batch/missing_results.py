@@ -186,7 +186,7 @@ def with_owner(evidence: VariantEvidence, members: Sequence[Member]) -> VariantE
     if made is None or not known or any(word in known for word in _plain(made.student).split()):
         return evidence
     reason = f"{ANSWERS} names {made.student!r}, who isn't {' or '.join(e.name for e in members)}"
-    return replace(evidence, predictions=replace(made, status=Status.target_missed, reason=reason))
+    return replace(evidence, predictions=replace(made, status=Status.wrong_values, reason=reason))
 
 
 def _plain(text: str) -> str:

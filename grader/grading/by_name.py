@@ -278,6 +278,21 @@ def _reduces_two_values(context: Context) -> Cause | None:
     )
 
 
+_NOINLINE = re.compile(r"Function (\w+?)(?:_\d+)? is marked noinline, but was called with non-")
+
+
+def _noinline(context: Context) -> Cause | None:
+    """A block that is passed to a function that isn't put where it is called, with the call."""
+    match = _NOINLINE.search(context.words)
+    if match is None:
+        return None
+    called = re.compile(rf"(?<!def )\b{match[1]}\(")
+    calls = [n for n, line in enumerate(context.lines, 1) if called.search(line)]
+    what = f"`{match[1]}` is declared with `noinline=True`, and such a function takes no block"
+    code = tuple(SourceLine(n, context.lines[n - 1].rstrip()) for n in calls[:1])
+    return Cause("noinline", what, "Declare it with `@triton.jit` alone.", code)
+
+
 _AXIS = re.compile(r"invalid axis|\baxis\b.*(?:out of|range|must be)", re.IGNORECASE)
 
 
@@ -312,6 +327,23 @@ def _parameter_allocated(context: Context) -> Cause | None:
         f"`cudaMalloc` overwrites the parameter `{name}`, so the caller's memory is never written",
         f"Leave it out: `{name}` points to memory of the device already.",
     )
+
+
+_CONSTANT = r"(?:\bconst(?:expr)?\s+\w+\s+{0}\s*=|#define\s+{0})\s*\d+\b"
+
+
+def _too_many_threads(context: Context) -> Cause | None:
+    """A launch whose block is made of constants alone, and too large with whatever sizes."""
+    block = _second_argument(context.line.partition("<<<")[2]).partition(">>>")[0].strip()
+    if "a block has at most 1024 threads" not in context.words or not block:
+        return None
+    made = re.search(rf"\bdim3\s+{re.escape(block)}\s*[({{]([^;{{}}]*)", context.source)
+    names = set(re.findall(r"\b[A-Za-z_]\w*", made[1] if made else block)) - {"dim3"}
+    if not all(re.search(_CONSTANT.format(name), context.source) for name in names):
+        return None
+    threads = re.search(r"block (\([\d, ]+\))", context.words)
+    what = f"`{block}` is {threads[1] if threads else 'more'}, and a block has at most 1024 threads"
+    return Cause("too_many_threads", what, "Take smaller blocks, and more of them.")
 
 
 _COMMA = re.compile(r"\b(\w+)\[(\w+), ?(\w+)\]")
@@ -407,9 +439,11 @@ TABLE: Sequence[Callable[[Context], Cause | None]] = (
     _words,
     _reduces_two_values,
     _axis,
+    _noinline,
     _loop_carried,
     _specialised,
     _parameter_allocated,
+    _too_many_threads,
     _comma_in_subscript,
     _size_of_a_pointer,
     *by_source.TABLE,

@@ -91,14 +91,9 @@ def _in_python(context: Context) -> Cause | None:
         changed = {n.id for n in inside if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
         leaves = any(isinstance(n, ast.Break | ast.Return | ast.Raise) for n in inside)
         calls = any(isinstance(n, ast.Call) for n in ast.walk(loop.test))
-        is_meant = names and not leaves and not calls and _is_meant(context, loop.lineno)
+        is_meant = not leaves and not calls and _is_meant(context, loop.lineno)
         if is_meant and not names & changed:
-            what = (
-                f"The loop at line {loop.lineno} never ends: nothing in it changes "
-                f"`{ast.unparse(loop.test)}`"
-            )
-            marked = _marked(context, loop.lineno)
-            return Cause("endless", what, "Advance the index in the loop.", marked)
+            return _never_ends(context, loop.lineno, ast.unparse(loop.test) if names else "")
     return None
 
 
@@ -110,20 +105,29 @@ def _in_cpp(context: Context) -> Cause | None:
         condition, step = (loop.head, "") if loop.keyword == "while" else (*parts, "", "")[1:3]
         names = set(re.findall(r"\b[A-Za-z_]\w*\b(?!\s*[(.])", condition))
         leaves = re.search(r"\b(?:break|return|goto)\b|asm|volatile", loop.body)
+        text, inside = " ".join(condition.split()), f"{step};{loop.body}"
+        if not leaves and text in ("", "1", "true"):
+            return _never_ends(context, loop.line, "")
         if not names or leaves or loop.body == ";":
             continue
-        text, inside = " ".join(condition.split()), f"{step};{loop.body}"
-        marked = _marked(context, loop.line)
         if not any(re.search(_CHANGES.format(n), inside) for n in names):
-            what = f"The loop at line {loop.line} never ends: nothing in it changes `{text}`"
-            return Cause("endless", what, "Advance the index in the loop.", marked)
+            return _never_ends(context, loop.line, text)
         kept = _HALVES.fullmatch(condition.strip())
         if kept and re.search(rf"\b{kept[1]}\s*(?:/=|>>=)", inside):
             what = (
                 f"The loop at line {loop.line} never ends: a half of 0 is 0, so `{text}` stays true"
             )
+            marked = _marked(context, loop.line)
             return Cause("endless", what, "Loop while it is above 0.", marked)
     return None
+
+
+def _never_ends(context: Context, line: int, condition: str) -> Cause:
+    """The loop whose condition, "" if it has none, nothing in it changes."""
+    why = f"nothing in it changes `{condition}`" if condition else "nothing in it leaves it"
+    advice = "Advance the index in the loop." if condition else "Give it a condition, or a `break`."
+    what = f"The loop at line {line} never ends: {why}"
+    return Cause("endless", what, advice, _marked(context, line))
 
 
 def _marked(context: Context, line: int) -> tuple[SourceLine, ...]:

@@ -130,7 +130,7 @@ def _padded_flaws(function: Callable[..., Sequence[torch.Tensor]], where: str) -
     for block in (0, *BLOCKS):
         yield Flaw(
             "padding_counts",
-            f"Masked elements past the end {where} count as 0 in the maximum and in the sum",
+            f"Masked elements past the end {where} count in the maximum and in the sum",
             "They have to be -inf, so that their exponential is 0.",
             partial(function, block=block, carried="nothing_wrong", padded=0.0),
         )
@@ -250,6 +250,11 @@ _LSE: tuple[tuple[str, str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
         "`lse` adds a logarithm to base 2 to a natural maximum",
         "Take the natural logarithm of the sum, or multiply log2 by ln 2.",
         lambda m, lse: m + (lse - m) * _LOG2E,
+    ),
+    (
+        "`lse` multiplies the natural logarithm of the sum by ln 2",
+        "Only what is in powers of two gets that factor: the maximum, or a log2 of the sum.",
+        lambda m, lse: m + (lse - m) * _LN2,
     ),
     ("`lse` is the maximum alone", "`lse` has to be m + log(sum).", lambda m, lse: m),
     (
@@ -447,7 +452,7 @@ def _gemm_flaws() -> Iterator[Flaw]:
         ("the first product of each sum is missing", lambda k: slice(1, None)),
         ("the last product of each sum is missing", lambda k: slice(0, k - 1)),
     ]
-    for block in (8, *BLOCKS[:4]):
+    for block in (8, *BLOCKS):
         for name, moved in (("b", (True, False)), ("a", (False, True))):
             yield Flaw(
                 "stands_still",

@@ -19,6 +19,7 @@ from grader.grading.edit_scope import Edit, Scope
 from grader.grading.source_text import Change, Function, SourceText
 
 LAUNCH_LINES = 5  # that a launch's arguments may take
+LINES_OF_HEADERS = 6  # above a race, of loops in front of which a barrier may be missing
 BITS_PER_STEP = 1.3  # by which a change is less likely, a step further from the failure
 BITS_PER_TURN = 0.7  # the same for the second of a name at a line; twice that for the fourth
 BITS_IF_SHARED = 3  # by which one is less likely in a function that other variants use as well
@@ -251,7 +252,9 @@ class _Nearness:
     def of(self, edit: Edit) -> int:
         """The distance of an edit's line."""
         if edit.name == "barrier":
-            return 0 if self._span[0] <= edit.line <= self._span[1] else 9
+            low, high = self._span
+            is_near = low - LINES_OF_HEADERS <= edit.line
+            return 9 if edit.line > high or not is_near else int(edit.line < low)
         return self._distance.get(edit.line, self._far)
 
     def _around(self, reached: Sequence[Function], lines: Sequence[int]) -> None:

@@ -14,6 +14,7 @@ LONGEST = 400  # characters of a line
 # An access: a load or store of Triton's, or an element of an array to which something is assigned.
 _STORE = re.compile(r"tl\.(?:store|atomic_\w+)\(.*|\*?\w+(?:\s*\[[^\]]*\])+(?=\s*[-+*/|&]?=[^=])")
 _LOAD = re.compile(r"tl\.load\(.*|\w+(?:\s*\[[^\]]*\])+(?!.*\[)")
+_OF_ARRAY = re.compile(r"bytes at offset [\d,]+ of (\w+)")
 _WRITES = (Status.wrote_out_of_bounds, Status.modified_input)
 _CARET = re.compile(r"(?P<text>[^\n]+)\n(?P<before> *)\^")
 
@@ -50,4 +51,7 @@ def _place(text: str, note: str, result: CaseResult) -> tuple[int, int]:
         match = _STORE.search(text)
     elif result.status is Status.invalid_read or note:
         match = _LOAD.search(text)
+        named = _OF_ARRAY.search(result.verdict.what)
+        of_it = rf"\b{named[1]}(?:\s*\[[^\]]*\])+" if named else "$^"
+        *_, match = [match, *re.finditer(of_it, text)]  # what is assigned to stands in front
     return (match.start(), len(match[0].rstrip())) if match else (0, 0)

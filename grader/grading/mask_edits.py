@@ -112,6 +112,32 @@ def _turned(scope: Scope) -> Iterator[Edit]:
             yield scope.instead("transposed", *mask, new, 2)
 
 
+_BLOCKS = re.compile(r"\bfor (\w+) in range\((?:0, )?(\w+), \w+\)")
+
+
+def _unmasked_along(scope: Scope) -> Iterator[Edit]:
+    """Loads of a loop whose masks all lack the bound of the index that the loop moves along."""
+    code, end = scope.text.code, scope.function.end
+    for loop in _BLOCKS.finditer(code, scope.function.body, end):
+        made = re.compile(rf"\b(\w+) = \(?{loop[1]} \+ tl\.arange").search(code, loop.end(), end)
+        changes = []
+        for call in scope.calls if made else ():
+            mask = _mask_of(scope, call) if call.name == "tl.load" else None
+            if mask is None or call.start < loop.end() or not call.arguments:
+                continue
+            low, high = call.arguments[0]
+            pointers = _definition(scope, code[low:high], call.start) if mask else None
+            text = pointers[1] if pointers else code[low:high]
+            index = re.search(rf"\b{made[1]}(?:\[[:, None]+\])?", text) if made else None
+            if index and made and not re.search(rf"\b{made[1]}\b", code[slice(*mask)]):
+                bound = f"({code[slice(*mask)]}) & ({index[0]} < {loop[2]})"
+                changes.append(Change(*mask, bound))
+        if len(changes) > 1 and made:
+            what = f"The masks of this loop's loads lack a condition: `{made[1]} < {loop[2]}`"
+            advice = f"The last block along {loop[2]} reaches past the end."
+            yield scope.edit("mask_lacks", changes, what, advice, 0)
+
+
 _TWO_BOUNDS = re.compile(r"(\w+)\[:, None\] < (\w+)\)? & \(?(\w+)\[None, :\] < (\w+)\b")
 
 
@@ -133,6 +159,7 @@ def _crossed(scope: Scope) -> Iterator[Edit]:
 
 RULES: Sequence[Callable[[Scope], Iterator[Edit]]] = (
     _masks,
+    _unmasked_along,
     _crossed,
     _turned,
 )

@@ -70,7 +70,7 @@ def check(session: Session, exercise: Exercise) -> VariantEvidence:
             return replace(evidence, not_attempted=missing)
         made = of_form(exercise, mine, student)
     except ValueError as error:
-        made = PredictionsEvidence(Status.target_missed, f"{ANSWERS}: {error}")
+        made = PredictionsEvidence(Status.import_error, f"{ANSWERS}: {error}")
     if session.options.checks_answers and made.student:
         made = _checked(session, exercise, made)
     return replace(evidence, predictions=made)
@@ -118,7 +118,7 @@ def of_form(exercise: Exercise, answers: object, student: str) -> PredictionsEvi
     given = tuple(
         Prediction(key, str(answers.get(key, ""))[:MOST_LETTERS], "", False) for key in questions
     )
-    status = Status.target_missed if mistakes else Status.not_measured
+    status = Status.wrong_values if mistakes else Status.not_measured
     reason = f"{ANSWERS}: {'; '.join(mistakes)}" if mistakes else UNDECIDED
     return PredictionsEvidence(status, reason, student, given)
 

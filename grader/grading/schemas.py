@@ -86,6 +86,8 @@ def _other_values(scope: Scope) -> Iterator[Edit]:
         is_address = kind == "int" and "tl.load(" in line
         if kind is None or not token.is_name or (last > index and tokens[index + 1].text == "("):
             continue
+        if [each.text for each in tokens[max(index - 2, 0) : index]] == [token.text, "="]:
+            continue  # `BLOCK=BLOCK`: another value would be right by chance alone
         near = sorted(
             (
                 each
@@ -187,6 +189,8 @@ def _exchanged(scope: Scope) -> Iterator[Edit]:
         yield exchanged(scope, one, other, "this line", 2)
     for given in _UNPACKED.finditer(scope.text.code, scope.function.body, scope.function.end):
         yield exchanged(scope, given.span(1), given.span(2), "this line", 1)
+    for given in _EXPONENT.finditer(scope.text.code, scope.function.body, scope.function.end):
+        yield exchanged(scope, given.span(1), given.span(2), "this exponent", 1)
     for given in _INDEX.finditer(scope.text.code, scope.function.body, scope.function.end):
         yield exchanged(scope, given.span(1), given.span(2), "this index", 1)
     by_line: dict[int, list[Token]] = {}
@@ -201,6 +205,7 @@ def _exchanged(scope: Scope) -> Iterator[Edit]:
 
 # A thread's index, `block * blockDim.x + thread`, with block and thread in each other's place.
 _INDEX = re.compile(r"\b(\w+(?:\.[xy])?) \+ (\w+(?:\.[xy])?) \* blockDim\.[xy]")
+_EXPONENT = re.compile(r"\bexp2?f?\((\w+) - (\w+)\)")
 _UNPACKED = re.compile(r"^[ \t]*(\w+), (\w+)(?:, \w+)* = ", re.M)
 
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from grader.grading.edit_scope import Edit, Scope, axis_of, callee_of, code_line, is_known
+from grader.grading.edit_scope import Call, Edit, Scope, axis_of, callee_of, code_line, is_known
 from grader.grading.source_text import Change
 
 _GROUPED = re.compile(r"\b(\w+)\s*=\s*\w+\s*//\s*\(\s*(\w+)\s*\*\s*(\w+)\s*\)")
@@ -54,19 +54,24 @@ def _without_group(scope: Scope) -> Iterator[Edit]:
             )
 
 
-_BEGINNING = re.compile(r"\b(\w+)\s*=\s*(?:\w+ \* ([A-Z]\w*)|([A-Z]\w*) \* \w+)[ \t]*$", re.M)
+_BEGINNING = re.compile(
+    r"\b(\w+)\s*=\s*(?:[\w ()/*]{1,60} \* ([A-Z]\w*)|([A-Z]\w*) \* \w+)[ \t]*$", re.M
+)
 
 
 def _groups_by_product(scope: Scope) -> Iterator[Edit]:
     """A group's size that isn't kept below the rows left behind `first`, the group's first row."""
     code = scope.text.code
     span = (scope.function.body, scope.function.end)
+    counted = _COUNTED.findall(code, *span)
     for match in _BEGINNING.finditer(code, *span):
+        if not {*counted}.isdisjoint(re.findall(r"\w+", match[0])):
+            continue  # how many programs a group has
         size = match[2] or match[3]
         whole = re.compile(rf"=[ \t]*({size})[ \t]*$", re.M).search(code, match.end(), span[1])
         if whole is None:
             continue
-        for rows in _COUNTED.findall(code, *span):
+        for rows in counted:
             new = f"min({rows} - {match[1]}, {size})"
             yield scope.instead("last_group", *whole.span(1), new, 1)
 
@@ -128,6 +133,12 @@ def _not_kept(scope: Scope) -> Iterator[Edit]:
                 yield replace(edit, line=number)
 
 
+_NARROW_FIRST = re.compile(
+    r"\b(\w+) = tl\.(?:zeros|full)\([^=\n]*?(?:dtype=|, )(?!tl\.(?:float32|float64|u?int))"
+    r"(tl\.b?float16|[\w.]+\.element_ty|\w+\.dtype)\)"
+)
+
+
 def _casts(scope: Scope) -> Iterator[Edit]:
     """A value that isn't converted to float32, or too early to a narrower type."""
     if not scope.is_triton:
@@ -137,6 +148,10 @@ def _casts(scope: Scope) -> Iterator[Edit]:
             what = "The loaded values aren't converted to float32, so later steps are in their type"
             change = Change(call.end, call.end, ".to(tl.float32)")
             yield scope.edit("no_cast", [change], what, "Convert right behind the load.", 3)
+    for match in _NARROW_FIRST.finditer(scope.text.code, scope.function.body, scope.function.end):
+        what = f"`{match[1]}` is kept in {scope.quoted(*match.span(2))}, so each addition rounds"
+        advice = "Keep it in float32, and convert where the result is stored."
+        yield scope.edit("cast", [Change(*match.span(2), "tl.float32")], what, advice, 3)
     pattern = re.compile(r"\.to\([\w.]+\)")
     for match in pattern.finditer(scope.text.code, scope.function.body, scope.function.end):
         what = f"The conversion {scope.quoted(*match.span())} rounds here, and is too early"
@@ -186,6 +201,43 @@ def _strides(scope: Scope) -> Iterator[Edit]:
                         advice = "Rows can lie further apart than they are long."
                         cost = 2 if ".stride" in given else 0
                         yield scope.edit("stride", [Change(low, high, new)], what, advice, cost)
+        spans = [
+            span
+            for span, parameter in zip(
+                call.arguments, callee.parameters if callee else (), strict=False
+            )
+            if "stride" in parameter and "=" not in source[slice(*span)]
+        ]
+        yield from _several_strides(scope, call, spans)
+
+
+def _several_strides(scope: Scope, call: Call, spans: Sequence[tuple[int, int]]) -> Iterator[Edit]:
+    """Strides of one tensor that are passed twice, or sizes that are passed for several strides."""
+    texts = [scope.text.source[slice(*span)] for span in spans]
+    again = [(low, text) for n, ((low, _), text) in enumerate(zip(spans, texts, strict=True))
+             if ".stride(" in text and text in texts[:n]]  # fmt: skip
+    twice = {text.partition(".")[0] for _, text in again}
+    passed = {text.partition(".")[0] for text in texts}
+    for tensor in scope.function.parameters if len(twice) == 1 else ():
+        if tensor not in passed:
+            [name] = twice
+            changes = [Change(low, low + len(name), tensor) for low, _ in again]
+            what = f"The launch of `{call.name}` passes strides of `{name}` twice"
+            yield scope.edit("stride", changes, what, f"Pass those of `{tensor}` as well.", 0)
+    plain = [scope.text.source[slice(*each)] for each in call.arguments]
+    tensors = [each for each in plain if each in scope.function.parameters]
+    axes, left = divmod(len(spans), max(len(tensors), 1))
+    if left or sum(map(str.isidentifier, texts)) < 2:
+        return  # a single one is a change of its own
+    own = [f"{tensor}.stride({axis})" for tensor in tensors for axis in range(axes)]
+    changes = [
+        Change(*span, new)
+        for span, text, new in zip(spans, texts, own, strict=True)
+        if text.isidentifier()
+    ]
+    what = f"The launch of `{call.name}` passes sizes for strides"
+    advice = f"Pass {' and '.join(f'`{each.new}`' for each in changes)}."
+    yield scope.edit("stride", changes, what, advice, 0)
 
 
 def _one_block(scope: Scope) -> Iterator[Edit]:
@@ -337,7 +389,7 @@ def _grids(scope: Scope) -> Iterator[Edit]:
         return
     pattern = re.compile(r"triton\.cdiv\([^,()]+,\s*([\w.]+)\)")
     matches = list(pattern.finditer(code, given.end(), scope.function.end))[:2]
-    kernels = [each for each in scope.text.functions.values() if each.is_kernel]
+    kernels = [each for each in scope.reached if each.is_kernel]
     parameters = dict.fromkeys(p for each in kernels for p in each.parameters)
     names = [each for each in parameters if re.search("BLOCK|TILE", each)]
     for chosen in itertools.islice(itertools.permutations(names, len(matches)), 12):

@@ -421,7 +421,7 @@ def _decide_predictions(observed: VariantEvidence, offered: Fraction) -> _Verdic
         return _Verdict(Status.passed, offered, offered, message)
     share = Fraction(right, len(made.answers))
     message += f"; not {', '.join(wrong)}"
-    return _Verdict(Status.target_missed, share * offered, offered, message)
+    return _Verdict(Status.wrong_values, share * offered, offered, message)
 
 
 def _close(name: str, verdict: _Verdict, offered: Fraction) -> tuple[CheckScore, _Points]:

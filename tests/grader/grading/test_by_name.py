@@ -41,6 +41,53 @@ def test_a_loop_that_is_known_is_the_one_that_is_told() -> None:
 
 
 @pytest.mark.parametrize(
+    ("source", "language"),
+    [
+        ("__global__ void k() {\n  for (;;) { }\n}", "cuda"),
+        ("__global__ void k() {\n  while (true) ;\n}", "cuda"),
+        ("def k():\n  while True:\n    pass\n", "triton"),
+    ],
+)
+def test_a_loop_without_a_condition_that_nothing_leaves_is_told(source: str, language: str) -> None:
+    result = CaseResult(None, Verdict(Status.timed_out, ""))
+    found = cause_of(result, source, language)
+    assert found is not None and "line 2 never ends: nothing in it leaves it" in found.what
+    left = source.replace("{ }", "{ break; }").replace(" ;", " { return; }")
+    assert cause_of(result, left.replace("pass", "break"), language) is None
+
+
+def test_a_function_that_is_not_inlined_is_told_at_its_call() -> None:
+    words = "Function of_1 is marked noinline, but was called with non-scalar argument x:fp32[8]"
+    source = "@triton.jit(noinline=True)\ndef of(x):\n    return x\n\n\ny = of(x)\n"
+    told = cause("compile_error", words, source, line=0)
+    assert told is not None and told.what.startswith("`of` is declared with `noinline=True`")
+    assert [each.line for each in told.code] == [6]
+
+
+TOO_MANY = "k: grid (1, 1, 1), block ({}, 1): a block has at most 1024 threads"
+
+
+@pytest.mark.parametrize(
+    ("block", "before", "threads"),
+    [
+        ("SIZE", "constexpr int SIZE = 2048;", "2048, 1"),
+        ("2048, 0", "", "2048, 1"),
+        ("threads", "#define SIZE 64\ndim3 threads(SIZE, SIZE);", "64, 64"),
+        ("dim3(64, 64)", "", "64, 64"),
+    ],
+)
+def test_a_block_that_is_too_large_whatever_the_sizes_is_told(block, before, threads) -> None:
+    source = f"k<<<blocks, {block}>>>(out, n);\n{before}"
+    told = cause("launch_error", TOO_MANY.format(threads), source, "cuda")
+    assert told is not None and f"({threads}, 1), and a block has at most" in told.what
+
+
+def test_a_large_block_of_a_size_may_be_exchanged_with_the_grid() -> None:
+    source = "k<<<SIZE, blocks>>>(out, n);\nconstexpr int SIZE = 256;"
+    assert cause("launch_error", TOO_MANY.format("2048, 1"), source, "cuda") is None
+
+
+@pytest.mark.parametrize(
     ("status", "what", "line", "language"),
     [
         ("compile_error", "@triton.jit ?", "m = tl.max(x, 1)", "triton"),

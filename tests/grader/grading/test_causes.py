@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -10,7 +11,9 @@ import torch
 from grader.cases import Case, Space
 from grader.cases.compare import Verdict
 from grader.executors.runner import CaseResult
+from grader.grading import hypotheses
 from grader.grading.causes import Causes, Failed, _as_failing, _by_strides
+from grader.grading.diagnosis import Cause
 from grader.spec import load_all
 from grader.status import Status
 
@@ -115,3 +118,19 @@ def test_a_case_elsewhere_gets_what_all_failing_cases_have_beside_the_spec_s_fir
     assert chosen.sizes == given.sizes and chosen.scalars == causal
     assert chosen.layouts == (("q", "row_padded"), ("k", "row_padded"))
     assert _as_failing(given, SPACE, [passing]) == given
+
+
+@pytest.mark.parametrize(
+    ("source", "told"),
+    [("sum += a[i] * b[i];", False), ("sum += __half2float(__float2half(a[i]));", True)],
+)
+def test_cuda_of_float32_computes_in_half_precision_only_where_it_says_so(
+    source: str, told: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rounded = Cause("rounded", "All is right but for rounding", "Keep sums in float32.")
+    monkeypatch.setattr(hypotheses, "cause_of", lambda *given: rounded)
+    gemm = load_all()["gemm"]
+    space = Space(gemm, gemm.variants["cuda_tiled"], "float32", "ragged", 1)
+    runner = SimpleNamespace(source=source)
+    failed = Failed(space, runner, [], CaseResult(PLAIN, OUTSIDE))  # type: ignore[arg-type]
+    assert (Causes()._computed(failed) is rounded) == told

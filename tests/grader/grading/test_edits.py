@@ -406,3 +406,126 @@ def test_a_tensor_that_a_launcher_only_binds_anew_is_written_into():
         if each["name"] == "rebound"
     ]
     assert edit["changes"][0]["new"] == "out.copy_(torch.relu(a))"
+
+
+def test_the_last_of_groups_whose_programs_have_a_name_has_fewer_rows():
+    source = """
+@triton.jit
+def k(out_ptr, M, N, GROUP: tl.constexpr):
+    pid = tl.program_id(0)
+    tiles_m = tl.cdiv(M, 8)
+    tiles_n = tl.cdiv(N, 8)
+    in_group = GROUP * tiles_n
+    first = pid // in_group * GROUP
+    rows = GROUP
+    tl.store(out_ptr + first + pid % rows, 0)
+
+
+def f(out):
+    k[(9,)](out, *out.shape, GROUP=8)
+"""
+    edits = ranked(source, True, "f", "not_written", [], ("", ""), 40)
+    news = [each["changes"][0]["new"] for each in edits if each["name"] == "last_group"]
+    assert news == ["min(tiles_m - first, GROUP)", "min(tiles_n - first, GROUP)"]
+
+
+STRIDED = """
+@triton.jit
+def k(x_ptr, out_ptr, stride_xm, stride_om, cols, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    offs = tl.arange(0, BLOCK)
+    acc = tl.zeros([BLOCK], dtype=tl.float32)
+    for start in range(0, cols, BLOCK):
+        offs_k = start + tl.arange(0, BLOCK)
+        a_ptrs = x_ptr + row * stride_xm + offs_k[None, :]
+        a = tl.load(a_ptrs, mask=(row < 4) & (offs_k[None, :] < cols))
+        b = tl.load(x_ptr + offs_k[:, None], mask=(offs < 4) & (offs_k[:, None] < cols))
+        acc += a + b
+    tl.store(out_ptr + row * stride_om + offs, acc, mask=offs < cols)
+
+
+def f(x, out):
+    rows, cols = x.shape
+    k[(rows,)](x, out, x.stride(0), out.stride(0), cols, BLOCK=64)
+"""
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "words"),
+    [
+        ("out.stride(0)", "x.stride(0)", "passes strides of `x` twice"),
+        ("x.stride(0), out.stride(0)", "cols, rows", "passes sizes for strides"),
+        ("dtype=tl.float32", "dtype=tl.float16", "is kept in `tl.float16`"),
+        ("dtype=tl.float32", "dtype=out_ptr.dtype.element_ty", "so each addition rounds"),
+        (
+            [" & (offs_k[None, :] < cols)", " & (offs_k[:, None] < cols)"],
+            "",
+            "loads lack a condition: `offs_k < cols`",
+        ),
+    ],
+)
+def test_what_is_wrong_at_several_places_is_undone_at_once(right, wrong, words):
+    text = STRIDED
+    for each in [right] if isinstance(right, str) else right:
+        text = text.replace(each, wrong)
+    edits = ranked(text, True, "f", "wrong_values", [], ("", ""), 99)
+    if "condition" in words:
+        edits = ranked(text, True, "f", "invalid_read", [], ("", ""), 99)
+    [told] = [each for each in edits if words in each["what"]]
+    news = [each["new"] for each in told["changes"]]
+    assert all(right.endswith(new) or new in right for new in news if isinstance(right, str))
+    assert not [each for each in ranked(STRIDED, True, "f", "invalid_read", [], ("", ""), 99)
+                if words in each["what"]]  # fmt: skip
+
+
+def test_a_barrier_may_be_missing_in_front_of_the_loops_around_a_race():
+    source = """
+__global__ void k(const float* in, float* out, int n) {
+    __shared__ float tile[64];
+    for (int first = 0; first < n; first += 64) {
+        for (int i = threadIdx.y; i < 8; i += 8) {
+            const int at = first + i;
+            const int key = at * 8;
+            for (int d = threadIdx.x; d < 8; d += 32) {
+                tile[i * 8 + d] = in[key + d];
+            }
+        }
+        __syncthreads();
+        for (int d = 0; d < 64; ++d) out[d] += tile[d];
+    }
+}
+extern "C" void f(const float* in, float* out, int n) { k<<<1, dim3(32, 8)>>>(in, out, n); }
+"""
+    edits = ranked(source, False, "f", "data_race", [9, 13], ("", ""), 99)
+    barriers = [each for each in edits if each["name"] == "barrier"]
+    [cost] = [each["cost"] for each in barriers if each["line"] == 5]
+    assert cost <= 2 + min(each["cost"] for each in barriers)
+
+
+def test_a_grid_is_counted_with_the_blocks_of_its_own_kernel_first():
+    source = """
+@triton.jit
+def first(out_ptr, BLOCK: tl.constexpr, BLOCK_Z: tl.constexpr):
+    tl.store(out_ptr, 0)
+
+
+@triton.jit
+def k(out_ptr, M, N, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
+    tl.store(out_ptr + tl.program_id(0), 0)
+
+
+def g(out):
+    first[(1,)](out, BLOCK=8, BLOCK_Z=8)
+
+
+def f(out):
+    M, N = out.shape
+
+    def grid(meta):
+        return (triton.cdiv(M, 128) * triton.cdiv(N, 128),)
+
+    k[grid](out, M, N)
+"""
+    edits = ranked(source, True, "f", "not_written", [], ("", ""), 99)
+    grids = [each for each in edits if each["what"].startswith("The grid is counted with")]
+    assert [each["new"] for each in grids[0]["changes"]] == ['meta["BLOCK_M"]', 'meta["BLOCK_N"]']

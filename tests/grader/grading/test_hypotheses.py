@@ -93,6 +93,13 @@ def padded_softmax(x):
     return torch.softmax(torch.nn.functional.pad(x, (0, width - x.shape[1])), 1)[:, : x.shape[1]]
 
 
+def lse_of_mixed_bases(**given):
+    """(m in powers of two + the natural logarithm of the sum) * ln 2."""
+    out, lse = attention(**given)
+    m = scores_of(*(given[n] for n in ("q", "k", "sm_scale", "causal"))).amax(-1)
+    return out, m + (lse - m) * math.log(2)
+
+
 def chunked_softmax(x):
     """Every 16th element has a sum of its own, relative to its own maximum."""
     total = torch.zeros(x.shape[0], 1, dtype=x.dtype)
@@ -142,7 +149,9 @@ MISTAKES = [
         "`sum` stands where `mean`",
     ),
     ("rmsnorm", lambda x, weight, eps: rms(x, weight, eps)[:1].expand(x.shape), "first row"),
-    ("softmax", padded_softmax, "count as 0"),
+    ("softmax", padded_softmax, "count in the maximum"),
+    ("gemm", lambda a, b: a[:, :1024] @ b[:1024], "only the first 1024 products count"),
+    ("flash_attention", lse_of_mixed_bases, "natural logarithm of the sum by ln 2"),
     ("softmax", lambda x: online(x, rescales=False), "sum isn't rescaled"),
     ("softmax", lambda x: online(x.float(), start=0.0), "begins at 0"),
     ("softmax", chunked_softmax, "relative to different maxima"),

@@ -33,6 +33,15 @@ def test_a_store_is_the_place_of_who_writes_but_not_of_who_reads():
     assert line.text[line.start : line.start + line.length] == "in[i]"
 
 
+def test_who_reads_an_array_that_the_words_name_is_marked_there():
+    what = "thread (0,0,0) writes 4 bytes at offset 8 of a at k.cu:1, which thread (1,0,0) reads"
+    verdict = Verdict(Status.data_race, what)
+    source = "sum += a[i][k] * b[k][j];\na[i] += a[i + half];\n"
+    given = CaseResult(None, verdict, None, marks=((1, "thread 1 reads"), (2, "thread 1 reads")))
+    places = [each.text[each.start :][: each.length] for each in marked_lines(source, given)]
+    assert places == ["a[i][k]", "a[i + half]"]
+
+
 def test_two_at_one_line_share_it():
     [line] = marked(marks=((5, "one writes"), (5, "two writes")))
     assert line.note == "one writes; two writes"

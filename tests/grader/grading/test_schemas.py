@@ -26,7 +26,8 @@ def k(x_ptr, w_ptr, out_ptr, stride_xm, stride_om, M, N, eps, BM: tl.constexpr, 
     w = tl.load(w_ptr + offs_n, mask=offs_n < N, other=0.0)
     x = tl.load(x_ptr + offs_m[:, None] * stride_xm + offs_n[None, :], mask=ok, other=0.0)
     total = tl.sum(x * x, axis=1)
-    y = x * tl.exp2(total * SCALE)[:, None] * w[None, :]
+    old = total + 1
+    y = x * tl.exp2(total * SCALE)[:, None] * w[None, :] * tl.exp(old - eps)
     for start in range(0, N, BN):
         x_ptr += BN * stride_xm
         w_ptr += BN
@@ -84,6 +85,12 @@ def undone(text, is_triton):
         yield name, without_blanks(changed)
 
 
+def test_a_parameter_keeps_the_value_of_its_name():
+    text = TRITON.replace("BM=16, BN=16", "BM=BM, BN=BN")
+    text = text.replace("    partial", "    BM, BN = 16, 16\n    partial")
+    assert not [each for _, each in undone(text, is_triton=True) if "BM=BN,BN=BN" in each]
+
+
 @pytest.mark.parametrize(
     ("right", "wrong", "name"),
     [
@@ -94,6 +101,7 @@ def undone(text, is_triton):
         ("w_ptr + offs_n", "w_ptr + pid_n", "name"),
         ("tl.cdiv(N, BN)", "tl.cdiv(M, BM)", "pasted"),
         ("total * SCALE", "total", "missing_term"),
+        ("tl.exp(old - eps)", "tl.exp(eps - old)", "exchanged"),
         (" * w[None, :]", " * -w[None, :]", "sign"),
         ("tl.exp2(total * SCALE)", "tl.exp2(tl.exp2(total * SCALE))", "call"),
         ("mask=tl.trans(ok)", "mask=ok", "transposed"),
