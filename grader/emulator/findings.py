@@ -320,6 +320,12 @@ KINDS: dict[str, Kind] = {
         "Does a pointer or an index of the host code go astray? It may write its own variables "
         "and what it allocated.",
     ),
+    "undefined_arithmetic": Kind(
+        "nondeterministic",
+        _says("computes what C++ leaves undefined"),
+        "A GPU's result differs from a CPU's. Shift by less than the number of bits, and convert "
+        "only what the integer type can hold: compare first, or use fminf and fmaxf.",
+    ),
     "device_assert": Kind(
         "crashed",
         _says("fails an assert"),

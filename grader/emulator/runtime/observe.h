@@ -50,6 +50,7 @@ enum class FindingKind : std::uint8_t {
     far_read,  // at a large size, far from every tensor
     far_write,
     changed_while_copied,  // host memory, by host code
+    undefined_arithmetic,
 };
 
 // The values of TraceEntry::kind and TraceEntry::space.

@@ -1,6 +1,7 @@
 // One mistake per entry. A comment `// -> name` marks the line that the finding of entry `name`
 // must point at, `// other -> name` the line of the other access.
 #include <cuda_runtime.h>
+#include <math_constants.h>
 
 #include <cassert>
 #include <cstring>
@@ -128,6 +129,29 @@ __global__ void writes_constant() {
     ((float*)coefficients)[threadIdx.x] = 1;  // -> constant_variable
 }
 ENTRY constant_variable() { writes_constant<<<1, 4>>>(); }
+
+// ---- Arithmetic ----
+
+__global__ void shifts(float* out, int by) {
+    out[threadIdx.x] = 5 << by;  // -> shift_by_width
+}
+ENTRY shift_by_width(float* out) { shifts<<<1, 1>>>(out, 32); }
+
+__global__ void shifts_back(float* out, int by) {
+    out[threadIdx.x] = 5ull >> by;  // -> shift_by_less_than_0
+}
+ENTRY shift_by_less_than_0(float* out) { shifts_back<<<1, 1>>>(out, -1); }
+
+__global__ void converts_to_int(float* out, float x) {
+    out[threadIdx.x] = (int)x;  // -> convert_above_int, convert_nan
+}
+ENTRY convert_above_int(float* out) { converts_to_int<<<1, 1>>>(out, 3e9f); }
+ENTRY convert_nan(float* out) { converts_to_int<<<1, 1>>>(out, CUDART_NAN_F); }
+
+__global__ void converts_to_unsigned(float* out, double x) {
+    out[threadIdx.x] = (unsigned)x;  // -> convert_below_unsigned
+}
+ENTRY convert_below_unsigned(float* out) { converts_to_unsigned<<<1, 1>>>(out, -1.0); }
 
 // ---- Shared memory ----
 

@@ -1,5 +1,6 @@
 // Right code that a careless detector would accuse. No entry may give a finding.
 #include <cuda_runtime.h>
+#include <math_constants.h>
 
 #include <algorithm>
 #include <iostream>
@@ -17,6 +18,17 @@ __global__ void padded_tile(float* out, const float* in) {
     out[threadIdx.y * 16 + threadIdx.x] = tile[threadIdx.x][threadIdx.y];
 }
 ENTRY padded_tiles(const float* in, float* out) { padded_tile<<<1, dim3(16, 16)>>>(out, in); }
+
+// A GPU takes the nearest int, as a CPU does below the least one.
+__global__ void shifted_and_converted(float* out, const float* in) {
+    int x = threadIdx.x;
+    unsigned low = (1u << x) - 1, high = 0xffffffffu >> (31 - x);
+    int whole = (int)(in[x] * 3.0f - 2147483648.0f), least = (int)-CUDART_INF_F;
+    out[x] = (float)((low ^ high) + (whole == least) + (0 << (32 + x)) + (unsigned)(x + 0.5f));
+}
+ENTRY shifts_and_conversions(const float* in, float* out) {
+    shifted_and_converted<<<1, 32>>>(out, in);
+}
 
 __global__ void warp_synchronous(float* out, const float* in) {
     __shared__ float tile[64];

@@ -64,6 +64,11 @@ EXPECTED = {
     "misaligned": Expected("misaligned", text="16 bytes at offset 4 of out"),
     "device_variable": Expected("index_out_of_range_write", text="index 100000"),
     "constant_variable": Expected("out_of_bounds_write", text="__constant__"),
+    "shift_by_width": Expected("undefined_arithmetic", text="of 32 bits is shifted by 32"),
+    "shift_by_less_than_0": Expected("undefined_arithmetic", text="of 64 bits is shifted by -1"),
+    "convert_above_int": Expected("undefined_arithmetic", text="3e+09 becomes int, which doesn't"),
+    "convert_nan": Expected("undefined_arithmetic", text="nan becomes int"),
+    "convert_below_unsigned": Expected("undefined_arithmetic", text="-1 becomes unsigned int"),
     "shared_neighbour": Expected(
         "out_of_bounds_write", thread(31), text="offset 256 of first, which has 256 bytes of shared"
     ),
