@@ -66,7 +66,7 @@ struct Thread {
     std::vector<AsyncCopy> copies;
     uint32_t copy_groups;  // that it has committed
     // Of the execution half:
-    int barrier_line;       // source line of the barrier where it waits
+    int barrier_place;      // in the source, of the barrier where it waits
     int barrier_kind;       // BarrierKind (scheduler.h)
     int barrier_value;      // predicate given, then the result
     WarpRequest request;

@@ -152,7 +152,7 @@ void run_warp(uint32_t warp) {
 
 bool same_barrier(const Thread& a, const Thread& b) {
     bool alike = (a.barrier_kind == barrier_grid) == (b.barrier_kind == barrier_grid);
-    return alike && a.barrier_line == b.barrier_line;
+    return alike && a.barrier_place == b.barrier_place;
 }
 
 Standing look_around() {

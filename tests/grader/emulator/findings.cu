@@ -429,6 +429,25 @@ __global__ void two_barriers(float* out) {
 }
 ENTRY divergent_barrier(float* out) { two_barriers<<<1, 32>>>(out); }
 
+__global__ void two_barriers_on_a_line(float* out) {
+    threadIdx.x < 16 ? __syncthreads() : __syncthreads();  // -> divergent_on_a_line
+    out[threadIdx.x] = 1;
+}
+ENTRY divergent_on_a_line(float* out) { two_barriers_on_a_line<<<1, 32>>>(out); }
+
+#define MEET(condition) ((condition) ? __syncthreads_or(1) : __syncthreads_or(0))
+__global__ void two_barriers_of_a_macro(float* out) {
+    out[threadIdx.x] = MEET(threadIdx.x < 32);  // -> divergent_in_a_macro
+}
+ENTRY divergent_in_a_macro(float* out) { two_barriers_of_a_macro<<<1, 64>>>(out); }
+
+__global__ void half_a_warp_waits(float* out) {
+    if (threadIdx.x < 16) __syncwarp();  // -> syncwarp_absent
+    __syncthreads();  // other -> syncwarp_absent
+    out[threadIdx.x] = 1;
+}
+ENTRY syncwarp_absent(float* out) { half_a_warp_waits<<<1, 32>>>(out); }
+
 __global__ void returns_early(float* out, int n) {
     if (threadIdx.x >= n) return;
     __syncthreads();  // -> missing_barrier

@@ -46,6 +46,26 @@ __global__ void warp_synchronous(float* out, const float* in) {
 }
 ENTRY warp_reduction(const float* in, float* out) { warp_synchronous<<<1, 32>>>(out, in); }
 
+// One barrier for all threads: in a function, in a template, and in a loop's condition.
+__device__ void meet() { __syncthreads(); }
+template <int steps>
+__device__ int meet_often(int x) {
+    int met = 0;
+    for (int i = 0; i < steps; i++) met += __syncthreads_count(x > i);
+    return met;
+}
+__global__ void meetings(float* out, const float* in) {
+    __shared__ float tile[64];
+    int x = threadIdx.x, rounds = 0;
+    if (x < 40) tile[x] = in[x];
+    meet();
+    while (__syncthreads_or(x > 4 * rounds)) rounds++;
+    rounds += meet_often<2>(x) + meet_often<3>(x);
+    if (x < 40) out[x] = tile[39 - x] + rounds;
+    (__syncthreads)();
+}
+ENTRY meets_in_functions(const float* in, float* out) { meetings<<<1, 64>>>(out, in); }
+
 __global__ void half_warps(float* out, const float* in) {
     __shared__ float tile[32];
     int x = threadIdx.x;

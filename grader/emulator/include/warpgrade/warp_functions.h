@@ -98,6 +98,12 @@ WARPGRADE_REDUCE(__reduce_or_sync, warpgrade_reduce_or, unsigned, 0)
 WARPGRADE_REDUCE(__reduce_xor_sync, warpgrade_reduce_xor, unsigned, 0)
 #undef WARPGRADE_REDUCE
 
+// Two barriers on one line are two. Negative: no line has such a number.
+#define __syncthreads() __syncthreads(~__COUNTER__)
+#define __syncthreads_count(...) __syncthreads_count(__VA_ARGS__, ~__COUNTER__)
+#define __syncthreads_and(...) __syncthreads_and(__VA_ARGS__, ~__COUNTER__)
+#define __syncthreads_or(...) __syncthreads_or(__VA_ARGS__, ~__COUNTER__)
+
 WARPGRADE_INLINE void __threadfence() { warpgrade_fence(); }
 WARPGRADE_INLINE void __threadfence_block() { warpgrade_block_fence(); }
 WARPGRADE_INLINE void __threadfence_system() { warpgrade_fence(); }
