@@ -106,6 +106,14 @@ def _changes(parts: Parts) -> str:
     return f"{_capital(parts.who)} changes {memory} that a copy{parts.at} may still be reading."
 
 
+def _read_only(parts: Parts) -> str:
+    memory = parts.text.partition(", which has")[0] or "memory"
+    return (
+        f"{_capital(parts.who)} reads {memory} by __ldg{parts.at}, which the same kernel "
+        f"writes{parts.other_at}."
+    )
+
+
 def _divergent(parts: Parts) -> str:
     return (
         f"{_capital(parts.who)} waits at the barrier{parts.at}, while {parts.other} waits at "
@@ -223,6 +231,12 @@ KINDS: dict[str, Kind] = {
         _changes,
         "An asynchronous copy from pinned memory goes on while the host does: wait for it by "
         "cudaStreamSynchronize or an event before you write there again, or use two buffers.",
+    ),
+    "read_only_read": Kind(
+        "data_race",
+        _read_only,
+        "__ldg goes through a cache that may keep what was there before: use it for data that no "
+        "thread of the kernel writes, and a plain load for the rest.",
     ),
     "divergent_barrier": Kind(
         "barrier_error",

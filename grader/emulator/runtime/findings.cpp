@@ -48,6 +48,7 @@ const char* name_of(FindingKind kind) {
         NAME(far_write);
         NAME(changed_while_copied);
         NAME(undefined_arithmetic);
+        NAME(read_only_read);
 #undef NAME
     }
     return "";

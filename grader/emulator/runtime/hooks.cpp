@@ -337,6 +337,9 @@ void __ubsan_handle_float_cast_overflow(const OperandsCheck* check, std::uint64_
     conversion_out_of_range(*check, value, CALLER);
 }
 
+// Called by __ldg.
+void warpgrade_read_only(const void* p, std::size_t bytes) { observe_read_only(p, bytes, CALLER); }
+
 // Called by __threadfence and its variants.
 void warpgrade_fence() { observe_fence(); }
 void warpgrade_block_fence() { observe_fence(true); }

@@ -130,6 +130,27 @@ __global__ void writes_constant() {
 }
 ENTRY constant_variable() { writes_constant<<<1, 4>>>(); }
 
+// ---- The read-only cache ----
+
+__global__ void reads_back(float* out) {
+    out[threadIdx.x] = 1;  // other -> read_only_own
+    out[threadIdx.x] = 2 * __ldg(&out[threadIdx.x]);  // -> read_only_own
+}
+ENTRY read_only_own(float* out) { reads_back<<<1, 32>>>(out); }
+
+__global__ void reads_others(float* out, float* partial) {
+    atomicAdd(&partial[threadIdx.x / 2], 1);  // other -> read_only_atomic
+    __syncthreads();
+    out[threadIdx.x] = __ldg((const float4*)partial).y;  // -> read_only_atomic
+}
+ENTRY read_only_atomic(float* out) {
+    float* partial;
+    cudaMalloc(&partial, 32 * sizeof(float));
+    cudaMemset(partial, 0, 32 * sizeof(float));
+    reads_others<<<1, 32>>>(out, partial);
+    cudaFree(partial);
+}
+
 // ---- Arithmetic ----
 
 __global__ void shifts(float* out, int by) {

@@ -10,6 +10,7 @@
 // Orders a thread's accesses before it and after it, for all observers of both.
 extern "C" void warpgrade_fence();
 extern "C" void warpgrade_block_fence();
+extern "C" void warpgrade_read_only(const void* p, size_t bytes);
 
 namespace warpgrade {
 
@@ -108,13 +109,19 @@ WARPGRADE_INLINE void __threadfence() { warpgrade_fence(); }
 WARPGRADE_INLINE void __threadfence_block() { warpgrade_block_fence(); }
 WARPGRADE_INLINE void __threadfence_system() { warpgrade_fence(); }
 
+// What is loaded by it must not change while the kernel runs.
+template <class T>
+WARPGRADE_INLINE T __ldg(const T* p) {
+    warpgrade_read_only(p, sizeof(T));
+    return *p;
+}
+
 // Cache hints change neither values nor sectors.
 #define WARPGRADE_LOAD(function)              \
     template <class T>                        \
     WARPGRADE_INLINE T function(const T* p) { \
         return *p;                            \
     }
-WARPGRADE_LOAD(__ldg)
 WARPGRADE_LOAD(__ldca)
 WARPGRADE_LOAD(__ldcg)
 WARPGRADE_LOAD(__ldcs)
