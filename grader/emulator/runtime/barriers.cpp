@@ -49,6 +49,7 @@ void pass_barrier(const Standing& standing) {
             case barrier_or: thread.barrier_value = holding != 0; break;
         }
         thread.state = ThreadState::ready;
+        thread.path = 0;
     }
     ++current_block.barrier_epoch;
     observe_barrier();

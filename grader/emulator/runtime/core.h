@@ -60,6 +60,10 @@ struct Thread {
     // operations don't change it: they don't order memory.
     uint32_t warp_epoch;
     int call_depth;
+    // A digest of the places where it has accessed memory since the block's barrier. A warp operation
+    // makes it the same in its lanes; a GPU needn't bring lanes with different ones together again
+    // before. Branches without an access don't count: nvcc makes no branch of `a < b ? b : a`.
+    uint32_t path;
     Address waiting_at;  // pc where it waits (absolute return address)
     std::vector<TraceEntry> trace;
     uint64_t global_bytes;  // that it has moved in global memory, where accesses are counted
@@ -70,6 +74,7 @@ struct Thread {
     int barrier_kind;       // BarrierKind (scheduler.h)
     int barrier_value;      // predicate given, then the result
     WarpRequest request;
+    unsigned active_mask;   // what __activemask gave last
     uint32_t spins;         // atomics and volatile reads since it last yielded
     bool gave_turn;         // ready, but has yielded to others
 };

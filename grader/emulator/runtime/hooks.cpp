@@ -33,11 +33,16 @@ struct {
     char text[300];
 } pending_index;
 
+ALWAYS_INLINE void extend_path(Thread& thread, Address pc) {
+    thread.path = (thread.path ^ static_cast<std::uint32_t>(pc - image_base)) * 0x9e3779b1u;
+}
+
 template <unsigned size, bool is_store>
 ALWAYS_INLINE void observe(void* p, Address pc) {
     Address a = reinterpret_cast<Address>(p);
     Thread* thread = current_thread;
     if (__builtin_expect(!thread, 0)) return check_host_access(a, size, is_store, pc);
+    extend_path(*thread, pc);
     if (__builtin_expect(!attention && a % size == 0, 1)) {
         std::uint32_t relative = static_cast<std::uint32_t>(pc - image_base);
         if (in_arena(a)) {
@@ -53,6 +58,7 @@ void observe_volatile(void* p, unsigned size, AccessKind kind, Address pc) {
     Address a = reinterpret_cast<Address>(p);
     bool store = kind == AccessKind::volatile_store;
     if (!current_thread) return check_host_access(a, size, store, pc);
+    extend_path(*current_thread, pc);
     observe_slowly(a, size, kind, true, pc);
     if (!store) count_spin();  // a polling thread must let the others run
 }
@@ -62,6 +68,7 @@ void observe_range(const void* p, std::size_t bytes, bool store, Address pc,
                    std::size_t widest = 16) {
     Address a = reinterpret_cast<Address>(p);
     if (!current_thread) return check_host_access(a, bytes, store, pc);
+    extend_path(*current_thread, pc);
     while (bytes) {
         std::size_t piece = 16;
         while (piece > 1 && (bytes % piece || a % piece)) piece /= 2;
@@ -257,6 +264,7 @@ void settle(NextEvent next, bool of_pointer) {
 void observe_atomic(void* p, int bytes, Address pc, bool of_block, bool exchanges) {
     Address a = reinterpret_cast<Address>(p);
     if (!current_thread) return check_host_access(a, static_cast<std::size_t>(bytes), true, pc);
+    extend_path(*current_thread, pc);
     note_atomic(p, pc);
     AccessKind kind = of_block ? AccessKind::block_atomic : AccessKind::atomic;
     if (exchanges) forget_exchange();

@@ -132,6 +132,8 @@ void reset_thread(Thread& thread) {
     thread.state = ThreadState::ready;
     thread.warp_epoch = 0;
     thread.call_depth = 0;
+    thread.path = 0;
+    thread.active_mask = 0;
     thread.spins = 0;
     thread.gave_turn = false;
     thread.trace.clear();

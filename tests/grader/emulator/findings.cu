@@ -462,6 +462,18 @@ __global__ void two_barriers_of_a_macro(float* out) {
 }
 ENTRY divergent_in_a_macro(float* out) { two_barriers_of_a_macro<<<1, 64>>>(out); }
 
+__global__ void sums_active_lanes(float* out, const float* in) {
+    float value = 0;
+    if (threadIdx.x % 2) value = in[threadIdx.x];
+    for (int k = 16; k; k /= 2) {
+        value += __shfl_xor_sync(__activemask(), value, k);  // -> activemask_after_branch
+    }
+    out[threadIdx.x] = value;
+}
+ENTRY activemask_after_branch(const float* in, float* out) {
+    sums_active_lanes<<<1, 32>>>(out, in);
+}
+
 __global__ void half_a_warp_waits(float* out) {
     if (threadIdx.x < 16) __syncwarp();  // -> syncwarp_absent
     __syncthreads();  // other -> syncwarp_absent

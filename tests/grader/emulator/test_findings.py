@@ -106,6 +106,9 @@ EXPECTED = {
     "divergent_on_a_line": Expected("divergent_barrier"),
     "divergent_in_a_macro": Expected("divergent_barrier"),
     "syncwarp_absent": Expected("deadlock"),
+    "activemask_after_branch": Expected(
+        "shuffle_absent_lane", text="lane 1, which __activemask() hasn't named"
+    ),
     "missing_barrier": Expected("missing_barrier"),
     "deadlock": Expected("deadlock"),
     "shuffle_absent_lane": Expected("shuffle_absent_lane"),
