@@ -396,14 +396,14 @@ class _Words(NamedTuple):
         (`...`), where another place of its block stored at a.py:9 (`...`), with no barrier
         between.'"""
         finding = self.finding
-        what = (
+        sentence = (
             f"Program {finding.program} loads {self._place()}{self._at(finding.line, ', at ')}, "
             f"where another place of its block stored{self._at(finding.other_line)}, with no "
             "barrier between."
         )
         if finding.count > 1:
-            what += f" {finding.count:,} elements are loaded so; this was the first."
-        return what
+            sentence += f" {finding.count:,} elements are loaded so; this was the first."
+        return sentence
 
     def _at(self, line: int, words: str = " at ") -> str:
         return f"{words}{self._code(line)}" if line else ""

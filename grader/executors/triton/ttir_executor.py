@@ -63,6 +63,11 @@ class Execution:
 EXECUTION = pydantic.TypeAdapter(Execution)
 
 
+def _of_one_warp(kernels: Mapping[int, Specialisation]) -> tuple[int, ...]:
+    """The numbers of the kernels whose programs have one warp each."""
+    return tuple(each for each, kernel in kernels.items() if kernel.options.get("num_warps") == 1)
+
+
 class TritonExecutor(Executor):
     """Runs cases of one Triton variant by plan, each in a given manner."""
 
@@ -151,9 +156,7 @@ class TritonExecutor(Executor):
             kernels=self.kernels,
             ttir=new,
             layouts=layouts,
-            one_warp=tuple(
-                each for each in kernels if specialisations[each].options.get("num_warps") == 1
-            ),
+            one_warp=_of_one_warp({each: specialisations[each] for each in kernels}),
             seed=program_orders.seed_of(case),
             again=manner.call > 0,
             count=manner.counts,
