@@ -163,5 +163,5 @@ def _among(
     mine = addresses[wanted]
     place = np.minimum(np.searchsorted(known, mine), known.size - 1)
     rows = np.nonzero(wanted)[0] * known.size
-    found: np.ndarray = (known[place] == mine) & np.isin(rows + place, theirs)
-    return found
+    among: np.ndarray = (known[place] == mine) & np.isin(rows + place, theirs)
+    return among
