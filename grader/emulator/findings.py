@@ -106,6 +106,14 @@ def _changes(parts: Parts) -> str:
     return f"{_capital(parts.who)} changes {memory} that a copy{parts.at} may still be reading."
 
 
+def _read_only(parts: Parts) -> str:
+    memory = parts.text.partition(", which has")[0] or "memory"
+    return (
+        f"{_capital(parts.who)} reads {memory} by __ldg{parts.at}, which the same kernel "
+        f"writes{parts.other_at}."
+    )
+
+
 def _divergent(parts: Parts) -> str:
     return (
         f"{_capital(parts.who)} waits at the barrier{parts.at}, while {parts.other} waits at "
@@ -224,6 +232,12 @@ KINDS: dict[str, Kind] = {
         "An asynchronous copy from pinned memory goes on while the host does: wait for it by "
         "cudaStreamSynchronize or an event before you write there again, or use two buffers.",
     ),
+    "read_only_read": Kind(
+        "data_race",
+        _read_only,
+        "__ldg goes through a cache that may keep what was there before: use it for data that no "
+        "thread of the kernel writes, and a plain load for the rest.",
+    ),
     "divergent_barrier": Kind(
         "barrier_error",
         _divergent,
@@ -319,6 +333,12 @@ KINDS: dict[str, Kind] = {
         _says("writes where it has no business"),
         "Does a pointer or an index of the host code go astray? It may write its own variables "
         "and what it allocated.",
+    ),
+    "undefined_arithmetic": Kind(
+        "nondeterministic",
+        _says("computes what C++ leaves undefined"),
+        "A GPU's result differs from a CPU's. Shift by less than the number of bits, and convert "
+        "only what the integer type can hold: compare first, or use fminf and fmaxf.",
     ),
     "device_assert": Kind(
         "crashed",

@@ -18,7 +18,8 @@ spec's memory block (scoring/memory_bounds.py judges it) and names the counters 
     blocks                          blocks (CUDA) or programs (Triton) of one launch that store to
                                     global memory or change it atomically, the most of any launch
     simt_efficiency                 CUDA: threads that take part in accesses to global memory, over
-                                    32 for each access of a warp; Triton: elements that masks let
+                                    32 for each access of a warp, or in those to global and shared
+                                    memory where that is less; Triton: elements that masks let
                                     through, over all elements of loads, stores and atomics
 
 Only of CUDA C++ (cuda/cuda_metrics.py):

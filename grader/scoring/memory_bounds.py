@@ -166,7 +166,7 @@ def _shared(metric: str, amount: str, file: str) -> str:
         stores = f"{who} that stores" if amount == "1" else f"{who}s that store"
         return f"the largest launch has {amount} {stores}"
     if is_cuda:
-        return f"{amount} of a warp's threads take part in its accesses to global memory"
+        return f"{amount} of a warp's threads take part in its accesses to memory"
     return f"masks let {amount} of the elements of loads, stores and atomics through"
 
 

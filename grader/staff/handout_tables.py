@@ -18,7 +18,7 @@ _METRICS = {
     ("largest_share",): "the busiest {one}'s share of the bytes {bound}",
     ("requests",): "requests to global memory {bound}",
     ("blocks",): "{one_of_grid}s of the largest launch {bound}",
-    ("simt_efficiency",): "share of {parts} in accesses to global memory {bound}",
+    ("simt_efficiency",): "share of {parts} in accesses to memory {bound}",
     ("scratch_bytes",): "bytes allocated {bound}",
     ("scratch_stores",): "bytes stored beside the arguments {bound}",
     ("reads",): "each element of `{argument}` read {bound} times",

@@ -71,7 +71,7 @@ class thread_group {
         if (mask_)
             __syncwarp(mask_);
         else if (count_)
-            __syncthreads(line);
+            (__syncthreads)(line);
     }
     WARPGRADE_INLINE bool is_valid() const { return true; }
 
@@ -111,7 +111,7 @@ WARPGRADE_INLINE grid_group this_grid() { return grid_group(); }
 
 class thread_block : public thread_group {
  public:
-    WARPGRADE_INLINE static void sync(int line = __builtin_LINE()) { __syncthreads(line); }
+    WARPGRADE_INLINE static void sync(int line = __builtin_LINE()) { (__syncthreads)(line); }
     WARPGRADE_INLINE static unsigned thread_rank() { return details::linear_thread(); }
     WARPGRADE_INLINE static unsigned num_threads() { return blockDim.x * blockDim.y * blockDim.z; }
     WARPGRADE_INLINE static unsigned size() { return num_threads(); }
@@ -256,7 +256,7 @@ template <class Group>
 WARPGRADE_INLINE void sync_at(const Group& group, int) {
     group.sync();
 }
-WARPGRADE_INLINE void sync_at(const thread_block&, int line) { __syncthreads(line); }
+WARPGRADE_INLINE void sync_at(const thread_block&, int line) { (__syncthreads)(line); }
 WARPGRADE_INLINE void sync_at(const thread_group& group, int line) { group.sync(line); }
 
 }  // namespace details
@@ -268,7 +268,7 @@ WARPGRADE_INLINE void sync(const Group& group) {
     group.sync();
 }
 WARPGRADE_INLINE void sync(const thread_block&, int line = __builtin_LINE()) {
-    __syncthreads(line);
+    (__syncthreads)(line);
 }
 WARPGRADE_INLINE void sync(const grid_group&, int line = __builtin_LINE()) {
     warpgrade_grid_sync(line);

@@ -314,4 +314,19 @@ void observe_slowly(Address a, std::size_t size, AccessKind kind, bool aligned, 
     fail_elsewhere(request);
 }
 
+// The cache of __ldg isn't kept up to date with what the kernel writes, in whatever order.
+void observe_read_only(const void* p, std::size_t bytes, Address pc) {
+    const Address a = reinterpret_cast<Address>(p);
+    if (!current_thread || !(in_arena(a) || in_image(a))) return;
+    const std::uint32_t offset = global_offset(a);
+    std::uint32_t written_at = 0;
+    each_cell(offset, bytes, [](std::uint32_t at) -> RaceCell& { return *global_cell(at); },
+              [&](RaceCell& cell, unsigned first, unsigned count) {
+                  if (!written_at) written_at = written_in_kernel(cell, first, count);
+              });
+    if (!written_at || found_before(FindingKind::read_only_read, pc)) return;
+    add_finding(FindingKind::read_only_read, pc, running(current_thread), image_base + written_at,
+                nullptr, describe_global(offset, bytes).text);
+}
+
 }  // namespace warpgrade

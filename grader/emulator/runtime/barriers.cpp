@@ -11,12 +11,12 @@ namespace warpgrade {
 namespace {
 
 // `pc`: the barrier's call. Does nothing in host code.
-int wait_at_barrier(BarrierKind kind, int value, int line, Address pc) {
+int wait_at_barrier(BarrierKind kind, int value, int place, Address pc) {
     Thread* self = current_thread;
     if (!self) return value;
     self->barrier_kind = kind;
     self->barrier_value = value != 0;
-    self->barrier_line = line;
+    self->barrier_place = place;
     wait_as(ThreadState::at_barrier, pc);
     return self->barrier_value;
 }
@@ -49,6 +49,7 @@ void pass_barrier(const Standing& standing) {
             case barrier_or: thread.barrier_value = holding != 0; break;
         }
         thread.state = ThreadState::ready;
+        thread.path = 0;
     }
     ++current_block.barrier_epoch;
     observe_barrier();
@@ -60,15 +61,15 @@ using namespace warpgrade;
 
 extern "C" {
 
-void __syncthreads(int line) { wait_at_barrier(barrier_plain, 0, line, WARPGRADE_CALLER); }
-int __syncthreads_count(int predicate, int line) {
-    return wait_at_barrier(barrier_count, predicate, line, WARPGRADE_CALLER);
+void __syncthreads(int place) { wait_at_barrier(barrier_plain, 0, place, WARPGRADE_CALLER); }
+int __syncthreads_count(int predicate, int place) {
+    return wait_at_barrier(barrier_count, predicate, place, WARPGRADE_CALLER);
 }
-int __syncthreads_and(int predicate, int line) {
-    return wait_at_barrier(barrier_and, predicate, line, WARPGRADE_CALLER);
+int __syncthreads_and(int predicate, int place) {
+    return wait_at_barrier(barrier_and, predicate, place, WARPGRADE_CALLER);
 }
-int __syncthreads_or(int predicate, int line) {
-    return wait_at_barrier(barrier_or, predicate, line, WARPGRADE_CALLER);
+int __syncthreads_or(int predicate, int place) {
+    return wait_at_barrier(barrier_or, predicate, place, WARPGRADE_CALLER);
 }
 
 void warpgrade_grid_sync(int line) {

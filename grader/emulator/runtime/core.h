@@ -60,16 +60,21 @@ struct Thread {
     // operations don't change it: they don't order memory.
     uint32_t warp_epoch;
     int call_depth;
+    // A digest of the places where it has accessed memory since the block's barrier. A warp operation
+    // makes it the same in its lanes; a GPU needn't bring lanes with different ones together again
+    // before. Branches without an access don't count: nvcc makes no branch of `a < b ? b : a`.
+    uint32_t path;
     Address waiting_at;  // pc where it waits (absolute return address)
     std::vector<TraceEntry> trace;
     uint64_t global_bytes;  // that it has moved in global memory, where accesses are counted
     std::vector<AsyncCopy> copies;
     uint32_t copy_groups;  // that it has committed
     // Of the execution half:
-    int barrier_line;       // source line of the barrier where it waits
+    int barrier_place;      // in the source, of the barrier where it waits
     int barrier_kind;       // BarrierKind (scheduler.h)
     int barrier_value;      // predicate given, then the result
     WarpRequest request;
+    unsigned active_mask;   // what __activemask gave last
     uint32_t spins;         // atomics and volatile reads since it last yielded
     bool gave_turn;         // ready, but has yielded to others
 };

@@ -47,6 +47,8 @@ const char* name_of(FindingKind kind) {
         NAME(far_read);
         NAME(far_write);
         NAME(changed_while_copied);
+        NAME(undefined_arithmetic);
+        NAME(read_only_read);
 #undef NAME
     }
     return "";

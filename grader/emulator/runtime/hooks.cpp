@@ -1,6 +1,6 @@
 // The functions that the compiler's instrumentation calls: ThreadSanitizer's hooks for loads and
 // stores (without its library), the coverage hook at the start of every basic block, and
-// UndefinedBehaviorSanitizer's check of array bounds.
+// UndefinedBehaviorSanitizer's checks of array bounds, shifts and conversions to integers.
 #include "hooks.h"
 
 #include <algorithm>
@@ -33,11 +33,16 @@ struct {
     char text[300];
 } pending_index;
 
+ALWAYS_INLINE void extend_path(Thread& thread, Address pc) {
+    thread.path = (thread.path ^ static_cast<std::uint32_t>(pc - image_base)) * 0x9e3779b1u;
+}
+
 template <unsigned size, bool is_store>
 ALWAYS_INLINE void observe(void* p, Address pc) {
     Address a = reinterpret_cast<Address>(p);
     Thread* thread = current_thread;
     if (__builtin_expect(!thread, 0)) return check_host_access(a, size, is_store, pc);
+    extend_path(*thread, pc);
     if (__builtin_expect(!attention && a % size == 0, 1)) {
         std::uint32_t relative = static_cast<std::uint32_t>(pc - image_base);
         if (in_arena(a)) {
@@ -53,6 +58,7 @@ void observe_volatile(void* p, unsigned size, AccessKind kind, Address pc) {
     Address a = reinterpret_cast<Address>(p);
     bool store = kind == AccessKind::volatile_store;
     if (!current_thread) return check_host_access(a, size, store, pc);
+    extend_path(*current_thread, pc);
     observe_slowly(a, size, kind, true, pc);
     if (!store) count_spin();  // a polling thread must let the others run
 }
@@ -62,6 +68,7 @@ void observe_range(const void* p, std::size_t bytes, bool store, Address pc,
                    std::size_t widest = 16) {
     Address a = reinterpret_cast<Address>(p);
     if (!current_thread) return check_host_access(a, bytes, store, pc);
+    extend_path(*current_thread, pc);
     while (bytes) {
         std::size_t piece = 16;
         while (piece > 1 && (bytes % piece || a % piece)) piece /= 2;
@@ -205,6 +212,45 @@ void index_out_of_range(const BoundsCheck& check, std::uint64_t value, Address p
     index_pending = attention = true;
 }
 
+// The argument of the handlers of shifts, where the types are those of both operands, and of
+// conversions, from the first type to the second.
+struct OperandsCheck {
+    const char* file;
+    std::uint32_t line, column;
+    const TypeDescriptor *first, *second;
+};
+
+// Compilers may assume that it doesn't happen, and machines differ: this one takes the count modulo
+// the width, a GPU shifts everything out. A zero stays one on both.
+void shift_out_of_range(const OperandsCheck& check, std::uint64_t value, std::uint64_t count,
+                        Address pc) {
+    if (!current_thread || !value) return;
+    report_finding(FindingKind::undefined_arithmetic, pc, current_thread, 0, nullptr,
+                   "a number of %d bits is shifted by %lld", 1 << (check.first->info >> 1),
+                   index_value(*check.second, count));
+}
+
+// A GPU takes the nearest number that the type holds; this machine always takes the least one of a
+// signed type, so the two agree below it.
+void conversion_out_of_range(const OperandsCheck& check, std::uint64_t bits, Address pc) {
+    if (!current_thread) return;
+    const bool is_float = check.first->info == 32;
+    double value;
+    if (is_float) {
+        float narrow;
+        std::memcpy(&narrow, &bits, sizeof narrow);
+        value = narrow;
+    } else {
+        std::memcpy(&value, &bits, sizeof value);
+    }
+    const bool is_signed = check.second->info & 1, is_wide = check.second->info >> 1 >= 5;
+    if (is_signed && is_wide && value < 0) return;
+    const int length = static_cast<int>(std::strlen(check.second->name)) - 2;
+    report_finding(FindingKind::undefined_arithmetic, pc, current_thread, 0, nullptr,
+                   "%g becomes %.*s, which doesn't hold it", value, length,
+                   check.second->name + 1);
+}
+
 }  // namespace
 
 void settle(NextEvent next, bool of_pointer) {
@@ -218,6 +264,7 @@ void settle(NextEvent next, bool of_pointer) {
 void observe_atomic(void* p, int bytes, Address pc, bool of_block, bool exchanges) {
     Address a = reinterpret_cast<Address>(p);
     if (!current_thread) return check_host_access(a, static_cast<std::size_t>(bytes), true, pc);
+    extend_path(*current_thread, pc);
     note_atomic(p, pc);
     AccessKind kind = of_block ? AccessKind::block_atomic : AccessKind::atomic;
     if (exchanges) forget_exchange();
@@ -290,6 +337,16 @@ void __ubsan_handle_out_of_bounds(const BoundsCheck* check, std::uint64_t index)
 void __ubsan_handle_out_of_bounds_abort(const BoundsCheck* check, std::uint64_t index) {
     index_out_of_range(*check, index, CALLER);
 }
+void __ubsan_handle_shift_out_of_bounds(const OperandsCheck* check, std::uint64_t value,
+                                        std::uint64_t count) {
+    shift_out_of_range(*check, value, count, CALLER);
+}
+void __ubsan_handle_float_cast_overflow(const OperandsCheck* check, std::uint64_t value) {
+    conversion_out_of_range(*check, value, CALLER);
+}
+
+// Called by __ldg.
+void warpgrade_read_only(const void* p, std::size_t bytes) { observe_read_only(p, bytes, CALLER); }
 
 // Called by __threadfence and its variants.
 void warpgrade_fence() { observe_fence(); }

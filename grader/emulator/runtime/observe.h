@@ -50,6 +50,8 @@ enum class FindingKind : std::uint8_t {
     far_read,  // at a large size, far from every tensor
     far_write,
     changed_while_copied,  // host memory, by host code
+    undefined_arithmetic,
+    read_only_read,  // of what the same kernel writes
 };
 
 // The values of TraceEntry::kind and TraceEntry::space.
@@ -72,6 +74,7 @@ void observe_warp_trace(std::uint32_t warp);                 // merges, counts a
 // if observe_exchanged follows.
 void observe_atomic(void* p, int bytes, Address pc, bool of_block = false, bool exchanges = false);
 void observe_exchanged(const void* p);                       // the program uses what was there
+void observe_read_only(const void* p, std::size_t bytes, Address pc);  // before a load by __ldg
 void observe_fence(bool of_block = false);                   // __threadfence and its variants
 
 // Whether traces are kept (operation `measure`). Push nothing onto Thread::trace otherwise.

@@ -285,10 +285,15 @@ void races_launch_begin() {
     }
     first_of_launch = blocks_run + 1;
     race_now.launch_floor = std::uint64_t{first_of_launch} << stamp::block_shift;
+    race_now.kernel_floor = race_now.launch_floor;
     forget_releases();
 }
 
-void races_grid_barrier() { races_launch_begin(); }
+void races_grid_barrier() {
+    const std::uint64_t kernel_floor = race_now.kernel_floor;
+    races_launch_begin();
+    race_now.kernel_floor = std::min(kernel_floor, race_now.launch_floor);
+}
 
 void races_block_begin() {
     if (blocks_run == stamp::most_blocks - 1) {  // a launch of millions of blocks: start again

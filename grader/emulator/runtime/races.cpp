@@ -258,6 +258,17 @@ bool any_stored_in_block(const RaceCell& cell, unsigned first, unsigned count) {
     return false;
 }
 
+std::uint32_t written_in_kernel(const RaceCell& cell, unsigned first, unsigned count) {
+    for (unsigned i = first; i < first + count; ++i) {
+        const RaceCell& part = cell.split ? split_cells[cell.split][i] : cell;
+        if (part.store >= race_now.kernel_floor) return part.store_pc;
+        for (const AccessGroup& group : part.groups) {
+            if (is_write(group) && group.stamp >= race_now.kernel_floor) return group.pc;
+        }
+    }
+    return 0;
+}
+
 // As of epoch 0 of the block, which is before everything that its threads do.
 void take_as_stored(RaceCell& cell, unsigned first, unsigned count) {
     if (!cell.split) cell.store = race_now.block_floor;

@@ -58,6 +58,7 @@ struct RaceCell {
 
 // The current state of the running block and launch, as stamps.
 struct RaceNow {
+    std::uint64_t kernel_floor;  // below: an earlier launch
     std::uint64_t launch_floor;  // below: an earlier launch, or before the grid's barrier
     std::uint64_t block_floor;   // below: an earlier block
     std::uint64_t epoch_floor;   // below, and not below block_floor: before the last barrier
@@ -184,6 +185,9 @@ bool any_stored_in_block(const RaceCell& cell, unsigned first, unsigned count);
 void take_as_stored(RaceCell& cell, unsigned first, unsigned count);
 // From now on it counts as if nobody had: its contents are undefined.
 void take_as_unwritten(RaceCell& cell, unsigned first, unsigned count);
+
+// The place (relative) of a store or an atomic write of this launch to the cell, or 0.
+std::uint32_t written_in_kernel(const RaceCell& cell, unsigned first, unsigned count);
 
 // A store of unknown value collides with another store; storing the same value is harmless. Settled
 // at the next hook.

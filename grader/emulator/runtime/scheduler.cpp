@@ -132,6 +132,8 @@ void reset_thread(Thread& thread) {
     thread.state = ThreadState::ready;
     thread.warp_epoch = 0;
     thread.call_depth = 0;
+    thread.path = 0;
+    thread.active_mask = 0;
     thread.spins = 0;
     thread.gave_turn = false;
     thread.trace.clear();
@@ -152,7 +154,7 @@ void run_warp(uint32_t warp) {
 
 bool same_barrier(const Thread& a, const Thread& b) {
     bool alike = (a.barrier_kind == barrier_grid) == (b.barrier_kind == barrier_grid);
-    return alike && a.barrier_line == b.barrier_line;
+    return alike && a.barrier_place == b.barrier_place;
 }
 
 Standing look_around() {

@@ -44,13 +44,14 @@ unsigned participants(const Warp& warp, const WarpRequest& request) {
     return come;
 }
 
-// The mask of __activemask isn't known beforehand: it joins lanes that wait at the same call.
+// The mask of __activemask isn't known beforehand: it joins lanes that wait at the same call, if
+// they came by the same branches.
 unsigned converged(const Warp& warp, const Thread& asking) {
     unsigned come = 0;
     for (uint32_t lane = 0; lane < warp.count; ++lane) {
         const Thread& other = warp.lanes[lane];
         if (waits_here(other) && other.request.operation == warpgrade_activemask &&
-            other.waiting_at == asking.waiting_at) {
+            other.waiting_at == asking.waiting_at && other.path == asking.path) {
             come |= 1u << lane;
         }
     }
@@ -77,8 +78,10 @@ uint64_t shuffle(const Warp& warp, unsigned come, const uint64_t* given, const T
     bool exists = source < warp.count;
     const Thread* other = exists ? &warp.lanes[source] : nullptr;
     const char* why = !exists ? "which the block doesn't have"
-                      : !(self.request.mask >> source & 1) ? "which its mask doesn't name"
-                                                           : "which has returned";
+                      : self.request.mask >> source & 1 ? "which has returned"
+                      : self.request.mask == self.active_mask
+                          ? "which __activemask() hasn't named: after a branch lanes need not meet"
+                          : "which its mask doesn't name";
     report_finding(FindingKind::shuffle_absent_lane, self.waiting_at, &self, 0, other,
                    "lane %u reads from lane %u, %s", self.lane, source, why);
     return undefined_value;
@@ -149,10 +152,16 @@ void carry_out(const Warp& warp, uint32_t number, unsigned come) {
     uint64_t given[warp_lanes];
     for (uint32_t lane = 0; lane < warp.count; ++lane) given[lane] = warp.lanes[lane].request.value;
     const WarpRequest first = warp.lanes[__builtin_ctz(come)].request;
+    const uint32_t path = warp.lanes[__builtin_ctz(come)].path;
     for (unsigned rest = come; rest; rest &= rest - 1) {
         Thread& thread = warp.lanes[__builtin_ctz(rest)];
         thread.request.value = result_for(warp, come, given, thread);
         thread.state = ThreadState::ready;
+        if (first.operation == warpgrade_activemask) {
+            thread.active_mask = come;
+        } else {
+            thread.path = path;
+        }
     }
     if (first.operation == warpgrade_syncwarp) {
         advance_epochs(warp, come);

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from grader.cases import Case
-from grader.emulator.report import WARP_LANES, LaunchCounters, Report, status_name_of
+from grader.emulator.report import (
+    WARP_LANES,
+    LaunchCounters,
+    Report,
+    SiteCounters,
+    status_name_of,
+)
 from grader.evidence import LineCounters, MemoryEvidence, Metric
 from grader.executors import memory_metrics
 from grader.executors.memory_metrics import Traffic
@@ -55,11 +61,11 @@ def _metrics(report: Report, task: Task, case: Case) -> Iterator[Metric]:
     largest = sum(launch.largest_bytes for launch in report.launches)
     blocks = max((launch.storing_blocks for launch in report.launches), default=0)
     of_global = [site for site in sites if site.space == "global"]
-    lanes = sum(site.lanes for site in of_global)
-    every = WARP_LANES * sum(site.requests for site in of_global)
+    # Accesses to shared memory may only lower the share: whole warps' would lift it for nothing.
+    lanes = min(_lanes(of_global), _lanes(sites), key=lambda each: each[0] / (each[1] or 1))
     moved = _traffic(report)
     yield memory_metrics.largest_share(largest, moved, task, case)
-    yield from memory_metrics.shared_work(blocks, of_global, (lanes, every))
+    yield from memory_metrics.shared_work(blocks, of_global, lanes)
     conflicts = {"load": 0, "store": 0}
     for site in sites:
         if site.space == "shared":
@@ -74,6 +80,12 @@ def _metrics(report: Report, task: Task, case: Case) -> Iterator[Metric]:
     stored, beside = moved.written, moved.scratch("store", report.buffers)
     yield Metric("scratch_stores", beside, f"{stored} bytes - {stored - beside}")
     yield from memory_metrics.reads(report.buffers, moved, task, case)
+
+
+def _lanes(sites: Sequence[SiteCounters]) -> tuple[int, int]:
+    """The threads that take part in the accesses of warps, and all threads of these warps."""
+    memory = [site for site in sites if site.space in ("global", "shared")]
+    return sum(site.lanes for site in memory), WARP_LANES * sum(site.requests for site in memory)
 
 
 def rows(report: Report, lines: Lines) -> Iterator[LineCounters]:

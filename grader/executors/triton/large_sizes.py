@@ -81,6 +81,7 @@ class TritonLargeSizes(LargeSizes):
             kernels={number: each.name for number, each in kernels.items()},
             ttir={each.name: each.ttir for each in kernels.values()},
             layouts={},
+            one_warp=(),
             seed=program_orders.seed_of(case),
             again=False,
             count=False,

@@ -289,6 +289,10 @@ _OF_ONE_PROGRAM = (
     'An atomic with scope="cta" is atomic within one program only, and orders no others. Between '
     'programs use the default, scope="gpu".'
 )
+_OF_OWN_WARPS = (
+    "The warps of a program run at their own pace, and each has other elements of a block. Put "
+    "tl.debug_barrier() between the store and the load, or keep what was stored in a variable."
+)
 
 
 def message_of(
@@ -302,7 +306,9 @@ def message_of(
     """
     words = _Words(finding, names, file, source)
     hint = _SAYS["misaligned" if words.crosses_the_end() else finding.kind][1]
-    if "cta_atomic" in (finding.access, finding.other_access):
+    if finding.program == finding.other_program:
+        hint = _OF_OWN_WARPS
+    elif "cta_atomic" in (finding.access, finding.other_access):
         hint = _OF_ONE_PROGRAM
     return words.what(), hint
 
@@ -369,6 +375,8 @@ class _Words(NamedTuple):
         """'Program (1, 0, 0) stores 4 bytes at offset 0 of out, which has 64 bytes, at a.py:12
         (`...`), and program (0, 0, 0) loads the same at a.py:9 (`...`); nothing orders the two.'"""
         finding = self.finding
+        if finding.program == finding.other_program:
+            return self._own_race()
         does, other = (_DOES[x or "store"] for x in (finding.access, finding.other_access))
         both_store = finding.access == finding.other_access == "store"
         where = self._at(finding.other_line)
@@ -382,6 +390,20 @@ class _Words(NamedTuple):
         if finding.count > 1:
             what += f" {finding.count:,} elements are contended there; this was the first."
         return what
+
+    def _own_race(self) -> str:
+        """'Program (0, 0, 0) loads 4 bytes at offset 4 of out, which has 64 bytes, at a.py:12
+        (`...`), where another place of its block stored at a.py:9 (`...`), with no barrier
+        between.'"""
+        finding = self.finding
+        sentence = (
+            f"Program {finding.program} loads {self._place()}{self._at(finding.line, ', at ')}, "
+            f"where another place of its block stored{self._at(finding.other_line)}, with no "
+            "barrier between."
+        )
+        if finding.count > 1:
+            sentence += f" {finding.count:,} elements are loaded so; this was the first."
+        return sentence
 
     def _at(self, line: int, words: str = " at ") -> str:
         return f"{words}{self._code(line)}" if line else ""

@@ -49,6 +49,7 @@ class Execution:
     kernels: dict[int, str]  # names, by the number of the specialisation
     ttir: Mapping[str, str]  # by name, of those that the executor hasn't met
     layouts: Mapping[int, Layouts]  # of the compiled kernels, as far as they're known, by number
+    one_warp: tuple[int, ...]  # kernels whose programs have one warp each, by number
     seed: int  # draws where buffers lie
     again: bool  # in the memory that the execution before this one has left behind
     count: bool
@@ -60,6 +61,11 @@ class Execution:
 
 
 EXECUTION = pydantic.TypeAdapter(Execution)
+
+
+def _of_one_warp(kernels: Mapping[int, Specialisation]) -> tuple[int, ...]:
+    """The numbers of the kernels whose programs have one warp each."""
+    return tuple(each for each, kernel in kernels.items() if kernel.options.get("num_warps") == 1)
 
 
 class TritonExecutor(Executor):
@@ -150,6 +156,7 @@ class TritonExecutor(Executor):
             kernels=self.kernels,
             ttir=new,
             layouts=layouts,
+            one_warp=_of_one_warp({each: specialisations[each] for each in kernels}),
             seed=program_orders.seed_of(case),
             again=manner.call > 0,
             count=manner.counts,

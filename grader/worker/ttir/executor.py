@@ -106,13 +106,15 @@ class Launch:
     """A kernel on a grid. Arguments are numbers, addresses and descriptors.
 
     They follow the entry's parameters, without those that the text adds for a descriptor. `layouts`
-    are of the compiled kernel, for counting observers; None where they are unknown.
+    are of the compiled kernel, for counting observers; None where they are unknown. `one_warp`:
+    its programs have one warp each.
     """
 
     module: Module
     grid: tuple[int, int, int]
     arguments: Sequence[Any]
     layouts: Layouts | None = None
+    one_warp: bool = False
 
 
 def execute(

@@ -43,6 +43,9 @@ class Observer:
     def access(self, access: Access) -> None:
         """The programs of a chunk access memory."""
 
+    def meet(self, programs: np.ndarray) -> None:
+        """The warps of each of these programs pass a barrier, or may have to."""
+
     def value(self, op: Op, size: int) -> None:
         """A block of `size` elements is made."""
 

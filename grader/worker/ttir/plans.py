@@ -37,6 +37,7 @@ from .ir import Module
 from .memory import Buffer, Memory, Zeros
 from .observer import Observer
 from .orders import Atomics, Order, sampled
+from .own_races import OwnRaces
 from .races import Races
 from .records import Records
 from .regions import Region, Regions, of_argument, of_scratch
@@ -264,6 +265,7 @@ class _Run:
             observers.append(Bounds(self._regions, self._findings))
         if self._document["races"]:
             observers.append(Races(self._regions, self._findings, reader=reader))
+            observers.append(OwnRaces(self._findings))
         if not (self._document["count"] or self._document["sampled"]) and self._order is None:
             self._atomics = Atomics()
             observers.append(self._atomics)
@@ -376,7 +378,13 @@ class _Run:
         module = self._modules[number]
         arguments = [self._argument(each) for each in step["arguments"]]
         live = [buffer for each in self._placed if (buffer := each.for_kernels()) is not None]
-        launch = Launch(module, tuple(step["grid"]), arguments, self._layouts.get(number))
+        launch = Launch(
+            module,
+            tuple(step["grid"]),
+            arguments,
+            self._layouts.get(number),
+            one_warp=number in self._document["one_warp"],
+        )
         order = (
             self._order if number in (self._document["order"] or {}).get("kernels", ()) else None
         )

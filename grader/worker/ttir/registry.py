@@ -18,6 +18,15 @@ if TYPE_CHECKING:
 Run = Callable[["State", "Frame"], Any]
 Meaning = Callable[[Op], Run]
 
+# Barriers, and operations that are compiled to shared memory with barriers around it, or may be.
+_MEETINGS = frozenset(
+    [
+        *("gpu.barrier", "ttg.barrier", "tt.debug_barrier", "tt.reduce", "tt.scan"),
+        *("tt.dot", "tt.dot_scaled", "tt.gather", "tt.histogram", "tt.cat", "tt.descriptor_load"),
+        *("tt.descriptor_store", "tt.descriptor_gather", "tt.descriptor_scatter"),
+        "tt.descriptor_reduce",
+    ]
+)
 _MEANINGS: dict[str, Meaning] = {}
 _CONTROL: set[str] = set()
 
@@ -48,6 +57,21 @@ def supported() -> list[str]:
     return sorted(_MEANINGS)
 
 
+def _with_meeting(run: Run) -> Run:
+    """An operation that a program's warps do together; observers are told."""
+
+    def meet(state: State) -> None:
+        for observer in state.execution.observers:
+            observer.meet(state.linear if state.active is None else state.linear[state.active])
+
+    def meeting(state: State, frame: Frame) -> None:
+        meet(state)
+        run(state, frame)
+        meet(state)
+
+    return meeting
+
+
 def prepare(op: Op) -> Run:
     """Decide how an operation runs. Raises NotModelled."""
     meaning = _MEANINGS.get(op.name)
@@ -58,5 +82,7 @@ def prepare(op: Op) -> Run:
     except NotModelled as error:
         raise NotModelled(error.feature, error.line or op.line) from None
     op.runs_programs_apart = op.name in _CONTROL
+    if op.name in _MEETINGS:
+        run = _with_meeting(run)
     op.run = run
     return run

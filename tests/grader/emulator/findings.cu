@@ -1,6 +1,7 @@
 // One mistake per entry. A comment `// -> name` marks the line that the finding of entry `name`
 // must point at, `// other -> name` the line of the other access.
 #include <cuda_runtime.h>
+#include <math_constants.h>
 
 #include <cassert>
 #include <cstring>
@@ -128,6 +129,50 @@ __global__ void writes_constant() {
     ((float*)coefficients)[threadIdx.x] = 1;  // -> constant_variable
 }
 ENTRY constant_variable() { writes_constant<<<1, 4>>>(); }
+
+// ---- The read-only cache ----
+
+__global__ void reads_back(float* out) {
+    out[threadIdx.x] = 1;  // other -> read_only_own
+    out[threadIdx.x] = 2 * __ldg(&out[threadIdx.x]);  // -> read_only_own
+}
+ENTRY read_only_own(float* out) { reads_back<<<1, 32>>>(out); }
+
+__global__ void reads_others(float* out, float* partial) {
+    atomicAdd(&partial[threadIdx.x / 2], 1);  // other -> read_only_atomic
+    __syncthreads();
+    out[threadIdx.x] = __ldg((const float4*)partial).y;  // -> read_only_atomic
+}
+ENTRY read_only_atomic(float* out) {
+    float* partial;
+    cudaMalloc(&partial, 32 * sizeof(float));
+    cudaMemset(partial, 0, 32 * sizeof(float));
+    reads_others<<<1, 32>>>(out, partial);
+    cudaFree(partial);
+}
+
+// ---- Arithmetic ----
+
+__global__ void shifts(float* out, int by) {
+    out[threadIdx.x] = 5 << by;  // -> shift_by_width
+}
+ENTRY shift_by_width(float* out) { shifts<<<1, 1>>>(out, 32); }
+
+__global__ void shifts_back(float* out, int by) {
+    out[threadIdx.x] = 5ull >> by;  // -> shift_by_less_than_0
+}
+ENTRY shift_by_less_than_0(float* out) { shifts_back<<<1, 1>>>(out, -1); }
+
+__global__ void converts_to_int(float* out, float x) {
+    out[threadIdx.x] = (int)x;  // -> convert_above_int, convert_nan
+}
+ENTRY convert_above_int(float* out) { converts_to_int<<<1, 1>>>(out, 3e9f); }
+ENTRY convert_nan(float* out) { converts_to_int<<<1, 1>>>(out, CUDART_NAN_F); }
+
+__global__ void converts_to_unsigned(float* out, double x) {
+    out[threadIdx.x] = (unsigned)x;  // -> convert_below_unsigned
+}
+ENTRY convert_below_unsigned(float* out) { converts_to_unsigned<<<1, 1>>>(out, -1.0); }
 
 // ---- Shared memory ----
 
@@ -404,6 +449,37 @@ __global__ void two_barriers(float* out) {
     out[threadIdx.x] = 1;
 }
 ENTRY divergent_barrier(float* out) { two_barriers<<<1, 32>>>(out); }
+
+__global__ void two_barriers_on_a_line(float* out) {
+    threadIdx.x < 16 ? __syncthreads() : __syncthreads();  // -> divergent_on_a_line
+    out[threadIdx.x] = 1;
+}
+ENTRY divergent_on_a_line(float* out) { two_barriers_on_a_line<<<1, 32>>>(out); }
+
+#define MEET(condition) ((condition) ? __syncthreads_or(1) : __syncthreads_or(0))
+__global__ void two_barriers_of_a_macro(float* out) {
+    out[threadIdx.x] = MEET(threadIdx.x < 32);  // -> divergent_in_a_macro
+}
+ENTRY divergent_in_a_macro(float* out) { two_barriers_of_a_macro<<<1, 64>>>(out); }
+
+__global__ void sums_active_lanes(float* out, const float* in) {
+    float value = 0;
+    if (threadIdx.x % 2) value = in[threadIdx.x];
+    for (int k = 16; k; k /= 2) {
+        value += __shfl_xor_sync(__activemask(), value, k);  // -> activemask_after_branch
+    }
+    out[threadIdx.x] = value;
+}
+ENTRY activemask_after_branch(const float* in, float* out) {
+    sums_active_lanes<<<1, 32>>>(out, in);
+}
+
+__global__ void half_a_warp_waits(float* out) {
+    if (threadIdx.x < 16) __syncwarp();  // -> syncwarp_absent
+    __syncthreads();  // other -> syncwarp_absent
+    out[threadIdx.x] = 1;
+}
+ENTRY syncwarp_absent(float* out) { half_a_warp_waits<<<1, 32>>>(out); }
 
 __global__ void returns_early(float* out, int n) {
     if (threadIdx.x >= n) return;

@@ -1,5 +1,6 @@
 // Right code that a careless detector would accuse. No entry may give a finding.
 #include <cuda_runtime.h>
+#include <math_constants.h>
 
 #include <algorithm>
 #include <iostream>
@@ -18,6 +19,53 @@ __global__ void padded_tile(float* out, const float* in) {
 }
 ENTRY padded_tiles(const float* in, float* out) { padded_tile<<<1, dim3(16, 16)>>>(out, in); }
 
+__global__ void next_in_place(float* out, const float* in) {
+    int x = threadIdx.x;
+    out[x] = 0.5f * __ldg(&out[x]) + __ldg(&in[x]) + __ldg((const float4*)in).w;
+}
+__global__ void fills(float* out) { out[threadIdx.x] = 1; }
+ENTRY read_only_loads(const float* in, float* out) {
+    fills<<<1, 32>>>(out);
+    for (int i = 0; i < 2; i++) next_in_place<<<1, 32>>>(out, in);
+}
+
+__global__ void adds_active_lanes(float* out, float* sums, const float* in) {
+    int x = threadIdx.x;
+    if (x >= 60) return;
+    float value = in[x];
+    if (value > 20) value = x % 2 ? 20 + value : -value;
+    unsigned whole = __activemask();  // no access in a branch before: those that haven't returned
+    for (int k = 16; k; k /= 2) value += __shfl_xor_sync(whole, value, k & (x < 32 ? 16 : 3));
+    for (int i = 0; i < 3; i++) {
+        if ((x + i) % 3) {
+            unsigned mask = __activemask();
+            int leader = __ffs(mask) - 1;
+            if (x % 32 == leader) atomicAdd(sums, (float)__popc(mask));
+            value += __shfl_sync(mask, value, leader);
+        }
+    }
+    __syncwarp(x < 32 ? 0xffffffff : 0x0fffffff);
+    out[x] = value + __popc(__activemask());
+}
+ENTRY active_lanes(const float* in, float* out) {
+    float* sums;
+    cudaMalloc(&sums, 4);
+    cudaMemset(sums, 0, 4);
+    adds_active_lanes<<<1, 64>>>(out, sums, in);
+    cudaFree(sums);
+}
+
+// A GPU takes the nearest int, as a CPU does below the least one.
+__global__ void shifted_and_converted(float* out, const float* in) {
+    int x = threadIdx.x;
+    unsigned low = (1u << x) - 1, high = 0xffffffffu >> (31 - x);
+    int whole = (int)(in[x] * 3.0f - 2147483648.0f), least = (int)-CUDART_INF_F;
+    out[x] = (float)((low ^ high) + (whole == least) + (0 << (32 + x)) + (unsigned)(x + 0.5f));
+}
+ENTRY shifts_and_conversions(const float* in, float* out) {
+    shifted_and_converted<<<1, 32>>>(out, in);
+}
+
 __global__ void warp_synchronous(float* out, const float* in) {
     __shared__ float tile[64];
     int x = threadIdx.x;
@@ -33,6 +81,26 @@ __global__ void warp_synchronous(float* out, const float* in) {
     if (x == 0) out[0] = tile[0];
 }
 ENTRY warp_reduction(const float* in, float* out) { warp_synchronous<<<1, 32>>>(out, in); }
+
+// One barrier for all threads: in a function, in a template, and in a loop's condition.
+__device__ void meet() { __syncthreads(); }
+template <int steps>
+__device__ int meet_often(int x) {
+    int met = 0;
+    for (int i = 0; i < steps; i++) met += __syncthreads_count(x > i);
+    return met;
+}
+__global__ void meetings(float* out, const float* in) {
+    __shared__ float tile[64];
+    int x = threadIdx.x, rounds = 0;
+    if (x < 40) tile[x] = in[x];
+    meet();
+    while (__syncthreads_or(x > 4 * rounds)) rounds++;
+    rounds += meet_often<2>(x) + meet_often<3>(x);
+    if (x < 40) out[x] = tile[39 - x] + rounds;
+    (__syncthreads)();
+}
+ENTRY meets_in_functions(const float* in, float* out) { meetings<<<1, 64>>>(out, in); }
 
 __global__ void half_warps(float* out, const float* in) {
     __shared__ float tile[32];

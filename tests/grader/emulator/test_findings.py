@@ -64,6 +64,13 @@ EXPECTED = {
     "misaligned": Expected("misaligned", text="16 bytes at offset 4 of out"),
     "device_variable": Expected("index_out_of_range_write", text="index 100000"),
     "constant_variable": Expected("out_of_bounds_write", text="__constant__"),
+    "read_only_own": Expected("read_only_read", text="4 bytes at offset 0 of out"),
+    "read_only_atomic": Expected("read_only_read", text="16 bytes at offset 0 of a cudaMalloc"),
+    "shift_by_width": Expected("undefined_arithmetic", text="of 32 bits is shifted by 32"),
+    "shift_by_less_than_0": Expected("undefined_arithmetic", text="of 64 bits is shifted by -1"),
+    "convert_above_int": Expected("undefined_arithmetic", text="3e+09 becomes int, which doesn't"),
+    "convert_nan": Expected("undefined_arithmetic", text="nan becomes int"),
+    "convert_below_unsigned": Expected("undefined_arithmetic", text="-1 becomes unsigned int"),
     "shared_neighbour": Expected(
         "out_of_bounds_write", thread(31), text="offset 256 of first, which has 256 bytes of shared"
     ),
@@ -96,6 +103,12 @@ EXPECTED = {
     "race_block_flag": Expected("race", block=(1, 0, 0), text="a read after a block-scoped atomic"),
     "race_block_fence": Expected("race", block=(3, 0, 0), text="a cudaMalloc of 16 bytes"),
     "divergent_barrier": Expected("divergent_barrier"),
+    "divergent_on_a_line": Expected("divergent_barrier"),
+    "divergent_in_a_macro": Expected("divergent_barrier"),
+    "syncwarp_absent": Expected("deadlock"),
+    "activemask_after_branch": Expected(
+        "shuffle_absent_lane", text="lane 1, which __activemask() hasn't named"
+    ),
     "missing_barrier": Expected("missing_barrier"),
     "deadlock": Expected("deadlock"),
     "shuffle_absent_lane": Expected("shuffle_absent_lane"),

@@ -18,7 +18,7 @@ from grader.status import Status
 
 SPECS = spec.load_all()
 SILU = SPECS["silu"]
-IN_CUDA, IN_TRITON = 65536, 131072  # elements of the memory cases
+IN_CUDA, IN_TRITON = 65536, 524288  # elements of the memory cases
 needs_compiler = pytest.mark.skipif(
     bool(cuda_build.why_not("emulator")), reason="there is no compiler for CUDA C++"
 )
@@ -44,6 +44,17 @@ __global__ void halves(const float* x, float* out, int n) {
 __global__ void with_idle_lanes(const float* x, float* out, int n) {
     const int i = (blockIdx.x * blockDim.x + threadIdx.x) / 4;
     if (threadIdx.x % 4 == 0 && i < n) out[i] = silu_of(x[i]);
+}
+
+// Threads load in whole warps, but one of each block does the work.
+__global__ void through_shared_memory(const float* x, float* out, int n) {
+    __shared__ float tile[256];
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    tile[threadIdx.x] = i < n ? x[i] : 0.0f;
+    __syncthreads();
+    for (int k = 0; threadIdx.x == 0 && k < 256; ++k) tile[k] = silu_of(tile[k]);
+    __syncthreads();
+    if (i < n) out[i] = tile[threadIdx.x];
 }
 
 // Block 0 does the work. Each other block loads all of x, and nothing comes of it.
@@ -144,6 +155,12 @@ def missed(evidence: MemoryEvidence, name: str) -> set[str]:
             (1 / IN_CUDA, 4 * 4096, 1024, 1 / 4),
             set(),
         ),
+        # For 32 requests of whole warps, half of them to shared memory, 512 of one thread.
+        (
+            "through_shared_memory<<<(n + 255) / 256, 256>>>(x, out, n);",
+            (1 / IN_CUDA, 4096, 256, (32 * 32 + 512) / (32 * 544)),
+            {"simt_efficiency"},
+        ),
         # A thread goes on with its bytes behind the grid's barrier.
         (COOPERATIVE, (2 / IN_CUDA, 4096, 128, 1), set()),
     ],
@@ -154,6 +171,7 @@ def missed(evidence: MemoryEvidence, name: str) -> set[str]:
         "one_block",
         "lone_threads",
         "idle_lanes",
+        "through_shared_memory",
         "barrier",
     ],
 )
@@ -166,17 +184,17 @@ def test_threads_of_cuda(launch, expected, unmet, tmp_path, shared_sandbox):
 @pytest.mark.parametrize(
     ("launch", "expected", "unmet"),
     [
-        ("by_grid[(n // 1024,)](x, out, 0, n, 1024, 1024)", (1 / 128, 8192, 128, 1), set()),
-        ("by_grid[(1,)](x, out, 0, n, 1024, 1024)", (1, 8192, 1, 1), {"largest_share"}),
+        ("by_grid[(n // 1024,)](x, out, 0, n, 1024, 1024)", (1 / 512, 32768, 512, 1), set()),
+        ("by_grid[(1,)](x, out, 0, n, 1024, 1024)", (1, 32768, 1, 1), {"largest_share"}),
         (
             "for i in range(4): by_grid[(1,)](x, out, i * n // 4, (i + 1) * n // 4, 1024, 1024)",
-            (1, 8192, 1, 1),
+            (1, 32768, 1, 1),
             {"largest_share"},
         ),
         # Masks let a fourth of each block through: 8 requests of 32 elements, of 32 in a block.
-        ("by_grid[(n // 256,)](x, out, 0, n, 1024, 256)", (1 / 512, 8192, 512, 1 / 4), set()),
+        ("by_grid[(n // 256,)](x, out, 0, n, 1024, 256)", (1 / 2048, 32768, 2048, 1 / 4), set()),
         # A request for each element.
-        ("by_grid[(64,)](x, out, 0, n, 1, 1)", (1 / 64, 2 * IN_TRITON, 64, 1), set()),
+        ("by_grid[(1024,)](x, out, 0, n, 1, 1)", (1 / 1024, 2 * IN_TRITON, 1024, 1), set()),
     ],
     ids=["shared", "serial", "serial_in_parts", "masked", "scalars"],
 )
@@ -238,14 +256,14 @@ def silu(x, out):
 def test_programs_that_move_more_beside_the_work_share_none_of_it(tmp_path, shared_sandbox):
     evidence = counted(tmp_path, "triton", TRITON.partition("def silu")[0] + PADDED, shared_sandbox)
     found = {metric.name: metric.value for metric in evidence.metrics}
-    assert found["scratch_bytes"] == 3 * 131072 * 4  # of one call, though two are planned
+    assert found["scratch_bytes"] == 3 * IN_TRITON * 4  # of one call, though two are planned
     assert values(evidence)[0] == 1
     assert missed(evidence, "triton") == {"largest_share"}
 
 
 def test_a_program_that_loads_its_part_again_has_no_larger_share(tmp_path, shared_sandbox):
     evidence = counted(tmp_path, "triton", TRITON.partition("def silu")[0] + AGAIN, shared_sandbox)
-    assert values(evidence)[0] == 1 / 4
+    assert values(evidence)[0] == 1 / 16
     assert missed(evidence, "triton") == set()
 
 

@@ -309,7 +309,7 @@ def test_a_kernel_that_is_wrong_in_the_memory_case_gets_a_message_as_any_wrong_o
     assert observed.correctness is Status.passed
     assert observed.memory.status is Status.not_written
     [message] = merged_messages(observed)
-    assert "n=131072" in message.text and "every element from 20480 on" in message.text
+    assert "n=524288" in message.text and "every element from 20480 on" in message.text
     assert observed.at_large_sizes == ()  # a second message, on sizes that cost no points
 
 

@@ -389,7 +389,7 @@ def test_how_work_is_shared_is_told_and_what_of_it_has_no_points() -> None:
         "Of the bytes that the case needs, the busiest thread moves 0.01 %.",
         "Warps make 8,192 requests to global memory (not scored).",
         "The largest launch has 128 blocks that store.",
-        "100 % of a warp's threads take part in its accesses to global memory (not scored).",
+        "100 % of a warp's threads take part in its accesses to memory (not scored).",
     ]
     v1 = memory_bounds.shared_work(evidence, TRANSPOSE.variants["cuda_v1"])
     assert v1[2] == "The largest launch has 128 blocks that store (not scored)."
@@ -404,8 +404,7 @@ def test_shares_are_told_in_percent_and_never_rounded_over_their_bound() -> None
     found = memory_bounds.judge(block, metrics, {})
     assert [memory_bounds.missed(each, (), "rmsnorm.cu") for each in found] == [
         "of the bytes that the case needs, the busiest thread moves 5.01 %, asked for: at most 5 %",
-        "24.99 % of a warp's threads take part in its accesses to global memory, "
-        "asked for: at least 25 %",
+        "24.99 % of a warp's threads take part in its accesses to memory, asked for: at least 25 %",
     ]
 
 

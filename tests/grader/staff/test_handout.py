@@ -124,7 +124,7 @@ def test_every_point_size_bound_and_threshold_is_told(exercises):
         "at most 4; bytes copied at most `2 * rows * 4`; bytes stored beside the arguments at most "
         "`2 * rows * cols`; the busiest thread's share of the bytes at most 0.1; requests to "
         "global memory at most `rows * cols`; blocks of the largest launch at least `sms // 4`; "
-        "share of a warp's threads in accesses to global memory at least 0.5",
+        "share of a warp's threads in accesses to memory at least 0.5",
         "| `bonus` (bonus) | `extra.cu` | float32 | 0.5 | | | | 0.5 |",
         "- `triton`, rows = 8192, cols = 8192, bfloat16: 3 points for 0.90 of a copy's speed; "
         "1 point for 0.5 ms on an NVIDIA H100 80GB HBM3; 0.5 points for 0.50 of the roofline, in "

@@ -49,11 +49,12 @@ extern __thread char warpgrade_dynamic_shared[];
 
 // ---- Barriers, warps, atomics -------------------------------------------------------------------
 
-// A barrier is identified by its source line, since the compiler may have copied the call.
-void __syncthreads(int line = __builtin_LINE());
-int __syncthreads_count(int predicate, int line = __builtin_LINE());
-int __syncthreads_and(int predicate, int line = __builtin_LINE());
-int __syncthreads_or(int predicate, int line = __builtin_LINE());
+// A barrier is identified by its place in the source, since the compiler may have copied the call:
+// by a number of its own (warp_functions.h), or a group's by its line.
+void __syncthreads(int place = __builtin_LINE());
+int __syncthreads_count(int predicate, int place = __builtin_LINE());
+int __syncthreads_and(int predicate, int place = __builtin_LINE());
+int __syncthreads_or(int predicate, int place = __builtin_LINE());
 // Waits for all threads of a cooperative launch; tells whether the launch is one.
 void warpgrade_grid_sync(int line);
 bool warpgrade_grid_is_valid();

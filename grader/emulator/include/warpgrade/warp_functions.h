@@ -10,6 +10,7 @@
 // Orders a thread's accesses before it and after it, for all observers of both.
 extern "C" void warpgrade_fence();
 extern "C" void warpgrade_block_fence();
+extern "C" void warpgrade_read_only(const void* p, size_t bytes);
 
 namespace warpgrade {
 
@@ -98,9 +99,22 @@ WARPGRADE_REDUCE(__reduce_or_sync, warpgrade_reduce_or, unsigned, 0)
 WARPGRADE_REDUCE(__reduce_xor_sync, warpgrade_reduce_xor, unsigned, 0)
 #undef WARPGRADE_REDUCE
 
+// Two barriers on one line are two. Negative: no line has such a number.
+#define __syncthreads() __syncthreads(~__COUNTER__)
+#define __syncthreads_count(...) __syncthreads_count(__VA_ARGS__, ~__COUNTER__)
+#define __syncthreads_and(...) __syncthreads_and(__VA_ARGS__, ~__COUNTER__)
+#define __syncthreads_or(...) __syncthreads_or(__VA_ARGS__, ~__COUNTER__)
+
 WARPGRADE_INLINE void __threadfence() { warpgrade_fence(); }
 WARPGRADE_INLINE void __threadfence_block() { warpgrade_block_fence(); }
 WARPGRADE_INLINE void __threadfence_system() { warpgrade_fence(); }
+
+// What is loaded by it must not change while the kernel runs.
+template <class T>
+WARPGRADE_INLINE T __ldg(const T* p) {
+    warpgrade_read_only(p, sizeof(T));
+    return *p;
+}
 
 // Cache hints change neither values nor sectors.
 #define WARPGRADE_LOAD(function)              \
@@ -108,7 +122,6 @@ WARPGRADE_INLINE void __threadfence_system() { warpgrade_fence(); }
     WARPGRADE_INLINE T function(const T* p) { \
         return *p;                            \
     }
-WARPGRADE_LOAD(__ldg)
 WARPGRADE_LOAD(__ldca)
 WARPGRADE_LOAD(__ldcg)
 WARPGRADE_LOAD(__ldcs)

@@ -79,3 +79,33 @@ def unheard(partial, counter, out):
     tl.store(partial + pid, pid)
     tl.atomic_add(counter, 1)  # what it returns is dropped: it says nothing about the others
     tl.store(out + pid, tl.load(partial + pid - 1, mask=pid > 0, other=0))
+
+
+@triton.jit
+def stored_and_mirrored(x, out, n, WAY: tl.constexpr, B: tl.constexpr):
+    first = tl.program_id(0) * B
+    i = first + tl.arange(0, B)
+    back = first + B - 1 - tl.arange(0, B)
+    x_value = tl.load(x + i, mask=i < n, other=0.0)
+    tl.store(out + i, x_value, mask=i < n)
+    at = out + back
+    if WAY == "barrier":
+        tl.debug_barrier()
+    if WAY == "same place":
+        at = out + i
+    if WAY == "column":
+        at = (out + i)[:, None]
+    if WAY == "stored there again":
+        tl.store(at, x_value)
+    if WAY == "atomic":
+        tl.atomic_add(out + first, 1.0)
+    if WAY == "reduction":
+        tl.store(x + first, tl.sum(x_value))
+    if WAY == "one element":
+        at = out + first + 1
+    if WAY == "half a block":
+        at = out + first + tl.arange(0, B // 2)
+    if WAY == "transposed":
+        at = out + first + tl.arange(0, B // 8)[None, :] * 8 + tl.arange(0, 8)[:, None]
+    y = tl.load(at)
+    tl.store(at, 2 * y)

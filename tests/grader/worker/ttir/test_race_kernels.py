@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from grader.worker.ttir.findings import Findings
+from grader.worker.ttir.own_races import OwnRaces
 from grader.worker.ttir.races import Races
 from grader.worker.ttir.regions import Regions
 
@@ -24,7 +25,13 @@ N = PROGRAMS * BLOCK
 TYPES = {"float32": "*fp32", "int32": "*i32"}
 
 
-def races(name: str, arrays: dict[str, np.ndarray], grid=(PROGRAMS, 1, 1), **constants: Any):
+def races(
+    name: str,
+    arrays: dict[str, np.ndarray],
+    grid=(PROGRAMS, 1, 1),
+    one_warp=False,
+    **constants: Any,
+):
     """The findings about one launch of a kernel, whose parameter `n` is N or its constant."""
     kernel = getattr(race_kernels, name)
     types = {}
@@ -49,8 +56,10 @@ def races(name: str, arrays: dict[str, np.ndarray], grid=(PROGRAMS, 1, 1), **con
     findings = Findings(regions)
     pointers = [(numbers[id(each)] + 1) * BASE for each in arrays.values()]
     size = N // PROGRAMS if name == "locked_sum" else N
-    launch = executor.Launch(module, grid, [*pointers, *([np.int32(size)] if "n" in types else [])])
-    executor.execute(launch, memory.Memory(buffers), (Races(regions, findings),))
+    given = [*pointers, *([np.int32(size)] if "n" in types else [])]
+    launch = executor.Launch(module, grid, given, one_warp=one_warp)
+    observers = (Races(regions, findings), OwnRaces(findings))
+    executor.execute(launch, memory.Memory(buffers), observers)
     return findings.report()
 
 
@@ -154,3 +163,31 @@ def test_an_atomic_whose_result_is_dropped_orders_nothing_behind_it():
     [found] = races("unheard", arrays)
     assert found["line"] == line_of("unheard", "tl.store(partial")
     assert found["other_line"] == line_of("unheard", "tl.load(partial")
+
+
+def mirrored(way: str, **options: Any) -> list[dict[str, Any]]:
+    return races("stored_and_mirrored", {"x": floats(), "out": floats()}, WAY=way, **options)
+
+
+@pytest.mark.parametrize("way", ["plain", "one element", "half a block", "transposed"])
+def test_what_another_warp_has_stored_needs_a_barrier(way):
+    found = mirrored(way)
+    (finding,) = found
+    assert (finding["kind"], finding["access"], finding["other_access"]) == (
+        *("data_race", "load"),
+        "store",
+    )
+    assert finding["program"] == finding["other_program"] == [0, 0, 0]
+    assert finding["line"] == line_of("stored_and_mirrored", "y = tl.load")
+    assert finding["other_line"] == line_of("stored_and_mirrored", "tl.store(out + i, x_value")
+
+
+@pytest.mark.parametrize(
+    "way", ["barrier", "same place", "column", "stored there again", "atomic", "reduction"]
+)
+def test_what_the_same_warp_has_stored_needs_none(way):
+    assert mirrored(way) == []
+
+
+def test_a_program_of_one_warp_needs_no_barrier():
+    assert mirrored("plain", one_warp=True) == []

@@ -1,0 +1,167 @@
+"""Data races inside one program: loads of elements that another place of a block has stored.
+
+The warps of a program run at their own pace. An element that a block stores at one place, and a
+block loads at another, belongs to two threads, so the load may come first. A barrier between the
+two orders them; so may atomics, reductions and products, depending on how they are compiled. The
+same place of blocks of one shape is taken for the same thread. Programs of one warp have no races.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .findings import Findings, coordinates
+from .observer import Observer
+from .semantics import synchronisation
+
+if TYPE_CHECKING:
+    from .executor import Launch
+    from .observer import Access
+
+MAX_ELEMENTS = 1 << 24  # that are remembered of a launch's stores
+
+
+@dataclass(frozen=True)
+class _Touched:
+    """One access of a chunk's programs, a row for each; `meetings` are their barriers before it."""
+
+    access: Access
+    meetings: np.ndarray
+    addresses: np.ndarray  # (rows, elements)
+    chosen: np.ndarray  # bool, the same
+    low: np.ndarray  # of each row
+    high: np.ndarray
+
+    @staticmethod
+    def of(access: Access, meetings: np.ndarray) -> _Touched:
+        """An access, described."""
+        addresses = _flat(access.full())
+        active = np.True_ if access.active is None else access.active
+        chosen = _flat(np.broadcast_to(active, access.full().shape))
+        limits = np.iinfo(np.int64)
+        low = np.min(addresses, axis=1, where=chosen, initial=limits.max)
+        high = np.max(addresses, axis=1, where=chosen, initial=limits.min)
+        return _Touched(access, meetings[access.programs], addresses, chosen, low, high)
+
+    def near(self, other: _Touched) -> np.ndarray:
+        """The rows whose addresses may be among the other's, with no barrier in between."""
+        inside = (self.low <= other.high) & (other.low <= self.high)
+        near: np.ndarray = inside & (self.meetings == other.meetings)
+        return near
+
+    def is_placed_as(self, other: _Touched) -> bool:
+        """Whether elements at one place of both blocks are taken for those of one thread."""
+        return _shape(self.access) == _shape(other.access)
+
+
+class OwnRaces(Observer):
+    """Finds races between the warps of each program."""
+
+    def __init__(self, findings: Findings) -> None:
+        self._findings = findings
+        self._kernel = ""
+        self._grid = (1, 1, 1)
+        self._one_warp = False
+        self._meetings = np.zeros(0, np.int32)  # of each program of the grid
+        self._stores: list[_Touched] = []
+        self._elements = 0
+
+    def begin(self, launch: Launch) -> None:
+        """Begin a launch."""
+        self._kernel, self._grid = launch.module.entry.name, launch.grid
+        self._one_warp = launch.one_warp
+        self._meetings = np.zeros(int(np.prod(launch.grid, dtype=np.int64)), np.int32)
+        self._forget()
+
+    def end(self) -> None:
+        """Drop what the launch has stored."""
+        self._forget()
+
+    def _forget(self) -> None:
+        self._stores, self._elements = [], 0
+
+    def meet(self, programs: np.ndarray) -> None:
+        """The warps of each of these programs may have met."""
+        self._meetings[programs] += 1
+
+    def access(self, access: Access) -> None:
+        """Remember a store; compare a load with the stores before it."""
+        if self._one_warp or (access.kind == "load" and not self._stores):
+            return
+        if access.kind == "atomic" or synchronisation(access.op, access.kind) is not None:
+            self.meet(access.programs)
+        elif access.kind == "store":
+            self._remember(access)
+        else:
+            self._compare(access)
+
+    def _remember(self, access: Access) -> None:
+        if self._stores and not np.array_equal(self._stores[-1].access.programs, access.programs):
+            self._forget()  # the chunk before has ended, or programs take turns
+        self._stores.append(_Touched.of(access, self._meetings))
+        self._elements += self._stores[-1].addresses.size
+        while self._elements > MAX_ELEMENTS:
+            self._elements -= self._stores.pop(0).addresses.size
+
+    def _compare(self, access: Access) -> None:
+        if not np.array_equal(self._stores[-1].access.programs, access.programs):
+            return
+        load = _Touched.of(access, self._meetings)
+        waiting = load.chosen
+        for stored in reversed(self._stores):  # the last store to an element is what is loaded
+            near = stored.near(load)
+            if not near.any():
+                continue
+            written = stored.chosen & near[:, None]
+            if load.is_placed_as(stored):
+                waiting = waiting & ~((load.addresses == stored.addresses) & written)
+            met = waiting & near[:, None]
+            met[met] = _among(load.addresses, met, stored.addresses, written)
+            if met.any():
+                self._report(access, stored.access, load.addresses, met)
+                waiting = waiting & ~met
+            if not waiting.any():
+                return
+
+    def _report(self, load: Access, store: Access, addresses: np.ndarray, met: np.ndarray) -> None:
+        row, place = (int(each[0]) for each in np.nonzero(met))
+        program = coordinates(int(load.programs[row]), self._grid)
+        self._findings.add(
+            "data_race",
+            load.op.line[1],
+            self._kernel,
+            program,
+            count=int(np.count_nonzero(met)),
+            address=int(addresses[row, place]),
+            width=load.width,
+            other={
+                "access": "load",
+                "other_line": store.op.line[1],
+                "other_program": list(program),
+                "other_access": "store",
+            },
+        )
+
+
+def _shape(access: Access) -> tuple[int, ...]:
+    return tuple(each for each in access.block if each > 1)
+
+
+def _flat(array: np.ndarray) -> np.ndarray:
+    return array.reshape(len(array), -1)
+
+
+def _among(
+    addresses: np.ndarray, wanted: np.ndarray, others: np.ndarray, chosen: np.ndarray
+) -> np.ndarray:
+    """For each wanted address, whether it is a chosen one of the others in the same row."""
+    known, number = np.unique(others[chosen], return_inverse=True)
+    theirs = np.nonzero(chosen)[0] * known.size + number.reshape(-1)
+    mine = addresses[wanted]
+    place = np.minimum(np.searchsorted(known, mine), known.size - 1)
+    rows = np.nonzero(wanted)[0] * known.size
+    among: np.ndarray = (known[place] == mine) & np.isin(rows + place, theirs)
+    return among
