@@ -141,7 +141,10 @@ cudaError_t fill(void* p, size_t pitch, int value, size_t width, size_t height, 
 
 cudaError_t allocate(void** p, size_t bytes, Address pc, bool managed = false) {
     *p = device_allocate(bytes, pc, managed);
-    if (!*p) return fail(cudaErrorMemoryAllocation);
+    if (!*p) {
+        work::lacked_room(bytes);
+        return fail(cudaErrorMemoryAllocation);
+    }
     if (managed) share_with_host(*p, bytes);
     work::allocated(*p, bytes, pc, managed);
     return cudaSuccess;
