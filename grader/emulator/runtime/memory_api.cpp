@@ -256,6 +256,12 @@ cudaError_t cudaFreeHost(void* p) {
     return fail(static_cast<cudaError_t>(host_free(p, WARPGRADE_CALLER)));
 }
 
+int warpgrade_memory_type(const void* p) {
+    if (is_managed(reinterpret_cast<Address>(p))) return cudaMemoryTypeManaged;
+    if (is_device(p)) return cudaMemoryTypeDevice;
+    return is_pinned(p) ? cudaMemoryTypeHost : cudaMemoryTypeUnregistered;
+}
+
 // Pageable memory works for copies as well.
 cudaError_t warpgrade_host_register(void* p, size_t bytes) {
     if (sticky_error()) return fail(cudaSuccess);
