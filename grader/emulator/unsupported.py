@@ -143,12 +143,12 @@ _LACKING = {
     "managed memory": r"cudaMem(?:Attach|Advise|Location|Range|Prefetch|Discard)\w*",
     "launches with attributes": r"cudaLaunch(?:Attribute|Config|KernelEx|MemSync)\w*",
     "attributes of kernels": r"cudaFunc(?:GetName|GetParamInfo|tion_t)|cudaKernel\w*",
-    "several devices": r"cuda\w*(?:Peer|P2P)\w*|cudaIpc\w+|cudaPointerAttributes|cudaMemoryType\w*",
+    "several devices": r"cuda\w*(?:Peer|P2P)\w*|cudaIpc\w+",
     "other libraries' memory": r"cuda(?:External|Import|Graphics|Signal|WaitExternal)\w*",
     "code loaded at run time": r"cuda(?:Library|Jit|GetDriverEntryPoint)\w*",
     "attributes of streams": r"cudaStream(?:Attr|CopyAttr|GetAttr|SetAttr)\w*"
     r"|cudaStreamGet(?:Id|Priority|Flags)"
-    r"|cudaDeviceGetStreamPriorityRange|cudaAccessPolicy\w*|cudaAccessProperty\w*",
+    r"|cudaAccessPolicy\w*|cudaAccessProperty\w*",
     "flags of devices": r"cudaSetDeviceFlags|cudaDeviceSchedule\w+"
     r"|cudaDevice[GS]et(?:SharedMem|Cache)Config|cudaSharedMem\w+|cudaChooseDevice|cudaInitDevice|cudaDevAttr\w+",
     "occupancy with flags": r"cudaOccupancy\w+(?:WithFlags|Clusters|ClusterSize|SMem\w*)",

@@ -169,6 +169,12 @@ def _softmax_unshifted(x: torch.Tensor) -> Sequence[torch.Tensor]:
     return [e / e.sum(-1, keepdim=True)]
 
 
+def _softmax_scaled_first(x: torch.Tensor) -> Sequence[torch.Tensor]:
+    scaled = x.float() * math.log2(math.e)
+    p = torch.exp2((scaled - scaled.amax(-1, keepdim=True)).double())
+    return [p / p.sum(-1, keepdim=True)]
+
+
 def _softmax_to_base(x: torch.Tensor, base: float) -> Sequence[torch.Tensor]:
     return [torch.softmax(x.double() * math.log(base), -1)]
 
@@ -489,6 +495,12 @@ FLAWS: Mapping[str, Sequence[Flaw]] = {
             "The exponentials are powers of 2 where powers of e belong",
             "exp2 needs x * log2(e); exp takes x as it is.",
             partial(_softmax_to_base, base=2.0),
+        ),
+        Flaw(
+            "scaled_first",
+            "x * log2(e) is rounded before the maximum is subtracted, which shows where x is large",
+            "Subtract the maximum first: exp2((x - maximum) * log2(e)).",
+            _softmax_scaled_first,
         ),
         *(
             Flaw(

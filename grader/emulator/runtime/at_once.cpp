@@ -87,6 +87,7 @@ void fill(const RowsFill& fill, Address) {
 
 void refused(const char*, cudaError_t, const char*, Address) {}
 void allocated(const void*, size_t, Address, bool) {}
+void lacked_room(size_t) {}
 void freed(const void*, Address) {}
 void recorded(unsigned, unsigned, Address) {}
 void waited(unsigned, unsigned, Address) {}

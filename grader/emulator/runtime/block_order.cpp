@@ -100,7 +100,9 @@ void forget_atomics() { noted = {}; }
 SharedAtomics shared_atomics() { return noted; }
 
 void give_up_waiting() {
-    unsupported_at("blocks that wait for others, in another order than that of their numbers",
+    unsupported_at(blocks_are_reordered()
+                       ? "blocks that wait for others, in another order than that of their numbers"
+                       : "blocks that wait for each other, other than by grid.sync()",
                    image().base);
 }
 

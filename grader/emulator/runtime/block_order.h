@@ -34,8 +34,8 @@ struct SharedAtomics {
 };
 SharedAtomics shared_atomics();
 
-// In another order of blocks, a block spins for something that only another block can do. Ends the
-// entry, since blocks run to their end here.
+// A block spins for something that only another block can do. Ends the entry, since blocks run to
+// their end here.
 [[noreturn]] void give_up_waiting();
 
 }  // namespace warpgrade

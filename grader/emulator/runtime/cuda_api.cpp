@@ -155,6 +155,11 @@ cudaError_t cudaStreamCreate(cudaStream_t* stream) {
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int) {
     return cudaStreamCreateWithFlags(stream, flags);
 }
+cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
+    if (least) *least = 0;
+    if (greatest) *greatest = -5;
+    return fail(cudaSuccess);
+}
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
     WARPGRADE_HOST_CALL();
     if (stream < streams || !is_stream(stream)) return fail(cudaErrorInvalidResourceHandle);

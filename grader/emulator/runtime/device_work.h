@@ -54,6 +54,8 @@ void refused(const char* kernel, cudaError_t error, const char* why, Address pc)
 cudaError_t copy(const RowsCopy& copy, Address pc);
 void fill(const RowsFill& fill, Address pc);
 void allocated(const void* p, size_t bytes, Address pc, bool managed = false);
+// An allocation of so many bytes has failed.
+void lacked_room(size_t bytes);
 void freed(const void* p, Address pc);
 // Numbers of streams count from 1 (0: the default one), those of events from 0.
 void recorded(unsigned event, unsigned stream, Address pc);

@@ -141,7 +141,10 @@ cudaError_t fill(void* p, size_t pitch, int value, size_t width, size_t height, 
 
 cudaError_t allocate(void** p, size_t bytes, Address pc, bool managed = false) {
     *p = device_allocate(bytes, pc, managed);
-    if (!*p) return fail(cudaErrorMemoryAllocation);
+    if (!*p) {
+        work::lacked_room(bytes);
+        return fail(cudaErrorMemoryAllocation);
+    }
     if (managed) share_with_host(*p, bytes);
     work::allocated(*p, bytes, pc, managed);
     return cudaSuccess;
@@ -251,6 +254,12 @@ cudaError_t cudaFreeHost(void* p) {
     work::settle_copies();
     pinned.erase(reinterpret_cast<Address>(p));
     return fail(static_cast<cudaError_t>(host_free(p, WARPGRADE_CALLER)));
+}
+
+int warpgrade_memory_type(const void* p) {
+    if (is_managed(reinterpret_cast<Address>(p))) return cudaMemoryTypeManaged;
+    if (is_device(p)) return cudaMemoryTypeDevice;
+    return is_pinned(p) ? cudaMemoryTypeHost : cudaMemoryTypeUnregistered;
 }
 
 // Pageable memory works for copies as well.

@@ -30,7 +30,8 @@ namespace {
 
 // A spinning thread yields after so many atomics or volatile reads.
 constexpr uint32_t spins_per_turn = 64;
-// In another order of blocks, a block that spins for so many rounds waits for another block.
+// In another order of blocks, and in a cooperative launch, a block that spins for so many rounds
+// waits for another block.
 constexpr uint32_t most_spinning_rounds = 1000;
 // Stacks start at different cache sets, or their tops would share one set.
 constexpr size_t stack_colours = 32, colour_bytes = 128;
@@ -218,10 +219,14 @@ bool run_warps() {
 // Runs the block's threads to their end, or to the grid's barrier.
 BlockEnd run_threads() {
     uint32_t spinning = 0;  // consecutive rounds without other progress
+    const Index3 grid = current_launch->grid;
+    const bool has_others = uint64_t{grid.x} * grid.y * grid.z > 1;
+    const bool may_wait_for_others =
+        blocks_are_reordered() || (current_launch->cooperative && has_others);
     while (run_warps()) {
         Standing standing = look_around();
         if (standing.spinning) {
-            if (blocks_are_reordered() && ++spinning > most_spinning_rounds) give_up_waiting();
+            if (may_wait_for_others && ++spinning > most_spinning_rounds) give_up_waiting();
             continue;
         }
         spinning = 0;

@@ -515,6 +515,12 @@ __global__ void asserts(float* out) {
 }
 ENTRY device_assert(float* out) { asserts<<<1, 32>>>(out); }
 
+__global__ void assumes(float* out) {
+    __builtin_assume(threadIdx.x < 7);  // -> false_assumption
+    out[threadIdx.x] = 0.0f;
+}
+ENTRY false_assumption(float* out) { assumes<<<1, 32>>>(out); }
+
 // ---- The host's side ----
 
 static int global_count;

@@ -465,6 +465,21 @@ def test_an_error_behind_the_grids_barrier_ends_the_launch(emulate: Emulate) -> 
 # ---- Progress ------------------------------------------------------------------------------------
 
 
+def test_blocks_of_a_cooperative_launch_that_poll_for_each_other_arent_modelled(
+    emulate: Emulate,
+) -> None:
+    kernel = """
+    if (threadIdx.x == 0) {
+        atomicAdd(&arrived, 1);
+        while (atomicAdd(&arrived, 0) < gridDim.x) {}
+    }
+    __syncthreads();
+    out[i] = 1;"""
+    ran = emulate(grid(kernel, more="__device__ unsigned arrived;"))
+    assert ran.code is Code.not_modelled
+    assert ran.report["message"] == "blocks that wait for each other, other than by grid.sync()"
+
+
 def test_a_spin_lock_makes_progress(emulate: Emulate) -> None:
     kernel = """
     __shared__ int lock;

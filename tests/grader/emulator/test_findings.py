@@ -114,6 +114,7 @@ EXPECTED = {
     "shuffle_absent_lane": Expected("shuffle_absent_lane"),
     "bad_warp_mask": Expected("bad_warp_mask"),
     "device_assert": Expected("device_assert", thread(7)),
+    "false_assumption": Expected("device_assert", thread(7)),
     "device_pointer_on_host": host("device_pointer_on_host", "4 bytes at offset 12 of out"),
     "device_pointer_in_memcpy": host("device_pointer_on_host", "offset 0 of out"),
     "device_variable_on_host": host("device_pointer_on_host", "offset 4 of counters"),

@@ -115,6 +115,12 @@ def softmax_of_powers_of_two(x):
     return e / e.sum(1, keepdim=True)
 
 
+def softmax_scaled_first(x):
+    scaled = x.float() * math.log2(math.e)
+    e = torch.exp2(scaled - scaled.amax(1, keepdim=True))
+    return e / e.sum(1, keepdim=True)
+
+
 def half_of_gelu(x):
     return x * torch.sigmoid(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))
 
@@ -156,6 +162,7 @@ MISTAKES = [
     ("softmax", lambda x: online(x.float(), start=0.0), "begins at 0"),
     ("softmax", chunked_softmax, "relative to different maxima"),
     ("softmax", softmax_of_powers_of_two, "powers of 2"),
+    ("softmax", softmax_scaled_first, "rounded before the maximum is subtracted"),
     ("gelu", half_of_gelu, "`2.0` is left out"),
     ("gemm", lambda a, b: a[:, 1:] @ b[1:], "first product"),
     ("gemm", lambda a, b: (a @ b) / a.shape[1], "1/K times"),

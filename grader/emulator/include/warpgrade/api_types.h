@@ -43,6 +43,18 @@ enum cudaMemcpyKind {
     cudaMemcpyDefault = 4,
 };
 
+enum cudaMemoryType {
+    cudaMemoryTypeUnregistered = 0,
+    cudaMemoryTypeHost = 1,
+    cudaMemoryTypeDevice = 2,
+    cudaMemoryTypeManaged = 3,
+};
+struct cudaPointerAttributes {
+    cudaMemoryType type;
+    int device;
+    void *devicePointer, *hostPointer;
+};
+
 typedef struct CUstream_st* cudaStream_t;
 typedef struct CUevent_st* cudaEvent_t;
 
@@ -59,6 +71,7 @@ typedef struct CUevent_st* cudaEvent_t;
 #define cudaOccupancyDefault 0x00
 #define cudaHostRegisterDefault 0x00
 #define cudaHostRegisterPortable 0x01
+#define cudaHostRegisterReadOnly 0x08
 #define cudaHostAllocDefault 0x00
 #define cudaHostAllocPortable 0x01
 #define cudaHostAllocMapped 0x02

@@ -109,6 +109,10 @@ int warpgrade_printf(const char* format, ...) __attribute__((format(printf, 1, 2
 // A failed assert of device code; in host code it ends the process like any assert.
 [[noreturn]] void warpgrade_assert_failed(const char* condition, const char* file, int line,
                                           const char* function);
+#define __builtin_assume(condition)                             \
+    (static_cast<bool>(condition)                               \
+         ? static_cast<void>(0)                                 \
+         : warpgrade_assert_failed("__builtin_assume(" #condition ")", __FILE__, __LINE__, __func__))
 [[noreturn]] void __trap();
 long long clock64();
 void __nanosleep(unsigned nanoseconds);
@@ -143,6 +147,7 @@ cudaError_t cudaMemGetInfo(size_t* free_bytes, size_t* total_bytes);
 cudaError_t cudaStreamCreate(cudaStream_t* stream);
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags);
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int priority);
+cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest);
 cudaError_t cudaStreamDestroy(cudaStream_t stream);
 cudaError_t cudaStreamSynchronize(cudaStream_t stream);
 cudaError_t cudaStreamQuery(cudaStream_t stream);
@@ -177,6 +182,7 @@ cudaError_t warpgrade_function_attribute(const void* function, cudaFuncAttribute
                                          int value);
 cudaError_t warpgrade_function_attributes(cudaFuncAttributes* attributes, const void* function);
 cudaError_t warpgrade_host_register(void* p, size_t bytes);
+int warpgrade_memory_type(const void* p);  // a cudaMemoryType
 cudaError_t cudaHostUnregister(void* p);
 cudaError_t warpgrade_occupancy(int* blocks, const void* function, int block_size,
                                 size_t dynamic_shared);
@@ -281,6 +287,15 @@ template <class T>
 WARPGRADE_INLINE cudaError_t cudaHostRegister(T* p, size_t bytes, unsigned) {
     return warpgrade_host_register((void*)p, bytes);
 }
+WARPGRADE_INLINE cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes,
+                                                      const void* p) {
+    if (!attributes) return cudaErrorInvalidValue;
+    const auto type = static_cast<cudaMemoryType>(warpgrade_memory_type(p));
+    const bool device = type == cudaMemoryTypeDevice || type == cudaMemoryTypeManaged;
+    *attributes = {type, device ? 0 : -2, device ? const_cast<void*>(p) : nullptr,
+                   type == cudaMemoryTypeDevice ? nullptr : const_cast<void*>(p)};
+    return cudaSuccess;
+}
 template <class F>
 WARPGRADE_INLINE cudaError_t cudaOccupancyMaxPotentialBlockSize(int* min_grid, int* block_size,
                                                                 F* function, size_t = 0,
@@ -309,7 +324,6 @@ WARPGRADE_LACKS(cudaMemcpy3DAsync)
 WARPGRADE_LACKS(cudaMemcpyPeer)
 WARPGRADE_LACKS(cudaMemcpyPeerAsync)
 WARPGRADE_LACKS(cudaHostGetDevicePointer)
-WARPGRADE_LACKS(cudaPointerGetAttributes)
 WARPGRADE_LACKS(cudaLaunchHostFunc)
 WARPGRADE_LACKS(cudaStreamAddCallback)
 WARPGRADE_LACKS(cudaStreamBeginCapture)

@@ -34,3 +34,5 @@ int fail_with(int error);
 int dynamic_shared_limit_of(const void* function);
 
 }  // namespace warpgrade::nvcc
+
+extern "C" int warpgrade_memory_type(const void* p);  // a cudaMemoryType

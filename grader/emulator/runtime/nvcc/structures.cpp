@@ -87,22 +87,16 @@ cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* fu
 
 cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* p) {
     if (!attributes) return fail(cudaErrorInvalidValue);
-    const bool managed = is_managed(reinterpret_cast<Address>(p)), device = is_device(p);
+    const int type = warpgrade_memory_type(p);
+    const bool device = type == cudaMemoryTypeDevice || type == cudaMemoryTypeManaged;
     *attributes = {};
-    attributes->type = managed  ? cudaMemoryTypeManaged
-                       : device ? cudaMemoryTypeDevice
-                                : cudaMemoryTypeUnregistered;
+    attributes->type = static_cast<cudaMemoryType>(type);
     attributes->device = device ? 0 : -2;
     if (device) attributes->devicePointer = const_cast<void*>(p);
-    if (managed || !device) attributes->hostPointer = const_cast<void*>(p);
+    if (type != cudaMemoryTypeDevice) attributes->hostPointer = const_cast<void*>(p);
     return cudaSuccess;
 }
 
-cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
-    if (least) *least = 0;
-    if (greatest) *greatest = -5;
-    return fail(cudaSuccess);
-}
 cudaError_t cudaSetDeviceFlags(unsigned) { return fail(cudaSuccess); }
 cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned) {
     return cudaEventRecord(event, stream);

@@ -1,6 +1,7 @@
 // A plan's beginning and end as JSON; recording.cpp records the steps between.
 #include "plan.h"
 
+#include "../device_memory.h"
 #include "../device_work.h"
 #include "../observe.h"
 #include "json.h"
@@ -39,7 +40,14 @@ void report_left_behind() {
     }
 }
 
-const std::string& excess() { return current.excess; }
+const std::string& excess() {
+    // Host code has seen the error, and may have returned for it.
+    if (current.lacked && !current.has_launches) {
+        current.excess = "a cudaMalloc of " + number(current.lacked) + " bytes fails, since there are " +
+                         number(allocation_limit) + " in all, and nothing is launched after it";
+    }
+    return current.excess;
+}
 
 std::string text() {
     static const char* const kinds[] = {"argument", "device", "managed", "symbol"};

@@ -263,6 +263,7 @@ void launch(const KernelCall& call, cudaStream_t stream) {
     const std::size_t kernel = number_of_kernel(call);
     const std::string pointers = relocations(call.parameters, call.parameter_bytes);
     const KernelName name = current.kernels[kernel];
+    current.has_launches = true;
     add_step("launch",
              "\"specialisation\":" + number(kernel) + ",\"grid\":" + index(call.grid) +
                  ",\"block\":" + index(call.block) + ",\"shared\":" + number(call.dynamic_shared) +
@@ -275,6 +276,7 @@ void launch(const KernelCall& call, cudaStream_t stream) {
 }
 
 void refused(const char* kernel, cudaError_t error, const char* why, Address pc) {
+    current.has_launches = true;
     add_step("refused",
              "\"kernel\":" + quoted(std::string(kernel).substr(0, 400)) + ",\"error\":" +
                  quoted(cudaGetErrorName(error)) + ",\"why\":" + quoted(why),
@@ -332,6 +334,9 @@ void allocated(const void* p, size_t bytes, Address pc, bool managed) {
     plan::add_managed(low, bytes);
     fill({low, bytes, 0, bytes, 1}, pc);  // the host's contents
 }
+
+// A size that was negative is no GPU's either.
+void lacked_room(size_t bytes) { current.lacked = bytes < vast_bytes ? bytes : 0; }
 
 void freed(const void* p, Address pc) {
     plan::remove_managed(p);
