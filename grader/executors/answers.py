@@ -57,6 +57,10 @@ _LANGUAGE = (
     "Triton compiles a part of Python: numbers, tuples, tl.* and loops, but no try, imports, "
     "classes or dicts, nor lists that grow."
 )
+_OF_PASSES = (
+    "Triton's compiler itself fails. Leave out first what it can't do for every "
+    "loop and GPU, such as `warp_specialize=True`."
+)
 
 
 @dataclass(frozen=True)
@@ -198,7 +202,9 @@ def from_violation(case: Case, broken: Violation) -> CaseResult:
 
 
 def hint_of_compiler(message: str) -> str:
-    """A hint where Triton's frontend refuses Python that it doesn't compile, else ""."""
+    """A hint where Triton's frontend refuses Python that it doesn't compile, or Triton fails."""
+    if "MLIR pass pipeline" in message:
+        return _OF_PASSES
     return _LANGUAGE if _OF_LANGUAGE.search(message) else ""
 
 

@@ -126,6 +126,8 @@ class Operations:
             self._copy(result, args[0])
         elif name == "cat":
             self._join(args[0], args[1] if len(args) > 1 else kwargs.get("dim", 0), result)
+        elif name == "constant_pad_nd":
+            self._pad(args[0], args[1], args[2] if len(args) > 2 else 0, result)
         else:
             self._foreign(func, args, kwargs, result)
 
@@ -182,6 +184,19 @@ class Operations:
                 size = part.shape[dim]
                 self._copy(result.narrow(dim, start, size), part)
                 start += size
+
+    def _pad(
+        self, source: torch.Tensor, pads: list[int], value: bool | int | float, result: torch.Tensor
+    ) -> None:
+        """A fill and a copy into its middle. `pads` has two numbers a dimension, the last first."""
+        inner = result
+        for dim, (before, after) in enumerate(zip(pads[::2], pads[1::2], strict=True), 1):
+            left = source.shape[-dim] + min(before, 0) + min(after, 0)  # negative ones cut off
+            source = source.narrow(-dim, max(-before, 0), left)
+            inner = inner.narrow(-dim, max(before, 0), left)
+        if result.numel():
+            self._fill_with(result, value)
+        self._copy(inner, source)
 
     # --- what computes ----------------------------------------------------------------------------
 

@@ -247,6 +247,11 @@ def test_only_where_the_language_is_the_trouble_is_it_explained(message, is_of_l
     )
 
 
+def test_where_the_compiler_itself_fails_there_is_something_to_try():
+    words = "Failures have been detected while processing an MLIR pass pipeline"
+    assert "warp_specialize" in hint_of_compiler(words)
+
+
 ABOVE_BLOCK = condition_of("above", "cols", 1024)
 PADDED = condition_of("layout", "out", "row_padded")
 WRONG = Status.wrong_values

@@ -435,6 +435,33 @@ def test_joined_tensors_are_copies(planning, tmp_path):
     assert [each["to"]["offset"] for each in steps(plan, "copy")] == [0, 100]
 
 
+@pytest.mark.parametrize(
+    ("shape", "pads", "copied", "target", "source"),
+    [
+        ("(100,)", (2, 3), [100], 2, 0),
+        ("(100,)", (-4, 1), [96], 0, 4),
+        ("(4, 25)", (1, 2, 3, 0), [4, 25], 3 * 28 + 1, 0),
+    ],
+    ids=["wider", "cut off on one side", "rows and columns"],
+)
+def test_a_padded_tensor_is_a_fill_and_a_copy(
+    planning, tmp_path, shape, pads, copied, target, source
+):
+    text = f"""
+import torch
+def f(x, y):
+    torch.nn.functional.pad(x.view{shape}, {pads}, value=0.5)
+"""
+    plan = planning.plan(tmp_path, text, PAIR)
+
+    assert [each["do"] for each in plan["calls"][0]] == ["alloc", "fill", "copy", "free"]
+    (fill,), (copy,) = steps(plan, "fill"), steps(plan, "copy")
+    assert (fill["value"], fill["to"]["offset"]) == (0.5, 0)
+    assert copy["to"]["offset"] == target
+    assert copy["from"]["offset"] % 1024 == source  # x lies behind 1024 elements
+    assert copy["to"]["shape"] == copy["from"]["shape"] == copied
+
+
 def test_a_host_argument_is_copied_to_the_device(planning, tmp_path):
     plan = planning.plan(
         tmp_path,
