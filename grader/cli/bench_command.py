@@ -4,6 +4,7 @@ or with several values of its constants."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Annotated, TypeVar
@@ -89,16 +90,12 @@ def command(
     rungs = bench_ladder.on_their_case(chosen) if wanted is None and not values else []
     if values:
         _expect_constants(submission, chosen, values)
-    with (
-        head_start.baselines() as begun,
-        Session(submission, exercises, lent=Lent(trusted=begun)) as session,
-    ):
+    with _session(submission, exercises) as session:
         if machine.gpu_name() is None:
             tell(bench.NO_GPU)
             return
         session.stopwatch.begin(solutions=[] if values or rungs else chosen)
         session.begin_building([] if values else chosen, "gpu")
-        plots.prepare()  # while sandboxes start
         trusted, roofs = session.stopwatch.trusted, bench.roofs_here()
         if values:
             sweep(session, trusted, chosen[0], values, roofs, out, json)
@@ -106,6 +103,16 @@ def command(
             compare(session, trusted, rungs, roofs, out, json)
         else:
             run(session, trusted, chosen, wanted, roofs, out, json)
+
+
+@contextmanager
+def _session(submission: Path, exercises: Mapping[str, Exercise]) -> Iterator[Session]:
+    """A session with the sandbox of baselines that was begun with the command, if one was."""
+    with (
+        head_start.baselines() as begun,
+        Session(submission, exercises, lent=Lent(trusted=begun)) as session,
+    ):
+        yield session
 
 
 def run(
@@ -122,6 +129,8 @@ def run(
 
     Raises typer.Exit with INTERRUPTED after Ctrl-C.
     """
+
+    plots.prepare()  # while sandboxes start
 
     def leave(timings: Sequence[Timed]) -> None:
         bench_report.show(timings, roofs, console)

@@ -964,7 +964,7 @@ def test_checking_tells_how_work_is_shared_before_points_hang_on_it():
         "The largest launch has 128 blocks that store. 75 % of a warp's threads take part"
         in shown[0]
     )
-    assert "accesses to global memory (not scored)." in shown[0]
+    assert "take part in its accesses to memory (not scored)." in shown[0]
     assert "how work is shared" not in shown[1]
 
 

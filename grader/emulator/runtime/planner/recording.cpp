@@ -335,8 +335,10 @@ void allocated(const void* p, size_t bytes, Address pc, bool managed) {
     fill({low, bytes, 0, bytes, 1}, pc);  // the host's contents
 }
 
-// A size that was negative is no GPU's either.
-void lacked_room(size_t bytes) { current.lacked = bytes < vast_bytes ? bytes : 0; }
+// A size that was negative is no GPU's either, and one that fits lacks room for what others took.
+void lacked_room(size_t bytes) {
+    current.lacked = bytes > allocation_limit && bytes < vast_bytes ? bytes : 0;
+}
 
 void freed(const void* p, Address pc) {
     plan::remove_managed(p);
