@@ -79,7 +79,7 @@ def _first(level: Level, opened: contextlib.ExitStack) -> tuple[Runner, float]:
     task = _task()
     source = (ROOT / "reference" / task.variant.file).read_bytes()
     started = time.perf_counter()
-    sandbox = opened.enter_context(Sandbox("interpreter", level, plans=True))
+    sandbox = opened.enter_context(Sandbox("interpreter", level, kind="plans"))
     path = sandbox.hold(task.variant.file, source)
     runner = opened.enter_context(PlannedTritonRunner(sandbox, task, path))
     assert runner.run(_cases()[0]).verdict.passed

@@ -107,7 +107,7 @@ def _workers(console: Console, exercises, submission: Path, repeats: int) -> Non
     variant = task.variant
     case = Space(task.exercise, variant, variant.dtypes[0], variant.size_classes[0], 1).edges()[0]
     with (
-        Sandbox(plans=True) as sandbox,
+        Sandbox(kind="plans") as sandbox,
         PlannedTritonRunner(sandbox, task, _held(sandbox, submission, variant)) as runner,
     ):
         assert runner.run(case).verdict.passed

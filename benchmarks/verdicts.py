@@ -284,7 +284,7 @@ def _sandbox() -> Any:
     from grader.sandbox import Sandbox
 
     try:
-        sandbox = Sandbox("interpreter", plans=True)
+        sandbox = Sandbox("interpreter", kind="plans")
     except TypeError:  # a checkout in which kernels ran in Triton's interpreter
         sandbox = Sandbox("interpreter")
     sandbox.start()

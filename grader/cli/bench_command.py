@@ -35,6 +35,7 @@ from grader.instruments import (
     bench_configs_report,
     bench_ladder,
     bench_report,
+    figures,
     plots,
 )
 from grader.instruments.bench import Step, Timed
@@ -129,8 +130,7 @@ def run(
 
     Raises typer.Exit with INTERRUPTED after Ctrl-C.
     """
-
-    plots.prepare()  # while sandboxes start
+    figures.prepare()  # while sandboxes start
 
     def leave(timings: Sequence[Timed]) -> None:
         bench_report.show(timings, roofs, console)

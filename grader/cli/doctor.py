@@ -122,7 +122,7 @@ def probe_python() -> Finding:
 def probe_plans() -> Finding:
     """The processes that plan and execute Triton kernels without a GPU, by starting each."""
     try:
-        with Sandbox("interpreter", plans=True) as sandbox:
+        with Sandbox("interpreter", kind="plans") as sandbox:
             trial = sandbox.hold("trial.py", b"")
             for role in ("planner", "compiler", "executor"):
                 sandbox.worker(trial, "trial", (), Limits(), role=role)
@@ -203,7 +203,7 @@ def _build_trial(backend: cuda_build.Backend) -> str:
     """Compile the trial file; "" or what went wrong, in a line."""
     device: DeviceName = "emulator" if backend == "emulator" else "cuda"
     try:
-        with Sandbox(device, native=True) as sandbox:
+        with Sandbox(device, kind="native") as sandbox:
             sandbox.start()
             entries = [("trial", ["pointer:float32"])]
             program = cuda_build.build(sandbox, "trial.cu", _CUDA_TRIAL.encode(), entries, backend)
@@ -220,7 +220,7 @@ def probe_confinement() -> Finding:
     offers = confinement.probe(device)
     chosen = confinement.choose(None, device)
     try:
-        with Sandbox(device, plans=device == "interpreter") as sandbox:
+        with Sandbox(device, kind="plans" if device == "interpreter" else "python") as sandbox:
             sandbox.start()
     except SandboxError as error:
         return Finding("confinement", "no", _last_line(str(error)))

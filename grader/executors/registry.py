@@ -77,7 +77,7 @@ class _Sources:
 
     def hold(self, sandbox: Sandbox, variant: Variant) -> Path:
         """Copy a variant's file to where a worker can only read it; by plan its modules too."""
-        if sandbox.plans:  # elsewhere no rule has read them
+        if sandbox.kind == "plans":  # elsewhere no rule has read them
             for name, data in self.modules().items():
                 sandbox.hold(name, data)
         return sandbox.hold(variant.file, self.read(variant.file))
@@ -255,7 +255,7 @@ class Runners:
     def sandbox_of(self, device: DeviceName) -> Sandbox:
         """Where programs run: in the "emulator", planners too; or executors on the GPU ("cuda")."""
         if device not in self._native:
-            sandbox = Sandbox(device, self._options.level, self._options.required, native=True)
+            sandbox = Sandbox(device, self._options.level, self._options.required, kind="native")
             sandbox.begin()  # who asks for a worker waits for it
             self._native[device] = sandbox
         return self._native[device]

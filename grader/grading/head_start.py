@@ -37,7 +37,7 @@ def begin_plans() -> None:
     global _plans
     if _plans is None:
         with contextlib.suppress(ConfinementError, SandboxError):
-            sandbox = Sandbox("interpreter", plans=True)
+            sandbox = Sandbox("interpreter", kind="plans")
             sandbox.begin()
             _plans = sandbox
             atexit.register(_close_what_nobody_took)
@@ -48,7 +48,7 @@ def begin_baselines() -> None:
     global _baselines
     if _baselines is None and has_driver():
         with contextlib.suppress(SandboxError):
-            sandbox = Sandbox("cuda", Level.limits, inductor=True)
+            sandbox = Sandbox("cuda", Level.limits, kind="inductor")
             sandbox.begin()
             _baselines = sandbox
             atexit.register(_close_what_nobody_took)
@@ -96,7 +96,7 @@ def begin_build(task: str, folders: Iterable[Path], course: Path | None = None) 
         rules = Enforcement(files, (), is_on=True)
         if not isinstance(data, bytes) or rules.violations(Task(exercises[exercise], variant)):
             return
-        sandbox = Sandbox("emulator", native=True)
+        sandbox = Sandbox("emulator", kind="native")
         programs = cuda_build.Programs(exercises, lambda _: data, lambda: sandbox, True, True)
         _build = cuda_build.Begun(sandbox, programs)
         atexit.register(_close_what_nobody_took)

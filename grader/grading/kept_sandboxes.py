@@ -64,7 +64,7 @@ def _kept(device: DeviceName, required: bool) -> Iterator[Sandbox]:
 
 def _new(device: DeviceName, required: bool) -> Sandbox:
     is_native = device != "interpreter"
-    return Sandbox(device, required=required, native=is_native, plans=not is_native)
+    return Sandbox(device, required=required, kind="native" if is_native else "plans")
 
 
 @cache

@@ -33,7 +33,7 @@ class PlotsMissing(RuntimeError):
 
 
 def prepare() -> None:
-    """Import matplotlib, if it is installed; else the first figure does."""
+    """Import matplotlib before the first figure does; nothing where it isn't installed."""
     with suppress(ImportError):
         import matplotlib.backends.backend_agg  # noqa: F401
 

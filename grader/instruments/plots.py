@@ -15,7 +15,6 @@ from grader.gpu.roofline import Place, Roofs, place
 from grader.instruments.figures import MISSING, PlotsMissing
 from grader.instruments.figures import SIZE as _SIZE
 from grader.instruments.figures import figure as _figure
-from grader.instruments.figures import prepare as prepare
 from grader.instruments.figures import save as _save
 from grader.instruments.points import Point, Series
 

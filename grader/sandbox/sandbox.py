@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from grader.gpu.devices import DeviceName
 from grader.sandbox import confinement
@@ -26,6 +26,8 @@ from grader.sandbox.confinement import Confinement, Level
 from grader.sandbox.fork_server_process import ForkServer
 from grader.sandbox.scratch import remove_tree
 from grader.sandbox.worker_process import Limits, SandboxError, Worker
+
+Kind = Literal["plans", "python", "inductor", "native"]  # of fork server
 
 
 class Sandbox:
@@ -36,23 +38,17 @@ class Sandbox:
         device: DeviceName = "interpreter",
         level: Level | None = None,
         required: bool = False,
-        native: bool = False,
-        plans: bool = False,
-        inductor: bool = False,
+        kind: Kind = "python",
     ) -> None:
-        """`native`: its workers compile CUDA C++ and run the result, without Python.
+        """`kind` says what its workers do: see worker/fork_server.py.
 
-        `plans`: its workers plan, compile and execute Triton kernels (worker/plan_processes.py).
-        `inductor`: its workers are Python, and find torch.compile imported.
         `level` asks for one level of confinement; None for the strongest that works here.
 
         Raises ConfinementError when that level doesn't work, and where one is `required` but none
         holds untrusted code.
         """
         self.device = device
-        self.native = native
-        self.plans = plans
-        self.inductor = inductor
+        self.kind = kind
         if level or required:
             self.confinement = confinement.choose(level, device, required)
         self._home = ""
@@ -103,13 +99,11 @@ class Sandbox:
         """
         if self._server is None:
             self._home = self._home or _new_home()
-            kind = "native" if self.native else "plans" if self.plans else "python"
-            kind = "inductor" if self.inductor else kind
             submission = Path(self._home) / "submission"
             environment = environment_of(self.device, self.scratch)
             try:
                 self._server = ForkServer(
-                    self.confinement, kind, self.scratch, submission, environment
+                    self.confinement, self.kind, self.scratch, submission, environment
                 )
             except SandboxError:
                 self.close()

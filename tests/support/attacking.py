@@ -329,7 +329,7 @@ def _sandbox_for(attack: Attack, level: Level | None) -> Sandbox:
     """A sandbox that goes on with the next attack: to start one takes longer than most run."""
     key = (level, _may_leave_things(attack))
     if key not in _sandboxes:
-        _sandboxes[key] = Sandbox("interpreter", level, plans=True)
+        _sandboxes[key] = Sandbox("interpreter", level, kind="plans")
         _sandboxes[key].start()
     return _sandboxes[key]
 

@@ -151,5 +151,5 @@ def sandbox(
         monkeypatch.setattr(module, "GpuMemory", GpuMemory)
     monkeypatch.setattr(contenders, "_room", lambda on_gpu: room)
     monkeypatch.setattr(locks, "is_exclusive_on", lambda device: True)
-    with Sandbox("cuda", Level.limits, native=True) as opened:
+    with Sandbox("cuda", Level.limits, kind="native") as opened:
         yield opened

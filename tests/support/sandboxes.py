@@ -20,7 +20,7 @@ torch.set_num_threads(1)
 @pytest.fixture(scope="session")
 def shared_sandbox() -> Iterator[Sandbox]:
     """One for plans of submissions that mean no harm: to start it takes longer than they run."""
-    with Sandbox("interpreter", plans=True) as sandbox:
+    with Sandbox("interpreter", kind="plans") as sandbox:
         yield sandbox
 
 
@@ -54,7 +54,7 @@ class Lasting(Sandbox):
 
 @pytest.fixture(scope="session")
 def lasting_sandbox() -> Iterator[Lasting]:
-    sandbox = Lasting("interpreter", plans=True)
+    sandbox = Lasting("interpreter", kind="plans")
     yield sandbox
     Sandbox.close(sandbox)
 

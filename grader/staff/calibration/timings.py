@@ -120,7 +120,7 @@ def of_these(taken: Readings, exercises: Mapping[str, Exercise], names: list[str
 def clock(device: DeviceName = "cuda") -> Iterator[Measure]:
     """The clock, over files that the staff wrote."""
     kept = _kept_roofs()
-    plans = Sandbox("interpreter", Level.limits, plans=True)
+    plans = Sandbox("interpreter", Level.limits, kind="plans")
     with plans, trusted_sandbox(device) as trusted:
 
         def timer(exercise: Exercise, variant: Variant, source: bytes) -> PerformanceEvidence:

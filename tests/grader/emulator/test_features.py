@@ -67,7 +67,10 @@ def gpu() -> Iterator[tuple[Sandbox, Sandbox]]:
         pytest.skip(reason)
     cuda_build.prepare()
     cuda_build.prepare_planner()
-    with Sandbox("emulator", native=True) as planning, Sandbox("cuda", native=True) as executing:
+    with (
+        Sandbox("emulator", kind="native") as planning,
+        Sandbox("cuda", kind="native") as executing,
+    ):
         yield planning, executing
 
 

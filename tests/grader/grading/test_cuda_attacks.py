@@ -209,7 +209,7 @@ ALLOWED = {
 @pytest.fixture(scope="module")
 def sandbox() -> Iterator[Sandbox]:
     """One for all builds: none of them is run."""
-    with Sandbox("emulator", Level.limits, native=True) as made:
+    with Sandbox("emulator", Level.limits, kind="native") as made:
         yield made
 
 

@@ -146,7 +146,7 @@ def timed(monkeypatch) -> Callable[..., list[str]]:
         monkeypatch.setattr(watch.Watch, "probe", lambda *_: None)
         trusted = Mock(is_started=False, start=noted("baselines import"), device="cuda")
         runners = Mock()
-        runners.sandbox_of.return_value = Sandbox("cuda", Level.limits, native=True)
+        runners.sandbox_of.return_value = Sandbox("cuda", Level.limits, kind="native")
         stopwatch = Stopwatch("cuda", 7, EXERCISES, runners, trusted)
         assert stopwatch.time(SILU, TRITON, waiting, Mock()).reason == "enough"
         assert is_free()
@@ -226,7 +226,7 @@ def test_kernels_are_compiled_before_the_gpu_is_taken_for_their_cases(session, m
 def test_what_is_compiled_ahead_is_each_cases_kernels_once(monkeypatch):
     plans, case = Mock(), fixed_case(SILU, TRITON, {"n": 4, "dtype": "float32"}, 7)
     plans.planned.return_value = Plan(1, "triton", (), (), ((),))
-    sandbox = Sandbox("cuda", Level.limits, native=True)
+    sandbox = Sandbox("cuda", Level.limits, kind="native")
     with GpuRunner(sandbox, Task(SILU, TRITON), Path("silu.py"), plans) as runner:
         runner.expect([case, case])
         runner.expect([case])
@@ -246,7 +246,7 @@ def test_a_case_on_the_gpu_waits_for_whoever_times(monkeypatch):
     monkeypatch.setattr(GpuRunner, "_result_of", ran)
     task = Task(SILU, TRITON)
     case = fixed_case(SILU, TRITON, {"n": 4, "dtype": "float32"}, 7)
-    runner = GpuRunner(Sandbox("cuda", Level.limits, native=True), task, Path("silu.py"), None)
+    runner = GpuRunner(Sandbox("cuda", Level.limits, kind="native"), task, Path("silu.py"), None)
     assert runner.run(case).status is Status.passed
     assert free == [False] and is_free()
 
@@ -325,10 +325,10 @@ def test_a_sandbox_on_a_gpu_sees_the_gpus_that_were_chosen(session, monkeypatch)
     assert environment[locks.VISIBLE] == "1"
 
 
-@pytest.mark.parametrize("native", [False, True])
-def test_workers_have_as_many_queues_to_a_gpu_as_students_do(native, monkeypatch):
+@pytest.mark.parametrize("kind", ["python", "native"])
+def test_workers_have_as_many_queues_to_a_gpu_as_students_do(kind, monkeypatch):
     for name, value in process_pool.ONE_QUEUE.items():
         monkeypatch.setenv(name, value)  # as in a process of a pool, which starts them
-    sandbox = Sandbox("cuda", Level.limits, native=native)
+    sandbox = Sandbox("cuda", Level.limits, kind=kind)
     environment = environment_of(sandbox.device, sandbox.scratch)
     assert not environment.keys() & process_pool.ONE_QUEUE

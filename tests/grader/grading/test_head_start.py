@@ -151,6 +151,7 @@ def test_workers_for_baselines_find_torch_compile_imported(monkeypatch):
 import os, sys
 assert "torch._inductor.compile_fx" in sys.modules
 assert os.environ["TORCHINDUCTOR_COMPILE_THREADS"] == "1"
+assert os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] == "1"  # or a fork can't use the GPU
 def baseline(): pass
 """
         path = begun.hold("baseline.py", source)

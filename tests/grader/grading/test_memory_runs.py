@@ -146,7 +146,7 @@ def variant() -> Variant:
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory, variant) -> Iterator[Callable[[str], MemoryEvidence]]:
     """How a transpose.py with KERNELS and more uses memory."""
-    sandbox = Sandbox(plans=True)
+    sandbox = Sandbox(kind="plans")
 
     def measure(more: str) -> MemoryEvidence:
         folder: Path = tmp_path_factory.mktemp("submission")

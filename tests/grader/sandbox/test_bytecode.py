@@ -102,7 +102,7 @@ def test_what_sandboxes_import_is_put_there_and_found_by_them(tmp_path: Path, mo
     shown = allowed_paths.readable("interpreter")
     assert any(fork_server.is_relative_to(each) for each in shown)
     written = fork_server.stat().st_mtime_ns
-    with Sandbox("interpreter", plans=True) as sandbox:
+    with Sandbox("interpreter", kind="plans") as sandbox:
         sandbox.start()
         line = Path(f"/proc/{sandbox._server._process.pid}/cmdline").read_bytes().decode()
     assert f"pycache_prefix={tmp_path}" in line

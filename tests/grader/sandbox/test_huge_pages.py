@@ -23,7 +23,7 @@ def kilobytes(pid: int, field: str) -> int:
 def test_an_idle_fork_server_gathers_its_memory_and_still_forks():
     if tuple(map(int, platform.release().split(".")[:2])) < (6, 1):
         pytest.skip("needs Linux 6.1")
-    with Sandbox(plans=True) as sandbox:
+    with Sandbox(kind="plans") as sandbox:
         path = sandbox.hold("silu.py", b"")
         sandbox.worker(path, "silu", (), Limits(), role="planner").close()
         [pid] = [sandbox._server.pid]

@@ -103,7 +103,7 @@ def test_a_kept_text_is_read_as_untrusted(triton):
 def test_a_cuda_source_is_built_once_for_the_same_entries():
     if cuda_build.why_not("emulator"):
         pytest.skip("no C++ compiler")
-    with Sandbox("emulator", native=True) as native:
+    with Sandbox("emulator", kind="native") as native:
         cuda = Watched("silu/cuda", None, Lent(native={"emulator": native}, store=Store(16 << 20)))
         assert cuda.check(CUDA, 1).passed
         assert cuda.started["build"] and cuda.started["planner"]

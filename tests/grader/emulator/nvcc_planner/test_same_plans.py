@@ -135,7 +135,7 @@ SOLUTIONS = solutions()
 def sandbox() -> Iterator[Sandbox]:
     cuda_build.prepare()
     cuda_build.prepare_planner()
-    with Sandbox("emulator", native=True) as opened:
+    with Sandbox("emulator", kind="native") as opened:
         opened.start()
         yield opened
 

@@ -69,7 +69,7 @@ FILE = HEAD + "".join(KERNEL.format(name=name, body=body) for name, body in BODI
 
 @pytest.fixture(scope="module")
 def native() -> Iterator[Sandbox]:
-    with Sandbox("emulator", native=True) as sandbox:
+    with Sandbox("emulator", kind="native") as sandbox:
         yield sandbox
 
 

@@ -82,7 +82,7 @@ __global__ void __launch_bounds__(1024, 2) spills(const float* x, float* out, in
     for (int i = 0; i < 64; i++) out[i * n + threadIdx.x] = a[i];
 }
 """
-    with Sandbox("emulator", native=True) as native:
+    with Sandbox("emulator", kind="native") as native:
         cubin = CudaFile(shared_sandbox, native, text).cubin
     said = usage_of(cubin)
     ours = {name: without_reserved(used) for name, used in usage(cubin).items()}
