@@ -2,12 +2,16 @@
 
     python benchmarks/clock_agreement.py [--replays 20] [--rounds 5] [--sizes N ...]
 
-Times Silu on a GPU in several sizes, with one buffer set: torch's, run by a worker in Python, and
-the solution's, run by the executor of plans. With a cold L2 cache, as in a grade, they are compared
-with CUDA events around the same graph (overwrite the cache, then the call) in a process of its own.
-With a warm one, many calls on the same set are compared with Triton's do_bench_cudagraph. The two
-clocks take turns, since a GPU's clock rate changes as it gets warm; a ratio is the median of the
-rounds'. Both must agree within 2 %: exit status 1 where they don't.
+Times Silu on a GPU in several sizes: torch's, run by a worker in Python, and the solution's, run by
+the executor of plans. With a cold L2 cache a replay is compared with CUDA events around the same
+graph in a process of its own: overwrite the cache, then the calls of a grade, each on a buffer set
+of its own. With a warm one, many calls of the solution on one set are compared with Triton's
+do_bench_cudagraph; torch's have an output each, which no cache keeps. The two clocks take turns,
+since a GPU's clock rate changes as it gets warm; a ratio is the median of the rounds'. Both must
+agree within 2 %: exit status 1 where they don't.
+
+A further line, "one call", is the cold graph with a single call. It is only shown, since no grade
+times that.
 """
 
 from __future__ import annotations
@@ -33,47 +37,57 @@ from grader.timing.graph_replays import Replays
 SIZES = (2**20, 2**22, 2**24, 2**26, 2**27)
 MOST_APART = 0.02
 WARM_CALLS = 1024  # the first one finds the cache overwritten
+WARM, COLD, ONE = "warm", "cold", "one call"
 EXERCISES = load_all()
 SILU = EXERCISES["silu"]
 VARIANT = SILU.variants["triton"]
 
-# Prints a call's seconds for each line, "warm" or "cold"; argv: whose, elements, replays, folder.
+# Prints a call's seconds for each line: the cold graph's calls, or 0 for a warm cache. argv: whose,
+# elements, replays, folder.
 ELSEWHERE = """
-import statistics, sys
+import functools, random, statistics, sys
 import torch
 from triton.testing import do_bench_cudagraph
 
 whose, n, count, folder = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
-x = torch.randn(n, device="cuda", dtype=torch.bfloat16)
 silu = torch.nn.functional.silu
 if whose == "solution":
     sys.path.insert(0, folder)
-    from silu import silu as solution
-    out = torch.empty_like(x)
-    silu = lambda x: solution(x, out)
+    from silu import silu
 cache = torch.cuda.get_device_properties(0).L2_cache_size
 flushed = torch.empty(4 * cache, dtype=torch.uint8, device="cuda")
 begin, end = (torch.cuda.Event(enable_timing=True, external=True) for _ in range(2))
-graph = torch.cuda.CUDAGraph()
-silu(x)
-torch.cuda.synchronize()
-with torch.cuda.graph(graph):
-    flushed.zero_()
-    begin.record()
-    silu(x)
-    end.record()
 
-def cold():
-    graph.replay()
+@functools.cache
+def buffers(number):
+    x = torch.randn(n, device="cuda", dtype=torch.bfloat16)
+    return (x, torch.empty_like(x)) if whose == "solution" else (x,)
+
+@functools.cache
+def graph(calls):
+    made = torch.cuda.CUDAGraph()
+    order = [buffers(number) for number in random.sample(range(calls), calls)]
+    silu(*order[0])
     torch.cuda.synchronize()
-    return begin.elapsed_time(end) * 1e-3
+    with torch.cuda.graph(made):
+        flushed.zero_()
+        begin.record()
+        kept = [silu(*each) for each in order]  # an output that is freed would be used again
+        end.record()
+    return made, kept
+
+def cold(calls):
+    graph(calls)[0].replay()
+    torch.cuda.synchronize()
+    return begin.elapsed_time(end) * 1e-3 / calls
 
 def warm():
     with torch.cuda.stream(torch.cuda.Stream()):
-        return do_bench_cudagraph(lambda: silu(x), return_mode="median") * 1e-3
+        return do_bench_cudagraph(lambda: silu(*buffers(0)), return_mode="median") * 1e-3
 
 for line in sys.stdin:
-    seconds = warm() if line.strip() == "warm" else statistics.median(cold() for _ in range(count))
+    calls = int(line)
+    seconds = statistics.median(cold(calls) for _ in range(count)) if calls else warm()
     print(seconds, flush=True)
 """
 
@@ -90,7 +104,7 @@ def on_one_set(replays: Replays) -> None:
 
 
 def opened_here(session: Session, whose: str, n: int, opened: contextlib.ExitStack) -> Replays:
-    """Replays of a call by the grader's clock, on one set."""
+    """Replays of a call by the grader's clock."""
     case = fixed_case(SILU, VARIANT, {"n": n, "dtype": "bfloat16"}, 7)
     if whose == "torch":
         sandbox = session.stopwatch.trusted
@@ -100,15 +114,19 @@ def opened_here(session: Session, whose: str, n: int, opened: contextlib.ExitSta
     else:
         planned = session.stopwatch.planned(SILU, VARIANT)
         replays = planned.begin(case, opened, graded=False)
-    on_one_set(replays)
     return replays
 
 
-def here(replays: Replays, calls: int, count: int) -> float:
-    """Seconds per call, for so many calls on one set; the median of replays."""
-    replays.calls = 1
-    replays.seconds()
-    replays.calls = calls
+def here(replays: Replays, cache: str, count: int) -> float:
+    """Seconds per call with the L2 cache in a state; the median of replays."""
+    vars(replays).pop("prepare", None)
+    if cache == COLD:
+        replays.settle()
+    else:
+        on_one_set(replays)
+        replays.calls = 1
+        replays.seconds()
+        replays.calls = WARM_CALLS if cache == WARM else 1
     return statistics.median(replays.seconds() for _ in range(count))
 
 
@@ -122,11 +140,11 @@ class Elsewhere:
         self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True)
         opened.enter_context(self._process)
 
-    def seconds(self, cache: str) -> float:
-        """The seconds of a call with the L2 cache "warm" or "cold"; exits where there are none."""
+    def seconds(self, cold_calls: int) -> float:
+        """Seconds of a call in a cold graph of so many, or warm for 0; exits without an answer."""
         asked, answers = self._process.stdin, self._process.stdout
         assert asked is not None and answers is not None
-        print(cache, file=asked, flush=True)
+        print(cold_calls, file=asked, flush=True)
         if not (line := answers.readline()):
             raise SystemExit("the other clock's process ended")
         return float(line)
@@ -136,14 +154,14 @@ def compared(
     session: Session, whose: str, n: int, count: int, rounds: int
 ) -> dict[str, tuple[float, float, float]]:
     """By the state of the cache: medians of seconds here and elsewhere, and of their ratio."""
-    seen: dict[str, list[tuple[float, float]]] = {"warm": [], "cold": []}
+    states = (WARM, COLD, ONE) if whose == "solution" else (COLD, ONE)
+    seen: dict[str, list[tuple[float, float]]] = {cache: [] for cache in states}
     with contextlib.ExitStack() as opened:
         other = Elsewhere(whose, n, count, opened)
         replays = opened_here(session, whose, n, opened)
-        for _, (cache, calls) in itertools.product(
-            range(rounds), (("warm", WARM_CALLS), ("cold", 1))
-        ):
-            seen[cache].append((here(replays, calls, count), other.seconds(cache)))
+        for _, (cache, times) in itertools.product(range(rounds), seen.items()):
+            ours = here(replays, cache, count)
+            times.append((ours, other.seconds(0 if cache == WARM else replays.calls)))
     medians = {}
     for cache, times in seen.items():
         ratios = statistics.median(ours / theirs for ours, theirs in times)
@@ -169,7 +187,7 @@ def main() -> None:
             for cache, (ours, theirs, ratio) in every.items():
                 times = (f"{1e6 * ours:.2f}", f"{1e6 * theirs:.2f}")
                 table.add_row(whose, f"{n:,}", cache, *times, f"{ratio:.3f}")
-                if abs(ratio - 1) > MOST_APART:
+                if cache != ONE and abs(ratio - 1) > MOST_APART:
                     apart.append(f"{whose} {n:,} {cache}")
     console = Console()
     console.print(f"{machine.gpu_name()}, {options.replays} replays each, {options.rounds} rounds")

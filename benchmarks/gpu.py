@@ -58,6 +58,7 @@ STEPS = (
         "tests/grader/timing/test_plans.py",
         "tests/grader/timing/test_baselines.py",
         "tests/grader/timing/test_roof_timing.py",
+        "tests/grader/worker/test_replays.py",
         "tests/grader/cli/test_gpu_doctor.py",
         "tests/grader/staff/test_calibration.py",
         "tests/grader/executors/gpu/test_gpu_memory_shortage.py",
@@ -98,7 +99,8 @@ STEPS = (
         "tests/grader/grading/test_cuda_attacks.py",
         seconds=500.0,
     ),
-    tests("features", "tests/grader/emulator/test_features.py", "tests/docs/test_documents.py"),
+    tests("features", "tests/grader/emulator/test_features.py"),
+    tests("handout", "tests/docs/test_documents.py", beside=False),  # its programs time kernels
 )
 
 

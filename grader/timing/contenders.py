@@ -332,7 +332,7 @@ def _source(task: Task, function: str, more: str = "") -> str:
         f"own = globals().get({own!r}, {name})\n"
         f"function = {function}\n\n"
         f"def baseline({parameters}):\n"
-        f"    function({passed})\n"
+        f"    return function({passed})\n"
     )
 
 

@@ -51,12 +51,15 @@ class OnCuda:
 
     def __init__(self) -> None:
         self._graph: torch.cuda.CUDAGraph | None = None
+        self._outputs: list[Any] = []  # of the graph's calls
         self._warm: set[tuple[Any, ...]] = set()  # shapes
 
     def arrange(self, entry: Entry, calls: Sequence[Sequence[Any]]) -> None:
         """Capture the calls.
 
-        Calls of new shapes are made once before, since they may compile. The graph is launched
+        Calls of new shapes are made once before, since they may compile. Each call has memory of
+        its own for what it returns, as a submission has an output per call: memory that is freed
+        would be given to the next call, which would find it in the cache. The graph is launched
         once, since the first launch uploads it.
         """
         stream = self._stream
@@ -68,15 +71,14 @@ class OnCuda:
                         entry(*values)
                 torch.cuda.synchronize()
                 self._warm.add(shapes)
-        self._graph = None  # frees its memory for the next one
+        self._graph, self._outputs = None, []  # frees their memory for the next ones
         graph = torch.cuda.CUDAGraph()
         begin, end = self._events
         flushed = self._flushed
         with torch.cuda.graph(graph, stream=stream):
             flushed.zero_()
             begin.record()
-            for values in calls:
-                entry(*values)
+            self._outputs = [entry(*values) for values in calls]
             end.record()
         self._graph = graph
         graph.replay()

@@ -152,6 +152,15 @@ def test_a_copy_copies_the_sets_of_its_order_and_no_others(python_sandbox, opene
             assert torch.equal(given, out) is (number in order)
 
 
+def test_a_baseline_returns_its_output_so_that_a_replay_can_keep_it():
+    """Freed memory would be the next call's output, which would find it in the cache."""
+    made: dict[str, Any] = {}
+    exec(contenders._SOURCES["torch"](Task(EXERCISE, EXERCISE.variants["triton"])), made)
+    made["function"] = lambda **given: given["x"] + 1
+    assert made["baseline"](torch.zeros(3), None, None, 1e-6).tolist() == [1, 1, 1]
+
+
+
 def test_torchs_compiler_is_started_once_and_compiles_each_size_by_itself(
     python_sandbox, opened, monkeypatch
 ):
