@@ -37,7 +37,7 @@ DETAIL_LINES = 4  # of a traceback or compiler output, unless all is asked for
 SHOWN_LINES = 12  # of the lines that use memory, and of what is printed
 SHOWN_OF_CASE = 60  # lines that are printed in a case that was asked for
 NAME_WIDTH = 20  # columns; the same in every table, so that they line up
-RESULT_WIDTH = 12  # columns; with fewer for what checks came to, tables become blocks
+RESULT_WIDTH = 26  # columns; with fewer for what checks came to, tables become blocks
 DETAIL_SHOWN = 1500  # characters of a traceback or compiler output
 
 _STYLES = {"passed": "green", "failed": "bold red", "undecided": "yellow"}

@@ -13,7 +13,7 @@ from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import SimpleNamespace
 
-import hypothesis
+import hypothesis.control
 import pytest
 
 if sys.version_info >= (3, 11):
@@ -292,5 +292,5 @@ def test_memory_and_speed_of_a_kernel_that_is_wrong_are_not_judged(monkeypatch):
 
 def test_installed_modules_are_imported_as_they_are() -> None:
     """Pytest compiles no hundreds of files anew, to explain assertions that they don't have."""
-    for module in (spec, search, hypothesis, hypothesis.control):
+    for module in (spec, search, hypothesis.control):
         assert isinstance(module.__spec__.loader, SourceFileLoader)  # type: ignore[union-attr]

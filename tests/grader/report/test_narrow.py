@@ -119,6 +119,9 @@ def test_what_a_check_came_to_never_stands_in_a_sliver(graded):
     told = printed(lambda window: report.to_terminal(graded.seen, graded.score, window), 40)
     assert max(map(len, told.split("RMSNorm (rmsnorm)")[1].splitlines()[2:6])) > 15
     assert not [line for line in told.splitlines() if re.fullmatch(r" {20,}\S{1,6} *", line)]
+    for seen in graded.seen.variants:
+        told = printed(lambda window, seen=seen: report.check_to_terminal(seen, window), 48)
+        assert not re.search(r"^ {20}\S", told, re.MULTILINE)  # a sentence's second line
 
 
 def test_a_table_that_is_moved_in_is_no_wider_than_its_cells():
