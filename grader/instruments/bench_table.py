@@ -91,13 +91,9 @@ def untimed(rows: Sequence[tuple[str, PerformanceEvidence]]) -> list[str]:
         if not timed.is_timed:
             names.setdefault(_why(timed), []).append(name)
     return [
-        one_line(f"{several[0]}{_and_more(len(several) - 1)}: {why}")
-        for why, several in names.items()
+        one_line(f"{first}{f' and {len(others)} more' if others else ''}: {why}")
+        for why, (first, *others) in names.items()
     ]
-
-
-def _and_more(count: int) -> str:
-    return f" and {count} more" if count else ""
 
 
 def _percent(share: float) -> str:

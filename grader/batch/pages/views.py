@@ -18,7 +18,6 @@ from grader.batch.gradebook import page_stem
 from grader.batch.pages import class_page
 from grader.evidence import Evidence
 from grader.report import gradescope_results, html, markdown
-from grader.report.gradescope_results import Visible, everything_visible
 from grader.report.summary import Header, number
 from grader.scoring.score import GradeScore
 from grader.spec import Exercise
@@ -97,16 +96,12 @@ def to_markdown(book: Gradebook, entry: Entry) -> str:
     return _page(book, entry, markdown.render, markdown.render_header)
 
 
-def to_results(book: Gradebook, entry: Entry, visibility: Visible = everything_visible) -> str:
+def to_results(book: Gradebook, entry: Entry) -> str:
     """Gradescope's results.json of the hand-in that counts, with the student's final score.
 
     "" where no graded hand-in counts.
     """
-
-    def render(evidence: Evidence, grade: GradeScore, header: Header) -> str:
-        return gradescope_results.render(evidence, grade, header, visibility)
-
-    return _page(book, entry, render, lambda header: "")
+    return _page(book, entry, gradescope_results.render, lambda header: "")
 
 
 def _page(

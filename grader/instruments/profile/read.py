@@ -96,13 +96,6 @@ class Work:
     def place(self) -> Place | None:
         return self.launch.place if self.launch else None
 
-    @property
-    def operator(self) -> str:
-        """The operator that launched it; empty where it was launched without one."""
-        if self.launch is None:
-            return ""
-        return next((p.name for p in self.launch.parents if p.kind == "operator"), "")
-
 
 @dataclass(frozen=True)
 class Wait:

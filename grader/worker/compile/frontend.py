@@ -40,7 +40,7 @@ def compile_frontend(folder: str, specialisation: dict[str, Any]) -> dict[str, A
     The text is TTGIR where the specialisation's language is "gluon". `folder` has the submission's
     files; `specialisation` is a plan's, not yet checked.
     """
-    _install()
+    install()
     in_gluon = isinstance(specialisation, dict) and specialisation.get("language") == "gluon"
     namespace = Namespace(_read(folder), in_gluon)
     with warnings.catch_warnings(), messages.captured_stderr() as diagnostics:
@@ -59,11 +59,6 @@ def compile_frontend(folder: str, specialisation: dict[str, Any]) -> dict[str, A
 def _read(folder: str) -> SourceFolder:
     """The files of a submission, which can't change while a process compiles them."""
     return SourceFolder(folder)
-
-
-@functools.cache
-def _install() -> None:
-    install()
 
 
 def _compile(namespace: Namespace, specialisation: Any) -> dict[str, Any]:
@@ -161,6 +156,7 @@ _CLASSES = (bool, int, float, str)
 _FORMATTING = ("format", "format_map")  # their fields evaluate attributes of any object
 
 
+@functools.cache
 def install() -> None:
     """Make this process's frontend check attributes. Irreversible."""
     generator = code_generator.CodeGenerator
