@@ -86,7 +86,6 @@ class Work:
     duration: float
     stream: int
     launch: Span | None
-    details: Mapping[str, Any]
 
     @property
     def end(self) -> float:
@@ -282,7 +281,6 @@ def _works(
                 duration=float(each["dur"]),
                 stream=int(details.get("stream", 0)),
                 launch=launches[correlation],
-                details=details,
             )
 
 

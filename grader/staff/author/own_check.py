@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 import torch
 
-from grader.cases import Case
 from grader.cases.oracle import Checker, Truth
 
 
@@ -20,7 +19,6 @@ from grader.cases.oracle import Checker, Truth
 class Judged:
     """A case for the check: the right outputs by name in their dtypes, and the oracle's results."""
 
-    case: Case
     checker: Checker
     right: Mapping[str, torch.Tensor]
     truths: Sequence[Truth]
