@@ -167,7 +167,7 @@ def _driver() -> Any:
 def _expect_default_mode(driver: Any, device: int) -> None:
     """Raise GpuMemoryError where a context of ours would exclude the workers'."""
     checked(driver.cuInit(0), "starting CUDA")
-    number = checked(driver.cuDeviceGet(0), "finding the GPU")
+    number = checked(driver.cuDeviceGet(device), "finding the GPU")
     asked = driver.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_MODE
     mode = checked(driver.cuDeviceGetAttribute(asked, number), "asking for the compute mode")
     if mode != int(driver.CUcomputemode.CU_COMPUTEMODE_DEFAULT):
