@@ -185,6 +185,11 @@ class PerformanceEvidence:
         return (self, *self.further)
 
     @property
+    def is_timed(self) -> bool:
+        """Whether it has a time."""
+        return self.status is Status.passed and bool(self.microseconds)
+
+    @property
     def microseconds_at_best(self) -> float | None:
         """The shortest time that the measurement allows; None where nothing was timed."""
         return self.microseconds if self.microseconds_low is None else self.microseconds_low

@@ -70,10 +70,6 @@ class Placed:
     argument: Argument
     before: torch.Tensor | None  # uint8: the allocation before the run, if it is judged
 
-    @property
-    def is_output(self) -> bool:
-        return self.slot.role != "input"
-
 
 @dataclass(frozen=True)
 class Outcome:
@@ -313,7 +309,8 @@ def _gap_bytes(on_gpu: bool, inputs_writable: bool) -> int:
 def _allocation_bytes(slot: Slot) -> int:
     """Whole pages, so that the worker can make the gaps inaccessible."""
     itemsize = getattr(torch, slot.dtype).itemsize
-    return _round_up((slot.first + slot.extent) * itemsize + 2 * GUARD_BYTES, mmap.PAGESIZE)
+    needed: int = (slot.first + slot.extent) * itemsize + 2 * GUARD_BYTES
+    return -(-needed // mmap.PAGESIZE) * mmap.PAGESIZE
 
 
 def _strided(elements: torch.Tensor, slot: Slot) -> torch.Tensor:
@@ -323,7 +320,3 @@ def _strided(elements: torch.Tensor, slot: Slot) -> torch.Tensor:
 
 def _view(allocation: torch.Tensor, slot: Slot) -> torch.Tensor:
     return _strided(allocation.view(getattr(torch, slot.dtype)), slot)
-
-
-def _round_up(value: int, multiple: int) -> int:
-    return -(-value // multiple) * multiple

@@ -36,7 +36,7 @@ def draw(
     ends = None
     if contents.kind in ("range", "offsets"):
         # Without elements there may be no such value, such as a row of none.
-        ends = contents.ends(env, dtype) if _count(shape) else Ends(0, 0)
+        ends = contents.ends(env, dtype) if torch.Size(shape).numel() else Ends(0, 0)
     if kind.is_floating_point:
         drawn = _floats(contents, shape, dtype, pattern, ends, generator)
         if contents.in_order:  # of 8 bits none are sorted
@@ -222,7 +222,3 @@ def _offsets(
     if shape[-1] > 1:
         drawn[..., -1:] = total
     return drawn
-
-
-def _count(shape: Shape) -> int:
-    return torch.Size(shape).numel()

@@ -102,7 +102,7 @@ REACHES_HOST_MEMORY = (
 )
 
 
-def reaches_host_memory(device: int = 0) -> bool:
+def reaches_host_memory() -> bool:
     """Whether CUDA says that kernels can access unmapped host memory.
 
     CUDA Programming Guide, "Unified Memory on devices with full CUDA managed memory support".
@@ -110,7 +110,7 @@ def reaches_host_memory(device: int = 0) -> bool:
     with contextlib.suppress(GpuMemoryError):
         driver = _driver()
         checked(driver.cuInit(0), "starting CUDA")
-        number = checked(driver.cuDeviceGet(device), "finding the GPU")
+        number = checked(driver.cuDeviceGet(0), "finding the GPU")
         asked = driver.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS
         return bool(checked(driver.cuDeviceGetAttribute(asked, number), "asking for its reach"))
     return False

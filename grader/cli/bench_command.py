@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Annotated, TypeVar
@@ -38,8 +39,8 @@ from grader.instruments import (
     figures,
     plots,
 )
-from grader.instruments.bench import Step, Timed
-from grader.instruments.bench_configs import ConfigsError, Configured
+from grader.instruments.bench import Step
+from grader.instruments.bench_configs import ConfigsError
 from grader.instruments.bench_sizes import parse, plan
 from grader.sandbox import Sandbox
 from grader.spec import Exercise
@@ -98,12 +99,22 @@ def command(
         session.stopwatch.begin(solutions=[] if values or rungs else chosen)
         session.begin_building([] if values else chosen, "gpu")
         trusted, roofs = session.stopwatch.trusted, bench.roofs_here()
+        given = session, trusted
         if values:
-            sweep(session, trusted, chosen[0], values, roofs, out, json)
+            sweep(*given, chosen[0], values, Leaving(roofs, out, json))
         elif rungs:
-            compare(session, trusted, rungs, roofs, out, json)
+            compare(*given, rungs, Leaving(roofs, out, json))
         else:
-            run(session, trusted, chosen, wanted, roofs, out, json)
+            run(*given, chosen, wanted, Leaving(roofs, out, json))
+
+
+@dataclass(frozen=True)
+class Leaving:
+    """What timings are shown with, and where plots and JSON go."""
+
+    roofs: Roofs | None
+    out: Path
+    json: Path | None
 
 
 @contextmanager
@@ -121,9 +132,7 @@ def run(
     trusted: Sandbox,
     chosen: Sequence[Task],
     sizes: Sequence[int] | None,
-    roofs: Roofs | None,
-    out: Path,
-    json: Path | None,
+    leaving: Leaving,
     budget: sequential.Budget | None = None,
 ) -> None:
     """Time the variants and show the timings; after Ctrl-C those taken so far.
@@ -131,43 +140,29 @@ def run(
     Raises typer.Exit with INTERRUPTED after Ctrl-C.
     """
     figures.prepare()  # while sandboxes start
-
-    def leave(timings: Sequence[Timed]) -> None:
-        bench_report.show(timings, roofs, console)
-        text = partial(bench_report.to_json, timings, roofs)
-        _leave(
-            text,
-            json,
-            roofs,
-            partial(bench_report.write_plots, timings, session.exercises, roofs, out),
-        )
-
-    _until_interrupted(partial(bench.run, session, trusted, chosen, sizes, roofs, budget), leave)
+    roofs, out = leaving.roofs, leaving.out
+    _take_and_leave(
+        partial(bench.run, session, trusted, chosen, sizes, roofs, budget),
+        lambda timings: bench_report.show(timings, roofs, console),
+        lambda timings: bench_report.to_json(timings, roofs),
+        lambda timings: bench_report.write_plots(timings, session.exercises, roofs, out),
+        leaving,
+    )
 
 
-def compare(
-    session: Session,
-    trusted: Sandbox,
-    rungs: Sequence[Task],
-    roofs: Roofs | None,
-    out: Path,
-    json: Path | None,
-    budget: sequential.Budget | None = None,
-) -> None:
+def compare(session: Session, trusted: Sandbox, rungs: Sequence[Task], leaving: Leaving) -> None:
     """Time a ladder's variants on one case and show them in one table and one plot.
 
     Ends as `run` does.
     """
-    exercise = rungs[0].exercise
-
-    def leave(timings: Sequence[Timed]) -> None:
-        bench_ladder.show(timings, exercise, roofs, console)
-        text = partial(bench_report.to_json, timings, roofs)
-        drawing = partial(bench_ladder.write_plot, timings, exercise, roofs, out)
-        _leave(text, json, roofs, drawing)
-
-    timing = partial(bench.run, session, trusted, rungs, (), roofs, budget, is_ladder=True)
-    _until_interrupted(timing, leave)
+    exercise, roofs, out = rungs[0].exercise, leaving.roofs, leaving.out
+    _take_and_leave(
+        partial(bench.run, session, trusted, rungs, (), roofs, is_ladder=True),
+        lambda timings: bench_ladder.show(timings, exercise, roofs, console),
+        lambda timings: bench_report.to_json(timings, roofs),
+        lambda timings: bench_ladder.write_plot(timings, exercise, roofs, out),
+        leaving,
+    )
 
 
 def sweep(
@@ -175,59 +170,50 @@ def sweep(
     trusted: Sandbox,
     task: Task,
     values: bench_configs.Values,
-    roofs: Roofs | None,
-    out: Path,
-    json: Path | None,
-    budget: sequential.Budget | None = None,
+    leaving: Leaving,
 ) -> None:
     """Time a variant with each configuration of its constants. Ends as `run` does."""
+    roofs, out = leaving.roofs, leaving.out
+    _take_and_leave(
+        partial(bench_configs.run, session, trusted, task, values, roofs),
+        lambda timings: bench_configs_report.show(timings, task, roofs, console),
+        lambda timings: bench_configs_report.to_json(timings, task),
+        lambda timings: bench_configs_report.write_plots(timings, task, roofs, out),
+        leaving,
+    )
 
-    def leave(timings: Sequence[Configured]) -> None:
-        bench_configs_report.show(timings, task, roofs, console)
-        text = partial(bench_configs_report.to_json, timings, task)
-        drawing = partial(bench_configs_report.write_plots, timings, task, roofs, out)
-        _leave(text, json, roofs, drawing)
 
-    timing = partial(bench_configs.run, session, trusted, task, values, roofs, budget)
-    _until_interrupted(timing, leave)
-
-
-def _until_interrupted(
-    timing: Callable[[Callable[[Step], None]], Iterator[_T]], leave: Callable[[list[_T]], None]
+def _take_and_leave(
+    timing: Callable[..., Iterator[_T]],
+    show: Callable[[list[_T]], None],
+    to_json: Callable[[list[_T]], str],
+    draw: Callable[[list[_T]], list[Path]],
+    leaving: Leaving,
 ) -> None:
-    """Take timings and leave them; after Ctrl-C those taken so far. Raises as `run` does."""
+    """Take timings, show them, write them and their plots, and say where. Ends as `run` does."""
     timings: list[_T] = []
     interrupted = False
     try:
         with progress(_in_words) as on_step:
-            for timed in timing(on_step):
+            for timed in timing(on_step=on_step):
                 timings.append(timed)
     except KeyboardInterrupt:
         interrupted = True
     if timings:
-        leave(timings)
+        show(timings)
+        console.print()
+        if leaving.roofs is not None and not leaving.roofs.is_measured:
+            tell(ROOFS_ADVICE, "dim")
+        if leaving.json is not None:
+            write(leaving.json, to_json(timings))
+        try:
+            for path in draw(timings):
+                tell(str(path))
+        except plots.PlotsMissing as error:
+            tell(str(error), "yellow")
     if interrupted:
         tell("interrupted" + (": this is what was timed until then" if timings else ""))
         raise typer.Exit(INTERRUPTED)
-
-
-def _leave(
-    text: Callable[[], str],
-    json: Path | None,
-    roofs: Roofs | None,
-    drawing: Callable[[], list[Path]],
-) -> None:
-    """Write the timings and their plots, and say where."""
-    console.print()
-    if roofs is not None and not roofs.is_measured:
-        tell(ROOFS_ADVICE, "dim")
-    if json is not None:
-        write(json, text())
-    try:
-        for path in drawing():
-            tell(str(path))
-    except plots.PlotsMissing as error:
-        tell(str(error), "yellow")
 
 
 def _chosen(

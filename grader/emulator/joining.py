@@ -7,6 +7,7 @@ from pathlib import Path
 
 from .elf import Elf
 
+_PRIVATE = ("_Z", "DW.ref.")
 _RENAMED = ("text", "data", "bss", "data.rel.local")
 
 
@@ -22,7 +23,11 @@ def join(
     run(["ld", "-r", "--force-group-allocation", *parts, "-o", joined])
     symbols = Elf(joined).symbols
     public = sorted(
-        {s.name for s in symbols if s.is_defined and not s.is_local and _is_public(s.name)}
+        {
+            s.name
+            for s in symbols
+            if s.is_defined and not s.is_local and not s.name.startswith(_PRIVATE)
+        }
     )
     wanted = sorted({s.name for s in symbols if not s.is_defined and s.name})
     keep.write_text("".join(name + "\n" for name in public))
@@ -31,7 +36,3 @@ def join(
     joined.unlink()
     keep.unlink()
     return public, wanted
-
-
-def _is_public(name: str) -> bool:
-    return not name.startswith(("_Z", "DW.ref."))

@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from enum import IntEnum
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import pydantic
 from pydantic import Field
@@ -168,15 +168,3 @@ def addresses(event: Event) -> list[int | None]:
         for start in range(first, first + times * stride, stride) if stride else [first] * times:
             lanes += [None] * count if first < 0 else [start + n * step for n in range(count)]
     return lanes
-
-
-def sums(trace: Trace, key: Callable[[Event], Any]) -> dict[Any, tuple[int, int, int]]:
-    """(requests, moved, part) of all accesses with the same key, as the counters have them."""
-    counted: dict[Any, tuple[int, int, int]] = {}
-    for launch in trace.launches:
-        for event in launch.events:
-            if event.space:
-                so_far = counted.get(key(event), (0, 0, 0))
-                more = (event.requests, event.moved, event.part)
-                counted[key(event)] = tuple(a + b for a, b in zip(so_far, more, strict=True))  # type: ignore[assignment]
-    return counted

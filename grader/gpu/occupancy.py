@@ -50,11 +50,6 @@ class Occupancy:
     most_warps: int
     limits: tuple[str, ...]
 
-    @property
-    def share(self) -> float:
-        """Warps of the most that an SM holds."""
-        return self.warps / self.most_warps
-
 
 def occupancy(capability: int, threads: int, registers: int, shared: int) -> Occupancy | None:
     """That of blocks of so many threads, with `registers` of each thread and `shared` bytes.

@@ -56,7 +56,7 @@ def write_plot(
     timings: Sequence[Timed], exercise: Exercise, roofs: Roofs | None, folder: Path
 ) -> list[Path]:
     """Write the plot of the speeds; returns its paths. Raises plots.PlotsMissing, OSError."""
-    rows = [(name, each) for name, each in _rows(timings, exercise) if _is_timed(each)]
+    rows = [(name, each) for name, each in _rows(timings, exercise) if each.is_timed]
     if not rows:
         return []
     common = _common([evidence for _, evidence in rows])
@@ -96,10 +96,6 @@ def _as_v0(beside: PerformanceEvidence) -> PerformanceEvidence:
 
 def _torch(evidence: PerformanceEvidence) -> Baseline | None:
     return next((each for each in evidence.baselines if each.name == "torch"), None)
-
-
-def _is_timed(evidence: PerformanceEvidence) -> bool:
-    return evidence.status is Status.passed and bool(evidence.microseconds)
 
 
 def _words(evidence: PerformanceEvidence) -> list[str]:

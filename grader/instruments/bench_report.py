@@ -21,7 +21,6 @@ from grader.instruments.points import Point, Series, series_of
 from grader.report import narrow, one_line
 from grader.report.performance import dtype_of, sentences
 from grader.spec import Exercise
-from grader.status import Status
 
 SCHEMA = 1
 SHORT = (
@@ -44,7 +43,7 @@ def show(timings: Sequence[Timed], roofs: Roofs | None, console: Console) -> Non
         console.print()
         narrow.tell(Text(SHORT, "dim"), console)
     for each in timings:
-        noted = (each.evidence.reason if _is_timed(each) else "", each.evidence.disturbed)
+        noted = (each.evidence.reason if each.evidence.is_timed else "", each.evidence.disturbed)
         for note in filter(None, noted):
             label = f"{each.name} {_sizes(each.evidence)}"
             narrow.tell(Text(one_line(f"{label}: {note}"), "yellow"), console)
@@ -71,7 +70,7 @@ def write_plots(
     for name, of_it in _by_variant(timings):
         exercise = exercises[of_it[0].exercise]
         variant = exercise.variants[of_it[0].variant]
-        family = [each for each in of_it if each.size is not None and _is_timed(each)]
+        family = [each for each in of_it if each.size is not None and each.evidence.is_timed]
         if not family:
             continue
         stem = f"{exercise.name}-{variant.name}"
@@ -126,7 +125,10 @@ def _by_size(of_it: Sequence[Timed]) -> list[Timed]:
 def _ratios(timings: Sequence[Timed]) -> Table:
     """A row for each case that was timed, a column for each baseline."""
     timed = [
-        each for _, of_it in _by_variant(timings) for each in _by_size(of_it) if _is_timed(each)
+        each
+        for _, of_it in _by_variant(timings)
+        for each in _by_size(of_it)
+        if each.evidence.is_timed
     ]
     there = {each.name for timing in timed for each in timing.evidence.baselines}
     names = [name for name in BASELINES if name in there]
@@ -165,10 +167,6 @@ def _series(family: Sequence[Timed]) -> list[Series]:
         if points:
             every.append(Series(name, mine.dtype, tuple(points)))
     return every
-
-
-def _is_timed(timing: Timed) -> bool:
-    return timing.evidence.status is Status.passed and bool(timing.evidence.microseconds)
 
 
 def _sizes(evidence: PerformanceEvidence) -> str:

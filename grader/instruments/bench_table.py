@@ -12,7 +12,6 @@ from grader.evidence import Baseline, PerformanceEvidence
 from grader.gpu.roofline import Roofs
 from grader.report import narrow, one_line
 from grader.report.performance import duration, placed, sentences, speed
-from grader.status import Status
 
 Timings = Sequence[tuple[str, PerformanceEvidence]]  # by the kernel's name, in the rows' order
 _TITLES = ("median", "interval", "speed", "of roof", "against torch")
@@ -31,7 +30,7 @@ def render(
     narrow.show(table(timings, roofs), console)
     for name, timed in timings:
         for each in timed.every:
-            if not _is_timed(each):
+            if not each.is_timed:
                 why = f"{_label(name, timed, each)}: {_why(each)}"
                 narrow.tell(Text(why, "yellow"), console)
     for name, timed in timings if explained is None else explained:
@@ -52,7 +51,7 @@ def table(timings: Timings, roofs: Roofs | None = None) -> Table:
         made.add_column(title, justify="right", no_wrap=True)
     for name, timed in timings:
         for each in timed.every:
-            cells = _cells(each, roofs) if _is_timed(each) else ["-"] * len(_TITLES)
+            cells = _cells(each, roofs) if each.is_timed else ["-"] * len(_TITLES)
             made.add_row(Text(_label(name, timed, each)), *map(Text, cells))
     return made
 
@@ -73,7 +72,7 @@ def brief(
         made.add_column(title, justify="right", no_wrap=True)
     for name, timed in rows:
         cells = ["-"] * len(made.columns[1:])
-        if _is_timed(timed):
+        if timed.is_timed:
             position = placed(timed, roofs)
             took, share = duration(timed.microseconds or 0.0), "-"
             if position is not None:
@@ -89,24 +88,16 @@ def untimed(rows: Sequence[tuple[str, PerformanceEvidence]]) -> list[str]:
     """A line for each reason why kernels weren't timed."""
     names: dict[str, list[str]] = {}
     for name, timed in rows:
-        if not _is_timed(timed):
+        if not timed.is_timed:
             names.setdefault(_why(timed), []).append(name)
     return [
-        one_line(f"{several[0]}{_and_more(len(several) - 1)}: {why}")
-        for why, several in names.items()
+        one_line(f"{first}{f' and {len(others)} more' if others else ''}: {why}")
+        for why, (first, *others) in names.items()
     ]
-
-
-def _and_more(count: int) -> str:
-    return f" and {count} more" if count else ""
 
 
 def _percent(share: float) -> str:
     return f"{100 * share:.0f} %"
-
-
-def _is_timed(timed: PerformanceEvidence) -> bool:
-    return timed.status is Status.passed and timed.microseconds is not None
 
 
 def _label(name: str, timed: PerformanceEvidence, case: PerformanceEvidence) -> str:

@@ -66,12 +66,6 @@ class ProcessGroup:
                     return int(value)
         return 0
 
-    def memory_bytes(self) -> int:
-        """The group's current memory, including caches and files in memory."""
-        with contextlib.suppress(OSError, ValueError):
-            return int((self.folder / "memory.current").read_text())
-        return 0
-
     def is_empty(self) -> bool:
         with contextlib.suppress(OSError):
             return not (self.folder / "cgroup.procs").read_text().split()

@@ -231,10 +231,6 @@ class Worker:
         if isinstance(answer, Death):
             raise SandboxError(f"a new worker was not ready: {answer.description}\n{answer.log}")
 
-    @property
-    def sequence(self) -> int:
-        return self._sequence
-
     def close(self) -> None:
         """End the worker and all its processes."""
         if not self.alive:

@@ -92,7 +92,9 @@ def grade_result_of(evidence: Evidence, exercises: dict[str, Exercise]) -> Grade
 def _result(
     row: VariantScore, observed: VariantEvidence, exercise: str, seed: int, seconds: float = 0.0
 ) -> CheckResult:
-    failing = sorted((f for part in observed.parts for f in part.failures), key=_rank)
+    failing = sorted(
+        (f for part in observed.parts for f in part.failures), key=lambda each: _ORDER[each.status]
+    )
     reasons = [part.reason for part in observed.parts if part.status is Status.grader_error]
     timed = observed.performance
     return CheckResult(
@@ -110,10 +112,6 @@ def _result(
         sha256=observed.sha256,
         seconds=round(seconds, 3),
     )
-
-
-def _rank(failure: Failure) -> int:
-    return _ORDER[failure.status]
 
 
 _ORDER = {status: rank for rank, status in enumerate(Status)}

@@ -133,10 +133,6 @@ class BufferSets:
 
     # --- where things are -------------------------------------------------------------------------
 
-    @property
-    def _slots(self) -> list[Slot]:
-        return self._layout.inputs.slots
-
     def _set_bytes(self, buffer: int, number: int) -> torch.Tensor:
         memory = (self._memory.inputs, self._memory.outputs)[buffer]
         length = self._layout.lengths[buffer]
@@ -145,7 +141,7 @@ class BufferSets:
     def _views(self, number: int, role: str) -> Iterator[tuple[Slot, torch.Tensor]]:
         """The tensors of a set, over the shared buffers."""
         buffer = INPUTS if role == "input" else OUTPUTS
-        for slot, offset in zip(self._slots, self._layout.offsets, strict=True):
+        for slot, offset in zip(self._layout.inputs.slots, self._layout.offsets, strict=True):
             if slot.role == role:
                 yield slot, strided(self._set_bytes(buffer, number), slot, offset)
 

@@ -150,7 +150,7 @@ class GradedBufferSets(BufferSets):
 
     @property
     def _outputs(self) -> list[tuple[Slot, int]]:
-        every = zip(self._slots, self._layout.offsets, strict=True)
+        every = zip(self._layout.inputs.slots, self._layout.offsets, strict=True)
         return [(slot, offset) for slot, offset in every if slot.role == "output"]
 
 

@@ -208,16 +208,12 @@ def _build_for_emulator(source: Path, wanted: Wanted, folder: Path) -> Made:
     )
 
 
-def _cache(wanted: Wanted) -> Path | None:
-    return Path(wanted.cache) if wanted.cache else None
-
-
 def _toolchain(wanted: Wanted) -> Any:
     """The toolchain that the grader has prepared, or a new one."""
     from warpgrade_emulator import toolchain
 
     if wanted.toolchain is None:
-        return toolchain.prepare(_cache(wanted))
+        return toolchain.prepare(Path(wanted.cache) if wanted.cache else None)
     compiler, version, folder = wanted.toolchain
     return toolchain.Toolchain(compiler, version, Path(folder))
 

@@ -69,10 +69,6 @@ class Buffer:
             _mprotect(self.address + start, end - start, protection)
         self._exposed = wanted
 
-    def words(self) -> memoryview:
-        """The whole buffer as words of 8 bytes, which are read and written atomically."""
-        return self._memory.cast("Q")
-
     def bytes(self, offset: int, length: int) -> torch.Tensor:
         """uint8[length] over the mapping, without a copy.
 
@@ -88,7 +84,8 @@ def map_buffer(descriptor: int, length: int, writable: bool) -> Buffer:
 
     Raises OSError when the kernel refuses.
     """
-    reserved = _mmap(0, length + 2 * MARGIN, _PROT_NONE, _anonymous(), -1)
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE
+    reserved = _mmap(0, length + 2 * MARGIN, _PROT_NONE, flags, -1)
     protection = mmap.PROT_READ | (mmap.PROT_WRITE if writable else 0)
     address = _mmap(reserved + MARGIN, length, protection, mmap.MAP_SHARED | _MAP_FIXED, descriptor)
     os.close(descriptor)
@@ -123,10 +120,6 @@ def view(argument: Argument, allocated: torch.Tensor) -> torch.Tensor:
 
 def _whole_pages(length: int) -> int:
     return -(-length // mmap.PAGESIZE) * mmap.PAGESIZE
-
-
-def _anonymous() -> int:
-    return mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE
 
 
 def _mprotect(address: int, length: int, protection: int) -> None:

@@ -62,9 +62,6 @@ EXCEPTIONS: Mapping[tuple[str, str], str] = {
     ("docs/glossary.md", "ballast"): "the word in specs of an earlier version",
     ("grader/evidence.py", "yardstick"): "a key in evidence of an earlier version, which is read",
     ("grader/spec/blocks.py", "ballast"): "a key in specs of an earlier version, which is read",
-    ("grader/batch/store/keys.py", "ballast"): "the key under which results are graded already",
-    ("tests/grader/batch/class_of_before.sql", "yardstick"): "a database of an earlier version",
-    ("tests/grader/batch/test_keys.py", "ballast"): "tests that the old key is read",
     ("tests/grader/spec/test_spec.py", "ballast"): "tests that the old key is read",
     ("tests/grader/test_evidence.py", "yardstick"): "tests that the old key is read",
 }

@@ -40,12 +40,11 @@ class RosterError(SpecError):
 
 @dataclass(frozen=True)
 class Roster:
-    """The students of a class. `columns` is the file's header; `rows` has the students' rows."""
+    """The students of a class. `rows` has the students' rows."""
 
     kind: str  # "Canvas", "Gradescope", "GitHub Classroom", GRADES, "plain"
     file: str
     students: tuple[Student, ...]
-    columns: tuple[str, ...] = ()
     rows: Mapping[str, int] = field(default_factory=dict)  # Student.id: row of the file
     notes: tuple[str, ...] = ()  # what the file's reader should know of
     unlinked: Mapping[str, str] = field(default_factory=dict)  # Student.id: it has no platform id
@@ -184,9 +183,8 @@ class _Reader:
             for email, rows in rows_of.items()
             if email and len(rows) > 1
         ]
-        students, columns = tuple(self.students), tuple(self.names)
-        kind, file = self.kind.name, self.file
-        return Roster(kind, file, students, columns, self.rows, tuple(notes), self.unlinked)
+        students, kind = tuple(self.students), self.kind.name
+        return Roster(kind, self.file, students, self.rows, tuple(notes), self.unlinked)
 
     def _is_no_student(self, row: int, cells: Mapping[str, str]) -> bool:
         """Whether a row is about columns, the course's staff or Canvas's test student."""

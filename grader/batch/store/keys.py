@@ -43,7 +43,7 @@ from grader.spec.compiling import Compile
 from grader.spec.contents import Contents
 from grader.spec.formula import Formula, Relation
 from grader.spec.predictions import PREDICTIONS, Predictions, Question
-from grader.spec.values import FLOAT8, FLOATS, Block
+from grader.spec.values import Block
 
 NO_FILE = ""  # stands for the hash of a file that wasn't handed in
 
@@ -66,13 +66,6 @@ def _baselines(thresholds: Iterable[Threshold]) -> list[str]:
 
 def _baselines_by_gpu(by_gpu: Mapping[str, Iterable[Threshold]]) -> list[list[Any]]:
     return [[gpu, _baselines(thresholds)] for gpu, thresholds in by_gpu.items()]
-
-
-def _floors(floor_ulps: Mapping[str, float]) -> list[list[Any]]:
-    """The floors; one for all dtypes is hashed as before there were floats of 8 bits."""
-    is_one = {*floor_ulps} == {*FLOATS} and len({*floor_ulps.values()}) == 1
-    floors = floor_ulps.items()
-    return [[dtype, floor] for dtype, floor in floors if not (is_one and dtype in FLOAT8)]
 
 
 def _classes(points: Mapping[str, float]) -> list[str]:
@@ -103,7 +96,7 @@ USES: dict[type[Block], dict[str, Use | Callable[[Any], Any]]] = {
     Contents: {"kind": M, "low": M, "high": M, "in_order": M},
     Scalar: {"name": M, "scalar": M, "values": M, "follows": M},
     SizeRule: {"low": M, "high": M, "multiple_of": M, "choices": M, "or_zero": M},
-    Tolerance: {"factor": M, "floor_ulps": _floors, "magnitude": M, "outputs": M},
+    Tolerance: {"factor": M, "floor_ulps": M, "magnitude": M, "outputs": M},
     Limits: {"seconds": M, "memory_mb": M},
     Policy: {"torch": M, "lifted": M},
     # Whether stores and loads are bounded decides what counts as earned (memory_metrics.unearned).
@@ -128,23 +121,6 @@ USES: dict[type[Block], dict[str, Use | Callable[[Any], Any]]] = {
     },
     Milliseconds: {"gpu": S, "at_most": S},
 }  # fmt: skip
-
-
-# Fields that have another name now than when the first results were kept: a key is of the old one,
-# so that what is graded already still counts.
-HASHED_AS = {"memory_pressure": "ballast"}
-# Fields that the first results were kept without. Evidence of a spec that leaves them out has the
-# key it had; evidence from before a spec has them lacks their metrics, and has another key.
-NEWER = {
-    Memory: ("largest_share", "requests", "blocks", "simt_efficiency"),
-    Exercise: ("where", "derived", "launches_at"),
-    Tensor: ("values",),
-    Scalar: ("follows",),
-    SizeRule: ("or_zero",),
-    Tolerance: ("outputs",),
-    Performance: ("by_gpu",),
-    Variant: ("entries", "compile"),
-}
 
 
 @dataclass(frozen=True)
@@ -188,25 +164,13 @@ def _digest(
         "oracle": oracle_source(exercise.oracle, conditions.oracles or oracle.file_of(exercise)),
         "seed": conditions.seed,
         "device": conditions.device,
-        "effort": _effort(conditions.effort),
+        "effort": asdict(conditions.effort),
         "version": conditions.version,
         "executors": executors.VERSION,
     }
     if variant.name == PREDICTIONS:
         stated["questions"] = _reduced(exercise.predictions)
     return hashlib.sha256(json.dumps(stated).encode())
-
-
-def _effort(effort: Effort) -> dict[str, Any]:
-    """The effort as it is hashed: as when keys were first made, wherever it is the default."""
-    hashed = asdict(effort)
-    if effort.enough == Effort.enough:
-        hashed["enough"] = None
-    if effort.repair_seconds == Effort.repair_seconds:
-        del hashed["repair_seconds"]
-    if not effort.plain:
-        del hashed["plain"]
-    return hashed
 
 
 def measured_part(exercise: Exercise, variant: Variant) -> dict[str, Any]:
@@ -227,22 +191,15 @@ def _reduced(value: Any) -> Any:
     if isinstance(value, Block):
         uses = ((name, USES[type(value)][name]) for name in type(value).model_fields)
         return {
-            HASHED_AS.get(name, name): (_reduced if isinstance(use, Use) else use)(
-                getattr(value, name)
-            )
+            name: (_reduced if isinstance(use, Use) else use)(getattr(value, name))
             for name, use in uses
             if use is M or not isinstance(use, Use)
-            if name not in NEWER.get(type(value), ()) or _is_given(getattr(value, name))
         }
     if isinstance(value, Mapping):
         return [[key, _reduced(item)] for key, item in value.items()]  # the order counts
     if isinstance(value, (list, tuple)):
         return [_reduced(item) for item in value]
     return str(value) if isinstance(value, (Formula, Relation)) else value
-
-
-def _is_given(value: Any) -> bool:
-    return value != Compile() if isinstance(value, Compile) else bool(value)
 
 
 def _compiled_with(exercises: Mapping[str, Exercise], variant: Variant) -> list[Any]:

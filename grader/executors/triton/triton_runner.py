@@ -10,7 +10,7 @@ import hashlib
 import itertools
 import json
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -18,8 +18,7 @@ from grader import plan
 from grader.cases import Case
 from grader.executors.answers import Answers
 from grader.executors.compile.frontend import Failure, Kernel, too_long
-from grader.executors.compile.kept_builds import KeptBuilds
-from grader.executors.compile.kept_for_source import KeptForSource
+from grader.executors.compile.kept_builds import KeptBuilds, KeptForSource
 from grader.executors.compile.kernels import Kernels, PendingAssembly, facts
 from grader.executors.encoding import DeviceKernel
 from grader.executors.executor import Manner, is_idle, limits_of
@@ -107,7 +106,9 @@ class PlannedTritonRunner(Runner):
         self._answers = answers = Answers(task, path, limits_of(task))
         worker = partial(sandbox.worker, path, task.variant.entry)
 
-        compiler = partial(_compiler, worker)
+        def compiler(limits: Limits) -> Worker:
+            return worker((), limits, role="compiler")
+
         lifted = not watched or "torch" in task.rules.lifted
         torch = frozenset({"*"}) if lifted else task.rules.torch
         allowed = plan.Allowed(torch, task.exercise.moves_data)
@@ -117,7 +118,12 @@ class PlannedTritonRunner(Runner):
         self._sharing.append(self)
         self.tuning = tuning = Tuning(kernels)
         self.plans = TritonPlanner(
-            lambda: worker((), answers.limits, [_host_gpu()], role="planner"),
+            lambda: worker(
+                (),
+                answers.limits,
+                [json.dumps(machine.seen_by_host_code().as_json())],
+                role="planner",
+            ),
             answers,
             allowed,
             self.times,
@@ -283,14 +289,6 @@ class PlannedTritonRunner(Runner):
             first = too_long().result(self._answers, None)
         self.times.compiles += time.perf_counter() - started
         return Compiled(first) if first or None not in answers else None
-
-
-def _compiler(worker: Callable[..., Worker], limits: Limits) -> Worker:
-    return worker((), limits, role="compiler")
-
-
-def _host_gpu() -> str:
-    return json.dumps(machine.seen_by_host_code().as_json())
 
 
 def _from_backend(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from grader.instruments.inspect.statements import Files, Place, Statement, lines_of
+from grader.instruments.inspect.statements import Files, Statement, lines_of, resolved
 
 _MAX_DEPTH = 40  # of inlined calls, and of scopes
 _NODE = re.compile(r"!(\d+) = (?:distinct )?!DI(\w+)\((.*)\)\s*")
@@ -16,19 +16,16 @@ _Node = dict[str, str]
 
 def read(text: str, files: Files) -> list[Statement]:
     """The statements of a module; what only describes it to a debugger is left out."""
-    lines = lines_of(text)
-    nodes = {match[1]: _fields(match[3]) for line in lines if (match := _NODE.fullmatch(line))}
-    places: dict[str, Place | None] = {}
-    statements = []
-    for number, line in enumerate(lines, 1):
-        if line.startswith("!") or not line.strip():
-            continue
-        matched = _DEBUG.search(line)
-        if matched and matched[1] not in places:
-            places[matched[1]] = files.innermost(_chain(matched[1], nodes))
-        place = places[matched[1]] if matched else None
-        statements.append(Statement(_DEBUG.sub("", line).rstrip(), place, number))
-    return statements
+    matches = map(_NODE.fullmatch, lines_of(text))
+    nodes = {match[1]: _fields(match[3]) for match in matches if match}
+    return resolved(
+        text,
+        files,
+        _DEBUG,
+        lambda number: _chain(number, nodes),
+        lambda line: line.startswith("!"),
+        _DEBUG,
+    )
 
 
 def _fields(text: str) -> _Node:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from grader.instruments.inspect.statements import Files, Place, Statement, lines_of
+from grader.instruments.inspect.statements import Files, Statement, lines_of, resolved
 
 _MOST_STEPS = 200  # from a location to all that it is made of
 _DEFINED = re.compile(r"#(loc\d*) = loc\((.*)\)\s*")
@@ -19,21 +19,15 @@ _ONE = re.compile(r"#(loc\d*)")
 
 def read(text: str, files: Files) -> list[Statement]:
     """The statements of a module."""
-    lines = lines_of(text)
-    written = {match[1]: match[2] for line in lines if (match := _DEFINED.fullmatch(line))}
-    places: dict[str, Place | None] = {}
-    statements = []
-    for number, line in enumerate(lines, 1):
-        if line.startswith("#loc") or not line.strip():
-            continue
-        at = _AT_END.search(line)
-        place = None
-        if at is not None:
-            if at[1] not in places:
-                places[at[1]] = files.innermost(_chain(at[1], written))
-            place = places[at[1]]
-        statements.append(Statement(_SHOWN.sub("", line).rstrip(), place, number))
-    return statements
+    written = {m[1]: m[2] for line in lines_of(text) if (m := _DEFINED.fullmatch(line))}
+    return resolved(
+        text,
+        files,
+        _AT_END,
+        lambda name: _chain(name, written),
+        lambda line: line.startswith("#loc"),
+        _SHOWN,
+    )
 
 
 def _chain(name: str, written: dict[str, str]) -> list[tuple[str, int]]:

@@ -6,7 +6,6 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 from grader.instruments.inspect.statements import Files, Place, Statement, lines_of
 
@@ -71,14 +70,6 @@ class Program:
     def of(self, function: str) -> list[Instruction]:
         """The statements of one kernel."""
         return [each for each in self.instructions if each.function == function]
-
-    def at(self, number: int) -> Instruction | None:
-        """The statement on a line of the text."""
-        return self._by_number.get(number)
-
-    @cached_property
-    def _by_number(self) -> dict[int, Instruction]:
-        return {each.number: each for each in self.instructions}
 
 
 def read(text: str, files: Files) -> Program:

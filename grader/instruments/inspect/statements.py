@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import re
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
@@ -65,3 +66,29 @@ class Files:
         """The first place of a chain of calls, innermost first, that is the submission's."""
         places = (self.place(path, line) for path, line in chain)
         return next((each for each in places if each is not None), None)
+
+
+def resolved(
+    text: str,
+    files: Files,
+    at: re.Pattern[str],
+    chain_of: Callable[[str], Sequence[tuple[str, int]]],
+    is_definition: Callable[[str], bool],
+    shown: re.Pattern[str],
+) -> list[Statement]:
+    """The statements of a text whose lines name a location, defined in other lines.
+
+    `at` matches the name, of which `chain_of` gives the files and lines, the innermost first.
+    Definitions and empty lines are left out, and of the others what `shown` matches.
+    """
+    places: dict[str, Place | None] = {}
+    statements = []
+    for number, line in enumerate(lines_of(text), 1):
+        if is_definition(line) or not line.strip():
+            continue
+        match = at.search(line)
+        if match and match[1] not in places:
+            places[match[1]] = files.innermost(chain_of(match[1]))
+        place = places[match[1]] if match else None
+        statements.append(Statement(shown.sub("", line).rstrip(), place, number))
+    return statements

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
 
 from grader.instruments.profile.read import Profile, Span
 from grader.instruments.profile.tables import Frame, short_name, stacks
@@ -18,12 +17,9 @@ _FLAMES = ("orange", "red", "pink", "green", "blue")
 _MOST_DEEP = 24
 
 
-def timeline(profile: Profile, until: float | None = None) -> Drawing:
-    """The host's ranges, operators, calls and waits above the device's kernels and gaps.
-
-    `until` ends it earlier, in microseconds.
-    """
-    end = until or profile.duration
+def timeline(profile: Profile) -> Drawing:
+    """The host's ranges, operators, calls and waits above the device's kernels and gaps."""
+    end = profile.duration
     streams = sorted({each.stream for each in profile.work})
     top = 34
     calls_y = top + _ROW * (1 + _DEEPEST)
@@ -47,44 +43,34 @@ def timeline(profile: Profile, until: float | None = None) -> Drawing:
     for y, name in names:
         drawing.text(_LEFT - 8, y + 14, name, "small dim", "end")
     for span in profile.host:
-        if span.start < end:
-            _host_span(drawing, span, top, calls_y, scale, end)
-    _waits(drawing, profile, waits_y, scale, end)
-    _gaps(drawing, profile, device_y, scale, end)
+        _host_span(drawing, span, top, calls_y, scale, end)
+    for wait in profile.waits:
+        where = f" ({wait.place})" if wait.place else ""
+        tip = f"{wait.name} waits for {wait.duration:.0f} µs{where}"
+        _box(drawing, (wait.start, wait.end), waits_y, "red", f"{wait.name}{where}", tip, scale)
+    _gaps(drawing, profile, device_y, scale)
     for work in profile.work:
-        if work.start < end:
-            y = device_y + _ROW * streams.index(work.stream)
-            if work.launch is not None and len(profile.work) <= 60:
-                x = _LEFT + work.launch.start * scale
-                drawing.line([(x, calls_y + _ROW - 3), (_LEFT + work.start * scale, y)], "edge")
-            tip = f"{work.name}: {work.duration:.1f} µs" + (
-                f" ({work.place})" if work.place else ""
-            )
-            kind = "green" if work.kind == "kernel" else "pink"
-            _box(drawing, (work.start, work.end), y, kind, short_name(work.name), tip, scale)
+        y = device_y + _ROW * streams.index(work.stream)
+        if work.launch is not None and len(profile.work) <= 60:
+            x = _LEFT + work.launch.start * scale
+            drawing.line([(x, calls_y + _ROW - 3), (_LEFT + work.start * scale, y)], "edge")
+        tip = f"{work.name}: {work.duration:.1f} µs" + (f" ({work.place})" if work.place else "")
+        kind = "green" if work.kind == "kernel" else "pink"
+        _box(drawing, (work.start, work.end), y, kind, short_name(work.name), tip, scale)
     for number, stream in enumerate(streams):
         y = device_y + _ROW * number
         drawing.text(_LEFT - 8, y + 14, f"stream {stream}", "small dim", "end")
     return drawing
 
 
-def _waits(drawing: Drawing, profile: Profile, y: float, scale: float, end: float) -> None:
-    for wait in profile.waits:
-        if wait.start < end:
-            where = f" ({wait.place})" if wait.place else ""
-            tip = f"{wait.name} waits for {wait.duration:.0f} µs{where}"
-            _box(drawing, (wait.start, wait.end), y, "red", f"{wait.name}{where}", tip, scale)
-
-
-def _gaps(drawing: Drawing, profile: Profile, y: float, scale: float, end: float) -> None:
+def _gaps(drawing: Drawing, profile: Profile, y: float, scale: float) -> None:
     """A line through each gap, with its length where there is room for it."""
     for gap in profile.gaps:
         x, width = _LEFT + gap.start * scale, gap.duration * scale
-        if gap.start < end:
-            drawing.line([(x, y + 10), (x + width, y + 10)], "dash")
-            words = f"gap {gap.duration:.0f} µs"
-            if width > _LETTER * len(words) + 8:
-                drawing.text(x + width / 2, y + 5, words, "small dim", "middle")
+        drawing.line([(x, y + 10), (x + width, y + 10)], "dash")
+        words = f"gap {gap.duration:.0f} µs"
+        if width > _LETTER * len(words) + 8:
+            drawing.text(x + width / 2, y + 5, words, "small dim", "middle")
 
 
 def _axis(drawing: Drawing, end: float, scale: float, height: float) -> None:
@@ -167,10 +153,6 @@ def _flames(drawing: Drawing, frame: Frame, x: float, level: int, scale: float) 
     if letters >= 3:
         name = frame.name if len(frame.name) <= letters else f"{frame.name[: letters - 1]}…"
         drawing.text(x + 3, y + 14, name, "small")
-    for each in _by_time(frame):
+    for each in sorted(frame.children.values(), key=lambda each: (-each.time, each.name)):
         _flames(drawing, each, x, level + 1, scale)
         x += each.time * scale
-
-
-def _by_time(frame: Frame) -> Sequence[Frame]:
-    return sorted(frame.children.values(), key=lambda each: (-each.time, each.name))

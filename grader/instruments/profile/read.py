@@ -86,7 +86,6 @@ class Work:
     duration: float
     stream: int
     launch: Span | None
-    details: Mapping[str, Any]
 
     @property
     def end(self) -> float:
@@ -95,13 +94,6 @@ class Work:
     @property
     def place(self) -> Place | None:
         return self.launch.place if self.launch else None
-
-    @property
-    def operator(self) -> str:
-        """The operator that launched it; empty where it was launched without one."""
-        if self.launch is None:
-            return ""
-        return next((p.name for p in self.launch.parents if p.kind == "operator"), "")
 
 
 @dataclass(frozen=True)
@@ -289,7 +281,6 @@ def _works(
                 duration=float(each["dur"]),
                 stream=int(details.get("stream", 0)),
                 launch=launches[correlation],
-                details=details,
             )
 
 

@@ -15,6 +15,7 @@ from grader.report import narrow
 _ROWS = 12  # of a table
 _NAMES = 13  # columns of what a line is about
 _LEVELS = " ▁▂▃▄▅▆▇█"
+_TIMED = ("operator", "call")
 _WIDEST = 100  # columns of a timeline
 Times = Iterable[tuple[float, float]]
 
@@ -71,7 +72,11 @@ def _timeline(profile: Profile, console: Console) -> None:
     room = min(console.width, _WIDEST) - 2 - _NAMES
     if not profile.duration or room < 10:
         return
-    top = [s for s in profile.host if s.kind in ("operator", "call") and not _within(s.parents)]
+    top = [
+        each
+        for each in profile.host
+        if each.kind in _TIMED and not any(above.kind in _TIMED for above in each.parents)
+    ]
     waits = [(each.start, each.end) for each in profile.waits]
     rows: list[tuple[str, Times, str]] = [("host", [(s.start, s.end) for s in top], "cyan")]
     if profile.work:
@@ -85,10 +90,6 @@ def _timeline(profile: Profile, console: Console) -> None:
         console.print(Text.assemble(f"  {name:<{_NAMES}}", (marks, style)), soft_wrap=True)
     end = sentences.microseconds(profile.duration)
     console.print(Text(f"  {'':<{_NAMES}}0{end:>{room - 1}}", style="dim"), soft_wrap=True)
-
-
-def _within(parents: Sequence[object]) -> bool:
-    return any(getattr(each, "kind", "") in ("operator", "call") for each in parents)
 
 
 def _marks(times: Times, duration: float, room: int) -> str:

@@ -38,7 +38,6 @@ class Scope:
     kind: str  # namespace | class | function | block | value
     name: str = ""  # of a class or function
     on_device: bool = False  # runs on the device alone
-    opened_by: tuple[Token, ...] = ()  # the head before the brace
     head: list[Token] = field(default_factory=list)
     depth: int = 0  # open parentheses and square brackets in the head
     holds_lambda: bool = False  # the head calls or passes a lambda
@@ -157,26 +156,26 @@ def _opened(scope: Scope, stack: Sequence[Scope], macros: Mapping[str, frozenset
     head = tuple(scope.head)
     inside = scope.kind in ("function", "block") or (scope.kind == "value" and _in_function(stack))
     if scope.depth and head[-1].text == "(":
-        return Scope("block", opened_by=head)  # a statement among expressions: ({ ... })
+        return Scope("block")  # a statement among expressions: ({ ... })
     if scope.kind == "value" or scope.depth or _is_value(head):
         if any(token.text == "[" for token in head):
             scope.holds_lambda = scope.holds_lambda or scope.depth > 0
-            return Scope("block", opened_by=head)
-        return Scope("value", opened_by=head)
+            return Scope("block")
+        return Scope("value")
     outside = [token for token, depth in _with_depth(head) if not depth]
     words = {token.text for token in outside}
     if words & _CLASS_KEYS and not _has_parameters(outside):
-        return Scope("class", _class_name(outside), opened_by=head)
+        return Scope("class", _class_name(outside))
     if inside:
         is_value = bool(head) and head[-1].kind == "name" and head[0].text not in _LOOPS
-        return Scope("value" if is_value else "block", opened_by=head)
+        return Scope("value" if is_value else "block")
     if not head or "namespace" in words or (head[0].text == "extern" and len(head) == 2):
-        return Scope("namespace" if head else "block", opened_by=head)
+        return Scope("namespace" if head else "block")
     if _has_parameters(outside):
         words = words.union(*(macros.get(word, ()) for word in words))
         on_device = GLOBAL in words or (DEVICE in words and HOST not in words)
-        return Scope("function", _function_name(outside), on_device, head)
-    return Scope("value", opened_by=head)
+        return Scope("function", _function_name(outside), on_device)
+    return Scope("value")
 
 
 def _is_value(head: Sequence[Token]) -> bool:
@@ -287,3 +286,43 @@ def _fall_and_rise(tokens: Sequence[Token]) -> tuple[int, int]:
             depth += (token.text == "{") - (token.text == "}")
             lowest = min(lowest, depth)
     return lowest, depth
+
+
+# --- functions and their bodies -------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function outside of classes, with the tokens between its braces."""
+
+    name: str
+    head: tuple[Token, ...]
+    body: tuple[Token, ...]
+
+    @property
+    def is_kernel(self) -> bool:
+        return any(token.text == GLOBAL for token in self.head)
+
+
+def functions(tokens: Sequence[Token]) -> list[Function]:
+    """The functions that a file defines, in its order. Raises TooInvolved."""
+    defined: list[Function] = []
+    brace = 0
+    for each in walk(tokens):
+        if isinstance(each, Place):
+            brace = each.index  # the function follows after the place of its brace
+        elif each.opens is not None and each.scope.kind == "namespace":
+            body = tokens[brace + 1 : _closing(tokens, brace)]
+            defined.append(Function(each.opens.name, each.head, tuple(body)))
+    return defined
+
+
+def _closing(tokens: Sequence[Token], brace: int) -> int:
+    """The index of the brace that closes the one at a place, or the end of the file."""
+    depth = 0
+    for index in range(brace, len(tokens)):
+        if tokens[index].kind == "punctuation":
+            depth += (tokens[index].text == "{") - (tokens[index].text == "}")
+            if not depth:
+                return index
+    return len(tokens)

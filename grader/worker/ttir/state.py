@@ -67,7 +67,6 @@ class Result:
     steps: int = 0
     elements: int = 0
     groups: int = 1  # of programs, run one after another
-    findings_cut: bool = False
 
 
 @dataclass
@@ -126,7 +125,6 @@ class Execution:
             known.count += count
             return
         if len(self._findings) >= MAX_FINDINGS:
-            self.result.findings_cut = True
             return
         buffer = self.memory.nearest(address) if width else None
         x, y = self.grid[:2]

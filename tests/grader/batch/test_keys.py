@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-import sqlite3
 import types
 import typing
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
-from grader import executors
-from grader.batch.missing_results import Plans
 from grader.batch.store.keys import (
     NO_FILE,
     USES,
@@ -23,7 +17,6 @@ from grader.batch.store.keys import (
     measured_part,
     oracle_source,
 )
-from grader.batch.store.store import NAME, Store
 from grader.cases import oracle
 from grader.grading.search import Effort
 from grader.spec import Exercise, load_all
@@ -175,71 +168,6 @@ def test_another_file_and_lifted_rules_are_another_result(exercises):
     assert keys_of(exercises)["triton"] == seen[0]
 
 
-# --- the version before ---------------------------------------------------------------------------
-
-# Written by the version before, with the word that specs had then: its results still count.
-BEFORE = Path(__file__).with_name("class_of_before.sql")
-SPEC_OF_BEFORE = """\
-title: SiLU
-arguments:
-  - {name: x, shape: [n], dtype: $dtype}
-  - {name: out, shape: [n], dtype: $dtype, role: output}
-sizes: {ragged: {n: [1, 20]}}
-data: [normal]
-tolerance: {magnitude: expected, factor: 2}
-limits: {seconds: 10}
-variants:
-  triton:
-    file: silu.py
-    entry: silu
-    dtypes: [float32]
-    points: {ragged: 3, memory: 1}
-    memory:
-      case: {n: 64, dtype: float32}
-      useful_bytes_per_sector: {load: {at_least: 30}}
-      ballast: {case: {n: 4096, dtype: float32}, leaves: n}
-"""
-MEASURED = "864d5d5eccd06d962dd4e1a3593421a346481e3e924f0d6b9daed1f89ba42d0f"
-KEY = "516a91a7723c1d437fb2c4cf678af6a41e91ae2d97452c302b0aa68d98c3fb37"
-FILE = "26c51c18534b0329b8d189b421d6e2a241e0211efec13e61a1ec94723f46cfa4"
-
-
-@pytest.fixture
-def conditions_of_before(tmp_path, monkeypatch) -> Conditions:
-    oracles = tmp_path / "oracles.py"
-    oracles.write_text("def silu(x):\n    return x\n", encoding="utf-8")
-    monkeypatch.setattr(executors, "VERSION", 3)
-    return Conditions(7, "interpreter", Effort(drawn=2), "0.1.0", oracles)
-
-
-@pytest.mark.parametrize("word", ["ballast", "memory_pressure"])
-def test_keys_are_what_they_were(tmp_path, conditions_of_before, word):
-    exercises = write_spec(tmp_path / "specs", SPEC_OF_BEFORE.replace("ballast", word))
-    silu = exercises["silu"]
-    measured = json.dumps(measured_part(silu, silu.variants["triton"]))
-    assert hashlib.sha256(measured.encode()).hexdigest() == MEASURED
-    assert Keys(exercises, conditions_of_before).of("silu", "triton", FILE) == KEY
-
-
-@pytest.mark.parametrize("word", ["ballast", "memory_pressure"])
-def test_a_class_of_the_version_before_opens_and_nothing_of_it_is_run_again(
-    tmp_path, conditions_of_before, word
-):
-    database = sqlite3.connect(tmp_path / NAME)
-    database.executescript(BEFORE.read_text(encoding="utf-8"))
-    database.close()
-    exercises = write_spec(tmp_path / "specs", SPEC_OF_BEFORE.replace("ballast", word))
-    with Store(tmp_path) as store:
-        handins = store.handins.all()
-        plans = Plans(store, exercises, conditions_of_before)
-        assert plans.make(handins).jobs == ()
-        ada, bob = plans.attempts(handins, 7)
-        [adjusted] = store.adjustments.all()
-    assert ada.evidence.variants[0].performance.baselines[0].name == "copy"
-    assert bob.evidence.variants[0].not_attempted
-    assert adjusted.adjustment.points == 2.0
-
-
 # --- the oracle -----------------------------------------------------------------------------------
 
 ORACLES = '''\
@@ -359,19 +287,6 @@ def test_what_is_scored_or_told_is_not_in_the_measured_part(exercises):
 def test_the_oracles_of_the_keys_are_the_ones_that_judge():
     assert HERE.oracles is None
     assert {oracle.file_of(each) for each in load_all().values()} == {oracle.ORACLES}
-
-
-def test_a_spec_without_newer_keys_is_hashed_as_before_there_were_any():
-    exercises = load_all()
-    parts = [measured_part(e, v) for e in exercises.values() for v in e.variants.values()]
-    stated = json.dumps(parts)
-    for key in ("where", "derived", "follows", "or_zero", "in_order", "outputs", "float8"):
-        assert f'"{key}' not in stated
-    transpose = exercises["transpose"]
-    measured = measured_part(transpose, transpose.variants["cuda_v1"])
-    assert measured["exercise"]["tolerance"]["floor_ulps"] == [
-        [dtype, 0.0] for dtype in ("float64", "float32", "float16", "bfloat16")
-    ]
 
 
 def test_newer_keys_of_a_spec_change_its_keys(keys_with):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from grader.batch.course import roster as rosters
-from grader.batch.course.matching import Matcher
+from grader.batch.course.people import Matcher
 from grader.batch.course.records import Member
 from grader.batch.course.roster import Roster, RosterError
 

@@ -34,11 +34,11 @@ def profile() -> Profile:
     return read.from_trace(TRACE)
 
 
-def test_kernels_have_the_operator_and_the_line_that_launched_them(profile: Profile):
-    assert [(each.name, each.operator, str(each.place)) for each in profile.kernels] == [
-        ("void mul<float>(float)", "aten::mul", "a.py:1"),
-        ("add", "aten::add", "a.py:3"),
-        ("add", "aten::add", "a.py:3"),
+def test_kernels_have_the_line_that_launched_them(profile: Profile):
+    assert [(each.name, str(each.place)) for each in profile.kernels] == [
+        ("void mul<float>(float)", "a.py:1"),
+        ("add", "a.py:3"),
+        ("add", "a.py:3"),
     ]
 
 
