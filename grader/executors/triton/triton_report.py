@@ -291,7 +291,7 @@ _OF_ONE_PROGRAM = (
 )
 _OF_OWN_WARPS = (
     "The warps of a program run at their own pace, and each has other elements of a block. Put "
-    "tl.debug_barrier() between the store and the load, or keep what was stored in a variable."
+    "tl.debug_barrier() between the store and the load, or keep the values in a variable."
 )
 
 
@@ -395,14 +395,16 @@ class _Words(NamedTuple):
         """'Program (0, 0, 0) loads 4 bytes at offset 4 of out, which has 64 bytes, at a.py:12
         (`...`), where another place of its block stored at a.py:9 (`...`), with no barrier
         between.'"""
-        finding = self.finding
+        finding, is_load = self.finding, self.finding.access == "load"
         sentence = (
-            f"Program {finding.program} loads {self._place()}{self._at(finding.line, ', at ')}, "
-            f"where another place of its block stored{self._at(finding.other_line)}, with no "
-            "barrier between."
+            f"Program {finding.program} {'loads' if is_load else 'stores'} {self._place()}"
+            f"{self._at(finding.line, ', at ')}, where another place of its block "
+            f"{'stored' if is_load else 'loaded'}{self._at(finding.other_line)}, with no barrier "
+            "between."
         )
         if finding.count > 1:
-            sentence += f" {finding.count:,} elements are loaded so; this was the first."
+            does = "loaded" if is_load else "stored"
+            sentence += f" {finding.count:,} elements are {does} so; this was the first."
         return sentence
 
     def _at(self, line: int, words: str = " at ") -> str:
