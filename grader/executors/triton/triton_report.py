@@ -395,16 +395,19 @@ class _Words(NamedTuple):
         """'Program (0, 0, 0) loads 4 bytes at offset 4 of out, which has 64 bytes, at a.py:12
         (`...`), where another place of its block stored at a.py:9 (`...`), with no barrier
         between.'"""
-        finding, is_load = self.finding, self.finding.access == "load"
+        finding = self.finding
+        does = "loads" if finding.access == "load" else "stores"
+        did = "loaded" if finding.other_access == "load" else "stored"
+        if does == "stores" and did == "stored":
+            did = "stored another value"
         sentence = (
-            f"Program {finding.program} {'loads' if is_load else 'stores'} {self._place()}"
-            f"{self._at(finding.line, ', at ')}, where another place of its block "
-            f"{'stored' if is_load else 'loaded'}{self._at(finding.other_line)}, with no barrier "
-            "between."
+            f"Program {finding.program} {does} {self._place()}{self._at(finding.line, ', at ')}, "
+            f"where another place of its block {did}{self._at(finding.other_line)}, with no "
+            "barrier between."
         )
         if finding.count > 1:
-            does = "loaded" if is_load else "stored"
-            sentence += f" {finding.count:,} elements are {does} so; this was the first."
+            was = "loaded" if finding.access == "load" else "stored"
+            sentence += f" {finding.count:,} elements are {was} so; this was the first."
         return sentence
 
     def _at(self, line: int, words: str = " at ") -> str:

@@ -1,10 +1,11 @@
-"""Data races inside one program: an element is stored at one place of a block, loaded at another.
+"""Data races inside one program: two places of a block access an element, and one stores it.
 
 The warps of a program run at their own pace. An element that a block stores at one place, and a
-block loads at another, belongs to two threads, so either may come first. A barrier between the two
-orders them; so may atomics, reductions and products, depending on how they are compiled. Elements
-that a transposition or the like moves between threads wait for each other, too. The same place of
-blocks of one shape is taken for the same thread. Programs of one warp have no races.
+block loads at another, or stores another value to, belongs to two threads, so either may come
+first. A barrier between the two orders them; so may atomics, reductions and products, depending on
+how they are compiled. Elements that a transposition or the like moves between threads wait for each
+other, too. The same place of blocks of one shape is taken for the same thread. Programs of one warp
+have no races.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ class _Touched:
     chosen: np.ndarray  # bool, the same
     low: np.ndarray  # of each row
     high: np.ndarray
+    stored: np.ndarray | None  # bits, as the addresses
 
     @staticmethod
     def of(access: Access, meetings: np.ndarray) -> _Touched:
@@ -45,7 +47,8 @@ class _Touched:
         limits = np.iinfo(np.int64)
         low = np.min(addresses, axis=1, where=chosen, initial=limits.max)
         high = np.max(addresses, axis=1, where=chosen, initial=limits.min)
-        return _Touched(access, meetings[access.programs], addresses, chosen, low, high)
+        stored = None if access.stored is None else _flat(access.stored)
+        return _Touched(access, meetings[access.programs], addresses, chosen, low, high, stored)
 
     def near(self, other: _Touched) -> np.ndarray:
         """The rows whose addresses may be among the other's, with no barrier in between."""
@@ -91,7 +94,7 @@ class OwnRaces(Observer):
             self._forget()
 
     def access(self, access: Access) -> None:
-        """Compare a load with the stores before it, a store with the loads; remember either."""
+        """Compare a load with the stores before it, a store with all before it; remember either."""
         if self._one_warp or not access.may_race:
             return
         if access.kind == "atomic" or synchronisation(access.op, access.kind) is not None:
@@ -110,7 +113,7 @@ class OwnRaces(Observer):
         is_load = now.access.kind == "load"
         waiting = now.chosen
         for other in reversed(self._earlier):  # the last store to an element is what is loaded
-            if other.access.kind == now.access.kind:
+            if is_load and other.access.kind == "load":
                 continue
             near = other.near(now)
             if not near.any():
@@ -125,7 +128,7 @@ class OwnRaces(Observer):
             met = waiting & near[:, None]
             if not theirs.any():
                 continue
-            met[met] = _among(now.addresses, met, other.addresses, theirs)
+            met[met] = _among(now, met, other, theirs)
             if met.any():
                 self._report(now.access, other.access, now.addresses, met)
                 waiting = waiting & ~met
@@ -160,14 +163,19 @@ def _flat(array: np.ndarray) -> np.ndarray:
     return array.reshape(len(array), -1)
 
 
-def _among(
-    addresses: np.ndarray, wanted: np.ndarray, others: np.ndarray, chosen: np.ndarray
-) -> np.ndarray:
-    """For each wanted address, whether it is a chosen one of the others in the same row."""
-    known, number = np.unique(others[chosen], return_inverse=True)
+def _among(now: _Touched, wanted: np.ndarray, other: _Touched, chosen: np.ndarray) -> np.ndarray:
+    """For each wanted address, whether it is a chosen one of the other access in the same row.
+
+    Of two stores only addresses count to which they store different bits.
+    """
+    known, number = np.unique(other.addresses[chosen], return_inverse=True)
     theirs = np.nonzero(chosen)[0] * known.size + number.reshape(-1)
-    mine = addresses[wanted]
-    place = np.minimum(np.searchsorted(known, mine), known.size - 1)
-    rows = np.nonzero(wanted)[0] * known.size
-    among: np.ndarray = (known[place] == mine) & np.isin(rows + place, theirs)
+    order = np.argsort(theirs, kind="stable")
+    mine = now.addresses[wanted]
+    number = np.minimum(np.searchsorted(known, mine), known.size - 1)
+    keys = np.nonzero(wanted)[0] * known.size + number
+    place = order[np.minimum(np.searchsorted(theirs[order], keys), theirs.size - 1)]
+    among: np.ndarray = (known[number] == mine) & (theirs[place] == keys)
+    if now.stored is not None and other.stored is not None:
+        among &= now.stored[wanted] != other.stored[chosen][place]
     return among

@@ -108,6 +108,7 @@ def stored_and_mirrored(x, out, n, WAY: tl.constexpr, B: tl.constexpr):
     if WAY == "transposed":
         at = out + first + tl.arange(0, B // 8)[None, :] * 8 + tl.arange(0, 8)[:, None]
     y = tl.load(at)
+    tl.debug_barrier()
     tl.store(at, 2 * y)
 
 
@@ -128,3 +129,16 @@ def turned_in_place(out, n, WAY: tl.constexpr, B: tl.constexpr):
     if WAY == "transposed":
         y = tl.reshape(tl.trans(tl.reshape(y, [B // 4, 4])), [B])
     tl.store(out + i, y, mask=i < n)
+
+
+@triton.jit
+def stored_twice(out, n, WAY: tl.constexpr, B: tl.constexpr):
+    first = tl.program_id(0) * B
+    i = first + tl.arange(0, B)
+    tl.store(out + i, i.to(tl.float32))
+    if WAY == "barrier":
+        tl.debug_barrier()
+    at = first + B - 1 - tl.arange(0, B)
+    if WAY == "same place":
+        at = i
+    tl.store(out + at, at.to(tl.float32) if WAY == "same values" else 1.0)

@@ -183,11 +183,14 @@ def test_what_another_warp_has_stored_needs_a_barrier(way):
     assert finding["other_line"] == line_of("stored_and_mirrored", "tl.store(out + i, x_value")
 
 
-@pytest.mark.parametrize(
-    "way", ["barrier", "same place", "column", "stored there again", "atomic", "reduction"]
-)
+@pytest.mark.parametrize("way", ["barrier", "same place", "column", "atomic", "reduction"])
 def test_what_the_same_warp_has_stored_needs_none(way):
     assert mirrored(way) == []
+
+
+def test_what_is_loaded_is_the_last_store():
+    (finding,) = mirrored("stored there again")
+    assert finding["line"] == line_of("stored_and_mirrored", "tl.store(at, x_value")
 
 
 def test_a_program_of_one_warp_needs_no_barrier():
@@ -216,3 +219,16 @@ def test_what_has_been_loaded_may_be_stored_to(way):
 
 def test_a_program_of_one_warp_loads_before_it_stores():
     assert turned("plain", one_warp=True) == []
+
+
+def test_two_stores_of_different_values_need_a_barrier():
+    (finding,) = races("stored_twice", {"out": floats()}, WAY="plain")
+    assert finding["kind"] == "data_race"
+    assert (finding["access"], finding["other_access"]) == ("store", "store")
+    assert finding["line"] == line_of("stored_twice", "tl.store(out + at")
+    assert finding["other_line"] == line_of("stored_twice", "tl.store(out + i")
+
+
+@pytest.mark.parametrize("way", ["barrier", "same place", "same values"])
+def test_an_element_may_be_stored_twice(way):
+    assert races("stored_twice", {"out": floats()}, WAY=way) == []
