@@ -19,6 +19,7 @@ from .elf import FUNCTION, INDIRECT_FUNCTION, THREAD_LOCAL, Elf, Symbol
 from .glue import Entry
 
 STATIC_SHARED_LIMIT = 48 * 1024  # bytes per kernel; ptxas refuses more
+CONSTANT_LIMIT = 64 * 1024  # bytes per file; ptxas refuses more
 
 Kind = Literal["signature", "entry_missing", "no_extern_c", "main", "symbol", "compile"]
 
@@ -143,6 +144,7 @@ def check(
         *_defined(elf, reserved),
         *_run_by_themselves(elf),
         *_too_much_shared(elf),
+        *_too_much_constant(elf),
         *(fault for entry in entries if (fault := entry_fault(elf, entry))),
     ]
 
@@ -265,6 +267,17 @@ def _too_much_shared(elf: Elf) -> Iterator[Fault]:
                 "asked for with cudaFuncSetAttribute",
                 name,
             )
+
+
+def _too_much_constant(elf: Elf) -> Iterator[Fault]:
+    """Constant memory beyond a GPU's; the largest variable is named."""
+    for number, section in enumerate(elf.sections):
+        if section.name != "warpgrade_constant" or section.size <= CONSTANT_LIMIT:
+            continue
+        held = (symbol for symbol in elf.symbols if symbol.section == number)
+        name = plain_name(max(held, key=lambda symbol: symbol.size).name)
+        limit = f"of which a GPU has {CONSTANT_LIMIT:,} bytes for a file"
+        yield Fault("compile", f"{section.size:,} bytes of __constant__ memory, {limit}", name)
 
 
 def _enclosing_function(name: str) -> str:

@@ -183,8 +183,9 @@ class Report:
 
     `lost`: the process is useless. `cut`: some observations didn't fit. `launches` and `buffers`
     are only there where counters were requested. `atomic_pc`: an atomic of a launch in which
-    several warps used atomics, 0 for none; the largest such launch had `atomic_blocks`. `printed`
-    is what kernels printed, each line with its thread.
+    several warps used atomics, 0 for none; the largest such launch had `atomic_blocks`. Without
+    those, `clock_pc` is a kernel's reading of the clock. `printed` is what kernels printed, each
+    line with its thread.
     """
 
     error: Annotated[int, Field(ge=0, lt=2**16)] = 0
@@ -195,6 +196,7 @@ class Report:
     copies: Copies = Copies()
     atomic_pc: Pc = 0
     atomic_blocks: Count = 0
+    clock_pc: Pc = 0
     cut: bool = False
     printed: Annotated[str, Field(max_length=MAX_PRINTED)] = ""
 

@@ -26,6 +26,10 @@ DEPENDS = (
     "the result depends on the order in which {unit}s run, which a GPU doesn't promise: in "
     "another order than from first to last, "
 )
+DEPENDS_ON_THE_CLOCK = (
+    "the result depends on readings of the clock, which a GPU doesn't repeat: with longer times "
+    "between them, "
+)
 HINT = (
     "{place}: what one {unit} leaves for another here is there only if that one ran before it. A "
     "second launch comes after the first as a whole; a {unit} may also wait in a loop for another "
@@ -36,6 +40,7 @@ HINT_FOR_WARPS = (
     "`__syncthreads()` waits for all of a block; a {unit} may also wait in a loop for the flag of "
     "another one."
 )
+HINT_FOR_CLOCKS = "{place}: use the clock to measure, and not to choose what is computed."
 MOST_KERNELS = 256  # of one plan
 MOST_SEEDS = (1 << 24) - 1
 LARGER = 4  # times as many programs are reason to try a kernel again
@@ -50,9 +55,9 @@ _Count = Annotated[int, Field(ge=0, lt=2**53)]
 class Atomics:
     """A kernel, by its number, of which several programs used atomics whose order may matter.
 
-    In CUDA C++ several warps did; `programs`, the number of blocks, may be 1. `line` is that of one
-    of the atomics. `steps` are the operations executed in all launches, `group_steps` those of one
-    group of programs.
+    In CUDA C++ several warps did; `programs`, the number of blocks, may be 1. With `clock` no
+    atomics were used, but the kernel reads the clock. `line` is that of one of the atomics. `steps`
+    are the operations executed in all launches, `group_steps` those of one group of programs.
     """
 
     line: Annotated[int, Field(ge=0, lt=untrusted.MAX_LINE)]
@@ -60,6 +65,7 @@ class Atomics:
     kernel: Annotated[int, Field(ge=0, lt=MOST_KERNELS)] = 0
     steps: _Count = 0
     group_steps: _Count = 0
+    clock: bool = False
 
 
 _ATOMICS = pydantic.TypeAdapter(tuple[Atomics, ...])
@@ -147,10 +153,11 @@ class Reordered:
                 self.wrong.update(names[each.kernel] for each in tried)
                 is_one_block = max(each.programs for each in tried) == 1
                 unit = "warp" if is_one_block else self.unit
-                what = DEPENDS.format(unit=unit) + other.verdict.what
-                verdict = Verdict(Status.nondeterministic, what, "order")
+                what, words = DEPENDS.format(unit=unit), HINT_FOR_WARPS if is_one_block else HINT
+                if tried[0].clock:
+                    what, words = DEPENDS_ON_THE_CLOCK, HINT_FOR_CLOCKS
+                verdict = Verdict(Status.nondeterministic, what + other.verdict.what, "order")
                 line = tried[0].line  # of an atomic
-                words = HINT_FOR_WARPS if is_one_block else HINT
                 hint = words.format(place=f"{self.file}:{line}", unit=unit)
                 return replace(other, verdict=verdict, line=line or None, hint=hint)
         self.right.update((names[each.kernel], max(1, each.programs)) for each in tried)

@@ -139,10 +139,11 @@ class Alloc:
 
 @dataclass(frozen=True, config=_CONFIG)
 class Free:
-    """A release of a buffer."""
+    """A release of a buffer; `stream` None waits for all steps before it."""
 
     do: Literal["free"]
     buffer: _Number
+    stream: _Stream | None = None
     line: _Line = 0
 
 

@@ -67,14 +67,18 @@ def check(
 
     nvcc reads all of the file. It hands host code on to g++ only where that has assembly: g++ has
     compiled the rest for the emulator. Errors without a line are left out: a broken compiler is no
-    verdict. Raises OSError when nvcc can't be started, NvccError when it fails for other reasons.
+    verdict. Raises OSError when nvcc can't be started, NvccError when it fails for other reasons,
+    or with no other errors than those: then it hasn't accepted the file either.
     """
     step = "-c" if b"asm" in source.read_bytes() else "-cuda"
     refused = compile_object(nvcc, source, folder / "checked.ii", target, options, step)
     if any(_NO_SUCH_FILE in each.message for each in refused):
         # Perhaps of a library that this toolkit lacks: the emulator has its own headers.
         raise NvccError(refused[0].message)
-    return tuple(each for each in refused if each.line is not None)
+    lined = tuple(each for each in refused if each.line is not None)
+    if refused and not lined:
+        raise NvccError(refused[0].message)
+    return lined
 
 
 def compile_object(

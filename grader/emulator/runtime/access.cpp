@@ -289,6 +289,32 @@ void check_alignment(const Request& request) {
     abandon_launch(error_misaligned);
 }
 
+constexpr std::size_t most_read_only_loads = 1 << 16;  // more are redundant
+
+struct ReadOnlyLoad {
+    std::uint32_t offset;
+    std::size_t bytes;
+    Address pc;
+    Who who;
+    std::uint64_t stamp;
+};
+std::vector<ReadOnlyLoad> read_only_loads;  // of this launch, of memory that it could write
+
+// Whether the launch has written what this loads, which is a finding; `but_for` is a thread's stamp.
+bool tell_if_written(const ReadOnlyLoad& load, std::uint64_t but_for) {
+    std::uint32_t written_at = 0;
+    each_cell(load.offset, load.bytes,
+              [](std::uint32_t at) -> RaceCell& { return *global_cell(at); },
+              [&](RaceCell& cell, unsigned first, unsigned count) {
+                  if (!written_at) written_at = written_in_kernel(cell, first, count, but_for);
+              });
+    if (!written_at) return false;
+    if (found_before(FindingKind::read_only_read, load.pc)) return true;
+    add_finding(FindingKind::read_only_read, load.pc, load.who, image_base + written_at, nullptr,
+                describe_global(load.offset, load.bytes).text);
+    return true;
+}
+
 NextEvent next_event(AccessKind kind) {
     if (kind == AccessKind::read) return NextEvent::load;
     return kind == AccessKind::store ? NextEvent::store : NextEvent::other;
@@ -314,19 +340,21 @@ void observe_slowly(Address a, std::size_t size, AccessKind kind, bool aligned, 
     fail_elsewhere(request);
 }
 
-// The cache of __ldg isn't kept up to date with what the kernel writes, in whatever order.
+// The cache of __ldg isn't kept up to date with what the kernel writes, and the compiler may move the
+// load behind barriers. So loads of memory that can be written are looked at again when the launch
+// ends. A thread may store to what it has loaded before.
 void observe_read_only(const void* p, std::size_t bytes, Address pc) {
     const Address a = reinterpret_cast<Address>(p);
     if (!current_thread || !(in_arena(a) || in_image(a))) return;
-    const std::uint32_t offset = global_offset(a);
-    std::uint32_t written_at = 0;
-    each_cell(offset, bytes, [](std::uint32_t at) -> RaceCell& { return *global_cell(at); },
-              [&](RaceCell& cell, unsigned first, unsigned count) {
-                  if (!written_at) written_at = written_in_kernel(cell, first, count);
-              });
-    if (!written_at || found_before(FindingKind::read_only_read, pc)) return;
-    add_finding(FindingKind::read_only_read, pc, running(current_thread), image_base + written_at,
-                nullptr, describe_global(offset, bytes).text);
+    const ReadOnlyLoad load{global_offset(a), bytes, pc, running(current_thread),
+                            stamp_of(*current_thread)};
+    if (!(shadow[load.offset] & shadow_bit::writable) || tell_if_written(load, 0)) return;
+    if (read_only_loads.size() < most_read_only_loads) read_only_loads.push_back(load);
+}
+
+void settle_read_only_loads() {
+    for (const ReadOnlyLoad& load : read_only_loads) tell_if_written(load, load.stamp);
+    read_only_loads.clear();
 }
 
 }  // namespace warpgrade

@@ -88,7 +88,7 @@ void fill(const RowsFill& fill, Address) {
 void refused(const char*, cudaError_t, const char*, Address) {}
 void allocated(const void*, size_t, Address, bool) {}
 void lacked_room(size_t) {}
-void freed(const void*, Address) {}
+void freed(const void*, Address, const cudaStream_t*) {}
 void recorded(unsigned, unsigned, Address) {}
 void waited(unsigned, unsigned, Address) {}
 void synchronised(Address) {}

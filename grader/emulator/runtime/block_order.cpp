@@ -95,6 +95,10 @@ void note_atomic(const void* p, Address pc) {
     noted.blocks = std::max(noted.blocks, block_count());
 }
 
+void note_clock(Address pc) {
+    if (!noted.clock && current_thread) noted.clock = pc;
+}
+
 void forget_atomics() { noted = {}; }
 
 SharedAtomics shared_atomics() { return noted; }

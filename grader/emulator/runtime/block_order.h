@@ -25,11 +25,15 @@ uint32_t warp_in_turn(uint32_t place);
 
 // A running thread makes an atomic access.
 void note_atomic(const void* p, Address pc);
+// A running thread reads the clock.
+void note_clock(Address pc);
 void forget_atomics();
-// An atomic on memory that several warps of a launch used by atomics, and the number of blocks of the
-// largest such launch; 0 for none.
+// That pass at each reading of the clock if blocks run in another order: more than a GPU's.
+constexpr uint64_t time_in_other_orders = 1'000'000;  // nanoseconds
+// An atomic or volatile access of a launch of which several warps made some, and the number of blocks
+// of the largest such launch; 0 for none. `clock`: the first reading of the clock.
 struct SharedAtomics {
-    Address pc;
+    Address pc, clock;
     uint64_t blocks;
 };
 SharedAtomics shared_atomics();

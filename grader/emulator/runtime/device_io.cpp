@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "../include/warpgrade/device_api.h"
+#include "block_order.h"
 #include "device_work.h"
 #include "errors.h"
 #include "observe.h"
@@ -144,7 +145,8 @@ void __trap() {
 // Each reading is later than the last, so that a kernel that times itself gets a positive time.
 long long clock64() {
     count_spin();  // waiting for a time is polling, too
-    pass_virtual_time(1);
+    note_clock(WARPGRADE_CALLER);
+    pass_virtual_time(blocks_are_reordered() ? time_in_other_orders : 1);
     return static_cast<long long>(virtual_nanoseconds());
 }
 

@@ -56,7 +56,8 @@ void fill(const RowsFill& fill, Address pc);
 void allocated(const void* p, size_t bytes, Address pc, bool managed = false);
 // An allocation of so many bytes has failed.
 void lacked_room(size_t bytes);
-void freed(const void* p, Address pc);
+// `stream`: that of cudaFreeAsync; null where the whole device is waited for.
+void freed(const void* p, Address pc, const cudaStream_t* stream);
 // Numbers of streams count from 1 (0: the default one), those of events from 0.
 void recorded(unsigned event, unsigned stream, Address pc);
 void waited(unsigned event, unsigned stream, Address pc);

@@ -59,6 +59,7 @@ void observe_volatile(void* p, unsigned size, AccessKind kind, Address pc) {
     bool store = kind == AccessKind::volatile_store;
     if (!current_thread) return check_host_access(a, size, store, pc);
     extend_path(*current_thread, pc);
+    if (is_device(p)) note_atomic(p, pc);  // blocks may wait for each other, or not, by these too
     observe_slowly(a, size, kind, true, pc);
     if (!store) count_spin();  // a polling thread must let the others run
 }

@@ -150,10 +150,10 @@ cudaError_t allocate(void** p, size_t bytes, Address pc, bool managed = false) {
     return cudaSuccess;
 }
 
-cudaError_t release(void* p, Address pc) {
+cudaError_t release(void* p, Address pc, const cudaStream_t* stream = nullptr) {
     work::settle_copies();
     const auto error = static_cast<cudaError_t>(device_free(p, pc));
-    if (error == cudaSuccess) work::freed(p, pc);
+    if (error == cudaSuccess) work::freed(p, pc, stream);
     return fail(error);
 }
 
@@ -238,7 +238,7 @@ cudaError_t cudaFree(void* p) {
 cudaError_t cudaFreeAsync(void* p, cudaStream_t stream) {
     if (sticky_error() || !p) return fail(cudaSuccess);
     if (!is_stream(stream)) return fail(cudaErrorInvalidResourceHandle);
-    return release(p, WARPGRADE_CALLER);
+    return release(p, WARPGRADE_CALLER, &stream);
 }
 
 cudaError_t warpgrade_malloc_host(void** p, size_t bytes) {

@@ -30,6 +30,7 @@ void observe_launch_end() {
     settle_unconfirmed_shared_reads();
     settle_early_global_reads();
     settle_unconfirmed_global_reads();
+    settle_read_only_loads();
     counters_launch_end();
     device_close();
 }

@@ -75,6 +75,7 @@ void observe_warp_trace(std::uint32_t warp);                 // merges, counts a
 void observe_atomic(void* p, int bytes, Address pc, bool of_block = false, bool exchanges = false);
 void observe_exchanged(const void* p);                       // the program uses what was there
 void observe_read_only(const void* p, std::size_t bytes, Address pc);  // before a load by __ldg
+void settle_read_only_loads();                                         // at the end of a launch
 void observe_fence(bool of_block = false);                   // __threadfence and its variants
 
 // Whether traces are kept (operation `measure`). Push nothing onto Thread::trace otherwise.

@@ -1,8 +1,9 @@
 // Time for the race detector: barriers, warp synchronisation, and fences with atomics.
 //
 // Fences and atomics: the first atomic of a thread after a fence releases what the thread did
-// before the fence, what its block did before the last barrier, and what lanes of its warp did
-// before it met them in a __syncwarp. A thread with a later atomic on the same address acquires
+// before the fence, what its block did before the barrier before the fence, and what lanes of its
+// warp did before it met them in a __syncwarp. If a barrier lies between the fence and the atomic,
+// other warps of the block may have made fences before that, which release what they did until then. A thread with a later atomic on the same address acquires
 // that. Releases are numbered over the launch, and acquiring one includes all releases with lower
 // numbers. That is more than strictly follows, but it is transitive at no cost, and it never orders
 // threads without fences.
@@ -45,6 +46,7 @@ struct Release {
 using Releases = std::vector<Release>;
 
 bool fences_used;
+std::uint64_t fences_released;  // those made before this epoch, by an earlier atomic
 std::uint32_t release_count;
 std::unordered_map<std::uint64_t, Releases> thread_releases;  // key: block run and thread
 std::unordered_map<std::uint64_t, Releases> block_releases;   // key: block run
@@ -126,6 +128,7 @@ void forget_releases() {
     within.last_release.clear();
     within.handed_on.clear();
     release_count = 0;
+    fences_released = 0;
     fences_used = false;
 }
 
@@ -231,11 +234,29 @@ void release_within(const Thread& thread, Address address, std::uint32_t time) {
     within.last_release[address] = {fence >> stamp::block_shift, time};
 }
 
+// What each warp did before the last fence of one of its lanes, if a barrier came since.
+void release_fenced_warps(std::uint32_t time) {
+    if (fences_released == race_now.epoch_floor) return;
+    fences_released = race_now.epoch_floor;
+    for (std::uint32_t warp = 0; warp * warp_lanes < threads.size(); ++warp) {
+        const WarpRange lanes = warp_range(warp);
+        std::uint64_t fence = 0;
+        for (std::uint32_t i = lanes.first; i < lanes.last; ++i) {
+            if (last_fence[i] < race_now.epoch_floor) fence = std::max(fence, last_fence[i]);
+        }
+        for (std::uint32_t i = lanes.first; fence && i < lanes.last; ++i) {
+            const std::uint64_t until = (fence & ~stamp::thread_mask) | i;
+            add(thread_releases[thread_key(until)], {until, time});
+        }
+    }
+}
+
 void release(const Thread& thread, Address address, std::uint32_t time) {
     std::uint64_t fence = last_fence[thread.linear], block = fence >> stamp::block_shift;
     add(thread_releases[thread_key(fence)], {fence, time});
     release_lanes(thread_releases, thread, time);
-    block_releases[block].push_back({race_now.epoch_floor, time});
+    add(block_releases[block], {fence >> stamp::epoch_shift << stamp::epoch_shift, time});
+    if (fence < race_now.epoch_floor) release_fenced_warps(time);
     last_release[address] = time;
     if (std::uint32_t own = within.acquired[thread.linear]) {
         HandedOn& handed = within.handed_on.try_emplace(block, HandedOn{0, time}).first->second;

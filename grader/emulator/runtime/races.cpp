@@ -258,12 +258,23 @@ bool any_stored_in_block(const RaceCell& cell, unsigned first, unsigned count) {
     return false;
 }
 
-std::uint32_t written_in_kernel(const RaceCell& cell, unsigned first, unsigned count) {
+std::uint32_t written_in_kernel(const RaceCell& cell, unsigned first, unsigned count,
+                                std::uint64_t but_for) {
+    constexpr std::uint64_t time = (std::uint64_t{1} << stamp::block_shift) - 1;
+    const auto counts = [&](std::uint64_t store) {
+        return store >= race_now.kernel_floor &&
+               ((store ^ but_for) & (~time | stamp::thread_mask)) != 0;
+    };
     for (unsigned i = first; i < first + count; ++i) {
         const RaceCell& part = cell.split ? split_cells[cell.split][i] : cell;
-        if (part.store >= race_now.kernel_floor) return part.store_pc;
+        if (counts(part.store)) return part.store_pc;
         for (const AccessGroup& group : part.groups) {
-            if (is_write(group) && group.stamp >= race_now.kernel_floor) return group.pc;
+            if (!is_write(group)) continue;
+            const bool is_one = !(group.lanes & (group.lanes - 1));
+            const auto lane = static_cast<std::uint64_t>(__builtin_ctz(group.lanes));
+            if (is_one ? counts(group.stamp | lane) : group.stamp >= race_now.kernel_floor) {
+                return group.pc;
+            }
         }
     }
     return 0;

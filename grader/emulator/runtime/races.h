@@ -186,8 +186,10 @@ void take_as_stored(RaceCell& cell, unsigned first, unsigned count);
 // From now on it counts as if nobody had: its contents are undefined.
 void take_as_unwritten(RaceCell& cell, unsigned first, unsigned count);
 
-// The place (relative) of a store or an atomic write of this launch to the cell, or 0.
-std::uint32_t written_in_kernel(const RaceCell& cell, unsigned first, unsigned count);
+// The place (relative) of a store or an atomic write of this launch to the cell, or 0. One by the
+// thread with this stamp doesn't count; 0: all count.
+std::uint32_t written_in_kernel(const RaceCell& cell, unsigned first, unsigned count,
+                                std::uint64_t but_for);
 
 // A store of unknown value collides with another store; storing the same value is harmless. Settled
 // at the next hook.

@@ -170,6 +170,8 @@ std::size_t write_report(char* out, std::size_t capacity, bool with_counters) {
     if (const SharedAtomics atomics = shared_atomics(); atomics.pc) {
         text.add("\"atomic_pc\":%llu,\"atomic_blocks\":%llu,",
                  Number{atomics.pc - image().base}, Number{atomics.blocks});
+    } else if (atomics.clock) {
+        text.add("\"clock_pc\":%llu,", Number{atomics.clock - image().base});
     }
     if (const char* printed = kept_output(); *printed) {
         text.add("\"printed\":");

@@ -24,8 +24,8 @@ from grader.executors.program_orders import Atomics
 from grader.executors.runner import CaseResult, printed_by_host
 from grader.executors.trace import Trace, TraceError
 from grader.executors.trace import parse as parse_trace
-from grader.plan import Plan
-from grader.plan.model import Launch, Readback
+from grader.plan import Plan, streams
+from grader.plan.model import Readback
 from grader.sandbox import untrusted
 from grader.sandbox.worker_process import Death, Worker
 from grader.spec import Tensor
@@ -179,9 +179,10 @@ class EmulatorExecutor(Executor):
         executed = read_report(answer)
         if executed is None:
             return answer
-        if executed.atomic_pc:
-            line = self._plans.program.line_of(executed.atomic_pc) or 0
-            self.atomics = [Atomics(line=line, programs=executed.atomic_blocks)]
+        if place := executed.atomic_pc or executed.clock_pc:
+            line = self._plans.program.line_of(place) or 0
+            clock = not executed.atomic_pc
+            self.atomics = [Atomics(line=line, programs=executed.atomic_blocks, clock=clock)]
         on_host = {i for i, each in enumerate(arguments) if is_on_host(each)}
         whole = emulator_encoding.combined(
             self._plans.planned_report, executed, emulator_encoding.copies(made, 0, on_host)
@@ -197,10 +198,10 @@ def _ways(made: Plan, inout: bool) -> Iterator[OtherWay]:
     """
     if not inout and not emulator_encoding.repeats(made):
         yield OtherWay(Status.nondeterministic, SECOND_CALL, Manner(call=1))
-    streams = {step.stream for step in made.calls[0] if isinstance(step, Launch)}
+    used = streams(made.calls[0])
     reordered = Manner(reordered=True)
     encode = emulator_encoding.document
-    if len(streams) > 1 and encode(made, Manner()) != encode(made, reordered):
+    if len(used) > 1 and encode(made, Manner()) != encode(made, reordered):
         yield OtherWay(Status.data_race, REORDERED, reordered)
 
 

@@ -291,7 +291,7 @@ _OF_ONE_PROGRAM = (
 )
 _OF_OWN_WARPS = (
     "The warps of a program run at their own pace, and each has other elements of a block. Put "
-    "tl.debug_barrier() between the store and the load, or keep what was stored in a variable."
+    "tl.debug_barrier() between the store and the load, or keep the values in a variable."
 )
 
 
@@ -396,13 +396,18 @@ class _Words(NamedTuple):
         (`...`), where another place of its block stored at a.py:9 (`...`), with no barrier
         between.'"""
         finding = self.finding
+        does = "loads" if finding.access == "load" else "stores"
+        did = "loaded" if finding.other_access == "load" else "stored"
+        if does == "stores" and did == "stored":
+            did = "stored another value"
         sentence = (
-            f"Program {finding.program} loads {self._place()}{self._at(finding.line, ', at ')}, "
-            f"where another place of its block stored{self._at(finding.other_line)}, with no "
+            f"Program {finding.program} {does} {self._place()}{self._at(finding.line, ', at ')}, "
+            f"where another place of its block {did}{self._at(finding.other_line)}, with no "
             "barrier between."
         )
         if finding.count > 1:
-            sentence += f" {finding.count:,} elements are loaded so; this was the first."
+            was = "loaded" if finding.access == "load" else "stored"
+            sentence += f" {finding.count:,} elements are {was} so; this was the first."
         return sentence
 
     def _at(self, line: int, words: str = " at ") -> str:

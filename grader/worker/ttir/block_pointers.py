@@ -64,7 +64,7 @@ def load(op: Op) -> Run:
         mask = elements_mask(state, inside, len(shape))
         parts = places(state, op, "load", addresses, mask, width)
         if state.execution.observers:
-            tell(state, op, "load", width, addresses, mask, shape)
+            tell(state, op, "load", width, addresses, mask, shape, parts)
         value: np.ndarray = np.full((1,) * (len(shape) + 1), padding or 0, computed(kind))
         for each in parts:
             read = from_bits(each.reading(dtype), kind)

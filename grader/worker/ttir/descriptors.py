@@ -55,7 +55,7 @@ def _read(
     mask = elements_mask(state, inside, len(block))
     parts = places(state, op, "load", addresses, mask, width)
     if state.execution.observers:
-        tell(state, op, "load", width, addresses, mask, block)
+        tell(state, op, "load", width, addresses, mask, block, parts)
     padding = np.nan if not tensor.zeros and is_float(kind) else 0
     value: np.ndarray = np.full((1,) * (len(block) + 1), padding, computed(kind))
     for each in parts:
@@ -176,7 +176,7 @@ def _reduce(op: Op) -> Run:
         mask = elements_mask(state, inside, len(described.shape))
         parts = places(state, op, "atomic", addresses, mask, width)
         if state.execution.observers:
-            tell(state, op, "atomic", width, addresses, mask, described.shape)
+            tell(state, op, "atomic", width, addresses, mask, described.shape, parts)
         value = frame.values[source]
         if value.ndim != len(shape):
             value = value.reshape(-1, *described.shape)

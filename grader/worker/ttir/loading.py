@@ -56,7 +56,7 @@ def load(
     mask = elements_mask(state, mask, rank)
     parts = places(state, op, "load", addresses, mask, width)
     if state.execution.observers:
-        tell(state, op, way, width, addresses, mask, declared.shape)
+        tell(state, op, way, width, addresses, mask, declared.shape, parts)
     if len(parts) == 1 and parts[0].chosen is None:
         return from_bits(parts[0].reading(dtype), kind), None
     shape = np.broadcast_shapes(addresses.shape, () if mask is None else mask.shape)

@@ -28,6 +28,7 @@ class Access:
     programs: np.ndarray  # int64, linear program numbers
     stored: np.ndarray | None = None  # the bits that a store writes, unsigned, (programs, *block)
     block: tuple[int, ...] = ()
+    may_race: bool = True  # false: a load of memory that nothing writes
 
     def full(self) -> np.ndarray:
         """The addresses of all elements of all programs, as a read-only view."""

@@ -1,9 +1,11 @@
-"""Data races inside one program: loads of elements that another place of a block has stored.
+"""Data races inside one program: two places of a block access an element, and one stores it.
 
 The warps of a program run at their own pace. An element that a block stores at one place, and a
-block loads at another, belongs to two threads, so the load may come first. A barrier between the
-two orders them; so may atomics, reductions and products, depending on how they are compiled. The
-same place of blocks of one shape is taken for the same thread. Programs of one warp have no races.
+block loads at another, or stores another value to, belongs to two threads, so either may come
+first. A barrier between the two orders them; so may atomics, reductions and products, depending on
+how they are compiled. Elements that a transposition or the like moves between threads wait for each
+other, too. The same place of blocks of one shape is taken for the same thread. Programs of one warp
+have no races.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from .executor import Launch
     from .observer import Access
 
-MAX_ELEMENTS = 1 << 24  # that are remembered of a launch's stores
+MAX_ELEMENTS = 1 << 24  # that are remembered of a launch's accesses
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,7 @@ class _Touched:
     chosen: np.ndarray  # bool, the same
     low: np.ndarray  # of each row
     high: np.ndarray
+    stored: np.ndarray | None  # bits, as the addresses
 
     @staticmethod
     def of(access: Access, meetings: np.ndarray) -> _Touched:
@@ -44,7 +47,8 @@ class _Touched:
         limits = np.iinfo(np.int64)
         low = np.min(addresses, axis=1, where=chosen, initial=limits.max)
         high = np.max(addresses, axis=1, where=chosen, initial=limits.min)
-        return _Touched(access, meetings[access.programs], addresses, chosen, low, high)
+        stored = None if access.stored is None else _flat(access.stored)
+        return _Touched(access, meetings[access.programs], addresses, chosen, low, high, stored)
 
     def near(self, other: _Touched) -> np.ndarray:
         """The rows whose addresses may be among the other's, with no barrier in between."""
@@ -66,7 +70,7 @@ class OwnRaces(Observer):
         self._grid = (1, 1, 1)
         self._one_warp = False
         self._meetings = np.zeros(0, np.int32)  # of each program of the grid
-        self._stores: list[_Touched] = []
+        self._earlier: list[_Touched] = []  # loads and stores of the programs of one chunk
         self._elements = 0
 
     def begin(self, launch: Launch) -> None:
@@ -77,71 +81,76 @@ class OwnRaces(Observer):
         self._forget()
 
     def end(self) -> None:
-        """Drop what the launch has stored."""
+        """Drop what the launch has accessed."""
         self._forget()
 
     def _forget(self) -> None:
-        self._stores, self._elements = [], 0
+        self._earlier, self._elements = [], 0
 
     def meet(self, programs: np.ndarray) -> None:
         """The warps of each of these programs may have met."""
         self._meetings[programs] += 1
+        if self._earlier and np.array_equal(self._earlier[-1].access.programs, programs):
+            self._forget()
 
     def access(self, access: Access) -> None:
-        """Remember a store; compare a load with the stores before it."""
-        if self._one_warp or (access.kind == "load" and not self._stores):
+        """Compare a load with the stores before it, a store with all before it; remember either."""
+        if self._one_warp or not access.may_race:
             return
         if access.kind == "atomic" or synchronisation(access.op, access.kind) is not None:
             self.meet(access.programs)
-        elif access.kind == "store":
-            self._remember(access)
-        else:
-            self._compare(access)
-
-    def _remember(self, access: Access) -> None:
-        if self._stores and not np.array_equal(self._stores[-1].access.programs, access.programs):
-            self._forget()  # the chunk before has ended, or programs take turns
-        self._stores.append(_Touched.of(access, self._meetings))
-        self._elements += self._stores[-1].addresses.size
-        while self._elements > MAX_ELEMENTS:
-            self._elements -= self._stores.pop(0).addresses.size
-
-    def _compare(self, access: Access) -> None:
-        if not np.array_equal(self._stores[-1].access.programs, access.programs):
             return
-        load = _Touched.of(access, self._meetings)
-        waiting = load.chosen
-        for stored in reversed(self._stores):  # the last store to an element is what is loaded
-            near = stored.near(load)
+        if self._earlier and not np.array_equal(self._earlier[-1].access.programs, access.programs):
+            self._forget()  # the chunk before has ended, or programs take turns
+        now = _Touched.of(access, self._meetings)
+        self._compare(now)
+        self._earlier.append(now)
+        self._elements += now.addresses.size
+        while self._elements > MAX_ELEMENTS:
+            self._elements -= self._earlier.pop(0).addresses.size
+
+    def _compare(self, now: _Touched) -> None:
+        is_load = now.access.kind == "load"
+        waiting = now.chosen
+        for other in reversed(self._earlier):  # the last store to an element is what is loaded
+            if is_load and other.access.kind == "load":
+                continue
+            near = other.near(now)
             if not near.any():
                 continue
-            written = stored.chosen & near[:, None]
-            if load.is_placed_as(stored):
-                waiting = waiting & ~((load.addresses == stored.addresses) & written)
+            theirs = other.chosen & near[:, None]
+            if now.is_placed_as(other):
+                own = (now.addresses == other.addresses) & theirs & waiting
+                if is_load:
+                    waiting = waiting & ~own
+                else:
+                    theirs = theirs & ~own
             met = waiting & near[:, None]
-            met[met] = _among(load.addresses, met, stored.addresses, written)
+            if not theirs.any():
+                continue
+            met[met] = _among(now, met, other, theirs)
             if met.any():
-                self._report(access, stored.access, load.addresses, met)
+                self._report(now.access, other.access, now.addresses, met)
                 waiting = waiting & ~met
             if not waiting.any():
                 return
 
-    def _report(self, load: Access, store: Access, addresses: np.ndarray, met: np.ndarray) -> None:
+    def _report(self, now: Access, other: Access, addresses: np.ndarray, met: np.ndarray) -> None:
         row, place = (int(each[0]) for each in np.nonzero(met))
-        program = coordinates(int(load.programs[row]), self._grid)
+        program = coordinates(int(now.programs[row]), self._grid)
         self._findings.add(
             "data_race",
-            load.op.line[1],
+            now.op.line[1],
             self._kernel,
             program,
             count=int(np.count_nonzero(met)),
             address=int(addresses[row, place]),
-            width=load.width,
+            width=now.width,
             other={
-                "access": "load",
-                "other_line": store.op.line[1],
+                "access": now.kind,
+                "other_line": other.op.line[1],
                 "other_program": list(program),
-                "other_access": "store",
+                "other_access": other.kind,
             },
         )
 
@@ -154,14 +163,19 @@ def _flat(array: np.ndarray) -> np.ndarray:
     return array.reshape(len(array), -1)
 
 
-def _among(
-    addresses: np.ndarray, wanted: np.ndarray, others: np.ndarray, chosen: np.ndarray
-) -> np.ndarray:
-    """For each wanted address, whether it is a chosen one of the others in the same row."""
-    known, number = np.unique(others[chosen], return_inverse=True)
+def _among(now: _Touched, wanted: np.ndarray, other: _Touched, chosen: np.ndarray) -> np.ndarray:
+    """For each wanted address, whether it is a chosen one of the other access in the same row.
+
+    Of two stores only addresses count to which they store different bits.
+    """
+    known, number = np.unique(other.addresses[chosen], return_inverse=True)
     theirs = np.nonzero(chosen)[0] * known.size + number.reshape(-1)
-    mine = addresses[wanted]
-    place = np.minimum(np.searchsorted(known, mine), known.size - 1)
-    rows = np.nonzero(wanted)[0] * known.size
-    among: np.ndarray = (known[place] == mine) & np.isin(rows + place, theirs)
+    order = np.argsort(theirs, kind="stable")
+    mine = now.addresses[wanted]
+    number = np.minimum(np.searchsorted(known, mine), known.size - 1)
+    keys = np.nonzero(wanted)[0] * known.size + number
+    place = order[np.minimum(np.searchsorted(theirs[order], keys), theirs.size - 1)]
+    among: np.ndarray = (known[number] == mine) & (theirs[place] == keys)
+    if now.stored is not None and other.stored is not None:
+        among &= now.stored[wanted] != other.stored[chosen][place]
     return among

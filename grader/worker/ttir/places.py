@@ -129,7 +129,7 @@ def _first_active(state: State) -> int:
     return 0 if state.active is None else int(np.argmax(state.active))
 
 
-def tell(
+def tell(  # noqa: PLR0913 - what an access is
     state: State,
     op: Op,
     kind: str,
@@ -137,13 +137,15 @@ def tell(
     addresses: np.ndarray,
     mask: np.ndarray | None,
     block: tuple[int, ...],
+    parts: list[Places],
     stored: np.ndarray | None = None,
 ) -> None:
-    """Report an access to the observers."""
+    """Report an access to `parts` to the observers."""
     shape = (state.programs, *block)
     active = None if mask is None else np.broadcast_to(mask, shape)
     bits = None if stored is None else np.broadcast_to(stored, shape)
-    access = Access(op, kind, width, addresses, active, state.linear, bits, block)
+    may_race = kind != "load" or any(each.buffer.writable for each in parts)
+    access = Access(op, kind, width, addresses, active, state.linear, bits, block, may_race)
     for observer in state.execution.observers:
         observer.access(access)
 
@@ -166,7 +168,7 @@ def write(
     parts = places(state, op, "store", addresses, mask, width)
     if state.execution.observers:
         as_bits = bits.view(f"u{width}") if bits.dtype.itemsize == width else bits
-        tell(state, op, way, width, addresses, mask, block, as_bits)
+        tell(state, op, way, width, addresses, mask, block, parts, as_bits)
     state.execution.changes += 1
     for each in parts:
         shape = np.broadcast_shapes(

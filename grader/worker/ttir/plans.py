@@ -264,7 +264,7 @@ class _Run:
         elif not all(region.dense for region in self._regions):
             observers.append(Bounds(self._regions, self._findings))
         if self._document["races"]:
-            observers.append(Races(self._regions, self._findings, reader=reader))
+            observers.append(Races(self._findings, reader=reader))
             observers.append(OwnRaces(self._findings))
         if not (self._document["count"] or self._document["sampled"]) and self._order is None:
             self._atomics = Atomics()

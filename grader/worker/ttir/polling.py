@@ -83,7 +83,7 @@ def _poll(op: Op) -> Run:
             yield
         if state.execution.observers:
             addresses, mask = frame.values[pointer], elements_mask(state, None, len(block.shape))
-            tell(state, op, "atomic", width, addresses, mask, block.shape)
+            tell(state, op, "atomic", width, addresses, mask, block.shape, [])
         frame.put([out], [(same, None)])
 
     return run

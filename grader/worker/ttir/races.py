@@ -20,7 +20,6 @@ from .findings import Findings, coordinates
 from .observer import Observer
 from .ordering import Ordering, Undecidable
 from .overlaps import Pairs, conflicts
-from .regions import Regions
 from .semantics import access_of, synchronisation
 
 if TYPE_CHECKING:
@@ -36,12 +35,9 @@ class Races(Observer):
     `cut`: a launch was too large to be checked as a whole.
     """
 
-    def __init__(
-        self, regions: Regions, findings: Findings, *, reader: LaneReader | None = None
-    ) -> None:
+    def __init__(self, findings: Findings, *, reader: LaneReader | None = None) -> None:
         self.cut = False
         self._findings = findings
-        self._read_only = Regions([region for region in regions if not region.writable])
         self._reader = reader or LaneReader()
         self._kernel = ""
         self._grid = (1, 1, 1)
@@ -62,7 +58,7 @@ class Races(Observer):
         if self._programs == 1:
             return
         sync = synchronisation(access.op, access.kind)
-        if sync is None and access.kind == "load" and self._only_read(access):
+        if sync is None and not access.may_race:
             return
         lanes = self._reader.lanes(access)
         if self._log.runs < MAX_RUNS:
@@ -87,22 +83,6 @@ class Races(Observer):
                 self.cut = True
                 return
             self._report(pairs, np.flatnonzero(~ordered))
-
-    def _only_read(self, access: Access) -> bool:
-        """Whether the addresses are in an argument that the launch can't write."""
-        addresses = np.asarray(access.full())
-        if not addresses.size:
-            return True
-        low, high = int(addresses.min()), int(addresses.max()) + access.width
-        if any(region.covers(low, high) for region in self._read_only):
-            return True
-        if access.active is None:
-            return False
-        chosen = addresses[np.broadcast_to(access.active, addresses.shape)]
-        if not chosen.size:
-            return True
-        low, high = int(chosen.min()), int(chosen.max()) + access.width
-        return any(region.covers(low, high) for region in self._read_only)
 
     def _synchronise(self, lanes: Lanes, sync: Any) -> None:
         if lanes.active is None:

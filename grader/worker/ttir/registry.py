@@ -24,7 +24,7 @@ _MEETINGS = frozenset(
         *("gpu.barrier", "ttg.barrier", "tt.debug_barrier", "tt.reduce", "tt.scan"),
         *("tt.dot", "tt.dot_scaled", "tt.gather", "tt.histogram", "tt.cat", "tt.descriptor_load"),
         *("tt.descriptor_store", "tt.descriptor_gather", "tt.descriptor_scatter"),
-        "tt.descriptor_reduce",
+        *("tt.descriptor_reduce", "tt.trans", "tt.reshape", "tt.join", "tt.split"),
     ]
 )
 _MEANINGS: dict[str, Meaning] = {}

@@ -138,6 +138,16 @@ __global__ void reads_back(float* out) {
 }
 ENTRY read_only_own(float* out) { reads_back<<<1, 32>>>(out); }
 
+__global__ void stores_later(float* out) {
+    float other = __ldg(&out[31 - threadIdx.x]);  // -> read_only_early
+    __syncthreads();
+    out[threadIdx.x] = 1 + other;  // other -> read_only_early
+}
+ENTRY read_only_early(float* out) {
+    cudaMemset(out, 0, 32 * sizeof(float));
+    stores_later<<<1, 32>>>(out);
+}
+
 __global__ void reads_others(float* out, float* partial) {
     atomicAdd(&partial[threadIdx.x / 2], 1);  // other -> read_only_atomic
     __syncthreads();
@@ -416,6 +426,33 @@ ENTRY race_block_flag() {
     cudaMemset(flag, 0, sizeof(int));
     polled_flag<<<2, 32>>>(flag);
     cudaFree(flag);
+}
+
+// One thread's fence before the barrier covers its own store, and not those of other warps.
+__global__ void fence_before_barrier(float* partial, unsigned* ticket, float* out) {
+    __shared__ bool last;
+    partial[blockIdx.x * blockDim.x + threadIdx.x] = 1;  // other -> race_fence_before_barrier
+    if (threadIdx.x == 0) __threadfence();
+    __syncthreads();
+    if (threadIdx.x == 0) last = atomicAdd(ticket, 1) == gridDim.x - 1;
+    __syncthreads();
+    if (!last) return;
+    __threadfence();
+    float sum = 0;
+    for (int i = 0; i < gridDim.x; i++) {
+        sum += partial[i * blockDim.x + threadIdx.x];  // -> race_fence_before_barrier
+    }
+    out[threadIdx.x] = sum;
+}
+ENTRY race_fence_before_barrier(float* out) {
+    float* partial;
+    unsigned* ticket;
+    cudaMalloc(&partial, 4 * 64 * sizeof(float));
+    cudaMalloc(&ticket, sizeof(unsigned));
+    cudaMemset(ticket, 0, sizeof(unsigned));
+    fence_before_barrier<<<4, 64>>>(partial, ticket, out);
+    cudaFree(partial);
+    cudaFree(ticket);
 }
 
 __global__ void block_fence(float* partial, unsigned* ticket, float* out) {

@@ -465,6 +465,14 @@ def test_too_much_static_shared_memory_is_what_it_is_with_nvcc(make: Make) -> No
     assert "49,156 bytes of static __shared__ memory; a kernel can have 49,152" in found.message
 
 
+def test_more_constant_memory_than_a_gpu_has_is_refused(make: Make) -> None:
+    table = "__constant__ float some[4], table[1 << 14];\n"
+    found = only(make(table + TWICE))
+    assert (found.kind, found.line) == ("compile", 1)
+    assert "65,552 bytes of __constant__ memory, of which a GPU has 65,536" in found.message
+    assert not make(table.replace("14", "13") + TWICE).problems
+
+
 # ---- The toolchain -------------------------------------------------------------------------------
 
 

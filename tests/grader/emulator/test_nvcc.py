@@ -144,6 +144,16 @@ def test_accepted_file_is_not_refused_and_leaves_nothing_elsewhere(tmp_path: Pat
     assert [each.name for each in source.parent.iterdir()] == ["silu.cu"]
 
 
+def test_a_file_that_fails_without_a_line_is_not_accepted(tmp_path: Path, monkeypatch) -> None:
+    source = tmp_path / "silu.cu"
+    source.write_text("int x;")
+    message = "File uses too much global constant data (0x20000 bytes, 0x10000 max)"
+    refused = (nvcc.Refusal(message),)
+    monkeypatch.setattr(nvcc, "compile_object", lambda *_: refused)
+    with pytest.raises(nvcc.NvccError, match="too much global constant data"):
+        nvcc.check("nvcc", source, tmp_path)
+
+
 @needs_nvcc
 def test_our_part_of_a_gpus_planners_is_made_once_and_kept(tmp_path: Path) -> None:
     made = toolchain.prepare().folder  # the emulator's part has tests of its own

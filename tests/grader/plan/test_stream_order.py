@@ -99,6 +99,7 @@ def test_a_kernel_is_as_late_as_streams_and_events_allow(
         ([launch(0, 1), record(7, 1), wait(7, 2), launch(1, 2), record(8, 2), wait(8, 0)], None),
         ([launch(0, 1), record(7, 1), wait(7, 2), launch(1, 2)], 0),
         ([launch(0, 1), Free("free", 0)], None),
+        ([launch(0, 1), Free("free", 0, 1)], 0),
     ],
 )
 def test_a_launch_that_nobody_waits_for_is_left_running(steps, running):

@@ -1,6 +1,6 @@
 // CUDA's mathematical functions for host and device, beyond the C library's. A fast function
 // (`__expf`) gives the accurate result: a GPU's is less exact, and no right kernel may depend on
-// that.
+// that. `__fdividef` alone is wrong where a GPU's is.
 #ifndef WARPGRADE_MATH_FUNCTIONS_H
 #define WARPGRADE_MATH_FUNCTIONS_H
 
@@ -54,9 +54,9 @@ WARPGRADE_INLINE unsigned long long ullmax(unsigned long long a, unsigned long l
 WARPGRADE_INLINE float rsqrtf(float x) { return (float)(1.0 / std::sqrt((double)x)); }
 WARPGRADE_INLINE double rsqrt(double x) { return 1.0 / std::sqrt(x); }
 WARPGRADE_INLINE float rsqrt(float x) { return rsqrtf(x); }
+WARPGRADE_INLINE float fdividef(float a, float b) { return a / b; }
 WARPGRADE_INLINE float rcbrtf(float x) { return (float)(1.0 / std::cbrt((double)x)); }
 WARPGRADE_INLINE double rcbrt(double x) { return 1.0 / std::cbrt(x); }
-WARPGRADE_INLINE float fdividef(float a, float b) { return a / b; }
 namespace warpgrade {
 constexpr double pi = 3.14159265358979323846;
 }
@@ -160,7 +160,10 @@ WARPGRADE_INLINE void fast_sincos(float x, float* sine, float* cosine) {
 #define __tanhf ::warpgrade::fast_tanh
 #define __powf ::warpgrade::fast_pow
 #define __sincosf ::warpgrade::fast_sincos
-WARPGRADE_INLINE float __fdividef(float a, float b) { return a / b; }
+// A GPU multiplies by the reciprocal, which it takes for 0 if the divisor is above 2^126.
+WARPGRADE_INLINE float __fdividef(float a, float b) {
+    return std::fabs(b) > 8.5070591730234616e37f ? a * std::copysign(0.0f, b) : a / b;
+}
 WARPGRADE_INLINE float __saturatef(float x) { return x > 0.0f ? (x < 1.0f ? x : 1.0f) : 0.0f; }
 
 // ---- Operations with a rounding direction -------------------------------------------------------

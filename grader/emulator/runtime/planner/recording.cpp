@@ -340,13 +340,15 @@ void lacked_room(size_t bytes) {
     current.lacked = bytes > allocation_limit && bytes < vast_bytes ? bytes : 0;
 }
 
-void freed(const void* p, Address pc) {
+void freed(const void* p, Address pc, const cudaStream_t* stream) {
     plan::remove_managed(p);
     for (std::size_t i = current.buffers.size(); i-- > 0;) {
         Buffer& each = current.buffers[i];
         if (!each.is_allocated() || each.low != reinterpret_cast<Address>(p)) continue;
         each.freed = true;
-        add_step("free", "\"buffer\":" + number(i), pc);
+        if (stream) order_after_default(number_of(*stream), pc);
+        const std::string on = stream ? ",\"stream\":" + number(number_of(*stream)) : "";
+        add_step("free", "\"buffer\":" + number(i) + on, pc);
         return;
     }
 }

@@ -10,6 +10,7 @@ __global__ void kernel(int* output, float x) {
     right &= near(__powf(x + 1.0f, 3.0f), 8.0f) && near(__exp10f(2.0f), 100.0f) && near(__log10f(100.0f), 2.0f);
     right &= __fdividef(x, 4.0f) == 0.25f && __frcp_rn(4.0f) == 0.25f && __frsqrt_rn(4.0f) == 0.5f;
     right &= __saturatef(-x) == 0.0f && __saturatef(x + 1.0f) == 1.0f && __fsqrt_rn(9.0f) == 3.0f;
+    right &= __fdividef(-x, 1e38f) == 0.0f && -x / 1e38f < 0.0f;  // beyond 2^126 it is 0
     output[threadIdx.x] = right;
 }
 

@@ -181,6 +181,29 @@ extern "C" void silu(const float* x, float* out, int n) {
     kernel<<<(n + 31) / 32 * 3, 32>>>(x, out, n);
 }
 """,
+    "a wait of some rounds": """
+__device__ float w[1 << 20];
+__device__ int flags[1 << 16];
+__global__ void kernel(const float* x, float* out, int n) {
+    int tile = blockIdx.x / 2, i = tile * blockDim.x + threadIdx.x;
+    volatile int* flag = flags + tile;  // of the atomic loads and stores
+    if (blockIdx.x % 2 == 0) {
+        if (i < n) w[i] = silu_of(x[i]);
+        __threadfence();
+        __syncthreads();
+        if (threadIdx.x == 0) *flag = 1;  // atomic
+    } else {
+        for (int round = 0; threadIdx.x == 0 && round < 100 && !*flag; ++round) {}  // atomic
+        __threadfence();
+        __syncthreads();
+        if (i < n) out[i] = w[i];
+        if (threadIdx.x == 0) *flag = 0;  // atomic
+    }
+}
+extern "C" void silu(const float* x, float* out, int n) {
+    kernel<<<(n + 31) / 32 * 2, 32>>>(x, out, n);
+}
+""",
     "in the second call alone": """
 __global__ void right(const float* x, float* out, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -248,3 +271,32 @@ def test_what_hangs_on_the_order_of_blocks_is_nondeterministic(graded, source) -
         if "atomic" in each
     ]
     assert any(each in hint for each in places)
+
+
+TIMED = """
+__device__ long long taken;
+__global__ void kernel(const float* x, float* out, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    long long begin = clock64();
+    float value = i < n ? silu_of(x[i]) : 0.0f;
+    long long time = clock64() - begin;
+    if (i == 0) taken = time;
+    if (i < n) out[i] = USED ? 0.0f : value;
+}
+extern "C" void silu(const float* x, float* out, int n) {
+    kernel<<<(n + 31) / 32, 32>>>(x, out, n);
+}
+"""
+
+
+def test_what_the_clock_decides_is_nondeterministic(graded) -> None:
+    part = graded(TIMED.replace("USED", "time > 5000"))
+    assert part.status is Status.nondeterministic, part
+    told = program_orders.DEPENDS_ON_THE_CLOCK
+    assert any(told[1:] in each.what for each in part.failures), part.failures
+    assert "silu.cu:8: use the clock to measure" in part.failures[0].hint
+
+
+def test_a_kernel_may_measure_itself(graded) -> None:
+    part = graded(TIMED.replace("USED", "false"))
+    assert part.status is Status.passed, part

@@ -217,6 +217,25 @@ def test_a_kernel_that_should_have_waited_for_another_stream_is_a_race(
     assert status is Status.passed or "wait for each other by luck" in part.failures[0].what
 
 
+FREED = {
+    "no wait": ("two", "", Status.data_race),
+    "an event": ("two", EVENT, Status.passed),
+    "the kernels' stream": ("one", "", Status.passed),
+    "the default stream": ("0", "", Status.passed),
+}
+
+
+@pytest.mark.parametrize(("stream", "wait", "status"), FREED.values(), ids=FREED)
+def test_memory_that_is_freed_on_a_stream_which_has_not_waited_is_a_race(
+    graded, stream: str, wait: str, status: Status
+) -> None:
+    source = TWO_STREAMS.replace("FIRST", "one").replace("WAIT", "").replace(", two>>>", ", one>>>")
+    freed = f"{wait} cudaFreeAsync(t, {stream}); cudaStreamSynchronize(one);"
+    part = graded(source.replace("cudaFree(t);", freed))
+    assert part.status is status, part
+    assert status is Status.passed or "memory that was freed" in part.failures[0].what
+
+
 def test_a_case_that_the_emulator_has_no_room_for_is_not_measured(tmp_path) -> None:
     (tmp_path / "silu.cu").write_text((ROOT / "reference" / "silu.cu").read_text())
     exercise = SPECS["silu"]

@@ -108,4 +108,37 @@ def stored_and_mirrored(x, out, n, WAY: tl.constexpr, B: tl.constexpr):
     if WAY == "transposed":
         at = out + first + tl.arange(0, B // 8)[None, :] * 8 + tl.arange(0, 8)[:, None]
     y = tl.load(at)
+    tl.debug_barrier()
     tl.store(at, 2 * y)
+
+
+@triton.jit
+def turned_in_place(out, n, WAY: tl.constexpr, B: tl.constexpr):
+    first = tl.program_id(0) * B
+    i = first + tl.arange(0, B)
+    at = first + B - 1 - tl.arange(0, B)
+    if WAY == "one element for all":
+        at = first + tl.arange(0, B) * 0
+    if WAY == "same place":
+        at = i
+    y = tl.load(out + at, mask=at < n, other=0.0)
+    if WAY == "barrier":
+        tl.debug_barrier()
+    if WAY == "maximum":
+        y = y - tl.max(y)
+    if WAY == "transposed":
+        y = tl.reshape(tl.trans(tl.reshape(y, [B // 4, 4])), [B])
+    tl.store(out + i, y, mask=i < n)
+
+
+@triton.jit
+def stored_twice(out, n, WAY: tl.constexpr, B: tl.constexpr):
+    first = tl.program_id(0) * B
+    i = first + tl.arange(0, B)
+    tl.store(out + i, i.to(tl.float32))
+    if WAY == "barrier":
+        tl.debug_barrier()
+    at = first + B - 1 - tl.arange(0, B)
+    if WAY == "same place":
+        at = i
+    tl.store(out + at, at.to(tl.float32) if WAY == "same values" else 1.0)
