@@ -270,13 +270,21 @@ def _agrees(condition: Condition, outcomes: dict[Case, bool]) -> bool:
 
 
 def _confirm(condition: Condition, probes: Iterable[Case], probe: _Prober) -> bool:
-    """Whether the condition also holds on probes that could contradict it."""
+    """Whether the condition also holds on probes that could contradict it.
+
+    Out of time the cases so far decide if a probe has passed: other passing cases may differ from
+    the failing ones in more than this condition.
+    """
+    contrasted = condition.kind == "always"
     for case in probes:
         failed = probe(case)
         if failed is None:
-            break  # out of time: the cases so far decide
+            if contrasted:
+                break
+            return False
         if failed != condition.holds(case):
             return False
+        contrasted |= not failed
     failing = sum(probe.outcomes.values())
     if condition.kind == "always":
         return failing >= 3

@@ -181,6 +181,17 @@ def test_without_time_for_probes_what_was_seen_has_to_do(limit):
     assert found is None or found.condition.text == "cols > 1024"
 
 
+def test_without_a_case_that_differs_in_the_condition_alone_nothing_is_said():
+    """By chance each failing case has several rows, and no probe is run that tells."""
+    space = space_of("rmsnorm")
+    texts = {"rows=3 cols=77": True, "rows=2 cols=9": True, "rows=1 cols=1": False}
+    outcomes = {
+        parse(f"{text} seed=4", space.exercise, space.variant, 4): failed
+        for text, failed in (*texts.items(), ("rows=1 cols=2", False))
+    }
+    assert separate(space, next(iter(outcomes)), outcomes, lambda case: None) is None
+
+
 def test_the_number_of_probes_is_bounded():
     """A kernel that answers by whim contradicts one condition after the other."""
     for whim in range(20):
