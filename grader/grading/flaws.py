@@ -43,12 +43,18 @@ class Flaw:
 
 
 def _online(
-    scores: torch.Tensor, v: torch.Tensor | None, block: int, carried: Carried, padded: float
+    scores: torch.Tensor,
+    v: torch.Tensor | None,
+    block: int,
+    carried: Carried,
+    padded: float,
+    factor: float = 1.0,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """(maximum, sum, weighted v) after all blocks of the last dimension.
 
-    Scores behind the end of the last block are `padded`. In float32, where exponentials of what is
-    far from the maximum are 0 or infinite.
+    Scores behind the end of the last block are `padded`, and the exponent that rescales the sums
+    has the factor `factor`. In float32, where exponentials of what is far from the maximum are 0 or
+    infinite.
     """
     scores = scores.float()
     v = v.float() if v is not None else None
@@ -64,7 +70,7 @@ def _online(
             part = torch.nn.functional.pad(part, (0, block - part.shape[-1]), value=padded)
         largest = part.amax(-1, keepdim=True)
         new = largest if carried == "maximum_of_block" else torch.maximum(m, largest)
-        alpha = torch.exp(new - m if carried == "wrong_way" else m - new)
+        alpha = torch.exp(factor * (new - m if carried == "wrong_way" else m - new))
         p = torch.exp(part - new)
         if carried == "new_rescaled":
             total = (total + p.sum(-1, keepdim=True)) * alpha
@@ -106,8 +112,8 @@ _ONLINE: Mapping[Carried, tuple[str, str]] = {
         "exp(m_old - m_new).",
     ),
     "from_zero": (
-        "The running maximum begins at 0, which is wrong where all scores are below 0",
-        "Begin at -inf.",
+        "The maximum is too large where all elements are below 0, as is one that begins at 0",
+        "A running maximum begins at -inf, and masked elements are -inf.",
     ),
     "maximum_not_kept": (
         "The new maximum isn't kept from block to block",
@@ -156,6 +162,21 @@ def _flash_in_blocks(
     scores = _masked(q @ k.mT * sm_scale, causal)
     padded = -math.inf if causal else padded  # the causal mask covers what is past the end
     m, total, acc = _online(scores, v, block or _power(k.shape[-2]), carried, padded)
+    return [acc / total, (m + total.log())[..., 0]]
+
+
+def _flash_rescaled(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    sm_scale: float,
+    causal: bool,
+    block: int,
+    factor: Callable[[float], float],
+) -> Sequence[torch.Tensor]:
+    """Attention in blocks whose sums are rescaled by an exponent that is `factor` times too far."""
+    scores = _masked(q @ k.mT * sm_scale, causal)
+    m, total, acc = _online(scores, v, block, "nothing_wrong", -math.inf, factor(sm_scale))
     return [acc / total, (m + total.log())[..., 0]]
 
 
@@ -313,6 +334,28 @@ def _no_key_flaws() -> Iterator[Flaw]:
             "place of such a sum.",
             partial(_no_visible_key, lse_too=own),
         )
+
+
+_FACTORS: tuple[tuple[str, Callable[[float], float]], ...] = (
+    ("sm_scale", lambda sm_scale: sm_scale),
+    ("sm_scale * log2(e)", lambda sm_scale: sm_scale * _LOG2E),
+    ("log2(e)", lambda sm_scale: _LOG2E),
+    ("ln 2", lambda sm_scale: _LN2),
+)
+
+
+def _rescaling_flaws() -> Iterator[Flaw]:
+    """Sums that are rescaled to another base, or by another scale, than the scores have."""
+    for text, factor in _FACTORS:
+        for block in BLOCKS:
+            yield Flaw(
+                "rescaling_exponent",
+                f"The exponent of the factor that rescales the sums is {text} times what it should "
+                "be",
+                "It is the old maximum minus the new one, in the units and to the base of the "
+                "scores' own exponentials.",
+                partial(_flash_rescaled, block=block, factor=factor),
+            )
 
 
 def _flash_flaws() -> Iterator[Flaw]:
@@ -534,6 +577,7 @@ FLAWS: Mapping[str, Sequence[Flaw]] = {
         *_online_flaws(_flash_in_blocks),
         *_padded_flaws(_flash_in_blocks, "of the keys"),
         *_flash_flaws(),
+        *_rescaling_flaws(),
     ),
     "rmsnorm": tuple(_rms_flaws()),
     "gemm": tuple(_gemm_flaws()),

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from grader.grading.edit_scope import Edit, Scope, code_line
+from grader.grading.edit_scope import Edit, Scope, code_line, end_of
 from grader.grading.source_text import Change
 
 MOST_STEPS = 6  # by which a variable may be moved on
@@ -21,7 +21,7 @@ def _not_advanced(scope: Scope) -> Iterator[Edit]:
     """A variable that a loop uses from round to round, and that nothing in it moves on."""
     code = scope.text.code
     for loop in _LOOP.finditer(code, scope.function.body, scope.function.end):
-        end, indent = _end_of(scope, loop)
+        end, indent = end_of(scope, loop)
         body = code[loop.end() : end]
         before = code[scope.function.body : loop.start()]
         steps = [one or other for one, other in _ROUNDS.findall(code[loop.start() : loop.end()])]
@@ -44,22 +44,6 @@ def _not_advanced(scope: Scope) -> Iterator[Edit]:
                 change = Change(end, end, f"{indent}{statement}\n")
                 edit = scope.edit("not_advanced", [change], what, "", 1)
                 yield replace(edit, line=scope.text.line_at(loop.start()))
-
-
-def _end_of(scope: Scope, loop: re.Match[str]) -> tuple[int, str]:
-    """Where a loop's last statement ends, at the start of a line, and how it is indented."""
-    number = scope.text.line_at(loop.start()) + 1
-    last, within = number, ""
-    while number <= len(scope.text.lines) and scope.text.starts[number - 1] < scope.function.end:
-        line = code_line(scope, number)
-        indent = line[: len(line) - len(line.lstrip())]
-        if line.strip() and len(indent) <= len(loop[1]):
-            break
-        if line.strip():
-            within, last = within or indent, number + 1
-        number += 1
-    starts = scope.text.starts
-    return starts[last - 1] if last <= len(starts) else scope.function.end, within
 
 
 _STOP = re.compile(
@@ -193,7 +177,7 @@ def _hoisted(scope: Scope) -> Iterator[Edit]:
         number = scope.text.line_at(loop.start()) + 1
         line = code_line(scope, number) if number <= len(scope.text.lines) else ""
         reset = _RESET.match(line.rstrip())
-        body = code[loop.end() : _end_of(scope, loop)[0]]
+        body = code[loop.end() : end_of(scope, loop)[0]]
         if reset is None or not re.search(rf"\b{reset[1]}\b", body.replace(line, "", 1)):
             continue
         start = scope.text.starts[number - 1]
@@ -240,6 +224,32 @@ def _steps(scope: Scope) -> Iterator[Edit]:
 _CASE = re.compile(r"^([ \t]*)(?:case\b[^:\n]*|default\s*):", re.M)
 
 
+_HEADER = re.compile(r"\bfor\s*\(([^{}\n]*?;[^{}\n]*?;[^{}\n]*?)\)\s*(?:\{|$|\w)", re.M)
+
+
+def _like_headers(scope: Scope) -> Iterator[Edit]:
+    """A name in the head of a loop that another loop of the function has otherwise."""
+    code = scope.text.code
+    heads = [*_HEADER.finditer(code, scope.function.body, scope.function.end)]
+    words = [[*re.finditer(r"\w+|\S", each[1])] for each in heads]
+    for (one, own), (_, theirs) in itertools.permutations(zip(heads, words, strict=True), 2):
+        pairs = [*zip(own, theirs, strict=False)]
+        apart = [(a, b[0]) for a, b in pairs if a[0] != b[0]]
+        if len(own) != len(theirs) or len(apart) != 1 or not apart[0][1][0].isalpha():
+            continue
+        [(word, new)] = apart
+        span = one.start(1) + word.start(), one.start(1) + word.end()
+        part = _segment_of_head(code, *span)
+        yield scope.instead("as_neighbour", *span, new, 1, part)
+
+
+def _segment_of_head(code: str, start: int, end: int) -> tuple[int, int]:
+    """The part of a loop's head, between semicolons, that a place is in."""
+    low = max(code.rfind(each, 0, start) for each in "(;") + 1
+    high = min(at for each in ");" if (at := code.find(each, end)) >= 0)
+    return low + len(code[low:start]) - len(code[low:start].lstrip()), high
+
+
 def _falls_through(scope: Scope) -> Iterator[Edit]:
     """A case of a `switch` without `break`, so that the next one runs as well."""
     code = scope.text.code
@@ -266,4 +276,5 @@ RULES: Sequence[Callable[[Scope], Iterator[Edit]]] = (
     _order,
     _hoisted,
     _falls_through,
+    _like_headers,
 )
