@@ -125,7 +125,7 @@ def _in_cpp(context: Context) -> Cause | None:
     return None
 
 
-_OF_LOCALS = re.compile(r"[\w\s<>=!+/%-]*")
+_OF_LOCALS = re.compile(r"[\w\s+/%-]*[<>]=?[\w\s+/%-]*")  # of numbers: a list may change by a call
 _FROM_AFAR = r"\b(?:__shared__|__device__|volatile|static|global|nonlocal)\b[^;\n]*\b{0}\b|\[[&=]"
 
 

@@ -161,6 +161,12 @@ def _order(scope: Scope) -> Iterator[Edit]:
         spans = [(start, start + len(line)) for start, line in zip(starts, lines, strict=True)]
         changes = [Change(*spans[0], lines[1]), Change(*spans[1], lines[0])]
         below = scope.quoted(0, 0, lines[1])
+        behind = scope.text.code[spans[1][1] : scope.function.end]
+        if not re.search(rf"\b{one[2]}\b", behind):  # there nothing would read it
+            what = f"{scope.quoted(*spans[0])} changes what {below} reads, and is too much"
+            change = Change(starts[0], starts[1], "")
+            yield scope.edit("order", [change], what, "Leave it out.", 3)
+            continue
         what = f"{scope.quoted(*spans[0])} stands before {below} and belongs behind it"
         yield scope.edit("order", changes, what, "", 3)
 
@@ -224,32 +230,6 @@ def _steps(scope: Scope) -> Iterator[Edit]:
 _CASE = re.compile(r"^([ \t]*)(?:case\b[^:\n]*|default\s*):", re.M)
 
 
-_HEADER = re.compile(r"\bfor\s*\(([^{}\n]*?;[^{}\n]*?;[^{}\n]*?)\)\s*(?:\{|$|\w)", re.M)
-
-
-def _like_headers(scope: Scope) -> Iterator[Edit]:
-    """A name in the head of a loop that another loop of the function has otherwise."""
-    code = scope.text.code
-    heads = [*_HEADER.finditer(code, scope.function.body, scope.function.end)]
-    words = [[*re.finditer(r"\w+|\S", each[1])] for each in heads]
-    for (one, own), (_, theirs) in itertools.permutations(zip(heads, words, strict=True), 2):
-        pairs = [*zip(own, theirs, strict=False)]
-        apart = [(a, b[0]) for a, b in pairs if a[0] != b[0]]
-        if len(own) != len(theirs) or len(apart) != 1 or not apart[0][1][0].isalpha():
-            continue
-        [(word, new)] = apart
-        span = one.start(1) + word.start(), one.start(1) + word.end()
-        part = _segment_of_head(code, *span)
-        yield scope.instead("as_neighbour", *span, new, 1, part)
-
-
-def _segment_of_head(code: str, start: int, end: int) -> tuple[int, int]:
-    """The part of a loop's head, between semicolons, that a place is in."""
-    low = max(code.rfind(each, 0, start) for each in "(;") + 1
-    high = min(at for each in ");" if (at := code.find(each, end)) >= 0)
-    return low + len(code[low:start]) - len(code[low:start].lstrip()), high
-
-
 def _falls_through(scope: Scope) -> Iterator[Edit]:
     """A case of a `switch` without `break`, so that the next one runs as well."""
     code = scope.text.code
@@ -276,5 +256,4 @@ RULES: Sequence[Callable[[Scope], Iterator[Edit]]] = (
     _order,
     _hoisted,
     _falls_through,
-    _like_headers,
 )

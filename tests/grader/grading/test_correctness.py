@@ -290,6 +290,7 @@ def test_a_loop_that_cannot_end_is_waited_for_shortly_in_the_first_part(monkeypa
         ("__shared__ int half;\nwhile (half > 0) { x += 1; }", 0),
         ("int half = 4;\nwhile (half > 0) { x += 1; }", 2),
         ("while (*half > 0) { x += 1; }", 0),
+        ("while (half) { x += 1; }", 0),
         ("auto f = [&] { half--; };\nwhile (half > 0) { f(); }", 0),
     ],
 )

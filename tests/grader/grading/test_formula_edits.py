@@ -119,6 +119,25 @@ def test_of_long_code_the_part_that_differs_is_quoted():
     assert edit.what == "`… offs + offs …` stands where `… offs + total …` belongs"
 
 
+@pytest.mark.parametrize(("again", "is_moved"), [("", False), ("    out_ptr += x\n", True)])
+def test_a_statement_is_too_much_where_nothing_would_read_its_value_behind_the_next(
+    again, is_moved
+):
+    text = TEXT.replace(
+        "    u = x", "    x = x * tl.sigmoid(x)\n    y = x * tl.sigmoid(x)\n    u = x"
+    )
+    body = text[text.index("    u = x") : text.index("    tl.store")]
+    mistaken = text.replace(body, again)
+    made = [
+        (each.what, each.advice)
+        for scope in scopes(mistaken, True)
+        for each in edits_of(scope)
+        if each.name == "order" and "x = x" in each.what
+    ]
+    assert made and all(("belongs behind it" in what) == is_moved for what, _ in made)
+    assert is_moved or any("is too much" in what for what, _ in made)
+
+
 GROUPS = """
 @triton.jit
 def k(out_ptr, tiles, n, GROUP: tl.constexpr):

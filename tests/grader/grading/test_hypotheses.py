@@ -11,8 +11,8 @@ from grader.cases import Space, inputs, oracle
 from grader.cases.arena import Outcome, Slot
 from grader.cases.compare import judge
 from grader.executors.runner import CaseResult
-from grader.grading import flaws
-from grader.grading.hypotheses import cause_of
+from grader.grading import flaws, hypotheses
+from grader.grading.hypotheses import NEARLY_WRONG, cause_of
 from grader.spec.task import Task
 
 EXERCISES = spec.load_all()
@@ -88,7 +88,7 @@ def online(x, rescales=True, block=64, start=-math.inf):
     return torch.exp(x - m) / total
 
 
-def rescaled_by(factor):
+def rescaled_by(factor, step=lambda p: p):
     """Attention whose sums are rescaled by an exponent that is a factor times too far."""
 
     def kernel(q, k, v, sm_scale, causal):
@@ -102,7 +102,7 @@ def rescaled_by(factor):
             alpha = torch.exp((m - base) * factor(sm_scale))
             p = torch.exp(part - base)
             total = total * alpha + p.sum(-1, keepdim=True)
-            acc = acc * alpha + p @ v[..., first : first + 32, :]
+            acc = acc * alpha + step(p) @ v[..., first : first + 32, :]
             m = new
         return (acc / total).nan_to_num(), (m + total.log())[..., 0]
 
@@ -116,6 +116,15 @@ def rescaled_by(factor):
 def test_sums_that_are_rescaled_by_another_exponent_are_named(factor, text):
     cause = named("flash_attention", rescaled_by(factor))
     assert cause is not None and text in cause.what and "rescales the sums" in cause.what
+
+
+@pytest.mark.parametrize("share", [NEARLY_WRONG, 1.0])
+def test_a_mistake_explains_elements_that_are_barely_wrong_too(share, monkeypatch):
+    """Of many elements some are wrong by little more than is allowed, and rounding adds that."""
+    kernel = rescaled_by(lambda sm_scale: sm_scale, step=lambda p: p.half().double())
+    monkeypatch.setattr(hypotheses, "NEARLY_WRONG", share)
+    cause = named("flash_attention", kernel, dtype="float16", size_class="aligned")
+    assert (cause is not None and "rescales the sums" in cause.what) == (share < 1)
 
 
 def padded_softmax(x):
