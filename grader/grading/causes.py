@@ -206,17 +206,14 @@ _DIVIDED = re.compile(r"(?<![\w.])(\w+)\s*(?://?|>>)\s*(\w+)\b")
 def _by_rest(failed: Failed) -> Cause | None:
     """A quotient of the source that rounds down, where what doesn't divide isn't written."""
     condition = failed.separation.condition if failed.separation else None
-    if condition is None or condition.kind != "not_multiple":
-        return None
-    if failed.result.status is not Status.not_written:
+    is_unwritten = failed.result.status is Status.not_written
+    if condition is None or condition.kind != "not_multiple" or not is_unwritten:
         return None
     for number, line in enumerate(failed.runner.source.split("\n"), 1):
         for match in _DIVIDED.finditer(line) if len(line) < LONGEST_LINE else ():
             if match[2] == str(condition.value) and condition.subject in match[1]:
-                name = condition.subject
-                what = (
-                    f"`{match[0]}` rounds down: the last {name} % {match[2]} elements are left out"
-                )
+                rest = f"{condition.subject} % {match[2]}"
+                what = f"`{match[0]}` rounds down: the last {rest} elements are left out"
                 advice = "They need threads of their own, or a loop that takes one at a time."
                 code = SourceLine(number, line.rstrip(), "", match.start(), len(match[0]))
                 return Cause("rest", what, advice, (code,))

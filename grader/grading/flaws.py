@@ -7,6 +7,7 @@ listed once for each size that kernels use.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -257,49 +258,18 @@ def _heads_exchanged(
 
 
 _LN2, _LOG2E = math.log(2), math.log2(math.e)
-_LSE: tuple[tuple[str, str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]], ...] = (
-    (
-        "`lse` is the logarithm of the sum alone: the maximum isn't added",
-        "`lse` has to be m + log(sum).",
-        lambda m, lse: lse - m,
-    ),
-    (
-        "`lse` adds a maximum in powers of two to a natural logarithm",
-        "With log2(e) in the scale, multiply the maximum by ln 2 before it is added.",
-        lambda m, lse: m * _LOG2E + (lse - m),
-    ),
-    (
-        "`lse` is in powers of two",
-        "Multiply it by ln 2 = 0.6931 where log2(e) is in the scale.",
-        lambda m, lse: lse * _LOG2E,
-    ),
-    (
-        "`lse` adds a logarithm to base 2 to a natural maximum",
-        "Take the natural logarithm of the sum, or multiply log2 by ln 2.",
-        lambda m, lse: m + (lse - m) * _LOG2E,
-    ),
-    (
-        "`lse` multiplies the natural logarithm of the sum by ln 2",
-        "Only what is in powers of two gets that factor: the maximum, or a log2 of the sum.",
-        lambda m, lse: m + (lse - m) * _LN2,
-    ),
-    ("`lse` is the maximum alone", "`lse` has to be m + log(sum).", lambda m, lse: m),
-    (
-        "`lse` is the sum, without the logarithm",
-        "`lse` has to be m + log(sum).",
-        lambda m, lse: lse.exp(),
-    ),
-    (
-        "`lse` adds the sum itself to the maximum",
-        "`lse` has to be m + log(sum).",
-        lambda m, lse: m + (lse - m).exp(),
-    ),
-    (
-        "`lse` subtracts the maximum",
-        "`lse` has to be m + log(sum).",
-        lambda m, lse: lse - 2 * m,
-    ),
-)
+_OfLse = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]  # of the maximum and the right lse
+_LSE: Mapping[str, _OfLse] = {
+    "is the logarithm of the sum alone: the maximum isn't added": lambda m, lse: lse - m,
+    "adds a maximum in powers of two to a natural logarithm": lambda m, lse: m * _LOG2E + (lse - m),
+    "is in powers of two": lambda m, lse: lse * _LOG2E,
+    "adds a logarithm to base 2 to a natural maximum": lambda m, lse: m + (lse - m) * _LOG2E,
+    "multiplies the natural logarithm of the sum by ln 2": lambda m, lse: m + (lse - m) * _LN2,
+    "is the maximum alone": lambda m, lse: m,
+    "is the sum, without the logarithm": lambda m, lse: lse.exp(),
+    "adds the sum itself to the maximum": lambda m, lse: m + (lse - m).exp(),
+    "subtracts the maximum": lambda m, lse: lse - 2 * m,
+}
 
 
 def _base_two(
@@ -336,26 +306,13 @@ def _no_key_flaws() -> Iterator[Flaw]:
         )
 
 
-_FACTORS: tuple[tuple[str, Callable[[float], float]], ...] = (
-    ("sm_scale", lambda sm_scale: sm_scale),
-    ("sm_scale * log2(e)", lambda sm_scale: sm_scale * _LOG2E),
-    ("log2(e)", lambda sm_scale: _LOG2E),
-    ("ln 2", lambda sm_scale: _LN2),
-)
-
-
-def _rescaling_flaws() -> Iterator[Flaw]:
-    """Sums that are rescaled to another base, or by another scale, than the scores have."""
-    for text, factor in _FACTORS:
-        for block in BLOCKS:
-            yield Flaw(
-                "rescaling_exponent",
-                f"The exponent of the factor that rescales the sums is {text} times what it should "
-                "be",
-                "It is the old maximum minus the new one, in the units and to the base of the "
-                "scores' own exponentials.",
-                partial(_flash_rescaled, block=block, factor=factor),
-            )
+# By which the exponent that rescales the sums is off: they are in other units than the scores.
+_FACTORS: Mapping[str, Callable[[float], float]] = {
+    "sm_scale": lambda sm_scale: sm_scale,
+    "sm_scale * log2(e)": lambda sm_scale: sm_scale * _LOG2E,
+    "log2(e)": lambda sm_scale: _LOG2E,
+    "ln 2": lambda sm_scale: _LN2,
+}
 
 
 def _flash_flaws() -> Iterator[Flaw]:
@@ -365,8 +322,9 @@ def _flash_flaws() -> Iterator[Flaw]:
         "Divide acc by the running sum after the loop.",
         _unnormalised,
     )
-    for what, advice, lse in _LSE:
-        yield Flaw("lse", what, advice, partial(_attention, lse=lse))
+    advice = "`lse` is m + log(sum), both natural: what is in powers of two is multiplied by ln 2."
+    for what, lse in _LSE.items():
+        yield Flaw("lse", f"`lse` {what}", advice, partial(_attention, lse=lse))
     yield Flaw(
         "mask_from_the_start",
         "The causal mask is right only for as many keys as queries: query i sees the keys up to i",
@@ -392,6 +350,13 @@ def _flash_flaws() -> Iterator[Flaw]:
             f"The scores are {text} times what they should be: powers of 2 and of e are mixed",
             "With exp2 the scores need the factor log2(e); with exp they don't.",
             partial(_base_two, scale=scale),
+        )
+    for (text, factor), block in itertools.product(_FACTORS.items(), BLOCKS):
+        yield Flaw(
+            "rescaling_exponent",
+            f"The exponent of the factor that rescales the sums is {text} times what it should be",
+            "It is the old maximum minus the new one, to the base of the scores' exponentials.",
+            partial(_flash_rescaled, block=block, factor=factor),
         )
 
 
@@ -577,7 +542,6 @@ FLAWS: Mapping[str, Sequence[Flaw]] = {
         *_online_flaws(_flash_in_blocks),
         *_padded_flaws(_flash_in_blocks, "of the keys"),
         *_flash_flaws(),
-        *_rescaling_flaws(),
     ),
     "rmsnorm": tuple(_rms_flaws()),
     "gemm": tuple(_gemm_flaws()),

@@ -26,7 +26,7 @@ from grader.evidence import Failure, PartEvidence, Printed
 from grader.executors.runner import CaseResult, Runner
 from grader.grading import by_source
 from grader.grading.causes import Causes, Failed
-from grader.grading.diagnosis import Cause, Separation, hint, hint_on_index, separate
+from grader.grading.diagnosis import Cause, Separation, hint, separate
 from grader.grading.marked_lines import marked_lines
 from grader.grading.pictures import picture_of
 from grader.sandbox.sandbox import hurried
@@ -587,11 +587,11 @@ def _failure(
         headline = f"{verdict.status.headline}: {verdict.what.rstrip('.')}"
         what = f"The same case was {occurrences} ({headline})"
         verdict = replace(verdict, status=Status.nondeterministic, what=what)
-    advice = (separation and hint_on_index(verdict, separation)) or result.hint
+    advice = result.hint
     if cause is not None:
         advice = cause.advice
     if not advice and verdict.status.is_failure:  # a fault of the grader has no hint
-        advice = hint(verdict, separation, space.variant.language)
+        advice = hint(verdict, separation)
     return Failure(
         status=verdict.status,
         case=str(result.case),
