@@ -18,7 +18,6 @@ from grader.grading.by_source import Context
 from grader.grading.diagnosis import Cause
 from grader.status import Status
 
-MOST_CHARACTERS = 100_000  # of a source that is looked at
 LINES_OF_LAUNCH = 8  # that are looked at
 MOST_NAMES = 2000  # that may be meant by a misspelt one
 
@@ -39,7 +38,7 @@ def _first(
     source: str,
     language: str,
 ) -> Cause | None:
-    if len(source) > MOST_CHARACTERS:
+    if len(source) > by_source.MOST_CHARACTERS:
         return None
     context = Context(result, source, language == "triton")
     try:
@@ -329,6 +328,20 @@ def _parameter_allocated(context: Context) -> Cause | None:
     )
 
 
+_ELSEWHERE = re.compile(r"uses a (device|host) pointer (?:on the host|in a kernel): .*? of (\w+)")
+
+
+def _other_memory(context: Context) -> Cause | None:
+    """Memory of the device that host code accesses itself, or the other way round."""
+    match = _ELSEWHERE.search(context.words)
+    if match is None:
+        return None
+    who = "Host code" if match[1] == "device" else "The kernel"
+    what = f"{who} accesses `{match[2]}` itself, which is memory of the {match[1]}"
+    advice = context.result.hint or "Copy the data there with cudaMemcpy first."
+    return Cause("other_memory", what, advice)
+
+
 _CONSTANT = r"(?:\bconst(?:expr)?\s+\w+\s+{0}\s*=|#define\s+{0})\s*\d+\b"
 
 
@@ -443,6 +456,7 @@ TABLE: Sequence[Callable[[Context], Cause | None]] = (
     _loop_carried,
     _specialised,
     _parameter_allocated,
+    _other_memory,
     _too_many_threads,
     _comma_in_subscript,
     _size_of_a_pointer,

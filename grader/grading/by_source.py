@@ -13,12 +13,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 
+from grader.cases.compare import Verdict
 from grader.evidence import SourceLine
 from grader.executors.answers import IN_LOOP
 from grader.executors.loops import MOST_PLACES, of_cpp, without_comments
 from grader.executors.runner import CaseResult
 from grader.grading.diagnosis import Cause
 from grader.status import Status
+
+MOST_CHARACTERS = 100_000  # of a source that is looked at
 
 
 @dataclass(frozen=True)
@@ -120,6 +123,28 @@ def _in_cpp(context: Context) -> Cause | None:
             marked = _marked(context, loop.line)
             return Cause("endless", what, "Loop while it is above 0.", marked)
     return None
+
+
+_OF_LOCALS = re.compile(r"[\w\s+/%-]*[<>]=?[\w\s+/%-]*")  # of numbers: a list may change by a call
+_FROM_AFAR = r"\b(?:__shared__|__device__|volatile|static|global|nonlocal)\b[^;\n]*\b{0}\b|\[[&=]"
+
+
+def line_without_end(source: str, is_triton: bool) -> int:
+    """The line of a loop that never ends once it has begun, as the source shows; 0 for none.
+
+    Its condition has local variables alone, so that no other thread or function changes it.
+    """
+    result = CaseResult(None, Verdict(Status.timed_out))
+    try:
+        cause = _endless(Context(result, source, is_triton))
+    except (RecursionError, MemoryError):
+        return 0
+    condition = cause and re.search(r"`([^`]*)`", cause.what)
+    if not cause or not condition or not _OF_LOCALS.fullmatch(condition[1]):
+        return 0
+    names = re.findall(r"[A-Za-z_]\w*", condition[1])
+    is_local = not any(re.search(_FROM_AFAR.format(each), source) for each in names)
+    return cause.code[0].line if names and is_local else 0
 
 
 def _never_ends(context: Context, line: int, condition: str) -> Cause:

@@ -23,10 +23,27 @@ from grader.grading.diagnosis import Cause, Separation
 from grader.grading.repairs import ELSEWHERE, Failing, Repairs, failing_of
 from grader.status import Status
 
+_OF_EXPONENTS = frozenset(["odd_function", "term", "unused"])
 # By the name of a cause that outputs show, the changes that may show its place: by default any.
 _PLACED = {
     "rounded": frozenset({"cast", "no_cast", "function"}),
-    "formula": frozenset({"parentheses", "operator", "sign", "function", "name", "number", "term"}),
+    "formula": frozenset(
+        [
+            *(
+                "call",
+                "doubled",
+                "missing_term",
+                "name",
+                "number",
+                "operator",
+                "parentheses",
+                "power",
+            ),
+            *("function", "sign", "term"),
+        ]
+    ),
+    "lse": _OF_EXPONENTS,
+    "rescaling_exponent": _OF_EXPONENTS,
     "sum_over_k": frozenset(
         [
             *("axis_of", "hoisted", "name", "not_advanced", "not_moved", "number", "off_by_one"),
@@ -34,6 +51,11 @@ _PLACED = {
         ]
     ),
 }
+# By the same name, what the lines have in common that such a mistake is at.
+_EXPONENTIAL = r"\bexp2?f?\("
+_ABOUT = {"lse": r"lse\b.*=|\blog2?f?\(", "rescaling_exponent": _EXPONENTIAL}
+_ABOUT["formula"] = r"\b(?:exp2?|tanh|r?sqrt|sigmoid|log2?|pow)f?\("
+_ABOUT |= dict.fromkeys(("new_rescaled", "sum_not_rescaled", "acc_not_rescaled"), _EXPONENTIAL)
 
 
 @dataclass(frozen=True)
@@ -82,7 +104,9 @@ class Causes:
         has_no_place = shown is not None and shown.is_unplaced and not self.explained
         if is_first and (shown is None or has_no_place):
             only = _PLACED.get(shown.name, frozenset()) if shown else frozenset()
-            tried = replace(_tried_on(failed), only=only, is_known=shown is not None)
+            about = _ABOUT.get(shown.name, "") if shown else ""
+            tried = _tried_on(failed)
+            tried = replace(tried, only=only, about=about, is_known=shown is not None)
             placed = self._repairs.cause_of(failed.runner, tried)
             if cause and placed:
                 self.at_places[placed.what] = placed = _at_place(cause, placed)
@@ -90,7 +114,7 @@ class Causes:
         cause = cause or guess
         if cause is not None and cause.name == "rounded" and not cause.code:
             cause = replace(cause, code=_narrowing(failed.runner.source))
-        cause = cause or _by_strides(failed)
+        cause = cause or _by_strides(failed) or _by_rest(failed)
         if cause is None:
             language = failed.space.variant.language
             cause = by_name.general_cause_of(failed.result, failed.runner.source, language)
@@ -174,6 +198,26 @@ def _by_strides(failed: Failed) -> Cause | None:
     else:
         advice = f"Where do the strides of `{name}` stand for those of `{accessed}`?"
     return Cause("strides", what, advice)
+
+
+_DIVIDED = re.compile(r"(?<![\w.])(\w+)\s*(?://?|>>)\s*(\w+)\b")
+
+
+def _by_rest(failed: Failed) -> Cause | None:
+    """A quotient of the source that rounds down, where what doesn't divide isn't written."""
+    condition = failed.separation.condition if failed.separation else None
+    is_unwritten = failed.result.status is Status.not_written
+    if condition is None or condition.kind != "not_multiple" or not is_unwritten:
+        return None
+    for number, line in enumerate(failed.runner.source.split("\n"), 1):
+        for match in _DIVIDED.finditer(line) if len(line) < LONGEST_LINE else ():
+            if match[2] == str(condition.value) and condition.subject in match[1]:
+                rest = f"{condition.subject} % {match[2]}"
+                what = f"`{match[0]}` rounds down: the last {rest} elements are left out"
+                advice = "They need threads of their own, or a loop that takes one at a time."
+                code = SourceLine(number, line.rstrip(), "", match.start(), len(match[0]))
+                return Cause("rest", what, advice, (code,))
+    return None
 
 
 def _at_place(cause: Cause, placed: Cause) -> Cause:

@@ -251,6 +251,7 @@ def _operators(scope: Scope) -> Iterator[Edit]:
             earlier = tokens[index - 2].text if index > 1 else ""
             is_first = scope.first_use.get(before.text, 0) >= before.start
             is_first = is_first or not in_loop(scope, token.line)
+            is_first = is_first or bool(re.fullmatch(r"0(?:\.0*)?f?", behind.text))  # adds nothing
             if not (is_first or earlier in WORDS or earlier in ("*", "(", ",", "&")):
                 start = rf"^[ \t]*(?:float )?{re.escape(before.text)} = (?:tl\.zeros|0)"
                 above = scope.text.code[scope.function.body : before.start]
@@ -324,6 +325,8 @@ def _numbers(scope: Scope) -> Iterator[Edit]:
             for place, other in enumerate(dict.fromkeys(others)):
                 if other < 0 or other == number or (is_axis and other > 1):
                     continue
+                if not other and before and before.text in ("-", "+"):
+                    continue  # without the summand the same: see off_by_one
                 cost = 3 if number < 2 and other < 2 else 4 + place // 2
                 is_bound = before and before.text in (">", "<", ">=") and other < 2
                 if is_axis or (is_step and {number, other} <= {*_WIDTHS}):
@@ -335,7 +338,8 @@ def _numbers(scope: Scope) -> Iterator[Edit]:
                 yield scope.instead("number", token.start, token.end, str(other), cost, around)
             if before and before.text in ("-", "+") and index > 1 and number == 1:
                 around = (low, token.end)
-                is_padding = tokens[index - 2].text.isupper()  # of a row of shared memory
+                # Of a row of shared memory it is a padding.
+                is_padding = tokens[index - 2].text.isupper() and not scope.is_triton
                 cost = 5 if is_padding else 2
                 yield scope.instead("off_by_one", before.start, token.end, "", cost, around)
         if token.text in ("1.0", "1.0f") and before and before.text == "=":
@@ -516,7 +520,7 @@ def _subscripts(scope: Scope) -> Iterator[Edit]:
 _ROUNDED_UP = re.compile(r"\((\w+) \+ (\w+) - 1\) //? (\2)\b")
 
 
-_OF_REST = re.compile(r"(\([^()\n]+\)) (%|//?) (\w+)")
+_OF_REST = re.compile(r"(\([^()\n]+\)|\w+ % \w+) (%|//?) (\w+)")
 
 
 def _quotients(scope: Scope) -> Iterator[Edit]:

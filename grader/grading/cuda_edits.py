@@ -108,6 +108,36 @@ def _elements(scope: Scope) -> Iterator[Edit]:
         yield scope.edit("past_array", [Change(*match.span(), new)], what, advice, 1)
 
 
+_DECLARED = re.compile(r"__shared__\s+\w+\s+(\w+)((?:\s*\[[^\[\]\n]+\])+)")
+
+
+def _array_sizes(scope: Scope) -> Iterator[Edit]:
+    """A dimension of an array in shared memory that has another constant of the file for a size."""
+    code = scope.text.code
+    for match in _DECLARED.finditer(code, *_span(scope)):
+        for size in re.compile(r"\b[A-Z]\w*\b").finditer(code, *match.span(2)):
+            others = [each for each in scope.kinds if each.isupper() and each != size[0]]
+            for other in others if size[0] in scope.kinds else ():
+                around = match.start(1), match.end()
+                is_near = other in match[2] or size[0].startswith(other)
+                yield scope.instead("array_size", *size.span(), other, 2 - is_near, around)
+
+
+_QUOTIENT_OF_NUMBERS = re.compile(r"(?<![\w.])(\d+) / (\d+)(?![\w.])")
+
+
+def _whole_quotients(scope: Scope) -> Iterator[Edit]:
+    """A quotient of two whole numbers, which drops its fraction: `1 / 2` is 0."""
+    code = scope.text.code
+    for match in _QUOTIENT_OF_NUMBERS.finditer(code, *_span(scope)):
+        one, other = int(match[1]), int(match[2])
+        if other and one % other:
+            what = f"`{match[0]}` is a quotient of whole numbers, which is {one // other} in C++"
+            advice = f"Write `{one}.0f / {other}`."
+            change = Change(match.end(1), match.end(1), ".0f")
+            yield scope.edit("whole_number", [change], what, advice, 0)
+
+
 _WARPS = ("blockDim.x / 32", "(blockDim.x + 31) / 32", "blockDim.x")
 
 
@@ -347,6 +377,8 @@ RULES: Sequence[Callable[[Scope], Iterator[Edit]]] = (
     _guards,
     _fills,
     _elements,
+    _array_sizes,
+    _whole_quotients,
     _unfilled,
     _other_indices,
 )

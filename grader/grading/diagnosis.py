@@ -88,7 +88,7 @@ def separate(
     return None
 
 
-def hint(verdict: Verdict, separation: Separation | None, language: str) -> str:
+def hint(verdict: Verdict, separation: Separation | None) -> str:
     """A question that points at the likely mistake, or "" where none is likely.
 
     Only a condition that was tried says anything on layouts, data and scalars.
@@ -96,17 +96,7 @@ def hint(verdict: Verdict, separation: Separation | None, language: str) -> str:
     if verdict.pattern == RAISED or verdict.status is Status.compile_error:
         return ""  # the other hints are about kernels that run, and none has
     condition = separation.condition if separation else None
-    return next(filter(None, (rule(verdict, condition, language) for rule in _HINTS)), "")
-
-
-def hint_on_index(verdict: Verdict, separation: Separation) -> str:
-    """What an access outside means that happens only where one size is above 1, or ""."""
-    condition = separation.condition
-    outside = (Status.wrote_out_of_bounds, Status.invalid_read, Status.modified_input)
-    if verdict.status in outside and condition.kind == "above" and condition.value == 1:
-        name = condition.subject
-        return f"Only {name} = 1 works: is the index along {name} right, and its stride?"
-    return ""
+    return next(filter(None, (rule(verdict, condition) for rule in _HINTS)), "")
 
 
 # --- conditions --------------------------------------------------------------------------------
@@ -270,13 +260,21 @@ def _agrees(condition: Condition, outcomes: dict[Case, bool]) -> bool:
 
 
 def _confirm(condition: Condition, probes: Iterable[Case], probe: _Prober) -> bool:
-    """Whether the condition also holds on probes that could contradict it."""
+    """Whether the condition also holds on probes that could contradict it.
+
+    Out of time the cases so far decide if a probe has passed: other passing cases may differ from
+    the failing ones in more than this condition.
+    """
+    contrasted = condition.kind == "always"
     for case in probes:
         failed = probe(case)
         if failed is None:
-            break  # out of time: the cases so far decide
+            if contrasted:
+                break
+            return False
         if failed != condition.holds(case):
             return False
+        contrasted |= not failed
     failing = sum(probe.outcomes.values())
     if condition.kind == "always":
         return failing >= 3
@@ -315,16 +313,10 @@ def _probes(space: Space, smallest: Case, condition: Condition) -> list[Case]:
 # --- hints -------------------------------------------------------------------------------------
 
 
-def _hint_from_status(verdict: Verdict, condition: Condition | None, language: str) -> str:
+def _hint_from_status(verdict: Verdict, condition: Condition | None) -> str:
     if verdict.status is Status.wrote_out_of_bounds:
         if "between the rows" in verdict.what:
             return "Is the store masked with the number of columns, and are out's strides used?"
-        if condition is not None and condition.kind == "layout":
-            name = condition.subject
-            return (
-                f"The strides of {name} are not the output's here: is each tensor reached by its "
-                "own?"
-            )
         return "Is the store masked with the number of elements, or does a block run past the end?"
     if verdict.status is Status.modified_input:
         return "Which pointer does the store use? Inputs must stay as they are."
@@ -333,46 +325,20 @@ def _hint_from_status(verdict: Verdict, condition: Condition | None, language: s
             "Does one program read what another one writes, or does the result depend on something "
             "that changes between runs?"
         )
-    if verdict.status is Status.not_written:
-        return _hint_for_unwritten(verdict, condition, language)
+    by_size = condition is not None and condition.kind not in ("data", "always", "layout", "below")
+    if verdict.status is Status.not_written and verdict.pattern == "nothing" and not by_size:
+        return "Does the entry launch the kernel, and does the kernel store to the output?"
     return ""
 
 
-def _hint_for_unwritten(verdict: Verdict, condition: Condition | None, language: str) -> str:
-    kind = condition.kind if condition else ""
-    strided = kind == "layout"
-    of_data = kind == "data" and verdict.pattern in ("scattered", "one")
-    if kind in ("above", "scalar") or of_data:
-        return ""  # covered by the hints for conditions
-    if verdict.pattern == "nothing" and kind not in ("not_multiple", "odd_size"):
-        if strided:
-            return (
-                "Is the result written to a copy? With this layout a contiguous() or reshape() "
-                "makes one."
-            )
-        return "Does the entry launch the kernel, and does the kernel store to the output?"
-    if strided:
-        return ""
-    if verdict.pattern in ("nothing", "tail", "rows_tail", "one"):
-        up = "by triton.cdiv" if language == "triton" else "with its size rounded up"
-        who = "program" if language == "triton" else "block, or which copy by the host,"
-        return (
-            f"Which {who} should have written it? Follow its index: does the grid reach it, {up}, "
-            "and does the place that is written follow from the same index?"
-        )
-    if verdict.pattern == "every_kth":
-        return "By how much does each program step, and how many elements does it write?"
-    return "Which programs write these elements? Count them against the grid."
-
-
-def _hint_from_nan(verdict: Verdict, condition: Condition | None, language: str) -> str:
+def _hint_from_nan(verdict: Verdict, condition: Condition | None) -> str:
     """The hint for a nan that arises from an infinity."""
     if verdict.status is Status.wrong_values and " is nan, expected" in verdict.what:
         return "Where the result is infinite, what gives nan: inf - inf, 0 * inf, 0 / 0?"
     return ""
 
 
-def _hint_from_condition(verdict: Verdict, condition: Condition | None, language: str) -> str:
+def _hint_from_condition(verdict: Verdict, condition: Condition | None) -> str:
     if condition is None:
         return ""
     name, value = condition.subject, condition.value
@@ -394,51 +360,23 @@ def _hint_from_condition(verdict: Verdict, condition: Condition | None, language
             f"A block is often the next power of two: does its size stand where {name} belongs, or "
             f"does what lies past {name} enter the result?"
         )
-    if condition.kind == "above" and value == 1:
-        return (
-            f"Only {name} = 1 works: does every program find its own part, and are several put "
-            "together as they should be?"
-        )
-    if condition.kind == "above" and _power_of_two(value):
+    if condition.kind == "above" and value != 1 and _power_of_two(value):
         return f"Is every block of {value} along {name} visited, each of them once, and masked?"
-    if condition.kind == "above":
-        return f"What is different once {name} is beyond {value}: a block, the grid, a loop's end?"
     if condition.kind == "below":
         return f"What if a block is larger than {name}: is all that lies past {name} masked?"
     return ""
 
 
-def _hint_from_values(verdict: Verdict, condition: Condition | None, language: str) -> str:
+def _hint_from_values(verdict: Verdict, condition: Condition | None) -> str:
     if verdict.status is Status.not_finite:
         return (
             "Around each input lies nan: does a load go past a row or the end, unmasked? If not, "
             "is there a division by 0, or a number beyond the dtype's range?"
         )
-    if verdict.status is not Status.wrong_values:
-        return ""
-    if verdict.pattern == "all" and condition is not None and condition.kind == "always":
-        return "Compare one element by hand with the definition in reference/oracles.py."
-    if verdict.pattern == "tail" and " from 1 on" in verdict.what:
-        return (
-            "Only the first element is right: is each of the others read from its own place? After "
-            "a reduction, does every thread have the whole result, or thread 0 alone?"
-        )
-    if verdict.pattern == "tail":
-        return (
-            "What differs from there on: is every pointer moved on, is the mask right, and what do "
-            "masked elements count as?"
-        )
-    if verdict.pattern in ("row", "rows_tail"):
-        return (
-            "Which program computes these rows, from which rows does it read, and what is special "
-            "about their values?"
-        )
-    if verdict.pattern == "every_kth":
-        return "By how much does each program step, and how many elements does it write?"
     return ""
 
 
-_HINTS: Sequence[Callable[[Verdict, Condition | None, str], str]] = (
+_HINTS: Sequence[Callable[[Verdict, Condition | None], str]] = (
     _hint_from_status,
     _hint_from_nan,
     _hint_from_condition,

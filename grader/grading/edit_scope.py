@@ -163,9 +163,27 @@ class Scope:
         """Text in the place of other text; `around` is where the quoted code begins and ends."""
         low, high = around if around != (0, 0) else (start, end)
         source = self.text.source
-        changed = source[low:start] + new + source[end:high]
-        what = f"{self.quoted(low, high)} stands where {self.quoted(0, 0, changed)} belongs"
+        before, changed = _apart(source[low:high], source[low:start] + new + source[end:high])
+        what = f"{self.quoted(0, 0, before)} stands where {self.quoted(0, 0, changed)} belongs"
         return self.edit(name, [Change(start, end, new)], what, "", cost)
+
+
+def _apart(one: str, other: str) -> tuple[str, str]:
+    """Two texts, of long ones the parts that differ, and a few words in front of them."""
+    words = one.split(), other.split()
+    if max(map(len, (" ".join(each) for each in words))) <= LONGEST:
+        return one, other
+    first = next((n for n, pair in enumerate(zip(*words, strict=False)) if len({*pair}) > 1), 0)
+    behind = zip(*(reversed(each[first:]) for each in words), strict=False)
+    last = next((n for n, pair in enumerate(behind) if len({*pair}) > 1), 0)
+    low = max(first - WORDS_BEFORE, 0)
+    shown = (each[low : len(each) - last] for each in words)
+    before, after = "… " * (low > 0), " …" * (last > 0)
+    one, other = (f"{before}{' '.join(each)}{after}" for each in shown)
+    return one, other
+
+
+WORDS_BEFORE = 2  # what differs, that are quoted with it
 
 
 @dataclass(frozen=True)
@@ -329,6 +347,22 @@ def exchanged(
 def code_line(scope: Scope, number: int) -> str:
     start = scope.text.starts[number - 1]
     return scope.text.code[start : start + len(scope.text.lines[number - 1])]
+
+
+def end_of(scope: Scope, loop: re.Match[str]) -> tuple[int, str]:
+    """Where a loop's last statement ends, at the start of a line, and how it is indented."""
+    number = scope.text.line_at(loop.start()) + 1
+    last, within = number, ""
+    while number <= len(scope.text.lines) and scope.text.starts[number - 1] < scope.function.end:
+        line = code_line(scope, number)
+        indent = line[: len(line) - len(line.lstrip())]
+        if line.strip() and len(indent) <= len(loop[1]):
+            break
+        if line.strip():
+            within, last = within or indent, number + 1
+        number += 1
+    starts = scope.text.starts
+    return starts[last - 1] if last <= len(starts) else scope.function.end, within
 
 
 def _is_unread(scope: Scope, name: str, lines: Iterable[int]) -> bool:

@@ -7,6 +7,7 @@ listed once for each size that kernels use.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -43,12 +44,18 @@ class Flaw:
 
 
 def _online(
-    scores: torch.Tensor, v: torch.Tensor | None, block: int, carried: Carried, padded: float
+    scores: torch.Tensor,
+    v: torch.Tensor | None,
+    block: int,
+    carried: Carried,
+    padded: float,
+    factor: float = 1.0,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """(maximum, sum, weighted v) after all blocks of the last dimension.
 
-    Scores behind the end of the last block are `padded`. In float32, where exponentials of what is
-    far from the maximum are 0 or infinite.
+    Scores behind the end of the last block are `padded`, and the exponent that rescales the sums
+    has the factor `factor`. In float32, where exponentials of what is far from the maximum are 0 or
+    infinite.
     """
     scores = scores.float()
     v = v.float() if v is not None else None
@@ -64,7 +71,7 @@ def _online(
             part = torch.nn.functional.pad(part, (0, block - part.shape[-1]), value=padded)
         largest = part.amax(-1, keepdim=True)
         new = largest if carried == "maximum_of_block" else torch.maximum(m, largest)
-        alpha = torch.exp(new - m if carried == "wrong_way" else m - new)
+        alpha = torch.exp(factor * (new - m if carried == "wrong_way" else m - new))
         p = torch.exp(part - new)
         if carried == "new_rescaled":
             total = (total + p.sum(-1, keepdim=True)) * alpha
@@ -106,8 +113,8 @@ _ONLINE: Mapping[Carried, tuple[str, str]] = {
         "exp(m_old - m_new).",
     ),
     "from_zero": (
-        "The running maximum begins at 0, which is wrong where all scores are below 0",
-        "Begin at -inf.",
+        "The maximum is too large where all elements are below 0, as is one that begins at 0",
+        "A running maximum begins at -inf, and masked elements are -inf.",
     ),
     "maximum_not_kept": (
         "The new maximum isn't kept from block to block",
@@ -156,6 +163,21 @@ def _flash_in_blocks(
     scores = _masked(q @ k.mT * sm_scale, causal)
     padded = -math.inf if causal else padded  # the causal mask covers what is past the end
     m, total, acc = _online(scores, v, block or _power(k.shape[-2]), carried, padded)
+    return [acc / total, (m + total.log())[..., 0]]
+
+
+def _flash_rescaled(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    sm_scale: float,
+    causal: bool,
+    block: int,
+    factor: Callable[[float], float],
+) -> Sequence[torch.Tensor]:
+    """Attention in blocks whose sums are rescaled by an exponent that is `factor` times too far."""
+    scores = _masked(q @ k.mT * sm_scale, causal)
+    m, total, acc = _online(scores, v, block, "nothing_wrong", -math.inf, factor(sm_scale))
     return [acc / total, (m + total.log())[..., 0]]
 
 
@@ -236,49 +258,18 @@ def _heads_exchanged(
 
 
 _LN2, _LOG2E = math.log(2), math.log2(math.e)
-_LSE: tuple[tuple[str, str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]], ...] = (
-    (
-        "`lse` is the logarithm of the sum alone: the maximum isn't added",
-        "`lse` has to be m + log(sum).",
-        lambda m, lse: lse - m,
-    ),
-    (
-        "`lse` adds a maximum in powers of two to a natural logarithm",
-        "With log2(e) in the scale, multiply the maximum by ln 2 before it is added.",
-        lambda m, lse: m * _LOG2E + (lse - m),
-    ),
-    (
-        "`lse` is in powers of two",
-        "Multiply it by ln 2 = 0.6931 where log2(e) is in the scale.",
-        lambda m, lse: lse * _LOG2E,
-    ),
-    (
-        "`lse` adds a logarithm to base 2 to a natural maximum",
-        "Take the natural logarithm of the sum, or multiply log2 by ln 2.",
-        lambda m, lse: m + (lse - m) * _LOG2E,
-    ),
-    (
-        "`lse` multiplies the natural logarithm of the sum by ln 2",
-        "Only what is in powers of two gets that factor: the maximum, or a log2 of the sum.",
-        lambda m, lse: m + (lse - m) * _LN2,
-    ),
-    ("`lse` is the maximum alone", "`lse` has to be m + log(sum).", lambda m, lse: m),
-    (
-        "`lse` is the sum, without the logarithm",
-        "`lse` has to be m + log(sum).",
-        lambda m, lse: lse.exp(),
-    ),
-    (
-        "`lse` adds the sum itself to the maximum",
-        "`lse` has to be m + log(sum).",
-        lambda m, lse: m + (lse - m).exp(),
-    ),
-    (
-        "`lse` subtracts the maximum",
-        "`lse` has to be m + log(sum).",
-        lambda m, lse: lse - 2 * m,
-    ),
-)
+_OfLse = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]  # of the maximum and the right lse
+_LSE: Mapping[str, _OfLse] = {
+    "is the logarithm of the sum alone: the maximum isn't added": lambda m, lse: lse - m,
+    "adds a maximum in powers of two to a natural logarithm": lambda m, lse: m * _LOG2E + (lse - m),
+    "is in powers of two": lambda m, lse: lse * _LOG2E,
+    "adds a logarithm to base 2 to a natural maximum": lambda m, lse: m + (lse - m) * _LOG2E,
+    "multiplies the natural logarithm of the sum by ln 2": lambda m, lse: m + (lse - m) * _LN2,
+    "is the maximum alone": lambda m, lse: m,
+    "is the sum, without the logarithm": lambda m, lse: lse.exp(),
+    "adds the sum itself to the maximum": lambda m, lse: m + (lse - m).exp(),
+    "subtracts the maximum": lambda m, lse: lse - 2 * m,
+}
 
 
 def _base_two(
@@ -315,6 +306,15 @@ def _no_key_flaws() -> Iterator[Flaw]:
         )
 
 
+# By which the exponent that rescales the sums is off: they are in other units than the scores.
+_FACTORS: Mapping[str, Callable[[float], float]] = {
+    "sm_scale": lambda sm_scale: sm_scale,
+    "sm_scale * log2(e)": lambda sm_scale: sm_scale * _LOG2E,
+    "log2(e)": lambda sm_scale: _LOG2E,
+    "ln 2": lambda sm_scale: _LN2,
+}
+
+
 def _flash_flaws() -> Iterator[Flaw]:
     yield Flaw(
         "not_divided",
@@ -322,8 +322,9 @@ def _flash_flaws() -> Iterator[Flaw]:
         "Divide acc by the running sum after the loop.",
         _unnormalised,
     )
-    for what, advice, lse in _LSE:
-        yield Flaw("lse", what, advice, partial(_attention, lse=lse))
+    advice = "`lse` is m + log(sum), both natural: what is in powers of two is multiplied by ln 2."
+    for what, lse in _LSE.items():
+        yield Flaw("lse", f"`lse` {what}", advice, partial(_attention, lse=lse))
     yield Flaw(
         "mask_from_the_start",
         "The causal mask is right only for as many keys as queries: query i sees the keys up to i",
@@ -349,6 +350,13 @@ def _flash_flaws() -> Iterator[Flaw]:
             f"The scores are {text} times what they should be: powers of 2 and of e are mixed",
             "With exp2 the scores need the factor log2(e); with exp they don't.",
             partial(_base_two, scale=scale),
+        )
+    for (text, factor), block in itertools.product(_FACTORS.items(), BLOCKS):
+        yield Flaw(
+            "rescaling_exponent",
+            f"The exponent of the factor that rescales the sums is {text} times what it should be",
+            "It is the old maximum minus the new one, to the base of the scores' exponentials.",
+            partial(_flash_rescaled, block=block, factor=factor),
         )
 
 

@@ -31,6 +31,7 @@ SECONDS = 3.0  # of computing, for all hypotheses on one failure
 FURTHER = 3  # failing cases, beside the smallest, that a hypothesis has to explain
 SMALLEST_FACTOR = 1e-3  # of scalars that may be factors, of which 1.0 has no effect
 MOST_PASSING = 2  # cases that a hypothesis has to leave right
+NEARLY_WRONG = 0.5  # of the allowed error: the kernel's own rounding may add the rest
 ENOUGH = 6  # elements in all cases: fewer agree by chance
 
 Outputs = list[torch.Tensor]
@@ -233,8 +234,8 @@ def _explains(compute: Callable[[Observed], Outputs | None], observed: Observed)
 def _agree(actual: torch.Tensor, wrong: torch.Tensor, truth: Truth, tolerance: Tolerance) -> bool:
     """Whether an output is that of a mistake: with nan and infinities at the same places.
 
-    Where the output is wrong, the mistake's must be wrong, too: one that is right there, but for
-    a little that is allowed here, explains nothing.
+    Where the output is wrong, the mistake's must be wrong, too, or nearly so: one that is right
+    there, but for a little that is allowed here, explains nothing.
     """
     if wrong.shape != actual.shape:
         return False
@@ -245,7 +246,8 @@ def _agree(actual: torch.Tensor, wrong: torch.Tensor, truth: Truth, tolerance: T
     allowed = allowed_error(truth, str(kind).removeprefix("torch."), tolerance)
     allowed = allowed.nan_to_num(0.0, 0.0)
     is_wrong, explains = (
-        ((each - right).abs() > allowed) | (each.isnan() != right.isnan()) for each in (one, other)
+        ((each - right).abs() > share * allowed) | (each.isnan() != right.isnan())
+        for each, share in ((one, 1.0), (other, NEARLY_WRONG))
     )
     allowed = allowed + 16 * torch.finfo(kind).eps * other.abs()
     beyond = other.abs() > torch.finfo(kind).max

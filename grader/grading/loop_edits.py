@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from grader.grading.edit_scope import Edit, Scope, code_line
+from grader.grading.edit_scope import Edit, Scope, code_line, end_of
 from grader.grading.source_text import Change
 
 MOST_STEPS = 6  # by which a variable may be moved on
@@ -21,7 +21,7 @@ def _not_advanced(scope: Scope) -> Iterator[Edit]:
     """A variable that a loop uses from round to round, and that nothing in it moves on."""
     code = scope.text.code
     for loop in _LOOP.finditer(code, scope.function.body, scope.function.end):
-        end, indent = _end_of(scope, loop)
+        end, indent = end_of(scope, loop)
         body = code[loop.end() : end]
         before = code[scope.function.body : loop.start()]
         steps = [one or other for one, other in _ROUNDS.findall(code[loop.start() : loop.end()])]
@@ -44,22 +44,6 @@ def _not_advanced(scope: Scope) -> Iterator[Edit]:
                 change = Change(end, end, f"{indent}{statement}\n")
                 edit = scope.edit("not_advanced", [change], what, "", 1)
                 yield replace(edit, line=scope.text.line_at(loop.start()))
-
-
-def _end_of(scope: Scope, loop: re.Match[str]) -> tuple[int, str]:
-    """Where a loop's last statement ends, at the start of a line, and how it is indented."""
-    number = scope.text.line_at(loop.start()) + 1
-    last, within = number, ""
-    while number <= len(scope.text.lines) and scope.text.starts[number - 1] < scope.function.end:
-        line = code_line(scope, number)
-        indent = line[: len(line) - len(line.lstrip())]
-        if line.strip() and len(indent) <= len(loop[1]):
-            break
-        if line.strip():
-            within, last = within or indent, number + 1
-        number += 1
-    starts = scope.text.starts
-    return starts[last - 1] if last <= len(starts) else scope.function.end, within
 
 
 _STOP = re.compile(
@@ -177,6 +161,12 @@ def _order(scope: Scope) -> Iterator[Edit]:
         spans = [(start, start + len(line)) for start, line in zip(starts, lines, strict=True)]
         changes = [Change(*spans[0], lines[1]), Change(*spans[1], lines[0])]
         below = scope.quoted(0, 0, lines[1])
+        behind = scope.text.code[spans[1][1] : scope.function.end]
+        if not re.search(rf"\b{one[2]}\b", behind):  # there nothing would read it
+            what = f"{scope.quoted(*spans[0])} changes what {below} reads, and is too much"
+            change = Change(starts[0], starts[1], "")
+            yield scope.edit("order", [change], what, "Leave it out.", 3)
+            continue
         what = f"{scope.quoted(*spans[0])} stands before {below} and belongs behind it"
         yield scope.edit("order", changes, what, "", 3)
 
@@ -193,7 +183,7 @@ def _hoisted(scope: Scope) -> Iterator[Edit]:
         number = scope.text.line_at(loop.start()) + 1
         line = code_line(scope, number) if number <= len(scope.text.lines) else ""
         reset = _RESET.match(line.rstrip())
-        body = code[loop.end() : _end_of(scope, loop)[0]]
+        body = code[loop.end() : end_of(scope, loop)[0]]
         if reset is None or not re.search(rf"\b{reset[1]}\b", body.replace(line, "", 1)):
             continue
         start = scope.text.starts[number - 1]

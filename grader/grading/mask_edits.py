@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from grader.grading.edit_scope import MASK, Call, Edit, Scope, axis_of
+from grader.grading.edit_scope import MASK, Call, Edit, Scope, axis_of, end_of
 from grader.grading.source_text import Change
 
 
@@ -138,6 +138,34 @@ def _unmasked_along(scope: Scope) -> Iterator[Edit]:
             yield scope.edit("mask_lacks", changes, what, advice, 0)
 
 
+_ROUNDS = re.compile(
+    r"^([ \t]*)for (\w+) in range\((?:0, )?"
+    r"(?:(?P<n>\w+), \w+|(?:tl|triton)\.cdiv\((?P<m>\w+), (?P<block>\w+)\))\)",
+    re.M,
+)
+
+
+def _same_each_round(scope: Scope) -> Iterator[Edit]:
+    """Masks of pointers that a loop moves on, which compare with all of a size in each round."""
+    code = scope.text.code
+    for loop in _ROUNDS.finditer(code, scope.function.body, scope.function.end):
+        end, _ = end_of(scope, loop)
+        size = loop["n"] or loop["m"]
+        done = loop[2] if loop["n"] else f"{loop[2]} * {loop['block']}"
+        bound = re.compile(rf"\b(\w+)(?:\[[:, None]+\])? < ({size})\b(?! -)")
+        matches = [
+            match
+            for match in bound.finditer(code, loop.end(), end)
+            if scope.first_use.get(match[1], end) < loop.start()
+        ]
+        if matches and re.search(r"\+=", code[loop.end() : end]):
+            index = matches[0][1]
+            what = f"`{index} < {size}` is the same in each round, though fewer and fewer are left"
+            changes = [Change(*match.span(2), f"{size} - {done}") for match in matches]
+            advice = f"Compare with what is left: `{index} < {size} - {done}`."
+            yield scope.edit("same_each_round", changes, what, advice, 0)
+
+
 _TWO_BOUNDS = re.compile(r"(\w+)\[:, None\] < (\w+)\)? & \(?(\w+)\[None, :\] < (\w+)\b")
 
 
@@ -160,6 +188,7 @@ def _crossed(scope: Scope) -> Iterator[Edit]:
 RULES: Sequence[Callable[[Scope], Iterator[Edit]]] = (
     _masks,
     _unmasked_along,
+    _same_each_round,
     _crossed,
     _turned,
 )

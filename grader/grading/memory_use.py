@@ -11,6 +11,7 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
 from dataclasses import replace
@@ -50,6 +51,11 @@ class Runs(ABC, Generic[_Runner]):
     def __init__(self, task: Task, runner: _Runner) -> None:
         self.task = task
         self._runner = runner
+
+    @property
+    def source(self) -> str:
+        """The submission's text."""
+        return self._runner.source
 
     @property
     def plan(self) -> Plan:
@@ -196,7 +202,27 @@ def measure(runs: TritonRuns | NativeRuns, seed: int) -> MemoryEvidence:
         sizes = " ".join(f"{name}={value}" for name, value in beside.sizes)
         other = replace(_contributing(runs, beside)[0], run=f"{BESIDE} ({sizes})")
         further.insert(0, other)
-    return _with_most_memory(runs, _joined(first, further, runs.task.variant, note), seed)
+    evidence = _joined(first, further, runs.task.variant, note)
+    if misplaced := _misplaced_padding(runs.source, evidence):
+        evidence = replace(evidence, notes=(*evidence.notes, misplaced))
+    return _with_most_memory(runs, evidence, seed)
+
+
+_PADDED_BELOW = re.compile(r"__shared__\s+\w+\s+(\w+)\[([\w ]+?) \+ (\d+)\]\[(\w+)\]")
+
+
+def _misplaced_padding(source: str, evidence: MemoryEvidence) -> str:
+    """A sentence on an array whose rows are padded with a row, where its accesses conflict."""
+    lines = source.split("\n")
+    conflicting = [lines[e.line - 1] for e in evidence.lines if e.conflicts and e.line]
+    for array, rows, more, length in _PADDED_BELOW.findall(source):
+        if any(re.search(rf"\b{array}\[", line) for line in conflicting):
+            return (
+                f"`{array}[{rows} + {more}][{length}]` has a row more, and its rows are still "
+                f"{length} long: elements of a column share a bank. Lengthen the rows: "
+                f"`{array}[{rows}][{length} + {more}]`."
+            )
+    return ""
 
 
 def _with_most_memory(

@@ -135,7 +135,9 @@ def _of_operation(node: ast.BinOp) -> Iterator[tuple[str, ast.expr]]:
         yield f"{_quoted(turned)} stands where {_quoted(node)} belongs", turned
     if isinstance(node.op, ast.Pow):
         for step in (-1, 1):
-            power = ast.BinOp(right, ast.Add(), ast.Constant(step))
+            power: ast.expr = ast.BinOp(right, ast.Add(), ast.Constant(step))
+            if isinstance(right, ast.Constant) and isinstance(right.value, int):
+                power = ast.Constant(right.value + step)
             wrong: ast.expr = ast.BinOp(left, ast.Pow(), power)
             yield f"{_quoted(wrong)} stands where {_quoted(node)} belongs", wrong
     if isinstance(node.op, ast.Sub):  # a bound, such as that of a mask

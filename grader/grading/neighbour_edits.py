@@ -106,15 +106,21 @@ def _odd_index(scope: Scope) -> Iterator[Edit]:
 
 _ASSIGNED = re.compile(r"^[ \t]*[\w :*<>&]*?[\w.\]]\s*[-+*/]?=(?!=)\s*(.*?);?\s*$")
 _PIECE = re.compile(r"[A-Za-z_]\w*|\S")
+_HEAD = re.compile(r"^[ \t]*for\b\s*(\([^;]*;[^;]*;[^;{]*?\)|[^;]*:)")
 
 
 def _like_neighbour(scope: Scope) -> Iterator[Edit]:
-    """A name of a line that is built as the next ones are: `k += z * M;` beside `v += z * N;`."""
+    """A name of a line that is built as the next ones are: `k += z * M;` beside `v += z * N;`.
+
+    Loops of a function are like each other, too, however far they are apart.
+    """
     first, last = (scope.text.line_at(at) for at in (scope.function.body, scope.function.end - 1))
     numbers = [n for n in range(first, last + 1) if code_line(scope, n).strip()]
-    given = {n: _ASSIGNED.match(code_line(scope, n)) for n in numbers}
+    heads = {n: match for n in numbers if (match := _HEAD.match(code_line(scope, n)))}
+    given = {n: heads.get(n) or _ASSIGNED.match(code_line(scope, n)) for n in numbers}
     for at, number in enumerate(numbers):
-        for other in numbers[at + 1 : at + 1 + MOST_APART]:
+        beside = numbers[at + 1 : at + 1 + MOST_APART]
+        for other in heads if number in heads else beside:
             one, two = given[number], given[other]
             if one is None or two is None:
                 continue
@@ -132,7 +138,7 @@ def _like_neighbour(scope: Scope) -> Iterator[Edit]:
                 for line, match, piece, new in ((number, one, a, b[0]), (other, two, b, a[0])):
                     start = scope.text.starts[line - 1] + match.start(1)
                     span = start + piece.start(), start + piece.end()
-                    if scope.first_use.get(new, 0) < span[0]:
+                    if new not in scope.values or scope.first_use.get(new, 0) < span[0]:
                         around = _segment(scope, *span)
                         yield scope.instead("as_neighbour", *span, new, 1, around)
 
@@ -140,7 +146,9 @@ def _like_neighbour(scope: Scope) -> Iterator[Edit]:
 def _segment(scope: Scope, start: int, end: int) -> tuple[int, int]:
     """A name with the operands beside it, up to a comma, a parenthesis or the line's end."""
     code = scope.text.code
-    low = max(code.rfind(each, 0, start) for each in "(,=\n") + 1
+    equals = code.rfind("=", 0, start)
+    marks = "(,;\n" if code[equals - 1] in "+-*/" else "(,;=\n"  # what is added to is quoted, too
+    low = max(code.rfind(each, 0, start) for each in marks) + 1
     high = min(at for each in "),;\n" if (at := code.find(each, end)) >= 0 or (at := len(code)))
     return low + len(code[low:start]) - len(code[low:start].lstrip()), high
 

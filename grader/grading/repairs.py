@@ -85,6 +85,7 @@ class Failing:
     beyond: Sequence[Case] = ()  # of larger sizes than the spec's, in which it should be right
     only: frozenset[str] = frozenset()  # names of changes that are tried, where not all are
     is_known: bool = False  # whether the mistake is known, and its place is looked for
+    about: str = ""  # a pattern of the lines that it may be at, if any
     seconds: float = 10.0  # for all changes
 
 
@@ -506,6 +507,9 @@ def failing_of(
 def proposals(runner: Runner, failure: Failing) -> list[Edit]:
     """Changes of the submission's text, the likeliest first."""
     lines = [line for line, _ in failure.result.marks] or [failure.result.line or 0]
+    if failure.about:
+        texts = enumerate(runner.source.split("\n"), 1)
+        lines = [number for number, text in texts if re.search(failure.about, text)]
     variant = runner.task.variant
     try:
         read = source_reading.limited(

@@ -106,7 +106,8 @@ def _other_values(scope: Scope) -> Iterator[Edit]:
         for other in before[:MOST_OTHERS]:
             apart = token.line - scope.text.line_at(scope.first_use.get(other, 0))
             is_used = other in _NAMES.findall(line)
-            if apart <= JUST_MADE and not is_used:
+            is_other = token.text.isupper() and not other.isupper()  # a constant gives way to none
+            if apart <= JUST_MADE and not is_used and not is_other:
                 yield scope.instead("just_made", token.start, token.end, other, 2, around)
             yield scope.instead("name", token.start, token.end, other, 4, around)
         for other in scope.unread:
@@ -305,10 +306,13 @@ def _put_in(scope: Scope) -> Iterator[Edit]:
             is_likely = mark == ["likely"] or (carried and in_loop(scope, tokens[index].line))
             if text.isupper() and "*" in fragment[:3] and not scope.function.is_kernel:
                 continue  # that takes a launcher's limit away
-            cost = 1 if mark == ["unused"] else 2 if is_likely else 5
             what = f"{scope.quoted(low, high)} lacks {scope.quoted(0, 0, fragment)}"
-            edit = scope.edit("missing_term", [Change(high, high, fragment)], what, "", cost)
-            yield edit
+            change = Change(high, high, fragment)
+            if mark == ["unused"]:
+                yield scope.edit("unused", [change], what, "", 1 if index == last else 2)
+            else:
+                cost = 2 if is_likely else 5
+                yield scope.edit("missing_term", [change], what, "", cost)
 
 
 def _whole_argument(scope: Scope) -> Iterator[Edit]:
@@ -318,11 +322,74 @@ def _whole_argument(scope: Scope) -> Iterator[Edit]:
         if len(call.arguments) == 1 and not call.is_launch:
             low, high = call.arguments[0]
             text = scope.text.source[low:high]
-            for name in constants if scope.kind_of(text) in ("data", "float") else ():
+            twice = _OF_HALVES.fullmatch(call.name)  # sigmoid and tanh differ by such a factor
+            known = [*constants, *(("2.0", "0.5") if twice else ())]
+            for name in known if scope.kind_of(text) in ("data", "float") else ():
                 if name not in text:
-                    new = f"({text}) * {name}"
-                    around = (call.start, call.end)
-                    yield scope.instead("missing_term", low, high, new, 4, around)
+                    is_short = re.fullmatch(r"-?\w+", text)
+                    new = f"{name} * {text}" if is_short else f"({text}) * {name}"
+                    around, is_named = (call.start, call.end), name in constants
+                    rule, cost = ("missing_term", 4) if is_named else ("doubled", 2)
+                    yield scope.instead(rule, low, high, new, cost, around)
+
+
+_OF_HALVES = re.compile(r"(?:\w+\.)*(?:exp2?|tanh|sigmoid)f?")
+_POWER = re.compile(r"(?<![\w.])([A-Za-z_]\w*)(?: \* \1)+\b(?![\w.(\[])")
+
+
+def _powers(scope: Scope) -> Iterator[Edit]:
+    """A power of a value, written as a product, with one factor more or fewer: `x * x`."""
+    for match in _POWER.finditer(scope.text.code, scope.function.body, scope.function.end):
+        if scope.kinds.get(match[1]) in ("data", "float"):
+            more = f"{match[0]} * {match[1]}"
+            fewer = match[0].removesuffix(f" * {match[1]}")
+            for new in (more, fewer):
+                yield scope.instead("power", *match.span(), new, 1)
+
+
+_OF_SUMS = re.compile(r"(?:r?sqrt|exp2?|log2?|tanh|f?abs|sum)f?")
+
+
+def _regrouped(scope: Scope) -> Iterator[Edit]:
+    """A summand on the wrong side of a parenthesis: `sqrt(x) + eps`, `(l + p) * alpha`."""
+    tokens, source = scope.tokens, scope.text.source
+    for opening in (at for at, token in enumerate(tokens[:-1]) if at and token.text == "("):
+        closing = _closing(tokens, opening)
+        if closing is None or closing + 2 >= len(tokens):
+            continue
+        signs = [at for at in _outermost(tokens, opening, closing) if tokens[at].text in "+-"]
+        callee, behind = tokens[opening - 1], tokens[closing + 1]
+        end, last = tokens[closing].end, tokens[_operand_end(tokens, closing + 2)].end
+        if _OF_SUMS.fullmatch(callee.text):
+            around = callee.start, end
+            for sign in signs[-1:]:
+                low = tokens[sign].start
+                new = f") {source[low : end - 1]}"
+                yield scope.instead("parentheses", low - 1, end, new, 2, around)
+            if behind.text in ("+", "-") and not any(
+                tokens[at].text == "," for at in _outermost(tokens, opening, closing)
+            ):
+                new, around = f"{source[end:last]})", (callee.start, last)
+                yield scope.instead("parentheses", end - 1, last, new, 2, around)
+        elif not callee.is_name and behind.text == "*" and len(signs) == 1:
+            [sign] = signs
+            factor = source[tokens[closing + 2].start : last]
+            first = source[tokens[opening].end : tokens[sign].start].strip()
+            rest = source[tokens[sign].start : end - 1]
+            change = Change(tokens[opening].start, last, f"{first} * {factor} {rest}")
+            what = f"{scope.quoted(0, 0, factor)} multiplies the whole sum, and not `{first}` alone"
+            yield scope.edit("parentheses", [change], what, f"Only `{first}` has this factor.", 1)
+
+
+def _outermost(tokens: Sequence[Token], opening: int, closing: int) -> Iterator[int]:
+    """The tokens between two parentheses that are in no others."""
+    at = opening + 1
+    while at < closing:
+        if tokens[at].text in _OPENING:
+            at = _closing(tokens, at) or closing
+        elif at > opening + 1:
+            yield at
+        at += 1
 
 
 _QUOTIENT = re.compile(r"\b((?:triton\.)?\w*[dD]iv\w*|DIV_UP|CEIL_DIV)\(([^(),]+), ([^(),]+)\)")
@@ -377,7 +444,8 @@ def _left_out(scope: Scope) -> Iterator[Edit]:
             yield from _product_left_out(scope, index)
         inner = _single_argument(scope, index, last)
         if inner is not None:
-            yield scope.instead("call", low, high, scope.text.source[slice(*inner)], 4)
+            cost = 2 if "abs" in scope.text.source[low : inner[0]] else 4
+            yield scope.instead("call", low, high, scope.text.source[slice(*inner)], cost)
 
 
 def _product_left_out(scope: Scope, index: int) -> Iterator[Edit]:
@@ -764,6 +832,8 @@ RULES: Sequence[Callable[[Scope], Iterator[Edit]]] = (
     _statements,
     _put_in,
     _whole_argument,
+    _powers,
+    _regrouped,
     _counted_blocks,
     _left_out,
     _wrapped,

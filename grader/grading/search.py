@@ -24,8 +24,9 @@ from hypothesis.internal.conjecture import providers
 from grader.cases import Case, Space, drawn_case
 from grader.evidence import Failure, PartEvidence, Printed
 from grader.executors.runner import CaseResult, Runner
+from grader.grading import by_source
 from grader.grading.causes import Causes, Failed
-from grader.grading.diagnosis import Cause, Separation, hint, hint_on_index, separate
+from grader.grading.diagnosis import Cause, Separation, hint, separate
 from grader.grading.marked_lines import marked_lines
 from grader.grading.pictures import picture_of
 from grader.sandbox.sandbox import hurried
@@ -113,8 +114,8 @@ class _Search:
                 self.smallest[result.status] = result
         return result
 
-    def is_in_same_loop(self, case: Case) -> bool:
-        """Whether a case is soon in the loop in which another part ran out of time.
+    def is_in_loop(self, case: Case, line: int, why: str) -> bool:
+        """Whether a case is soon in a loop that it won't leave, for the reason `why`.
 
         Then it has run out of time, too, and its full time isn't waited for.
         """
@@ -122,16 +123,26 @@ class _Search:
         with hurried(self.runner.starts_in, HURRY_SECONDS):
             result = self.runner.run(case)
         self.runner.fresh_worker()
-        same = result.status is Status.timed_out and result.line == self.causes.endless
-        if same and result.observed_by == "grader":
-            what = (
-                f"after {HURRY_SECONDS:g} s it is in the loop that another part's case had not "
-                f"left after {self.runner.task.limits.seconds:g} s of computing."
-            )
+        is_there = result.status is Status.timed_out and result.line == line
+        if is_there and result.observed_by == "grader":
+            what = f"after {HURRY_SECONDS:g} s it is in the loop {why}."
             result = replace(result, verdict=replace(result.verdict, what=what))
-        if same:
+        if is_there:
             self.results[case] = self.smallest[result.status] = result
-        return same
+        return is_there
+
+    @property
+    def loop(self) -> tuple[int, str]:
+        """The line of a loop that cases may be in for ever, 0 for none, and why they would be."""
+        source, is_triton = self.runner.source, self.space.variant.language == "triton"
+        if self.runner.on_gpu or len(source) > by_source.MOST_CHARACTERS:
+            return 0, ""
+        if line := by_source.line_without_end(source, is_triton):
+            return line, "that nothing ends"
+        if not self.causes.endless:
+            return 0, ""
+        seconds = f"{self.runner.task.limits.seconds:g} s of computing"
+        return self.causes.endless, f"that another part's case had not left after {seconds}"
 
     def expect(self, cases: Sequence[Case]) -> None:
         """Announce to the runner the next cases, in order."""
@@ -280,7 +291,8 @@ def _look(search: _Search, on_case: Callable[[], None], chosen: Sequence[Case] |
     costly = failed = 0
     edges = _edges(search.space, search.effort) if chosen is None else chosen
     search.expect(edges)
-    if search.causes.endless and edges and search.is_in_same_loop(edges[0]):
+    line, why = search.loop
+    if line and edges and search.is_in_loop(edges[0], line, why):
         return ""
     for case in edges:
         if time.monotonic() > deadline:
@@ -575,11 +587,11 @@ def _failure(
         headline = f"{verdict.status.headline}: {verdict.what.rstrip('.')}"
         what = f"The same case was {occurrences} ({headline})"
         verdict = replace(verdict, status=Status.nondeterministic, what=what)
-    advice = (separation and hint_on_index(verdict, separation)) or result.hint
+    advice = result.hint
     if cause is not None:
         advice = cause.advice
     if not advice and verdict.status.is_failure:  # a fault of the grader has no hint
-        advice = hint(verdict, separation, space.variant.language)
+        advice = hint(verdict, separation)
     return Failure(
         status=verdict.status,
         case=str(result.case),

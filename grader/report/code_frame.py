@@ -17,6 +17,8 @@ from grader.evidence import SourceLine
 from grader.sandbox.untrusted import clean, one_line
 
 MOST_COLUMNS = 88  # of a line; what is longer is cut
+IN_A_TERMINAL = 66  # columns of a line that 80 columns have room for, beside its number
+BEFORE_MARK = 30  # columns that are shown before a mark further right
 
 
 def frame(code: Sequence[SourceLine]) -> Text:
@@ -28,22 +30,25 @@ def frame(code: Sequence[SourceLine]) -> Text:
     for index, (each, text) in enumerate(lines):
         if index:
             shown.append("\n")
+        start = (each.start if each.length else len(text) - len(text.lstrip())) - margin
+        start, length = max(start, 0), each.length or len(text.strip())
+        text = text[margin:]
+        skipped = start - BEFORE_MARK
+        if each.length and skipped > 0 and start + min(length, BEFORE_MARK) > IN_A_TERMINAL:
+            text, start = f"… {text[skipped:]}", BEFORE_MARK + 2
         shown.append(f"{each.line:>{digits}} | ", "dim")
-        shown.append(_cut(text[margin:]))
-        for row in _mark(each, margin):
+        shown.append(_cut(text))
+        for row in _mark(start, length, each.note):
             shown.append(f"\n{' ' * digits} | ", "dim")
             shown.append(row, "bold red")
     return shown
 
 
-def _mark(line: SourceLine, margin: int) -> list[str]:
+def _mark(start: int, length: int, note: str) -> list[str]:
     """The rows below a line: the mark, and what is done there, on a row of its own if long."""
-    text = _shown(line.text)
-    start = line.start if line.length else len(text) - len(text.lstrip())
-    length = line.length or len(text.strip())
-    start = min(max(start - margin, 0), MOST_COLUMNS - 1)
+    start = min(start, MOST_COLUMNS - 1)
     mark = " " * start + "^" * max(1, min(length, MOST_COLUMNS - start))
-    note = one_line(line.note)
+    note = one_line(note)
     if not note:
         return [mark]
     if len(mark) + 1 + len(note) <= MOST_COLUMNS:

@@ -12,8 +12,8 @@ from grader.cases import Case, Space
 from grader.cases.compare import Verdict
 from grader.executors.runner import CaseResult
 from grader.grading import hypotheses
-from grader.grading.causes import Causes, Failed, _as_failing, _by_strides
-from grader.grading.diagnosis import Cause
+from grader.grading.causes import Causes, Failed, _as_failing, _by_rest, _by_strides
+from grader.grading.diagnosis import Cause, Condition, Separation
 from grader.spec import load_all
 from grader.status import Status
 
@@ -134,3 +134,23 @@ def test_cuda_of_float32_computes_in_half_precision_only_where_it_says_so(
     runner = SimpleNamespace(source=source)
     failed = Failed(space, runner, [], CaseResult(PLAIN, OUTSIDE))  # type: ignore[arg-type]
     assert (Causes()._computed(failed) is rounded) == told
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "status", "told"),
+    [
+        ("not_multiple", 4, Status.not_written, "`n / 4` rounds down: the last n % 4"),
+        ("not_multiple", 8, Status.not_written, ""),
+        ("above", 4, Status.not_written, ""),
+        ("not_multiple", 4, Status.wrong_values, ""),
+    ],
+)
+def test_a_quotient_that_leaves_the_rest_out_is_told(
+    kind: str, value: int, status: Status, told: str
+) -> None:
+    runner = SimpleNamespace(source="int i = 0;\nif (i < n / 4) out[i] = 0;")
+    condition = Condition("", "", lambda case: True, kind, "n", value)
+    result = CaseResult(PLAIN, Verdict(status))
+    failed = Failed(SPACE, runner, [result], result, Separation(condition, 3, 3))  # type: ignore[arg-type]
+    cause = _by_rest(failed)
+    assert (cause.what if cause else "").startswith(told) and bool(cause) == bool(told)

@@ -15,7 +15,7 @@ from grader import spec
 from grader.cases import Space, parse
 from grader.cases.compare import Verdict
 from grader.executors.runner import CaseResult
-from grader.grading import search
+from grader.grading import by_source, search
 from grader.grading.causes import Causes
 from grader.grading.diagnosis import Cause
 from grader.grading.search import Effort, one_case, reproduce_line, search_part
@@ -204,6 +204,7 @@ from grader.status import Status
 
 class Runner:
     on_gpu = False
+    source = ""
     def expect(self, cases):
         pass
     def run(self, case):
@@ -257,6 +258,44 @@ def test_a_loop_that_another_part_was_in_is_waited_for_shortly(monkeypatch):
     runner.asked.clear()
     search_part(space, runner, effort, causes=Causes(endless=13))
     assert runner.asked[0] == runner.asked[1]  # with all its time: it is another loop
+
+
+@pytest.mark.parametrize(
+    ("loop", "is_sure"),
+    [
+        ("while start < n_cols:\n    x = x + 1\n", True),
+        ("while start < n_cols:\n    start += 1\n", False),
+        ("while seen[0] < n_cols:\n    x = x + 1\n", False),
+        ("for k in range(9):\n    x = k\n", False),
+    ],
+)
+def test_a_loop_that_cannot_end_is_waited_for_shortly_in_the_first_part(monkeypatch, loop, is_sure):
+    space, seconds = space_of(), []
+    runner = failing(lambda case: True, Status.timed_out)
+    hurried = lambda _, most: contextlib.nullcontext(seconds.append(most))  # noqa: E731
+    monkeypatch.setattr(search, "hurried", hurried)
+    runner.task, runner.source = Task(space.exercise, space.variant), loop
+    run = FakeRunner.run
+    monkeypatch.setattr(FakeRunner, "run", lambda self, case: replace(run(self, case), line=1))
+    part = search_part(space, runner, Effort(shrink_timeouts=0))
+    assert part.status is Status.timed_out
+    assert seconds == ([0.5] if is_sure else [])
+    assert len(runner.asked) == 1 or not is_sure
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("for (int half = 8; half >= 0; half /= 2) x += half;", 1),
+        ("__shared__ int half;\nwhile (half > 0) { x += 1; }", 0),
+        ("int half = 4;\nwhile (half > 0) { x += 1; }", 2),
+        ("while (*half > 0) { x += 1; }", 0),
+        ("while (half) { x += 1; }", 0),
+        ("auto f = [&] { half--; };\nwhile (half > 0) { f(); }", 0),
+    ],
+)
+def test_a_loop_never_ends_for_sure_where_only_its_own_variables_count(text, line):
+    assert by_source.line_without_end(text, is_triton=False) == line
 
 
 def test_a_case_in_which_every_size_is_above_one_is_run_before_a_cause_is_told():

@@ -181,6 +181,17 @@ def test_without_time_for_probes_what_was_seen_has_to_do(limit):
     assert found is None or found.condition.text == "cols > 1024"
 
 
+def test_without_a_case_that_differs_in_the_condition_alone_nothing_is_said():
+    """By chance each failing case has several rows, and no probe is run that tells."""
+    space = space_of("rmsnorm")
+    texts = {"rows=3 cols=77": True, "rows=2 cols=9": True, "rows=1 cols=1": False}
+    outcomes = {
+        parse(f"{text} seed=4", space.exercise, space.variant, 4): failed
+        for text, failed in (*texts.items(), ("rows=1 cols=2", False))
+    }
+    assert separate(space, next(iter(outcomes)), outcomes, lambda case: None) is None
+
+
 def test_the_number_of_probes_is_bounded():
     """A kernel that answers by whim contradicts one condition after the other."""
     for whim in range(20):
@@ -210,9 +221,9 @@ def test_a_spent_budget_answers_like_a_lack_of_time():
 # --- hints ---------------------------------------------------------------------------------------
 
 
-def said(status, pattern="", condition=None, language="triton", what=""):
+def said(status, pattern="", condition=None, what=""):
     separation = Separation(condition, 5, 5) if condition else None
-    return hint(Verdict(status, what, pattern), separation, language)
+    return hint(Verdict(status, what, pattern), separation)
 
 
 def condition_of(kind, subject="", value=""):
@@ -260,22 +271,14 @@ WRONG = Status.wrong_values
 @pytest.mark.parametrize(
     ("arguments", "word"),
     [
-        ((Status.wrote_out_of_bounds, "outside", None, "triton", "2 between the rows"), "columns"),
+        ((Status.wrote_out_of_bounds, "outside", None, "2 between the rows"), "columns"),
         ((Status.wrote_out_of_bounds, "outside"), "run past the end"),
         ((Status.modified_input, "input"), "Which pointer"),
         ((Status.nondeterministic,), "another one writes"),
         ((Status.not_written, "nothing"), "launch the kernel"),
-        ((Status.not_written, "nothing", PADDED), "to a copy"),
-        ((Status.not_written, "nothing", condition_of("not_multiple", "n", 1024)), "triton.cdiv"),
         ((Status.not_written, "tail", ABOVE_BLOCK), "every block of 1024 along cols"),
         ((WRONG, "all", condition_of("odd_size", "cols")), "next power of two"),
-        ((Status.not_written, "tail"), "triton.cdiv"),
-        ((Status.not_written, "rows_tail"), "triton.cdiv"),
-        ((Status.not_written, "tail", None, "cuda"), "its size rounded up"),
-        ((Status.not_written, "row", condition_of("data", "data", "one_hot")), "against the grid"),
         ((Status.not_written, "one", condition_of("data", "data", "one_hot")), "zeros"),
-        ((Status.not_written, "every_kth"), "each program step"),
-        ((Status.not_written, "scattered"), "against the grid"),
         ((Status.not_written, "tail", PADDED), "out can lie further apart"),
         ((WRONG, "all", condition_of("layout", "x", "row_padded")), "x can lie further apart"),
         ((WRONG, "all", condition_of("layout", "x", "offset")), "16 bytes"),
@@ -287,19 +290,12 @@ WRONG = Status.wrong_values
         ((WRONG, "all", condition_of("scalar", "eps", 1e-5)), "Is eps used as it was passed"),
         ((WRONG, "all", condition_of("scalar", "causal", True)), "only where causal is set"),
         ((WRONG, "all", condition_of("scalar", "causal", False)), "where causal is not set"),
-        ((WRONG, "all", None, "cuda", "lse[0] is nan, expected -inf"), "inf - inf"),
+        ((WRONG, "all", None, "lse[0] is nan, expected -inf"), "inf - inf"),
         ((WRONG, "all", condition_of("not_multiple", "n", 8)), "block of n masked"),
-        ((WRONG, "all", condition_of("above", "rows", 1)), "Only rows = 1 works"),
         ((WRONG, "tail", ABOVE_BLOCK), "every block of 1024 along cols"),
-        ((WRONG, "all", condition_of("above", "n", 1000)), "once n is beyond 1000"),
         ((WRONG, "all", condition_of("below", "n", 64)), "larger than n"),
         ((Status.not_finite, "all", ABOVE_BLOCK), "every block of 1024 along cols"),
         ((Status.not_finite, "all"), "unmasked"),
-        ((WRONG, "all", condition_of("always")), "reference/oracles.py"),
-        ((WRONG, "tail"), "every pointer moved on"),
-        ((WRONG, "row"), "Which program computes"),
-        ((WRONG, "rows_tail"), "Which program computes"),
-        ((WRONG, "every_kth"), "each program step"),
     ],
 )
 def test_a_likely_mistake_gets_a_hint(arguments, word):
@@ -319,19 +315,10 @@ def test_a_likely_mistake_gets_a_hint(arguments, word):
         (WRONG, "all", condition_of("layout", "x", "contiguous")),
         (Status.crashed, "", None),
         (Status.timed_out, "", None),
+        (Status.not_written, "scattered", None),
+        (WRONG, "row", None),
+        (WRONG, "all", condition_of("above", "rows", 1)),
     ],
 )
 def test_where_nothing_is_likely_nothing_is_said(status, pattern, condition):
     assert said(status, pattern, condition) == ""
-
-
-def test_where_only_the_first_element_is_right_the_reduction_is_asked_about():
-    what = "out[0, 1] is 2, expected 1; 63 of 64 elements are wrong: every element from 1 on."
-    assert "thread 0 alone" in said(WRONG, "tail", what=what)
-    assert "thread 0" not in said(WRONG, "tail", what=what.replace("from 1 on", "from 10 on"))
-
-
-def test_a_hint_for_cuda_does_not_speak_of_triton():
-    for status in Status:
-        for pattern in ("", "all", "tail", "row", "rows_tail", "every_kth", "nothing", "one"):
-            assert "triton" not in said(status, pattern, language="cuda")

@@ -11,8 +11,8 @@ from grader.cases import Space, inputs, oracle
 from grader.cases.arena import Outcome, Slot
 from grader.cases.compare import judge
 from grader.executors.runner import CaseResult
-from grader.grading import flaws
-from grader.grading.hypotheses import cause_of
+from grader.grading import flaws, hypotheses
+from grader.grading.hypotheses import NEARLY_WRONG, cause_of
 from grader.spec.task import Task
 
 EXERCISES = spec.load_all()
@@ -88,6 +88,45 @@ def online(x, rescales=True, block=64, start=-math.inf):
     return torch.exp(x - m) / total
 
 
+def rescaled_by(factor, step=lambda p: p):
+    """Attention whose sums are rescaled by an exponent that is a factor times too far."""
+
+    def kernel(q, k, v, sm_scale, causal):
+        scores = scores_of(q, k, sm_scale, causal)
+        m = scores.new_full((*scores.shape[:-1], 1), -math.inf)
+        total, acc = torch.zeros_like(m), torch.zeros_like(q)
+        for first in range(0, k.shape[2], 32):
+            part = scores[..., first : first + 32]
+            new = torch.maximum(m, part.amax(-1, keepdim=True))
+            base = new.nan_to_num(neginf=0.0)
+            alpha = torch.exp((m - base) * factor(sm_scale))
+            p = torch.exp(part - base)
+            total = total * alpha + p.sum(-1, keepdim=True)
+            acc = acc * alpha + step(p) @ v[..., first : first + 32, :]
+            m = new
+        return (acc / total).nan_to_num(), (m + total.log())[..., 0]
+
+    return kernel
+
+
+@pytest.mark.parametrize(
+    ("factor", "text"),
+    [(lambda sm_scale: sm_scale, "sm_scale times"), (lambda sm_scale: math.log(2), "ln 2 times")],
+)
+def test_sums_that_are_rescaled_by_another_exponent_are_named(factor, text):
+    cause = named("flash_attention", rescaled_by(factor))
+    assert cause is not None and text in cause.what and "rescales the sums" in cause.what
+
+
+@pytest.mark.parametrize("share", [NEARLY_WRONG, 1.0])
+def test_a_mistake_explains_elements_that_are_barely_wrong_too(share, monkeypatch):
+    """Of many elements some are wrong by little more than is allowed, and rounding adds that."""
+    kernel = rescaled_by(lambda sm_scale: sm_scale, step=lambda p: p.half().double())
+    monkeypatch.setattr(hypotheses, "NEARLY_WRONG", share)
+    cause = named("flash_attention", kernel, dtype="float16", size_class="aligned")
+    assert (cause is not None and "rescales the sums" in cause.what) == (share < 1)
+
+
 def padded_softmax(x):
     width = 1 << (x.shape[1] - 1).bit_length()
     return torch.softmax(torch.nn.functional.pad(x, (0, width - x.shape[1])), 1)[:, : x.shape[1]]
@@ -159,7 +198,7 @@ MISTAKES = [
     ("gemm", lambda a, b: a[:, :1024] @ b[:1024], "only the first 1024 products count"),
     ("flash_attention", lse_of_mixed_bases, "natural logarithm of the sum by ln 2"),
     ("softmax", lambda x: online(x, rescales=False), "sum isn't rescaled"),
-    ("softmax", lambda x: online(x.float(), start=0.0), "begins at 0"),
+    ("softmax", lambda x: online(x.float(), start=0.0), "as is one that begins at 0"),
     ("softmax", chunked_softmax, "relative to different maxima"),
     ("softmax", softmax_of_powers_of_two, "powers of 2"),
     ("softmax", softmax_scaled_first, "rounded before the maximum is subtracted"),

@@ -12,7 +12,7 @@ import pytest
 
 from grader import evidence, spec
 from grader.cases import fixed_case
-from grader.evidence import MemoryEvidence, Metric
+from grader.evidence import LineCounters, MemoryEvidence, Metric
 from grader.executors import memory_metrics
 from grader.executors.cuda import cuda_build
 from grader.grading import memory_use
@@ -358,3 +358,14 @@ def test_a_spec_may_allow_more_traffic(variant):
     block: Memory = variant.memory.model_copy(update={"most_traffic": 4.0})
     lenient = variant.model_copy(update={"memory": block})
     assert memory_metrics.unearned(traffic, Task(TRANSPOSE, lenient), case) == ""
+
+
+@pytest.mark.parametrize(
+    ("conflicts", "line", "told"), [(31, 2, True), (0, 2, False), (31, 3, False)]
+)
+def test_padding_that_lengthens_no_row_is_told_where_its_array_conflicts(conflicts, line, told):
+    source = "__shared__ float tile[TILE + 1][TILE];\nx = tile[i][j];\nx = other[i];"
+    counters = LineCounters(line, "k", "shared", "load", 1, conflicts=conflicts)
+    evidence = MemoryEvidence(Status.passed, lines=(counters,))
+    note = memory_use._misplaced_padding(source, evidence)
+    assert ("Lengthen the rows: `tile[TILE][TILE + 1]`" in note) == told

@@ -44,3 +44,12 @@ def test_text_of_a_student_is_cleaned():
 
 def test_no_lines_are_no_frame():
     assert frame([]).plain == ""
+
+
+def test_a_mark_beyond_a_terminals_width_is_shown_with_what_stands_around_it():
+    text = f"    store({'x' * 80}, mask=inside)"
+    line = SourceLine(5, text, start=text.index("inside"), length=6)
+    code, mark = frame([line]).plain.splitlines()
+    assert code.startswith("5 | … x")
+    assert code[mark.index("^") : mark.rindex("^") + 1] == "inside"
+    assert mark.rindex("^") < 70
