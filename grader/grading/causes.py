@@ -29,17 +29,8 @@ _PLACED = {
     "rounded": frozenset({"cast", "no_cast", "function"}),
     "formula": frozenset(
         [
-            *(
-                "call",
-                "doubled",
-                "missing_term",
-                "name",
-                "number",
-                "operator",
-                "parentheses",
-                "power",
-            ),
-            *("function", "sign", "term"),
+            *("call", "doubled", "function", "missing_term", "name", "number", "operator"),
+            *("parentheses", "power", "sign", "term"),
         ]
     ),
     "lse": _OF_EXPONENTS,

@@ -160,7 +160,6 @@ def test_a_baseline_returns_its_output_so_that_a_replay_can_keep_it():
     assert made["baseline"](torch.zeros(3), None, None, 1e-6).tolist() == [1, 1, 1]
 
 
-
 def test_torchs_compiler_is_started_once_and_compiles_each_size_by_itself(
     python_sandbox, opened, monkeypatch
 ):
