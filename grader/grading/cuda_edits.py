@@ -119,7 +119,7 @@ def _array_sizes(scope: Scope) -> Iterator[Edit]:
             others = [each for each in scope.kinds if each.isupper() and each != size[0]]
             for other in others if size[0] in scope.kinds else ():
                 around = match.start(1), match.end()
-                is_near = other in match[2] or size[0].startswith(other)
+                is_near = size[0].startswith(other) or other.startswith(size[0])
                 yield scope.instead("array_size", *size.span(), other, 2 - is_near, around)
 
 
