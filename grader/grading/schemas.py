@@ -308,10 +308,10 @@ def _put_in(scope: Scope) -> Iterator[Edit]:
                 continue  # that takes a launcher's limit away
             what = f"{scope.quoted(low, high)} lacks {scope.quoted(0, 0, fragment)}"
             change = Change(high, high, fragment)
-            if mark == ["unused"]:
+            if mark == ["unused"] and name not in scope.first_use:  # a constant of the file
                 yield scope.edit("unused", [change], what, "", 1 if index == last else 2)
             else:
-                cost = 2 if is_likely else 5
+                cost = 1 if mark == ["unused"] else 2 if is_likely else 5
                 yield scope.edit("missing_term", [change], what, "", cost)
 
 
