@@ -143,8 +143,8 @@ def line_without_end(source: str, is_triton: bool) -> int:
     if not cause or not condition or not _OF_LOCALS.fullmatch(condition[1]):
         return 0
     names = re.findall(r"[A-Za-z_]\w*", condition[1])
-    is_local = not any(re.search(_FROM_AFAR.format(each), source) for each in names)
-    return cause.code[0].line if names and is_local else 0
+    is_shared = any(re.search(_FROM_AFAR.format(each), source) for each in names)
+    return 0 if is_shared else cause.code[0].line
 
 
 def _never_ends(context: Context, line: int, condition: str) -> Cause:

@@ -118,9 +118,9 @@ def _array_sizes(scope: Scope) -> Iterator[Edit]:
         for size in re.compile(r"\b[A-Z]\w*\b").finditer(code, *match.span(2)):
             others = [each for each in scope.kinds if each.isupper() and each != size[0]]
             for other in others if size[0] in scope.kinds else ():
-                around = match.start(1), match.end()
-                is_near = other in match[2] or size[0].startswith(other)
-                yield scope.instead("array_size", *size.span(), other, 2 - is_near, around)
+                is_near = size[0].startswith(other) or other.startswith(size[0])
+                at = *size.span(), other, 2 - is_near, (match.start(1), match.end())
+                yield scope.instead("array_size", *at)
 
 
 _QUOTIENT_OF_NUMBERS = re.compile(r"(?<![\w.])(\d+) / (\d+)(?![\w.])")
@@ -133,9 +133,8 @@ def _whole_quotients(scope: Scope) -> Iterator[Edit]:
         one, other = int(match[1]), int(match[2])
         if other and one % other:
             what = f"`{match[0]}` is a quotient of whole numbers, which is {one // other} in C++"
-            advice = f"Write `{one}.0f / {other}`."
             change = Change(match.end(1), match.end(1), ".0f")
-            yield scope.edit("whole_number", [change], what, advice, 0)
+            yield scope.edit("whole_number", [change], what, f"Write `{one}.0f / {other}`.", 0)
 
 
 _WARPS = ("blockDim.x / 32", "(blockDim.x + 31) / 32", "blockDim.x")

@@ -131,9 +131,12 @@ def _like_neighbour(scope: Scope) -> Iterator[Edit]:
             ]
             if len(pieces[0]) < LEAST_PIECES or shapes[0] != shapes[1]:
                 continue
-            for a, b in zip(*pieces, strict=True):
+            pairs = [(a, b) for a, b in zip(*pieces, strict=True) if a[0] != b[0]]
+            if number in heads and len(pairs) > 1:
+                continue  # loops over something else
+            for a, b in pairs:
                 kinds = {scope.kinds.get(a[0]), scope.kinds.get(b[0])}
-                if a[0] == b[0] or len(kinds) > 1 or None in kinds:
+                if len(kinds) > 1 or None in kinds:
                     continue
                 for line, match, piece, new in ((number, one, a, b[0]), (other, two, b, a[0])):
                     start = scope.text.starts[line - 1] + match.start(1)

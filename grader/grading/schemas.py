@@ -308,10 +308,10 @@ def _put_in(scope: Scope) -> Iterator[Edit]:
                 continue  # that takes a launcher's limit away
             what = f"{scope.quoted(low, high)} lacks {scope.quoted(0, 0, fragment)}"
             change = Change(high, high, fragment)
-            if mark == ["unused"]:
+            if mark == ["unused"] and name not in scope.first_use:  # a constant of the file
                 yield scope.edit("unused", [change], what, "", 1 if index == last else 2)
             else:
-                cost = 2 if is_likely else 5
+                cost = 1 if mark == ["unused"] else 2 if is_likely else 5
                 yield scope.edit("missing_term", [change], what, "", cost)
 
 
@@ -322,8 +322,7 @@ def _whole_argument(scope: Scope) -> Iterator[Edit]:
         if len(call.arguments) == 1 and not call.is_launch:
             low, high = call.arguments[0]
             text = scope.text.source[low:high]
-            twice = _OF_HALVES.fullmatch(call.name)  # sigmoid and tanh differ by such a factor
-            known = [*constants, *(("2.0", "0.5") if twice else ())]
+            known = [*constants, *(("2.0", "0.5") if _OF_HALVES.fullmatch(call.name) else ())]
             for name in known if scope.kind_of(text) in ("data", "float") else ():
                 if name not in text:
                     is_short = re.fullmatch(r"-?\w+", text)
@@ -333,7 +332,7 @@ def _whole_argument(scope: Scope) -> Iterator[Edit]:
                     yield scope.instead(rule, low, high, new, cost, around)
 
 
-_OF_HALVES = re.compile(r"(?:\w+\.)*(?:exp2?|tanh|sigmoid)f?")
+_OF_HALVES = re.compile(r"(?:\w+\.)*(?:exp2?|tanh|sigmoid)f?")  # which differ by a factor of 2
 _POWER = re.compile(r"(?<![\w.])([A-Za-z_]\w*)(?: \* \1)+\b(?![\w.(\[])")
 
 
@@ -361,11 +360,10 @@ def _regrouped(scope: Scope) -> Iterator[Edit]:
         callee, behind = tokens[opening - 1], tokens[closing + 1]
         end, last = tokens[closing].end, tokens[_operand_end(tokens, closing + 2)].end
         if _OF_SUMS.fullmatch(callee.text):
-            around = callee.start, end
             for sign in signs[-1:]:
                 low = tokens[sign].start
                 new = f") {source[low : end - 1]}"
-                yield scope.instead("parentheses", low - 1, end, new, 2, around)
+                yield scope.instead("parentheses", low - 1, end, new, 2, (callee.start, end))
             if behind.text in ("+", "-") and not any(
                 tokens[at].text == "," for at in _outermost(tokens, opening, closing)
             ):
