@@ -153,7 +153,7 @@ def missed(evidence: MemoryEvidence, name: str) -> set[str]:
         (
             "with_idle_lanes<<<n / 64, 256>>>(x, out, n);",
             (1 / IN_CUDA, 4 * 4096, 1024, 1 / 4),
-            set(),
+            {"simt_efficiency"},
         ),
         # For 32 requests of whole warps, half of them to shared memory, 512 of one thread.
         (
@@ -185,11 +185,11 @@ def test_threads_of_cuda(launch, expected, unmet, tmp_path, shared_sandbox):
     ("launch", "expected", "unmet"),
     [
         ("by_grid[(n // 1024,)](x, out, 0, n, 1024, 1024)", (1 / 512, 32768, 512, 1), set()),
-        ("by_grid[(1,)](x, out, 0, n, 1024, 1024)", (1, 32768, 1, 1), {"largest_share"}),
+        ("by_grid[(1,)](x, out, 0, n, 1024, 1024)", (1, 32768, 1, 1), {"largest_share", "blocks"}),
         (
             "for i in range(4): by_grid[(1,)](x, out, i * n // 4, (i + 1) * n // 4, 1024, 1024)",
             (1, 32768, 1, 1),
-            {"largest_share"},
+            {"largest_share", "blocks"},
         ),
         # Masks let a fourth of each block through: 8 requests of 32 elements, of 32 in a block.
         ("by_grid[(n // 256,)](x, out, 0, n, 1024, 256)", (1 / 2048, 32768, 2048, 1 / 4), set()),
