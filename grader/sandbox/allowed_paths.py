@@ -97,7 +97,7 @@ def executable(device: DeviceName) -> list[Path]:
     if device != "interpreter":
         return readable(device)
     paths = [Path("/lib64"), Path("/lib")] if not (loader := _loader()) else [loader]
-    for folder in _package_folders("triton"):
+    for folder in package_folders("triton"):
         paths.append(folder / "backends" / "nvidia" / "bin")
     return [path for path in paths if path.exists()]
 
@@ -197,7 +197,7 @@ def _nvcc() -> list[Path]:
     return [Path(nvcc), *(root / each for each in parts if (root / "nvvm").is_dir())]
 
 
-def _package_folders(name: str) -> list[Path]:
+def package_folders(name: str) -> list[Path]:
     """A package's folders, found without importing it."""
     spec = importlib.util.find_spec(name)
     return [Path(place) for place in (spec.submodule_search_locations or ())] if spec else []

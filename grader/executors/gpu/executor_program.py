@@ -9,13 +9,13 @@ from __future__ import annotations
 import concurrent.futures
 import contextlib
 import hashlib
-import importlib.util
 import os
 import threading
 from functools import lru_cache
 from pathlib import Path
 
 from grader.emulator import toolchain
+from grader.sandbox.allowed_paths import package_folders
 
 _NATIVE = Path(toolchain.NATIVE)
 _SOURCES = (
@@ -79,7 +79,6 @@ def _key(compiler: str, version: str, header: Path) -> str:
 
 
 def _cuda_header() -> Path | None:
-    spec = importlib.util.find_spec("triton")
-    folders = (spec.submodule_search_locations if spec else None) or ()
-    headers = (Path(each) / "backends" / "nvidia" / "include" / "cuda.h" for each in folders)
+    folders = package_folders("triton")
+    headers = (each / "backends" / "nvidia" / "include" / "cuda.h" for each in folders)
     return next((each for each in headers if each.is_file()), None)

@@ -10,7 +10,7 @@ import hashlib
 import itertools
 import json
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -106,9 +106,7 @@ class PlannedTritonRunner(Runner):
         self._answers = answers = Answers(task, path, limits_of(task))
         worker = partial(sandbox.worker, path, task.variant.entry)
 
-        def compiler(limits: Limits) -> Worker:
-            return worker((), limits, role="compiler")
-
+        compiler = partial(_compiler, worker)
         lifted = not watched or "torch" in task.rules.lifted
         torch = frozenset({"*"}) if lifted else task.rules.torch
         allowed = plan.Allowed(torch, task.exercise.moves_data)
@@ -118,12 +116,7 @@ class PlannedTritonRunner(Runner):
         self._sharing.append(self)
         self.tuning = tuning = Tuning(kernels)
         self.plans = TritonPlanner(
-            lambda: worker(
-                (),
-                answers.limits,
-                [json.dumps(machine.seen_by_host_code().as_json())],
-                role="planner",
-            ),
+            lambda: worker((), answers.limits, [_host_gpu()], role="planner"),
             answers,
             allowed,
             self.times,
@@ -289,6 +282,14 @@ class PlannedTritonRunner(Runner):
             first = too_long().result(self._answers, None)
         self.times.compiles += time.perf_counter() - started
         return Compiled(first) if first or None not in answers else None
+
+
+def _compiler(worker: Callable[..., Worker], limits: Limits) -> Worker:
+    return worker((), limits, role="compiler")
+
+
+def _host_gpu() -> str:
+    return json.dumps(machine.seen_by_host_code().as_json())
 
 
 def _from_backend(

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 
 from grader.emulator import toolchain
+from grader.sandbox.allowed_paths import package_folders
 
 OF_TRITON = ("ptxas", "nvdisasm", "cuobjdump")
 NO_NVCC = (
@@ -21,18 +21,14 @@ def nvcc() -> str | None:
 
 def of_triton() -> dict[str, Path]:
     """The tools in Triton's package, by name."""
-    folders = [place / "backends" / "nvidia" / "bin" for place in _places("triton")]
+    folders = [place / "backends" / "nvidia" / "bin" for place in package_folders("triton")]
     paths = {name: folder / name for folder in folders for name in OF_TRITON}
     return {name: path for name, path in paths.items() if path.exists()}
 
 
 def _of_packages() -> str | None:
     """nvcc as the package nvidia-cuda-nvcc installs it."""
-    paths = (path for place in _places("nvidia") for path in sorted(place.glob("cu*/bin/nvcc")))
+    paths = (
+        path for place in package_folders("nvidia") for path in sorted(place.glob("cu*/bin/nvcc"))
+    )
     return next((str(path) for path in paths), None)
-
-
-def _places(package: str) -> list[Path]:
-    """Where a package is installed, found without importing it."""
-    spec = importlib.util.find_spec(package)
-    return [Path(place) for place in (spec.submodule_search_locations or ())] if spec else []

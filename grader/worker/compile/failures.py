@@ -28,3 +28,11 @@ class CompileFailure(Exception):
     def to_json(self) -> dict[str, Any]:
         """The fields, as the grader reads them."""
         return asdict(self)
+
+
+def causes(error: BaseException) -> list[BaseException]:
+    """The error and its causes, outermost first."""
+    errors = [error]
+    while errors[-1].__cause__ is not None and len(errors) < 50:
+        errors.append(errors[-1].__cause__)
+    return errors

@@ -16,7 +16,7 @@ import triton
 from triton.compiler.errors import CompilationError, CompileTimeAssertionFailure
 from triton.runtime.errors import OutOfResources, PTXASError
 
-from .failures import CompileFailure
+from .failures import CompileFailure, causes
 
 _TRITON_FOLDER = str(Path(triton.__file__).parent)
 _DIAGNOSTIC = re.compile(
@@ -59,7 +59,7 @@ def failure(
     """
     if isinstance(error, CompileFailure):
         return error
-    errors = _chain(error)
+    errors = causes(error)
     if isinstance(errors[-1], OSError | MemoryError) or "Cannot find ptxas" in str(errors[-1]):
         return CompileFailure(f"compiling: {errors[-1]}", kind="machine")
     file, line, excerpt = _place(errors, functions)
@@ -80,14 +80,6 @@ def failure(
         excerpt,
         autotuner_skips=any(isinstance(each, skips) for each in errors),
     )
-
-
-def _chain(error: BaseException) -> list[BaseException]:
-    """The error and its causes, outermost first."""
-    errors = [error]
-    while errors[-1].__cause__ is not None and len(errors) < 50:
-        errors.append(errors[-1].__cause__)
-    return errors
 
 
 def _place(errors: Sequence[BaseException], functions: Sequence[Place]) -> tuple[str, int, str]:

@@ -27,6 +27,7 @@ import torch
 import triton
 
 from ..compile import options
+from ..compile.failures import causes
 from ..compile.source import SourceFolder
 from ..protocol import Argument, Code
 from . import arguments as planned_arguments
@@ -208,7 +209,7 @@ class Planner:
         if isinstance(error, KernelError | SourceError) and error.line:
             return error.line
         line = None
-        for each in _causes(error):
+        for each in causes(error):
             for frame in traceback.extract_tb(each.__traceback__):
                 if frame.filename == self.path:
                     line = frame.lineno
@@ -216,7 +217,7 @@ class Planner:
 
     def _own_frames(self, error: BaseException) -> str:
         lines = []
-        for each in _causes(error):
+        for each in causes(error):
             for frame in traceback.extract_tb(each.__traceback__):
                 if frame.filename == self.path:
                     text = f"  {Path(self.path).name}:{frame.lineno} in {frame.name}: {frame.line}"
@@ -343,14 +344,6 @@ def _code(error: BaseException) -> Code:
         return Code.not_modelled
     is_of_a_kernel = isinstance(error, KernelError | ForeignKernel)
     return Code.compile_failed if is_of_a_kernel else Code.raised
-
-
-def _causes(error: BaseException) -> list[BaseException]:
-    """The error and its causes, outermost first."""
-    errors = [error]
-    while errors[-1].__cause__ is not None and len(errors) < 50:
-        errors.append(errors[-1].__cause__)
-    return errors
 
 
 def _words(error: BaseException) -> str:

@@ -24,6 +24,7 @@ from grader.batch.course.records import (
 )
 from grader.batch.pages import views
 from grader.evidence import Evidence
+from grader.report import gradescope_results
 from grader.report.markdown import block, code
 from grader.scoring.score import score
 from grader.spec.course_file import CourseFile, Late
@@ -385,7 +386,8 @@ def test_hidden_tests_are_marked_and_no_text_tells_their_points():
     ]
     assert "40" not in results.output
     made = a_book()
-    final = checked(views.to_results(made, ada(made), visibility))
+    counted, header = ada(made).counted, views.header_of(made, ada(made))
+    final = checked(gradescope_results.render(counted.evidence, counted.grade, header, visibility))
     assert "29.5" not in final.output
     assert "40" not in final.output
     undecided = results_of(evidence(Status.grader_error), visibility=lambda *_: "hidden")

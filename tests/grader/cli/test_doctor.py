@@ -232,7 +232,7 @@ def test_nvcc_of_the_extra_is_found_where_there_is_no_toolkit(
     program.parent.mkdir(parents=True)
     program.touch()
     monkeypatch.setattr(toolchain, "find_nvcc", lambda: None)
-    monkeypatch.setattr(tools, "_places", lambda package: [tmp_path / package])
+    monkeypatch.setattr(tools, "package_folders", lambda package: [tmp_path / package])
     assert tools.nvcc() == str(program)
     program.unlink()
     assert tools.nvcc() is None

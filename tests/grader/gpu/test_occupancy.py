@@ -30,8 +30,9 @@ def test_what_allows_no_more_blocks(capability, threads, registers, shared, bloc
     assert held.warps == blocks * -(-threads // 32)
 
 
-def test_a_share_is_of_the_warps_that_an_sm_holds():
-    assert occupancy(90, 256, 40, 0).share == 0.75
+def test_warps_are_some_of_those_that_an_sm_holds():
+    held = occupancy(90, 256, 40, 0)
+    assert (held.warps, held.most_warps) == (48, 64)
 
 
 def test_nothing_is_said_of_a_gpu_that_is_not_known():
