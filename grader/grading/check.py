@@ -287,7 +287,7 @@ class TaskCheck:
         self.on_step(step)
         timed_out = self.session.timed_out_parts
         if timed_out[str(self.task)] >= MOST_TIMED_OUT:
-            reason = "not run: three other parts of this variant had run out of time"
+            reason = "not run, since other parts ran out of time"
             return PartEvidence(space.dtype, space.size_class, Status.timed_out, reason=reason)
         effort = self.session.effort.on_a_busy_machine()
         if timed_out[str(self.task)]:

@@ -280,8 +280,7 @@ def _rounded_down(scope: Scope) -> Iterator[Edit]:
         yield scope.edit(
             "rounded_down",
             [Change(*match.span(), up)],
-            f"{scope.quoted(*match.span())} rounds down, so the last, partly filled block is left "
-            "out",
+            f"{scope.quoted(*match.span())} rounds down, so a rest of the elements is left out",
             f"Round up: {up_words}.",
             1 if is_size or counts_blocks(scope, scope.text.line_at(match.start())) else 5,
         )

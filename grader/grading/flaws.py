@@ -327,15 +327,15 @@ def _flash_flaws() -> Iterator[Flaw]:
         yield Flaw("lse", f"`lse` {what}", advice, partial(_attention, lse=lse))
     yield Flaw(
         "mask_from_the_start",
-        "The causal mask is right only for as many keys as queries: query i sees the keys up to i",
-        "Query i sees the keys up to i + N_KV - N_CTX.",
+        "The causal mask lets query i see the keys up to i: right only for as many keys as queries",
+        "It has to be the keys up to i + N_KV - N_CTX.",
         _mask_from_the_start,
     )
-    for shift, who in ((-1, "its own key isn't"), (1, "the key behind its last is")):
+    for shift, who in ((-1, "doesn't see its last key"), (1, "sees one key behind its last")):
         yield Flaw(
             "mask_off_by_one",
-            f"The causal mask is off by one: {who} seen by a query",
-            "Query i sees the keys up to i + N_KV - N_CTX, that one included.",
+            f"The causal mask is off by one: a query {who}",
+            "The last key of query i is number i + N_KV - N_CTX.",
             partial(_attention, shift=shift),
         )
     yield Flaw(

@@ -163,7 +163,7 @@ def _order(scope: Scope) -> Iterator[Edit]:
         below = scope.quoted(0, 0, lines[1])
         behind = scope.text.code[spans[1][1] : scope.function.end]
         if not re.search(rf"\b{one[2]}\b", behind):  # there nothing would read it
-            what = f"{scope.quoted(*spans[0])} changes what {below} reads, and is too much"
+            what = f"{scope.quoted(*spans[0])} is a line too many: it changes what {below} reads"
             change = Change(starts[0], starts[1], "")
             yield scope.edit("order", [change], what, "Leave it out.", 3)
             continue

@@ -443,7 +443,7 @@ MOST_MOVED = 1.1  # of the bytes that a passing case moves without a change
 MOST_BESIDE = 8  # changes that are tried behind a right one
 MOST_OTHERS = 2  # changes at other lines that are told beside the likeliest one
 MOST_STORED = 1.25  # of the outputs' bytes, by kernels that do no work twice
-EITHER = "With each of these changes the failing cases that were tried are right: which is meant?"
+EITHER = "Each of these changes alone makes the failing cases that were tried right."
 
 
 def _moved(runner: Runner, failure: Failing) -> float:
@@ -562,6 +562,6 @@ def _cause(edit: Edit, source: str) -> Cause:
     one_each = {each.line: each for each in marked}
     advice = edit.advice
     if not advice:
-        advice = "With this change the failing cases that were tried are right."
+        advice = "With that mended the failing cases that were tried are right."
     code = () if edit.name == "barrier" else tuple(one_each.values())
     return Cause(edit.name, edit.what, advice, code)

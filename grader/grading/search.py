@@ -115,7 +115,7 @@ class _Search:
         return result
 
     def is_in_loop(self, case: Case, line: int, why: str) -> bool:
-        """Whether a case is soon in a loop that it won't leave, for the reason `why`.
+        """Whether a case is soon in a loop that it won't leave; `why` is what is known of that loop.
 
         Then it has run out of time, too, and its full time isn't waited for.
         """
@@ -125,7 +125,7 @@ class _Search:
         self.runner.fresh_worker()
         is_there = result.status is Status.timed_out and result.line == line
         if is_there and result.observed_by == "grader":
-            what = f"after {HURRY_SECONDS:g} s it is in the loop {why}."
+            what = f"after {HURRY_SECONDS:g} s it is still in that loop{why}."
             result = replace(result, verdict=replace(result.verdict, what=what))
         if is_there:
             self.results[case] = self.smallest[result.status] = result
@@ -133,16 +133,16 @@ class _Search:
 
     @property
     def loop(self) -> tuple[int, str]:
-        """The line of a loop that cases may be in for ever, 0 for none, and why they would be."""
+        """The line of a loop that cases may be in for ever, 0 for none, and what is known of it."""
         source, is_triton = self.runner.source, self.space.variant.language == "triton"
         if self.runner.on_gpu or len(source) > by_source.MOST_CHARACTERS:
             return 0, ""
         if line := by_source.line_without_end(source, is_triton):
-            return line, "that nothing ends"
+            return line, ""
         if not self.causes.endless:
             return 0, ""
         seconds = f"{self.runner.task.limits.seconds:g} s of computing"
-        return self.causes.endless, f"that another part's case had not left after {seconds}"
+        return self.causes.endless, f", which another part's case had not left after {seconds}"
 
     def expect(self, cases: Sequence[Case]) -> None:
         """Announce to the runner the next cases, in order."""

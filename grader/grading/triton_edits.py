@@ -129,7 +129,8 @@ def _not_kept(scope: Scope) -> Iterator[Edit]:
                     f"Nothing in the loop changes `{name}`: `{name} = {new}` is missing at its end"
                 )
                 change = Change(start, start, f"{margin}{name} = {new}\n")
-                edit = scope.edit("not_kept", [change], what, "Keep the new value.", 1)
+                advice = "Each round then begins with what the one before it left."
+                edit = scope.edit("not_kept", [change], what, advice, 1)
                 yield replace(edit, line=number)
 
 
