@@ -70,6 +70,7 @@ class CourseClass:
 
         course_file = _document(store, "course", course, load_course, notes)
         roster_file = _document(store, "roster", roster, roster_files.load, notes)
+        notes += roster_file.notes if roster_file else ()
         rules = course_file or CourseFile()
         return cls(store, in_order(exercises, rules.order), rules, roster_file, notes=notes)
 

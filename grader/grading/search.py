@@ -115,7 +115,7 @@ class _Search:
         return result
 
     def is_in_loop(self, case: Case, line: int, why: str) -> bool:
-        """Whether a case is soon in a loop that it won't leave; `why` is what is known of that loop.
+        """Whether a case is soon in a loop it won't leave; `why` is what is known of it.
 
         Then it has run out of time, too, and its full time isn't waited for.
         """

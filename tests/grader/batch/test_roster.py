@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from grader.batch.classes import CourseClass
 from grader.batch.course import roster as rosters
 from grader.batch.course.people import Matcher
 from grader.batch.course.records import Member
 from grader.batch.course.roster import Roster, RosterError
+from grader.batch.store.store import Store
 
 CANVAS = """\
 Student,ID,SIS User ID,SIS Login ID,Section,HW 0 (77),Kernels 1 (78),Final Score
@@ -233,6 +235,14 @@ def test_an_email_that_two_rows_have_matches_neither(tmp_path):
     roster = read(tmp_path, "id,email\n1,a@x.org\n2,A@x.org\n")
     assert Matcher(roster).find(Member("q", email="a@x.org")).student is None
     assert "rows 2, 3 have one email, a@x.org: nobody is matched by it" in roster.notes[0]
+
+
+def test_a_class_tells_what_a_reader_of_its_roster_should_know(tmp_path):
+    (tmp_path / "roster.csv").write_text("id,email\n1,a@x.org\n2,A@x.org\n")
+    with Store(tmp_path / "results", create=True) as store:
+        opened = CourseClass.open(store, {}, roster=tmp_path / "roster.csv")
+        again = CourseClass.open(store, {})  # with the roster that it remembers
+    assert "rows 2, 3 have one email" in opened.notes[0] and again.notes == opened.notes
 
 
 def test_an_empty_id_matches_nobody(tmp_path):
