@@ -162,6 +162,11 @@ _WORDS: Sequence[tuple[re.Pattern[str], str, str]] = (
         "Take the next one, `triton.next_power_of_2(n)`, with a mask.",
     ),
     (
+        re.compile(r"\b(?:max|min)imum\(\) got an unexpected keyword argument 'axis'"),
+        "`tl.maximum` and `tl.minimum` compare two blocks, element by element, and have no axis",
+        "Along an axis of one block it is `tl.max` or `tl.min`.",
+    ),
+    (
         re.compile(r"through a null pointer"),
         "The pointer is null: no memory was given to it",
         "Make it an array, in shared memory where a block shares it, or allocate what it points "

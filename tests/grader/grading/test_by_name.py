@@ -128,6 +128,8 @@ NAMED = [
      "known when the kernel is compiled"),
     ("compile_error", "Did you forget to add @triton.jit ?", "m = tl.max(m, tl.max(x, axis=0))",
      "triton", "reduces `a` along an axis `b`"),
+    ("compile_error", "maximum() got an unexpected keyword argument 'axis'",
+     "m = tl.maximum(x, axis=0)", "triton", "have no axis"),
     ("out_of_memory", "a cudaMalloc of 4 bytes is never freed.",
      "cudaMalloc((void**)&out, 4); } void f(float* out) {", "cuda",
      "overwrites the parameter `out`"),
@@ -147,7 +149,7 @@ NAMED = [
     ("timed_out", "", "for (int i = tid; i < n;) { out[i] = f(i); }", "cuda", "never ends"),
     ("timed_out", "", "while (col < n) out[col] = 1;", "cuda", "`col < n`"),
     ("timed_out", "", "for (int s = n / 2; s >= 0; s /= 2) { x[s] = 0; }", "cuda",
-     "a half of 0 is 0"),
+     "halving ends at `s = 0`"),
     ("compile_error", "Loop-carried variable s has initial type int32 but is re-assigned to fp32 "
      "in loop!", "s = 1\nfor i in range(4):\n  s += 0.5", "triton", "`s` begins as int32"),
     ("compile_error", "AttributeError: 'int' object has no attribute 'to'",
