@@ -308,9 +308,8 @@ def _numbers(scope: Scope) -> Iterator[Edit]:
         before = tokens[index - 1] if index else None
         if before and before.text == "(" and tokens[index - 2].text in _COUNTS:
             if token.text == "1" and tokens[index - 2].text == "range":
-                yield scope.instead(
-                    "number", token.start, token.end, "0", 2, (token.start, token.end)
-                )
+                around = (token.start, token.end)
+                yield scope.instead("number", *around, "0", 2, around)
             continue
         low = tokens[index - 2].start if before and index > 1 else token.start
         around = (low, token.end)

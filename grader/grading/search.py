@@ -134,8 +134,10 @@ class _Search:
     @property
     def loop(self) -> tuple[int, str]:
         """The line of a loop that cases may be in for ever, 0 for none, and what is known of it."""
+        if self.runner.on_gpu:
+            return 0, ""
         source, is_triton = self.runner.source, self.space.variant.language == "triton"
-        if self.runner.on_gpu or len(source) > by_source.MOST_CHARACTERS:
+        if len(source) > by_source.MOST_CHARACTERS:
             return 0, ""
         if line := by_source.line_without_end(source, is_triton):
             return line, ""

@@ -417,7 +417,7 @@ def test_of_triton_programs_and_elements_are_told() -> None:
     assert memory_bounds.shared_work(evidence, EXERCISES["silu"].variants["triton"]) == [
         "Of the bytes that the case needs, the busiest program moves 50 %.",
         "Programs make 256 requests to global memory, each of up to 32 elements (not scored).",
-        "The largest launch has 1 program that stores (not scored).",
+        "The largest launch has 1 program that stores.",
         "Masks let 100 % of the elements of loads, stores and atomics through (not scored).",
     ]
 
