@@ -67,6 +67,7 @@ _EXCHANGES = frozenset(
     ["axes", "divisor", "exchanged", "grid", "names", "quotients", "reordered", "stride"]
 )
 _WRONG_NAMES = frozenset(["as_parameter", "axis_of", "derived", "name", "pair", "unused"])
+NVCC = "nvcc"  # the pattern of an error that nvcc alone finds: cuda_build.Kind
 _BLOCK = re.compile(r"of block (\([\d, ]+\))")
 # Only seen in some of a case's runs.
 _OF_SEVERAL_RUNS = frozenset({Status.data_race, Status.nondeterministic})
@@ -139,11 +140,12 @@ def _names_its_cause(result: CaseResult) -> bool:
     """Whether a failure's own message says what to change, so that no change is tried.
 
     So do an exception, an entry that returns its result, an atomic whose order counts, and host
-    code that doesn't wait.
+    code that doesn't wait. Where nvcc alone refuses the file, every change would seem right: it is
+    tried in the emulator, whose compiler accepts the file as it is.
     """
     is_ordered = result.status is Status.nondeterministic and bool(result.hint)
     is_ordered |= result.verdict.what.startswith(HOST_CHANGES)
-    return is_ordered or result.verdict.pattern in (RAISED, RETURNED, LEFT_RUNNING)
+    return is_ordered or result.verdict.pattern in (RAISED, RETURNED, LEFT_RUNNING, NVCC)
 
 
 def _tried(

@@ -51,7 +51,7 @@ std::uint32_t release_count;
 std::unordered_map<std::uint64_t, Releases> thread_releases;  // key: block run and thread
 std::unordered_map<std::uint64_t, Releases> block_releases;   // key: block run
 std::unordered_map<Address, std::uint32_t> last_release;      // of an atomic's address
-std::unordered_map<Address, std::uint64_t> last_atomic;       // its thread: thread_key
+std::unordered_map<Address, std::uint64_t> last_atomic;       // its stamp
 std::uint32_t acquired[1024];    // by the threads of the running block
 std::uint64_t last_fence[1024];  // stamps; 0: none
 
@@ -282,10 +282,14 @@ bool happens_before(std::uint64_t stamp, std::uint32_t lanes, const RaceAccess& 
     return true;
 }
 
-bool made_last_atomic(const RaceAccess& access) {
+bool follows_last_atomic(const RaceAccess& access) {
     if (!fences_used) return false;
     auto last = last_atomic.find(access.address);
-    return last != last_atomic.end() && last->second == thread_key(access.stamp);
+    if (last == last_atomic.end()) return false;
+    const std::uint64_t stamp = last->second;
+    if (thread_key(stamp) == thread_key(access.stamp)) return true;
+    return stamp >= race_now.block_floor &&
+           happens_before(stamp & ~stamp::lane_mask, 1u << (stamp & stamp::lane_mask), access);
 }
 
 Who who_of(std::uint64_t stamp) {
@@ -360,7 +364,7 @@ void races_fence(const Thread& thread, bool of_block) {
 
 void races_atomic_order(const Thread& thread, Address address, bool stores, bool of_block) {
     if (!fences_used) return;
-    last_atomic[address] = thread_key(stamp_of(thread));
+    last_atomic[address] = stamp_of(thread);
     acquire(thread, address);
     std::uint64_t nearest = within.last_fence[thread.linear], fence = last_fence[thread.linear];
     if (!nearest || !stores) return;

@@ -10,10 +10,11 @@ namespace warpgrade {
 // Whether the accesses with this stamp (its lane bits zero) by all of these lanes happened before.
 bool happens_before(std::uint64_t stamp, std::uint32_t lanes, const RaceAccess& access);
 
-// Whether this thread itself made the last atomic at this address. Atomics at one address are
-// ordered, so its access there now comes after them all. (The block that draws the last ticket
-// resets the counter of tickets.) Known only where the launch uses fences.
-bool made_last_atomic(const RaceAccess& access);
+// Whether the last atomic at this address was made by this thread itself, or before it by another
+// of its block. Atomics at one address are ordered, so its access there now comes after them all.
+// (The block that draws the last ticket resets the counter of tickets.) Known only where the launch
+// uses fences.
+bool follows_last_atomic(const RaceAccess& access);
 
 // The thread of a stamp of the running launch.
 Who who_of(std::uint64_t stamp);

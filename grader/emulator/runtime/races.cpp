@@ -79,7 +79,7 @@ bool before(const AccessGroup& group, const RaceAccess& access) {
 // As `before`, for a plain access after a group of atomics.
 bool follows(const AccessGroup& group, const RaceAccess& access) {
     bool plain = group.kind == static_cast<std::uint32_t>(GroupKind::read);
-    return before(group, access) || (!plain && made_last_atomic(access));
+    return before(group, access) || (!plain && follows_last_atomic(access));
 }
 
 bool is_write(const AccessGroup& group) {

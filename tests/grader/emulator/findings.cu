@@ -389,6 +389,21 @@ ENTRY race_no_fence(const float* in, float* out) {
     cudaFree(ticket);
 }
 
+__global__ void reset_without_barrier(unsigned* ticket) {
+    if (threadIdx.x == 0) {
+        __threadfence();
+        atomicAdd(ticket, 1u);  // other -> race_reset_of_ticket
+    }
+    if (blockIdx.x == 3 && threadIdx.x == 32) *ticket = 0;  // -> race_reset_of_ticket
+}
+ENTRY race_reset_of_ticket() {
+    unsigned* ticket;
+    cudaMalloc(&ticket, sizeof(unsigned));
+    cudaMemset(ticket, 0, sizeof(unsigned));
+    reset_without_barrier<<<4, 64>>>(ticket);
+    cudaFree(ticket);
+}
+
 __global__ void block_counts(int* count) {
     atomicAdd_block(count, 1);  // -> race_block_atomics
 }

@@ -102,6 +102,7 @@ EXPECTED = {
     "race_block_atomics": Expected("race", block=(1, 0, 0), text="two block-scoped atomics"),
     "race_scopes": Expected("race", block=(1, 0, 0), text="an atomic after a block-scoped one"),
     "race_block_flag": Expected("race", block=(1, 0, 0), text="a read after a block-scoped atomic"),
+    "race_reset_of_ticket": Expected("race", thread(32), (3, 0, 0), "offset 0 of a cudaMalloc"),
     "race_fence_before_barrier": Expected("race", thread(1), (3, 0, 0), "offset 4 of a cudaMalloc"),
     "race_block_fence": Expected("race", block=(3, 0, 0), text="a cudaMalloc of 16 bytes"),
     "divergent_barrier": Expected("divergent_barrier"),

@@ -111,6 +111,17 @@ def test_a_change_that_makes_all_cases_right_is_told_with_its_line():
     assert sum(not each.closed for each in runner.opened) == 1
 
 
+def test_what_nvcc_alone_refuses_is_not_repaired():
+    """The emulator, in which changes are tried, takes the file as it is: each would seem right."""
+    runner = Runner(SOURCE, stores_in("cols"))
+    refused = failure(runner)
+    verdict = Verdict(Status.compile_error, 'identifier "uintptr_t" is undefined', "nvcc")
+    refused = replace(refused, result=replace(refused.result, verdict=verdict))
+    assert Repairs().cause_of(runner, refused) is None and not runner.opened
+    compiled = replace(refused.result, verdict=replace(verdict, pattern="compile"))
+    assert Repairs().cause_of(runner, replace(refused, result=compiled)) is not None
+
+
 def test_behind_a_right_change_few_others_are_tried(monkeypatch):
     def tried(most):
         monkeypatch.setattr(repairs, "MOST_BESIDE", most)
