@@ -6,6 +6,7 @@ is then tested on more cases, on both sides and next to the boundary. A contradi
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -17,6 +18,8 @@ from grader.status import Status
 
 MAX_PROBES = 12  # for one condition
 MAX_PROBES_IN_ALL = 48
+# A finite element, and what is expected of it: less than 1e-7, the spacing of numbers about 1.
+_NEAR_ZERO = re.compile(r" is -?\d\S*, expected -?\d\S*e-(?:0[89]|[1-9]\d)")
 
 
 @dataclass(frozen=True)
@@ -338,6 +341,18 @@ def _hint_from_nan(verdict: Verdict, condition: Condition | None) -> str:
     return ""
 
 
+def _hint_from_lost_digits(verdict: Verdict, condition: Condition | None) -> str:
+    """The hint for a result so near 0 that it may be lost beside larger numbers."""
+    if condition is None or (condition.kind, condition.value) != ("data", "large"):
+        return ""
+    if verdict.status is Status.wrong_values and _NEAR_ZERO.search(verdict.what):
+        return (
+            "What is subtracted from a number nearly equal, so that a small rest is lost, as in "
+            "1 + tanh(x) where x is far below 0? Or is anything divided by inf?"
+        )
+    return ""
+
+
 def _hint_from_condition(verdict: Verdict, condition: Condition | None) -> str:
     if condition is None:
         return ""
@@ -379,6 +394,7 @@ def _hint_from_values(verdict: Verdict, condition: Condition | None) -> str:
 _HINTS: Sequence[Callable[[Verdict, Condition | None], str]] = (
     _hint_from_status,
     _hint_from_nan,
+    _hint_from_lost_digits,
     _hint_from_condition,
     _hint_from_values,
 )

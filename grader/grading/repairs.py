@@ -179,7 +179,7 @@ def _tried(
                 words[number] = is_right(changed, failure, edit)
             is_tried = is_tried and words[number]
             is_tried = is_tried and _holds(changed, failure, edit)
-            is_tried = is_tried and not _stores_again(changed, failure)
+            is_tried = is_tried and not _stores_again(changed, failure, edit)
             if is_tried and not _does_more(runner, changed, failure):
                 (weak if _is_weak(changed, failure, edit) else right).append((edit, changed))
             else:
@@ -407,11 +407,14 @@ def _is_weak(runner: Runner, failure: Failing, edit: Edit) -> bool:
     return edit.name == WEAK or not memory_use.keeps_its_lesson(runner, failure.failing[0].seed)
 
 
-def _stores_again(runner: Runner, failure: Failing) -> bool:
+def _stores_again(runner: Runner, failure: Failing, edit: Edit) -> bool:
     """Whether kernels store more than the outputs have, in the largest case.
 
-    Programs that do each other's work give right results, and are no repair.
+    Programs that do each other's work give right results, and are no repair. Where only memory is
+    cleared, kernels store what they stored before, to scratch as well.
     """
+    if edit.name == "cleared":
+        return False
     case = max(failure.failing, key=lambda each: each.complexity)
     slots = inputs.blank(runner.task.exercise, runner.task.variant, case).slots
     needed = sum(

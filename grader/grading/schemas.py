@@ -805,13 +805,14 @@ def _types(scope: Scope) -> Iterator[Edit]:
             change = Change(match.end() - 1, match.end() - 1, " = {}")
             advice = f"Write `float {match[1]} = {{}};`, or set each to 0 first."
             yield scope.edit("uninitialised", [change], what, advice, 1)
-    for match in re.compile(r"torch\.(empty(?:_like)?)\(").finditer(
+    for match in re.compile(r"\b(?:torch\.|\w+\.new_)(empty(?:_like)?)\(").finditer(
         code, scope.function.body, scope.function.end
     ):
         new = match[1].replace("empty", "zeros")
-        what = f"Nothing sets the memory of `torch.{match[1]}` before the kernel adds to it"
+        of = match[0][: match.start(1) - match.start()]
+        what = f"Nothing sets the memory of `{of}{match[1]}` before the kernel adds to it"
         change = Change(*match.span(1), new)
-        yield scope.edit("cleared", [change], what, f"Take torch.{new}.", 1)
+        yield scope.edit("cleared", [change], what, f"Take {of}{new}.", 1)
     if scope.is_triton and scope.function.is_kernel:
         for match in re.compile(r"= (0)$", re.M).finditer(
             code, scope.function.body, scope.function.end

@@ -209,16 +209,16 @@ def _take_turns(
 ) -> None:
     """Run one program at a time; one that waits in a loop lets the others go on.
 
-    A program starts when those before it have ended or wait. In a shuffled order, a window of
-    programs starts when none of the others has ended for some rounds.
+    A window of programs starts at a time, so that programs which draw their work from a counter
+    share it as on a GPU: when those before it have ended or wait, and in a shuffled order not until
+    none of the others has ended for some rounds.
     """
     waiting: list[Generator[None, None, Any]] = []
     started, idle, changes, quiet = 0, 0, -1, 0
-    at_once = 1 if order is None else WINDOW
     while waiting or started < len(numbers):
-        may_start = len(waiting) + at_once <= MAX_WAITING and (order is None or quiet > PATIENCE)
+        may_start = len(waiting) + WINDOW <= MAX_WAITING and (order is None or quiet > PATIENCE)
         if started < len(numbers) and (may_start or not waiting):
-            first, started = started, min(started + at_once, len(numbers))
+            first, started = started, min(started + WINDOW, len(numbers))
             waiting += [
                 _program(execution, arguments, numbers[each : each + 1])
                 for each in range(first, started)

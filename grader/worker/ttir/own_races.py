@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from .observer import Access
 
 MAX_ELEMENTS = 1 << 24  # that are remembered of a launch's accesses
+MAX_SORTED = 1 << 24  # elements of a launch that are looked for one by one; the rest is let be
+EACH_TIME = 1 << 10  # elements that could be looked for in the time to begin to
 
 
 @dataclass(frozen=True)
@@ -50,11 +52,18 @@ class _Touched:
         stored = None if access.stored is None else _flat(access.stored)
         return _Touched(access, meetings[access.programs], addresses, chosen, low, high, stored)
 
-    def near(self, other: _Touched) -> np.ndarray:
-        """The rows whose addresses may be among the other's, with no barrier in between."""
-        inside = (self.low <= other.high) & (other.low <= self.high)
-        near: np.ndarray = inside & (self.meetings == other.meetings)
-        return near
+    def span(self) -> np.ndarray:
+        """Of each row what must overlap, and the barriers, which must be the same, to race."""
+        return np.stack([self.low, self.high, self.meetings])
+
+    def replaces(self, other: _Touched) -> bool:
+        """Whether whatever races with the other access, of the same span, races with this."""
+        return (
+            self.access.kind == other.access.kind
+            and self.is_placed_as(other)
+            and np.array_equal(self.addresses, other.addresses)
+            and not (other.chosen & ~self.chosen).any()
+        )
 
     def is_placed_as(self, other: _Touched) -> bool:
         """Whether elements at one place of both blocks are taken for those of one thread."""
@@ -71,13 +80,15 @@ class OwnRaces(Observer):
         self._one_warp = False
         self._meetings = np.zeros(0, np.int32)  # of each program of the grid
         self._earlier: list[_Touched] = []  # loads and stores of the programs of one chunk
-        self._elements = 0
+        self._spans = np.zeros((0, 3, 0), np.int64)  # theirs, with room for more
+        self._elements = self._sorted = 0
 
     def begin(self, launch: Launch) -> None:
         """Begin a launch."""
         self._kernel, self._grid = launch.module.entry.name, launch.grid
         self._one_warp = launch.one_warp
         self._meetings = np.zeros(int(np.prod(launch.grid, dtype=np.int64)), np.int32)
+        self._sorted = 0
         self._forget()
 
     def end(self) -> None:
@@ -86,6 +97,7 @@ class OwnRaces(Observer):
 
     def _forget(self) -> None:
         self._earlier, self._elements = [], 0
+        self._spans = np.zeros((0, 3, 0), np.int64)
 
     def meet(self, programs: np.ndarray) -> None:
         """The warps of each of these programs may have met."""
@@ -103,20 +115,42 @@ class OwnRaces(Observer):
         if self._earlier and not np.array_equal(self._earlier[-1].access.programs, access.programs):
             self._forget()  # the chunk before has ended, or programs take turns
         now = _Touched.of(access, self._meetings)
-        self._compare(now)
+        if self._sorted < MAX_SORTED:
+            self._compare(now)
+            self._remember(now)
+
+    def _remember(self, now: _Touched) -> None:
+        span, count = now.span(), len(self._earlier)
+        same = (self._spans[:count] == span).all(axis=(1, 2)) if count else np.zeros(0, bool)
+        for index in np.flatnonzero(same)[::-1]:  # loops over the same elements keep one of each
+            if now.replaces(self._earlier[index]):
+                self._drop(index)
+        while self._earlier and self._elements + now.addresses.size > MAX_ELEMENTS:
+            self._drop(0)
+        count = len(self._earlier)
+        if count == len(self._spans):
+            more = np.zeros((max(16, 2 * count), *span.shape), np.int64)
+            more[:count] = self._spans if count else 0
+            self._spans = more
+        self._spans[count] = span
         self._earlier.append(now)
         self._elements += now.addresses.size
-        while self._elements > MAX_ELEMENTS:
-            self._elements -= self._earlier.pop(0).addresses.size
+
+    def _drop(self, index: int) -> None:
+        self._elements -= self._earlier.pop(index).addresses.size
+        self._spans = np.delete(self._spans, index, axis=0)
 
     def _compare(self, now: _Touched) -> None:
+        if not self._earlier:
+            return
+        low, high, meetings = self._spans[: len(self._earlier)].swapaxes(0, 1)
+        nearby = (low <= now.high) & (now.low <= high) & (meetings == now.meetings)
         is_load = now.access.kind == "load"
         waiting = now.chosen
-        for other in reversed(self._earlier):  # the last store to an element is what is loaded
+        # Backwards: the last store to an element is what is loaded.
+        for index in np.flatnonzero(nearby.any(axis=1))[::-1]:
+            other, near = self._earlier[index], nearby[index]
             if is_load and other.access.kind == "load":
-                continue
-            near = other.near(now)
-            if not near.any():
                 continue
             theirs = other.chosen & near[:, None]
             if now.is_placed_as(other):
@@ -128,6 +162,7 @@ class OwnRaces(Observer):
             met = waiting & near[:, None]
             if not theirs.any():
                 continue
+            self._sorted += EACH_TIME + int(np.count_nonzero(met)) + int(np.count_nonzero(theirs))
             met[met] = _among(now, met, other, theirs)
             if met.any():
                 self._report(now.access, other.access, now.addresses, met)

@@ -265,6 +265,7 @@ def test_where_the_compiler_itself_fails_there_is_something_to_try():
 
 ABOVE_BLOCK = condition_of("above", "cols", 1024)
 PADDED = condition_of("layout", "out", "row_padded")
+LARGE = condition_of("data", "data", "large")
 WRONG = Status.wrong_values
 
 
@@ -283,7 +284,10 @@ WRONG = Status.wrong_values
         ((WRONG, "all", condition_of("layout", "x", "row_padded")), "x can lie further apart"),
         ((WRONG, "all", condition_of("layout", "x", "offset")), "16 bytes"),
         ((WRONG, "all", condition_of("layout", "x", "transposed")), "stride(1)"),
-        ((WRONG, "all", condition_of("data", "data", "large")), "compute in float32"),
+        ((WRONG, "all", LARGE), "compute in float32"),
+        ((WRONG, "all", LARGE, "out[1] is -0, expected -7.9672e-29"), "1 + tanh(x)"),
+        ((WRONG, "all", LARGE, "out[1] is 5.2e-08, expected 1.2e-20"), "1 + tanh(x)"),
+        ((WRONG, "all", LARGE, "out[1] is 0, expected 3.2e+10"), "compute in float32"),
         ((WRONG, "all", condition_of("data", "data", "tiny")), "epsilon"),
         ((WRONG, "all", condition_of("data", "data", "constant_rows")), "mean"),
         ((WRONG, "all", condition_of("data", "data", "one_hot")), "zeros"),

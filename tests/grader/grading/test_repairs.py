@@ -175,6 +175,16 @@ def test_a_change_with_which_programs_do_each_others_work_is_not_told():
     assert Repairs().cause_of(runner, failure(runner)) is not None
 
 
+def test_memory_that_needs_to_be_cleared_is_told_though_kernels_store_to_scratch():
+    text = SOURCE.replace("    k[(1,)]", "    sums = torch.empty(64)\n    k[(1,)]")
+    runner = Runner(text, lambda source, n: n <= 3 or "torch.zeros(64)" in source)
+    runner.stored = lambda source: 1 << 20
+    failing = failure(runner)
+    result = replace(failing.result, verdict=Verdict(Status.wrong_values))
+    cause = Repairs().cause_of(runner, replace(failing, result=result))
+    assert cause.what == "Nothing sets the memory of `torch.empty` before the kernel adds to it"
+
+
 def test_a_change_that_does_more_where_all_is_right_without_it_is_not_told(monkeypatch):
     """A loop that visits everything is right, too, and not what is meant."""
     runner = Runner(SOURCE, stores_in("cols"))

@@ -91,6 +91,12 @@ def test_a_parameter_keeps_the_value_of_its_name():
     assert not [each for _, each in undone(text, is_triton=True) if "BM=BN,BN=BN" in each]
 
 
+def test_memory_that_a_tensor_method_allocates_is_cleared():
+    text = TRITON.replace("torch.zeros(", "x.new_empty(")
+    wanted = without_blanks(TRITON.replace("torch.zeros(", "x.new_zeros("))
+    assert ("cleared", wanted) in undone(text, is_triton=True)
+
+
 @pytest.mark.parametrize(
     ("right", "wrong", "name"),
     [

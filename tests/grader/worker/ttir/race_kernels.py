@@ -142,3 +142,16 @@ def stored_twice(out, n, WAY: tl.constexpr, B: tl.constexpr):
     if WAY == "same place":
         at = i
     tl.store(out + at, at.to(tl.float32) if WAY == "same values" else 1.0)
+
+
+@triton.jit
+def stores_in_steps(out, n, STEP: tl.constexpr, B: tl.constexpr):
+    for begin in range(0, n, STEP):
+        tl.store(out + begin + tl.arange(0, B), 1.0)
+
+
+@triton.jit
+def adds_up(x, out, n, B: tl.constexpr):
+    at = out + tl.arange(0, B)
+    for begin in range(0, n, B):
+        tl.store(at, tl.load(at) + tl.load(x + begin + tl.arange(0, B)))

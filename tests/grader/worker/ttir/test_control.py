@@ -278,6 +278,22 @@ def test_a_queue_of_tiles():
 
 
 @triton.jit
+def _shares(counter, shares, n):
+    while tl.atomic_add(counter, 1) < n:
+        mine = shares + tl.program_id(0)
+        tl.store(mine, tl.load(mine) + 1)
+
+
+def test_no_program_takes_much_more_of_a_queue_than_others():
+    """Programs that a GPU starts together share the tiles; the first one doesn't take most."""
+    counter, shares = torch.zeros(1, dtype=torch.int32), torch.zeros(64, dtype=torch.int32)
+    with launching():
+        _shares[(64,)](counter, shares, 64)
+    assert shares.sum() == 64
+    assert shares.max() <= 2
+
+
+@triton.jit
 def _grid(out):
     x, y, z = tl.program_id(0), tl.program_id(1), tl.program_id(2)
     nx, ny = tl.num_programs(0), tl.num_programs(1)

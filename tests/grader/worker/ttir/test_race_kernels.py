@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from grader.worker.ttir import own_races
 from grader.worker.ttir.findings import Findings
 from grader.worker.ttir.own_races import OwnRaces
 from grader.worker.ttir.races import Races
@@ -232,3 +233,46 @@ def test_two_stores_of_different_values_need_a_barrier():
 @pytest.mark.parametrize("way", ["barrier", "same place", "same values"])
 def test_an_element_may_be_stored_twice(way):
     assert races("stored_twice", {"out": floats()}, WAY=way) == []
+
+
+def sought_one_by_one(step: int, monkeypatch) -> int:
+    """How often two accesses of a loop with 1024 of them had their elements looked for."""
+    calls = 0
+    among = own_races._among
+
+    def counted(*arguments):
+        nonlocal calls
+        calls += 1
+        return among(*arguments)
+
+    monkeypatch.setattr(own_races, "_among", counted)
+    types = {"out": "*fp32", "n": "i32", "STEP": "constexpr", "B": "constexpr"}
+    module = text.read(ttir(race_kernels.stores_in_steps, types, {"STEP": step, "B": 64}))
+    buffer = memory.Buffer(np.zeros(1024 * step + 64, np.float32).view(np.uint8), BASE, True)
+    launch = executor.Launch(module, (1, 1, 1), [BASE, np.int32(1024 * step)])
+    executor.execute(launch, memory.Memory([buffer]), (OwnRaces(Findings(Regions([]))),))
+    return calls
+
+
+def test_a_long_loop_costs_no_more_time_the_longer_it_is(monkeypatch):
+    """Its accesses are compared with those that meet them, and with few where all of them do."""
+    assert sought_one_by_one(64, monkeypatch) == 0
+    monkeypatch.setattr(own_races, "MAX_SORTED", 1 << 17)
+    assert 0 < sought_one_by_one(1, monkeypatch) < 500
+
+
+def test_a_loop_over_the_same_elements_remembers_one_access_of_a_kind(monkeypatch):
+    compared = []
+    compare = OwnRaces._compare
+
+    def counted(self, now):
+        compared.append(len(self._earlier))
+        compare(self, now)
+
+    monkeypatch.setattr(OwnRaces, "_compare", counted)
+    sought_one_by_one(1, monkeypatch)
+    assert max(compared) > 10
+    compared.clear()
+    x, out = floats(), np.zeros(N, np.float32)
+    races("adds_up", {"x": x, "out": out}, (1, 1, 1))
+    assert max(compared) <= N // BLOCK + 2  # loads of x, and a load and a store of out
