@@ -117,8 +117,8 @@ def _in_cpp(context: Context) -> Cause | None:
             return _never_ends(context, loop.line, text)
         kept = _HALVES.fullmatch(condition.strip())
         if kept and re.search(rf"\b{kept[1]}\s*(?:/=|>>=)", inside):
-            end = f"halving ends at `{kept[1]} = 0`, where `{text}` is true"
-            what = f"The loop at line {loop.line} never ends: {end}"
+            why = f"`{text}` holds at 0, where halving ends"
+            what = f"The loop at line {loop.line} never ends: {why}"
             marked = _marked(context, loop.line)
             return Cause("endless", what, "Loop while it is above 0.", marked)
     return None
