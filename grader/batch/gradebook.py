@@ -27,14 +27,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from fractions import Fraction
 
-from grader.batch.course.decisions import (
-    ON_EVIDENCE,
-    after_penalty,
-    decided,
-    judge,
-    time_order,
-    waits_for,
-)
+from grader.batch.course.decisions import ON_EVIDENCE, decided, time_order, waits_for
+from grader.batch.course.lateness import after_penalty, judge
 from grader.batch.course.people import People, people_of
 from grader.batch.course.records import (
     Adjustment,

@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from . import tokens
+from .edits import Edit, Trouble
 from .kernels import Kernel, count_arguments
 from .lexer import Token
-from .tokens import Edit, Run, Trouble
+from .tokens import Run
 
 _NOT_A_CALLEE = frozenset(
     {"if", "while", "for", "switch", "return", "else", "do", "case", "sizeof"}

@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from . import glue, kernel_symbols
+from . import glue, reachability
 from .elf import FUNCTION, INDIRECT_FUNCTION, THREAD_LOCAL, Elf, Symbol
 from .glue import Entry
 
@@ -172,7 +172,7 @@ def unreachable(elf: Elf, entries: Sequence[Entry], provided: Collection[str]) -
     refused = [name for name in _refused(elf, provided) if not _OURS.search(name)]
     if not refused:
         return []
-    asked = kernel_symbols.asked_symbols(elf, [entry.name for entry in entries])
+    asked = reachability.asked_symbols(elf, [entry.name for entry in entries])
     return [name for name in refused if name not in asked]
 
 

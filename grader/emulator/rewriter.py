@@ -21,9 +21,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from . import kernels, launches, tokens, unsupported, variables
+from . import kernels, launch_bounds, launches, unsupported, variables
+from .edits import Edit, Trouble, apply
 from .lexer import Token
-from .tokens import Edit, Source, Trouble, apply
+from .tokens import Source
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ def rewrite(source: Source) -> Rewritten:
                 else:
                     edits.extend(made)
         edits.extend(launches.casts_of_kernels(run.tokens))
-        edits.extend(marks(run.tokens))
+        edits.extend(launch_bounds.marks(run.tokens))
         edits.extend(variables.dynamic_shared(run.tokens))
         edits.extend(variables.aligned_shared(run.tokens))
         edits.extend(variables.in_sections(run.tokens))
@@ -72,47 +73,3 @@ def _single_tokens(run: tuple[Token, ...]) -> Iterator[Edit]:
             t.text for t in run[max(0, i - 1) : i + 2]
         }:
             yield Edit(token.start, token.end, "")  # __shared__ includes its own
-
-
-# --- the bounds of launches -----------------------------------------------------------------------
-
-# Keeps `__launch_bounds__` of kernels: a mark at the start of the body, which the runtime reads.
-#
-# The compiler computes the number, so that it may be a constant, a macro or a template's parameter.
-# A declaration without a body has none: there is no code to mark.
-
-_ATTRIBUTE = "__launch_bounds__"
-
-
-def marks(run: tuple[Token, ...]) -> Iterator[Edit]:
-    """A mark in the body of each kernel with bounds; see include/warpgrade/qualifiers.h."""
-    for i, token in enumerate(run):
-        declared = kernels.declared_function(run, i) if token.text == "__global__" else None
-        if declared is None:
-            continue
-        body = declared[2] + 1
-        while body < len(run) and run[body].text not in ("{", ";", "}", "="):
-            body += 1
-        if body == len(run) or run[body].text != "{":
-            continue
-        threads = _threads(run, _start(run, i), body)
-        if threads:
-            end = run[body].end
-            yield Edit(end, end, f" WARPGRADE_LAUNCH_BOUNDS(({threads}))")
-
-
-def _start(run: tuple[Token, ...], i: int) -> int:
-    while i > 0 and run[i - 1].text not in (";", "{", "}"):
-        i -= 1
-    return i
-
-
-def _threads(run: tuple[Token, ...], start: int, end: int) -> str:
-    """The first argument of the attribute in this part of the run, or ""."""
-    for i in range(start, end):
-        if run[i].text != _ATTRIBUTE or i + 1 == end or run[i + 1].text != "(":
-            continue
-        close = tokens.closing(run, i + 1)
-        arguments = kernels.split_arguments(run[i + 2 : close]) if close else []
-        return " ".join(token.text for token in arguments[0]) if arguments else ""
-    return ""

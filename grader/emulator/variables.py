@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from . import glue, tokens
+from .edits import Edit
 from .lexer import Token
-from .tokens import Edit
 
 _ALIGNMENTS = frozenset({"__align__", "alignas", "__attribute__", "__builtin_align__"})
 _STORAGE = frozenset({"extern", "__shared__", "static"})

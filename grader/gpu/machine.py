@@ -10,8 +10,8 @@ from importlib import metadata
 from typing import Any
 
 from grader import __version__
-from grader.gpu.datasheets import capability_of, is_amd
 from grader.gpu.devices import DeviceName, has_driver
+from grader.gpu.kinds import capability_of, is_amd
 from grader.gpu.properties import HostGpu, by_name
 from grader.mistakes import Mistake
 

@@ -13,7 +13,7 @@ import re
 from dataclasses import dataclass
 
 from grader.gpu import datasheets, occupancy
-from grader.gpu.datasheets import capability_of
+from grader.gpu.kinds import capability_of
 
 DEFAULT = "H100"  # the usual course's
 

@@ -22,7 +22,7 @@ from typing import Any
 import yaml
 
 from grader.evidence import LineCounters, Prediction, PredictionsEvidence, VariantEvidence
-from grader.gpu import datasheets, roofline
+from grader.gpu import kinds, roofline
 from grader.gpu.occupancy import Occupancy, occupancy
 from grader.grading.check import count
 from grader.grading.session import Options, Session
@@ -244,7 +244,7 @@ class Quantities:
     def _occupancy(self) -> Occupancy:
         numbers = self._sizes()
         threads, registers = numbers.get("threads", 0), numbers.get("registers", 0)
-        capability = datasheets.capability_of(self._gpu)
+        capability = kinds.capability_of(self._gpu)
         assert capability is not None  # as a course's GPU has to have
         resident = occupancy(capability, threads, registers, numbers.get("shared", 0))
         if resident is None:

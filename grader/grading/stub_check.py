@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Sequence
 
 from grader.emulator.lexer import Token, lex
-from grader.policy.cuda.scopes import TooInvolved, functions, is_sure
+from grader.policy.cuda.functions import functions
+from grader.policy.cuda.scopes import TooInvolved, is_sure
 
 
 def is_untouched(source: str, entry: str, language: str = "triton") -> str:

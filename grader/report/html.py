@@ -9,9 +9,10 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
-from grader.evidence import Baseline, Evidence, PerformanceEvidence, Picture, Touch, VariantEvidence
+from grader.evidence import Baseline, Evidence, PerformanceEvidence, VariantEvidence
 from grader.report import performance, summary
 from grader.report.message import large_size_messages, merged_messages
+from grader.report.picture import drawn
 from grader.report.summary import Header
 from grader.sandbox.untrusted import clean, one_line
 from grader.scoring.score import ExerciseScore, GradeScore
@@ -127,71 +128,3 @@ def _how_measured(timed: PerformanceEvidence) -> str:
         text += "; the time for it ended before everything was decided"
     text += f". {timed.disturbed}." if timed.disturbed else "."
     return text + "".join(f" Timed anew after noise: {noise}." for noise in timed.earlier)
-
-
-# --- the picture of a failure ---------------------------------------------------------------------
-
-_BAR = 200  # units of a tensor's bar
-_BESIDE = 30  # units on either side of it, for what lies outside
-
-
-def drawn(picture: Picture | None) -> dict[str, Any] | None:
-    """What the template needs; None where there is nothing to draw."""
-    if picture is None:
-        return None
-    if picture.rows:
-        return _map(picture)
-    return _bar(picture) if picture.touches and picture.size > 0 else None
-
-
-def _map(picture: Picture) -> dict[str, Any]:
-    high, wide = picture.cell
-    shape = " x ".join(map(str, picture.shape))
-    tensor = f"{picture.tensor} ({shape})"
-    words = f"{tensor}: {picture.wrong:,} wrong, in red"
-    if high * wide > 1:
-        words += f"; a square is {high} x {wide} elements"
-    listed = ", ".join(f"{who} ({count:,})" for who, count in picture.writers)
-    return {
-        "kind": "map",
-        "words": f"{words}.",
-        "writers": f"The wrong elements were written last by {listed}." if listed else "",
-        "width": max(map(len, picture.rows)),
-        "height": len(picture.rows),
-        "path": "".join(_runs(picture.rows)),
-    }
-
-
-def _runs(rows: tuple[str, ...]) -> list[str]:
-    """The wrong cells, as a path of one rectangle for each run of neighbours."""
-    parts = []
-    for y, row in enumerate(rows):
-        start = 0
-        for x, letter in enumerate(f"{row}."):
-            if letter != "x":
-                if x > start:
-                    parts.append(f"M{start} {y}h{x - start}v1h-{x - start}z")
-                start = x + 1
-    return parts
-
-
-def _bar(picture: Picture) -> dict[str, Any]:
-    """A tensor from its first byte to its last, and where it was accessed."""
-    share = picture.offset / picture.size
-    at = _BESIDE + min(max(share, -0.1), 1.1) * _BAR
-    if picture.offset < 0:
-        where = f"{-picture.offset:,} bytes before {picture.tensor}"
-    else:
-        where = f"offset {picture.offset:,} of {picture.tensor}"
-    return {
-        "kind": "bar",
-        "words": f"{where}, which has {picture.size:,} bytes",
-        "is_outside": not 0 <= picture.offset < picture.size,
-        "at": round(at, 1),
-        "first": _touch(picture.touches[0]),
-        "second": _touch(picture.touches[1]) if len(picture.touches) > 1 else "",
-    }
-
-
-def _touch(touch: Touch) -> str:
-    return f"{touch.who} {touch.does}" + (f", line {touch.line}" if touch.line else "")

@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from grader.evidence import Baseline, PerformanceEvidence
-from grader.gpu import datasheets, roofline
+from grader.gpu import kinds, roofline
 from grader.spec import OF_BASELINE, Milliseconds, Performance, Threshold
 from grader.status import Status
 
@@ -126,7 +126,7 @@ def remarks(timed: PerformanceEvidence, asked: Performance, course_gpu: str = ""
     """Notes beside the points: a GPU that nobody calibrated the thresholds for, a disturbance."""
     disturbances = dict.fromkeys(each.disturbed for each in timed.every if each.disturbed)
     known = asked.calibrated_on or ((course_gpu,) if course_gpu else ())
-    if not known or any(datasheets.is_of(gpu, timed.device) for gpu in known):
+    if not known or any(kinds.is_of(gpu, timed.device) for gpu in known):
         return list(disturbances)
     if len(known) == 1 and not asked.by_gpu:
         return [f"indicative: the final grade is taken on an {known[0]}", *disturbances]

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, get_args
 import pydantic
 from pydantic import BeforeValidator, Discriminator, Tag, ValidationInfo
 
-from grader.gpu import datasheets
+from grader.gpu import kinds
 from grader.policy import RULES, cuda
 from grader.spec.contents import Contents, contents_of
 from grader.spec.formula import Formula, FormulaError, Number, as_written
@@ -604,7 +604,7 @@ class Milliseconds(Block):
 
 
 def _known_gpu(value: object) -> str:
-    if wrong := datasheets.problem(str(value)):
+    if wrong := kinds.problem(str(value)):
         raise refusal(wrong)
     return str(value)
 
@@ -725,7 +725,7 @@ class Performance(Block):
 
     def on(self, device: str) -> Performance:
         """As it is on a device: with the thresholds of that GPU, or the first if it has none."""
-        mine = (each for gpu, each in self.by_gpu.items() if datasheets.is_of(gpu, device))
+        mine = (each for gpu, each in self.by_gpu.items() if kinds.is_of(gpu, device))
         return self.model_copy(update={"thresholds": next(mine, self.thresholds)})
 
     @property

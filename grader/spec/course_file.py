@@ -31,7 +31,7 @@ from zoneinfo import ZoneInfo
 import pydantic
 from pydantic import BeforeValidator, PlainValidator
 
-from grader.gpu import datasheets
+from grader.gpu import kinds
 from grader.spec.document import Document, read_document
 from grader.spec.exercise import Exercise
 from grader.spec.formula import as_written
@@ -118,7 +118,7 @@ def _percent(value: object) -> object:
 def _gpu(value: object) -> str:
     name = str(value).strip() if isinstance(value, (str, int)) else ""
     name = f"RTX {name}" if re.fullmatch(r"\d{4}.*", name) else name
-    if wrong := datasheets.problem(name):
+    if wrong := kinds.problem(name):
         raise refusal(wrong)
     return name
 

@@ -37,6 +37,7 @@ from grader.spec.blocks import (
 )
 from grader.spec.checks import across, derived_mistakes, point_keys
 from grader.spec.compiling import Compile, Entries, Entry
+from grader.spec.derived import resolved_definitions, with_definitions
 from grader.spec.document import read_document
 from grader.spec.formula import Formula, Relation
 from grader.spec.possible import impossible_cases
@@ -59,8 +60,6 @@ from grader.spec.values import (
     nonempty_list,
     one_of,
     refusals,
-    resolved_definitions,
-    with_definitions,
 )
 
 # Of the default course, beside the package: in a checkout, or where a wheel puts it.

@@ -13,6 +13,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+from grader.batch.store import migrations
 from grader.mistakes import Mistake
 
 BUSY_SECONDS = 20.0
@@ -85,11 +86,11 @@ class Database:
             return self._connection.execute(query, values).fetchone()
 
     def _begin(self) -> None:
-        version = version_of(self._connection)
-        if version > len(STEPS):
+        version = migrations.version_of(self._connection)
+        if version > len(migrations.STEPS):
             raise StoreError(
                 f"{self.path}: written by a newer grader (version {version} of the file; this "
-                f"grader knows versions up to {len(STEPS)}): update the grader"
+                f"grader knows versions up to {len(migrations.STEPS)}): update the grader"
             )
         is_empty = not self._connection.execute("SELECT 1 FROM sqlite_master").fetchone()
         if version == 0 and not is_empty:
@@ -98,7 +99,7 @@ class Database:
         # A result is on the disk once it is stored.
         self._connection.execute("PRAGMA synchronous = FULL")
         self._connection.execute("PRAGMA foreign_keys = ON")
-        migrate(self._connection)
+        migrations.migrate(self._connection)
 
     @contextlib.contextmanager
     def _explained(self) -> Iterator[None]:
@@ -149,81 +150,3 @@ def as_text(value: object) -> str:
 def now() -> str:
     """The time as the store notes it: ISO 8601, UTC, whole seconds."""
     return datetime.now(timezone.utc).isoformat(timespec="seconds")
-
-
-# --- versions of the file -------------------------------------------------------------------------
-
-# The versions of class.sqlite: `PRAGMA user_version` says which one a file is.
-#
-# Each step is an SQL script that leads from one version to the next, in one transaction with the
-# number. A step is never changed once it is out: files of its version exist.
-
-SCHEMA = Path(__file__).with_name("schema.sql")
-
-# The course and the roster are kept; so are the scores that were written out last.
-_SECOND = """
-CREATE TABLE documents (
-  name TEXT PRIMARY KEY,          -- 'course' or 'roster'
-  path TEXT NOT NULL,             -- where it was read; read there again as long as it is there
-  content BLOB NOT NULL,
-  taken TEXT NOT NULL
-) STRICT;
-CREATE TABLE standings (          -- by the gradebook that was written last
-  student TEXT PRIMARY KEY,
-  name TEXT NOT NULL,
-  score REAL,                     -- final; NULL where there is none
-  raw REAL,                       -- of the attempt that counts
-  handin TEXT NOT NULL,           -- its id, or ''
-  device TEXT NOT NULL,
-  written TEXT NOT NULL
-) STRICT;
-CREATE TABLE scores (             -- of the attempt that counts, by the same gradebook
-  student TEXT NOT NULL REFERENCES standings ON DELETE CASCADE,
-  exercise TEXT NOT NULL,
-  variant TEXT NOT NULL,
-  status TEXT NOT NULL,
-  score REAL NOT NULL,
-  gradable REAL NOT NULL,
-  max_score REAL NOT NULL,
-  is_bonus INTEGER NOT NULL,
-  PRIMARY KEY (student, exercise, variant)
-) STRICT;
-"""
-
-STEPS = (SCHEMA.read_text(encoding="utf-8"), _SECOND)
-
-
-def version_of(database: sqlite3.Connection) -> int:
-    """The version of a file; 0 for one that is empty."""
-    return int(database.execute("PRAGMA user_version").fetchone()[0])
-
-
-def migrate(database: sqlite3.Connection) -> None:
-    """Bring a file to the newest version; nothing has happened where a step fails.
-
-    Raises sqlite3.Error.
-    """
-    for number, step in enumerate(STEPS, start=1):
-        if number <= version_of(database):
-            continue
-        database.execute("BEGIN IMMEDIATE")
-        try:
-            if number > version_of(database):  # another process may have been first
-                for statement in statements(step):
-                    database.execute(statement)
-                database.execute(f"PRAGMA user_version = {number}")
-            database.execute("COMMIT")
-        except BaseException:
-            database.execute("ROLLBACK")
-            raise
-
-
-def statements(script: str) -> list[str]:
-    """The statements of an SQL script (`executescript` would end the transaction)."""
-    complete, part = [], ""
-    for line in script.splitlines(keepends=True):
-        part += line
-        if sqlite3.complete_statement(part):
-            complete.append(part)
-            part = ""
-    return complete

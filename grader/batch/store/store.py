@@ -2,7 +2,7 @@
 
 It holds the hand-ins with their bytes, the results and people's decisions. Each result is written
 in a transaction of its own. Scores follow from results and specs, so the file has only those that
-were written out last. docs/batch.md describes the tables; database.py brings a file up to date.
+were written out last. docs/batch.md describes the tables; migrations.py brings a file up to date.
 """
 
 from __future__ import annotations

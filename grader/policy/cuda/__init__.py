@@ -10,7 +10,8 @@ object's symbols don't depend on it.
     names.py       tables: headers, names, attributes, pragmas
     directives.py  #include, #define, #pragma, ##
     attributes.py  __attribute__, [[...]]
-    scopes.py      the function and class of a token; functions and their bodies
+    scopes.py      the function and class of a token
+    functions.py   functions and their bodies
     placement.py   assembly, replaced functions, code that runs before and after the entry
     check.py       names, and all checks together
 """

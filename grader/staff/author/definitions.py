@@ -24,15 +24,8 @@ from grader.spec import Exercise, Scalar, Variant
 from grader.spec.document import read_document
 from grader.spec.task import Task
 from grader.spec.values import Mistake
-from grader.staff.author.own_check import (
-    FAKES,
-    TELLING,
-    Judged,
-    accepted_fakes,
-    changed,
-    numbers_in,
-    rounded,
-)
+from grader.staff.author.fakes import FAKES, TELLING, changed, numbers_in, rounded
+from grader.staff.author.own_check import Judged, accepted_fakes
 
 TIES = "constant_rows"  # the data of which most elements are equal
 CASES = 6  # of a size class and dtype

@@ -2,5 +2,5 @@
 
 The solutions and slow submissions (corpus.py) are timed (readings.py), and thresholds are proposed
 (proposals.py). The specs are compared with the timings (lint.py) and edited in place
-(timings.py).
+(spec_edit.py).
 """

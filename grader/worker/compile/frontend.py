@@ -4,31 +4,24 @@ For a Gluon kernel it makes the text of TTGIR, with the layouts that the kernel 
 
 The specialisation is untrusted, since its planner has run the submission's Python. The compiled
 text is that of the submission's files; the specialisation adds only checked literals, types and
-names of the language (textual.py).
+names of the language (textual.py, guard.py).
 """
 
 from __future__ import annotations
 
-import ast
-import builtins
-import enum
 import functools
-import re
-import types
 import warnings
 from typing import Any
 
-import triton.language as tl
 from triton._C.libtriton import ir, passes
 from triton.backends.compiler import Language
-from triton.compiler import ASTSource, code_generator, make_backend
-from triton.language.core import base_type, base_value, is_builtin
-from triton.runtime.jit import ConstexprFunction, JITFunction
+from triton.compiler import ASTSource, make_backend
 
-from . import gluon, literals, messages, options, proxies
+from . import gluon, guard, messages, options
 from .failures import CompileFailure
+from .signatures import type_of
 from .source import SourceFolder
-from .textual import Namespace, RecordedFunction, TextFunction, Unusable, made_modules
+from .textual import Namespace, TextFunction
 
 _DIVISIBILITY = 16  # on which Triton specialises
 MAX_TTIR = 8 << 20  # characters
@@ -40,7 +33,7 @@ def compile_frontend(folder: str, specialisation: dict[str, Any]) -> dict[str, A
     The text is TTGIR where the specialisation's language is "gluon". `folder` has the submission's
     files; `specialisation` is a plan's, not yet checked.
     """
-    install()
+    guard.install()
     in_gluon = isinstance(specialisation, dict) and specialisation.get("language") == "gluon"
     namespace = Namespace(_read(folder), in_gluon)
     with warnings.catch_warnings(), messages.captured_stderr() as diagnostics:
@@ -141,103 +134,3 @@ def _path(names: list[str], key: Any) -> tuple[int, ...]:
         raise CompileFailure(
             f"{str(key)[:60]} is no parameter of the kernel", kind="forged"
         ) from None
-
-
-# --- what the frontend may call -------------------------------------------------------------------
-
-# Limits the functions that a kernel's text may call while Triton's frontend compiles it.
-#
-# The frontend evaluates attributes of any object and calls the functions that it finds. In
-# functions of the submission, an expression with a dot may only give a value of the language;
-# Triton's own functions are unchanged.
-
-_PLAIN = (bool, int, float, str, type(None), tl.dtype, base_value, base_type, enum.Enum)
-_CLASSES = (bool, int, float, str)
-_FORMATTING = ("format", "format_map")  # their fields evaluate attributes of any object
-
-
-@functools.cache
-def install() -> None:
-    """Make this process's frontend check attributes. Irreversible."""
-    generator = code_generator.CodeGenerator
-    visit_attribute, visit_name = generator.visit_Attribute, generator.visit_Name
-
-    def guarded_attribute(self: Any, node: ast.Attribute) -> Any:
-        if not isinstance(self.jit_fn, TextFunction):
-            return visit_attribute(self, node)
-        if node.attr.startswith("__"):
-            raise AttributeError(f"{node.attr} can't be used in a kernel")
-        value = visit_attribute(self, node)
-        if isinstance(value, Unusable):
-            raise NameError(value.reason)
-        if not is_allowed(value):
-            raise AttributeError(f"{ast.unparse(node)[:80]} is not part of Triton's language")
-        return value
-
-    def guarded_name(self: Any, node: ast.Name) -> Any:
-        value = visit_name(self, node)
-        if value is builtins.getattr and isinstance(self.jit_fn, TextFunction):
-            raise NameError("getattr can't be used in a kernel")
-        return value
-
-    generator.visit_Attribute = guarded_attribute
-    generator.visit_Name = guarded_name
-
-
-def is_allowed(value: Any) -> bool:
-    """Whether a value is one of the language, and no Python object that leads elsewhere."""
-    if isinstance(value, (TextFunction, RecordedFunction, *_PLAIN)):
-        return True
-    if gluon.is_layout(value):
-        return True
-    if isinstance(value, types.ModuleType):
-        return proxies.is_proxy(value) or any(value is each for each in made_modules)
-    if isinstance(value, tuple | list):
-        return all(map(is_allowed, value))
-    if isinstance(value, JITFunction | ConstexprFunction):
-        return proxies.is_of_triton(value)
-    if isinstance(value, type):
-        return value in _CLASSES or proxies.path_of(value) is not None
-    if is_builtin(value) or isinstance(value, code_generator.BoundJITMethod):
-        return True
-    owner = getattr(value, "__self__", None)
-    if owner is None or isinstance(owner, types.ModuleType):
-        return proxies.path_of(value) is not None
-    if isinstance(owner, str) and getattr(value, "__name__", "") in _FORMATTING:
-        return False
-    return isinstance(owner, (*_PLAIN, tuple, list))
-
-
-# --- types of parameters --------------------------------------------------------------------------
-
-# The types of a kernel's parameters in a plan, checked before Triton reads them.
-#
-# Triton evaluates the layout in a descriptor's type as a Python expression. A plan is untrusted, so
-# the layout may contain only numbers.
-
-_MAX_DEPTH = 8  # of tuples
-_PLAIN_TYPE = r"\*{0,2}k?[a-zA-Z][a-zA-Z0-9]{0,11}"
-_FIELD = r"[a-z_0-9]{1,30}=(?:[0-9]{1,6}|True|False|\[[0-9, \[\]]{0,400}\])"
-_LAYOUT = rf"NVMMASharedLayout\({_FIELD}(?:, {_FIELD}){{0,9}}\)"
-_DESCRIPTOR = (
-    rf"tensordesc<[a-z0-9]{{1,9}}\[[0-9]{{1,6}}(?:, ?[0-9]{{1,6}}){{0,7}}\](?:,{_LAYOUT})?>"
-)
-_TYPE = re.compile(f"{_PLAIN_TYPE}|{_DESCRIPTOR}")
-
-
-def type_of(described: Any, depth: int = 0) -> Any:
-    """The type of a parameter as in Triton's signatures: text, or a tuple of them.
-
-    Raises CompileFailure.
-    """
-    if isinstance(described, str) and _TYPE.fullmatch(described):
-        return described
-    members = described.get("tuple") if isinstance(described, dict) else None
-    if isinstance(members, list) and depth < _MAX_DEPTH:
-        items = [type_of(each, depth + 1) for each in members]
-        if "fields" in described:
-            return literals.named_tuple(described.get("name"), described["fields"])(*items)
-        return tuple(items)
-    raise CompileFailure(
-        f"{str(described)[:60]!r} is not the type of a kernel's parameter", kind="forged"
-    )

@@ -33,11 +33,12 @@ from ..protocol import Argument, Code
 from . import arguments as planned_arguments
 from . import (
     devices,
-    errors,
     fake_tensors,
     notes,
+    source_errors,
     torch_cuda,
     triton_driver,
+    triton_errors,
     warm_up,
 )
 from .errors import (
@@ -131,11 +132,11 @@ class Planner:
         """The module's code. Raises SourceError, or Python's errors."""
         source = Path(self.path).read_bytes()
         name = Path(self.path).name
-        errors.check_encoding(name, source)
+        source_errors.check_encoding(name, source)
         try:
             return compile(source, self.path, "exec", dont_inherit=True)
         except (RecursionError, MemoryError):
-            raise errors.too_deep(name, source) from None
+            raise source_errors.too_deep(name, source) from None
 
     def plan(self, arguments: Sequence[Argument]) -> dict[str, Any]:
         """The plan of two calls of the entry with the same arguments.
@@ -180,9 +181,9 @@ class Planner:
             except Exception as error:
                 if reason := devices.missing(error):
                     raise Unsupported(reason) from error
-                if said := errors.in_words(error):
+                if said := triton_errors.in_words(error):
                     raise said from error
-                errors.check_encodings(error, self.folder)
+                source_errors.check_encodings(error, self.folder)
                 raise
 
     # --- errors -----------------------------------------------------------------------------------

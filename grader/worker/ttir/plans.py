@@ -19,7 +19,7 @@ import torch
 
 from .. import memory as arena
 from ..protocol import Argument, Kind
-from . import regions, text, warp_requests, wrapping
+from . import addresses, text, warp_requests, wrapping
 from .accesses import LaneReader
 from .bounds import Bounds
 from .counters import Counters
@@ -91,7 +91,7 @@ class PlanExecutor:
             kept, self._kept = self._kept if document["again"] else [], []
             sizes = [each["bytes"] for each in document["buffers"]]
             # Memory from the last execution may contain pointers.
-            where = [each.address for each in kept] or regions.drawn(sizes, document["seed"])
+            where = [each.address for each in kept] or addresses.drawn(sizes, document["seed"])
             placed = self._placed(document, arguments, where)
             for each, before in zip(placed, kept, strict=False):
                 if each.region is None:
@@ -164,7 +164,7 @@ class _Placed:
 
     def allocate(self) -> None:
         """Give it unwritten memory."""
-        holds = UNWRITTEN[self.address // regions.ALIGNMENT % 2]
+        holds = UNWRITTEN[self.address // addresses.ALIGNMENT % 2]
         words = np.full(-(-self.size // 2), holds, "<u2")
         self.bytes = torch.from_numpy(words.view(np.uint8)[: self.size])
         self.buffer = None

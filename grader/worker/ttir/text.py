@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from typing import ClassVar
 
-from . import ir, types
+from . import liveness, typing_rules
 from .errors import MalformedIR, NotModelled, TooDeeplyNested, TooManyOperations, TooMuchText
 from .ir import UNKNOWN, Block, Function, Module, Op, Type, walk
 from .locations import Locations
@@ -100,7 +100,7 @@ class _Reader:
         name = matched[2].strip('"')
         for op in walk(blocks):
             op.used = any(slot in self.names.used for slot in op.results)
-        ir.mark(blocks)
+        liveness.mark(blocks)
         return Function(name, types, arguments, blocks, self.names.count, matched[1] == "public")
 
     def _parameters(self, text: str) -> tuple[list[int], list[Type]]:
@@ -167,7 +167,7 @@ class _Reader:
         else:
             op = self._plain(name, rest.strip(), place)
             op.results = self.names.define_results(results)
-            op.types = types.result_types(op)
+            op.types = typing_rules.result_types(op)
         if len(op.types) != len(op.results):
             raise MalformedIR(f"{len(op.results)} results of {len(op.types)} types: {line[:80]!r}")
         return op
@@ -189,7 +189,7 @@ class _Reader:
         return op
 
     def _operand_types(self, op: Op, text: str) -> list[Type]:
-        special = types.OPERAND_TYPES.get(op.name)
+        special = typing_rules.OPERAND_TYPES.get(op.name)
         if special is not None:
             return special(text)
         if " * " in text:

@@ -22,7 +22,7 @@ from grader.batch.course.records import (
     Gradebook,
     Member,
 )
-from grader.batch.pages import views
+from grader.batch.pages import feedback
 from grader.evidence import Evidence
 from grader.report import gradescope_results
 from grader.report.markdown import block, code
@@ -65,11 +65,11 @@ def ada(made: Gradebook) -> Entry:
 
 
 def in_html(made: Gradebook) -> str:
-    return views.to_html(made, ada(made))
+    return feedback.to_html(made, ada(made))
 
 
 def in_markdown(made: Gradebook) -> str:
-    return views.to_markdown(made, ada(made))
+    return feedback.to_markdown(made, ada(made))
 
 
 FACTS = (
@@ -101,7 +101,7 @@ def test_feedback_tells_the_score_and_how_it_came_about():
 
 def test_feedback_says_nothing_of_others_points_and_of_the_staffs_notes():
     made = a_book()
-    for text in (in_html(made), in_markdown(made), views.to_results(made, ada(made))):
+    for text in (in_html(made), in_markdown(made), feedback.to_results(made, ada(made))):
         assert "not ada" not in text
         assert "for the staff alone" not in text
 
@@ -127,7 +127,7 @@ def test_without_a_graded_hand_in_the_page_says_why(attempts, told):
     for text in (unwrapped(page.text), plain(in_markdown(made))):
         assert "no score" in text
         assert told in text
-    assert views.to_results(made, ada(made)) == ""
+    assert feedback.to_results(made, ada(made)) == ""
 
 
 def test_a_score_that_may_still_change_is_not_shown_as_one():
@@ -236,7 +236,7 @@ def test_no_name_or_reason_breaks_the_feedback(text):
     _Page(in_html(made))
     assert_harmless(in_html(made))
     assert_harmless(in_markdown(made))
-    checked(views.to_results(made, ada(made)))
+    checked(feedback.to_results(made, ada(made)))
 
 
 # --- Gradescope's results.json --------------------------------------------------------------------
@@ -368,7 +368,7 @@ def test_a_missed_target_is_a_failed_test():
 
 def test_the_final_score_and_how_it_came_about_stand_on_top():
     made = a_book()
-    results = checked(views.to_results(made, ada(made)))
+    results = checked(feedback.to_results(made, ada(made)))
     assert results.score == 29.5
     for fact in ("Kernels 1: 29.5 of 100", "20 % off", "-2.5 points: the report was missing"):
         assert fact in results.output
@@ -386,7 +386,7 @@ def test_hidden_tests_are_marked_and_no_text_tells_their_points():
     ]
     assert "40" not in results.output
     made = a_book()
-    counted, header = ada(made).counted, views.header_of(made, ada(made))
+    counted, header = ada(made).counted, feedback.header_of(made, ada(made))
     final = checked(gradescope_results.render(counted.evidence, counted.grade, header, visibility))
     assert "29.5" not in final.output
     assert "40" not in final.output
@@ -400,7 +400,7 @@ def test_a_flood_of_output_is_cut():
 
 
 def test_untrusted_text_leaves_results_whole():
-    results = checked(views.to_results(untrusted(UNTRUSTED), ada(untrusted(UNTRUSTED))))
+    results = checked(feedback.to_results(untrusted(UNTRUSTED), ada(untrusted(UNTRUSTED))))
     assert_harmless(results.output)
     for test in results.tests:
         assert_harmless(test.output)

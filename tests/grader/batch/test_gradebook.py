@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grader.batch.course.decisions import TO_RUN, days_late, decided
+from grader.batch.course.decisions import TO_RUN, decided
+from grader.batch.course.lateness import days_late
 from grader.batch.course.records import Adjustment, AdjustmentKind, Attempt, Entry, Member, Student
 from grader.batch.course.roster import Roster
 from grader.batch.gradebook import GradebookError, incomplete, page_stem

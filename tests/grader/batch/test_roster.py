@@ -9,7 +9,7 @@ import pytest
 
 from grader.batch.classes import CourseClass
 from grader.batch.course import roster as rosters
-from grader.batch.course.people import Matcher
+from grader.batch.course.matching import Matcher
 from grader.batch.course.records import Member
 from grader.batch.course.roster import Roster, RosterError
 from grader.batch.store.store import Store

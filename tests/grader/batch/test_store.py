@@ -25,6 +25,7 @@ from grader.batch.course.records import (
     Student,
 )
 from grader.batch.store import database as databases
+from grader.batch.store import migrations
 from grader.batch.store.database import StoreError
 from grader.batch.store.results import NewResult
 from grader.batch.store.store import NAME, Store
@@ -230,7 +231,7 @@ def test_only_what_is_there_can_be_undone(store, number, said):
 
 def test_a_version_1_file_is_migrated_with_all_it_holds(tmp_path, monkeypatch):
     with monkeypatch.context() as old:
-        old.setattr(databases, "STEPS", databases.STEPS[:1])
+        old.setattr(migrations, "STEPS", migrations.STEPS[:1])
         with Store(tmp_path, create=True) as store:
             store.set_seed(7)
             store.begin_run("grader batch", "0.5", {})
@@ -247,7 +248,7 @@ def test_a_version_1_file_is_migrated_with_all_it_holds(tmp_path, monkeypatch):
         assert store.adjustments.all()[0].adjustment.points == 2.0
         assert store.standings() == {}
         store.keep_document("course", Path("course.yaml"), b"")
-        assert rows(store, "PRAGMA user_version") == [(len(databases.STEPS),)]
+        assert rows(store, "PRAGMA user_version") == [(len(migrations.STEPS),)]
 
 
 def test_the_documents_name_every_table_and_run_on_it(store):
@@ -275,7 +276,7 @@ def test_a_migration_that_fails_leaves_the_file_as_it_was(tmp_path, monkeypatch)
 
     with monkeypatch.context() as newer:
         newer.setattr(
-            databases, "STEPS", (*databases.STEPS, "CREATE TABLE half (done);\nno SQL at all;")
+            migrations, "STEPS", (*migrations.STEPS, "CREATE TABLE half (done);\nno SQL at all;")
         )
         with pytest.raises(StoreError, match="syntax error"):
             Store(tmp_path)

@@ -14,7 +14,7 @@ from grader.evidence import Evidence, Failure, Picture, Touch
 from grader.grading.check import check_case
 from grader.grading.pictures import CELLS, _map
 from grader.grading.session import Options, Session, selected
-from grader.report.html import drawn
+from grader.report.picture import drawn
 from grader.sandbox import Sandbox
 from grader.spec import load_all
 from tests.support.small_exercise import ROOT

@@ -12,7 +12,7 @@ import torch
 from grader.batch.store.keys import Conditions, Keys
 from grader.cases import oracle
 from grader.evidence import PerformanceEvidence
-from grader.gpu import datasheets, devices, machine
+from grader.gpu import devices, kinds, machine
 from grader.grading.session import Options, Session
 from grader.mistakes import Mistake
 from grader.scoring import speed
@@ -163,10 +163,8 @@ def test_every_gpu_of_the_data_sheets_has_a_compute_capability():
         "L4": 89, "NVIDIA L40S": 89, "NVIDIA GeForce RTX 4090": 89, "NVIDIA H100 80GB HBM3": 90,
         "H200": 90, "B200": 100, "RTX 5090": 120,
     }  # fmt: skip
-    assert {name: datasheets.capability_of(name) for name in names} == names
-    assert not datasheets.is_of("L4", "NVIDIA L40S") and datasheets.is_of(
-        "A100", "NVIDIA A100-SXM4-80GB"
-    )
+    assert {name: kinds.capability_of(name) for name in names} == names
+    assert not kinds.is_of("L4", "NVIDIA L40S") and kinds.is_of("A100", "NVIDIA A100-SXM4-80GB")
 
 
 def test_a_device_of_amd_is_refused_by_name(monkeypatch):

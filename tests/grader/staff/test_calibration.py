@@ -26,7 +26,7 @@ from grader.staff.calibration.readings import (
     Readings,
     VariantReadings,
 )
-from grader.staff.calibration.timings import changed
+from grader.staff.calibration.spec_edit import changed
 from grader.status import Status
 from tests.support.commandline import call
 from tests.support.small_exercise import ROOT

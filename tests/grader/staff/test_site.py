@@ -10,7 +10,8 @@ import pytest
 
 from grader.spec import load_all
 from grader.staff import release
-from grader.staff.site.build import SiteError, build, pages
+from grader.staff.site.build import build
+from grader.staff.site.pages import SiteError, pages
 from tests.support.small_exercise import ROOT
 
 EXERCISES = load_all()

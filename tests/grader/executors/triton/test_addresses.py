@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from grader.status import Status
-from grader.worker.ttir import regions
+from grader.worker.ttir import addresses
 from tests.support.planned import case, results
 
 HEAD = """
@@ -52,7 +52,9 @@ def test_what_a_kernel_sees_of_addresses(sandbox, right, number) -> None:
 
 
 def test_no_address_is_the_same_in_every_case(sandbox) -> None:
-    text = HEAD.replace("RIGHT", "x_at == number").replace("NUMBER", str(regions.drawn([4], 1)[0]))
+    text = HEAD.replace("RIGHT", "x_at == number").replace(
+        "NUMBER", str(addresses.drawn([4], 1)[0])
+    )
     assert results(sandbox, "silu", text, [case("float32", n=7)])[0].status is not Status.passed
 
 
@@ -91,12 +93,12 @@ def silu(x, out):
 
 @pytest.mark.parametrize("sizes", [[], [0], [4, 0, 7 << 30], [1 << 20] * 4096])
 def test_drawn_addresses_are_those_of_a_gpu_and_far_apart(sizes) -> None:
-    found = regions.drawn(sizes, 3)
-    assert found == regions.drawn(sizes, 3)
-    assert not sizes or found != regions.drawn(sizes, 4)
+    found = addresses.drawn(sizes, 3)
+    assert found == addresses.drawn(sizes, 3)
+    assert not sizes or found != addresses.drawn(sizes, 4)
     ends = sorted((at, at + size) for at, size in zip(found, sizes, strict=True))
     for low, high in ends:
-        assert regions.LOWEST <= low <= high <= regions.HIGHEST
-        assert low % regions.ALIGNMENT == 0
+        assert addresses.LOWEST <= low <= high <= addresses.HIGHEST
+        assert low % addresses.ALIGNMENT == 0
     for (_, high), (low, _) in itertools.pairwise(ends):
         assert low - high >= 1 << 29
