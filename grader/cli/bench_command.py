@@ -101,16 +101,16 @@ def command(
         trusted, roofs = session.stopwatch.trusted, bench.roofs_here()
         given = session, trusted
         if values:
-            sweep(*given, chosen[0], values, Leaving(roofs, out, json))
+            sweep(*given, chosen[0], values, Output(roofs, out, json))
         elif rungs:
-            compare(*given, rungs, Leaving(roofs, out, json))
+            compare(*given, rungs, Output(roofs, out, json))
         else:
-            run(*given, chosen, wanted, Leaving(roofs, out, json))
+            run(*given, chosen, wanted, Output(roofs, out, json))
 
 
 @dataclass(frozen=True)
-class Leaving:
-    """What timings are shown with, and where plots and JSON go."""
+class Output:
+    """Where plots and JSON go, and the roofs that timings are compared with."""
 
     roofs: Roofs | None
     out: Path
@@ -132,7 +132,7 @@ def run(
     trusted: Sandbox,
     chosen: Sequence[Task],
     sizes: Sequence[int] | None,
-    leaving: Leaving,
+    output: Output,
     budget: sequential.Budget | None = None,
 ) -> None:
     """Time the variants and show the timings; after Ctrl-C those taken so far.
@@ -140,28 +140,28 @@ def run(
     Raises typer.Exit with INTERRUPTED after Ctrl-C.
     """
     figures.prepare()  # while sandboxes start
-    roofs, out = leaving.roofs, leaving.out
-    _take_and_leave(
+    roofs, out = output.roofs, output.out
+    _time_and_write(
         partial(bench.run, session, trusted, chosen, sizes, roofs, budget),
         lambda timings: bench_report.show(timings, roofs, console),
         lambda timings: bench_report.to_json(timings, roofs),
         lambda timings: bench_report.write_plots(timings, session.exercises, roofs, out),
-        leaving,
+        output,
     )
 
 
-def compare(session: Session, trusted: Sandbox, rungs: Sequence[Task], leaving: Leaving) -> None:
+def compare(session: Session, trusted: Sandbox, rungs: Sequence[Task], output: Output) -> None:
     """Time a ladder's variants on one case and show them in one table and one plot.
 
     Ends as `run` does.
     """
-    exercise, roofs, out = rungs[0].exercise, leaving.roofs, leaving.out
-    _take_and_leave(
+    exercise, roofs, out = rungs[0].exercise, output.roofs, output.out
+    _time_and_write(
         partial(bench.run, session, trusted, rungs, (), roofs, is_ladder=True),
         lambda timings: bench_ladder.show(timings, exercise, roofs, console),
         lambda timings: bench_report.to_json(timings, roofs),
         lambda timings: bench_ladder.write_plot(timings, exercise, roofs, out),
-        leaving,
+        output,
     )
 
 
@@ -170,25 +170,25 @@ def sweep(
     trusted: Sandbox,
     task: Task,
     values: bench_configs.Values,
-    leaving: Leaving,
+    output: Output,
 ) -> None:
     """Time a variant with each configuration of its constants. Ends as `run` does."""
-    roofs, out = leaving.roofs, leaving.out
-    _take_and_leave(
+    roofs, out = output.roofs, output.out
+    _time_and_write(
         partial(bench_configs.run, session, trusted, task, values, roofs),
         lambda timings: bench_configs_report.show(timings, task, roofs, console),
         lambda timings: bench_configs_report.to_json(timings, task),
         lambda timings: bench_configs_report.write_plots(timings, task, roofs, out),
-        leaving,
+        output,
     )
 
 
-def _take_and_leave(
+def _time_and_write(
     timing: Callable[..., Iterator[_T]],
     show: Callable[[list[_T]], None],
     to_json: Callable[[list[_T]], str],
     draw: Callable[[list[_T]], list[Path]],
-    leaving: Leaving,
+    output: Output,
 ) -> None:
     """Take timings, show them, write them and their plots, and say where. Ends as `run` does."""
     timings: list[_T] = []
@@ -202,10 +202,10 @@ def _take_and_leave(
     if timings:
         show(timings)
         console.print()
-        if leaving.roofs is not None and not leaving.roofs.is_measured:
+        if output.roofs is not None and not output.roofs.is_measured:
             tell(ROOFS_ADVICE, "dim")
-        if leaving.json is not None:
-            write(leaving.json, to_json(timings))
+        if output.json is not None:
+            write(output.json, to_json(timings))
         try:
             for path in draw(timings):
                 tell(str(path))

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
+from typing import NamedTuple
 
 from grader.cases.compare import Verdict
 from grader.evidence import SourceLine
@@ -63,13 +64,33 @@ def _endless(context: Context) -> Cause | None:
     result = context.result
     if result.status is not Status.timed_out:
         return None
-    cause = _in_python(context) if context.is_triton else _in_cpp(context)
-    if cause is None and result.verdict.pattern == IN_LOOP and result.line:
+    if loop := _loop_without_end(context):
+        return loop.as_cause(context)
+    if result.verdict.pattern == IN_LOOP and result.line:
         what = f"The loop at line {result.line} doesn't end: it was still running when time was up"
         return Cause("endless", what, _HOW_LOOPS_END, _marked(context, result.line))
-    return cause
+    return None
 
 
+class _EndlessLoop(NamedTuple):
+    """A loop that never ends, by its source."""
+
+    line: int
+    condition: str  # "" if it has none
+    is_halving: bool = False  # whether the condition holds for 0, where halving ends
+
+    def as_cause(self, context: Context) -> Cause:
+        """The loop in words."""
+        why, advice = "nothing in it leaves it", "Give it a condition, or a `break`."
+        if self.is_halving:
+            why, advice = f"halving ends at 0, where `{self.condition}` holds", _ABOVE_0
+        elif self.condition:
+            why, advice = f"nothing in it changes `{self.condition}`", _ADVANCE
+        what = f"The loop at line {self.line} never ends: {why}"
+        return Cause("endless", what, advice, _marked(context, self.line))
+
+
+_ABOVE_0, _ADVANCE = "Loop while it is above 0.", "Advance the index in the loop."
 _HOW_LOOPS_END = (
     "Does each turn bring its condition nearer to its end? A step that is 0, or a bound that "
     "moves along, never does."
@@ -82,7 +103,11 @@ def _is_meant(context: Context, line: int) -> bool:
     return not is_known or line == context.result.line
 
 
-def _in_python(context: Context) -> Cause | None:
+def _loop_without_end(context: Context) -> _EndlessLoop | None:
+    return _in_python(context) if context.is_triton else _in_cpp(context)
+
+
+def _in_python(context: Context) -> _EndlessLoop | None:
     try:
         tree = ast.parse(context.source)
     except (SyntaxError, ValueError):
@@ -96,11 +121,11 @@ def _in_python(context: Context) -> Cause | None:
         calls = any(isinstance(n, ast.Call) for n in ast.walk(loop.test))
         is_meant = not leaves and not calls and _is_meant(context, loop.lineno)
         if is_meant and not names & changed:
-            return _never_ends(context, loop.lineno, ast.unparse(loop.test) if names else "")
+            return _EndlessLoop(loop.lineno, ast.unparse(loop.test) if names else "")
     return None
 
 
-def _in_cpp(context: Context) -> Cause | None:
+def _in_cpp(context: Context) -> _EndlessLoop | None:
     for loop in of_cpp(without_comments(context.source)):
         if loop.keyword == "do" or not _is_meant(context, loop.line):
             continue
@@ -110,17 +135,14 @@ def _in_cpp(context: Context) -> Cause | None:
         leaves = re.search(r"\b(?:break|return|goto)\b|asm|volatile", loop.body)
         text, inside = " ".join(condition.split()), f"{step};{loop.body}"
         if not leaves and text in ("", "1", "true"):
-            return _never_ends(context, loop.line, "")
+            return _EndlessLoop(loop.line, "")
         if not names or leaves or loop.body == ";":
             continue
         if not any(re.search(_CHANGES.format(n), inside) for n in names):
-            return _never_ends(context, loop.line, text)
+            return _EndlessLoop(loop.line, text)
         kept = _HALVES.fullmatch(condition.strip())
         if kept and re.search(rf"\b{kept[1]}\s*(?:/=|>>=)", inside):
-            why = f"`{text}` holds at 0, where halving ends"
-            what = f"The loop at line {loop.line} never ends: {why}"
-            marked = _marked(context, loop.line)
-            return Cause("endless", what, "Loop while it is above 0.", marked)
+            return _EndlessLoop(loop.line, text, is_halving=True)
     return None
 
 
@@ -135,23 +157,14 @@ def line_without_end(source: str, is_triton: bool) -> int:
     """
     result = CaseResult(None, Verdict(Status.timed_out))
     try:
-        cause = _endless(Context(result, source, is_triton))
+        loop = _loop_without_end(Context(result, source, is_triton))
     except (RecursionError, MemoryError):
         return 0
-    condition = cause and re.search(r"`([^`]*)`", cause.what)
-    if not cause or not condition or not _OF_LOCALS.fullmatch(condition[1]):
+    if loop is None or not _OF_LOCALS.fullmatch(loop.condition):
         return 0
-    names = re.findall(r"[A-Za-z_]\w*", condition[1])
+    names = re.findall(r"[A-Za-z_]\w*", loop.condition)
     is_shared = any(re.search(_FROM_AFAR.format(each), source) for each in names)
-    return 0 if is_shared else cause.code[0].line
-
-
-def _never_ends(context: Context, line: int, condition: str) -> Cause:
-    """The loop whose condition, "" if it has none, nothing in it changes."""
-    why = f"nothing in it changes `{condition}`" if condition else "nothing in it leaves it"
-    advice = "Advance the index in the loop." if condition else "Give it a condition, or a `break`."
-    what = f"The loop at line {line} never ends: {why}"
-    return Cause("endless", what, advice, _marked(context, line))
+    return 0 if is_shared else loop.line
 
 
 def _marked(context: Context, line: int) -> tuple[SourceLine, ...]:

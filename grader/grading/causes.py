@@ -42,7 +42,7 @@ _PLACED = {
         ]
     ),
 }
-# By the same name, what the lines have in common that such a mistake is at.
+# By the same name, a pattern of the lines where such a mistake stands.
 _EXPONENTIAL = r"\bexp2?f?\("
 _ABOUT = {"lse": r"lse\b.*=|\blog2?f?\(", "rescaling_exponent": _EXPONENTIAL}
 _ABOUT["formula"] = r"\b(?:exp2?|tanh|r?sqrt|sigmoid|log2?|pow)f?\("
@@ -195,7 +195,7 @@ _DIVIDED = re.compile(r"(?<![\w.])(\w+)\s*(?://?|>>)\s*(\w+)\b")
 
 
 def _by_rest(failed: Failed) -> Cause | None:
-    """A quotient of the source that rounds down, where what doesn't divide isn't written."""
+    """A quotient of the source that rounds down, where the rest of a size isn't written."""
     condition = failed.separation.condition if failed.separation else None
     is_unwritten = failed.result.status is Status.not_written
     if condition is None or condition.kind != "not_multiple" or not is_unwritten:

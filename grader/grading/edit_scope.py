@@ -16,6 +16,7 @@ MOST_CONDITIONS = 24  # of a function, that are tried as masks
 
 
 LONGEST = 60  # characters of code that a message quotes
+WORDS_BEFORE = 2  # words that are quoted in front of a difference between long texts
 
 
 @dataclass(frozen=True)
@@ -169,7 +170,7 @@ class Scope:
 
 
 def _apart(one: str, other: str) -> tuple[str, str]:
-    """Two texts, of long ones the parts that differ, and a few words in front of them."""
+    """Two texts as they are quoted beside each other: long ones are cut to where they differ."""
     words = one.split(), other.split()
     if max(map(len, (" ".join(each) for each in words))) <= LONGEST:
         return one, other
@@ -181,9 +182,6 @@ def _apart(one: str, other: str) -> tuple[str, str]:
     before, after = "… " * (low > 0), " …" * (last > 0)
     one, other = (f"{before}{' '.join(each)}{after}" for each in shown)
     return one, other
-
-
-WORDS_BEFORE = 2  # what differs, that are quoted with it
 
 
 @dataclass(frozen=True)

@@ -175,7 +175,7 @@ def _flash_rescaled(
     block: int,
     factor: Callable[[float], float],
 ) -> Sequence[torch.Tensor]:
-    """Attention in blocks whose sums are rescaled by an exponent that is `factor` times too far."""
+    """Attention in blocks; the exponent that rescales the sums is multiplied by `factor`."""
     scores = _masked(q @ k.mT * sm_scale, causal)
     m, total, acc = _online(scores, v, block, "nothing_wrong", -math.inf, factor(sm_scale))
     return [acc / total, (m + total.log())[..., 0]]
@@ -306,7 +306,7 @@ def _no_key_flaws() -> Iterator[Flaw]:
         )
 
 
-# By which the exponent that rescales the sums is off: they are in other units than the scores.
+# Factors of a wrong exponent, by name: the sums are rescaled in other units than the scores have.
 _FACTORS: Mapping[str, Callable[[float], float]] = {
     "sm_scale": lambda sm_scale: sm_scale,
     "sm_scale * log2(e)": lambda sm_scale: sm_scale * _LOG2E,

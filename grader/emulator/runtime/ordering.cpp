@@ -1,12 +1,12 @@
 // Time for the race detector: barriers, warp synchronisation, and fences with atomics.
 //
 // Fences and atomics: the first atomic of a thread after a fence releases what the thread did
-// before the fence, what its block did before the barrier before the fence, and what lanes of its
-// warp did before it met them in a __syncwarp. If a barrier lies between the fence and the atomic,
-// other warps of the block may have made fences before that, which release what they did until then. A thread with a later atomic on the same address acquires
-// that. Releases are numbered over the launch, and acquiring one includes all releases with lower
-// numbers. That is more than strictly follows, but it is transitive at no cost, and it never orders
-// threads without fences.
+// before the fence, what its block did before the last barrier in front of the fence, and what lanes
+// of its warp did before it met them in a __syncwarp. If a barrier lies between the fence and the
+// atomic, the fences that other warps of the block made in front of that barrier are released, too.
+// A thread with a later atomic on the same address acquires all of that. Releases are numbered over
+// the launch, and acquiring one includes all releases with lower numbers. That is more than strictly
+// follows, but it is transitive at no cost, and it never orders threads without fences.
 //
 // A fence or an atomic of block scope releases to threads of its own block only: `Within` keeps
 // those. What a thread has acquired so, it releases to everyone by its next release to everyone.

@@ -291,7 +291,7 @@ _OF_ONE_PROGRAM = (
 )
 _OF_OWN_WARPS = (
     "The warps of a program run at their own pace, and each has other elements of a block. Put "
-    "tl.debug_barrier() between the store and the load, or keep the values in a variable."
+    "tl.debug_barrier() between the two accesses, or keep the values in a variable."
 )
 
 

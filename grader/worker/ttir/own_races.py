@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from .observer import Access
 
 MAX_ELEMENTS = 1 << 24  # that are remembered of a launch's accesses
-MAX_SORTED = 1 << 24  # elements of a launch that are looked for one by one; the rest is let be
-EACH_TIME = 1 << 10  # elements that could be looked for in the time to begin to
+MAX_SORTED = 1 << 24  # elements compared one by one in a launch; races behind them aren't found
+EACH_TIME = 1 << 10  # the cost of any comparison of two accesses, in elements
 
 
 @dataclass(frozen=True)

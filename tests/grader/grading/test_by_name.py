@@ -149,7 +149,7 @@ NAMED = [
     ("timed_out", "", "for (int i = tid; i < n;) { out[i] = f(i); }", "cuda", "never ends"),
     ("timed_out", "", "while (col < n) out[col] = 1;", "cuda", "`col < n`"),
     ("timed_out", "", "for (int s = n / 2; s >= 0; s /= 2) { x[s] = 0; }", "cuda",
-     "`s >= 0` holds at 0"),
+     "halving ends at 0, where `s >= 0` holds"),
     ("compile_error", "Loop-carried variable s has initial type int32 but is re-assigned to fp32 "
      "in loop!", "s = 1\nfor i in range(4):\n  s += 0.5", "triton", "`s` begins as int32"),
     ("compile_error", "AttributeError: 'int' object has no attribute 'to'",

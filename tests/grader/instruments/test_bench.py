@@ -214,7 +214,7 @@ def benched(exercises, folder: Path, python_sandbox, tmp_path: Path, **options) 
             python_sandbox,
             selected(exercises),
             [32],
-            bench_command.Leaving(ROOFS, out, tmp_path / "bench.json"),
+            bench_command.Output(ROOFS, out, tmp_path / "bench.json"),
             BUDGET,
             **options,
         )

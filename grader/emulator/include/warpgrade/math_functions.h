@@ -54,9 +54,9 @@ WARPGRADE_INLINE unsigned long long ullmax(unsigned long long a, unsigned long l
 WARPGRADE_INLINE float rsqrtf(float x) { return (float)(1.0 / std::sqrt((double)x)); }
 WARPGRADE_INLINE double rsqrt(double x) { return 1.0 / std::sqrt(x); }
 WARPGRADE_INLINE float rsqrt(float x) { return rsqrtf(x); }
-WARPGRADE_INLINE float fdividef(float a, float b) { return a / b; }
 WARPGRADE_INLINE float rcbrtf(float x) { return (float)(1.0 / std::cbrt((double)x)); }
 WARPGRADE_INLINE double rcbrt(double x) { return 1.0 / std::cbrt(x); }
+WARPGRADE_INLINE float fdividef(float a, float b) { return a / b; }
 namespace warpgrade {
 constexpr double pi = 3.14159265358979323846;
 }
