@@ -35,9 +35,18 @@ SPECS = spec.load_all()
 MOST_LINES = 3  # of one statement
 # By what host code does: kernels' own features make no difference.
 ABOUT_HOST_CODE = ("Language", "Runtime", "Cooperative groups")
-# Of deduced parameters the emulator knows no default: it passes fewer bytes. Groups of a block and
-# of parts of it are the kernel's alone, and take nvcc long.
-LEFT_OUT = ("language_templates", "groups_blocks", "groups_coalesced", "groups_tiles")
+# Of deduced parameters the emulator knows no default: it passes fewer bytes. The others are about
+# device code: their hosts launch one kernel, as others do.
+LEFT_OUT = (
+    "language_templates",
+    "language_local_memory",
+    "language_qualifiers",
+    "language_static_shared",
+    "groups_blocks",
+    "groups_coalesced",
+    "groups_grid",
+    "groups_tiles",
+)
 FEATURES = [
     each.path
     for each in emulator_features.features()
