@@ -9,7 +9,7 @@
     __global__ void                       the same, with a mark at the start of the body
         __launch_bounds__(64) k() {...}
     __noinline__                          __attribute__((noinline))
-    a library's header                    nothing, where the file doesn't use it
+    a library's header                    nothing, where isolation.py knows its names
 
 Other CUDA code is plain C++ with the headers in include/. The rewriter works on tokens (tokens.py).
 So comments, strings and unknown constructs stay as they are, and macros' bodies are rewritten like
@@ -58,8 +58,8 @@ def rewrite(source: Source) -> Rewritten:
         edits.extend(variables.aligned_shared(run.tokens))
         edits.extend(variables.in_sections(run.tokens))
         edits.extend(_single_tokens(run.tokens))
-    for unused in unsupported.unused_includes(source):
-        edits.append(Edit(unused.at.start, unused.end, ""))
+    for include in unsupported.known_includes(source):
+        edits.append(Edit(include.at.start, include.end, ""))
     text = apply(source.text, edits)
     return Rewritten(text, tuple(troubles), tuple(sorted(places)), frozenset(known))
 

@@ -49,14 +49,14 @@ _HEADERS = {
     "cudaProfiler": "the driver API",
     "cooperative_groups/scan": "cooperative groups' scans",
 }
-# Of libcu++ a header is here, with these names of namespace cuda.
-_OUR_HEADER = "cuda/pipeline"
+# Of libcu++ these headers are here, with these names of namespace cuda.
+_OUR_HEADERS = ("cuda/pipeline",)
 _OUR_NAMES = {
     *("pipeline", "make_pipeline", "pipeline_consumer_wait_prior", "memcpy_async"),
     *("aligned_size_t", "thread_scope", "thread_scope_thread"),
 }
-# The names of these headers, by the beginning of the include: if none of them is in the code, the
-# header is not in use, and is left out. Every other header counts as used.
+# The names of these headers, by the beginning of the include: they are lacking where the code has
+# them, and the include is left out. Every other header is lacking itself.
 _BROUGHT = {
     "cublas.h": r"cublas\w*|CUBLAS_\w*",
     "cublasXt": r"cublasXt\w*",
@@ -170,45 +170,40 @@ class Unsupported:
 
 
 def find(source: Source) -> list[Unsupported]:
-    """The unsupported features of a source, in order, each once at its first place."""
+    """The unsupported features of a source, in order."""
     features = [*_in_includes(source), *_in_launches(source.code)]
     for run in source.runs():
         features += [*_in_names(run)]
-    first: dict[str, Unsupported] = {}
-    for one in sorted(features, key=lambda one: one.offset):
-        first.setdefault(one.feature, one)
-    return list(first.values())
+    return sorted(features, key=lambda one: one.offset)
 
 
-def unused_includes(source: Source) -> list[Directive]:
-    """The includes of unsupported headers that the file doesn't use."""
-    names = {token.text for run in source.runs() for token in run.tokens if token.kind == "name"}
-    return [
-        directive
-        for directive in source.directives
-        if (prefix := _lacking_header(directive)) and not _uses(prefix, names)
-    ]
+def known_includes(source: Source) -> list[Directive]:
+    """The includes of unsupported headers of which the names are known: the names count instead."""
+    return [each for each in source.directives if _lacking_header(each) in _BROUGHT]
 
 
 def _lacking_header(directive: Directive) -> str:
     """The key of _HEADERS that an include starts with; "" for any other line."""
     name = directive.header[1:-1] if directive.name == "include" else ""
-    if name == _OUR_HEADER:
+    if name in _OUR_HEADERS:
         return ""
     return next((prefix for prefix in _HEADERS if name.startswith(prefix)), "")
 
 
-def _uses(prefix: str, names: set[str]) -> bool:
-    pattern = _BROUGHT.get(prefix)
-    return pattern is None or any(re.fullmatch(pattern, name) for name in names)
-
-
 def _in_includes(source: Source) -> Iterator[Unsupported]:
-    unused = unused_includes(source)
     for directive in source.directives:
         prefix = _lacking_header(directive)
-        if prefix and directive not in unused:
+        if prefix in _BROUGHT:
+            yield from _brought(source, prefix)
+        elif prefix:
             yield Unsupported(_HEADERS[prefix], directive.at.start)
+
+
+def _brought(source: Source, prefix: str) -> Iterator[Unsupported]:
+    for run in source.runs():
+        for token in run.tokens:
+            if token.kind == "name" and re.fullmatch(_BROUGHT[prefix], token.text):
+                yield Unsupported(_HEADERS[prefix], token.start)
 
 
 def _in_names(run: Run) -> Iterator[Unsupported]:
