@@ -50,11 +50,11 @@ _HEADERS = {
     "cooperative_groups/scan": "cooperative groups' scans",
 }
 # Of libcu++ these headers are here, with these names of namespace cuda.
-_OUR_HEADERS = ("cuda/pipeline",)
-_OUR_NAMES = {
-    *("pipeline", "make_pipeline", "pipeline_consumer_wait_prior", "memcpy_async"),
-    *("aligned_size_t", "thread_scope", "thread_scope_thread"),
-}
+_OUR_HEADERS = ("cuda/atomic", "cuda/pipeline", "cuda/std/atomic")
+_OUR_NAMES = re.compile(
+    "pipeline|make_pipeline|pipeline_consumer_wait_prior|memcpy_async|aligned_size_t"
+    r"|thread_scope\w*|atomic|atomic_ref|atomic_thread_fence|memory_order\w*|std"
+)
 # The names of these headers, by the beginning of the include: they are lacking where the code has
 # them, and the include is left out. Every other header is lacking itself.
 _BROUGHT = {
@@ -214,12 +214,20 @@ def _in_names(run: Run) -> Iterator[Unsupported]:
             (feature for prefix, feature in _PREFIXES.items() if token.text.startswith(prefix)),
             None,
         )
-        if token.text == "cuda" and _next(run, i) == "::" and _next(run, i + 1) not in _OUR_NAMES:
+        if token.text in ("cuda", "std") and _next(run, i) == "::" and not _is_ours(run, i):
             feature = "libcu++ (namespace cuda)"
         if token.text == "texture" and _next(run, i) == "<":
             feature = "textures"
         if feature:
             yield Unsupported(feature, token.start)
+
+
+def _is_ours(run: Run, i: int) -> bool:
+    """Whether a name of namespace cuda or cuda::std is in one of our headers."""
+    of_std = run.tokens[i].text == "std"
+    if of_std and [token.text for token in run.tokens[max(0, i - 2) : i]] != ["cuda", "::"]:
+        return True
+    return _OUR_NAMES.fullmatch(_next(run, i + 1)) is not None
 
 
 def _next(run: Run, i: int) -> str:

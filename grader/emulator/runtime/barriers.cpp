@@ -100,6 +100,10 @@ void warpgrade_block_exchange(void* p, int bytes) {
     count_spin();
     observe_atomic(p, bytes, WARPGRADE_CALLER, true, true);
 }
+void warpgrade_ordered_atomic(void* p, int bytes, int parts, int order, int scope) {
+    count_spin();
+    observe_ordered_atomic(p, bytes, WARPGRADE_CALLER, parts, order, scope);
+}
 bool warpgrade_exchanged(const void* p, bool) {
     observe_exchanged(p);
     return true;

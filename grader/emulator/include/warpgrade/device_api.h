@@ -92,6 +92,17 @@ void warpgrade_block_exchange(void* p, int bytes);
 // function without effects otherwise. `is_zero`, of the result, keeps the call behind the exchange.
 __attribute__((const, nothrow)) bool warpgrade_exchanged(const void* p, bool is_zero);
 
+// Called before an atomic of C++'s kind: what it does, its order (__ATOMIC_RELAXED and so on), and
+// its scope, numbered as cuda::thread_scope.
+enum warpgrade_part { warpgrade_loads = 1, warpgrade_stores = 2 };
+enum warpgrade_scope {
+    warpgrade_scope_system,
+    warpgrade_scope_device,
+    warpgrade_scope_block,
+    warpgrade_scope_thread,
+};
+void warpgrade_ordered_atomic(void* p, int bytes, int parts, int order, int scope);
+
 // ---- Asynchronous copies ------------------------------------------------------------------------
 
 // Starts a copy of 4, 8 or 16 bytes from global to shared memory, the last `zeros` of which are 0.
