@@ -50,9 +50,10 @@ _HEADERS = {
     "cooperative_groups/scan": "cooperative groups' scans",
 }
 # Of libcu++ these headers are here, with these names of namespace cuda.
-_OUR_HEADERS = ("cuda/atomic", "cuda/pipeline", "cuda/std/atomic")
+_OUR_HEADERS = ("cuda/atomic", "cuda/barrier", "cuda/pipeline", "cuda/std/atomic")
 _OUR_NAMES = re.compile(
-    "pipeline|make_pipeline|pipeline_consumer_wait_prior|memcpy_async|aligned_size_t"
+    r"pipeline|make_pipeline|pipeline_(?:consumer_wait_prior|shared_state|role)|memcpy_async"
+    r"|aligned_size_t|barrier"
     r"|thread_scope\w*|atomic|atomic_ref|atomic_thread_fence|memory_order\w*|std"
 )
 # The names of these headers, by the beginning of the include: they are lacking where the code has
@@ -147,7 +148,7 @@ _LACKING = {
     "other libraries' memory": r"cuda(?:External|Import|Graphics|Signal|WaitExternal)\w*",
     "code loaded at run time": r"cuda(?:Library|Jit|GetDriverEntryPoint)\w*",
     "attributes of streams": r"cudaStream(?:Attr|CopyAttr|GetAttr|SetAttr)\w*"
-    r"|cudaStreamGet(?:Id|Priority|Flags)"
+    r"|cudaStreamGet(?:Id|Flags)"
     r"|cudaAccessPolicy\w*|cudaAccessProperty\w*",
     "flags of devices": r"cudaSetDeviceFlags|cudaDeviceSchedule\w+"
     r"|cudaDevice[GS]et(?:SharedMem|Cache)Config|cudaSharedMem\w+|cudaChooseDevice|cudaInitDevice|cudaDevAttr\w+",
@@ -267,9 +268,10 @@ def device_bodies(run: tuple[Token, ...]) -> Iterator[tuple[int, int]]:
                 yield j, end
 
 
+# In the static assertions of our headers.
+_REFUSED = re.compile(r"static assertion failed: (.+) are not modelled")
 # g++'s messages about valid CUDA that our headers can't express.
 _WORDS = {
-    "larger ones are not modelled": "tiles of more than 32 threads",
     "has no member named 'barrier_arrive'": "barriers in two steps (barrier_arrive, barrier_wait)",
     "has no member named 'barrier_wait'": "barriers in two steps (barrier_arrive, barrier_wait)",
     "has no member named 'numRegs'": "the number of a kernel's registers (numRegs)",
@@ -283,6 +285,8 @@ _WORDS = {
 def in_words(message: str) -> str | None:
     """The feature that a compiler's error message is about, or None."""
     plain = message.replace("\u2018", "'").replace("\u2019", "'")
+    if refused := _REFUSED.search(plain):
+        return refused[1]
     return next((feature for words, feature in _WORDS.items() if words in plain), None)
 
 

@@ -14,6 +14,11 @@ namespace {
 int wait_at_barrier(BarrierKind kind, int value, int place, Address pc) {
     Thread* self = current_thread;
     if (!self) return value;
+    if (self->arrived) {
+        report_finding(FindingKind::misused_barrier, pc, self, self->arrived, self,
+                       "a barrier between barrier_arrive() and barrier_wait()");
+        abandon_launch(error_launch_failure);
+    }
     self->barrier_kind = kind;
     self->barrier_value = value != 0;
     self->barrier_place = place;

@@ -51,6 +51,7 @@ enum class FindingKind : std::uint8_t {
     far_write,
     changed_while_copied,  // host memory, by host code
     undefined_arithmetic,
+    misused_barrier,
     read_only_read,  // of what the same kernel writes
 };
 

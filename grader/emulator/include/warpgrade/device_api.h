@@ -113,6 +113,19 @@ void warpgrade_commit_copies();
 // Waits for all of the thread's groups but the `newest` ones.
 void warpgrade_wait_for_copies(size_t newest);
 
+// ---- Barriers in two steps ----------------------------------------------------------------------
+
+// A cuda::barrier of 8 bytes, for threads of a block. Arriving gives the number of the phase, modulo
+// 4096, that a thread waits for; one that `leaves` isn't expected in later phases.
+void warpgrade_barrier_init(void* barrier, unsigned expected);
+unsigned warpgrade_barrier_arrive(void* barrier, unsigned count, bool leaves);
+void warpgrade_barrier_wait(void* barrier, unsigned phase);
+// The phase also waits for the thread's asynchronous copies, whose bytes come at its end.
+void warpgrade_barrier_takes_copies(void* barrier);
+// The block's own barrier.
+unsigned warpgrade_block_arrive();
+void warpgrade_block_wait(unsigned phase);
+
 // ---- Device input and output --------------------------------------------------------------------
 
 // printf of device code.
@@ -158,6 +171,7 @@ cudaError_t cudaMemGetInfo(size_t* free_bytes, size_t* total_bytes);
 cudaError_t cudaStreamCreate(cudaStream_t* stream);
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags);
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int priority);
+cudaError_t cudaStreamGetPriority(cudaStream_t stream, int* priority);
 cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest);
 cudaError_t cudaStreamDestroy(cudaStream_t stream);
 cudaError_t cudaStreamSynchronize(cudaStream_t stream);

@@ -1,0 +1,143 @@
+// Barriers in two steps, arriving and waiting: cuda::barrier and the block's barrier_arrive() and
+// barrier_wait().
+//
+// Arriving releases what the thread has done, and waiting acquires it. The last arrival of a phase
+// also ends the asynchronous copies that the barrier has taken over, as a GPU counts their ends as
+// arrivals: no thread sees their bytes before it has waited.
+#include <cstring>
+#include <unordered_map>
+
+#include "../include/warpgrade/device_api.h"
+#include "access.h"
+#include "async_copies.h"
+#include "errors.h"
+#include "observe.h"
+#include "scheduler.h"
+
+namespace warpgrade {
+namespace {
+
+// What a cuda::barrier holds, in the program's memory.
+struct State {
+    uint32_t expected : 20, more_phases : 12;
+    uint32_t missing : 20, phases : 12;  // completed, modulo 4096
+};
+static_assert(sizeof(State) == sizeof(uint64_t));
+
+// A barrier waits for the threads of its block, which all go on meanwhile: after so many turns
+// without a phase's end there is none.
+constexpr uint32_t most_turns = 4000;
+
+std::unordered_map<Address, std::vector<AsyncCopy>> copies_of;  // by barrier
+State of_block;                                                 // the block's own barrier
+uint32_t block_of_it, launch_of_it;
+
+State& block_state() {
+    const auto launch = static_cast<uint32_t>(current_launch->number);
+    if (block_of_it != current_block.linear || launch_of_it != launch) {
+        const auto count = static_cast<uint32_t>(threads.size());
+        of_block = {count, 0, count, 0};
+        block_of_it = current_block.linear;
+        launch_of_it = launch;
+    }
+    return of_block;
+}
+
+[[noreturn]] void misused(const char* how, Address pc) {
+    report_finding(FindingKind::misused_barrier, pc, current_thread, 0, nullptr, "%s", how);
+    abandon_launch(error_launch_failure);
+}
+
+unsigned arrive(State& state, uint32_t count, bool leaves, Address pc) {
+    const unsigned phase = state.phases;
+    if (count > state.missing) misused("more threads arrive than the barrier was made for", pc);
+    if (leaves) --state.expected;
+    state.missing -= count;
+    if (state.missing) return phase;
+    auto copies = copies_of.find(reinterpret_cast<Address>(&state));
+    if (copies != copies_of.end()) {
+        for (const AsyncCopy& copy : copies->second) end_copy(copy);
+        copies_of.erase(copies);
+        races_atomic_order(*current_thread, reinterpret_cast<Address>(&state), true,
+                           {true, true, true});
+    }
+    state.missing = state.expected;
+    ++state.phases;
+    return phase;
+}
+
+void wait(const State& state, unsigned phase, Address pc) {
+    for (uint32_t turn = 0; state.phases == (phase & 0xfff); ++turn) {
+        if (turn > most_turns) {
+            report_finding(FindingKind::deadlock, pc, current_thread, 0, nullptr,
+                           "%u more arrivals are missing at the barrier", state.missing);
+            abandon_launch(error_launch_failure);
+        }
+        give_turn();
+    }
+}
+
+State* state_of(void* barrier) { return static_cast<State*>(barrier); }
+
+constexpr int bytes = sizeof(State);
+
+}  // namespace
+}  // namespace warpgrade
+
+using namespace warpgrade;
+
+extern "C" {
+
+void warpgrade_barrier_init(void* barrier, unsigned expected) {
+    if (!current_thread) return;
+    const Address a = reinterpret_cast<Address>(barrier);
+    observe_slowly(a, bytes, AccessKind::store, true, WARPGRADE_CALLER);
+    copies_of.erase(a);
+    *state_of(barrier) = {expected, 0, expected, 0};
+}
+
+unsigned warpgrade_barrier_arrive(void* barrier, unsigned count, bool leaves) {
+    const Address pc = WARPGRADE_CALLER;
+    observe_ordered_atomic(barrier, bytes, pc, warpgrade_loads | warpgrade_stores,
+                           __ATOMIC_ACQ_REL, warpgrade_scope_block);
+    return arrive(*state_of(barrier), count, leaves, pc);
+}
+
+void warpgrade_barrier_wait(void* barrier, unsigned phase) {
+    const Address pc = WARPGRADE_CALLER;
+    wait(*state_of(barrier), phase, pc);
+    observe_ordered_atomic(barrier, bytes, pc, warpgrade_loads, __ATOMIC_ACQUIRE,
+                           warpgrade_scope_block);
+}
+
+void warpgrade_barrier_takes_copies(void* barrier) {
+    if (!current_thread) return;
+    std::vector<AsyncCopy>& from = current_thread->copies;
+    std::vector<AsyncCopy>& to = copies_of[reinterpret_cast<Address>(barrier)];
+    to.insert(to.end(), from.begin(), from.end());
+    from.clear();
+}
+
+unsigned warpgrade_block_arrive() {
+    const Address pc = WARPGRADE_CALLER;
+    Thread* self = current_thread;
+    if (!self) return 0;
+    if (self->arrived) misused("barrier_arrive() again before barrier_wait()", pc);
+    self->arrived = pc;
+    State& state = block_state();
+    races_atomic_order(*self, reinterpret_cast<Address>(&state), true, {true, true, true});
+    return arrive(state, 1, false, pc);
+}
+
+void warpgrade_block_wait(unsigned phase) {
+    const Address pc = WARPGRADE_CALLER;
+    Thread* self = current_thread;
+    if (!self) return;
+    if (!self->arrived) misused("barrier_wait() without barrier_arrive()", pc);
+    State& state = block_state();
+    wait(state, phase, pc);
+    races_atomic_order(*self, reinterpret_cast<Address>(&state), false, {true});
+    self->arrived = 0;
+}
+
+}  // extern "C"
