@@ -41,6 +41,7 @@ __all__ = ["Build", "Entry", "Problem", "Site", "build"]
 COMPILE_SECONDS = 60.0
 MOST_REPORTED = 60  # errors of g++, of which compiler_output.py keeps fewer
 _TEMPLATE = re.compile(r"void (?:\w+::)*(\w+)<")  # a kernel's, as c++filt writes it
+_OF_PTX = re.compile(r"::warpgrade::ptx::|__cvta_generic_to_")
 _UNUSED = "warpgrade_unused_"  # prefix of symbols that only dead code needs
 MOST_SOURCE_BYTES = 1 << 20
 
@@ -171,7 +172,8 @@ class _Work:
 
     def _compile(self, text: str, entries: Sequence[Entry]) -> list[compiler_output.CompileError]:
         """The errors of the text with the check of its entries' types, as far as it can be made."""
-        body = f'#line 1 "{self.file}"\n{text}'
+        brought = "#include <warpgrade/ptx.h>\n" if _OF_PTX.search(text) else ""
+        body = f'{brought}#line 1 "{self.file}"\n{text}'
         errors = self._assemble(body + glue.signature_check(entries))
         if errors and all(error.in_check for error in errors):
             # Names that the check can't handle (a variable's, a template's): the symbols decide.

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from . import tokens
+from . import ptx, tokens
 from .lexer import Directive, Token
 from .tokens import Run, Source
 
@@ -217,6 +217,8 @@ def _in_names(run: Run) -> Iterator[Unsupported]:
         )
         if token.text in ("cuda", "std") and _next(run, i) == "::" and not _is_ours(run, i):
             feature = "libcu++ (namespace cuda)"
+        if token.text in ptx.WORDS and ptx.rewrite(run.tokens, i):
+            feature = None
         if token.text == "texture" and _next(run, i) == "<":
             feature = "textures"
         if feature:
