@@ -1,7 +1,7 @@
 """Recognises CUDA features in the source that the emulator lacks, with their places.
 
-A partly modelled feature would be worse: a refused one counts as not measured here, and runs on a
-GPU. Missing functions of the runtime API compile, and are refused when they are called
+A partly modelled feature would be worse: what uses a refused one (isolation.py) counts as not
+measured here, and runs on a GPU. Missing functions of the runtime API compile, and are refused when they are called
 (include/warpgrade/device_api.h).
 """
 
@@ -86,9 +86,7 @@ _BROUGHT = {
 }
 # By a name in the code.
 _NAMES = {
-    "asm": "inline assembly (PTX)",
-    "__asm__": "inline assembly (PTX)",
-    "__asm": "inline assembly (PTX)",
+    **dict.fromkeys(ptx.WORDS, "this inline assembly (PTX)"),
     "wmma": "tensor core operations (wmma)",
     "nvcuda": "tensor core operations (wmma)",
     "block_tile_memory": "tiles of more than 32 threads (block_tile_memory)",

@@ -272,6 +272,17 @@ void release(const Thread& thread, Address address, std::uint32_t time) {
     }
 }
 
+// What the thread has done so far is what its next atomic releases.
+void begin_release(const Thread& thread, bool of_block) {
+    if (!fences_used) {
+        fences_used = true;
+        restart_fences();
+    }
+    tick(thread.warp);
+    within.last_fence[thread.linear] = stamp_of(thread);
+    if (!of_block) last_fence[thread.linear] = stamp_of(thread);
+}
+
 }  // namespace
 
 bool happens_before(std::uint64_t stamp, std::uint32_t lanes, const RaceAccess& access) {
@@ -361,14 +372,8 @@ void races_warp_sync(std::uint32_t warp, unsigned mask) {
 }
 
 void races_fence(const Thread& thread, bool of_block) {
-    if (!fences_used) {
-        fences_used = true;
-        restart_fences();
-    }
-    tick(thread.warp);
+    begin_release(thread, of_block);
     const std::uint32_t me = thread.linear;
-    within.last_fence[me] = stamp_of(thread);
-    if (!of_block) last_fence[me] = stamp_of(thread);
     acquired[me] = std::max(acquired[me], seen[me]);
     within.acquired[me] = std::max(within.acquired[me], within.seen[me]);
 }
@@ -376,7 +381,7 @@ void races_fence(const Thread& thread, bool of_block) {
 void races_atomic_order(const Thread& thread, Address address, bool stores, AtomicOrder order) {
     std::uint64_t &nearest = within.last_fence[thread.linear], &fence = last_fence[thread.linear];
     const std::uint64_t nearest_before = nearest, fence_before = fence;
-    if (order.releases) races_fence(thread, order.of_block);
+    if (order.releases) begin_release(thread, order.of_block);
     if (!fences_used) return;
     last_atomic[address] = stamp_of(thread);
     acquire(thread, address, order);

@@ -1,8 +1,8 @@
 // Barriers in two steps, arriving and waiting: cuda::barrier and the block's barrier_arrive() and
 // barrier_wait().
 //
-// Arriving releases what the thread has done, and waiting acquires it. The last arrival of a phase
-// also ends the asynchronous copies that the barrier has taken over, as a GPU counts their ends as
+// Arriving releases what the thread has done, and waiting for the phase acquires it; threads may have
+// arrived in the next phase before a thread sees this one's end. The last arrival of a phase also ends the asynchronous copies that the barrier has taken over, as a GPU counts their ends as
 // arrivals: no thread sees their bytes before it has waited.
 #include <cstring>
 #include <unordered_map>
@@ -48,9 +48,15 @@ State& block_state() {
     abandon_launch(error_launch_failure);
 }
 
+void order(const State& state, unsigned phase, bool acquires, bool releases) {
+    const Address key = reinterpret_cast<Address>(&state) + phase % 2;
+    races_atomic_order(*current_thread, key, releases, {true, acquires, releases});
+}
+
 unsigned arrive(State& state, uint32_t count, bool leaves, Address pc) {
     const unsigned phase = state.phases;
     if (count > state.missing) misused("more threads arrive than the barrier was made for", pc);
+    order(state, phase, count == state.missing, true);
     if (leaves) --state.expected;
     state.missing -= count;
     if (state.missing) return phase;
@@ -58,8 +64,7 @@ unsigned arrive(State& state, uint32_t count, bool leaves, Address pc) {
     if (copies != copies_of.end()) {
         for (const AsyncCopy& copy : copies->second) end_copy(copy);
         copies_of.erase(copies);
-        races_atomic_order(*current_thread, reinterpret_cast<Address>(&state), true,
-                           {true, true, true});
+        order(state, phase, false, true);
     }
     state.missing = state.expected;
     ++state.phases;
@@ -75,6 +80,7 @@ void wait(const State& state, unsigned phase, Address pc) {
         }
         give_turn();
     }
+    order(state, phase, true, false);
 }
 
 State* state_of(void* barrier) { return static_cast<State*>(barrier); }
@@ -99,15 +105,15 @@ void warpgrade_barrier_init(void* barrier, unsigned expected) {
 unsigned warpgrade_barrier_arrive(void* barrier, unsigned count, bool leaves) {
     const Address pc = WARPGRADE_CALLER;
     observe_ordered_atomic(barrier, bytes, pc, warpgrade_loads | warpgrade_stores,
-                           __ATOMIC_ACQ_REL, warpgrade_scope_block);
+                           __ATOMIC_RELAXED, warpgrade_scope_block);
     return arrive(*state_of(barrier), count, leaves, pc);
 }
 
 void warpgrade_barrier_wait(void* barrier, unsigned phase) {
     const Address pc = WARPGRADE_CALLER;
-    wait(*state_of(barrier), phase, pc);
-    observe_ordered_atomic(barrier, bytes, pc, warpgrade_loads, __ATOMIC_ACQUIRE,
+    observe_ordered_atomic(barrier, bytes, pc, warpgrade_loads, __ATOMIC_RELAXED,
                            warpgrade_scope_block);
+    wait(*state_of(barrier), phase, pc);
 }
 
 void warpgrade_barrier_takes_copies(void* barrier) {
@@ -124,9 +130,7 @@ unsigned warpgrade_block_arrive() {
     if (!self) return 0;
     if (self->arrived) misused("barrier_arrive() again before barrier_wait()", pc);
     self->arrived = pc;
-    State& state = block_state();
-    races_atomic_order(*self, reinterpret_cast<Address>(&state), true, {true, true, true});
-    return arrive(state, 1, false, pc);
+    return arrive(block_state(), 1, false, pc);
 }
 
 void warpgrade_block_wait(unsigned phase) {
@@ -134,9 +138,7 @@ void warpgrade_block_wait(unsigned phase) {
     Thread* self = current_thread;
     if (!self) return;
     if (!self->arrived) misused("barrier_wait() without barrier_arrive()", pc);
-    State& state = block_state();
-    wait(state, phase, pc);
-    races_atomic_order(*self, reinterpret_cast<Address>(&state), false, {true});
+    wait(block_state(), phase, pc);
     self->arrived = 0;
 }
 

@@ -263,7 +263,7 @@ def test_no_text_breaks_the_rewriter_or_shifts_its_lines(text: str) -> None:
 @pytest.mark.parametrize(
     ("code", "feature"),
     [
-        ('asm volatile("mov.u32 %0, 1;" : "=r"(x));', "inline assembly (PTX)"),
+        ('asm volatile("vadd.s32 %0, 1;" : "=r"(x));', "this inline assembly (PTX)"),
         ("#include <crt/mma.h>", "CUDA's internal headers"),
         ("using namespace nvcuda;", "tensor core operations (wmma)"),
         ("cuda::std::array<int, 3> a;", "libcu++ (namespace cuda)"),
@@ -273,7 +273,7 @@ def test_no_text_breaks_the_rewriter_or_shifts_its_lines(text: str) -> None:
         ("cudaTextureObject_t texture;", "textures"),
         ("__global__ void __cluster_dims__(2, 1, 1) k();", "thread block clusters"),
         ("__global__ void k() { child<<<1, 1>>>(); }", "launches from device code (dynamic par"),
-        ("#define A asm(\"x\")", "inline assembly (PTX)"),
+        ("#define A asm(\"x\")", "this inline assembly (PTX)"),
     ],
 )  # fmt: skip
 def test_what_the_emulator_lacks_is_found_at_its_place(code: str, feature: str) -> None:

@@ -11,7 +11,7 @@ __global__ void last_block(int* partial, int* output, int n) {
     if (threadIdx.x == 0) {
         partial[blockIdx.x] = 1;
         last = tickets.fetch_add(1, cuda::memory_order_acq_rel) == gridDim.x - 1;
-        total += 2u;
+        total.fetch_add(2u, cuda::memory_order_relaxed);
     }
     __syncthreads();
     if (!last) return;

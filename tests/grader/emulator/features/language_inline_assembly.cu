@@ -1,4 +1,4 @@
-// Language: inline assembly (PTX): special registers, arithmetic, loads and stores with hints, atomics, shuffles, cp.async, ldmatrix, mma.m16n8k16
+// Language: inline assembly (PTX): special registers, arithmetic, memory with hints, atom, shfl, vote, cp.async, ldmatrix, mma.m16n8k16
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
