@@ -39,6 +39,7 @@ from .toolchain import PROGRAMS, STUDENT_FLAGS, Toolchain
 __all__ = ["Build", "Entry", "Problem", "Site", "build"]
 
 COMPILE_SECONDS = 60.0
+MOST_ROUNDS = 5  # of leaving out what g++ finds lacking
 MOST_REPORTED = 60  # errors of g++, of which compiler_output.py keeps fewer
 _TEMPLATE = re.compile(r"void (?:\w+::)*(\w+)<")  # a kernel's, as c++filt writes it
 _OF_PTX = re.compile(r"::warpgrade::ptx::|__cvta_generic_to_")
@@ -152,23 +153,23 @@ class _Work:
     # ---- Steps -----------------------------------------------------------------------------------
 
     def _compile_student(
-        self, lacking: list[unsupported.Unsupported], entries: Sequence[Entry]
+        self, lacking: Sequence[unsupported.Unsupported], entries: Sequence[Entry]
     ) -> None:
         """Make student.o, without what is lacking. Raises _Failed with the compiler's errors."""
-        isolated = isolation.without(self.source, lacking)
-        if isolated is None or (self.guarded and unsupported.find(tokens.read(isolated.text))):
-            raise _Failed(*self._unsupported(lacking))
-        errors = self._compile(rewriter.rewrite(tokens.read(isolated.text)).text, entries)
-        if more := [found for error in errors if (found := self._lacking(error))]:
-            # The other errors may be consequences.
-            if {*more} <= {*lacking}:
-                raise _Failed(*self._unsupported(more))
-            return self._compile_student([*lacking, *more], entries)
-        if errors and not isolated.is_whole:  # perhaps for what is left out
-            raise _Failed(*self._unsupported(lacking))
-        if errors:
-            raise _Failed(*(self._compile_problem(error) for error in errors))
-        self._instantiate_kernels()
+        for _ in range(MOST_ROUNDS):
+            isolated = isolation.without(self.source, lacking)
+            if isolated is None or (self.guarded and unsupported.find(tokens.read(isolated.text))):
+                break
+            errors = self._compile(rewriter.rewrite(tokens.read(isolated.text)).text, entries)
+            more = [found for error in errors if (found := self._lacking(error))]
+            if not errors:
+                return self._instantiate_kernels()
+            if not more and isolated.is_whole:
+                raise _Failed(*(self._compile_problem(error) for error in errors))
+            if {*more} <= {*lacking}:  # errors are perhaps for what is left out
+                break
+            lacking = [*lacking, *more]  # the other errors may be consequences
+        raise _Failed(*self._unsupported(lacking))
 
     def _compile(self, text: str, entries: Sequence[Entry]) -> list[compiler_output.CompileError]:
         """The errors of the text with the check of its entries' types, as far as it can be made."""
@@ -341,9 +342,7 @@ class _Work:
             line = self.source.line(each.offset)
             message = f"the emulator doesn't support {each.feature} ({self.file}:{line})"
             shown = compiler_output.excerpt(self.lines, line)
-            first.setdefault(
-                each.feature, Problem("unsupported", message, line, detail=shown)
-            )
+            first.setdefault(each.feature, Problem("unsupported", message, line, detail=shown))
         return list(first.values())
 
     def _lacking(self, error: compiler_output.CompileError) -> unsupported.Unsupported | None:
@@ -351,10 +350,7 @@ class _Work:
         name = compiler_output.unknown_name(error.message)
         feature = unsupported.lacking(name) if name else unsupported.in_words(error.message)
         tokens_there = [
-            token
-            for run in self.source.runs()
-            for token in run.tokens
-            if token.line == error.line
+            token for run in self.source.runs() for token in run.tokens if token.line == error.line
         ]
         if feature is None or not tokens_there:
             return None

@@ -253,8 +253,8 @@ KINDS: dict[str, Kind] = {
     "misused_barrier": Kind(
         "barrier_error",
         _says("misuses a barrier"),
-        "Each thread arrives once in a phase, and waits before it arrives again or comes to another "
-        "barrier; a cuda::barrier is made for as many threads as arrive.",
+        "Each thread arrives once in a phase, and waits before it arrives again or comes to "
+        "another barrier; a cuda::barrier is made for as many threads as arrive.",
     ),
     "grid_barrier": Kind(
         "barrier_error",

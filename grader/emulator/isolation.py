@@ -1,7 +1,7 @@
-"""Takes the features that the emulator lacks out of a source, so that they cost only what uses them.
+"""Takes the features that the emulator lacks out of a source: they cost only what uses them.
 
-A function whose body uses one ends the run where it is called, with the feature's name and line. Any
-other declaration that does is left out, and its name then counts as a feature that is lacking.
+A function whose body uses one ends the run where it is called, with the feature's name and line.
+Any other declaration that does is left out, and its name then counts as a lacking feature.
 """
 
 from __future__ import annotations

@@ -20,10 +20,21 @@ _VOLATILE = ("volatile", "__volatile__")
 _OURS = "::warpgrade::ptx::"
 
 _TYPES = {
-    **{"u8": "unsigned char", "s8": "signed char", "b8": "unsigned char", "pred": "bool"},
-    **{"u16": "unsigned short", "s16": "short", "b16": "unsigned short", "f32": "float"},
-    **{"u32": "unsigned", "s32": "int", "b32": "unsigned", "f64": "double"},
-    **{"u64": "unsigned long long", "s64": "long long", "b64": "unsigned long long"},
+    "u8": "unsigned char",
+    "s8": "signed char",
+    "b8": "unsigned char",
+    "pred": "bool",
+    "u16": "unsigned short",
+    "s16": "short",
+    "b16": "unsigned short",
+    "f32": "float",
+    "u32": "unsigned",
+    "s32": "int",
+    "b32": "unsigned",
+    "f64": "double",
+    "u64": "unsigned long long",
+    "s64": "long long",
+    "b64": "unsigned long long",
 }
 _T = rf"(?P<T>{'|'.join(_TYPES)})"
 _SPECIAL = {
@@ -39,24 +50,47 @@ _SPECIAL = {
     "%lanemask_ge": f"(~((1u << {_OURS}lane()) - 1))",
 }
 _SCOPES = {"cta": "warpgrade_scope_block", "gpu": "warpgrade_scope_device"}
-_SCOPES |= {"sys": "warpgrade_scope_system", None: "warpgrade_scope_device"}
-_ORDERS = {"relaxed": "__ATOMIC_RELAXED", "volatile": "__ATOMIC_RELAXED", "acquire": "__ATOMIC_ACQUIRE", None: "__ATOMIC_RELAXED"}
+_SCOPES |= {"sys": "warpgrade_scope_system", "": "warpgrade_scope_device"}
+_ORDERS = {
+    "relaxed": "__ATOMIC_RELAXED",
+    "volatile": "__ATOMIC_RELAXED",
+    "acquire": "__ATOMIC_ACQUIRE",
+    "": "__ATOMIC_RELAXED",
+}
 _ORDERS |= {"release": "__ATOMIC_RELEASE", "acq_rel": "__ATOMIC_ACQ_REL"}
 _ORDER = r"(?:\.(?P<order>relaxed|volatile|acquire|release|acq_rel))?(?:\.(?P<scope>cta|gpu|sys))?"
 _SPACE = r"(?:\.(?P<space>global|shared))?(?:::cta)?"
 _HINTS = r"(?:\.(?:ca|cg|cs|lu|cv|wb|wt)|\.L1::\w+|\.L2::\w+)*"
 
 _BINARY = {
-    **{"add": "{0} + {1}", "sub": "{0} - {1}", "mul": "{0} * {1}", "div": "{0} / {1}"},
-    **{"rem": "{0} % {1}", "and": "{0} & {1}", "or": "{0} | {1}", "xor": "{0} ^ {1}"},
-    **{"min": _OURS + "least({0}, {1})", "max": _OURS + "most({0}, {1})"},
-    **{"shl": _OURS + "shifted_left({0}, {1})", "shr": _OURS + "shifted_right({0}, {1})"},
+    "add": "{0} + {1}",
+    "sub": "{0} - {1}",
+    "mul": "{0} * {1}",
+    "div": "{0} / {1}",
+    "rem": "{0} % {1}",
+    "and": "{0} & {1}",
+    "or": "{0} | {1}",
+    "xor": "{0} ^ {1}",
+    "min": _OURS + "least({0}, {1})",
+    "max": _OURS + "most({0}, {1})",
+    "shl": _OURS + "shifted_left({0}, {1})",
+    "shr": _OURS + "shifted_right({0}, {1})",
 }
 _UNARY = {
-    **{"ex2": "::exp2f({0})", "lg2": "::log2f({0})", "rcp": "1 / {0}", "neg": "-{0}"},
-    **{"rsqrt": "1 / ::sqrtf({0})", "sqrt": "::sqrtf({0})", "sin": "::sinf({0})"},
-    **{"cos": "::cosf({0})", "tanh": "::tanhf({0})", "not": "~{0}", "abs": _OURS + "magnitude({0})"},
-    **{"popc": "__popc({0})", "clz": "__clz({0})", "brev": "__brev({0})"},
+    "ex2": "::exp2f({0})",
+    "lg2": "::log2f({0})",
+    "rcp": "1 / {0}",
+    "neg": "-{0}",
+    "rsqrt": "1 / ::sqrtf({0})",
+    "sqrt": "::sqrtf({0})",
+    "sin": "::sinf({0})",
+    "cos": "::cosf({0})",
+    "tanh": "::tanhf({0})",
+    "not": "~{0}",
+    "abs": _OURS + "magnitude({0})",
+    "popc": "__popc({0})",
+    "clz": "__clz({0})",
+    "brev": "__brev({0})",
 }
 _TERNARY = {"fma": _OURS + "fused({0}, {1}, {2})", "mad": "{0} * {1} + {2}"}
 _MODIFIERS = r"(?:\.(?:rn|lo|ftz|approx|full))*"
@@ -159,9 +193,7 @@ class _Statement:
         if match := re.fullmatch(r"%(\d+)", argument):
             number = int(match[1])
             constraint, expression = self.operands[number]
-            if constraint == "n":
-                value = f"({expression})"
-            elif number < self.outputs:
+            if constraint == "n" or number < self.outputs:
                 value = f"({expression})"
             else:
                 value = f"warpgrade_{number}"
@@ -256,7 +288,7 @@ def _store(s: _Statement, m: re.Match[str], a: list[str]) -> str:
 
 
 def _ordered(s: _Statement, m: re.Match[str], parts: str, at: str) -> str:
-    order, scope = _ORDERS[m["order"]], _SCOPES[m["scope"]]
+    order, scope = _ORDERS[m["order"] or ""], _SCOPES[m["scope"] or ""]
     return (
         f"auto* place = static_cast<{_TYPES[m['T']]}*>({at});"
         f"warpgrade_ordered_atomic(place, sizeof *place, {parts}, {order}, {scope});"
@@ -333,8 +365,7 @@ def _matrices(s: _Statement, m: re.Match[str], a: list[str]) -> str:
     at = s.address(a[1], "shared")
     is_transposed = "true" if m["trans"] else "false"
     loads = (
-        s.put(each, f"{_OURS}matrix_part<{is_transposed}>(row, {i})")
-        for i, each in enumerate(into)
+        s.put(each, f"{_OURS}matrix_part<{is_transposed}>(row, {i})") for i, each in enumerate(into)
     )
     return f"const void* row = {at};" + "".join(loads)
 

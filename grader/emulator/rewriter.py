@@ -9,7 +9,7 @@
     __global__ void                       the same, with a mark at the start of the body
         __launch_bounds__(64) k() {...}
     __noinline__                          __attribute__((noinline))
-    asm("mov.u32 %0, %tid.x;" ...)        functions of include/warpgrade/ptx.h, where ptx.py knows it
+    asm("mov.u32 %0, %tid.x;" ...)        functions of warpgrade/ptx.h, where ptx.py knows it
     a library's header                    nothing, where isolation.py knows its names
 
 Other CUDA code is plain C++ with the headers in include/. The rewriter works on tokens (tokens.py).

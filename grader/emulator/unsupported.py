@@ -1,8 +1,8 @@
 """Recognises CUDA features in the source that the emulator lacks, with their places.
 
 A partly modelled feature would be worse: what uses a refused one (isolation.py) counts as not
-measured here, and runs on a GPU. Missing functions of the runtime API compile, and are refused when they are called
-(include/warpgrade/device_api.h).
+measured here, and runs on a GPU. Missing functions of the runtime API compile, and are refused when
+they are called (include/warpgrade/device_api.h).
 """
 
 from __future__ import annotations

@@ -128,11 +128,26 @@ RELEASE, RELAXED = "memory_order_release", "memory_order_relaxed"
 ARRIVES = "bar.arrive_and_wait();"
 # A feature used wrongly: its test, what is changed, and the kind of the finding.
 MISUSES = [
-    ("atomics_with_order", f"ready.store(1, cuda::{RELEASE}", f"ready.store(1, cuda::{RELAXED}", "race"),
-    ("atomics_with_order", "ready.load(cuda::memory_order_acquire", f"ready.load(cuda::{RELAXED}", "race"),
+    (
+        "atomics_with_order",
+        f"ready.store(1, cuda::{RELEASE}",
+        f"ready.store(1, cuda::{RELAXED}",
+        "race",
+    ),
+    (
+        "atomics_with_order",
+        "ready.load(cuda::memory_order_acquire",
+        f"ready.load(cuda::{RELAXED}",
+        "race",
+    ),
     ("atomics_with_order", "memory_order_acq_rel", RELAXED, "race"),
     ("atomics_with_order", "memory_order_acq_rel", "memory_order_acquire", "race"),
-    ("atomics_with_order", "int, cuda::thread_scope_device> t", "int, cuda::thread_scope_block> t", "race"),
+    (
+        "atomics_with_order",
+        "int, cuda::thread_scope_device> t",
+        "int, cuda::thread_scope_block> t",
+        "race",
+    ),
     ("atomics_with_order", "fence(cuda::memory_order_acquire,", f"fence(cuda::{RELAXED},", "race"),
     ("atomics_with_order", "fence(cuda::memory_order_release,", f"fence(cuda::{RELAXED},", "race"),
     ("barriers_in_two_steps", "        bar.wait(std::move(token));", "", "race"),
@@ -141,17 +156,30 @@ MISUSES = [
     ("barriers_in_two_steps", "    __syncthreads();", "", "race"),
     ("barriers_in_two_steps", f"{ARRIVES}\n    good =", "good =", "race"),
     ("barriers_in_two_steps", "block.barrier_wait(std::move(token))", "", "misused_barrier"),
-    ("barriers_in_two_steps", "const int own = in[t];\n        block", "const int own = in[t];\n"
-     "        __syncthreads();\n        block", "misused_barrier"),
+    (
+        "barriers_in_two_steps",
+        "const int own = in[t];\n        block",
+        "const int own = in[t];\n        __syncthreads();\n        block",
+        "misused_barrier",
+    ),
     ("barriers_in_two_steps", "block.sync()", "", "race"),
     ("memory_shared_pipelines", "        pipe.consumer_wait();\n        good", "good", "race"),
     ("memory_shared_pipelines", "            pipe.consumer_wait();\n", "", "race"),
     ("memory_shared_pipelines", "63 - t;\n        pipe.consumer_release();", "63 - t;", "deadlock"),
-    ("memory_shared_pipelines", "            pipe.producer_acquire();\n            cuda::memcpy_async(block",
-     "            cuda::memcpy_async(block", "race"),
-    ("language_inline_assembly", 'asm volatile("cp.async.wait_group %0;\\n" :: "n"(0));', "", "uninitialised_read"),
+    (
+        "memory_shared_pipelines",
+        "            pipe.producer_acquire();\n            cuda::memcpy_async(block",
+        "            cuda::memcpy_async(block",
+        "race",
+    ),
+    (
+        "language_inline_assembly",
+        'asm volatile("cp.async.wait_group %0;\\n" :: "n"(0));',
+        "",
+        "uninitialised_read",
+    ),
     ("language_inline_assembly", '"n"(0));\n    __syncthreads();', '"n"(0));', "race"),
-]  # fmt: skip
+]
 
 
 @needs_gcc

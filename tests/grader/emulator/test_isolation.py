@@ -74,16 +74,16 @@ def call(made: Build, entry: str) -> str:
         ("", "__vadd4(n, n)", "3: packed integer arithmetic (__vadd4)"),
         ("", "__builtin_ia32_pause()", "3: instructions of x86 processors"),
         ("", "__builtin___memcpy_chk(y, y, 4, 4)", "3: g++'s functions that check their room"),
-        ("", "if (n > 100) asm(\"x\")", "3: this inline assembly (PTX)"),
+        ("", 'if (n > 100) asm("x")', "3: this inline assembly (PTX)"),
         (
             GROUPS,
             "cooperative_groups::tiled_partition<64>(cooperative_groups::this_thread_block())",
             "3: tiles of more than 32 threads",
         ),
         (GROUPS, "cooperative_groups::this_grid().barrier_arrive()", "3: barriers in two steps"),
-        ("#define STEP asm(\"x\")", "STEP", "3: this inline assembly (PTX)"),
-        ("__device__ float step(float x) { asm(\"x\"); return x; }", "y[0] = step(1)", "1: this"),
-        ("struct Step { void run() { asm(\"x\"); } };", "Step().run()", "3: this inline assembly"),
+        ('#define STEP asm("x")', "STEP", "3: this inline assembly (PTX)"),
+        ('__device__ float step(float x) { asm("x"); return x; }', "y[0] = step(1)", "1: this"),
+        ('struct Step { void run() { asm("x"); } };', "Step().run()", "3: this inline assembly"),
         ("using namespace nvcuda;", "wmma::fragment<int> f", "3: tensor core operations"),
         ("#include <mma.h>", "auto f = nvcuda::wmma::row_major()", "3: tensor core operations"),
     ],
@@ -104,7 +104,9 @@ def test_what_a_declaration_needs_is_lacking_where_its_name_is_used(make: Make) 
 
 
 def test_a_launch_that_cannot_be_written_for_gcc_is_lacking(make: Make) -> None:
-    text = "template <class T> __global__ void k(T* p, int n) {}\n#define RUN(f) f<<<1, 1>>>(y, 1)\n"
+    text = (
+        "template <class T> __global__ void k(T* p, int n) {}\n#define RUN(f) f<<<1, 1>>>(y, 1)\n"
+    )
     made = make(text + WITHOUT.replace("first_kernel<<<1, 1>>>(y, n)", "RUN(k)"))
     assert "kernel template" in call(made, "first")
     assert call(made, "second") == ""
