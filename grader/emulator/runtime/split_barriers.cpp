@@ -13,6 +13,7 @@
 #include "errors.h"
 #include "observe.h"
 #include "scheduler.h"
+#include "shared_memory.h"
 
 namespace warpgrade {
 namespace {
@@ -62,7 +63,10 @@ unsigned arrive(State& state, uint32_t count, bool leaves, Address pc) {
     if (state.missing) return phase;
     auto copies = copies_of.find(reinterpret_cast<Address>(&state));
     if (copies != copies_of.end()) {
+        const bool counted = counting;
+        counting = false;  // they have counted as their own threads' stores
         for (const AsyncCopy& copy : copies->second) end_copy(copy);
+        counting = counted;
         copies_of.erase(copies);
         order(state, phase, false, true);
     }
@@ -117,11 +121,16 @@ void warpgrade_barrier_wait(void* barrier, unsigned phase) {
 }
 
 void warpgrade_barrier_takes_copies(void* barrier) {
-    if (!current_thread) return;
-    std::vector<AsyncCopy>& from = current_thread->copies;
-    std::vector<AsyncCopy>& to = copies_of[reinterpret_cast<Address>(barrier)];
-    to.insert(to.end(), from.begin(), from.end());
-    from.clear();
+    Thread* self = current_thread;
+    if (!self || self->copies.empty()) return;
+    std::vector<AsyncCopy>& taken = copies_of[reinterpret_cast<Address>(barrier)];
+    for (const AsyncCopy& copy : self->copies) {
+        taken.push_back(copy);
+        trace_access(*self, static_cast<uint32_t>(copy.pc - image_base),
+                     static_cast<uint32_t>(copy.to - shared_low), copy.size, access::store,
+                     access::shared);
+    }
+    self->copies.clear();
 }
 
 unsigned warpgrade_block_arrive() {
