@@ -207,6 +207,7 @@ cudaError_t warpgrade_function_attribute(const void* function, cudaFuncAttribute
                                          int value);
 cudaError_t warpgrade_function_attributes(cudaFuncAttributes* attributes, const void* function);
 cudaError_t warpgrade_host_register(void* p, size_t bytes);
+cudaError_t cudaHostGetDevicePointer(void** on_device, void* p, unsigned flags);
 int warpgrade_memory_type(const void* p);  // a cudaMemoryType
 cudaError_t cudaHostUnregister(void* p);
 cudaError_t warpgrade_occupancy(int* blocks, const void* function, int block_size,
@@ -243,8 +244,14 @@ WARPGRADE_INLINE cudaError_t cudaMallocHost(T** p, size_t bytes, unsigned = 0) {
     return warpgrade_malloc_host(reinterpret_cast<void**>(p), bytes);
 }
 template <class T>
-WARPGRADE_INLINE cudaError_t cudaHostAlloc(T** p, size_t bytes, unsigned) {
+WARPGRADE_INLINE cudaError_t cudaHostAlloc(T** p, size_t bytes, unsigned flags) {
+    // Both sides access mapped memory, and the program sees to the order: as managed memory.
+    if (flags & cudaHostAllocMapped) return cudaMallocManaged(p, bytes);
     return warpgrade_malloc_host(reinterpret_cast<void**>(p), bytes);
+}
+template <class T>
+WARPGRADE_INLINE cudaError_t cudaHostGetDevicePointer(T** on_device, void* p, unsigned flags) {
+    return cudaHostGetDevicePointer(reinterpret_cast<void**>(on_device), p, flags);
 }
 template <class T>
 WARPGRADE_INLINE cudaError_t cudaMallocPitch(T** p, size_t* pitch, size_t width, size_t height) {
@@ -348,7 +355,6 @@ WARPGRADE_LACKS(cudaMemcpy3D)
 WARPGRADE_LACKS(cudaMemcpy3DAsync)
 WARPGRADE_LACKS(cudaMemcpyPeer)
 WARPGRADE_LACKS(cudaMemcpyPeerAsync)
-WARPGRADE_LACKS(cudaHostGetDevicePointer)
 WARPGRADE_LACKS(cudaLaunchHostFunc)
 WARPGRADE_LACKS(cudaStreamAddCallback)
 WARPGRADE_LACKS(cudaStreamBeginCapture)
