@@ -4,11 +4,13 @@
         launches.py      kernel<<<grid, block>>>(...)
         kernels.py       the declared kernels, and which are templates or overloaded
         launch_bounds.py __launch_bounds__ as a mark in the body, which the runtime reads
+        ptx.py           inline assembly (PTX) that is known, as C++
         variables.py     extern __shared__, __device__ and __constant__ variables
         edits.py         replacements of text that keep line breaks
     lexer.py         C++ source to tokens and preprocessor lines, for the policy too
     tokens.py        the same for the rewriter: code, and the bodies of macros
     unsupported.py   what is recognised and refused, with its line
+    isolation.py     what is refused, taken out of the functions that don't need it
     conditions.py    code that the emulator's compiler may see differently from nvcc
     toolchain.py     g++, the precompiled header and the prebuilt runtime
     joining.py       our own objects to one

@@ -1,6 +1,6 @@
 """Builds the programs of one .cu file, and describes its errors in the student's terms.
 
-    source -> unsupported? -> rewritten -> assembly -> object -> symbols checked -> linked -> sites
+    source -> isolated -> rewritten -> assembly -> object -> symbols checked -> linked -> sites
 
 Runs inside the sandbox, on untrusted source: it reads the source and the toolchain's folder,
 writes only into `folder`, and starts only the compiler's programs.
@@ -18,7 +18,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from . import assembly, compiler_output, glue, objects, rewriter, tokens, unsupported
+from . import (
+    assembly,
+    compiler_output,
+    glue,
+    isolation,
+    objects,
+    rewriter,
+    tokens,
+    unsupported,
+)
 from .conditions import Condition
 from .conditions import find as find_conditions
 from .elf import Elf
@@ -30,8 +39,10 @@ from .toolchain import PROGRAMS, STUDENT_FLAGS, Toolchain
 __all__ = ["Build", "Entry", "Problem", "Site", "build"]
 
 COMPILE_SECONDS = 60.0
+MOST_ROUNDS = 5  # of leaving out what g++ finds lacking
 MOST_REPORTED = 60  # errors of g++, of which compiler_output.py keeps fewer
 _TEMPLATE = re.compile(r"void (?:\w+::)*(\w+)<")  # a kernel's, as c++filt writes it
+_OF_PTX = re.compile(r"::warpgrade::ptx::|__cvta_generic_to_")
 _UNUSED = "warpgrade_unused_"  # prefix of symbols that only dead code needs
 MOST_SOURCE_BYTES = 1 << 20
 
@@ -129,25 +140,41 @@ class _Work:
     def build(self, text: str, entries: Sequence[Entry]) -> Build:
         self.source = tokens.read(text)
         self.lines = text.splitlines()
-        features = unsupported.find(self.source) if self.guarded else []
+        lacking = unsupported.find(self.source) if self.guarded else []
         rewritten = rewriter.rewrite(self.source)
-        if features or rewritten.troubles:
-            raise _Failed(
-                *(self._unsupported(f.offset, f.feature) for f in features),
-                *(self._unsupported(t.offset, t.message) for t in rewritten.troubles),
-            )
+        lacking += [unsupported.Unsupported(t.message, t.offset) for t in rewritten.troubles]
         self.kernels = rewritten.kernels
         with ThreadPoolExecutor(2) as pool:
             declared = [e for e in entries if _line_of(self.source, e.name)]
             table = pool.submit(self._compile_table, declared, "table")
-            self._compile_student(rewritten.text, entries)
+            self._compile_student(lacking, entries)
             return self._link(entries, declared, table)
 
     # ---- Steps -----------------------------------------------------------------------------------
 
-    def _compile_student(self, text: str, entries: Sequence[Entry]) -> None:
-        """Make student.o. Raises _Failed with the compiler's errors."""
-        body = f'#line 1 "{self.file}"\n{text}'
+    def _compile_student(
+        self, lacking: Sequence[unsupported.Unsupported], entries: Sequence[Entry]
+    ) -> None:
+        """Make student.o, without what is lacking. Raises _Failed with the compiler's errors."""
+        for _ in range(MOST_ROUNDS):
+            isolated = isolation.without(self.source, lacking)
+            if isolated is None or (self.guarded and unsupported.find(tokens.read(isolated.text))):
+                break
+            errors = self._compile(rewriter.rewrite(tokens.read(isolated.text)).text, entries)
+            more = [found for error in errors if (found := self._lacking(error))]
+            if not errors:
+                return self._instantiate_kernels()
+            if not more and isolated.is_whole:
+                raise _Failed(*(self._compile_problem(error) for error in errors))
+            if {*more} <= {*lacking}:  # errors are perhaps for what is left out
+                break
+            lacking = [*lacking, *more]  # the other errors may be consequences
+        raise _Failed(*self._unsupported(lacking))
+
+    def _compile(self, text: str, entries: Sequence[Entry]) -> list[compiler_output.CompileError]:
+        """The errors of the text with the check of its entries' types, as far as it can be made."""
+        brought = "#include <warpgrade/ptx.h>\n" if _OF_PTX.search(text) else ""
+        body = f'{brought}#line 1 "{self.file}"\n{text}'
         errors = self._assemble(body + glue.signature_check(entries))
         if errors and all(error.in_check for error in errors):
             # Names that the check can't handle (a variable's, a template's): the symbols decide.
@@ -156,11 +183,7 @@ class _Work:
             errors = self._assemble(body + glue.signature_check(rest))
         if errors and all(error.in_check for error in errors):
             errors = self._assemble(body)
-        if errors:
-            lacking = [problem for error in errors if (problem := self._lacking(error))]
-            # The others may be consequences of what is lacking.
-            raise _Failed(*(lacking or [self._compile_problem(error) for error in errors]))
-        self._instantiate_kernels()
+        return errors
 
     def _instantiate_kernels(self) -> None:
         """Make student.o again with the kernel templates that g++ has left out.
@@ -312,22 +335,27 @@ class _Work:
 
     # ---- Problems --------------------------------------------------------------------------------
 
-    def _unsupported(self, offset: int, feature: str) -> Problem:
-        line = self.source.line(offset)
-        message = f"the emulator doesn't support {feature} ({self.file}:{line})"
-        return Problem(
-            "unsupported", message, line, detail=compiler_output.excerpt(self.lines, line)
-        )
+    def _unsupported(self, lacking: Sequence[unsupported.Unsupported]) -> list[Problem]:
+        """The problems of a file that can't be compiled without these features."""
+        first: dict[str, Problem] = {}
+        for each in lacking:
+            line = self.source.line(each.offset)
+            message = f"the emulator doesn't support {each.feature} ({self.file}:{line})"
+            shown = compiler_output.excerpt(self.lines, line)
+            first.setdefault(each.feature, Problem("unsupported", message, line, detail=shown))
+        return list(first.values())
 
-    def _lacking(self, error: compiler_output.CompileError) -> Problem | None:
-        """The problem, for an error about what CUDA has and our headers lack; else None."""
+    def _lacking(self, error: compiler_output.CompileError) -> unsupported.Unsupported | None:
+        """The feature, for an error about what CUDA has and our headers lack; else None."""
         name = compiler_output.unknown_name(error.message)
         feature = unsupported.lacking(name) if name else unsupported.in_words(error.message)
-        if feature is None or error.line is None:
+        tokens_there = [
+            token for run in self.source.runs() for token in run.tokens if token.line == error.line
+        ]
+        if feature is None or not tokens_there:
             return None
-        message = f"the emulator doesn't support {feature} ({self.file}:{error.line})"
-        shown = compiler_output.excerpt(self.lines, error.line)
-        return Problem("unsupported", message, error.line, detail=shown)
+        named = [token for token in tokens_there if token.text == name]
+        return unsupported.Unsupported(feature, (named or tokens_there)[0].start)
 
     def _compile_problem(self, error: compiler_output.CompileError) -> Problem:
         shown = compiler_output.excerpt(self.lines, error.line)

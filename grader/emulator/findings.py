@@ -250,6 +250,12 @@ KINDS: dict[str, Kind] = {
         "Don't return early in a kernel that has a barrier: let threads beyond the end skip the "
         "loads and stores, but reach every __syncthreads().",
     ),
+    "misused_barrier": Kind(
+        "barrier_error",
+        _says("misuses a barrier"),
+        "Each thread arrives once in a phase, and waits before it arrives again or comes to "
+        "another barrier; a cuda::barrier is made for as many threads as arrive.",
+    ),
     "grid_barrier": Kind(
         "barrier_error",
         _says("waits for the whole grid"),

@@ -9,7 +9,8 @@
     __global__ void                       the same, with a mark at the start of the body
         __launch_bounds__(64) k() {...}
     __noinline__                          __attribute__((noinline))
-    a library's header                    nothing, where the file doesn't use it
+    asm("mov.u32 %0, %tid.x;" ...)        functions of warpgrade/ptx.h, where ptx.py knows it
+    a library's header                    nothing, where isolation.py knows its names
 
 Other CUDA code is plain C++ with the headers in include/. The rewriter works on tokens (tokens.py).
 So comments, strings and unknown constructs stay as they are, and macros' bodies are rewritten like
@@ -21,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from . import kernels, launch_bounds, launches, unsupported, variables
+from . import kernels, launch_bounds, launches, ptx, unsupported, variables
 from .edits import Edit, Trouble, apply
 from .lexer import Token
 from .tokens import Source
@@ -45,6 +46,8 @@ def rewrite(source: Source) -> Rewritten:
     known = kernels.find(source.code.tokens)
     for run in source.runs():
         for i, token in enumerate(run.tokens):
+            if token.text in ptx.WORDS and (translated := ptx.rewrite(run.tokens, i)):
+                edits.append(translated)
             if launches.is_launch(run.tokens, i):
                 places.append(token.start)
                 made = launches.rewrite(source.text, run, i, known)
@@ -58,8 +61,8 @@ def rewrite(source: Source) -> Rewritten:
         edits.extend(variables.aligned_shared(run.tokens))
         edits.extend(variables.in_sections(run.tokens))
         edits.extend(_single_tokens(run.tokens))
-    for unused in unsupported.unused_includes(source):
-        edits.append(Edit(unused.at.start, unused.end, ""))
+    for include in unsupported.known_includes(source):
+        edits.append(Edit(include.at.start, include.end, ""))
     text = apply(source.text, edits)
     return Rewritten(text, tuple(troubles), tuple(sorted(places)), frozenset(known))
 

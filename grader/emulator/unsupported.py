@@ -1,8 +1,8 @@
 """Recognises CUDA features in the source that the emulator lacks, with their places.
 
-A partly modelled feature would be worse: a refused one counts as not measured here, and runs on a
-GPU. Missing functions of the runtime API compile, and are refused when they are called
-(include/warpgrade/device_api.h).
+A partly modelled feature would be worse: what uses a refused one (isolation.py) counts as not
+measured here, and runs on a GPU. Missing functions of the runtime API compile, and are refused when
+they are called (include/warpgrade/device_api.h).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from . import tokens
+from . import ptx, tokens
 from .lexer import Directive, Token
 from .tokens import Run, Source
 
@@ -49,14 +49,15 @@ _HEADERS = {
     "cudaProfiler": "the driver API",
     "cooperative_groups/scan": "cooperative groups' scans",
 }
-# Of libcu++ a header is here, with these names of namespace cuda.
-_OUR_HEADER = "cuda/pipeline"
-_OUR_NAMES = {
-    *("pipeline", "make_pipeline", "pipeline_consumer_wait_prior", "memcpy_async"),
-    *("aligned_size_t", "thread_scope", "thread_scope_thread"),
-}
-# The names of these headers, by the beginning of the include: if none of them is in the code, the
-# header is not in use, and is left out. Every other header counts as used.
+# Of libcu++ these headers are here, with these names of namespace cuda.
+_OUR_HEADERS = ("cuda/atomic", "cuda/barrier", "cuda/pipeline", "cuda/std/atomic")
+_OUR_NAMES = re.compile(
+    r"pipeline|make_pipeline|pipeline_(?:consumer_wait_prior|shared_state|role)|memcpy_async"
+    r"|aligned_size_t|barrier"
+    r"|thread_scope\w*|atomic|atomic_ref|atomic_thread_fence|memory_order\w*|std"
+)
+# The names of these headers, by the beginning of the include: they are lacking where the code has
+# them, and the include is left out. Every other header is lacking itself.
 _BROUGHT = {
     "cublas.h": r"cublas\w*|CUBLAS_\w*",
     "cublasXt": r"cublasXt\w*",
@@ -85,9 +86,7 @@ _BROUGHT = {
 }
 # By a name in the code.
 _NAMES = {
-    "asm": "inline assembly (PTX)",
-    "__asm__": "inline assembly (PTX)",
-    "__asm": "inline assembly (PTX)",
+    **dict.fromkeys(ptx.WORDS, "this inline assembly (PTX)"),
     "wmma": "tensor core operations (wmma)",
     "nvcuda": "tensor core operations (wmma)",
     "block_tile_memory": "tiles of more than 32 threads (block_tile_memory)",
@@ -147,7 +146,7 @@ _LACKING = {
     "other libraries' memory": r"cuda(?:External|Import|Graphics|Signal|WaitExternal)\w*",
     "code loaded at run time": r"cuda(?:Library|Jit|GetDriverEntryPoint)\w*",
     "attributes of streams": r"cudaStream(?:Attr|CopyAttr|GetAttr|SetAttr)\w*"
-    r"|cudaStreamGet(?:Id|Priority|Flags)"
+    r"|cudaStreamGet(?:Id|Flags)"
     r"|cudaAccessPolicy\w*|cudaAccessProperty\w*",
     "flags of devices": r"cudaSetDeviceFlags|cudaDeviceSchedule\w+"
     r"|cudaDevice[GS]et(?:SharedMem|Cache)Config|cudaSharedMem\w+|cudaChooseDevice|cudaInitDevice|cudaDevAttr\w+",
@@ -170,45 +169,40 @@ class Unsupported:
 
 
 def find(source: Source) -> list[Unsupported]:
-    """The unsupported features of a source, in order, each once at its first place."""
+    """The unsupported features of a source, in order."""
     features = [*_in_includes(source), *_in_launches(source.code)]
     for run in source.runs():
         features += [*_in_names(run)]
-    first: dict[str, Unsupported] = {}
-    for one in sorted(features, key=lambda one: one.offset):
-        first.setdefault(one.feature, one)
-    return list(first.values())
+    return sorted(features, key=lambda one: one.offset)
 
 
-def unused_includes(source: Source) -> list[Directive]:
-    """The includes of unsupported headers that the file doesn't use."""
-    names = {token.text for run in source.runs() for token in run.tokens if token.kind == "name"}
-    return [
-        directive
-        for directive in source.directives
-        if (prefix := _lacking_header(directive)) and not _uses(prefix, names)
-    ]
+def known_includes(source: Source) -> list[Directive]:
+    """The includes of unsupported headers of which the names are known: the names count instead."""
+    return [each for each in source.directives if _lacking_header(each) in _BROUGHT]
 
 
 def _lacking_header(directive: Directive) -> str:
     """The key of _HEADERS that an include starts with; "" for any other line."""
     name = directive.header[1:-1] if directive.name == "include" else ""
-    if name == _OUR_HEADER:
+    if name in _OUR_HEADERS:
         return ""
     return next((prefix for prefix in _HEADERS if name.startswith(prefix)), "")
 
 
-def _uses(prefix: str, names: set[str]) -> bool:
-    pattern = _BROUGHT.get(prefix)
-    return pattern is None or any(re.fullmatch(pattern, name) for name in names)
-
-
 def _in_includes(source: Source) -> Iterator[Unsupported]:
-    unused = unused_includes(source)
     for directive in source.directives:
         prefix = _lacking_header(directive)
-        if prefix and directive not in unused:
+        if prefix in _BROUGHT:
+            yield from _brought(source, prefix)
+        elif prefix:
             yield Unsupported(_HEADERS[prefix], directive.at.start)
+
+
+def _brought(source: Source, prefix: str) -> Iterator[Unsupported]:
+    for run in source.runs():
+        for token in run.tokens:
+            if token.kind == "name" and re.fullmatch(_BROUGHT[prefix], token.text):
+                yield Unsupported(_HEADERS[prefix], token.start)
 
 
 def _in_names(run: Run) -> Iterator[Unsupported]:
@@ -219,12 +213,22 @@ def _in_names(run: Run) -> Iterator[Unsupported]:
             (feature for prefix, feature in _PREFIXES.items() if token.text.startswith(prefix)),
             None,
         )
-        if token.text == "cuda" and _next(run, i) == "::" and _next(run, i + 1) not in _OUR_NAMES:
+        if token.text in ("cuda", "std") and _next(run, i) == "::" and not _is_ours(run, i):
             feature = "libcu++ (namespace cuda)"
+        if token.text in ptx.WORDS and ptx.rewrite(run.tokens, i):
+            feature = None
         if token.text == "texture" and _next(run, i) == "<":
             feature = "textures"
         if feature:
             yield Unsupported(feature, token.start)
+
+
+def _is_ours(run: Run, i: int) -> bool:
+    """Whether a name of namespace cuda or cuda::std is in one of our headers."""
+    of_std = run.tokens[i].text == "std"
+    if of_std and [token.text for token in run.tokens[max(0, i - 2) : i]] != ["cuda", "::"]:
+        return True
+    return _OUR_NAMES.fullmatch(_next(run, i + 1)) is not None
 
 
 def _next(run: Run, i: int) -> str:
@@ -264,9 +268,10 @@ def device_bodies(run: tuple[Token, ...]) -> Iterator[tuple[int, int]]:
                 yield j, end
 
 
+# In the static assertions of our headers.
+_REFUSED = re.compile(r"static assertion failed: (.+) are not modelled")
 # g++'s messages about valid CUDA that our headers can't express.
 _WORDS = {
-    "larger ones are not modelled": "tiles of more than 32 threads",
     "has no member named 'barrier_arrive'": "barriers in two steps (barrier_arrive, barrier_wait)",
     "has no member named 'barrier_wait'": "barriers in two steps (barrier_arrive, barrier_wait)",
     "has no member named 'numRegs'": "the number of a kernel's registers (numRegs)",
@@ -280,6 +285,8 @@ _WORDS = {
 def in_words(message: str) -> str | None:
     """The feature that a compiler's error message is about, or None."""
     plain = message.replace("\u2018", "'").replace("\u2019", "'")
+    if refused := _REFUSED.search(plain):
+        return refused[1]
     return next((feature for words, feature in _WORDS.items() if words in plain), None)
 
 

@@ -119,6 +119,14 @@ class thread_block : public thread_group {
     WARPGRADE_INLINE static dim3 thread_index() { return threadIdx; }
     WARPGRADE_INLINE static dim3 group_dim() { return blockDim; }
     WARPGRADE_INLINE static dim3 dim_threads() { return blockDim; }
+    // A barrier in two steps; the token is the phase to wait for.
+    struct arrival_token {
+        unsigned phase;
+    };
+    WARPGRADE_INLINE static arrival_token barrier_arrive() { return {warpgrade_block_arrive()}; }
+    WARPGRADE_INLINE static void barrier_wait(arrival_token&& token) {
+        warpgrade_block_wait(token.phase);
+    }
 
  private:
     WARPGRADE_INLINE thread_block() : thread_group(0, num_threads()) {}
@@ -130,7 +138,7 @@ WARPGRADE_INLINE thread_block this_thread_block() { return thread_block(); }
 template <unsigned N, class Parent = thread_block>
 class thread_block_tile : public thread_group {
     static_assert(N >= 1 && N <= 32 && (N & (N - 1)) == 0,
-                  "a tile has 1, 2, 4, 8, 16 or 32 threads: larger ones are not modelled");
+                  "tiles of more than 32 threads are not modelled");
 
  public:
     WARPGRADE_INLINE void sync() const { __syncwarp(mask_); }

@@ -31,6 +31,7 @@ struct Request {
     Address pc;
     std::size_t widest;
     bool exchanges;
+    AtomicOrder order;
 
     bool stores() const {
         return kind == AccessKind::store || kind == AccessKind::volatile_store ||
@@ -40,8 +41,9 @@ struct Request {
     // A copy of a whole object includes its padding, which nothing writes: one written byte is
     // enough.
     bool may_have_padding() const { return !aligned; }
-    bool is_volatile() const {
-        return kind == AccessKind::volatile_read || kind == AccessKind::volatile_store;
+    bool orders() const {
+        return kind == AccessKind::volatile_read || kind == AccessKind::volatile_store ||
+               kind == AccessKind::atomic_read || is_atomic(kind);
     }
     std::uint32_t relative_pc() const { return static_cast<std::uint32_t>(pc - image_base); }
 };
@@ -118,7 +120,8 @@ void check_whole(RaceCell& cell, const RaceAccess& access, AccessKind kind) {
         case AccessKind::read: return slow_read(cell, access, GroupKind::read);
         case AccessKind::store:
         case AccessKind::announced_store: return slow_store(cell, access);
-        case AccessKind::volatile_read: return slow_read(cell, access, GroupKind::atomic_read);
+        case AccessKind::volatile_read:
+        case AccessKind::atomic_read: return slow_read(cell, access, GroupKind::atomic_read);
         case AccessKind::volatile_store:
         case AccessKind::atomic: return atomic_store(cell, access, GroupKind::atomic_write);
         case AccessKind::block_atomic: return atomic_store(cell, access, GroupKind::block_write);
@@ -130,7 +133,8 @@ PartKind part_kind(AccessKind kind) {
         case AccessKind::read: return PartKind::read;
         case AccessKind::store:
         case AccessKind::announced_store: return PartKind::store;
-        case AccessKind::volatile_read: return PartKind::atomic_read;
+        case AccessKind::volatile_read:
+        case AccessKind::atomic_read: return PartKind::atomic_read;
         case AccessKind::block_atomic: return PartKind::block_write;
         default: return PartKind::atomic_write;
     }
@@ -167,9 +171,8 @@ void observe_global(const Request& request, std::uint32_t offset) {
         return;
     }
     bool initialised = check_shadow(request, offset);
-    if (request.is_volatile() || is_atomic(request.kind)) {
-        races_atomic_order(request.thread, request.a, request.stores(),
-                           request.kind == AccessKind::block_atomic);
+    if (request.orders()) {
+        races_atomic_order(request.thread, request.a, request.stores(), request.order);
     }
     RaceAccess race{&request.thread, stamp_of(request.thread), request.a, request.pc,
                       static_cast<std::uint32_t>(request.size), true};
@@ -204,10 +207,9 @@ void observe_shared(const Request& request) {
         fail(request, outside(request), describe_shared(request.a, request.size).text);
     }
     AccessKind kind = without_volatile(request.kind);
-    const bool of_block = kind == AccessKind::block_atomic;
-    if (of_block) kind = AccessKind::atomic;  // no other block's threads can be concerned
-    if (kind == AccessKind::atomic) {
-        races_atomic_order(request.thread, request.a, true, of_block);
+    if (kind == AccessKind::block_atomic) kind = AccessKind::atomic;  // no other block's threads can be concerned
+    if (kind == AccessKind::atomic || kind == AccessKind::atomic_read) {
+        races_atomic_order(request.thread, request.a, request.stores(), request.order);
     }
     RaceAccess race{&request.thread, stamp_of(request.thread), request.a, request.pc,
                       static_cast<std::uint32_t>(request.size), false};
@@ -323,8 +325,8 @@ NextEvent next_event(AccessKind kind) {
 }  // namespace
 
 void observe_slowly(Address a, std::size_t size, AccessKind kind, bool aligned, Address pc,
-                    std::size_t widest, bool exchanges) {
-    Request request{*current_thread, a, size, kind, aligned, pc, widest, exchanges};
+                    std::size_t widest, bool exchanges, AtomicOrder order) {
+    Request request{*current_thread, a, size, kind, aligned, pc, widest, exchanges, order};
     if (attention) settle(next_event(kind), in_arena(a));
     if (aligned) check_alignment(request);
     if (in_arena(a)) return observe_global(request, global_offset(a));

@@ -18,14 +18,15 @@ enum class AccessKind : std::uint8_t {
     volatile_store,
     atomic,
     block_atomic,
+    atomic_read,
     announced_store,  // to shared memory, where the bytes come later: see async_copies.cpp
 };
 
 // Repeats all checks, with reports. `aligned`: the access needs an address that is a multiple of
 // its size. It counts as accesses of at most `widest` bytes. `exchanges`: an atomic that reads only
-// if the program uses its result.
+// if the program uses its result. `order`: an atomic's.
 void observe_slowly(Address a, std::size_t size, AccessKind kind, bool aligned, Address pc,
-                    std::size_t widest = 16, bool exchanges = false);
+                    std::size_t widest = 16, bool exchanges = false, AtomicOrder order = {});
 
 extern Address image_base;
 

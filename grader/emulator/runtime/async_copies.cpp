@@ -9,6 +9,7 @@
 
 #include "../include/warpgrade/device_api.h"
 #include "access.h"
+#include "async_copies.h"
 #include "errors.h"
 #include "observe.h"
 #include "shared_memory.h"
@@ -23,14 +24,18 @@ void finish(Thread& thread, uint32_t groups) {
     std::vector<AsyncCopy>& copies = thread.copies;
     std::size_t done = 0;
     for (; done < copies.size() && copies[done].group < groups; ++done) {
-        const AsyncCopy& copy = copies[done];
-        observe_slowly(copy.to, copy.size, AccessKind::store, true, copy.pc);
-        std::memcpy(reinterpret_cast<void*>(copy.to), copy.bytes, copy.size);
+        end_copy(copies[done]);
     }
     copies.erase(copies.begin(), copies.begin() + static_cast<std::ptrdiff_t>(done));
 }
 
 }  // namespace
+
+void end_copy(const AsyncCopy& copy) {
+    observe_slowly(copy.to, copy.size, AccessKind::store, true, copy.pc);
+    std::memcpy(reinterpret_cast<void*>(copy.to), copy.bytes, copy.size);
+}
+
 }  // namespace warpgrade
 
 using namespace warpgrade;

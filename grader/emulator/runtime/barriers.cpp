@@ -14,6 +14,11 @@ namespace {
 int wait_at_barrier(BarrierKind kind, int value, int place, Address pc) {
     Thread* self = current_thread;
     if (!self) return value;
+    if (self->arrived) {
+        report_finding(FindingKind::misused_barrier, pc, self, self->arrived, self,
+                       "a barrier between barrier_arrive() and barrier_wait()");
+        abandon_launch(error_launch_failure);
+    }
     self->barrier_kind = kind;
     self->barrier_value = value != 0;
     self->barrier_place = place;
@@ -99,6 +104,10 @@ void warpgrade_exchange(void* p, int bytes) {
 void warpgrade_block_exchange(void* p, int bytes) {
     count_spin();
     observe_atomic(p, bytes, WARPGRADE_CALLER, true, true);
+}
+void warpgrade_ordered_atomic(void* p, int bytes, int parts, int order, int scope) {
+    count_spin();
+    observe_ordered_atomic(p, bytes, WARPGRADE_CALLER, parts, order, scope);
 }
 bool warpgrade_exchanged(const void* p, bool) {
     observe_exchanged(p);

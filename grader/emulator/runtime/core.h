@@ -75,6 +75,7 @@ struct Thread {
     int barrier_value;      // predicate given, then the result
     WarpRequest request;
     unsigned active_mask;   // what __activemask gave last
+    Address arrived;        // pc of barrier_arrive(), until barrier_wait(); 0: none
     uint32_t spins;         // atomics and volatile reads since it last yielded
     bool gave_turn;         // ready, but has yielded to others
 };
@@ -122,6 +123,8 @@ int sticky_error();
 // Sets what cudaGetLastError returns; a sticky one stays until the process ends.
 void set_error(int cuda_error, bool sticky);
 
+// Lets the block's other threads run.
+void give_turn();
 // Called at every atomic and every volatile read: sometimes lets the block's other threads run, so
 // that a spin lock or a polled flag makes progress. Does nothing in host code.
 void count_spin();

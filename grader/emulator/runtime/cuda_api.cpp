@@ -1,5 +1,6 @@
 // The CUDA calls for streams, events, devices and limits. Nothing runs while a plan is made, so a
 // stream is always done, and no time passes between two events.
+#include <algorithm>
 #include <cstring>
 #include <vector>
 
@@ -13,6 +14,7 @@
 // handle is detected.
 struct CUstream_st {
     bool alive, waits_for_default;
+    int priority;  // it changes no result
 };
 struct CUevent_st {
     bool alive, recorded, timed;
@@ -52,7 +54,7 @@ cudaError_t new_stream(cudaStream_t* stream, unsigned flags) {
     if (!stream) return fail(cudaErrorInvalidValue);
     *stream = new_handle(streams, stream_count);
     if (!*stream) return fail(cudaErrorMemoryAllocation);
-    **stream = {true, !(flags & cudaStreamNonBlocking)};
+    **stream = {true, !(flags & cudaStreamNonBlocking), 0};
     return cudaSuccess;
 }
 
@@ -128,6 +130,8 @@ bool is_stream(cudaStream_t stream) {
     return stream >= streams && stream < streams + stream_count && stream->alive;
 }
 
+constexpr int highest_priority = -5;  // the lowest is 0
+
 // 0 for the default streams.
 unsigned number_of(cudaStream_t stream) {
     return stream < streams ? 0 : static_cast<unsigned>(stream - streams) + 1;
@@ -152,12 +156,19 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
 cudaError_t cudaStreamCreate(cudaStream_t* stream) {
     return cudaStreamCreateWithFlags(stream, cudaStreamDefault);
 }
-cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int) {
-    return cudaStreamCreateWithFlags(stream, flags);
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int priority) {
+    const cudaError_t error = cudaStreamCreateWithFlags(stream, flags);
+    if (error == cudaSuccess) (*stream)->priority = std::clamp(priority, highest_priority, 0);
+    return error;
+}
+cudaError_t cudaStreamGetPriority(cudaStream_t stream, int* priority) {
+    if (!is_stream(stream)) return fail(cudaErrorInvalidResourceHandle);
+    *priority = number_of(stream) ? stream->priority : 0;
+    return fail(cudaSuccess);
 }
 cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
     if (least) *least = 0;
-    if (greatest) *greatest = -5;
+    if (greatest) *greatest = highest_priority;
     return fail(cudaSuccess);
 }
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {

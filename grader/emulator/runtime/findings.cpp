@@ -49,6 +49,7 @@ const char* name_of(FindingKind kind) {
         NAME(changed_while_copied);
         NAME(undefined_arithmetic);
         NAME(read_only_read);
+        NAME(misused_barrier);
 #undef NAME
     }
     return "";

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <type_traits>
 
+#include "../include/warpgrade/device_api.h"
 #include "access.h"
 #include "block_order.h"
 #include "early_reads.h"
@@ -269,7 +270,29 @@ void observe_atomic(void* p, int bytes, Address pc, bool of_block, bool exchange
     note_atomic(p, pc);
     AccessKind kind = of_block ? AccessKind::block_atomic : AccessKind::atomic;
     if (exchanges) forget_exchange();
-    observe_slowly(a, static_cast<std::size_t>(bytes), kind, true, pc, 16, exchanges);
+    observe_slowly(a, static_cast<std::size_t>(bytes), kind, true, pc, 16, exchanges, {of_block});
+}
+
+void observe_ordered_atomic(void* p, int bytes, Address pc, int parts, int order, int scope) {
+    const Address a = reinterpret_cast<Address>(p);
+    const auto size = static_cast<std::size_t>(bytes);
+    const bool stores = parts & warpgrade_stores, loads = parts & warpgrade_loads;
+    if (!current_thread) return check_host_access(a, size, stores, pc);
+    extend_path(*current_thread, pc);
+    if (scope == warpgrade_scope_thread) {  // to other threads an access like any other
+        if (loads) observe_slowly(a, size, AccessKind::read, true, pc);
+        if (stores) observe_slowly(a, size, AccessKind::store, true, pc);
+        return;
+    }
+    note_atomic(p, pc);
+    const bool of_block = scope == warpgrade_scope_block, exchanges = !loads;
+    const bool relaxed = order == __ATOMIC_RELAXED;
+    AccessKind kind = AccessKind::atomic_read;
+    if (stores) kind = of_block ? AccessKind::block_atomic : AccessKind::atomic;
+    if (exchanges) forget_exchange();
+    observe_slowly(a, size, kind, true, pc, 16, exchanges,
+                   {of_block, !relaxed && order != __ATOMIC_RELEASE,
+                    stores && order >= __ATOMIC_RELEASE});
 }
 
 void observe_exchanged(const void* p) {

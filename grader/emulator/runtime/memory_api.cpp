@@ -251,9 +251,19 @@ cudaError_t warpgrade_malloc_host(void** p, size_t bytes) {
 
 cudaError_t cudaFreeHost(void* p) {
     if (sticky_error() || !p) return fail(cudaSuccess);
+    if (is_managed(reinterpret_cast<Address>(p))) return release(p, WARPGRADE_CALLER);  // mapped
     work::settle_copies();
     pinned.erase(reinterpret_cast<Address>(p));
     return fail(static_cast<cudaError_t>(host_free(p, WARPGRADE_CALLER)));
+}
+
+cudaError_t cudaHostGetDevicePointer(void** on_device, void* p, unsigned) {
+    if (!is_managed(reinterpret_cast<Address>(p))) {
+        unsupported_at("cudaHostGetDevicePointer of memory without cudaHostAllocMapped",
+                       WARPGRADE_CALLER);
+    }
+    *on_device = p;
+    return fail(cudaSuccess);
 }
 
 int warpgrade_memory_type(const void* p) {

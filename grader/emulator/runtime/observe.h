@@ -51,6 +51,7 @@ enum class FindingKind : std::uint8_t {
     far_write,
     changed_while_copied,  // host memory, by host code
     undefined_arithmetic,
+    misused_barrier,
     read_only_read,  // of what the same kernel writes
 };
 
@@ -73,6 +74,8 @@ void observe_warp_trace(std::uint32_t warp);                 // merges, counts a
 // Before the atomic acts. `of_block`: its scope is one block. `exchanges`: it stores, and reads only
 // if observe_exchanged follows.
 void observe_atomic(void* p, int bytes, Address pc, bool of_block = false, bool exchanges = false);
+// The same for one with C++'s order (__ATOMIC_RELAXED and so on), for warpgrade_ordered_atomic.
+void observe_ordered_atomic(void* p, int bytes, Address pc, int parts, int order, int scope);
 void observe_exchanged(const void* p);                       // the program uses what was there
 void observe_read_only(const void* p, std::size_t bytes, Address pc);  // before a load by __ldg
 void settle_read_only_loads();                                         // at the end of a launch

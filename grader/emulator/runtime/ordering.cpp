@@ -50,16 +50,17 @@ std::uint64_t fences_released;  // those made before this epoch, by an earlier a
 std::uint32_t release_count;
 std::unordered_map<std::uint64_t, Releases> thread_releases;  // key: block run and thread
 std::unordered_map<std::uint64_t, Releases> block_releases;   // key: block run
-std::unordered_map<Address, std::uint32_t> last_release;      // of an atomic's address
 std::unordered_map<Address, std::uint64_t> last_atomic;       // its stamp
-std::uint32_t acquired[1024];    // by the threads of the running block
-std::uint64_t last_fence[1024];  // stamps; 0: none
-
-// Of the releases to threads of the same block.
 struct BlockRelease {
     std::uint64_t block;  // block run
     std::uint32_t time;
 };
+std::unordered_map<Address, BlockRelease> last_release;  // of an atomic's address
+std::uint32_t acquired[1024];    // by the threads of the running block
+std::uint32_t seen[1024];        // by their relaxed atomics: a fence acquires it
+std::uint64_t last_fence[1024];  // stamps; 0: none
+
+// Of the releases to threads of the same block.
 // A thread that had acquired them until `most` released to everyone, first at `time`.
 struct HandedOn {
     std::uint32_t most, time;
@@ -68,7 +69,7 @@ struct {
     std::unordered_map<std::uint64_t, Releases> releases;    // key: block run and thread
     std::unordered_map<Address, BlockRelease> last_release;  // of an atomic's address
     std::unordered_map<std::uint64_t, HandedOn> handed_on;   // key: block run
-    std::uint32_t acquired[1024];                            // by the threads of the running block
+    std::uint32_t acquired[1024], seen[1024];                // by the threads of the running block
     std::uint64_t last_fence[1024];                          // of either scope; 0: none
 } within;
 
@@ -191,21 +192,28 @@ void share_acquired(std::size_t first, std::size_t last, std::uint64_t mask, boo
 }
 
 void restart_fences() {
-    std::fill_n(acquired, threads.size(), 0);
+    for (std::uint32_t* times : {acquired, seen, within.acquired, within.seen}) {
+        std::fill_n(times, threads.size(), 0);
+    }
     std::fill_n(last_fence, threads.size(), 0);
-    std::fill_n(within.acquired, threads.size(), 0);
     std::fill_n(within.last_fence, threads.size(), 0);
 }
 
-void acquire(const Thread& thread, Address address) {
-    std::uint32_t &known = acquired[thread.linear], &own = within.acquired[thread.linear];
+void acquire(const Thread& thread, Address address, AtomicOrder order) {
+    std::uint32_t& known = (order.acquires ? acquired : seen)[thread.linear];
+    std::uint32_t& own = (order.acquires ? within.acquired : within.seen)[thread.linear];
+    const auto of_block = [](const BlockRelease& release) {
+        return release.block == race_now.block_floor >> stamp::block_shift;
+    };
     auto earlier = last_release.find(address);
-    if (earlier != last_release.end()) known = std::max(known, earlier->second);
+    if (earlier != last_release.end() && (!order.of_block || of_block(earlier->second))) {
+        known = std::max(known, earlier->second.time);
+    }
     own = std::max(own, known);
     auto near = within.last_release.find(address);
-    bool of_block = near != within.last_release.end() &&
-                    near->second.block == race_now.block_floor >> stamp::block_shift;
-    if (of_block) own = std::max(own, near->second.time);
+    if (near != within.last_release.end() && of_block(near->second)) {
+        own = std::max(own, near->second.time);
+    }
 }
 
 void add(Releases& list, const Release& one) {
@@ -257,11 +265,22 @@ void release(const Thread& thread, Address address, std::uint32_t time) {
     release_lanes(thread_releases, thread, time);
     add(block_releases[block], {fence >> stamp::epoch_shift << stamp::epoch_shift, time});
     if (fence < race_now.epoch_floor) release_fenced_warps(time);
-    last_release[address] = time;
+    last_release[address] = {block, time};
     if (std::uint32_t own = within.acquired[thread.linear]) {
         HandedOn& handed = within.handed_on.try_emplace(block, HandedOn{0, time}).first->second;
         handed.most = std::max(handed.most, own);
     }
+}
+
+// What the thread has done so far is what its next atomic releases.
+void begin_release(const Thread& thread, bool of_block) {
+    if (!fences_used) {
+        fences_used = true;
+        restart_fences();
+    }
+    tick(thread.warp);
+    within.last_fence[thread.linear] = stamp_of(thread);
+    if (!of_block) last_fence[thread.linear] = stamp_of(thread);
 }
 
 }  // namespace
@@ -353,24 +372,28 @@ void races_warp_sync(std::uint32_t warp, unsigned mask) {
 }
 
 void races_fence(const Thread& thread, bool of_block) {
-    if (!fences_used) {
-        fences_used = true;
-        restart_fences();
-    }
-    tick(thread.warp);
-    within.last_fence[thread.linear] = stamp_of(thread);
-    if (!of_block) last_fence[thread.linear] = stamp_of(thread);
+    begin_release(thread, of_block);
+    const std::uint32_t me = thread.linear;
+    acquired[me] = std::max(acquired[me], seen[me]);
+    within.acquired[me] = std::max(within.acquired[me], within.seen[me]);
 }
 
-void races_atomic_order(const Thread& thread, Address address, bool stores, bool of_block) {
+void races_atomic_order(const Thread& thread, Address address, bool stores, AtomicOrder order) {
+    std::uint64_t &nearest = within.last_fence[thread.linear], &fence = last_fence[thread.linear];
+    const std::uint64_t nearest_before = nearest, fence_before = fence;
+    if (order.releases) begin_release(thread, order.of_block);
     if (!fences_used) return;
     last_atomic[address] = stamp_of(thread);
-    acquire(thread, address);
-    std::uint64_t nearest = within.last_fence[thread.linear], fence = last_fence[thread.linear];
-    if (!nearest || !stores) return;
-    std::uint32_t time = ++release_count;
-    if (fence && !of_block) release(thread, address, time);
-    if (fence < nearest || of_block) release_within(thread, address, time);
+    acquire(thread, address, order);
+    if (nearest && stores) {
+        std::uint32_t time = ++release_count;
+        if (fence && !order.of_block) release(thread, address, time);
+        if (fence < nearest || order.of_block) release_within(thread, address, time);
+    }
+    if (order.releases) {  // what it releases, no later atomic does
+        nearest = nearest_before;
+        fence = fence_before;
+    }
 }
 
 }  // namespace warpgrade

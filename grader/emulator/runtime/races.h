@@ -203,9 +203,15 @@ void races_barrier();
 void races_grid_barrier();
 void races_warp_sync(std::uint32_t warp, unsigned mask);
 void races_fence(const Thread& thread, bool of_block);
-// An atomic (or volatile) access; one that only loads acquires and does not release.
-// `of_block`: its scope is one block.
-void races_atomic_order(const Thread& thread, Address address, bool stores, bool of_block);
+// What an atomic (or volatile) access orders. CUDA's own atomics name no order: where a fence stands
+// before them they release, and they always acquire.
+struct AtomicOrder {
+    bool of_block = false;  // its scope is one block
+    bool acquires = true;   // else a later fence of its thread does
+    bool releases = false;  // also without a fence
+};
+// One that only loads (not `stores`) doesn't release.
+void races_atomic_order(const Thread& thread, Address address, bool stores, AtomicOrder order);
 void forget_races();
 
 }  // namespace warpgrade

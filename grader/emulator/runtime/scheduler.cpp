@@ -110,6 +110,11 @@ void run_thread() {
     } catch (...) {
         warpgrade_unsupported("C++ exceptions in device code");
     }
+    const Thread& self = *current_thread;
+    if (self.arrived) {
+        report_finding(FindingKind::misused_barrier, self.arrived, &self, 0, nullptr,
+                       "barrier_arrive() without barrier_wait()");
+    }
 }
 
 void fiber_main() {
@@ -135,6 +140,7 @@ void reset_thread(Thread& thread) {
     thread.call_depth = 0;
     thread.path = 0;
     thread.active_mask = 0;
+    thread.arrived = 0;
     thread.spins = 0;
     thread.gave_turn = false;
     thread.trace.clear();
@@ -340,6 +346,11 @@ void count_spin() {
     Thread* self = current_thread;
     if (!self || ++self->spins < spins_per_turn) return;
     self->spins = 0;
+    give_turn();
+}
+
+void give_turn() {
+    Thread* self = current_thread;
     self->gave_turn = true;
     leave_for(next_after(*self), &self->stack_pointer);
 }

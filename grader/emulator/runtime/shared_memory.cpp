@@ -109,3 +109,15 @@ Description describe_shared(Address a, std::size_t size) {
 }
 
 }  // namespace warpgrade
+
+using namespace warpgrade;
+
+extern "C" {
+
+// Addresses as PTX has them, from the start of shared memory on.
+void* warpgrade_shared_at(unsigned offset) { return reinterpret_cast<void*>(shared_low + offset); }
+std::size_t warpgrade_shared_offset(const void* p) {
+    return reinterpret_cast<Address>(p) - shared_low;
+}
+
+}  // extern "C"

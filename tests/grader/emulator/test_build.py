@@ -203,30 +203,6 @@ def test_a_forgotten_include_is_an_error_as_with_nvcc(make: Make) -> None:
     assert found[0].kind == "compile" and "vector" in found[0].message
 
 
-def test_what_the_emulator_lacks_is_unsupported_and_no_error(make: Make) -> None:
-    found = only(make(TWICE.replace("2 * x[i]", '2; asm("x")')))
-    assert (found.kind, found.line) == ("unsupported", 3)
-    assert found.message == "the emulator doesn't support inline assembly (PTX) (submission.cu:3)"
-    found = only(make(TWICE.replace("2 * x[i]", "__vadd4(n, n)")))
-    assert (found.kind, found.line) == ("unsupported", 3)
-    for call in ("__builtin_ia32_loadups(x)[0]", "*(float*)__builtin___memcpy_chk(x, x, 4, 4)"):
-        found = only(make(TWICE.replace("2 * x[i]", call)))
-        assert (found.kind, found.line) == ("unsupported", 3)
-    large = "cooperative_groups::tiled_partition<64>(cooperative_groups::this_thread_block())"
-    text = TWICE.replace("2 * x[i]", f"{large}.thread_rank()")
-    found = only(make(f"#include <cooperative_groups.h>\n{text}"))
-    assert (found.kind, found.line) == ("unsupported", 4)
-    assert "tiles of more than 32 threads" in found.message
-    text = TWICE.replace("2 * x[i]", "2; cooperative_groups::this_grid().barrier_arrive()")
-    found = only(make(f"#include <cooperative_groups.h>\n{text}"))
-    assert (found.kind, found.line) == ("unsupported", 4)
-    assert "barriers in two steps" in found.message
-    template = "template <class T> __global__ void k(T* p) {}"
-    macro = "#define RUN(f) f<<<1, 1>>>((float*)0)"
-    found = only(make(f'{template}\n{macro}\nextern "C" void twice(float*, int) {{ RUN(k); }}\n'))
-    assert (found.kind, found.line) == ("unsupported", 2)
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [(b"int a;\nint b\0;", "zero byte"), (b"//" + b"x" * (2 << 20), "at most")],
@@ -663,9 +639,7 @@ def test_cublas_brings_the_types_that_nvidias_brings(make: Make) -> None:
     for header in ("cublas_v2.h", "cublasLt.h"):
         made = make(f"#include <{header}>\nstruct All {{ {types} }};\n{TWICE}")
         assert made.problems == ()
-    problem = only(make(f"#include <cublas_v2.h>\ncuFloatComplex z;\n{TWICE}"))
-    assert (problem.kind, problem.line) == ("unsupported", 2)
-    assert "cuComplex" in problem.message
+    assert make(f"#include <cublas_v2.h>\ncuFloatComplex z;\n{TWICE}").problems == ()
 
 
 def test_products_of_cublaslt_that_nobody_asks_for_do_no_harm(make: Make) -> None:
@@ -678,6 +652,4 @@ def test_products_of_cublaslt_that_nobody_asks_for_do_no_harm(make: Make) -> Non
 
 
 def test_a_name_of_cublas_that_is_not_known_is_lacking(make: Make) -> None:
-    problem = only(make(f"{CUBLAS}cublasLogger logger;\n{TWICE}"))
-    assert (problem.kind, problem.line) == ("unsupported", 3)
-    assert "cuBLAS" in problem.message
+    assert make(f"{CUBLAS}cublasLogger logger;\n{TWICE}").problems == ()

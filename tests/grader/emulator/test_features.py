@@ -22,7 +22,7 @@ from grader.spec import load_all
 from grader.spec.task import Task
 from grader.worker.protocol import Argument, Code, Kind, Operation, Reply
 from tests.support import emulator_features
-from tests.support.emulated import Call
+from tests.support.emulated import Call, Outcome
 from tests.support.emulator_features import Feature
 from tests.support.native import Placement, vector
 
@@ -49,15 +49,21 @@ def as_a_task() -> Task:
     return Task(SILU.model_copy(update=more), variant)
 
 
-def in_the_emulator(source: Path, folder: Path) -> list[int]:
-    """What the entry leaves in its output; fails where something was found."""
+def outcome_in_the_emulator(source: Path, folder: Path) -> tuple[Outcome, list[int]]:
+    """The outcome of the entry, and what it leaves in its output."""
     made = build(source, [ENTRY], folder, toolchain.prepare())
     assert made.executable is not None and made.problems == (), made.problems
     with Placement([vector("output", torch.zeros(N, dtype=torch.int32), role="inout")]) as placed:
         arguments = [*placed.arguments, Argument(Kind.int64, scalar=N)]
         outcome = Call(made, ENTRY.name, arguments, placed.arena.buffers, OPTIONS).run()
-        assert outcome.code is Code.ok, outcome
-        return placed.values("output").tolist()
+        return outcome, placed.values("output").tolist()
+
+
+def in_the_emulator(source: Path, folder: Path) -> list[int]:
+    """What the entry leaves in its output; fails where something was found."""
+    outcome, values = outcome_in_the_emulator(source, folder)
+    assert outcome.code is Code.ok, outcome
+    return values
 
 
 @pytest.fixture(scope="module")
@@ -116,6 +122,78 @@ def test_a_feature_that_computes_something_else_is_seen(tmp_path: Path) -> None:
     text = (emulator_features.FOLDER / "warps_votes.cu").read_text()
     source.write_text(text.replace("0xaaaaaaaau", "0xaaaaaaabu"))
     assert in_the_emulator(source, tmp_path / "built") == [0] * N
+
+
+RELEASE, RELAXED = "memory_order_release", "memory_order_relaxed"
+ARRIVES = "bar.arrive_and_wait();"
+# A feature used wrongly: its test, what is changed, and the kind of the finding.
+MISUSES = [
+    (
+        "atomics_with_order",
+        f"ready.store(1, cuda::{RELEASE}",
+        f"ready.store(1, cuda::{RELAXED}",
+        "race",
+    ),
+    (
+        "atomics_with_order",
+        "ready.load(cuda::memory_order_acquire",
+        f"ready.load(cuda::{RELAXED}",
+        "race",
+    ),
+    ("atomics_with_order", "memory_order_acq_rel", RELAXED, "race"),
+    ("atomics_with_order", "memory_order_acq_rel", "memory_order_acquire", "race"),
+    (
+        "atomics_with_order",
+        "int, cuda::thread_scope_device> t",
+        "int, cuda::thread_scope_block> t",
+        "race",
+    ),
+    ("atomics_with_order", "fence(cuda::memory_order_acquire,", f"fence(cuda::{RELAXED},", "race"),
+    ("atomics_with_order", "fence(cuda::memory_order_release,", f"fence(cuda::{RELAXED},", "race"),
+    ("barriers_in_two_steps", "        bar.wait(std::move(token));", "", "race"),
+    ("barriers_in_two_steps", "init(&bar, blockDim.x)", "init(&bar, blockDim.x / 2)", "race"),
+    ("barriers_in_two_steps", "init(&bar, blockDim.x)", "init(&bar, blockDim.x + 1)", "deadlock"),
+    ("barriers_in_two_steps", "    __syncthreads();", "", "race"),
+    ("barriers_in_two_steps", f"{ARRIVES}\n    good =", "good =", "race"),
+    ("barriers_in_two_steps", "block.barrier_wait(std::move(token))", "", "misused_barrier"),
+    (
+        "barriers_in_two_steps",
+        "const int own = in[t];\n        block",
+        "const int own = in[t];\n        __syncthreads();\n        block",
+        "misused_barrier",
+    ),
+    ("barriers_in_two_steps", "block.sync()", "", "race"),
+    ("memory_shared_pipelines", "        pipe.consumer_wait();\n        good", "good", "race"),
+    ("memory_shared_pipelines", "            pipe.consumer_wait();\n", "", "race"),
+    ("memory_shared_pipelines", "63 - t;\n        pipe.consumer_release();", "63 - t;", "deadlock"),
+    (
+        "memory_shared_pipelines",
+        "            pipe.producer_acquire();\n            cuda::memcpy_async(block",
+        "            cuda::memcpy_async(block",
+        "race",
+    ),
+    (
+        "language_inline_assembly",
+        'asm volatile("cp.async.wait_group %0;\\n" :: "n"(0));',
+        "",
+        "uninitialised_read",
+    ),
+    ("language_inline_assembly", '"n"(0));\n    __syncthreads();', '"n"(0));', "race"),
+]
+
+
+@needs_gcc
+@pytest.mark.parametrize(("feature", "right", "wrong", "kind"), MISUSES)
+def test_a_feature_used_wrongly_is_found(
+    feature: str, right: str, wrong: str, kind: str, tmp_path: Path
+) -> None:
+    text = (emulator_features.FOLDER / f"{feature}.cu").read_text()
+    assert right in text
+    source = tmp_path / "wrong.cu"
+    source.write_text(text.replace(right, wrong, 1))
+    outcome, _ = outcome_in_the_emulator(source, tmp_path / "built")
+    assert outcome.report is not None, outcome
+    assert outcome.report.findings[0].kind == kind, outcome.report.findings
 
 
 def test_the_tables_of_the_docs_are_made_from_these_tests() -> None:

@@ -74,6 +74,10 @@ WARPGRADE_UNSEEN __attribute__((noinline)) T atomic_compare_and_swap(T* p, T exp
     return old;
 }
 template <class T>
+WARPGRADE_UNSEEN __attribute__((noinline)) T atomic_load(const T* p) {
+    return *p;
+}
+template <class T>
 WARPGRADE_UNSEEN __attribute__((noinline)) T atomic_exchange(T* p, T value) {
     T old = *p;
     *p = value;

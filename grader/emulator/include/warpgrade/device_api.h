@@ -92,6 +92,17 @@ void warpgrade_block_exchange(void* p, int bytes);
 // function without effects otherwise. `is_zero`, of the result, keeps the call behind the exchange.
 __attribute__((const, nothrow)) bool warpgrade_exchanged(const void* p, bool is_zero);
 
+// Called before an atomic of C++'s kind: what it does, its order (__ATOMIC_RELAXED and so on), and
+// its scope, numbered as cuda::thread_scope.
+enum warpgrade_part { warpgrade_loads = 1, warpgrade_stores = 2 };
+enum warpgrade_scope {
+    warpgrade_scope_system,
+    warpgrade_scope_device,
+    warpgrade_scope_block,
+    warpgrade_scope_thread,
+};
+void warpgrade_ordered_atomic(void* p, int bytes, int parts, int order, int scope);
+
 // ---- Asynchronous copies ------------------------------------------------------------------------
 
 // Starts a copy of 4, 8 or 16 bytes from global to shared memory, the last `zeros` of which are 0.
@@ -101,6 +112,19 @@ bool warpgrade_is_copied_async(const void* to, const void* from);
 void warpgrade_commit_copies();
 // Waits for all of the thread's groups but the `newest` ones.
 void warpgrade_wait_for_copies(size_t newest);
+
+// ---- Barriers in two steps ----------------------------------------------------------------------
+
+// A cuda::barrier of 8 bytes, for threads of a block. Arriving gives the number of the phase, modulo
+// 4096, that a thread waits for; one that `leaves` isn't expected in later phases.
+void warpgrade_barrier_init(void* barrier, unsigned expected);
+unsigned warpgrade_barrier_arrive(void* barrier, unsigned count, bool leaves);
+void warpgrade_barrier_wait(void* barrier, unsigned phase);
+// The phase also waits for the thread's asynchronous copies, whose bytes come at its end.
+void warpgrade_barrier_takes_copies(void* barrier);
+// The block's own barrier.
+unsigned warpgrade_block_arrive();
+void warpgrade_block_wait(unsigned phase);
 
 // ---- Device input and output --------------------------------------------------------------------
 
@@ -147,6 +171,7 @@ cudaError_t cudaMemGetInfo(size_t* free_bytes, size_t* total_bytes);
 cudaError_t cudaStreamCreate(cudaStream_t* stream);
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags);
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int priority);
+cudaError_t cudaStreamGetPriority(cudaStream_t stream, int* priority);
 cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest);
 cudaError_t cudaStreamDestroy(cudaStream_t stream);
 cudaError_t cudaStreamSynchronize(cudaStream_t stream);
@@ -182,6 +207,7 @@ cudaError_t warpgrade_function_attribute(const void* function, cudaFuncAttribute
                                          int value);
 cudaError_t warpgrade_function_attributes(cudaFuncAttributes* attributes, const void* function);
 cudaError_t warpgrade_host_register(void* p, size_t bytes);
+cudaError_t cudaHostGetDevicePointer(void** on_device, void* p, unsigned flags);
 int warpgrade_memory_type(const void* p);  // a cudaMemoryType
 cudaError_t cudaHostUnregister(void* p);
 cudaError_t warpgrade_occupancy(int* blocks, const void* function, int block_size,
@@ -218,8 +244,14 @@ WARPGRADE_INLINE cudaError_t cudaMallocHost(T** p, size_t bytes, unsigned = 0) {
     return warpgrade_malloc_host(reinterpret_cast<void**>(p), bytes);
 }
 template <class T>
-WARPGRADE_INLINE cudaError_t cudaHostAlloc(T** p, size_t bytes, unsigned) {
+WARPGRADE_INLINE cudaError_t cudaHostAlloc(T** p, size_t bytes, unsigned flags) {
+    // Both sides access mapped memory, and the program sees to the order: as managed memory.
+    if (flags & cudaHostAllocMapped) return cudaMallocManaged(p, bytes);
     return warpgrade_malloc_host(reinterpret_cast<void**>(p), bytes);
+}
+template <class T>
+WARPGRADE_INLINE cudaError_t cudaHostGetDevicePointer(T** on_device, void* p, unsigned flags) {
+    return cudaHostGetDevicePointer(reinterpret_cast<void**>(on_device), p, flags);
 }
 template <class T>
 WARPGRADE_INLINE cudaError_t cudaMallocPitch(T** p, size_t* pitch, size_t width, size_t height) {
@@ -323,7 +355,6 @@ WARPGRADE_LACKS(cudaMemcpy3D)
 WARPGRADE_LACKS(cudaMemcpy3DAsync)
 WARPGRADE_LACKS(cudaMemcpyPeer)
 WARPGRADE_LACKS(cudaMemcpyPeerAsync)
-WARPGRADE_LACKS(cudaHostGetDevicePointer)
 WARPGRADE_LACKS(cudaLaunchHostFunc)
 WARPGRADE_LACKS(cudaStreamAddCallback)
 WARPGRADE_LACKS(cudaStreamBeginCapture)

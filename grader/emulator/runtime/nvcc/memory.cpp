@@ -45,7 +45,8 @@ cudaError_t cudaMallocPitch(void** p, size_t* pitch, size_t width, size_t height
     return api::malloc_pitch(p, pitch, width, height, WARPGRADE_CALLER);
 }
 cudaError_t cudaMallocHost(void** p, size_t bytes) { return warpgrade_malloc_host(p, bytes); }
-cudaError_t cudaHostAlloc(void** p, size_t bytes, unsigned) {
+cudaError_t cudaHostAlloc(void** p, size_t bytes, unsigned flags) {
+    if (flags & cudaHostAllocMapped) return api::malloc_managed(p, bytes, WARPGRADE_CALLER);
     return warpgrade_malloc_host(p, bytes);
 }
 cudaError_t cudaHostRegister(void* p, size_t bytes, unsigned) {

@@ -1,0 +1,153 @@
+// The instructions of inline assembly (PTX) that ptx.py translates.
+#pragma once
+#include "../cuda_bf16.h"
+#include "../cuda_fp16.h"
+
+extern "C" {
+void* warpgrade_shared_at(unsigned offset);
+size_t warpgrade_shared_offset(const void* p);
+}
+
+// An address in shared memory as PTX has it: an offset.
+WARPGRADE_INLINE size_t __cvta_generic_to_shared(const void* p) {
+    return warpgrade_shared_offset(p);
+}
+WARPGRADE_INLINE size_t __cvta_generic_to_global(const void* p) {
+    return reinterpret_cast<size_t>(p);
+}
+
+namespace warpgrade::ptx {
+
+// A register's value as another type: its bits, where one of the two is a floating-point number.
+template <class To, class From>
+WARPGRADE_INLINE To as(From from) {
+    if constexpr (std::is_pointer_v<From>) {
+        return static_cast<To>(reinterpret_cast<size_t>(from));
+    } else if constexpr (std::is_arithmetic_v<From> &&
+                         std::is_floating_point_v<From> == std::is_floating_point_v<To>) {
+        return static_cast<To>(from);
+    } else {
+        static_assert(sizeof(To) == sizeof(From), "registers of other sizes are not modelled");
+        To to;
+        warpgrade_move_bits(&to, &from, sizeof to);
+        return to;
+    }
+}
+template <class To, class From>
+WARPGRADE_INLINE void put(To& to, From from) {
+    to = as<To>(from);
+}
+
+WARPGRADE_INLINE unsigned lane() {
+    return (threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) & 31;
+}
+WARPGRADE_INLINE void* global_at(unsigned long long address) {
+    return reinterpret_cast<void*>(address);
+}
+WARPGRADE_INLINE void* shared_at(unsigned offset) { return warpgrade_shared_at(offset); }
+
+template <class T, int n>
+struct VectorOf {
+    typedef T type __attribute__((vector_size(n * sizeof(T))));
+};
+template <class T>
+struct VectorOf<T, 1> {
+    struct type {
+        T value;
+        WARPGRADE_INLINE T operator[](int) const { return value; }
+    };
+};
+template <class T, int n>
+WARPGRADE_INLINE typename VectorOf<T, n>::type load(const void* p) {
+    if constexpr (n == 1) return {*static_cast<const T*>(p)};
+    else return *static_cast<const typename VectorOf<T, n>::type*>(p);
+}
+template <class T, int n>
+WARPGRADE_INLINE auto load_read_only(const void* p) {
+    warpgrade_read_only(p, n * sizeof(T));
+    return load<T, n>(p);
+}
+template <class T, int n, class... Values>
+WARPGRADE_INLINE void store(void* p, Values... values) {
+    if constexpr (n == 1) *static_cast<T*>(p) = (values, ...);
+    else *static_cast<typename VectorOf<T, n>::type*>(p) = typename VectorOf<T, n>::type{values...};
+}
+
+template <class T>
+WARPGRADE_INLINE T least(T a, T b) {
+    if constexpr (std::is_floating_point_v<T>) return ::fmin(a, b);
+    else return b < a ? b : a;
+}
+template <class T>
+WARPGRADE_INLINE T most(T a, T b) {
+    if constexpr (std::is_floating_point_v<T>) return ::fmax(a, b);
+    else return a < b ? b : a;
+}
+template <class T>
+WARPGRADE_INLINE T magnitude(T a) {
+    return a < 0 ? -a : a;
+}
+template <class T>
+WARPGRADE_INLINE T fused(T a, T b, T c) {
+    return std::fma(a, b, c);
+}
+// Shifts by more than the width give 0, or the sign.
+template <class T>
+WARPGRADE_INLINE T shifted_left(T a, unsigned long long by) {
+    return by < 8 * sizeof(T) ? static_cast<T>(a << by) : 0;
+}
+template <class T>
+WARPGRADE_INLINE T shifted_right(T a, unsigned long long by) {
+    return by < 8 * sizeof(T) ? a >> by : a < 0 ? -1 : 0;
+}
+
+template <class T>
+WARPGRADE_INLINE T of_lane(T value, int lane) {
+    return exchange(warpgrade_shuffle, 0xffffffffu, value, lane, 32);
+}
+
+// ldmatrix: `row` is the lane's row of eight 16-bit elements; the part of matrix `number`.
+template <bool is_transposed>
+WARPGRADE_INLINE unsigned matrix_part(const void* row, int number) {
+    const int first = 8 * number, mine = lane() / 4, pair = lane() % 4 * 2;
+    if constexpr (!is_transposed) {
+        const auto from = of_lane(reinterpret_cast<unsigned long long>(row), first + mine);
+        return *reinterpret_cast<const unsigned*>(from + 2 * pair);
+    }
+    const auto low = of_lane(reinterpret_cast<unsigned long long>(row), first + pair);
+    const auto high = of_lane(reinterpret_cast<unsigned long long>(row), first + pair + 1);
+    return reinterpret_cast<const unsigned short*>(low)[mine] |
+           static_cast<unsigned>(reinterpret_cast<const unsigned short*>(high)[mine]) << 16;
+}
+
+template <class T>
+WARPGRADE_INLINE float half_of(unsigned word, int which) {
+    const auto bits = static_cast<unsigned short>(word >> 16 * which);
+    T value;
+    warpgrade_move_bits(&value, &bits, sizeof value);
+    return static_cast<float>(value);
+}
+
+// mma.m16n8k16: lane 4 r + q has two neighbouring elements of rows r and r + 8 of the left matrix
+// (words 0 to 3, the columns from 2 q and from 2 q + 8) and of column r of the right one (4 and 5),
+// and gets two neighbouring sums of both rows.
+template <class T>
+WARPGRADE_UNSEEN __attribute__((noinline)) void multiply(float* sums, const unsigned* given) {
+    typedef unsigned long long Pair;
+    const int r = lane() / 4, q = lane() % 4;
+    const Pair upper = given[0] | Pair{given[2]} << 32, lower = given[1] | Pair{given[3]} << 32;
+    const Pair right = given[4] | Pair{given[5]} << 32;
+    for (int from = 0; from < 4; ++from) {
+        const Pair rows[2] = {of_lane(upper, 4 * r + from), of_lane(lower, 4 * r + from)};
+        const Pair columns[2] = {of_lane(right, 8 * q + from), of_lane(right, 8 * q + 4 + from)};
+        for (int sum = 0; sum < 4; ++sum) {
+            for (int k = 0; k < 4; ++k) {
+                const auto a = static_cast<unsigned>(rows[sum / 2] >> 32 * (k / 2));
+                const auto b = static_cast<unsigned>(columns[sum % 2] >> 32 * (k / 2));
+                sums[sum] += half_of<T>(a, k % 2) * half_of<T>(b, k % 2);
+            }
+        }
+    }
+}
+
+}  // namespace warpgrade::ptx

@@ -1,0 +1,154 @@
+// Barriers in two steps, arriving and waiting: cuda::barrier and the block's barrier_arrive() and
+// barrier_wait().
+//
+// Arriving releases what the thread has done, and waiting for the phase acquires it; threads may have
+// arrived in the next phase before a thread sees this one's end. The last arrival of a phase also ends the asynchronous copies that the barrier has taken over, as a GPU counts their ends as
+// arrivals: no thread sees their bytes before it has waited.
+#include <cstring>
+#include <unordered_map>
+
+#include "../include/warpgrade/device_api.h"
+#include "access.h"
+#include "async_copies.h"
+#include "errors.h"
+#include "observe.h"
+#include "scheduler.h"
+#include "shared_memory.h"
+
+namespace warpgrade {
+namespace {
+
+// What a cuda::barrier holds, in the program's memory.
+struct State {
+    uint32_t expected : 20, more_phases : 12;
+    uint32_t missing : 20, phases : 12;  // completed, modulo 4096
+};
+static_assert(sizeof(State) == sizeof(uint64_t));
+
+// A barrier waits for the threads of its block, which all go on meanwhile: after so many turns
+// without a phase's end there is none.
+constexpr uint32_t most_turns = 4000;
+
+std::unordered_map<Address, std::vector<AsyncCopy>> copies_of;  // by barrier
+State of_block;                                                 // the block's own barrier
+uint32_t block_of_it, launch_of_it;
+
+State& block_state() {
+    const auto launch = static_cast<uint32_t>(current_launch->number);
+    if (block_of_it != current_block.linear || launch_of_it != launch) {
+        const auto count = static_cast<uint32_t>(threads.size());
+        of_block = {count, 0, count, 0};
+        block_of_it = current_block.linear;
+        launch_of_it = launch;
+    }
+    return of_block;
+}
+
+[[noreturn]] void misused(const char* how, Address pc) {
+    report_finding(FindingKind::misused_barrier, pc, current_thread, 0, nullptr, "%s", how);
+    abandon_launch(error_launch_failure);
+}
+
+void order(const State& state, unsigned phase, bool acquires, bool releases) {
+    const Address key = reinterpret_cast<Address>(&state) + phase % 2;
+    races_atomic_order(*current_thread, key, releases, {true, acquires, releases});
+}
+
+unsigned arrive(State& state, uint32_t count, bool leaves, Address pc) {
+    const unsigned phase = state.phases;
+    if (count > state.missing) misused("more threads arrive than the barrier was made for", pc);
+    order(state, phase, count == state.missing, true);
+    if (leaves) --state.expected;
+    state.missing -= count;
+    if (state.missing) return phase;
+    auto copies = copies_of.find(reinterpret_cast<Address>(&state));
+    if (copies != copies_of.end()) {
+        const bool counted = counting;
+        counting = false;  // they have counted as their own threads' stores
+        for (const AsyncCopy& copy : copies->second) end_copy(copy);
+        counting = counted;
+        copies_of.erase(copies);
+        order(state, phase, false, true);
+    }
+    state.missing = state.expected;
+    ++state.phases;
+    return phase;
+}
+
+void wait(const State& state, unsigned phase, Address pc) {
+    for (uint32_t turn = 0; state.phases == (phase & 0xfff); ++turn) {
+        if (turn > most_turns) {
+            report_finding(FindingKind::deadlock, pc, current_thread, 0, nullptr,
+                           "%u more arrivals are missing at the barrier", state.missing);
+            abandon_launch(error_launch_failure);
+        }
+        give_turn();
+    }
+    order(state, phase, true, false);
+}
+
+State* state_of(void* barrier) { return static_cast<State*>(barrier); }
+
+constexpr int bytes = sizeof(State);
+
+}  // namespace
+}  // namespace warpgrade
+
+using namespace warpgrade;
+
+extern "C" {
+
+void warpgrade_barrier_init(void* barrier, unsigned expected) {
+    if (!current_thread) return;
+    const Address a = reinterpret_cast<Address>(barrier);
+    observe_slowly(a, bytes, AccessKind::store, true, WARPGRADE_CALLER);
+    copies_of.erase(a);
+    *state_of(barrier) = {expected, 0, expected, 0};
+}
+
+unsigned warpgrade_barrier_arrive(void* barrier, unsigned count, bool leaves) {
+    const Address pc = WARPGRADE_CALLER;
+    observe_ordered_atomic(barrier, bytes, pc, warpgrade_loads | warpgrade_stores,
+                           __ATOMIC_RELAXED, warpgrade_scope_block);
+    return arrive(*state_of(barrier), count, leaves, pc);
+}
+
+void warpgrade_barrier_wait(void* barrier, unsigned phase) {
+    const Address pc = WARPGRADE_CALLER;
+    observe_ordered_atomic(barrier, bytes, pc, warpgrade_loads, __ATOMIC_RELAXED,
+                           warpgrade_scope_block);
+    wait(*state_of(barrier), phase, pc);
+}
+
+void warpgrade_barrier_takes_copies(void* barrier) {
+    Thread* self = current_thread;
+    if (!self || self->copies.empty()) return;
+    std::vector<AsyncCopy>& taken = copies_of[reinterpret_cast<Address>(barrier)];
+    for (const AsyncCopy& copy : self->copies) {
+        taken.push_back(copy);
+        trace_access(*self, static_cast<uint32_t>(copy.pc - image_base),
+                     static_cast<uint32_t>(copy.to - shared_low), copy.size, access::store,
+                     access::shared);
+    }
+    self->copies.clear();
+}
+
+unsigned warpgrade_block_arrive() {
+    const Address pc = WARPGRADE_CALLER;
+    Thread* self = current_thread;
+    if (!self) return 0;
+    if (self->arrived) misused("barrier_arrive() again before barrier_wait()", pc);
+    self->arrived = pc;
+    return arrive(block_state(), 1, false, pc);
+}
+
+void warpgrade_block_wait(unsigned phase) {
+    const Address pc = WARPGRADE_CALLER;
+    Thread* self = current_thread;
+    if (!self) return;
+    if (!self->arrived) misused("barrier_wait() without barrier_arrive()", pc);
+    wait(block_state(), phase, pc);
+    self->arrived = 0;
+}
+
+}  // extern "C"
