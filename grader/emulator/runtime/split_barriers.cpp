@@ -2,8 +2,9 @@
 // barrier_wait().
 //
 // Arriving releases what the thread has done, and waiting for the phase acquires it; threads may have
-// arrived in the next phase before a thread sees this one's end. The last arrival of a phase also ends the asynchronous copies that the barrier has taken over, as a GPU counts their ends as
-// arrivals: no thread sees their bytes before it has waited.
+// arrived in the next phase before a thread sees this one's end. The last arrival of a phase also ends
+// the asynchronous copies that the barrier has taken over, as a GPU counts their ends as arrivals: no
+// thread sees their bytes before it has waited.
 #include <cstring>
 #include <unordered_map>
 
@@ -25,9 +26,10 @@ struct State {
 };
 static_assert(sizeof(State) == sizeof(uint64_t));
 
-// A barrier waits for the threads of its block, which all go on meanwhile: after so many turns
-// without a phase's end there is none.
+// A barrier waits for the threads of its block, which all go on meanwhile: where in so many turns no
+// barrier's phase has ended, none will.
 constexpr uint32_t most_turns = 4000;
+uint64_t ended_phases;  // of all barriers
 
 std::unordered_map<Address, std::vector<AsyncCopy>> copies_of;  // by barrier
 State of_block;                                                 // the block's own barrier
@@ -72,11 +74,17 @@ unsigned arrive(State& state, uint32_t count, bool leaves, Address pc) {
     }
     state.missing = state.expected;
     ++state.phases;
+    ++ended_phases;
     return phase;
 }
 
 void wait(const State& state, unsigned phase, Address pc) {
+    uint64_t seen = ended_phases;
     for (uint32_t turn = 0; state.phases == (phase & 0xfff); ++turn) {
+        if (ended_phases != seen) {
+            seen = ended_phases;
+            turn = 0;
+        }
         if (turn > most_turns) {
             report_finding(FindingKind::deadlock, pc, current_thread, 0, nullptr,
                            "%u more arrivals are missing at the barrier", state.missing);
