@@ -167,6 +167,11 @@ _WORDS: Sequence[tuple[re.Pattern[str], str, str]] = (
         "Along an axis of one block it is `tl.max` or `tl.min`.",
     ),
     (
+        re.compile(r"order that streams and events allow.*through a null pointer", re.DOTALL),
+        "A kernel uses memory of `cudaMallocAsync` before its stream has waited for the allocation",
+        "Allocate on the kernel's stream, or let it wait for an event behind the allocation.",
+    ),
+    (
         re.compile(r"through a null pointer"),
         "The pointer is null: no memory was given to it",
         "Make it an array, in shared memory where a block shares it, or allocate what it points "

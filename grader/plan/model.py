@@ -130,10 +130,11 @@ class View:
 
 @dataclass(frozen=True, config=_CONFIG)
 class Alloc:
-    """An allocation of an uninitialised buffer."""
+    """An allocation of an uninitialised buffer; `stream` is as in Free."""
 
     do: Literal["alloc"]
     buffer: _Number
+    stream: _Stream | None = None
     line: _Line = 0
 
 

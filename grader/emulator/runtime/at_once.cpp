@@ -86,7 +86,7 @@ void fill(const RowsFill& fill, Address) {
 }
 
 void refused(const char*, cudaError_t, const char*, Address) {}
-void allocated(const void*, size_t, Address, bool) {}
+void allocated(const void*, size_t, Address, bool, const cudaStream_t*) {}
 void lacked_room(size_t) {}
 void freed(const void*, Address, const cudaStream_t*) {}
 void recorded(unsigned, unsigned, Address) {}

@@ -53,7 +53,9 @@ void launch(const KernelCall& call, cudaStream_t stream);
 void refused(const char* kernel, cudaError_t error, const char* why, Address pc);
 cudaError_t copy(const RowsCopy& copy, Address pc);
 void fill(const RowsFill& fill, Address pc);
-void allocated(const void* p, size_t bytes, Address pc, bool managed = false);
+// `stream`: that of cudaMallocAsync; null where the memory is there at once.
+void allocated(const void* p, size_t bytes, Address pc, bool managed = false,
+               const cudaStream_t* stream = nullptr);
 // An allocation of so many bytes has failed.
 void lacked_room(size_t bytes);
 // `stream`: that of cudaFreeAsync; null where the whole device is waited for.

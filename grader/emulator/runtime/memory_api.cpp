@@ -139,15 +139,26 @@ cudaError_t fill(void* p, size_t pitch, int value, size_t width, size_t height, 
     return cudaSuccess;
 }
 
-cudaError_t allocate(void** p, size_t bytes, Address pc, bool managed = false) {
+cudaError_t allocate(void** p, size_t bytes, Address pc, bool managed = false,
+                     const cudaStream_t* stream = nullptr) {
     *p = device_allocate(bytes, pc, managed);
     if (!*p) {
         work::lacked_room(bytes);
         return fail(cudaErrorMemoryAllocation);
     }
     if (managed) share_with_host(*p, bytes);
-    work::allocated(*p, bytes, pc, managed);
+    work::allocated(*p, bytes, pc, managed, stream);
     return cudaSuccess;
+}
+
+// As many bytes as asked for, which may be none.
+cudaError_t allocate_any(void** p, size_t bytes, const cudaStream_t* stream, Address pc) {
+    refuse_in_device_code(pc);
+    if (sticky_error()) return fail(cudaSuccess);
+    if (!p) return fail(cudaErrorInvalidValue);
+    *p = nullptr;
+    if (!bytes) return cudaSuccess;
+    return allocate(p, bytes, pc, false, stream);
 }
 
 cudaError_t release(void* p, Address pc, const cudaStream_t* stream = nullptr) {
@@ -167,12 +178,12 @@ cudaError_t copy_linear(void* to, const void* from, size_t bytes, cudaMemcpyKind
 namespace api {
 
 cudaError_t malloc_device(void** p, size_t bytes, Address pc) {
-    refuse_in_device_code(pc);
-    if (sticky_error()) return fail(cudaSuccess);
-    if (!p) return fail(cudaErrorInvalidValue);
-    *p = nullptr;
-    if (!bytes) return cudaSuccess;
-    return allocate(p, bytes, pc);
+    return allocate_any(p, bytes, nullptr, pc);
+}
+
+cudaError_t malloc_async(void** p, size_t bytes, cudaStream_t stream, Address pc) {
+    if (!is_stream(stream)) return fail(cudaErrorInvalidResourceHandle);
+    return allocate_any(p, bytes, &stream, pc);
 }
 
 cudaError_t malloc_managed(void** p, size_t bytes, Address pc) {
@@ -219,6 +230,10 @@ extern "C" {
 
 cudaError_t warpgrade_malloc(void** p, size_t bytes) {
     return api::malloc_device(p, bytes, WARPGRADE_CALLER);
+}
+
+cudaError_t warpgrade_malloc_async(void** p, size_t bytes, cudaStream_t stream) {
+    return api::malloc_async(p, bytes, stream, WARPGRADE_CALLER);
 }
 
 cudaError_t warpgrade_malloc_managed(void** p, size_t bytes) {

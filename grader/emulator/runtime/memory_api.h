@@ -8,6 +8,7 @@
 namespace warpgrade::api {
 
 cudaError_t malloc_device(void** p, std::size_t bytes, Address pc);
+cudaError_t malloc_async(void** p, std::size_t bytes, cudaStream_t stream, Address pc);
 cudaError_t malloc_managed(void** p, std::size_t bytes, Address pc);
 cudaError_t malloc_pitch(void** p, std::size_t* pitch, std::size_t width, std::size_t height,
                          Address pc);

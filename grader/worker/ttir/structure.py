@@ -176,13 +176,20 @@ def _transpose(op: Op) -> Run:
 def _reshape(op: Op) -> Run:
     before, after = op.operand_types[0].shape, op.types[0].shape
     ones = (1,) * len(after)
+    may_reorder = "allow_reorder" in op.text
 
     def reshape(value: np.ndarray) -> np.ndarray:
         if value.size == value.shape[0]:  # all elements are equal
             return value.reshape(-1, *ones)
-        return full(value, before).reshape(-1, *after)
+        reshaped = full(value, before).reshape(-1, *after)
+        return _reordered(reshaped) if may_reorder else reshaped
 
     return _moving(op, reshape)
+
+
+def _reordered(value: np.ndarray) -> np.ndarray:
+    """The elements in another order, as the compiler may choose one: each block backwards."""
+    return np.flip(value, tuple(range(1, value.ndim)))
 
 
 def _of_two(op: Op, combine: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> Run:
@@ -221,7 +228,8 @@ def _join(op: Op) -> Run:
 
 @operation("tt.cat")
 def _concatenate(op: Op) -> Run:
-    return _of_two(op, lambda a, b: np.concatenate([a, b], axis=1))
+    """All elements of two blocks, in any order (`can_reorder`)."""
+    return _of_two(op, lambda a, b: _reordered(np.concatenate([a, b], axis=1)))
 
 
 @operation("tt.split")

@@ -67,6 +67,12 @@ def test_a_copy_on_a_stream_waits_for_that_stream_alone(stream: int, wanted: lis
     assert [*reorder([launch(0, 2), copy(None)])] == [launch(0, 2), copy(None)]
 
 
+def test_an_allocation_on_a_stream_waits_for_that_stream_alone() -> None:
+    alloc = Alloc("alloc", 5, 1)
+    assert [*reorder([alloc, launch(0, 2)])] == [launch(0, 2), alloc]
+    assert [*reorder([alloc, launch(0, 1)])] == [alloc, launch(0, 1)]
+
+
 def test_memory_of_a_pool_makes_nothing_wait() -> None:
     """Allocated at the start and given back at the end, but for what is allocated again."""
     alloc, free = Alloc("alloc", 5), Free("free", 5)

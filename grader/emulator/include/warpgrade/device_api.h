@@ -147,6 +147,7 @@ cudaError_t cudaFree(void* p);
 cudaError_t cudaFreeHost(void* p);
 cudaError_t cudaFreeAsync(void* p, cudaStream_t stream);
 cudaError_t warpgrade_malloc(void** p, size_t bytes);
+cudaError_t warpgrade_malloc_async(void** p, size_t bytes, cudaStream_t stream);
 cudaError_t warpgrade_malloc_managed(void** p, size_t bytes);
 cudaError_t warpgrade_malloc_host(void** p, size_t bytes);
 cudaError_t warpgrade_malloc_pitch(void** p, size_t* pitch, size_t width, size_t height);
@@ -236,8 +237,8 @@ WARPGRADE_INLINE cudaError_t cudaMemAdvise(Arguments&&...) {
     return cudaSuccess;
 }
 template <class T>
-WARPGRADE_INLINE cudaError_t cudaMallocAsync(T** p, size_t bytes, cudaStream_t) {
-    return warpgrade_malloc(reinterpret_cast<void**>(p), bytes);
+WARPGRADE_INLINE cudaError_t cudaMallocAsync(T** p, size_t bytes, cudaStream_t stream) {
+    return warpgrade_malloc_async(reinterpret_cast<void**>(p), bytes, stream);
 }
 template <class T>
 WARPGRADE_INLINE cudaError_t cudaMallocHost(T** p, size_t bytes, unsigned = 0) {

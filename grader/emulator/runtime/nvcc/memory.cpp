@@ -35,8 +35,7 @@ cudaError_t cudaMalloc(void** p, size_t bytes) {
     return api::malloc_device(p, bytes, WARPGRADE_CALLER);
 }
 cudaError_t cudaMallocAsync(void** p, size_t bytes, cudaStream_t stream) {
-    if (!is_stream(stream)) return fail(cudaErrorInvalidResourceHandle);
-    return api::malloc_device(p, bytes, WARPGRADE_CALLER);
+    return api::malloc_async(p, bytes, stream, WARPGRADE_CALLER);
 }
 cudaError_t cudaMallocManaged(void** p, size_t bytes, unsigned) {
     return api::malloc_managed(p, bytes, WARPGRADE_CALLER);

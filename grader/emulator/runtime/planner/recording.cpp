@@ -225,6 +225,13 @@ void order_after_default(unsigned stream, Address pc) {
     }
 }
 
+// The stream of cudaMallocAsync and cudaFreeAsync; nothing for null.
+std::string on_stream(const cudaStream_t* stream, Address pc) {
+    if (!stream) return "";
+    order_after_default(number_of(*stream), pc);
+    return ",\"stream\":" + number(number_of(*stream));
+}
+
 // Host code's writes to managed memory.
 void upload_changes(Address pc) {
     plan::take_changes([=](char* from, std::size_t bytes) {
@@ -324,11 +331,11 @@ void fill(const RowsFill& fill, Address pc) {
              pc);
 }
 
-void allocated(const void* p, size_t bytes, Address pc, bool managed) {
+void allocated(const void* p, size_t bytes, Address pc, bool managed, const cudaStream_t* stream) {
     const Kind kind = managed ? Kind::managed : Kind::device;
     const std::size_t buffer = add_buffer({kind, -1, reinterpret_cast<Address>(p), bytes,
                                            "", plan::line_of(pc), false, pc, current.call});
-    add_step("alloc", "\"buffer\":" + number(buffer), pc);
+    add_step("alloc", "\"buffer\":" + number(buffer) + on_stream(stream, pc), pc);
     if (!managed) return;
     char* low = static_cast<char*>(const_cast<void*>(p));
     plan::add_managed(low, bytes);
@@ -346,9 +353,7 @@ void freed(const void* p, Address pc, const cudaStream_t* stream) {
         Buffer& each = current.buffers[i];
         if (!each.is_allocated() || each.low != reinterpret_cast<Address>(p)) continue;
         each.freed = true;
-        if (stream) order_after_default(number_of(*stream), pc);
-        const std::string on = stream ? ",\"stream\":" + number(number_of(*stream)) : "";
-        add_step("free", "\"buffer\":" + number(i) + on, pc);
+        add_step("free", "\"buffer\":" + number(i) + on_stream(stream, pc), pc);
         return;
     }
 }

@@ -113,8 +113,9 @@ def test_addresses_in_uploaded_bytes_are_known_for_them(program: Program) -> Non
 
 def test_streams_and_events_are_steps(program: Program) -> None:
     plan = planned(program, "streams")
-    event = ["record", "wait"]  # the program's own, then what the default stream waits for anyway
-    wanted = ["alloc", "fill", "launch", *event, *event, "launch", "synchronise", "free"]
+    event = ["record", "wait"]  # one is the program's own, others come with the default stream
+    work = ["launch", *event, *event, "launch"]
+    wanted = ["alloc", "fill", *event, *work, "synchronise", "free"]
     assert verbs(plan) == wanted
     launches = [step for step in plan.calls[0] if isinstance(step, Launch)]
     assert [step.stream for step in launches] == [1, 0]

@@ -236,6 +236,29 @@ def test_memory_that_is_freed_on_a_stream_which_has_not_waited_is_a_race(
     assert status is Status.passed or "memory that was freed" in part.failures[0].what
 
 
+EVENT_BACK = "cudaEventRecord(done, two); cudaStreamWaitEvent(one, done);"
+ALLOCATED = {
+    "no wait": ("two", "", Status.data_race),
+    "an event": ("two", EVENT_BACK, Status.passed),
+    "the kernels' stream": ("one", "", Status.passed),
+    "the default stream": ("0", "", Status.passed),
+    "the host waits": ("two", "cudaStreamSynchronize(two);", Status.passed),
+}
+
+
+@pytest.mark.parametrize(("stream", "wait", "status"), ALLOCATED.values(), ids=ALLOCATED)
+def test_memory_that_is_used_before_its_allocation_on_another_stream_is_a_race(
+    graded, stream: str, wait: str, status: Status
+) -> None:
+    source = TWO_STREAMS.replace("FIRST", "one").replace("WAIT", "").replace(", two>>>", ", one>>>")
+    source = source.replace("cudaMalloc(&t, n * sizeof(float));", "")
+    allocated = f"cudaMallocAsync(&t, n * sizeof(float), {stream}); {wait} negate<<<"
+    part = graded(source.replace("negate<<<", allocated))
+    assert part.status is status, part
+    if status is Status.data_race:
+        assert "uses memory of `cudaMallocAsync` before" in part.failures[0].cause
+
+
 def test_a_case_that_the_emulator_has_no_room_for_is_not_measured(tmp_path) -> None:
     (tmp_path / "silu.cu").write_text((ROOT / "reference" / "silu.cu").read_text())
     exercise = SPECS["silu"]

@@ -149,3 +149,23 @@ def _philox(seed, offset):
         c = [(b >> 32) ^ c[1] ^ key[0], b & low, (a >> 32) ^ c[3] ^ key[1], a & low]
         key = [(key[0] + 0x9E3779B9) & low, (key[1] + 0xBB67AE85) & low]
     return torch.tensor(float(c[0]), dtype=torch.float32).item()
+
+
+@triton.jit
+def _any_order(x, out, sums, both, N: tl.constexpr):
+    half = tl.arange(0, N // 2)
+    v = tl.load(x + tl.arange(0, N))
+    tl.store(out + tl.arange(0, N), tl.reshape(v, [N // 2, 2], can_reorder=True).reshape([N]))
+    tl.store(sums, tl.sum(tl.ravel(v, can_reorder=True)))
+    left, right = tl.load(x + half), tl.load(x + N // 2 + half)
+    at = tl.cat(half, N // 2 + half, can_reorder=True)
+    tl.store(both + at, tl.cat(left, right, can_reorder=True))
+
+
+def test_elements_that_may_be_reordered_are():
+    x, out, both = torch.arange(16.0), torch.empty(16), torch.empty(16)
+    sums = torch.empty(1)
+    with launching():
+        _any_order[(1,)](x, out, sums, both, N=16)
+    assert not torch.equal(out, x) and torch.equal(out.sort().values, x)
+    assert float(sums) == 120 and torch.equal(both, x)
