@@ -49,13 +49,19 @@ def of_cpp(head: str, body: str, functions: frozenset[str]) -> dict[str, str]:
 
 
 def of_python(
-    parameters: tuple[str, ...], integers: frozenset[str], body: str, is_kernel: bool
+    parameters: tuple[str, ...],
+    integers: frozenset[str],
+    body: str,
+    is_kernel: bool,
+    addresses: frozenset[str] = frozenset(),
 ) -> dict[str, str]:
     """The kinds of a kernel's or a launcher's parameters and locals."""
     kinds: dict[str, str] = {}
     for each in parameters:
         if not is_kernel:
             kinds[each] = "tensor"
+        elif each in addresses:
+            kinds[each] = "pointer"
         elif each in integers or each.isupper() or "stride" in each:
             kinds[each] = "int"
         elif re.search(r"ptr|pointer|^(?:x|y|a|b|q|k|v|out|inp?|w|o)$", each):

@@ -970,7 +970,7 @@ def test_checking_tells_how_work_is_shared_before_points_hang_on_it():
 
 def test_memory_that_falls_short_is_told_line_by_line():
     text, _, _ = reports_of(counted_evidence("cuda_v4"))
-    assert "asked for: at most 0" in unwrapped(text)
+    assert "asked for: none" in unwrapped(text)
     assert "transpose/cuda_v4: memory by line" in text
     lines = [line.strip() for line in text.splitlines()]
     assert (
