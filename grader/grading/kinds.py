@@ -81,7 +81,8 @@ def of_python(
         return kinds
     for match in _GIVEN.finditer(body):
         for name in _NAME.findall(match[1]):
-            kinds.setdefault(name, of_expression(match[2], kinds) or "int")
+            made = "pointer" if name in addresses else of_expression(match[2], kinds)
+            kinds.setdefault(name, made or "int")
     return kinds
 
 

@@ -85,6 +85,9 @@ def test_a_block_that_is_too_large_whatever_the_sizes_is_told(block, before, thr
 def test_a_large_block_of_a_size_may_be_exchanged_with_the_grid() -> None:
     source = "k<<<SIZE, blocks>>>(out, n);\nconstexpr int SIZE = 256;"
     assert cause("launch_error", TOO_MANY.format("2048, 1"), source, "cuda") is None
+    words = "k: grid (256, 1, 1), block (8192, 1, 1): a block has at most 1024 threads"
+    told = cause("launch_error", words, source, "cuda")
+    assert told is not None and "`SIZE` and `blocks` are exchanged in this launch" in told.what
 
 
 @pytest.mark.parametrize(
@@ -152,6 +155,12 @@ NAMED = [
      "halving ends at 0, where `s >= 0` holds"),
     ("compile_error", "Loop-carried variable s has initial type int32 but is re-assigned to fp32 "
      "in loop!", "s = 1\nfor i in range(4):\n  s += 0.5", "triton", "`s` begins as int32"),
+    ("compile_error", "Loop-carried variable s has initial type <['64', '64'], fp16> but is "
+     "re-assigned to <['64', '64'], fp32> in loop!", "s = 1\nfor i in range(4):\n  s += 0.5",
+     "triton", "`s` begins as fp16, and the loop makes it fp32"),
+    ("compile_error", "Loop-carried variable s has initial type <['64'], fp32> but is "
+     "re-assigned to <['64', '64'], fp32> in loop!", "s = 1\nfor i in range(4):\n  s += 0.5",
+     "triton", "`s` begins as [64], and the loop makes it [64, 64]"),
     ("compile_error", "AttributeError: 'int' object has no attribute 'to'",
      "m = i < n.to(tl.int64)\n\ndef k(x, n, B: tl.constexpr): pass", "triton",
      "compiles an integer argument of 1 as a constant, which has no `.to`"),

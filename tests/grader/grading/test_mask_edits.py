@@ -109,6 +109,12 @@ def tile(A, C, M, K, sam, sak, scm, TM: tl.constexpr, TK: tl.constexpr):
     k = tl.arange(0, TK)
     pa = A + i[:, None] * sam + k[None, :] * sak
     most = tl.full((TM,), float("-inf"), tl.float32)
+    src = A + tl.arange(0, TM)
+    left = K
+    while left > 0:
+        most = tl.maximum(most, tl.load(src, mask=i < left, other=0.0))
+        left -= TK
+        src += TK
     for step in range(tl.cdiv(K, TK)):
         a = tl.load(pa, mask=(i[:, None] < M) & (k[None, :] < K - step * TK), other=0.0)
         most = tl.maximum(most, tl.max(a, 1))
@@ -134,6 +140,7 @@ def f(A, C):
         ("pa += TK * sak", "pa += TK * sam", "advance"),
         ('float("-inf")', "-1e30", "infinity"),
         ("tl.max(a, 1)", "tl.max(a, 0)", "number"),
+        ("        src += TK\n", "", "not_advanced"),
         ('meta["TM"]', 'meta["TK"]', "axis_of"),
         (", mask=(i[:, None] < M) & (k[None, :] < K))", ", mask=(i[:, None] < M))", "mask_lacks"),
     ],
