@@ -366,7 +366,9 @@ def _too_many_threads(context: Context) -> Cause | None:
     is_constant = re.search(_CONSTANT.format(re.escape(grid)), context.source)
     if is_constant and is_exchanged_launch(context.words):
         what = f"`{grid}` and `{block}` are exchanged in this launch: the grid comes first"
-        return Cause("exchanged_launch", what, f"Write <<<{block}, {grid}>>>.")
+        begin, length = context.line.index("<<<"), len(launch) + 6
+        marked = SourceLine(context.result.line or 0, context.line.rstrip(), "", begin, length)
+        return Cause("exchanged_launch", what, f"Write <<<{block}, {grid}>>>.", (marked,))
     made = re.search(rf"\bdim3\s+{re.escape(block)}\s*[({{]([^;{{}}]*)", context.source)
     names = set(re.findall(r"\b[A-Za-z_]\w*", made[1] if made else block)) - {"dim3"}
     if not all(re.search(_CONSTANT.format(name), context.source) for name in names):
