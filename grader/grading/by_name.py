@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Sequence
 from itertools import islice
 
+from grader.emulator.findings import is_exchanged_launch
 from grader.evidence import SourceLine
 from grader.executors.runner import CaseResult
 from grader.grading import by_source
@@ -205,8 +206,10 @@ def _words(context: Context) -> Cause | None:
 
 
 _CARRIED = re.compile(
-    r"Loop-carried variable (\w+) has initial type (\w+) but is re-assigned to (\w+)"
+    r"Loop-carried variable (\w+) has initial type (\w+|<[^<>]+>) but is re-assigned to "
+    r"(\w+|<[^<>]+>)"
 )
+_BLOCK_TYPE = re.compile(r"<(\[.*\]), (\w+)>")  # <['64', '64'], fp16>
 
 
 def _loop_carried(context: Context) -> Cause | None:
@@ -215,6 +218,10 @@ def _loop_carried(context: Context) -> Cause | None:
     if match is None:
         return None
     name, first, then = match.groups()
+    one, other = _BLOCK_TYPE.fullmatch(first), _BLOCK_TYPE.fullmatch(then)
+    if one and other:  # the part that changes
+        part = 1 if one[1] != other[1] else 2
+        first, then = (each[part].replace("'", "") for each in (one, other))
     what = f"`{name}` begins as {first}, and the loop makes it {then}: Triton keeps one type"
     start = re.compile(rf"^\s*{name}\s*=(?!=)\s*(.+)$")
     above = range((context.result.line or 1) - 1, 0, -1)
@@ -356,10 +363,17 @@ _CONSTANT = r"(?:\bconst(?:expr)?\s+\w+\s+{0}\s*=|#define\s+{0})\s*\d+\b"
 
 
 def _too_many_threads(context: Context) -> Cause | None:
-    """A launch whose block is made of constants alone, and too large with whatever sizes."""
-    block = _second_argument(context.line.partition("<<<")[2]).partition(">>>")[0].strip()
+    """A launch of too large blocks: they are made of constants alone, or their number of one."""
+    launch = context.line.partition("<<<")[2].partition(">>>")[0]
+    grid, block = launch.partition(",")[0].strip(), _second_argument(launch)
     if "a block has at most 1024 threads" not in context.words or not block:
         return None
+    is_constant = re.search(_CONSTANT.format(re.escape(grid)), context.source)
+    if is_constant and is_exchanged_launch(context.words):
+        what = f"`{grid}` and `{block}` are exchanged in this launch: the grid comes first"
+        begin, length = context.line.index("<<<"), len(launch) + 6
+        marked = SourceLine(context.result.line or 0, context.line.rstrip(), "", begin, length)
+        return Cause("exchanged_launch", what, f"Write <<<{block}, {grid}>>>.", (marked,))
     made = re.search(rf"\bdim3\s+{re.escape(block)}\s*[({{]([^;{{}}]*)", context.source)
     names = set(re.findall(r"\b[A-Za-z_]\w*", made[1] if made else block)) - {"dim3"}
     if not all(re.search(_CONSTANT.format(name), context.source) for name in names):

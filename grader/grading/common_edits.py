@@ -299,9 +299,19 @@ _WIDTHS = (1, 2, 4, 8, 16, 32)
 _INFINITIES = ('float("-inf")', "-float('inf')", "-INFINITY", "float('-inf')")
 
 
+_REDUCTIONS = ("tl.sum", "tl.max", "tl.min", "tl.argmax", "tl.argmin", "tl.cumsum")
+_FAR = re.compile(r"\d+\.?\d*(?:[eE]\+?\d+)?[fF]?")
+_LEAST_FAR = 1e3  # a number so far below zero stands for -infinity
+
+
 def _numbers(scope: Scope) -> Iterator[Edit]:
     """A number that is off by one, by a factor of two, or 0 in the place of 1 or of -infinity."""
     tokens = scope.tokens
+    axes = {
+        call.arguments[1][0]: (call.start, call.end)
+        for call in scope.calls
+        if call.name in _REDUCTIONS and len(call.arguments) > 1
+    }
     for index, token in enumerate(tokens):
         if not token.text[0].isdigit():
             continue
@@ -312,13 +322,15 @@ def _numbers(scope: Scope) -> Iterator[Edit]:
                 yield scope.instead("number", *around, "0", 2, around)
             continue
         low = tokens[index - 2].start if before and index > 1 else token.start
-        around = (low, token.end)
+        around = axes.get(token.start, (low, token.end))
+        is_axis = token.start in axes or bool(
+            before and before.text == "=" and tokens[index - 2].text == "axis"
+        )
         if re.fullmatch(r"\d{1,5}", token.text):
             number = int(token.text)
             others = [number + 1, number - 1, number * 2, number // 2]
             if number in _WIDTHS:  # of a reduction: the distance of its first step, or its width
                 others += [each for each in _WIDTHS if each != number]
-            is_axis = before and before.text == "=" and tokens[index - 2].text == "axis"
             is_step = _is_shuffled(scope, token.line)
             for place, other in enumerate(dict.fromkeys(others)):
                 if other < 0 or other == number or (is_axis and other > 1):
@@ -342,11 +354,13 @@ def _numbers(scope: Scope) -> Iterator[Edit]:
                 yield scope.instead("off_by_one", before.start, token.end, "", cost, around)
         if token.text in ("1.0", "1.0f") and before and before.text == "=":
             yield scope.instead("number", token.start, token.end, "0.0", 2, around)
-        is_axis = before and before.text == "=" and tokens[index - 2].text == "axis"
         is_compared = before and before.text in ("<", ">", "<=", ">=", "==")
+        minus = 'float("-inf")' if scope.is_triton else "-INFINITY"
         if token.text in ("0.0", "0.0f", "0.f", "0.", "0") and not (is_axis or is_compared):
-            minus = 'float("-inf")' if scope.is_triton else "-INFINITY"
             yield scope.instead("infinity", token.start, token.end, minus, 3, around)
+        is_negative = before and before.text == "-" and _FAR.fullmatch(token.text)
+        if before and is_negative and float(token.text.rstrip("fF")) >= _LEAST_FAR:
+            yield scope.instead("infinity", before.start, token.end, minus, 1)
         if re.fullmatch(r"0[xX][fF]+[uUlL]*", token.text):
             yield scope.instead("number", token.start, token.end, "0xffffffff", 2, around)
 

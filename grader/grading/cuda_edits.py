@@ -123,6 +123,18 @@ def _array_sizes(scope: Scope) -> Iterator[Edit]:
                 yield scope.instead("array_size", *at)
 
 
+_FLAT = re.compile(r"\b(\w+)\[[^\[\]\n]*?\* (\w+|\(\w+ \+ \w+\))(?= \+| *\])[^\[\]\n]*\]")
+
+
+def _pitches(scope: Scope) -> Iterator[Edit]:
+    """A row of a flat array in shared memory that is as long here as in no other access."""
+    matches = [*_FLAT.finditer(scope.text.code, *_span(scope))]
+    shared = shared_arrays(scope.text.code[slice(*_span(scope))])
+    for match, other in itertools.permutations(matches, 2):
+        if match[1] == other[1] and match[2] != other[2] and match[1] in shared:
+            yield scope.instead("pitch", *match.span(2), other[2], 1, match.span())
+
+
 _QUOTIENT_OF_NUMBERS = re.compile(r"(?<![\w.])(\d+) / (\d+)(?![\w.])")
 
 
@@ -377,6 +389,7 @@ RULES: Sequence[Callable[[Scope], Iterator[Edit]]] = (
     _fills,
     _elements,
     _array_sizes,
+    _pitches,
     _whole_quotients,
     _unfilled,
     _other_indices,

@@ -77,15 +77,10 @@ class Scope:
         given = {*self.function.parameters} - self.function.integers
         return {each for each in given if "ptr" in each} if self.is_triton else given
 
-    @cached_property
-    def addresses(self) -> set[str]:
-        """Names of a Triton kernel that hold pointers: those of loads and stores, and their own."""
-        code = self.text.code[self.function.body : self.function.end]
-        known = {*re.findall(r"\btl\.(?:load|store|atomic_\w+)\(\s*([A-Za-z_]\w*)", code)}
-        for _ in range(3):  # `row_ptr = x_ptr + row * stride`
-            pairs = re.findall(r"^\s*(\w+)\s*=\s*(\w+)\s*\+", code, re.MULTILINE)
-            known |= {base for name, base in pairs if name in known}
-        return known if self.is_triton else self.pointers
+    @property
+    def addresses(self) -> frozenset[str] | set[str]:
+        """Names that hold pointers."""
+        return self.function.addresses if self.is_triton else self.pointers
 
     @cached_property
     def kinds(self) -> dict[str, str]:
@@ -94,7 +89,11 @@ class Scope:
         body = code[function.body : function.end]
         if self.is_triton:
             known = kinds.of_python(
-                function.parameters, function.integers, body, function.is_kernel
+                function.parameters,
+                function.integers,
+                body,
+                function.is_kernel,
+                function.addresses,
             )
         else:
             head = code[function.start : function.body]
@@ -369,7 +368,7 @@ def _is_unread(scope: Scope, name: str, lines: Iterable[int]) -> bool:
     return all(updates.match(code_line(scope, each)) for each in lines)
 
 
-_SHARED = re.compile(r"__shared__\s+\w+\s+([^;{}()]{1,300});")
+_SHARED = re.compile(r"__shared__\s+\w+\s+([^;{}]{1,300});")
 
 
 def shared_arrays(code: str) -> list[str]:

@@ -49,13 +49,19 @@ def of_cpp(head: str, body: str, functions: frozenset[str]) -> dict[str, str]:
 
 
 def of_python(
-    parameters: tuple[str, ...], integers: frozenset[str], body: str, is_kernel: bool
+    parameters: tuple[str, ...],
+    integers: frozenset[str],
+    body: str,
+    is_kernel: bool,
+    addresses: frozenset[str] = frozenset(),
 ) -> dict[str, str]:
     """The kinds of a kernel's or a launcher's parameters and locals."""
     kinds: dict[str, str] = {}
     for each in parameters:
         if not is_kernel:
             kinds[each] = "tensor"
+        elif each in addresses:
+            kinds[each] = "pointer"
         elif each in integers or each.isupper() or "stride" in each:
             kinds[each] = "int"
         elif re.search(r"ptr|pointer|^(?:x|y|a|b|q|k|v|out|inp?|w|o)$", each):
@@ -75,7 +81,8 @@ def of_python(
         return kinds
     for match in _GIVEN.finditer(body):
         for name in _NAME.findall(match[1]):
-            kinds.setdefault(name, of_expression(match[2], kinds) or "int")
+            made = "pointer" if name in addresses else of_expression(match[2], kinds)
+            kinds.setdefault(name, made or "int")
     return kinds
 
 

@@ -23,6 +23,7 @@ from grader.executors.cuda.native_runner import PlannedNativeRunner
 from grader.executors.large_sizes import NOTHING
 from grader.executors.runner import CaseResult
 from grader.executors.triton.triton_runner import PlannedTritonRunner
+from grader.grading import by_name
 from grader.grading.search import failure_of, reproduce_line
 from grader.grading.session import Session
 from grader.sandbox.worker_process import SandboxError
@@ -97,6 +98,9 @@ def _failure(session: Session, task: Task, source: str, result: CaseResult) -> F
     assert result.case is not None
     space = Space(task.exercise, task.variant, result.case.dtype, size_class, session.seed)
     failure = failure_of(space, result, session.files.called, source)
+    if named := by_name.cause_of(result, source, task.variant.language):
+        code = named.code or failure.code
+        failure = replace(failure, cause=named.what, hint=named.advice, code=code)
     if _of_launch(result):
         called = session.files.called
         return replace(failure, reproduce=reproduce_line(space, result.case, called, "plan"))

@@ -28,11 +28,12 @@ def _not_advanced(scope: Scope) -> Iterator[Edit]:
         steps += [each for each in scope.kinds if each.isupper() and each in body]
         started = re.findall(r"^[ \t]*(?:int |size_t )?(\w+) = 0;?[ \t]*$", before, re.M)
         counter = re.match(r"\s*for (\w+) in", loop[0])
-        if counter and not re.search(rf"\b{counter[1]}\b", body):  # no address follows from it
+        if not counter or not re.search(rf"\b{counter[1]}\b", body):  # no address follows from it
+            moved = ("int", "offsets", "pointer") if counter else ("pointer",)
             started += [
                 each
                 for each in re.findall(r"^[ \t]*(\w+) = ", before, re.M)
-                if scope.kinds.get(each) in ("int", "offsets")
+                if scope.kinds.get(each) in moved
             ]
         for name in dict.fromkeys(started):
             is_used = re.search(rf"(?<![\w.]){name}\b", body)

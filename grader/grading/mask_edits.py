@@ -138,6 +138,31 @@ def _unmasked_along(scope: Scope) -> Iterator[Edit]:
             yield scope.edit("mask_lacks", changes, what, advice, 0)
 
 
+_BLOCK_INDEX = re.compile(r"\b(\w+)\[(?::, None|None, :)\]")
+
+
+def _index_unmasked(scope: Scope) -> Iterator[Edit]:
+    """An access whose mask has no bound for one of the indices that its address is made of."""
+    code = scope.text.code
+    span = (scope.function.body, scope.function.end)
+    for call in scope.calls:
+        mask = _mask_of(scope, call) if call.name in ("tl.load", "tl.store") else None
+        if mask is None:
+            continue
+        low, high = call.arguments[0]
+        pointers = _definition(scope, code[low:high], call.start)
+        for index in _BLOCK_INDEX.finditer(pointers[1] if pointers else code[low:high]):
+            if re.search(rf"\b{index[1]}\b", code[slice(*mask)]):
+                continue
+            bounds = re.findall(rf"\b{index[1]}(?:\[[:, None]+\])? < (\w+)\b", code[slice(*span)])
+            for bound in dict.fromkeys(bounds):
+                lacks = f"{index[0]} < {bound}"
+                what = f"The mask lacks a condition: {scope.quoted(0, 0, lacks)}"
+                change = Change(*mask, f"({code[slice(*mask)]}) & ({lacks})")
+                advice = "Each dimension needs its own."
+                yield scope.edit("mask_lacks", [change], what, advice, 0)
+
+
 _ROUNDS = re.compile(
     r"^([ \t]*)for (\w+) in range\((?:0, )?"
     r"(?:(?P<n>\w+), \w+|(?:tl|triton)\.cdiv\((?P<m>\w+), (?P<block>\w+)\))\)",
@@ -188,6 +213,7 @@ def _crossed(scope: Scope) -> Iterator[Edit]:
 RULES: Sequence[Callable[[Scope], Iterator[Edit]]] = (
     _masks,
     _unmasked_along,
+    _index_unmasked,
     _same_each_round,
     _crossed,
     _turned,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -60,6 +60,7 @@ class Function:
     integers: frozenset[str]  # parameters that are sizes: of type int, or neither pointer nor
     # constant nor stride
     is_kernel: bool
+    addresses: frozenset[str] = frozenset()  # of a Triton kernel: names that hold pointers
 
 
 def tokens_of(code: str, start: int = 0, end: int | None = None, line: int = 1) -> list[Token]:
@@ -165,19 +166,22 @@ class SourceText:
             tree = ast.parse(self.source)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return
+        made: list[Function] = []
         for node in tree.body:
             if not isinstance(node, ast.FunctionDef) or node.end_lineno is None:
                 continue
             first = min([node.lineno, *(each.lineno for each in node.decorator_list)])
             given = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
             jitted = any("jit" in ast.unparse(each) for each in node.decorator_list)
+            addresses = _addresses(node, made) if jitted else set()
             sizes = {
                 each.arg
                 for each in given
                 if each.annotation is None
+                and each.arg not in addresses
                 and not re.search("ptr|stride|scale|eps|alpha|beta", each.arg.lower())
             }
-            yield Function(
+            function = Function(
                 node.name,
                 self.starts[first - 1],
                 self.starts[node.body[0].lineno - 1],
@@ -185,7 +189,10 @@ class SourceText:
                 tuple(each.arg for each in given),
                 frozenset(sizes if jitted else ()),
                 jitted,
+                frozenset(addresses),
             )
+            made.append(function)
+            yield function
 
     def _cpp(self) -> Iterator[Function]:
         depth, begun = 0, 0  # `begun`: after the last declaration at the outermost level
@@ -229,6 +236,38 @@ class SourceText:
             frozenset(integers),
             "__global__" in self.code[start:body],
         )
+
+
+_TAKES_ADDRESS = re.compile(r"load|store|atomic_\w+|make_block_ptr|make_tensor_descriptor")
+
+
+def _addresses(kernel: ast.FunctionDef, helpers: Iterable[Function]) -> set[str]:
+    """Names of a Triton kernel that hold pointers, whatever they are called.
+
+    Such a name begins the address of a load or store, or the value of another such name, or is
+    passed to a helper that takes a pointer there.
+    """
+    takes = {each.name: [n in each.addresses for n in each.parameters] for each in helpers}
+    known: set[str] = set()
+    derived: list[tuple[str, str]] = []  # a name and the one that its value begins with
+    for node in ast.walk(kernel):
+        if isinstance(node, ast.Call):
+            called = ast.unparse(node.func)
+            is_access = called.startswith("tl.") and _TAKES_ADDRESS.fullmatch(called[3:])
+            taken = [True] if is_access else takes.get(called, [])
+            known |= {_first_name(each) for each, it in zip(node.args, taken, strict=False) if it}
+        elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            derived.append((node.targets[0].id, _first_name(node.value)))
+    for name, base in [*reversed(derived), *reversed(derived)]:  # kernels are read from the end
+        known |= {base} if name in known else set()
+    return known - {""}
+
+
+def _first_name(value: ast.expr) -> str:
+    """The name that a sum begins with; "" where it begins with something else."""
+    while isinstance(value, ast.BinOp) and isinstance(value.op, ast.Add):
+        value = value.left
+    return value.id if isinstance(value, ast.Name) else ""
 
 
 @dataclass(frozen=True)

@@ -379,6 +379,9 @@ def _grids_by_numbers(scope: Scope) -> Iterator[Edit]:
 _OF_META = re.compile(r"lambda (\w+):(?=[^\n]*\bcdiv|\s*\(\s*\n[^\n]*\bcdiv)|def \w+\((\w+)\):")
 
 
+_OF_AXIS = re.compile(r"""cdiv\((\w+), \w+\[["'](\w+)["']\]\)""")
+
+
 def _grids(scope: Scope) -> Iterator[Edit]:
     """A grid that is counted with numbers, where configurations choose the blocks' sizes."""
     if not scope.is_triton or scope.function.is_kernel:
@@ -393,6 +396,10 @@ def _grids(scope: Scope) -> Iterator[Edit]:
     kernels = [each for each in scope.reached if each.is_kernel]
     parameters = dict.fromkeys(p for each in kernels for p in each.parameters)
     names = [each for each in parameters if re.search("BLOCK|TILE", each)]
+    for match in _OF_AXIS.finditer(scope.text.source, given.end(), scope.function.end):
+        other = match[2][:-1] + match[1][-1].upper()
+        if "" != axis_of(match[1]) != axis_of(match[2]) != "" and other in parameters:
+            yield scope.instead("axis_of", *match.span(2), other, 0, match.span())
     for chosen in itertools.islice(itertools.permutations(names, len(matches)), 12):
         new = [f'{given[1] or given[2]}["{name}"]' for name in chosen]
         changes = [Change(*each.span(1), text) for each, text in zip(matches, new, strict=True)]
@@ -422,7 +429,7 @@ def _odd_strides(scope: Scope) -> Iterator[Edit]:
 def _other_axis(scope: Scope) -> Iterator[Edit]:
     """A number of tiles along the other axis than the one that tiles are counted by."""
     code, span = scope.text.code, (scope.function.body, scope.function.end)
-    blocks = [each for each in scope.function.parameters if each.isupper()]
+    blocks = [n for n in scope.function.parameters if n.isupper() and scope.kinds[n] == "int"]
     sizes = sorted(scope.function.integers)
     for match in _COUNTED_TILES.finditer(code, *span):
         for size, block in itertools.product(sizes, blocks):
@@ -431,23 +438,22 @@ def _other_axis(scope: Scope) -> Iterator[Edit]:
                 yield scope.instead("other_axis", *match.span(), new, 1)
 
 
-_ADVANCED = re.compile(r"^[ \t]*(\w+) \+= (\w+)(?: \* (stride_\w+))?[ \t]*$", re.M)
+_ADVANCED = re.compile(r"^[ \t]*(\w+) \+= (\w+)(?: \* (\w+))?[ \t]*$", re.M)
 
 
 def _advance(scope: Scope) -> Iterator[Edit]:
     """A pointer that a loop moves on by another stride than that of the axis it goes along."""
     code, span = scope.text.code, (scope.function.body, scope.function.end)
-    strides = [each for each in scope.function.parameters if each.startswith("stride_")]
     for match in _ADVANCED.finditer(code, *span):
         made = re.compile(rf"^[ \t]*{match[1]} = ([^\n]+)$", re.M).search(
             code, span[0], match.start()
         )
         if made is None or scope.kinds.get(match[1]) != "pointer":
             continue
-        for stride in strides:
-            along = axis_of(match[2])
-            is_own = bool(re.search(rf"\b{stride}\b", made[1])) and stride != match[3]
-            if is_own and (along == stride[-1] or not match[3] or not along):
+        factors = {*re.findall(r"\* (\w+)", made[1])} & {*scope.function.parameters}
+        along = axis_of(match[2])
+        for stride in sorted(factors - {match[3] or ""}):
+            if along == stride[-1] or not match[3] or not along:
                 line = match.start(1), match.end()
                 new = f"{match[2]} * {stride}"
                 yield scope.instead("advance", match.start(2), match.end(), new, 1, line)

@@ -91,7 +91,10 @@ def compose(
     about = f" for {case}" if case else ""
     if case and not given and failure.status.is_failure:
         about += " (smallest failing case found)"
-    advice = _advice(pattern, one_line(failure.hint))
+    hint = one_line(failure.hint)
+    # A cause's advice doesn't follow from which cases fail, as a question about them does.
+    apart = f"{sentence(pattern)} {sentence(hint)}".strip()
+    advice = apart if failure.cause else _advice(pattern, hint)
     is_said = failure.occurrences in failure.what
     occurrences = "" if is_said else sentence(failure.occurrences)
     status_and_case = f"{failure.status.headline}{at}{about}"

@@ -100,10 +100,15 @@ def missed(judged: Judged, lines: Sequence[LineCounters], file: str, run: str = 
 
     `run` describes a further run.
     """
-    limit = "at least" if judged.at_least else "at most"
-    wanted = _amount(judged.path, judged.wanted, up=judged.at_least)
     where = f"with {run}: " if run else ""
-    return f"{where}{_measured(judged, lines, file)}, asked for: {limit} {wanted}"
+    return f"{where}{_measured(judged, lines, file)}, asked for: {_wanted(judged)}"
+
+
+def _wanted(judged: Judged) -> str:
+    """'at least 30'; 'none' where nothing is allowed."""
+    limit = "at least" if judged.at_least else "at most"
+    amount = _amount(judged.path, judged.wanted, up=judged.at_least)
+    return f"{limit} {amount}" if judged.wanted else "none"
 
 
 def sentences(evidence: MemoryEvidence, exercise: Exercise, variant: Variant) -> list[str]:
@@ -124,9 +129,7 @@ def sentences(evidence: MemoryEvidence, exercise: Exercise, variant: Variant) ->
                 continue
             _, asking = held.setdefault(judged.name, (judged, []))
             if not judged.holds and other.name != variant.name:
-                limit = "at least " if judged.at_least else "at most "
-                wanted = limit + _amount(judged.path, judged.wanted, up=judged.at_least)
-                asking.append(f"{other.name} asks for {wanted if judged.wanted else 'none'}")
+                asking.append(f"{other.name} asks for {_wanted(judged)}")
     texts = []
     for judged, asking in held.values():
         text = "; ".join([_measured(judged, evidence.lines, variant.file), *asking])

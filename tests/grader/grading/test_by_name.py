@@ -1,12 +1,19 @@
 """Mistakes that an error and the source name: each row, and what must not be taken for one."""
 
+from types import SimpleNamespace
+from typing import cast
+
 import pytest
 
+from grader import spec
 from grader.cases import Case
 from grader.cases.compare import Verdict
 from grader.executors.answers import IN_LOOP
 from grader.executors.runner import CaseResult
+from grader.grading import large_sizes
 from grader.grading.by_name import cause_of, general_cause_of
+from grader.grading.session import Session
+from grader.spec.task import Task
 from grader.status import Status
 
 RACE = (
@@ -64,6 +71,7 @@ def test_a_function_that_is_not_inlined_is_told_at_its_call() -> None:
     assert [each.line for each in told.code] == [6]
 
 
+EXCHANGED = "k: grid (256, 1, 1), block (8192, 1, 1): a block has at most 1024 threads"
 TOO_MANY = "k: grid (1, 1, 1), block ({}, 1): a block has at most 1024 threads"
 
 
@@ -85,6 +93,21 @@ def test_a_block_that_is_too_large_whatever_the_sizes_is_told(block, before, thr
 def test_a_large_block_of_a_size_may_be_exchanged_with_the_grid() -> None:
     source = "k<<<SIZE, blocks>>>(out, n);\nconstexpr int SIZE = 256;"
     assert cause("launch_error", TOO_MANY.format("2048, 1"), source, "cuda") is None
+    told = cause("launch_error", EXCHANGED, source, "cuda")
+    assert told is not None and "`SIZE` and `blocks` are exchanged in this launch" in told.what
+    [marked] = told.code
+    assert marked.text[marked.start :][: marked.length] == "<<<SIZE, blocks>>>"
+
+
+def test_what_is_refused_at_a_size_that_is_only_planned_is_named_as_well() -> None:
+    exercise = spec.load_all()["silu"]
+    task = Task(exercise, exercise.variants["cuda"])
+    source = "silu_kernel<<<SIZE, blocks>>>(x, y, n);\nconstexpr int SIZE = 256;"
+    session = SimpleNamespace(files=SimpleNamespace(called=""), seed=1)
+    case = Case((("n", 1 << 26),), "float32", 1)
+    result = CaseResult(case, Verdict(Status.launch_error, EXCHANGED), 1)
+    failure = large_sizes._failure(cast(Session, session), task, source, result)
+    assert "are exchanged in this launch" in failure.cause
 
 
 @pytest.mark.parametrize(
@@ -152,6 +175,12 @@ NAMED = [
      "halving ends at 0, where `s >= 0` holds"),
     ("compile_error", "Loop-carried variable s has initial type int32 but is re-assigned to fp32 "
      "in loop!", "s = 1\nfor i in range(4):\n  s += 0.5", "triton", "`s` begins as int32"),
+    ("compile_error", "Loop-carried variable s has initial type <['64', '64'], fp16> but is "
+     "re-assigned to <['64', '64'], fp32> in loop!", "s = 1\nfor i in range(4):\n  s += 0.5",
+     "triton", "`s` begins as fp16, and the loop makes it fp32"),
+    ("compile_error", "Loop-carried variable s has initial type <['64'], fp32> but is "
+     "re-assigned to <['64', '64'], fp32> in loop!", "s = 1\nfor i in range(4):\n  s += 0.5",
+     "triton", "`s` begins as [64], and the loop makes it [64, 64]"),
     ("compile_error", "AttributeError: 'int' object has no attribute 'to'",
      "m = i < n.to(tl.int64)\n\ndef k(x, n, B: tl.constexpr): pass", "triton",
      "compiles an integer argument of 1 as a constant, which has no `.to`"),

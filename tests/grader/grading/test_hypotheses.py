@@ -277,6 +277,14 @@ def test_a_copy_of_the_wrong_elements_is_named_by_where_they_lie():
     assert (cause.name if cause else None) == "beginning"
 
 
+def test_half_precision_is_no_room_for_another_mistake():
+    """A few units of bfloat16 are as much as wrong rescaling may make, and as a wrong sum does."""
+    cause = named(
+        "softmax", lambda x: torch.softmax(x, 1) / 1.03, "online", "bfloat16", "long_rows"
+    )
+    assert cause is None
+
+
 def test_a_constant_that_is_a_little_wrong_is_no_rounding():
     assert named("gelu", lambda x: gelu_of(x, 0.7071)) is None
 

@@ -96,3 +96,91 @@ def test_a_grid_that_is_counted_with_numbers_takes_the_kernels_blocks(wrong, rig
     text = TUNED.replace("    BLOCK_M = 32\n", f"    BLOCK_M = 32\n{beside}")
     made = {changed(text, edit) for scope in scopes(text, True) for edit in edits_of(scope)}
     assert "".join(text.replace(wrong, right).split()) in made
+
+
+# Short upper-case names, as in textbooks: what is a pointer shows in what is done with it.
+SHORT = """
+import triton
+import triton.language as tl
+
+@triton.jit
+def tile(A, C, M, K, sam, sak, scm, TM: tl.constexpr, TK: tl.constexpr):
+    i = tl.program_id(0) * TM + tl.arange(0, TM)
+    k = tl.arange(0, TK)
+    pa = A + i[:, None] * sam + k[None, :] * sak
+    most = tl.full((TM,), float("-inf"), tl.float32)
+    src = A + tl.arange(0, TM)
+    left = K
+    while left > 0:
+        most = tl.maximum(most, tl.load(src, mask=i < left, other=0.0))
+        left -= TK
+        src += TK
+    for step in range(tl.cdiv(K, TK)):
+        a = tl.load(pa, mask=(i[:, None] < M) & (k[None, :] < K - step * TK), other=0.0)
+        most = tl.maximum(most, tl.max(a, 1))
+        pa += TK * sak
+    pc = C + i[:, None] * scm + k[None, :]
+    tl.store(pc, most[:, None] + k * 0.0, mask=(i[:, None] < M) & (k[None, :] < K))
+
+
+@triton.jit
+def k(A, C, M, K, sam, sak, scm, TM: tl.constexpr, TK: tl.constexpr):
+    tile(A, C, M, K, sam, sak, scm, TM, TK)
+
+
+def f(A, C):
+    M, K = A.shape
+    k[lambda meta: (triton.cdiv(M, meta["TM"]),)](A, C, M, K, *A.stride(), C.stride(0))
+"""
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "name"),
+    [
+        ("pa += TK * sak", "pa += TK * sam", "advance"),
+        ('float("-inf")', "-1e30", "infinity"),
+        ("tl.max(a, 1)", "tl.max(a, 0)", "number"),
+        ("        src += TK\n", "", "not_advanced"),
+        ('meta["TM"]', 'meta["TK"]', "axis_of"),
+        (", mask=(i[:, None] < M) & (k[None, :] < K))", ", mask=(i[:, None] < M))", "mask_lacks"),
+    ],
+)
+def test_a_mistake_among_short_names_is_undone(right, wrong, name):
+    mistaken = SHORT.replace(right, wrong)
+    assert mistaken != SHORT
+    made = [
+        (edit.name, without_parentheses(changed(mistaken, edit)))
+        for scope in scopes(mistaken, True)
+        for edit in edits_of(scope)
+    ]
+    assert (name, without_parentheses(SHORT)) in made
+
+
+def test_a_pointer_is_one_whatever_its_name_and_no_size():
+    for scope in scopes(SHORT, True):
+        if scope.function.is_kernel:
+            assert {*"AC"} <= scope.addresses
+            assert scope.kinds["A"] == scope.kinds["C"] == "pointer"
+            assert not {*"AC"} & scope.function.integers
+
+
+FLAT = """
+__global__ void k(const float* in, float* out, int n) {
+    __shared__ float buf[16 * (16 + 1)];
+    buf[threadIdx.y * (TILE + 1) + threadIdx.x] = in[threadIdx.y * n + threadIdx.x];
+    __syncthreads();
+    out[threadIdx.y * n + threadIdx.x] = buf[threadIdx.x * (TILE + 1) + threadIdx.y];
+}
+extern "C" void f(const float* in, float* out, int n) { k<<<1, dim3(16, 16)>>>(in, out, n); }
+"""
+
+
+def test_the_rows_of_a_flat_array_have_one_length():
+    wrong = FLAT.replace("threadIdx.x * (TILE + 1)", "threadIdx.x * TILE")
+    made = [
+        (edit.name, changed(wrong, edit))
+        for scope in scopes(wrong, False)
+        for edit in edits_of(scope)
+    ]
+    assert ("pitch", "".join(FLAT.split())) in made
+    assert not [each for name, each in made if name == "pitch" and "buf[threadIdx.y*n" in each]

@@ -285,6 +285,14 @@ def test_how_often_is_said_once():
     assert compose("silu", "triton", failure).text.lower().count("wrong in 3 of 10 runs") == 1
 
 
+def test_what_to_do_about_a_cause_does_not_follow_from_which_cases_fail():
+    pattern = "Every case with n > 4 fails (2 tried); every other case passes (3 tried)."
+    failure = make_failure(pattern=pattern, hint="is it?")
+    assert "passes (3 tried): is it?" in compose("silu", "triton", failure).body
+    failure = make_failure(pattern=pattern, hint="mend it", cause="`a` is wrong")
+    assert "passes (3 tried). Mend it." in compose("silu", "triton", failure).body
+
+
 def test_what_was_not_measured_is_no_smallest_failure():
     message = compose("silu", "triton", make_failure(status=Status.not_measured))
     assert "smallest failing case" not in message.headline
@@ -970,7 +978,7 @@ def test_checking_tells_how_work_is_shared_before_points_hang_on_it():
 
 def test_memory_that_falls_short_is_told_line_by_line():
     text, _, _ = reports_of(counted_evidence("cuda_v4"))
-    assert "asked for: at most 0" in unwrapped(text)
+    assert "asked for: none" in unwrapped(text)
     assert "transpose/cuda_v4: memory by line" in text
     lines = [line.strip() for line in text.splitlines()]
     assert (

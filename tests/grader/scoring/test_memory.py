@@ -458,7 +458,7 @@ def test_what_was_missed_is_told_beside_what_was_wanted() -> None:
     missed = judged(evidence, "cuda_v4")["shared_bank_conflicts"]
     assert memory_bounds.missed(missed, evidence.lines, "transpose.cu") == (
         "shared loads conflict 32 ways at transpose.cu:63: 126,976 extra wavefronts, "
-        "asked for: at most 0"
+        "asked for: none"
     )
 
 
@@ -483,7 +483,7 @@ def test_copies_are_told_in_words() -> None:
         "1,024 copies between host and device, asked for: at most 4",
         "196,608 bytes copied between host and device, asked for: at most 8,192",
         "kernels store 8,704 bytes beside the arguments, asked for: at most 4,096",
-        "kernels store nothing beside the arguments, asked for: at most 0",
+        "kernels store nothing beside the arguments, asked for: none",
         "every element of weight is read 2.5 times, asked for: at most 1",
     ]
 

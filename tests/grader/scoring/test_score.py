@@ -489,7 +489,7 @@ def test_one_bound_that_is_missed_costs_all_memory_points_and_is_named():
     assert found.message == (
         "stores use 4 of 32 bytes per sector (transpose.cu:67 the fewest), asked for: at least 30; "
         "shared loads conflict 32 ways at transpose.cu:63: 126,976 extra wavefronts, "
-        "asked for: at most 0"
+        "asked for: none"
     )
 
 
