@@ -176,7 +176,7 @@ def _transpose(op: Op) -> Run:
 def _reshape(op: Op) -> Run:
     before, after = op.operand_types[0].shape, op.types[0].shape
     ones = (1,) * len(after)
-    may_reorder = "allow_reorder" in op.text
+    may_reorder = "allow_reorder" in op.text.split()
 
     def reshape(value: np.ndarray) -> np.ndarray:
         if value.size == value.shape[0]:  # all elements are equal

@@ -162,6 +162,7 @@ def _any_order(x, out, sums, both, N: tl.constexpr):
     tl.store(both + at, tl.cat(left, right, can_reorder=True))
 
 
+@pytest.mark.filterwarnings("ignore:.*can_reorder=True.* is deprecated")
 def test_elements_that_may_be_reordered_are():
     x, out, both = torch.arange(16.0), torch.empty(16), torch.empty(16)
     sums = torch.empty(1)
