@@ -302,16 +302,42 @@ _INFINITIES = ('float("-inf")', "-float('inf')", "-INFINITY", "float('-inf')")
 _REDUCTIONS = ("tl.sum", "tl.max", "tl.min", "tl.argmax", "tl.argmin", "tl.cumsum")
 _FAR = re.compile(r"\d+\.?\d*(?:[eE]\+?\d+)?[fF]?")
 _LEAST_FAR = 1e3  # a number so far below zero stands for -infinity
+_COMPARISONS = ("<", ">", "<=", ">=", "==")
 
 
-def _numbers(scope: Scope) -> Iterator[Edit]:
-    """A number that is off by one, by a factor of two, or 0 in the place of 1 or of -infinity."""
-    tokens = scope.tokens
-    axes = {
+def _positional_axes(scope: Scope) -> dict[int, tuple[int, int]]:
+    """By where a reduction's axis begins that isn't named: the span of the call."""
+    return {
         call.arguments[1][0]: (call.start, call.end)
         for call in scope.calls
         if call.name in _REDUCTIONS and len(call.arguments) > 1
     }
+
+
+def _is_axis(tokens: Sequence[Token], index: int) -> bool:
+    return index > 1 and tokens[index - 1].text == "=" and tokens[index - 2].text == "axis"
+
+
+def _in_place_of_infinity(scope: Scope) -> Iterator[Edit]:
+    """0, or a number far below it, in the place of -infinity."""
+    tokens, axes = scope.tokens, _positional_axes(scope)
+    minus = 'float("-inf")' if scope.is_triton else "-INFINITY"
+    for index, token in enumerate(tokens):
+        before = tokens[index - 1].text if index else ""
+        is_axis = token.start in axes or _is_axis(tokens, index)
+        is_zero = re.fullmatch(r"0(?:\.0?f?)?", token.text) and before not in _COMPARISONS
+        if is_zero and not is_axis and not (before == "(" and tokens[index - 2].text in _COUNTS):
+            around = (tokens[index - 2].start if index > 1 else token.start, token.end)
+            yield scope.instead("infinity", token.start, token.end, minus, 3, around)
+        is_far = before == "-" and _FAR.fullmatch(token.text)
+        if is_far and float(token.text.rstrip("fF")) >= _LEAST_FAR:
+            yield scope.instead("infinity", tokens[index - 1].start, token.end, minus, 1)
+
+
+def _numbers(scope: Scope) -> Iterator[Edit]:
+    """A number that is off by one, by a factor of two, or 0 in the place of 1."""
+    tokens = scope.tokens
+    axes = _positional_axes(scope)
     for index, token in enumerate(tokens):
         if not token.text[0].isdigit():
             continue
@@ -323,9 +349,7 @@ def _numbers(scope: Scope) -> Iterator[Edit]:
             continue
         low = tokens[index - 2].start if before and index > 1 else token.start
         around = axes.get(token.start, (low, token.end))
-        is_axis = token.start in axes or bool(
-            before and before.text == "=" and tokens[index - 2].text == "axis"
-        )
+        is_axis = token.start in axes or _is_axis(tokens, index)
         if re.fullmatch(r"\d{1,5}", token.text):
             number = int(token.text)
             others = [number + 1, number - 1, number * 2, number // 2]
@@ -354,13 +378,6 @@ def _numbers(scope: Scope) -> Iterator[Edit]:
                 yield scope.instead("off_by_one", before.start, token.end, "", cost, around)
         if token.text in ("1.0", "1.0f") and before and before.text == "=":
             yield scope.instead("number", token.start, token.end, "0.0", 2, around)
-        is_compared = before and before.text in ("<", ">", "<=", ">=", "==")
-        minus = 'float("-inf")' if scope.is_triton else "-INFINITY"
-        if token.text in ("0.0", "0.0f", "0.f", "0.", "0") and not (is_axis or is_compared):
-            yield scope.instead("infinity", token.start, token.end, minus, 3, around)
-        is_negative = before and before.text == "-" and _FAR.fullmatch(token.text)
-        if before and is_negative and float(token.text.rstrip("fF")) >= _LEAST_FAR:
-            yield scope.instead("infinity", before.start, token.end, minus, 1)
         if re.fullmatch(r"0[xX][fF]+[uUlL]*", token.text):
             yield scope.instead("number", token.start, token.end, "0xffffffff", 2, around)
 
@@ -684,6 +701,7 @@ RULES: Sequence[Callable[[Scope], Iterator[Edit]]] = (
     _products,
     _operators,
     _numbers,
+    _in_place_of_infinity,
     _infinities,
     _indices,
 )

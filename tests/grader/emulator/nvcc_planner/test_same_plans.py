@@ -39,6 +39,7 @@ ABOUT_HOST_CODE = ("Language", "Runtime", "Cooperative groups")
 # device code: their hosts launch one kernel, as others do.
 LEFT_OUT = (
     "language_templates",
+    "language_inline_assembly",
     "language_local_memory",
     "language_qualifiers",
     "language_static_shared",
