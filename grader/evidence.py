@@ -88,7 +88,7 @@ class Failure:
 
     status: Status
     case: str  # for --case: "rows=1 cols=1025 dtype=float16 seed=7"
-    what: str  # one or two sentences: "out[0, 1024] is nan, expected 0.173; the other 1024 agree."
+    what: str  # one or two sentences: "out[0, 1024] is nan, expected 0.173; the others are right."
     where: str = ""  # "rmsnorm.py:23", or "" where no line is known
     pattern: str = ""  # "every case with cols > 1024 fails; every case with cols <= 1024 passes"
     cause: str = ""  # "lse is in powers of two.": a mistake that a try has confirmed

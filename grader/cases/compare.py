@@ -277,9 +277,11 @@ def _wrong(
     if total > 1:
         kind = "not finite" if status is Status.not_finite else "wrong"
         if name == "all":
-            message += f"; all {total} elements are {kind}"
+            message += f"; {'both' if total == 2 else f'all {total}'} elements are {kind}"
         elif name == "one" and kind == "wrong":
-            message += f"; the other {others} {'agree' if others > 1 else 'agrees'}"
+            message += (
+                f"; the other {others} are right" if others > 1 else "; the other one is right"
+            )
         else:
             message += f"; {count} of {total} elements {'is' if count == 1 else 'are'} {kind}"
             message += f": {phrase}" if phrase else ""

@@ -235,7 +235,10 @@ def _barriers(scope: Scope) -> Iterator[Edit]:
         yield scope.edit("early_return", [Change(at, match.end(), ";")], what, advice, 0)
 
 
-_SHARED = "Every thread has to be done before others read, or overwrite, what it shares."
+_SHARED = (
+    "A barrier has to stand between a thread's write and another's read of the same element, and "
+    "between that read and the next write."
+)
 
 
 def _moved(scope: Scope, number: int, at: int, end: int, blocks: Sequence[bool]) -> Iterator[Edit]:

@@ -9,6 +9,8 @@ from dataclasses import replace
 from grader.grading.edit_scope import MASK, Call, Edit, Scope, axis_of, end_of
 from grader.grading.source_text import Change
 
+_OWN_BOUND = "Each index of the pointers needs a bound of its own."
+
 
 def _masks(scope: Scope) -> Iterator[Edit]:
     """A load or store in Triton without a mask, or with one that lacks a condition."""
@@ -47,7 +49,7 @@ def _masks(scope: Scope) -> Iterator[Edit]:
             if source[match.start() - 1] != "(" or source[match.end() : match.end() + 1] != ")":
                 change = replace(change, new=f"({match[0]}) & ({condition})")
             what = f"The mask lacks a condition: {scope.quoted(0, 0, condition)}"
-            yield scope.edit("mask_lacks", [change], what, "Each dimension needs its own.", 2)
+            yield scope.edit("mask_lacks", [change], what, _OWN_BOUND, 2)
         whole = re.compile(rf"\(?{re.escape(match[0])}\)?\s*&\s*").match(
             source, max(match.start() - 1, 0)
         )
@@ -159,8 +161,7 @@ def _index_unmasked(scope: Scope) -> Iterator[Edit]:
                 lacks = f"{index[0]} < {bound}"
                 what = f"The mask lacks a condition: {scope.quoted(0, 0, lacks)}"
                 change = Change(*mask, f"({code[slice(*mask)]}) & ({lacks})")
-                advice = "Each dimension needs its own."
-                yield scope.edit("mask_lacks", [change], what, advice, 0)
+                yield scope.edit("mask_lacks", [change], what, _OWN_BOUND, 0)
 
 
 _ROUNDS = re.compile(

@@ -751,7 +751,7 @@ def _conditions(scope: Scope) -> Iterator[Edit]:
                 bound = f"{index}{shape} < {size}"
                 new = f"({text}) {both} ({bound})"
                 what = f"The condition {scope.quoted(low, high)} lacks a part: `{bound}`"
-                advice = "Each dimension needs its own."
+                advice = "Each index of the pointers needs a bound of its own."
                 cost = 1 if size in scope.unread else 3
                 yield scope.edit("mask_lacks", [Change(low, high, new)], what, advice, cost)
         parts = _CONJUNCT.split(text)

@@ -236,8 +236,8 @@ def _parsed(adapter: pydantic.TypeAdapter[_Read], field: Any) -> _Read:
 _SAYS = {
     "out_of_bounds_read": (
         "reads",
-        "A mask has to keep every pointer of the block inside, those of values not used too: what "
-        "lies there may belong to no one.",
+        "Does the mask bound every index that the pointers are made of? It has to keep all of the "
+        "block inside, elements whose values aren't used too.",
     ),
     "out_of_bounds_write": (
         "writes",

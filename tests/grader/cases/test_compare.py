@@ -556,8 +556,8 @@ def test_every_pattern_reads_well_in_its_message():
         return verdict_on(result, torch.ones(shape)).what
 
     assert what(...) == "out[0, 0] is 2.5, expected 1; all 12 elements are wrong."
-    assert what((1, 2)) == "out[1, 2] is 2.5, expected 1; the other 11 agree."
-    assert what(1, (2,)) == "out[1] is 2.5, expected 1; the other 1 agrees."
+    assert what((1, 2)) == "out[1, 2] is 2.5, expected 1; the other 11 are right."
+    assert what(1, (2,)) == "out[1] is 2.5, expected 1; the other one is right."
     assert what(0, (1,)) == "out[0] is 2.5, expected 1."
     assert what(2) == (
         "out[2, 0] is 2.5, expected 1; 4 of 12 elements are wrong: all of row 2 and nothing else."
