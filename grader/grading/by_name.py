@@ -173,6 +173,12 @@ _WORDS: Sequence[tuple[re.Pattern[str], str, str]] = (
         "Allocate on the kernel's stream, or let it wait for an event behind the allocation.",
     ),
     (
+        re.compile(r"copies in another direction than it says"),
+        "The kind of this copy doesn't fit its destination and its source",
+        "The destination comes first. cudaMemcpyHostToDevice copies to device memory, "
+        "cudaMemcpyDeviceToHost to host memory.",
+    ),
+    (
         re.compile(r"through a null pointer"),
         "The pointer is null: no memory was given to it",
         "Make it an array, in shared memory where a block shares it, or allocate what it points "

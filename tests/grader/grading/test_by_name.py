@@ -188,6 +188,9 @@ NAMED = [
     ("crashed", "Cannot view a tensor with shape", "", "triton", "`view` needs a contiguous"),
     ("wrong_memory_space", "The host code uses a device pointer on the host: 4 bytes at offset 0 "
      "of d_A, which has 4 bytes", "d_A[row] = 1;", "cuda", "Host code accesses `d_A` itself"),
+    ("wrong_memory_space", "The host code copies in another direction than it says: cudaMemcpy "
+     "with cudaMemcpyDeviceToHost, but the destination is device memory", "", "cuda",
+     "The kind of this copy doesn't fit its destination and its source"),
     ("wrong_memory_space", "Thread (0,0,0) uses a host pointer in a kernel: 4 bytes at offset 0 of "
      "h_A", "x = h_A[0];", "cuda", "The kernel accesses `h_A` itself, which is memory of the host"),
 ]  # fmt: skip
