@@ -1,21 +1,35 @@
 """Takes the features that the emulator lacks out of a source: they cost only what uses them.
 
 A function whose body uses one ends the run where it is called, with the feature's name and line.
-Any other declaration that does is left out, and its name then counts as a lacking feature.
+Any other declaration that does is left out, and its name then counts as a lacking feature. So the
+rest means what it did, as long as that one name is all that a declaration gives to it: what may
+give more (operators, enumerators, several variables, ...) makes the file not measured.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from . import kernels, tokens
 from .edits import Edit, apply
-from .lexer import Token
+from .lexer import Directive, Token
 from .tokens import Source
 from .unsupported import Unsupported
 
 _TYPES = ("struct", "class", "union", "enum", "typedef", "using", "namespace")
+# A function's type, or whether it is a constant, follows from its body.
+_SEEN_FROM_OUTSIDE = frozenset({"auto", "constexpr", "consteval", "decltype", "##"})
+_KEYWORD_TEXT = """
+alignas auto bool char class const constexpr decltype double enum explicit extern float for friend
+if inline int long mutable noexcept operator register requires return short signed sizeof static
+static_assert struct template thread_local typedef typename union unsigned using virtual void
+volatile while
+"""
+_KEYWORDS = frozenset(_KEYWORD_TEXT.split())
+_SPECIFIERS = frozenset({"const", "constexpr", "extern", "inline", "static", "volatile"})
+_MOST_ROUNDS = 20
 
 
 @dataclass(frozen=True)
@@ -37,18 +51,23 @@ class Isolated:
 
 
 def without(source: Source, found: Sequence[Unsupported]) -> Isolated | None:
-    """The source without these features; None where one is in no declaration."""
+    """The source without these features; None where the rest could then mean something else."""
     features = {each.offset: each.feature for each in found}
-    parts = [*_declarations(source.code.tokens), *_macros(source)]
+    if not features:
+        return Isolated(source.text, True)
+    declarations = _declarations(source.code.tokens)
+    macros = {each.macro: each for each in source.directives if each.macro}
+    if declarations is None or not all(map(_is_simple, macros.values())):
+        return None
+    parts = [*declarations, *_macros(source)]
     if not features.keys() <= {token.start for part in parts for token in part.tokens}:
         return None
     left_out: dict[str, str] = {}  # by name: the feature
-    edits: dict[_Part, list[Edit]] = {}
+    edits: dict[int, list[Edit]] = {}
     is_whole = True
-    before = -1
-    while before < len(left_out):
+    for _ in range(_MOST_ROUNDS):
         before = len(left_out)
-        for part in parts:
+        for number, part in enumerate(parts):
             uses = (
                 (i, token, feature)
                 for i, token in enumerate(part.tokens)
@@ -57,15 +76,71 @@ def without(source: Source, found: Sequence[Unsupported]) -> Isolated | None:
             i, token, feature = next(uses, (0, None, ""))
             if token is None:
                 continue
-            if part.body is not None and i > part.body:
-                edits[part] = _ending_the_run(part, part.body, token, feature)
+            head = part.tokens[: part.body]
+            if part.body is not None and i > part.body and not _tells_more(head, macros):
+                edits[number] = _ending_the_run(part, part.body, token, feature)
                 continue
-            left_out.setdefault(part.name, feature)
+            name = part.name if part.is_macro else _only_name(part, macros)
+            if not name or (not part.is_macro and token.text in macros):
+                return None
+            left_out.setdefault(name, feature)
             is_whole &= part.is_macro
             instead = _refusal(feature) if part.is_macro else ""
-            edits[part] = [Edit(part.tokens[0].start, part.tokens[-1].end, instead)]
+            edits[number] = [Edit(part.tokens[0].start, part.tokens[-1].end, instead)]
+        if len(left_out) == before:
+            break
+    else:
+        return None
+    if _cuts_directives(source, parts, edits) or any(
+        token.text in left_out
+        for directive in source.directives
+        if not directive.macro
+        for token in directive.tokens
+    ):
+        return None
     text = apply(source.text, [edit for each in edits.values() for edit in each])
     return Isolated(text, is_whole)
+
+
+def _is_simple(macro: Directive) -> bool:
+    """Whether a macro leaves brackets and names as they are in the text."""
+    depth = {"(": 0, "[": 0, "{": 0}
+    for token in macro.body:
+        for opening, closing in zip(depth, ")]}", strict=True):
+            depth[opening] += (token.text == opening) - (token.text == closing)
+    return not any(depth.values()) and all(token.text != "##" for token in macro.body)
+
+
+def _tells_more(head: Sequence[Token], macros: dict[str, Directive]) -> bool:
+    """Whether what is outside of a function can know its body."""
+    known: set[str] = set()
+    words = [token.text for token in head]
+    while words:
+        word = words.pop()
+        if word in _SEEN_FROM_OUTSIDE:
+            return True
+        if word in macros and word not in known:
+            words += [token.text for token in macros[word].body]
+        known.add(word)
+    return False
+
+
+def _cuts_directives(source: Source, parts: list[_Part], edits: Iterable[int]) -> bool:
+    """Whether an edit removes a line of the preprocessor that others may depend on."""
+    spans = [
+        (parts[number].tokens[0].start, parts[number].tokens[-1].end)
+        for number in edits
+        if not parts[number].is_macro
+    ]
+    spans.sort()
+    starts = [start for start, _ in spans]
+    for each in source.directives:
+        span = bisect_right(starts, each.at.start) - 1
+        words = [token.text for token in each.tokens[:1]]
+        is_harmless = each.name == "pragma" and words in (["unroll"], ["nounroll"])
+        if span >= 0 and each.at.start < spans[span][1] and not is_harmless:
+            return True
+    return False
 
 
 def _ending_the_run(part: _Part, body: int, token: Token, feature: str) -> list[Edit]:
@@ -85,30 +160,38 @@ def _macros(source: Source) -> Iterator[_Part]:
             yield _Part(directive.body, directive.macro, is_macro=True)
 
 
-def _declarations(run: tuple[Token, ...]) -> Iterator[_Part]:
-    """The declarations of a file and of its namespaces; a class is one with its members."""
-    start = i = 0
+def _declarations(run: tuple[Token, ...]) -> list[_Part] | None:
+    """The declarations of a file and of its namespaces; a class is one with its members.
+
+    None where brackets don't match.
+    """
+    parts: list[_Part] = []
+    start = i = depth = 0
     while i < len(run):
         text = run[i].text
-        if text in ("(", "[", "{"):
+        if text == "{" and _is_scope(run[start:i]):
+            depth += 1
+            start = i + 1
+        elif text in ("(", "[", "{"):
             end = tokens.closing(run, i)
             if end is None:
-                return
+                return None
             head = run[start:i]
-            if text == "{" and _is_scope(head):
-                yield from _declarations(run[i + 1 : end])
-                start = end + 1
-            elif text == "{" and _is_function(head):
-                yield _Part(run[start : end + 1], _name(head), i - start)
+            if text == "{" and _is_function(head):
+                parts.append(_Part(run[start : end + 1], _name(head), i - start))
                 start = end + 1
             i = end
         elif text == ";":
             if i > start:
-                yield _Part(run[start : i + 1], _name(run[start : i + 1]))
+                parts.append(_Part(run[start : i + 1], _name(run[start : i + 1])))
             start = i + 1
-        elif text == "}":
-            return
+        elif text in (")", "]", "}"):
+            depth -= 1
+            if text != "}" or depth < 0 or i > start:
+                return None
+            start = i + 1
         i += 1
+    return parts if depth == 0 and start == len(run) else None
 
 
 def _is_scope(head: tuple[Token, ...]) -> bool:
@@ -125,13 +208,13 @@ def _is_function(head: tuple[Token, ...]) -> bool:
 
 
 def _without_template(head: tuple[Token, ...]) -> tuple[Token, ...]:
-    depth = 0
-    if not head or head[0].text != "template":
-        return head
+    start = depth = 0
     for i, token in enumerate(head):
+        if i == start and token.text != "template":
+            return head[start:]
         depth += {"<": 1, ">": -1, ">>": -2}.get(token.text, 0)
-        if i and depth <= 0:
-            return _without_template(head[i + 1 :])
+        if i > start and depth <= 0:
+            start, depth = i + 1, 0
     return ()
 
 
@@ -148,3 +231,43 @@ def _name(declaration: tuple[Token, ...]) -> str:
         elif token.text in ("=", ";", "{", "[", ":") and name:
             break
     return name
+
+
+def _only_name(part: _Part, macros: Container[str]) -> str:
+    """The name, if the rest of the file can know the declaration only by it; else ""."""
+    declared = _without_template(part.tokens)
+    texts = [token.text for token in declared]
+    is_instantiation = part.tokens[0].text == "template" and part.tokens[1].text != "<"
+    if is_instantiation or len(texts) < 3 or {"friend", "operator"} & {*texts}:
+        return ""
+    name = part.name
+    if texts[0] in ("struct", "class", "union"):
+        name = texts[1]
+        body = texts.index("{") if "{" in texts else 0
+        is_alone = tokens.closing(declared, body) == len(texts) - 2 if body else len(texts) == 3
+        if not is_alone or texts[2] not in ("{", ":", ";", "<", "final"):
+            return ""
+    elif texts[0] in ("using", "typedef"):
+        if texts[0] == "typedef" and {"(", "["} & {*texts}:
+            return ""
+    elif function := kernels.declared_function(declared, 0):
+        name, start, end = function
+        before = [each for each in declared[: start - 1] if not each.text.startswith("__")]
+        is_typed = any(each.kind == "name" and each.text not in _SPECIFIERS for each in before)
+        if not is_typed or texts[end + 1] == "(":
+            return ""
+    else:
+        stop = next(i for i, text in enumerate(texts) if text in ("=", "{", "[", ";"))
+        if stop < 2 or texts[stop - 1] != name or "(" in texts[:stop] or texts[0] == "enum":
+            return ""
+    is_one = "," not in _outside_of_brackets(texts) or texts[0] in ("struct", "class", "union")
+    return name if is_one and name not in _KEYWORDS and name not in macros else ""
+
+
+def _outside_of_brackets(texts: Sequence[str]) -> Iterator[str]:
+    depth = 0
+    for text in texts:
+        depth -= text in (")", "]", "}")
+        if depth == 0:
+            yield text
+        depth += text in ("(", "[", "{")
