@@ -1,152 +1,131 @@
 """Takes the features that the emulator lacks out of a source: they cost only what uses them.
 
 A function whose body uses one ends the run where it is called, with the feature's name and line.
-Any other declaration that does is left out, and its name then counts as a lacking feature. So the
-rest means what it did, as long as that one name is all that a declaration gives to it: what may
-give more (operators, enumerators, several variables, ...) makes the file not measured.
+Beside such bodies only using-directives of namespaces that are lacking go, so the rest means what
+it did. A feature that is used elsewhere, or in a body that others can know, makes the file not
+measured.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Container, Iterable, Iterator, Sequence
+import itertools
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from . import kernels, tokens
+from . import tokens
 from .edits import Edit, apply
 from .lexer import Directive, Token
 from .tokens import Source
 from .unsupported import Unsupported
 
-_TYPES = ("struct", "class", "union", "enum", "typedef", "using", "namespace")
+_CLASSES = ("struct", "class", "union")
 # A function's type, or whether it is a constant, follows from its body.
-_SEEN_FROM_OUTSIDE = frozenset({"auto", "constexpr", "consteval", "decltype", "##"})
-_KEYWORD_TEXT = """
-alignas auto bool char class const constexpr decltype double enum explicit extern float for friend
-if inline int long mutable noexcept operator register requires return short signed sizeof static
-static_assert struct template thread_local typedef typename union unsigned using virtual void
-volatile while
-"""
-_KEYWORDS = frozenset(_KEYWORD_TEXT.split())
-_SPECIFIERS = frozenset({"const", "constexpr", "extern", "inline", "static", "volatile"})
-_MOST_ROUNDS = 20
+_KNOWN_BY_BODY = ("auto", "constexpr", "consteval", "decltype")
+# A kernel's static shared memory follows from its body, and these functions tell of it.
+_TELL_OF_KERNELS = ("cudaFunc", "cudaOccupancy")
+_CONDITIONS = {"if": 1, "ifdef": 1, "ifndef": 1, "endif": -1}
+_ELSES = ("else", "elif", "elifdef", "elifndef")
 
 
 @dataclass(frozen=True)
-class _Part:
-    """A declaration, or a macro. `body`: the index of the brace that opens a function's body."""
-
-    tokens: tuple[Token, ...]
-    name: str
-    body: int | None = None
-    is_macro: bool = False
+class _Function:
+    head: tuple[Token, ...]
+    body: tuple[Token, ...]  # with its braces
 
 
-@dataclass(frozen=True)
-class Isolated:
-    """The text without the features; lines are as before."""
+def without(source: Source, lacking: Sequence[Unsupported]) -> str | None:
+    """The text without these features; None where the rest could then mean something else."""
+    if not lacking:
+        return source.text
+    features = {each.offset: each.feature for each in lacking}
+    macros = [each for each in source.directives if each.macro]
+    of_macros = _spread(macros, lambda token: features.get(token.start))
 
-    text: str
-    is_whole: bool  # every declaration is still there
+    def feature_of(token: Token) -> str | None:
+        return features.get(token.start) or of_macros.get(token.text)
 
-
-def without(source: Source, found: Sequence[Unsupported]) -> Isolated | None:
-    """The source without these features; None where the rest could then mean something else."""
-    features = {each.offset: each.feature for each in found}
-    if not features:
-        return Isolated(source.text, True)
-    declarations = _declarations(source.code.tokens)
-    macros = {each.macro: each for each in source.directives if each.macro}
-    if declarations is None or not all(map(_is_simple, macros.values())):
-        return None
-    parts = [*declarations, *_macros(source)]
-    if not features.keys() <= {token.start for part in parts for token in part.tokens}:
-        return None
-    left_out: dict[str, str] = {}  # by name: the feature
-    edits: dict[int, list[Edit]] = {}
-    is_whole = True
-    for _ in range(_MOST_ROUNDS):
-        before = len(left_out)
-        for number, part in enumerate(parts):
-            uses = (
-                (i, token, feature)
-                for i, token in enumerate(part.tokens)
-                if (feature := features.get(token.start) or left_out.get(token.text))
-            )
-            i, token, feature = next(uses, (0, None, ""))
-            if token is None:
-                continue
-            head = part.tokens[: part.body]
-            if part.body is not None and i > part.body and not _tells_more(head, macros):
-                edits[number] = _ending_the_run(part, part.body, token, feature)
-                continue
-            name = part.name if part.is_macro else _only_name(part, macros)
-            if not name or (not part.is_macro and token.text in macros):
+    functions = list(_functions(source.code.tokens))
+    edits = []
+    for function in functions:
+        uses = (token for token in function.body if feature_of(token))
+        if first := next(uses, None):
+            if not _may_go(function, source):
                 return None
-            left_out.setdefault(name, feature)
-            is_whole &= part.is_macro
-            instead = _refusal(feature) if part.is_macro else ""
-            edits[number] = [Edit(part.tokens[0].start, part.tokens[-1].end, instead)]
-        if len(left_out) == before:
-            break
-    else:
+            edits += _ending_the_run(function, first, feature_of(first) or "")
+    done = {token.start for each in functions for token in each.body}
+    for using in _using_directives(source.code.tokens):
+        if using[0].start not in done and any(map(feature_of, using)):
+            done |= {token.start for token in using}
+            edits.append(Edit(using[0].start, using[-1].end, ""))
+    elsewhere = [token for token in source.code.tokens if token.start not in done]
+    elsewhere += [t for each in source.directives if not each.macro for t in each.tokens]
+    known = {token.start for run in source.runs() for token in run.tokens}
+    if any(map(feature_of, elsewhere)) or not features.keys() <= known:
         return None
-    if _cuts_directives(source, parts, edits) or any(
-        token.text in left_out
-        for directive in source.directives
-        if not directive.macro
-        for token in directive.tokens
-    ):
-        return None
-    text = apply(source.text, [edit for each in edits.values() for edit in each])
-    return Isolated(text, is_whole)
+    for each in macros:
+        if each.macro in of_macros:
+            span = each.body[0].start, each.body[-1].end
+            edits.append(Edit(*span, _refusal(of_macros[each.macro])))
+    return apply(source.text, edits)
 
 
-def _is_simple(macro: Directive) -> bool:
-    """Whether a macro leaves brackets and names as they are in the text."""
-    depth = {"(": 0, "[": 0, "{": 0}
-    for token in macro.body:
-        for opening, closing in zip(depth, ")]}", strict=True):
-            depth[opening] += (token.text == opening) - (token.text == closing)
-    return not any(depth.values()) and all(token.text != "##" for token in macro.body)
+def _spread(macros: Sequence[Directive], mark_of: Callable[[Token], str | None]) -> dict[str, str]:
+    """By name, the mark of each macro whose body has a marked token, or such a macro."""
+    marks: dict[str, str] = {}
+    while new := {
+        each.macro: mark
+        for each in macros
+        if each.macro and each.macro not in marks
+        for token in each.body
+        if (mark := mark_of(token) or marks.get(token.text))
+    }:
+        marks |= new
+    return marks
 
 
-def _tells_more(head: Sequence[Token], macros: dict[str, Directive]) -> bool:
-    """Whether what is outside of a function can know its body."""
-    known: set[str] = set()
-    words = [token.text for token in head]
-    while words:
-        word = words.pop()
-        if word in _SEEN_FROM_OUTSIDE:
-            return True
-        if word in macros and word not in known:
-            words += [token.text for token in macros[word].body]
-        known.add(word)
-    return False
-
-
-def _cuts_directives(source: Source, parts: list[_Part], edits: Iterable[int]) -> bool:
-    """Whether an edit removes a line of the preprocessor that others may depend on."""
-    spans = [
-        (parts[number].tokens[0].start, parts[number].tokens[-1].end)
-        for number in edits
-        if not parts[number].is_macro
-    ]
-    spans.sort()
-    starts = [start for start, _ in spans]
+def _may_go(function: _Function, source: Source) -> bool:
+    """Whether all that the rest of the file can know of a function is its head."""
+    macros = [each for each in source.directives if each.macro]
+    if not all(map(_is_plain, macros)):
+        return False
+    telling = {*_KNOWN_BY_BODY}
+    telling |= _spread(macros, lambda token: token.text if token.text in telling else None).keys()
+    words = {token.text for token in function.head}
+    is_kernel = "__global__" in words or bool(words & {each.macro for each in macros})
+    if telling & words or (is_kernel and _asks_of_kernels(source)):
+        return False
+    depth = 0
     for each in source.directives:
-        span = bisect_right(starts, each.at.start) - 1
-        words = [token.text for token in each.tokens[:1]]
-        is_harmless = each.name == "pragma" and words in (["unroll"], ["nounroll"])
-        if span >= 0 and each.at.start < spans[span][1] and not is_harmless:
-            return True
-    return False
+        if function.body[0].start < each.at.start < function.body[-1].end:
+            depth += _CONDITIONS.get(each.name, 0)
+            is_pragma = (
+                each.name == "pragma" and each.tokens[:1] and "unroll" in each.tokens[0].text
+            )
+            if depth < (each.name in _ELSES) or not (
+                is_pragma or each.name in _CONDITIONS or each.name in _ELSES
+            ):
+                return False
+    return depth == 0
 
 
-def _ending_the_run(part: _Part, body: int, token: Token, feature: str) -> list[Edit]:
-    """The function's body replaced, on the line of this token."""
-    start, end = part.tokens[body].start, part.tokens[-1].end
-    return [Edit(start, token.start, "{ "), Edit(token.start, end, f"{_refusal(feature)}; }}")]
+def _is_plain(macro: Directive) -> bool:
+    """Whether brackets and names are still those of the text where the macro has been replaced."""
+    words = [token.text for token in macro.body]
+    return "##" not in words and all(
+        words.count(opening) == words.count(closing) for opening, closing in ("()", "[]", "{}")
+    )
+
+
+def _asks_of_kernels(source: Source) -> bool:
+    return any(
+        token.text.startswith(_TELL_OF_KERNELS) for run in source.runs() for token in run.tokens
+    )
+
+
+def _ending_the_run(function: _Function, at: Token, feature: str) -> list[Edit]:
+    """The body replaced, on the line of this token."""
+    start, end = function.body[0].start, function.body[-1].end
+    return [Edit(start, at.start, "{ "), Edit(at.start, end, f"{_refusal(feature)}; }}")]
 
 
 def _refusal(feature: str) -> str:
@@ -154,120 +133,42 @@ def _refusal(feature: str) -> str:
     return f'::warpgrade_unsupported("{quoted}")'
 
 
-def _macros(source: Source) -> Iterator[_Part]:
-    for directive in source.directives:
-        if directive.macro and directive.body:
-            yield _Part(directive.body, directive.macro, is_macro=True)
+def _using_directives(run: tuple[Token, ...]) -> Iterator[tuple[Token, ...]]:
+    for i, (first, second) in enumerate(itertools.pairwise(run)):
+        if (first.text, second.text) == ("using", "namespace"):
+            yield tuple(itertools.takewhile(lambda token: token.text != ";", run[i:]))
 
 
-def _declarations(run: tuple[Token, ...]) -> list[_Part] | None:
-    """The declarations of a file and of its namespaces; a class is one with its members.
-
-    None where brackets don't match.
-    """
-    parts: list[_Part] = []
-    start = i = depth = 0
+def _functions(run: tuple[Token, ...]) -> Iterator[_Function]:
+    """The functions with bodies of a file, of its namespaces and of its classes."""
+    start = i = 0
     while i < len(run):
         text = run[i].text
         if text == "{" and _is_scope(run[start:i]):
-            depth += 1
             start = i + 1
         elif text in ("(", "[", "{"):
             end = tokens.closing(run, i)
             if end is None:
-                return None
-            head = run[start:i]
-            if text == "{" and _is_function(head):
-                parts.append(_Part(run[start : end + 1], _name(head), i - start))
+                return
+            if text == "{" and _is_function(run[start:i]):
+                yield _Function(run[start:i], run[i : end + 1])
                 start = end + 1
             i = end
-        elif text == ";":
-            if i > start:
-                parts.append(_Part(run[start : i + 1], _name(run[start : i + 1])))
-            start = i + 1
-        elif text in (")", "]", "}"):
-            depth -= 1
-            if text != "}" or depth < 0 or i > start:
-                return None
+        elif text in (";", "}"):
             start = i + 1
         i += 1
-    return parts if depth == 0 and start == len(run) else None
 
 
 def _is_scope(head: tuple[Token, ...]) -> bool:
     words = [token.text for token in head]
-    return words[:1] == ["namespace"] or words[:2] == ["inline", "namespace"] or (
-        len(words) == 2 and words[0] == "extern" and head[1].kind == "string"
-    )  # fmt: skip
+    is_linkage = len(words) == 2 and words[0] == "extern" and head[1].kind == "string"
+    is_class = any(each in words for each in _CLASSES) and "(" not in words
+    return is_class or is_linkage or "namespace" in words[:2]
 
 
 def _is_function(head: tuple[Token, ...]) -> bool:
-    words = [token.text for token in _without_template(head)]
-    before = words[: words.index("(")] if "(" in words else ["="]
-    return words[:1] != ["="] and "=" not in before and words[0] not in _TYPES
-
-
-def _without_template(head: tuple[Token, ...]) -> tuple[Token, ...]:
-    start = depth = 0
-    for i, token in enumerate(head):
-        if i == start and token.text != "template":
-            return head[start:]
-        depth += {"<": 1, ">": -1, ">>": -2}.get(token.text, 0)
-        if i > start and depth <= 0:
-            start, depth = i + 1, 0
-    return ()
-
-
-def _name(declaration: tuple[Token, ...]) -> str:
-    """The name that it declares: of several variables the last one."""
-    declaration = _without_template(declaration)
-    declared = kernels.declared_function(declaration, 0)
-    if declared and declaration[0].text not in _TYPES:
-        return declared[0]
-    name = ""
-    for token in declaration:
-        if token.kind == "name" and token.text not in ("final", "alignas"):
-            name = token.text
-        elif token.text in ("=", ";", "{", "[", ":") and name:
-            break
-    return name
-
-
-def _only_name(part: _Part, macros: Container[str]) -> str:
-    """The name, if the rest of the file can know the declaration only by it; else ""."""
-    declared = _without_template(part.tokens)
-    texts = [token.text for token in declared]
-    is_instantiation = part.tokens[0].text == "template" and part.tokens[1].text != "<"
-    if is_instantiation or len(texts) < 3 or {"friend", "operator"} & {*texts}:
-        return ""
-    name = part.name
-    if texts[0] in ("struct", "class", "union"):
-        name = texts[1]
-        body = texts.index("{") if "{" in texts else 0
-        is_alone = tokens.closing(declared, body) == len(texts) - 2 if body else len(texts) == 3
-        if not is_alone or texts[2] not in ("{", ":", ";", "<", "final"):
-            return ""
-    elif texts[0] in ("using", "typedef"):
-        if texts[0] == "typedef" and {"(", "["} & {*texts}:
-            return ""
-    elif function := kernels.declared_function(declared, 0):
-        name, start, end = function
-        before = [each for each in declared[: start - 1] if not each.text.startswith("__")]
-        is_typed = any(each.kind == "name" and each.text not in _SPECIFIERS for each in before)
-        if not is_typed or texts[end + 1] == "(":
-            return ""
-    else:
-        stop = next(i for i, text in enumerate(texts) if text in ("=", "{", "[", ";"))
-        if stop < 2 or texts[stop - 1] != name or "(" in texts[:stop] or texts[0] == "enum":
-            return ""
-    is_one = "," not in _outside_of_brackets(texts) or texts[0] in ("struct", "class", "union")
-    return name if is_one and name not in _KEYWORDS and name not in macros else ""
-
-
-def _outside_of_brackets(texts: Sequence[str]) -> Iterator[str]:
-    depth = 0
-    for text in texts:
-        depth -= text in (")", "]", "}")
-        if depth == 0:
-            yield text
-        depth += text in ("(", "[", "{")
+    words = [token.text for token in head]
+    if "(" not in words or "=" in words[: words.index("(")]:
+        return False
+    last = len(words) - 1 - words[::-1].index(")")
+    return not {":", ","} & {*words[last:]}  # a member's initialiser
