@@ -9,6 +9,8 @@ measured.
 from __future__ import annotations
 
 import itertools
+from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -45,11 +47,17 @@ def without(source: Source, lacking: Sequence[Unsupported]) -> str | None:
         return features.get(token.start) or of_macros.get(token.text)
 
     functions = list(_functions(source.code.tokens))
+    telling = _telling(source, macros)
+    starts = [each.at.start for each in source.directives]
+    is_plain = all(map(_is_plain, macros))
     edits = []
     for function in functions:
         uses = (token for token in function.body if feature_of(token))
         if first := next(uses, None):
-            if not _may_go(function, source):
+            start, end = function.body[0].start, function.body[-1].end
+            within = source.directives[bisect_left(starts, start) : bisect_left(starts, end)]
+            is_known = any(token.text in telling for token in function.head)
+            if is_known or not is_plain or not _may_go(within):
                 return None
             edits += _ending_the_run(function, first, feature_of(first) or "")
     done = {token.start for each in functions for token in each.body}
@@ -72,39 +80,39 @@ def without(source: Source, lacking: Sequence[Unsupported]) -> str | None:
 def _spread(macros: Sequence[Directive], mark_of: Callable[[Token], str | None]) -> dict[str, str]:
     """By name, the mark of each macro whose body has a marked token, or such a macro."""
     marks: dict[str, str] = {}
-    while new := {
-        each.macro: mark
-        for each in macros
-        if each.macro and each.macro not in marks
-        for token in each.body
-        if (mark := mark_of(token) or marks.get(token.text))
-    }:
-        marks |= new
+    users = defaultdict(list)
+    for each in macros:
+        for token in each.body:
+            users[token.text].append(each.macro)
+            if mark := mark_of(token):
+                marks.setdefault(each.macro, mark)
+    names = list(marks)
+    while names:
+        name = names.pop()
+        more = [user for user in users[name] if user not in marks]
+        marks |= dict.fromkeys(more, marks[name])
+        names += more
     return marks
 
 
-def _may_go(function: _Function, source: Source) -> bool:
-    """Whether all that the rest of the file can know of a function is its head."""
-    macros = [each for each in source.directives if each.macro]
-    if not all(map(_is_plain, macros)):
-        return False
-    telling = {*_KNOWN_BY_BODY}
-    telling |= _spread(macros, lambda token: token.text if token.text in telling else None).keys()
-    words = {token.text for token in function.head}
-    is_kernel = "__global__" in words or bool(words & {each.macro for each in macros})
-    if telling & words or (is_kernel and _asks_of_kernels(source)):
-        return False
+def _telling(source: Source, macros: Sequence[Directive]) -> set[str]:
+    """Words in a function's head with which the rest of the file can know its body."""
+    words = {*_KNOWN_BY_BODY}
+    code = (token.text for run in source.runs() for token in run.tokens)
+    if any(word.startswith(_TELL_OF_KERNELS) for word in code):
+        words.add("__global__")
+    return words | _spread(macros, lambda token: token.text if token.text in words else None).keys()
+
+
+def _may_go(directives: Sequence[Directive]) -> bool:
+    """Whether only lines between them depend on these directives."""
     depth = 0
-    for each in source.directives:
-        if function.body[0].start < each.at.start < function.body[-1].end:
-            depth += _CONDITIONS.get(each.name, 0)
-            is_pragma = (
-                each.name == "pragma" and each.tokens[:1] and "unroll" in each.tokens[0].text
-            )
-            if depth < (each.name in _ELSES) or not (
-                is_pragma or each.name in _CONDITIONS or each.name in _ELSES
-            ):
-                return False
+    for each in directives:
+        is_unroll = each.name == "pragma" and each.tokens and "unroll" in each.tokens[0].text
+        depth += _CONDITIONS.get(each.name, 0)
+        is_else = each.name in _ELSES
+        if depth < is_else or not (is_unroll or is_else or each.name in _CONDITIONS):
+            return False
     return depth == 0
 
 
@@ -113,12 +121,6 @@ def _is_plain(macro: Directive) -> bool:
     words = [token.text for token in macro.body]
     return "##" not in words and all(
         words.count(opening) == words.count(closing) for opening, closing in ("()", "[]", "{}")
-    )
-
-
-def _asks_of_kernels(source: Source) -> bool:
-    return any(
-        token.text.startswith(_TELL_OF_KERNELS) for run in source.runs() for token in run.tokens
     )
 
 
