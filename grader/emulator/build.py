@@ -157,16 +157,16 @@ class _Work:
     ) -> None:
         """Make student.o, without what is lacking. Raises _Failed with the compiler's errors."""
         for _ in range(MOST_ROUNDS):
-            isolated = isolation.without(self.source, lacking)
-            if isolated is None or (self.guarded and unsupported.find(tokens.read(isolated.text))):
+            text = isolation.without(self.source, lacking)
+            if text is None or (self.guarded and unsupported.find(tokens.read(text))):
                 break
-            errors = self._compile(rewriter.rewrite(tokens.read(isolated.text)).text, entries)
-            more = [found for error in errors if (found := self._lacking(error))]
+            errors = self._compile(rewriter.rewrite(tokens.read(text)).text, entries)
             if not errors:
                 return self._instantiate_kernels()
-            if not more and isolated.is_whole:
+            more = [each for error in errors if (each := _lacking(self.source, error))]
+            if not more:
                 raise _Failed(*(self._compile_problem(error) for error in errors))
-            if {*more} <= {*lacking}:  # errors are perhaps for what is left out
+            if {*more} <= {*lacking}:
                 break
             lacking = [*lacking, *more]  # the other errors may be consequences
         raise _Failed(*self._unsupported(lacking))
@@ -345,18 +345,6 @@ class _Work:
             first.setdefault(each.feature, Problem("unsupported", message, line, detail=shown))
         return list(first.values())
 
-    def _lacking(self, error: compiler_output.CompileError) -> unsupported.Unsupported | None:
-        """The feature, for an error about what CUDA has and our headers lack; else None."""
-        name = compiler_output.unknown_name(error.message)
-        feature = unsupported.lacking(name) if name else unsupported.in_words(error.message)
-        tokens_there = [
-            token for run in self.source.runs() for token in run.tokens if token.line == error.line
-        ]
-        if feature is None or not tokens_there:
-            return None
-        named = [token for token in tokens_there if token.text == name]
-        return unsupported.Unsupported(feature, (named or tokens_there)[0].start)
-
     def _compile_problem(self, error: compiler_output.CompileError) -> Problem:
         shown = compiler_output.excerpt(self.lines, error.line)
         return Problem("compile", error.message, error.line, detail=shown)
@@ -367,6 +355,19 @@ class _Work:
         line = _line_of(self.source, fault.name)
         shown = compiler_output.excerpt(self.lines, line)
         return Problem(fault.kind, fault.message, line, fault.entry, shown)
+
+
+def _lacking(
+    source: tokens.Source, error: compiler_output.CompileError
+) -> unsupported.Unsupported | None:
+    """The feature, for an error about what CUDA has and our headers lack; else None."""
+    name = compiler_output.unknown_name(error.message)
+    feature = unsupported.lacking(name) if name else unsupported.in_words(error.message)
+    on_line = [token for run in source.runs() for token in run.tokens if token.line == error.line]
+    if feature is None or not on_line:
+        return None
+    named = [token for token in on_line if token.text == name]
+    return unsupported.Unsupported(feature, (named or on_line)[0].start)
 
 
 def _line_of(source: tokens.Source, name: str) -> int | None:

@@ -1,77 +1,133 @@
 """Takes the features that the emulator lacks out of a source: they cost only what uses them.
 
 A function whose body uses one ends the run where it is called, with the feature's name and line.
-Any other declaration that does is left out, and its name then counts as a lacking feature.
+Beside such bodies only using-directives of namespaces that are lacking go, so the rest means what
+it did. A feature that is used elsewhere, or in a body that others can know, makes the file not
+measured.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import itertools
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from . import kernels, tokens
+from . import tokens
 from .edits import Edit, apply
-from .lexer import Token
+from .lexer import Directive, Token
 from .tokens import Source
 from .unsupported import Unsupported
 
-_TYPES = ("struct", "class", "union", "enum", "typedef", "using", "namespace")
+_CLASSES = ("struct", "class", "union")
+# A function's type, or whether it is a constant, follows from its body.
+_KNOWN_BY_BODY = ("auto", "constexpr", "consteval", "decltype")
+# A kernel's static shared memory follows from its body, and these functions tell of it.
+_TELL_OF_KERNELS = ("cudaFunc", "cudaOccupancy")
+_CONDITIONS = {"if": 1, "ifdef": 1, "ifndef": 1, "endif": -1}
+_ELSES = ("else", "elif", "elifdef", "elifndef")
 
 
 @dataclass(frozen=True)
-class _Part:
-    """A declaration, or a macro. `body`: the index of the brace that opens a function's body."""
-
-    tokens: tuple[Token, ...]
-    name: str
-    body: int | None = None
-    is_macro: bool = False
+class _Function:
+    head: tuple[Token, ...]
+    body: tuple[Token, ...]  # with its braces
 
 
-@dataclass(frozen=True)
-class Isolated:
-    """The text without the features; lines are as before."""
+def without(source: Source, lacking: Sequence[Unsupported]) -> str | None:
+    """The text without these features; None where the rest could then mean something else."""
+    if not lacking:
+        return source.text
+    features = {each.offset: each.feature for each in lacking}
+    macros = [each for each in source.directives if each.macro]
+    of_macros = _spread(macros, lambda token: features.get(token.start))
 
-    text: str
-    is_whole: bool  # every declaration is still there
+    def feature_of(token: Token) -> str | None:
+        return features.get(token.start) or of_macros.get(token.text)
 
-
-def without(source: Source, found: Sequence[Unsupported]) -> Isolated | None:
-    """The source without these features; None where one is in no declaration."""
-    features = {each.offset: each.feature for each in found}
-    parts = [*_declarations(source.code.tokens), *_macros(source)]
-    if not features.keys() <= {token.start for part in parts for token in part.tokens}:
+    functions = list(_functions(source.code.tokens))
+    telling = _telling(source, macros)
+    starts = [each.at.start for each in source.directives]
+    is_plain = all(map(_is_plain, macros))
+    edits = []
+    for function in functions:
+        uses = (token for token in function.body if feature_of(token))
+        if first := next(uses, None):
+            start, end = function.body[0].start, function.body[-1].end
+            within = source.directives[bisect_left(starts, start) : bisect_left(starts, end)]
+            is_known = any(token.text in telling for token in function.head)
+            if is_known or not is_plain or not _may_go(within):
+                return None
+            edits += _ending_the_run(function, first, feature_of(first) or "")
+    done = {token.start for each in functions for token in each.body}
+    for using in _using_directives(source.code.tokens):
+        if using[0].start not in done and any(map(feature_of, using)):
+            done |= {token.start for token in using}
+            edits.append(Edit(using[0].start, using[-1].end, ""))
+    elsewhere = [token for token in source.code.tokens if token.start not in done]
+    elsewhere += [t for each in source.directives if not each.macro for t in each.tokens]
+    known = {token.start for run in source.runs() for token in run.tokens}
+    if any(map(feature_of, elsewhere)) or not features.keys() <= known:
         return None
-    left_out: dict[str, str] = {}  # by name: the feature
-    edits: dict[_Part, list[Edit]] = {}
-    is_whole = True
-    before = -1
-    while before < len(left_out):
-        before = len(left_out)
-        for part in parts:
-            uses = (
-                (i, token, feature)
-                for i, token in enumerate(part.tokens)
-                if (feature := features.get(token.start) or left_out.get(token.text))
-            )
-            i, token, feature = next(uses, (0, None, ""))
-            if token is None:
-                continue
-            if part.body is not None and i > part.body:
-                edits[part] = _ending_the_run(part, part.body, token, feature)
-                continue
-            left_out.setdefault(part.name, feature)
-            is_whole &= part.is_macro
-            instead = _refusal(feature) if part.is_macro else ""
-            edits[part] = [Edit(part.tokens[0].start, part.tokens[-1].end, instead)]
-    text = apply(source.text, [edit for each in edits.values() for edit in each])
-    return Isolated(text, is_whole)
+    for each in macros:
+        if each.macro in of_macros:
+            span = each.body[0].start, each.body[-1].end
+            edits.append(Edit(*span, _refusal(of_macros[each.macro])))
+    return apply(source.text, edits)
 
 
-def _ending_the_run(part: _Part, body: int, token: Token, feature: str) -> list[Edit]:
-    """The function's body replaced, on the line of this token."""
-    start, end = part.tokens[body].start, part.tokens[-1].end
-    return [Edit(start, token.start, "{ "), Edit(token.start, end, f"{_refusal(feature)}; }}")]
+def _spread(macros: Sequence[Directive], mark_of: Callable[[Token], str | None]) -> dict[str, str]:
+    """By name, the mark of each macro whose body has a marked token, or such a macro."""
+    marks: dict[str, str] = {}
+    users = defaultdict(list)
+    for each in macros:
+        for token in each.body:
+            users[token.text].append(each.macro)
+            if mark := mark_of(token):
+                marks.setdefault(each.macro, mark)
+    names = list(marks)
+    while names:
+        name = names.pop()
+        more = [user for user in users[name] if user not in marks]
+        marks |= dict.fromkeys(more, marks[name])
+        names += more
+    return marks
+
+
+def _telling(source: Source, macros: Sequence[Directive]) -> set[str]:
+    """Words in a function's head with which the rest of the file can know its body."""
+    words = {*_KNOWN_BY_BODY}
+    code = (token.text for run in source.runs() for token in run.tokens)
+    if any(word.startswith(_TELL_OF_KERNELS) for word in code):
+        words.add("__global__")
+    return words | _spread(macros, lambda token: token.text if token.text in words else None).keys()
+
+
+def _may_go(directives: Sequence[Directive]) -> bool:
+    """Whether only lines between them depend on these directives."""
+    depth = 0
+    for each in directives:
+        is_unroll = each.name == "pragma" and each.tokens and "unroll" in each.tokens[0].text
+        depth += _CONDITIONS.get(each.name, 0)
+        is_else = each.name in _ELSES
+        if depth < is_else or not (is_unroll or is_else or each.name in _CONDITIONS):
+            return False
+    return depth == 0
+
+
+def _is_plain(macro: Directive) -> bool:
+    """Whether brackets and names are still those of the text where the macro has been replaced."""
+    words = [token.text for token in macro.body]
+    return "##" not in words and all(
+        words.count(opening) == words.count(closing) for opening, closing in ("()", "[]", "{}")
+    )
+
+
+def _ending_the_run(function: _Function, at: Token, feature: str) -> list[Edit]:
+    """The body replaced, on the line of this token."""
+    start, end = function.body[0].start, function.body[-1].end
+    return [Edit(start, at.start, "{ "), Edit(at.start, end, f"{_refusal(feature)}; }}")]
 
 
 def _refusal(feature: str) -> str:
@@ -79,72 +135,42 @@ def _refusal(feature: str) -> str:
     return f'::warpgrade_unsupported("{quoted}")'
 
 
-def _macros(source: Source) -> Iterator[_Part]:
-    for directive in source.directives:
-        if directive.macro and directive.body:
-            yield _Part(directive.body, directive.macro, is_macro=True)
+def _using_directives(run: tuple[Token, ...]) -> Iterator[tuple[Token, ...]]:
+    for i, (first, second) in enumerate(itertools.pairwise(run)):
+        if (first.text, second.text) == ("using", "namespace"):
+            yield tuple(itertools.takewhile(lambda token: token.text != ";", run[i:]))
 
 
-def _declarations(run: tuple[Token, ...]) -> Iterator[_Part]:
-    """The declarations of a file and of its namespaces; a class is one with its members."""
+def _functions(run: tuple[Token, ...]) -> Iterator[_Function]:
+    """The functions with bodies of a file, of its namespaces and of its classes."""
     start = i = 0
     while i < len(run):
         text = run[i].text
-        if text in ("(", "[", "{"):
+        if text == "{" and _is_scope(run[start:i]):
+            start = i + 1
+        elif text in ("(", "[", "{"):
             end = tokens.closing(run, i)
             if end is None:
                 return
-            head = run[start:i]
-            if text == "{" and _is_scope(head):
-                yield from _declarations(run[i + 1 : end])
-                start = end + 1
-            elif text == "{" and _is_function(head):
-                yield _Part(run[start : end + 1], _name(head), i - start)
+            if text == "{" and _is_function(run[start:i]):
+                yield _Function(run[start:i], run[i : end + 1])
                 start = end + 1
             i = end
-        elif text == ";":
-            if i > start:
-                yield _Part(run[start : i + 1], _name(run[start : i + 1]))
+        elif text in (";", "}"):
             start = i + 1
-        elif text == "}":
-            return
         i += 1
 
 
 def _is_scope(head: tuple[Token, ...]) -> bool:
     words = [token.text for token in head]
-    return words[:1] == ["namespace"] or words[:2] == ["inline", "namespace"] or (
-        len(words) == 2 and words[0] == "extern" and head[1].kind == "string"
-    )  # fmt: skip
+    is_linkage = len(words) == 2 and words[0] == "extern" and head[1].kind == "string"
+    is_class = any(each in words for each in _CLASSES) and "(" not in words
+    return is_class or is_linkage or "namespace" in words[:2]
 
 
 def _is_function(head: tuple[Token, ...]) -> bool:
-    words = [token.text for token in _without_template(head)]
-    before = words[: words.index("(")] if "(" in words else ["="]
-    return words[:1] != ["="] and "=" not in before and words[0] not in _TYPES
-
-
-def _without_template(head: tuple[Token, ...]) -> tuple[Token, ...]:
-    depth = 0
-    if not head or head[0].text != "template":
-        return head
-    for i, token in enumerate(head):
-        depth += {"<": 1, ">": -1, ">>": -2}.get(token.text, 0)
-        if i and depth <= 0:
-            return _without_template(head[i + 1 :])
-    return ()
-
-
-def _name(declaration: tuple[Token, ...]) -> str:
-    """The name that it declares: of several variables the last one."""
-    declaration = _without_template(declaration)
-    declared = kernels.declared_function(declaration, 0)
-    if declared and declaration[0].text not in _TYPES:
-        return declared[0]
-    name = ""
-    for token in declaration:
-        if token.kind == "name" and token.text not in ("final", "alignas"):
-            name = token.text
-        elif token.text in ("=", ";", "{", "[", ":") and name:
-            break
-    return name
+    words = [token.text for token in head]
+    if "(" not in words or "=" in words[: words.index("(")]:
+        return False
+    last = len(words) - 1 - words[::-1].index(")")
+    return not {":", ","} & {*words[last:]}  # a member's initialiser

@@ -1,6 +1,7 @@
 """Inline assembly (PTX) to C++ with the functions of include/warpgrade/ptx.h, where it is known.
 
-    asm volatile("mov.u32 %0, %%laneid;" : "=r"(x));      { ::warpgrade::ptx::put((x), ...); }
+    asm volatile("mov.u32 %0, %%laneid;" : "=r"(x));      do { ... ::warpgrade::ptx::put(...); }
+                                                          while (0);
 
 An instruction that isn't in the table below makes the whole statement an unsupported feature. The
 semantics are those of NVIDIA's "PTX ISA".
@@ -9,9 +10,8 @@ semantics are those of NVIDIA's "PTX ISA".
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 
-from . import kernels, tokens
 from .edits import Edit
 from .lexer import Token
 
@@ -37,11 +37,13 @@ _TYPES = {
     "b64": "unsigned long long",
 }
 _T = rf"(?P<T>{'|'.join(_TYPES)})"
+_INTEGER, _BITS, _FLOAT = "[us](?:16|32|64)", "b(?:16|32|64)", "f(?:32|64)"
+_MEMORY = rf"(?P<T>[usb](?:8|16|32|64)|{_FLOAT})"  # types of loads and stores
 _SPECIAL = {
-    **{f"%tid.{d}": f"threadIdx.{d}" for d in "xyz"},
-    **{f"%ntid.{d}": f"blockDim.{d}" for d in "xyz"},
-    **{f"%ctaid.{d}": f"blockIdx.{d}" for d in "xyz"},
-    **{f"%nctaid.{d}": f"gridDim.{d}" for d in "xyz"},
+    **{f"%tid.{d}": f"::threadIdx.{d}" for d in "xyz"},
+    **{f"%ntid.{d}": f"::blockDim.{d}" for d in "xyz"},
+    **{f"%ctaid.{d}": f"::blockIdx.{d}" for d in "xyz"},
+    **{f"%nctaid.{d}": f"::gridDim.{d}" for d in "xyz"},
     "%laneid": f"{_OURS}lane()",
     "%lanemask_eq": f"(1u << {_OURS}lane())",
     "%lanemask_lt": f"((1u << {_OURS}lane()) - 1)",
@@ -49,8 +51,8 @@ _SPECIAL = {
     "%lanemask_gt": f"(~((1u << {_OURS}lane()) - 1) & ~(1u << {_OURS}lane()))",
     "%lanemask_ge": f"(~((1u << {_OURS}lane()) - 1))",
 }
-_SCOPES = {"cta": "warpgrade_scope_block", "gpu": "warpgrade_scope_device"}
-_SCOPES |= {"sys": "warpgrade_scope_system", "": "warpgrade_scope_device"}
+_SCOPES = {"cta": "::warpgrade_scope_block", "gpu": "::warpgrade_scope_device"}
+_SCOPES |= {"sys": "::warpgrade_scope_system", "": "::warpgrade_scope_device"}
 _ORDERS = {
     "relaxed": "__ATOMIC_RELAXED",
     "volatile": "__ATOMIC_RELAXED",
@@ -60,115 +62,157 @@ _ORDERS = {
 _ORDERS |= {"release": "__ATOMIC_RELEASE", "acq_rel": "__ATOMIC_ACQ_REL"}
 _ORDER = r"(?:\.(?P<order>relaxed|volatile|acquire|release|acq_rel))?(?:\.(?P<scope>cta|gpu|sys))?"
 _SPACE = r"(?:\.(?P<space>global|shared))?(?:::cta)?"
-_HINTS = r"(?:\.(?:ca|cg|cs|lu|cv|wb|wt)|\.L1::\w+|\.L2::\w+)*"
+_HINTS = r"(?:\.(?:ca|cg|cs|lu|cv|wb|wt)|\.L1::\w+|\.L2::\d+B)*"
 
-_BINARY = {
-    "add": "{0} + {1}",
-    "sub": "{0} - {1}",
-    "mul": "{0} * {1}",
-    "div": "{0} / {1}",
-    "rem": "{0} % {1}",
-    "and": "{0} & {1}",
-    "or": "{0} | {1}",
-    "xor": "{0} ^ {1}",
-    "min": _OURS + "least({0}, {1})",
-    "max": _OURS + "most({0}, {1})",
-    "shl": _OURS + "shifted_left({0}, {1})",
-    "shr": _OURS + "shifted_right({0}, {1})",
+# By operation and types: the result, from the values of the sources.
+_ARITHMETIC = {
+    f"add.(?:{_INTEGER})": "{0} + {1}",
+    f"sub.(?:{_INTEGER})": "{0} - {1}",
+    f"mul.lo.(?:{_INTEGER})": "{0} * {1}",
+    f"mad.lo.(?:{_INTEGER})": "{0} * {1} + {2}",
+    f"div.(?:{_INTEGER})": "{0} / {1}",
+    f"rem.(?:{_INTEGER})": "{0} % {1}",
+    f"add(.rn)?(.ftz)?.{_FLOAT}": "{0} + {1}",
+    f"sub(.rn)?(.ftz)?.{_FLOAT}": "{0} - {1}",
+    f"mul(.rn)?(.ftz)?.{_FLOAT}": "{0} * {1}",
+    f"(?:fma|mad).rn(.ftz)?.{_FLOAT}": _OURS + "fused({0}, {1}, {2})",
+    f"div.(?:rn|full)(.ftz)?.{_FLOAT}": "{0} / {1}",
+    f"and.(?:{_BITS}|pred)": "{0} & {1}",
+    f"or.(?:{_BITS}|pred)": "{0} | {1}",
+    f"xor.(?:{_BITS}|pred)": "{0} ^ {1}",
+    f"not.(?:{_BITS})": "~{0}",
+    "not.pred": "!{0}",
+    f"min(?:.(?:{_INTEGER})|(.ftz)?.{_FLOAT})": _OURS + "least({0}, {1})",
+    f"max(?:.(?:{_INTEGER})|(.ftz)?.{_FLOAT})": _OURS + "most({0}, {1})",
+    f"shl.{_BITS}": _OURS + "shifted_left({0}, {1})",
+    f"shr.(?:{_BITS}|{_INTEGER})": _OURS + "shifted_right({0}, {1})",
+    "neg.(?:s16|s32|s64|f32|f64)": "-{0}",
+    "abs.(?:s16|s32|s64|f32|f64)": _OURS + "magnitude({0})",
+    "ex2.approx(.ftz)?.f32": "__builtin_exp2f({0})",
+    "lg2.approx(.ftz)?.f32": "__builtin_log2f({0})",
+    "sin.approx(.ftz)?.f32": "__builtin_sinf({0})",
+    "cos.approx(.ftz)?.f32": "__builtin_cosf({0})",
+    "rcp.(?:rn|approx)(.ftz)?.f32": "1 / {0}",
+    "rsqrt.approx(.ftz)?.f32": "1 / __builtin_sqrtf({0})",
+    "sqrt.(?:rn|approx)(.ftz)?.f32": "__builtin_sqrtf({0})",
+    "popc.b32": "__builtin_popcount({0})",
+    "clz.b32": _OURS + "leading_zeros({0})",
+    "brev.b32": _OURS + "reversed_bits({0})",
 }
-_UNARY = {
-    "ex2": "::exp2f({0})",
-    "lg2": "::log2f({0})",
-    "rcp": "1 / {0}",
-    "neg": "-{0}",
-    "rsqrt": "1 / ::sqrtf({0})",
-    "sqrt": "::sqrtf({0})",
-    "sin": "::sinf({0})",
-    "cos": "::cosf({0})",
-    "tanh": "::tanhf({0})",
-    "not": "~{0}",
-    "abs": _OURS + "magnitude({0})",
-    "popc": "__popc({0})",
-    "clz": "__clz({0})",
-    "brev": "__brev({0})",
-}
-_TERNARY = {"fma": _OURS + "fused({0}, {1}, {2})", "mad": "{0} * {1} + {2}"}
-_MODIFIERS = r"(?:\.(?:rn|lo|ftz|approx|full))*"
-_COMPARISONS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+_COMPARISONS = {"eq": "==", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 _COMPARISONS |= {"lo": "<", "ls": "<=", "hi": ">", "hs": ">="}
 _ATOMICS = {"add": "Add", "min": "Min", "max": "Max", "and": "And", "or": "Or", "xor": "Xor"}
+_ATOMIC_TYPES = {
+    "add": "u32|s32|u64|f32|f64",
+    **dict.fromkeys(("min", "max"), "[us]32|[us]64"),
+    **dict.fromkeys(("and", "or", "xor", "exch", "cas"), "b32|b64"),
+}
+_REGISTER = "warpgrade_ptx_"
+_CONSTRAINTS = re.compile(r'"(?:[=+]?[hrlfd]|n)"')
+_MOST_CHARACTERS = 100  # of an opcode
 
 
 class _Unknown(Exception):
     """Something that isn't in the tables."""
 
 
-def rewrite(run: tuple[Token, ...], i: int) -> Edit | None:
-    """The edit for the statement whose `asm` is token i; None where it isn't known."""
+def rewrite(run: tuple[Token, ...], i: int, macros: Container[str] = ()) -> Edit | None:
+    """The edit for the statement whose `asm` is token i; None where it isn't known.
+
+    `macros`: names that the file defines. The translation must not use one.
+    """
     try:
-        return _rewrite(run, i)
-    except (_Unknown, IndexError, KeyError):
+        return _rewrite(run, i, macros)
+    except (_Unknown, IndexError, KeyError, ValueError):
         return None
 
 
-def _rewrite(run: tuple[Token, ...], i: int) -> Edit:
+def _rewrite(run: tuple[Token, ...], i: int, macros: Container[str]) -> Edit:
     j = i + 1
     while run[j].text in _VOLATILE:
         j += 1
-    end = tokens.closing(run, j) if run[j].text == "(" else None
-    if end is None or any(token.text in WORDS for token in run[j:end]):
+    fields, end = _fields(run, j)
+    outputs, inputs, clobbers = (fields[1:4] + [[]] * 3)[:3]
+    operands = [_operand(each) for each in (*outputs, *inputs)]
+    text = "".join(_string(token) for token in fields[0][0])
+    # Without either of these, the compiler may merge, move or delete it as it does arithmetic.
+    stays = j > i + 1 or not outputs or any(c[0].text == '"memory"' for c in clobbers)
+    statement = _Statement(operands, len(outputs), stays)
+    lines = [statement.translated(each) for each in _instructions(text, len(fields) > 1)]
+    if any(name in macros for line in lines for name in re.findall(r"[A-Za-z_]\w*", line)):
         raise _Unknown
-    fields: list[list[Token]] = [[]]
-    depth = 0
-    for token in run[j + 1 : end]:
-        depth += (token.text in "([{") - (token.text in ")]}")
-        if depth == 0 and token.text in (":", "::"):
+    text = "do { " + " ".join([*statement.named_operands(), *lines]) + " } while (0)"
+    return Edit(run[i].start, run[end].end, text)
+
+
+def _fields(run: tuple[Token, ...], first: int) -> tuple[list[list[list[Token]]], int]:
+    """What stands between the colons, each split at its commas; and the index of the last `)`."""
+    if run[first].text != "(":
+        raise _Unknown
+    fields: list[list[list[Token]]] = [[]]
+    depth = 1
+    is_new = True
+    for end in range(first + 1, len(run)):
+        token = run[end]
+        if token.text in WORDS:
+            raise _Unknown
+        depth += (token.text in ("(", "[", "{")) - (token.text in (")", "]", "}"))
+        if depth == 0:
+            return fields, end
+        if depth == 1 and token.text in (":", "::"):
             fields += [[] for _ in token.text]
+            is_new = True
+        elif depth == 1 and token.text == ",":
+            is_new = True
         else:
-            fields[-1].append(token)
-    operands = [_operand(each) for field in fields[1:3] for each in kernels.split_arguments(field)]
-    statement = _Statement(operands, len(kernels.split_arguments(fields[1])) if fields[1:] else 0)
-    text = "".join(_string(token) for token in fields[0])
-    lines = [statement.translated(each) for each in _instructions(text, bool(fields[1:]))]
-    return Edit(run[i].start, run[end].end, "{ " + " ".join([*statement.inputs(), *lines]) + " }")
+            if is_new:
+                fields[-1].append([])
+            fields[-1][-1].append(token)
+            is_new = False
+    raise _Unknown
 
 
 def _string(token: Token) -> str:
     if token.kind != "string" or not token.text.startswith('"'):
         raise _Unknown
-    return re.sub(r"\\[nt]", " ", token.text[1:-1])
+    return token.text[1:-1].replace("\\n", "\n").replace("\\t", " ")
 
 
 def _operand(words: Sequence[Token]) -> tuple[str, str]:
     """The constraint, and the expression in its brackets."""
-    if len(words) < 4 or words[0].kind != "string" or words[1].text != "(":
+    if not _CONSTRAINTS.fullmatch(words[0].text) or words[1].text != "(" or len(words) < 4:
         raise _Unknown
+    if any(word.kind == "string" for word in words[2:]):
+        raise _Unknown  # a raw one would be another
     return words[0].text.strip('"'), " ".join(word.text for word in words[2:-1])
 
 
 def _instructions(text: str, is_extended: bool) -> list[str]:
+    if "/*" in text:
+        raise _Unknown
     if is_extended:
         text = text.replace("%%", "%")
-    text = re.sub(r"//.*|/\*.*?\*/", " ", text).strip()
-    while text.startswith("{") and text.endswith("}"):
-        text = text[1:-1].strip()
+    text = " ".join(re.sub(r"//.*", " ", text).split())
+    if text.startswith("{") and text.endswith("}"):
+        text = text[1:-1]
     return [each.strip() for each in text.split(";") if each.strip()]
 
 
 class _Statement:
     """The translation of one statement's instructions."""
 
-    def __init__(self, operands: list[tuple[str, str]], outputs: int) -> None:
+    def __init__(self, operands: list[tuple[str, str]], outputs: int, stays: bool) -> None:
         self.operands = operands
         self.outputs = outputs
+        self.stays = stays  # where it is written
         self.registers: set[str] = set()
 
-    def inputs(self) -> list[str]:
-        """Each input's value, taken once."""
+    def named_operands(self) -> list[str]:
+        """Each operand under a name of its own: it is evaluated once."""
         return [
-            f"const auto warpgrade_{i} = ({expression});"
-            for i, (_, expression) in enumerate(self.operands)
-            if i >= self.outputs
+            f"{'auto&' if i < self.outputs else 'const auto'} {_REGISTER}{i} = ({expression});"
+            f"{_OURS}check<'{constraint[-1]}'>({_REGISTER}{i});"
+            for i, (constraint, expression) in enumerate(self.operands)
         ]
 
     def translated(self, instruction: str) -> str:
@@ -176,33 +220,34 @@ class _Statement:
         if match := re.fullmatch(r"\.reg\s+\.(\w+)\s+(\w+(?:\s*,\s*\w+)*)", instruction):
             names = [name.strip() for name in match[2].split(",")]
             self.registers.update(names)
-            return f"{_TYPES[match[1]]} {', '.join('warpgrade_' + name for name in names)};"
+            if any(name.isdigit() for name in names):
+                raise _Unknown
+            return f"{_TYPES[match[1]]} {', '.join(_REGISTER + name for name in names)};"
         guard = ""
         if match := re.match(r"@(!?)(\w+)\s+", instruction):
             guard = f"if ({match[1]}{self.value(match[2])}) "
             instruction = instruction[match.end() :]
         opcode, _, rest = instruction.partition(" ")
         arguments = [each.strip() for each in _split(rest)]
+        if len(opcode) > _MOST_CHARACTERS:
+            raise _Unknown
         for pattern, make in _INSTRUCTIONS:
             if known := re.fullmatch(pattern, opcode):
+                if not self.stays and make not in _PURE and "nc" not in opcode.split("."):
+                    raise _Unknown
                 return f"{guard}{{ {make(self, known, arguments)} }}"
         raise _Unknown
 
     def value(self, argument: str, kind: str = "") -> str:
         """The C++ of a source operand, as a value of the type."""
-        if match := re.fullmatch(r"%(\d+)", argument):
-            number = int(match[1])
-            constraint, expression = self.operands[number]
-            if constraint == "n" or number < self.outputs:
-                value = f"({expression})"
-            else:
-                value = f"warpgrade_{number}"
+        if re.fullmatch(r"%\d+", argument) and int(argument[1:]) < len(self.operands):
+            value = f"{_REGISTER}{int(argument[1:])}"
         elif argument in _SPECIAL:
             value = _SPECIAL[argument]
         elif argument in self.registers:
-            value = f"warpgrade_{argument}"
-        elif re.fullmatch(r"-?(?:\d+|0x[0-9a-fA-F]+)U?", argument):
-            value = argument
+            value = f"{_REGISTER}{argument}"
+        elif match := re.fullmatch(r"(-?(?:\d+|0x[0-9a-fA-F]+))(U?)", argument):
+            value = f"{match[1]}{match[2].lower()}ll"  # constants have 64 bits
         elif match := re.fullmatch(r"0[fF]([0-9a-fA-F]{8})", argument):
             value = f"0x{match[1]}u"
         else:
@@ -211,13 +256,10 @@ class _Statement:
 
     def put(self, argument: str, value: str) -> str:
         """The assignment to a destination."""
-        if argument in self.registers:
-            target = f"warpgrade_{argument}"
-        else:
-            match = re.fullmatch(r"%(\d+)", argument)
-            if match is None or int(match[1]) >= self.outputs:
-                raise _Unknown
-            target = f"({self.operands[int(match[1])][1]})"
+        match = re.fullmatch(r"%(\d+)", argument)
+        if argument not in self.registers and (not match or int(match[1]) >= self.outputs):
+            raise _Unknown
+        target = _REGISTER + (str(int(match[1])) if match else argument)
         return f"{_OURS}put({target}, {value});"
 
     def address(self, argument: str, space: str | None) -> str:
@@ -226,12 +268,12 @@ class _Statement:
         if match is None:
             raise _Unknown
         base = self.value(match[1], "u32" if space == "shared" else "u64")
-        return f"{_OURS}{space or 'global'}_at({base} + {match[2] or 0})"
+        return f"{_OURS}{space or 'generic'}_at({base} + {int(match[2] or 0)})"
 
 
 def _split(rest: str) -> list[str]:
     """The operands, each a register, a number, [...] or {...}."""
-    return re.findall(r"\{[^}]*\}|\[[^\]]*\]|[^,\s][^,]*", rest)
+    return re.findall(r"\{[^{}]*\}|\[[^][]*\]|[^,\s][^,]*", rest)
 
 
 def _vector(argument: str) -> list[str]:
@@ -242,18 +284,29 @@ Make = Callable[[_Statement, "re.Match[str]", list[str]], str]
 
 
 def _move(s: _Statement, m: re.Match[str], a: list[str]) -> str:
-    return s.put(a[0], s.value(a[1], m["T"] or "u64"))
+    (to, value) = a
+    return s.put(to, s.value(value, m["T"]))
 
 
-def _offset(s: _Statement, m: re.Match[str], a: list[str]) -> str:
-    address = s.value(a[1], "u64")
-    return s.put(a[0], f"__cvta_generic_to_shared({_OURS}global_at({address}))")
+def _convert(s: _Statement, m: re.Match[str], a: list[str]) -> str:
+    (to, value) = a
+    return s.put(to, f"{_OURS}as<{_TYPES[m['T']]}>({s.value(value, m['of'])})")
 
 
-def _arithmetic(table: dict[str, str]) -> Make:
+def _address(s: _Statement, m: re.Match[str], a: list[str]) -> str:
+    (to, value) = a
+    address = s.value(value, "u64")
+    if m["space"] == "shared":
+        return s.put(to, f"::warpgrade_shared_offset({_OURS}generic_at({address}))")
+    return s.put(to, address)
+
+
+def _arithmetic(text: str) -> Make:
     def make(s: _Statement, m: re.Match[str], a: list[str]) -> str:
-        values = [s.value(each, m["T"]) for each in a[1:]]
-        text = table[m["op"]]
+        kind = m[0].rpartition(".")[2]
+        values = [s.value(each, kind) for each in a[1:]]
+        if m[0].startswith("sh"):
+            values[1] = s.value(a[2], "u32")
         if len(values) != text.count("{"):
             raise _Unknown
         return s.put(a[0], text.format(*values))
@@ -262,100 +315,127 @@ def _arithmetic(table: dict[str, str]) -> Make:
 
 
 def _compare(s: _Statement, m: re.Match[str], a: list[str]) -> str:
-    return s.put(a[0], f"{s.value(a[1], m['T'])} {_COMPARISONS[m['op']]} {s.value(a[2], m['T'])}")
+    to, first, second = a
+    first, second = s.value(first, m["T"]), s.value(second, m["T"])
+    if m["op"] == "ne":
+        return s.put(to, f"{_OURS}differ({first}, {second})")
+    return s.put(to, f"{first} {_COMPARISONS[m['op']]} {second}")
 
 
 def _select(s: _Statement, m: re.Match[str], a: list[str]) -> str:
-    return s.put(a[0], f"{s.value(a[3])} ? {s.value(a[1], m['T'])} : {s.value(a[2], m['T'])}")
+    to, first, second, which = a
+    return s.put(to, f"{s.value(which)} ? {s.value(first, m['T'])} : {s.value(second, m['T'])}")
 
 
 def _load(s: _Statement, m: re.Match[str], a: list[str]) -> str:
     into, kind, number = _vector(a[0]), _TYPES[m["T"]], int(m["n"] or 1)
-    if len(into) != number:
+    if len(into) != number or len(a) != 2 or number * int(m["T"][1:]) > 128:
         raise _Unknown
     at = s.address(a[1], m["space"])
     function = "load_read_only" if m["nc"] else "load"
-    values = f"const auto loaded = {_OURS}{function}<{kind}, {number}>({at});"
-    return values + "".join(s.put(each, f"loaded[{i}]") for i, each in enumerate(into))
+    loaded = f"{_REGISTER}loaded"
+    values = f"const auto {loaded} = {_OURS}{function}<{kind}, {number}>({at});"
+    return values + "".join(s.put(each, f"{loaded}[{i}]") for i, each in enumerate(into))
 
 
 def _store(s: _Statement, m: re.Match[str], a: list[str]) -> str:
     values = [s.value(each, m["T"]) for each in _vector(a[1])]
-    if len(values) != int(m["n"] or 1):
+    number = int(m["n"] or 1)
+    if len(values) != number or len(a) != 2 or number * int(m["T"][1:]) > 128:
         raise _Unknown
     at = s.address(a[0], m["space"])
     return f"{_OURS}store<{_TYPES[m['T']]}, {len(values)}>({at}, {', '.join(values)});"
 
 
+_PLACE = f"{_REGISTER}place"
+
+
 def _ordered(s: _Statement, m: re.Match[str], parts: str, at: str) -> str:
     order, scope = _ORDERS[m["order"] or ""], _SCOPES[m["scope"] or ""]
     return (
-        f"auto* place = static_cast<{_TYPES[m['T']]}*>({at});"
-        f"warpgrade_ordered_atomic(place, sizeof *place, {parts}, {order}, {scope});"
+        f"auto* {_PLACE} = static_cast<{_TYPES[m['T']]}*>({at});"
+        f"::warpgrade_ordered_atomic({_PLACE}, sizeof *{_PLACE}, {parts}, {order}, {scope});"
     )
 
 
 def _ordered_load(s: _Statement, m: re.Match[str], a: list[str]) -> str:
-    seen = _ordered(s, m, "warpgrade_loads", s.address(a[1], m["space"]))
-    return seen + s.put(a[0], "::warpgrade::atomic_load(place)")
+    to, place = a
+    if m["order"] in ("release", "acq_rel"):
+        raise _Unknown
+    seen = _ordered(s, m, "::warpgrade_loads", s.address(place, m["space"]))
+    return seen + s.put(to, f"::warpgrade::atomic_load({_PLACE})")
 
 
 def _ordered_store(s: _Statement, m: re.Match[str], a: list[str]) -> str:
-    seen = _ordered(s, m, "warpgrade_stores", s.address(a[0], m["space"]))
-    return f"{seen} ::warpgrade::atomic_exchange(place, {s.value(a[1], m['T'])});"
+    place, value = a
+    if m["order"] in ("acquire", "acq_rel"):
+        raise _Unknown
+    seen = _ordered(s, m, "::warpgrade_stores", s.address(place, m["space"]))
+    return f"{seen} ::warpgrade::atomic_exchange({_PLACE}, {s.value(value, m['T'])});"
 
 
 def _atomic(s: _Statement, m: re.Match[str], a: list[str]) -> str:
     into = a[0] if m["name"] == "atom" else ""
     place, *values = a[1:] if into else a
-    seen = _ordered(
-        s, m, "warpgrade_loads | warpgrade_stores", s.address(place, m["space"])
-    )  # fmt: skip
-    given = ", ".join(s.value(each, m["T"]) for each in values)
+    if not re.fullmatch(_ATOMIC_TYPES[m["op"]], m["T"]) or len(values) != 1 + (m["op"] == "cas"):
+        raise _Unknown
+    at = s.address(place, m["space"])
+    seen = _ordered(s, m, "::warpgrade_loads | ::warpgrade_stores", at)
+    given = ", ".join([_PLACE, *(s.value(each, m["T"]) for each in values)])
     if m["op"] == "exch":
-        done = f"::warpgrade::atomic_exchange(place, {given})"
+        done = f"::warpgrade::atomic_exchange({given})"
     elif m["op"] == "cas":
-        done = f"::warpgrade::atomic_compare_and_swap(place, {given})"
+        done = f"::warpgrade::atomic_compare_and_swap({given})"
     else:
         operation = f"::warpgrade::Atomic{_ATOMICS[m['op']]}"
-        done = f"::warpgrade::atomic_apply<{operation}>(place, {given})"
+        done = f"::warpgrade::atomic_apply<{operation}>({given})"
     return seen + (s.put(into, done) if into else f"{done};")
 
 
 def _copy(s: _Statement, m: re.Match[str], a: list[str]) -> str:
-    size = s.value(a[2])
-    zeros = f"{size} - {s.value(a[3], 'u32')}" if len(a) > 3 else "0"
-    to, source = s.address(a[0], "shared"), s.address(a[1], "global")
-    return f"warpgrade_copy_async({to}, {source}, {size}, {zeros});"
+    to, source, size, *rest = a
+    if len(rest) > 1 or any(each in s.registers for each in rest):
+        raise _Unknown  # a predicate instead of a size
+    size = s.value(size, "u32")
+    zeros = f"{size} - {s.value(rest[0], 'u32')}" if rest else "0"
+    at = f"{s.address(to, 'shared')}, {s.address(source, 'global')}"
+    return f"::warpgrade_copy_async({at}, {size}, {zeros});"
 
 
 def _wait(s: _Statement, m: re.Match[str], a: list[str]) -> str:
     if m["all"]:
-        return "warpgrade_commit_copies(); warpgrade_wait_for_copies(0);"
-    return f"warpgrade_wait_for_copies({s.value(a[0])});"
+        return "::warpgrade_commit_copies(); ::warpgrade_wait_for_copies(0);"
+    (newest,) = a
+    return f"::warpgrade_wait_for_copies({s.value(newest)});"
 
 
 def _barrier(s: _Statement, m: re.Match[str], a: list[str]) -> str:
     if a != ["0"]:
         raise _Unknown  # a named barrier, or one of some warps
-    return "__syncthreads();"
+    return "::__syncthreads();"
 
 
 def _fence(s: _Statement, m: re.Match[str], a: list[str]) -> str:
-    return "__threadfence_block();" if "cta" in (m["scope"], m["s"]) else "__threadfence();"
+    return f"::warpgrade_{'block_' if 'cta' in (m['scope'], m['s']) else ''}fence();"
 
 
 def _shuffle(s: _Statement, m: re.Match[str], a: list[str]) -> str:
-    wanted = "0" if m["op"] == "up" else "31"
-    if len(a) != 5 or "|" in a[0] or str(int(a[3], 0)) != wanted:
+    to, value, lane, clamp, mask = a
+    if int(clamp, 0) != (0 if m["op"] == "up" else 31):
         raise _Unknown
     name = {"idx": "", "bfly": "_xor"}.get(m["op"], f"_{m['op']}")
-    given = f"{s.value(a[4], 'u32')}, {s.value(a[1], 'b32')}, {s.value(a[2], 'u32')}"
-    return s.put(a[0], f"__shfl{name}_sync({given})")
+    given = f"{s.value(mask, 'u32')}, {s.value(value, 'b32')}, {s.value(lane, 'u32')} & 31"
+    return s.put(to, f"::warpgrade::exchange(::warpgrade_shuffle{name}, {given}, 32)")
 
 
 def _vote(s: _Statement, m: re.Match[str], a: list[str]) -> str:
-    return s.put(a[0], f"__{m['op'] or m['o']}_sync({s.value(a[2], 'u32')}, {s.value(a[1])})")
+    to, predicate, mask = a
+    return s.put(to, f"{_OURS}{m['op'] or m['o']}({s.value(mask, 'u32')}, {s.value(predicate)})")
+
+
+def _active(s: _Statement, m: re.Match[str], a: list[str]) -> str:
+    (to,) = a
+    return s.put(to, "::__activemask()")
 
 
 def _matrices(s: _Statement, m: re.Match[str], a: list[str]) -> str:
@@ -365,9 +445,10 @@ def _matrices(s: _Statement, m: re.Match[str], a: list[str]) -> str:
     at = s.address(a[1], "shared")
     is_transposed = "true" if m["trans"] else "false"
     loads = (
-        s.put(each, f"{_OURS}matrix_part<{is_transposed}>(row, {i})") for i, each in enumerate(into)
+        s.put(each, f"{_OURS}matrix_part<{is_transposed}>({_REGISTER}row, {i})")
+        for i, each in enumerate(into)
     )
-    return f"const void* row = {at};" + "".join(loads)
+    return f"const void* {_REGISTER}row = {at};" + "".join(loads)
 
 
 def _multiply(s: _Statement, m: re.Match[str], a: list[str]) -> str:
@@ -376,13 +457,13 @@ def _multiply(s: _Statement, m: re.Match[str], a: list[str]) -> str:
     addends = [s.value(each, "f32") for each in c]
     if (len(d), len(first), len(second), len(c)) != (4, 4, 2, 4):
         raise _Unknown
-    kind = {"f16": "__half", "bf16": "__nv_bfloat16"}[m["ab"]]
+    kind = {"f16": "::__half", "bf16": "::__nv_bfloat16"}[m["ab"]]
     made = (
-        f"float sums[4] = {{{', '.join(addends)}}};"
-        f"const unsigned given[6] = {{{', '.join(words)}}};"
-        f"{_OURS}multiply<{kind}>(sums, given);"
+        f"float {_REGISTER}sums[4] = {{{', '.join(addends)}}};"
+        f"const unsigned {_REGISTER}given[6] = {{{', '.join(words)}}};"
+        f"{_OURS}multiply<{kind}>({_REGISTER}sums, {_REGISTER}given);"
     )
-    return made + "".join(s.put(each, f"sums[{i}]") for i, each in enumerate(d))
+    return made + "".join(s.put(each, f"{_REGISTER}sums[{i}]") for i, each in enumerate(d))
 
 
 def _says(text: str) -> Make:
@@ -391,26 +472,29 @@ def _says(text: str) -> Make:
 
 _INSTRUCTIONS: tuple[tuple[str, Make], ...] = (
     (rf"mov\.{_T}", _move),
-    (rf"cvt\.{_T}\.(?:u32|u64)|cvta\.to\.global\.(?P<U>u64)", _move),
-    (r"cvta\.to\.shared\.u64", _offset),
-    (rf"(?P<op>{'|'.join(_BINARY)}){_MODIFIERS}\.{_T}", _arithmetic(_BINARY)),
-    (rf"(?P<op>{'|'.join(_UNARY)}){_MODIFIERS}\.{_T}", _arithmetic(_UNARY)),
-    (rf"(?P<op>{'|'.join(_TERNARY)}){_MODIFIERS}\.{_T}", _arithmetic(_TERNARY)),
-    (rf"setp\.(?P<op>{'|'.join(_COMPARISONS)})\.{_T}", _compare),
+    (r"cvt\.(?P<T>[us](?:32|64))\.(?P<of>[us](?:32|64))", _convert),
+    (r"cvta\.to\.(?P<space>global|shared)\.u64", _address),
+    *((opcode.replace(".", r"\."), _arithmetic(text)) for opcode, text in _ARITHMETIC.items()),
+    (rf"setp\.(?P<op>eq|ne)\.(?P<T>{_INTEGER}|{_BITS}|{_FLOAT})", _compare),
+    (rf"setp\.(?P<op>l[te]|g[te])\.(?P<T>{_INTEGER}|{_FLOAT})", _compare),
+    (r"setp\.(?P<op>l[os]|h[is])\.(?P<T>u(?:16|32|64))", _compare),
     (rf"selp\.{_T}", _select),
-    (rf"ld{_SPACE}{_HINTS}(?P<nc>\.nc)?{_HINTS}(?:\.v(?P<n>[24]))?\.{_T}", _load),
-    (rf"st{_SPACE}{_HINTS}(?:\.v(?P<n>[24]))?\.{_T}", _store),
-    (rf"ld{_ORDER}{_SPACE}{_HINTS}\.{_T}", _ordered_load),
-    (rf"st{_ORDER}{_SPACE}{_HINTS}\.{_T}", _ordered_store),
+    (rf"ld{_SPACE}{_HINTS}(?P<nc>\.nc)?{_HINTS}(?:\.v(?P<n>[24]))?\.{_MEMORY}", _load),
+    (rf"st{_SPACE}{_HINTS}(?:\.v(?P<n>[24]))?\.{_MEMORY}", _store),
+    (rf"ld{_ORDER}{_SPACE}{_HINTS}\.{_MEMORY}", _ordered_load),
+    (rf"st{_ORDER}{_SPACE}{_HINTS}\.{_MEMORY}", _ordered_store),
     (rf"(?P<name>atom|red){_ORDER}{_SPACE}\.(?P<op>\w+)\.{_T}", _atomic),
-    (r"cp\.async\.c[ag]\.shared\.global(?:\.L2::\w+)?", _copy),
-    (r"cp\.async\.commit_group", _says("warpgrade_commit_copies();")),
+    (r"cp\.async\.c[ag]\.shared\.global(?:\.L2::\d+B)?", _copy),
+    (r"cp\.async\.commit_group", _says("::warpgrade_commit_copies();")),
     (r"cp\.async\.wait_(?:group|(?P<all>all))", _wait),
     (r"(?:bar|barrier)(?:\.cta)?\.sync(?:\.aligned)?", _barrier),
     (r"membar\.(?P<scope>cta|gl|sys)|fence\.(?:acq_rel|sc)\.(?P<s>cta|gpu|sys)", _fence),
     (r"shfl\.sync\.(?P<op>bfly|up|down|idx)\.b32", _shuffle),
     (r"vote\.sync\.(?P<op>ballot)\.b32|vote\.sync\.(?P<o>any|all)\.pred", _vote),
-    (r"activemask\.b32", lambda s, m, a: s.put(a[0], "__activemask()")),
+    (r"activemask\.b32", _active),
     (r"ldmatrix\.sync\.aligned\.m8n8\.x(?P<n>[124])(?P<trans>\.trans)?\.shared\.b16", _matrices),
     (r"mma\.sync\.aligned\.m16n8k16\.row\.col\.f32\.(?P<ab>b?f16)\.(?P=ab)\.f32", _multiply),
 )
+# Those whose results follow from their operands alone: they may be merged, moved and deleted.
+_FIRST_IMPURE = next(i for i, (_, make) in enumerate(_INSTRUCTIONS) if make is _load)
+_PURE = frozenset(make for _, make in _INSTRUCTIONS[:_FIRST_IMPURE])

@@ -44,9 +44,10 @@ def rewrite(source: Source) -> Rewritten:
     troubles: list[Trouble] = []
     places: list[int] = []
     known = kernels.find(source.code.tokens)
+    macros = {each.macro for each in source.directives}
     for run in source.runs():
         for i, token in enumerate(run.tokens):
-            if token.text in ptx.WORDS and (translated := ptx.rewrite(run.tokens, i)):
+            if token.text in ptx.WORDS and (translated := ptx.rewrite(run.tokens, i, macros)):
                 edits.append(translated)
             if launches.is_launch(run.tokens, i):
                 places.append(token.start)

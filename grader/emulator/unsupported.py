@@ -8,7 +8,7 @@ they are called (include/warpgrade/device_api.h).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 
 from . import ptx, tokens
@@ -171,8 +171,12 @@ class Unsupported:
 def find(source: Source) -> list[Unsupported]:
     """The unsupported features of a source, in order."""
     features = [*_in_includes(source), *_in_launches(source.code)]
+    macros = {each.macro for each in source.directives}
     for run in source.runs():
-        features += [*_in_names(run)]
+        features += [*_in_names(run, macros)]
+    for each in source.directives:
+        if each.macro in ptx.WORDS:  # what stands there isn't assembly
+            features.append(Unsupported(_NAMES["asm"], each.at.start))
     return sorted(features, key=lambda one: one.offset)
 
 
@@ -194,6 +198,7 @@ def _in_includes(source: Source) -> Iterator[Unsupported]:
         prefix = _lacking_header(directive)
         if prefix in _BROUGHT:
             yield from _brought(source, prefix)
+            yield from _tested(source, prefix)
         elif prefix:
             yield Unsupported(_HEADERS[prefix], directive.at.start)
 
@@ -205,7 +210,21 @@ def _brought(source: Source, prefix: str) -> Iterator[Unsupported]:
                 yield Unsupported(_HEADERS[prefix], token.start)
 
 
-def _in_names(run: Run) -> Iterator[Unsupported]:
+def _tested(source: Source, prefix: str) -> Iterator[Unsupported]:
+    """Conditions on what the header may define: they cost the file, which lacks the header."""
+    own = {each.macro for each in source.directives}
+    for directive in source.directives:
+        if directive.name not in ("if", "ifdef", "ifndef", "elif", "elifdef", "elifndef"):
+            continue
+        for token in directive.tokens:
+            may_define = re.fullmatch(rf"__\w*|_[A-Z]\w*|{_BROUGHT[prefix]}", token.text)
+            if token.kind == "name" and token.text != "defined" and (
+                may_define or token.text not in own
+            ):  # fmt: skip
+                yield Unsupported(_HEADERS[prefix], directive.at.start)
+
+
+def _in_names(run: Run, macros: Container[str]) -> Iterator[Unsupported]:
     for i, token in enumerate(run.tokens):
         if token.kind != "name":
             continue
@@ -215,7 +234,7 @@ def _in_names(run: Run) -> Iterator[Unsupported]:
         )
         if token.text in ("cuda", "std") and _next(run, i) == "::" and not _is_ours(run, i):
             feature = "libcu++ (namespace cuda)"
-        if token.text in ptx.WORDS and ptx.rewrite(run.tokens, i):
+        if token.text in ptx.WORDS and ptx.rewrite(run.tokens, i, macros):
             feature = None
         if token.text == "texture" and _next(run, i) == "<":
             feature = "textures"

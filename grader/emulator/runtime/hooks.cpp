@@ -299,8 +299,8 @@ void observe_exchanged(const void* p) {
     if (current_thread) note_exchanged(reinterpret_cast<Address>(p));
 }
 
-void observe_fence(bool of_block) {
-    if (current_thread) races_fence(*current_thread, of_block);
+void observe_fence(bool of_block, bool acquires, bool releases) {
+    if (current_thread) races_fence(*current_thread, {of_block, acquires, releases});
 }
 
 }  // namespace warpgrade
@@ -375,6 +375,9 @@ void warpgrade_read_only(const void* p, std::size_t bytes) { observe_read_only(p
 // Called by __threadfence and its variants.
 void warpgrade_fence() { observe_fence(); }
 void warpgrade_block_fence() { observe_fence(true); }
+void warpgrade_ordered_fence(bool of_block, bool acquires, bool releases) {
+    observe_fence(of_block, acquires, releases);
+}
 
 // Called instead of hooks by an object that isn't observed (grader/emulator/assembly.py).
 void warpgrade_ignored() {}

@@ -79,7 +79,8 @@ void observe_ordered_atomic(void* p, int bytes, Address pc, int parts, int order
 void observe_exchanged(const void* p);                       // the program uses what was there
 void observe_read_only(const void* p, std::size_t bytes, Address pc);  // before a load by __ldg
 void settle_read_only_loads();                                         // at the end of a launch
-void observe_fence(bool of_block = false);                   // __threadfence and its variants
+// __threadfence and its variants, and fences of C++'s kind.
+void observe_fence(bool of_block = false, bool acquires = true, bool releases = true);
 
 // Whether traces are kept (operation `measure`). Push nothing onto Thread::trace otherwise.
 extern bool counting;

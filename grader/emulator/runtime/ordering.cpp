@@ -371,8 +371,9 @@ void races_warp_sync(std::uint32_t warp, unsigned mask) {
     share_acquired(first, std::min(first + warp_lanes, threads.size()), mask, false);
 }
 
-void races_fence(const Thread& thread, bool of_block) {
-    begin_release(thread, of_block);
+void races_fence(const Thread& thread, AtomicOrder order) {
+    if (order.releases) begin_release(thread, order.of_block);
+    if (!order.acquires) return;
     const std::uint32_t me = thread.linear;
     acquired[me] = std::max(acquired[me], seen[me]);
     within.acquired[me] = std::max(within.acquired[me], within.seen[me]);

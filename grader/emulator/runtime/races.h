@@ -202,7 +202,6 @@ void races_block_begin();
 void races_barrier();
 void races_grid_barrier();
 void races_warp_sync(std::uint32_t warp, unsigned mask);
-void races_fence(const Thread& thread, bool of_block);
 // What an atomic (or volatile) access orders. CUDA's own atomics name no order: where a fence stands
 // before them they release, and they always acquire.
 struct AtomicOrder {
@@ -210,6 +209,7 @@ struct AtomicOrder {
     bool acquires = true;   // else a later fence of its thread does
     bool releases = false;  // also without a fence
 };
+void races_fence(const Thread& thread, AtomicOrder order);
 // One that only loads (not `stores`) doesn't release.
 void races_atomic_order(const Thread& thread, Address address, bool stores, AtomicOrder order);
 void forget_races();

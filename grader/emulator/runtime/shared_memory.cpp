@@ -116,6 +116,11 @@ extern "C" {
 
 // Addresses as PTX has them, from the start of shared memory on.
 void* warpgrade_shared_at(unsigned offset) { return reinterpret_cast<void*>(shared_low + offset); }
+// Memory of a block has no address in global memory: what it has instead is near a null pointer.
+void* warpgrade_global_at(unsigned long long address) {
+    const Address offset = address - shared_low;
+    return reinterpret_cast<void*>(offset < shared_bytes ? offset : address);
+}
 std::size_t warpgrade_shared_offset(const void* p) {
     return reinterpret_cast<Address>(p) - shared_low;
 }

@@ -2,9 +2,9 @@
 // barrier_wait().
 //
 // Arriving releases what the thread has done, and waiting for the phase acquires it; threads may have
-// arrived in the next phase before a thread sees this one's end. The last arrival of a phase also ends
-// the asynchronous copies that the barrier has taken over, as a GPU counts their ends as arrivals: no
-// thread sees their bytes before it has waited.
+// arrived in the next phase before a thread sees this one's end. A phase also waits for the
+// asynchronous copies that the barrier has taken over in it: their bytes come when a first thread has
+// waited for it, as stores by that thread, so that no other sees them without waiting.
 #include <cstring>
 #include <unordered_map>
 
@@ -31,8 +31,11 @@ static_assert(sizeof(State) == sizeof(uint64_t));
 constexpr uint32_t most_turns = 4000;
 uint64_t ended_phases;  // of all barriers
 
-std::unordered_map<Address, std::vector<AsyncCopy>> copies_of;  // by barrier
-State of_block;                                                 // the block's own barrier
+struct Copies {
+    std::vector<AsyncCopy> of_phase, of_earlier;
+};
+std::unordered_map<Address, Copies> copies_of;  // by barrier
+State of_block;                                 // the block's own barrier
 uint32_t block_of_it, launch_of_it;
 
 State& block_state() {
@@ -63,19 +66,27 @@ unsigned arrive(State& state, uint32_t count, bool leaves, Address pc) {
     if (leaves) --state.expected;
     state.missing -= count;
     if (state.missing) return phase;
-    auto copies = copies_of.find(reinterpret_cast<Address>(&state));
-    if (copies != copies_of.end()) {
-        const bool counted = counting;
-        counting = false;  // they have counted as their own threads' stores
-        for (const AsyncCopy& copy : copies->second) end_copy(copy);
-        counting = counted;
-        copies_of.erase(copies);
-        order(state, phase, false, true);
+    auto taken = copies_of.find(reinterpret_cast<Address>(&state));
+    if (taken != copies_of.end()) {
+        auto& [of_phase, of_earlier] = taken->second;
+        of_earlier.insert(of_earlier.end(), of_phase.begin(), of_phase.end());
+        of_phase.clear();
     }
     state.missing = state.expected;
     ++state.phases;
     ++ended_phases;
     return phase;
+}
+
+void end_copies(const State& state, unsigned phase) {
+    auto taken = copies_of.find(reinterpret_cast<Address>(&state));
+    if (taken == copies_of.end() || taken->second.of_earlier.empty()) return;
+    const bool counted = counting;
+    counting = false;  // they have counted as their own threads' stores
+    for (const AsyncCopy& copy : taken->second.of_earlier) end_copy(copy);
+    counting = counted;
+    taken->second.of_earlier.clear();
+    order(state, phase, false, true);
 }
 
 void wait(const State& state, unsigned phase, Address pc) {
@@ -93,6 +104,7 @@ void wait(const State& state, unsigned phase, Address pc) {
         give_turn();
     }
     order(state, phase, true, false);
+    end_copies(state, phase);
 }
 
 State* state_of(void* barrier) { return static_cast<State*>(barrier); }
@@ -131,7 +143,7 @@ void warpgrade_barrier_wait(void* barrier, unsigned phase) {
 void warpgrade_barrier_takes_copies(void* barrier) {
     Thread* self = current_thread;
     if (!self || self->copies.empty()) return;
-    std::vector<AsyncCopy>& taken = copies_of[reinterpret_cast<Address>(barrier)];
+    std::vector<AsyncCopy>& taken = copies_of[reinterpret_cast<Address>(barrier)].of_phase;
     for (const AsyncCopy& copy : self->copies) {
         taken.push_back(copy);
         trace_access(*self, static_cast<uint32_t>(copy.pc - image_base),

@@ -639,7 +639,9 @@ def test_cublas_brings_the_types_that_nvidias_brings(make: Make) -> None:
     for header in ("cublas_v2.h", "cublasLt.h"):
         made = make(f"#include <{header}>\nstruct All {{ {types} }};\n{TWICE}")
         assert made.problems == ()
-    assert make(f"#include <cublas_v2.h>\ncuFloatComplex z;\n{TWICE}").problems == ()
+    problem = only(make(f"#include <cublas_v2.h>\ncuFloatComplex z;\n{TWICE}"))
+    assert (problem.kind, problem.line) == ("unsupported", 2)
+    assert "cuComplex" in problem.message
 
 
 def test_products_of_cublaslt_that_nobody_asks_for_do_no_harm(make: Make) -> None:
@@ -652,4 +654,6 @@ def test_products_of_cublaslt_that_nobody_asks_for_do_no_harm(make: Make) -> Non
 
 
 def test_a_name_of_cublas_that_is_not_known_is_lacking(make: Make) -> None:
-    assert make(f"{CUBLAS}cublasLogger logger;\n{TWICE}").problems == ()
+    problem = only(make(f"{CUBLAS}cublasLogger logger;\n{TWICE}"))
+    assert (problem.kind, problem.line) == ("unsupported", 3)
+    assert "cuBLAS" in problem.message

@@ -5,6 +5,7 @@
 
 extern "C" {
 void* warpgrade_shared_at(unsigned offset);
+void* warpgrade_global_at(unsigned long long address);
 size_t warpgrade_shared_offset(const void* p);
 }
 
@@ -23,6 +24,8 @@ template <class To, class From>
 WARPGRADE_INLINE To as(From from) {
     if constexpr (std::is_pointer_v<From>) {
         return static_cast<To>(reinterpret_cast<size_t>(from));
+    } else if constexpr (std::is_pointer_v<To>) {
+        return reinterpret_cast<To>(as<size_t>(from));
     } else if constexpr (std::is_arithmetic_v<From> &&
                          std::is_floating_point_v<From> == std::is_floating_point_v<To>) {
         return static_cast<To>(from);
@@ -33,6 +36,14 @@ WARPGRADE_INLINE To as(From from) {
         return to;
     }
 }
+// The constraint is that of the operand's type ('n': a constant).
+template <char constraint, class T>
+WARPGRADE_INLINE void check(const T&) {
+    constexpr bool is_float = constraint == 'f' || constraint == 'd';
+    constexpr size_t size = constraint == 'h' ? 2 : constraint == 'r' || constraint == 'f' ? 4 : 8;
+    static_assert(constraint == 'n' || (sizeof(T) == size && is_float == std::is_floating_point_v<T>),
+                  "operands that don't fit their constraints are not modelled");
+}
 template <class To, class From>
 WARPGRADE_INLINE void put(To& to, From from) {
     to = as<To>(from);
@@ -41,9 +52,10 @@ WARPGRADE_INLINE void put(To& to, From from) {
 WARPGRADE_INLINE unsigned lane() {
     return (threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) & 31;
 }
-WARPGRADE_INLINE void* global_at(unsigned long long address) {
+WARPGRADE_INLINE void* generic_at(unsigned long long address) {
     return reinterpret_cast<void*>(address);
 }
+WARPGRADE_INLINE void* global_at(unsigned long long address) { return warpgrade_global_at(address); }
 WARPGRADE_INLINE void* shared_at(unsigned offset) { return warpgrade_shared_at(offset); }
 
 template <class T, int n>
@@ -85,7 +97,12 @@ WARPGRADE_INLINE T most(T a, T b) {
 }
 template <class T>
 WARPGRADE_INLINE T magnitude(T a) {
-    return a < 0 ? -a : a;
+    return a <= 0 ? 0 - a : a;
+}
+// Of numbers: a comparison with a NaN is false.
+template <class T>
+WARPGRADE_INLINE bool differ(T a, T b) {
+    return a < b || a > b;
 }
 template <class T>
 WARPGRADE_INLINE T fused(T a, T b, T c) {
@@ -93,17 +110,29 @@ WARPGRADE_INLINE T fused(T a, T b, T c) {
 }
 // Shifts by more than the width give 0, or the sign.
 template <class T>
-WARPGRADE_INLINE T shifted_left(T a, unsigned long long by) {
+WARPGRADE_INLINE T shifted_left(T a, unsigned by) {
     return by < 8 * sizeof(T) ? static_cast<T>(a << by) : 0;
 }
 template <class T>
-WARPGRADE_INLINE T shifted_right(T a, unsigned long long by) {
+WARPGRADE_INLINE T shifted_right(T a, unsigned by) {
     return by < 8 * sizeof(T) ? a >> by : a < 0 ? -1 : 0;
 }
+
+WARPGRADE_INLINE int leading_zeros(unsigned a) { return a ? __builtin_clz(a) : 32; }
+WARPGRADE_INLINE unsigned reversed_bits(unsigned a) { return __brev(a); }
+WARPGRADE_INLINE unsigned ballot(unsigned mask, bool p) { return __ballot_sync(mask, p); }
+WARPGRADE_INLINE bool any(unsigned mask, bool p) { return __any_sync(mask, p); }
+WARPGRADE_INLINE bool all(unsigned mask, bool p) { return __all_sync(mask, p); }
 
 template <class T>
 WARPGRADE_INLINE T of_lane(T value, int lane) {
     return exchange(warpgrade_shuffle, 0xffffffffu, value, lane, 32);
+}
+
+// The row of another lane. An access to one that isn't aligned to 16 bytes is misaligned, too.
+WARPGRADE_INLINE unsigned long long row_of_lane(const void* row, int lane) {
+    const auto from = of_lane(reinterpret_cast<unsigned long long>(row), lane);
+    return from % 16 ? from | 1 : from;
 }
 
 // ldmatrix: `row` is the lane's row of eight 16-bit elements; the part of matrix `number`.
@@ -111,11 +140,11 @@ template <bool is_transposed>
 WARPGRADE_INLINE unsigned matrix_part(const void* row, int number) {
     const int first = 8 * number, mine = lane() / 4, pair = lane() % 4 * 2;
     if constexpr (!is_transposed) {
-        const auto from = of_lane(reinterpret_cast<unsigned long long>(row), first + mine);
+        const auto from = row_of_lane(row, first + mine);
         return *reinterpret_cast<const unsigned*>(from + 2 * pair);
     }
-    const auto low = of_lane(reinterpret_cast<unsigned long long>(row), first + pair);
-    const auto high = of_lane(reinterpret_cast<unsigned long long>(row), first + pair + 1);
+    const auto low = row_of_lane(row, first + pair);
+    const auto high = row_of_lane(row, first + pair + 1);
     return reinterpret_cast<const unsigned short*>(low)[mine] |
            static_cast<unsigned>(reinterpret_cast<const unsigned short*>(high)[mine]) << 16;
 }

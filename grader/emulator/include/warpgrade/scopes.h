@@ -4,6 +4,8 @@
 
 #include "../cuda_runtime.h"
 
+extern "C" void warpgrade_ordered_fence(bool of_block, bool acquires, bool releases);
+
 namespace cuda {
 
 enum thread_scope {
