@@ -170,7 +170,7 @@ def _is_scope(head: tuple[Token, ...]) -> bool:
 
 def _is_function(head: tuple[Token, ...]) -> bool:
     words = [token.text for token in head]
-    if "(" not in words or "=" in words[: words.index("(")]:
+    if "(" not in words or {"=", "["} & {*words[: words.index("(")]}:  # "[": of a lambda
         return False
     last = len(words) - 1 - words[::-1].index(")")
     return not {":", ","} & {*words[last:]}  # a member's initialiser

@@ -128,6 +128,11 @@ def test_what_is_wrong_beside_it_is_an_error_of_the_file(make: Make) -> None:
             "int room() { cudaFuncAttributes a; cudaFuncGetAttributes(&a, other); return 0; }",
             1,
         ),
+        (
+            "#define IS =\ntemplate <class T> struct Box { T f; };\n"
+            'Box step IS []() { asm("x"); return 1; };',
+            3,
+        ),
         # The text that g++ reads is another one than this.
         ('#define OPEN {\n__device__ void step() OPEN asm("x"); }', 2),
         ('#define STEP asm("x");\n#define NAME(a, b) a##b\nvoid step() { STEP }', 1),
