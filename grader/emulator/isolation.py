@@ -169,8 +169,20 @@ def _is_scope(head: tuple[Token, ...]) -> bool:
 
 
 def _is_function(head: tuple[Token, ...]) -> bool:
-    words = [token.text for token in head]
+    words = _without_template([token.text for token in head])
     if "(" not in words or {"=", "["} & {*words[: words.index("(")]}:  # "[": of a lambda
         return False
     last = len(words) - 1 - words[::-1].index(")")
     return not {":", ","} & {*words[last:]}  # a member's initialiser
+
+
+def _without_template(words: list[str]) -> list[str]:
+    """The words behind the lists of template parameters."""
+    start = depth = 0
+    for i, word in enumerate(words):
+        if i == start and word != "template":
+            break
+        depth += {"<": 1, ">": -1, ">>": -2, ">>>": -3}.get(word, 0)
+        if i > start and depth <= 0:
+            start, depth = i + 1, 0
+    return words[start:]

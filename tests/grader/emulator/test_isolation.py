@@ -84,6 +84,12 @@ def call(made: Build, entry: str) -> str:
         ('#define STEP asm("x")', "STEP", "3: this inline assembly (PTX)"),
         ('__device__ float step(float x) { asm("x"); return x; }', "y[0] = step(1)", "1: this"),
         ('struct Step { void run() { asm("x"); } };', "Step().run()", "1: this inline assembly"),
+        (
+            "template <class T> using Same = T; template <int N = 4, class T = Same<Same<int>>>\n"
+            '__device__ int step(T x) { asm("x"); return N; }',
+            "y[0] = step<1, int>(1)",
+            "2: this inline assembly",
+        ),
         ("using namespace nvcuda;", "wmma::fragment<int> f", "3: tensor core operations"),
         ("#include <mma.h>", "auto f = nvcuda::wmma::row_major()", "3: tensor core operations"),
     ],
