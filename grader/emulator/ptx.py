@@ -184,7 +184,8 @@ def _operand(words: Sequence[Token]) -> tuple[str, str]:
         raise _Unknown
     if any(word.kind == "string" for word in words[2:]):
         raise _Unknown  # a raw one would be another
-    return words[0].text.strip('"'), " ".join(word.text for word in words[2:-1])
+    spelled = "".join(f"{'' if word.is_glued else ' '}{word.text}" for word in words[2:-1])
+    return words[0].text.strip('"'), spelled
 
 
 def _instructions(text: str, is_extended: bool) -> list[str]:
@@ -396,6 +397,8 @@ def _copy(s: _Statement, m: re.Match[str], a: list[str]) -> str:
     to, source, size, *rest = a
     if len(rest) > 1 or any(each in s.registers for each in rest):
         raise _Unknown  # a predicate instead of a size
+    if ".cg." in m[0] and size != "16" and not size.startswith("%"):
+        raise _Unknown
     size = s.value(size, "u32")
     zeros = f"{size} - {s.value(rest[0], 'u32')}" if rest else "0"
     at = f"{s.address(to, 'shared')}, {s.address(source, 'global')}"

@@ -150,7 +150,25 @@ MISUSES = [
     ),
     ("atomics_with_order", "fence(cuda::memory_order_acquire,", f"fence(cuda::{RELAXED},", "race"),
     ("atomics_with_order", "fence(cuda::memory_order_release,", f"fence(cuda::{RELAXED},", "race"),
+    (
+        "atomics_with_order",
+        f"fence(cuda::{RELEASE},",
+        "fence(cuda::memory_order_acquire,",
+        "race",
+    ),
+    (
+        "atomics_with_order",
+        "fence(cuda::memory_order_acquire,",
+        f"fence(cuda::{RELEASE},",
+        "race",
+    ),
     ("barriers_in_two_steps", "        bar.wait(std::move(token));", "", "race"),
+    (
+        "barriers_in_two_steps",
+        f"bar);\n    {ARRIVES}",
+        "bar);\n    auto one = bar.arrive();\n    if (t != 63) bar.wait(std::move(one));",
+        "race",
+    ),
     ("barriers_in_two_steps", "init(&bar, blockDim.x)", "init(&bar, blockDim.x / 2)", "race"),
     ("barriers_in_two_steps", "init(&bar, blockDim.x)", "init(&bar, blockDim.x + 1)", "deadlock"),
     ("barriers_in_two_steps", "    __syncthreads();", "", "race"),
@@ -179,6 +197,14 @@ MISUSES = [
         "uninitialised_read",
     ),
     ("language_inline_assembly", '"n"(0));\n    __syncthreads();', '"n"(0));', "race"),
+    (
+        "language_inline_assembly",
+        'ld.shared.f32 %0, [%1];" : "=f"(x) : "r"(SHARED(s + 63 - t))',
+        'ld.global.f32 %0, [%1];" : "=f"(x) : "l"(s + 63 - t)',
+        "out_of_bounds_read",
+    ),
+    ("language_ptx_instructions", "SHARED(s[lane])", "SHARED(s[lane] + 4)", "misaligned"),
+    ("language_ptx_instructions", '"bar', '"// bar', "race"),
 ]
 
 

@@ -96,6 +96,111 @@ def test_only_who_reaches_it_is_not_measured(
     assert call(made, "second") == ""
 
 
+# Each is 2 on a GPU, and something else without what uses a lacking feature.
+KNOWN_OTHERWISE = [
+    (
+        """
+        struct H {};
+        template <class T> __device__ int operator+(T a, H b) { return 1; }
+        __device__ int operator+(H a, int (&b)[sizeof(cudaGraph_t)]) { return 2; }
+        template <class T> __device__ int operator+(H a, T& b) { return 1; }
+        __device__ int array[8];
+        """,
+        "H() + array",
+    ),
+    (
+        """
+        template <class T> struct Traits { static constexpr int value = 1; };
+        template <class Only> struct Traits<Only*> {
+            static constexpr int value = 2 + 0 * sizeof(cudaGraph_t);
+        };
+        """,
+        "Traits<float*>::value",
+    ),
+    (
+        """
+        constexpr int a = 1;
+        namespace inner {
+        enum E { a = sizeof(cudaGraph_t) / 4 };
+        __device__ int f() { return a; }
+        }
+        """,
+        "inner::f()",
+    ),
+    (
+        """
+        constexpr int a = 1;
+        namespace inner {
+        enum { a = sizeof(cudaGraph_t) / 4 };
+        __device__ int f() { return a; }
+        }
+        """,
+        "inner::f()",
+    ),
+    (
+        """
+        constexpr int a = 1;
+        namespace inner {
+        constexpr int a = 2, b = sizeof(cudaGraph_t);
+        __device__ int f() { return a; }
+        }
+        """,
+        "inner::f()",
+    ),
+    (
+        """
+        using Two = char;
+        namespace inner {
+        typedef int (*Two)(cudaGraph_t);
+        __device__ int f() { return sizeof(Two) / 4 + (sizeof(Two) == 1); }
+        }
+        """,
+        "inner::f()",
+    ),
+    (
+        '__device__ auto f() { asm("x"); return 1.0; }',
+        "__is_same(decltype(f()), void) ? 1 : 2",
+    ),
+    (
+        '#define RESULT auto\n__device__ RESULT f() { asm("x"); return 1.0; }',
+        "__is_same(decltype(f()), void) ? 1 : 2",
+    ),
+    (
+        '#define VALUE 1\n__device__ void f() { asm("x");\n#undef VALUE\n#define VALUE 2\n}',
+        "VALUE",
+    ),
+    (
+        "#define TWO_T cudaGraph_t\n#define JOINED(a, b) a##b",
+        "sizeof(JOINED(TWO, _T)) == 8 ? 2 : 1",
+    ),
+    (
+        "#include <thrust/version.h>\n#define VALUE 1\n#ifdef THRUST_VERSION\n#undef VALUE\n"
+        "#define VALUE 2\n#endif",
+        "VALUE",
+    ),
+    (
+        """
+        template <class T> __device__ auto f(T t, int) -> decltype(__vadd4(t, t), 0) { return 2; }
+        template <class T> __device__ int f(T t, long) { return 1; }
+        """,
+        "f(1u, 0)",
+    ),
+    ("#define asm(...) y[0] = 2", 'y[0]; asm("mov.f32 %0, 0f3F800000;" : "=f"(y[0]))'),
+]
+
+
+@pytest.mark.parametrize(("declarations", "value"), KNOWN_OTHERWISE)
+def test_a_program_is_not_judged_from_another_text(
+    make: Make, declarations: str, value: str
+) -> None:
+    kernel = f"__global__ void first_kernel(float* y, int n) {{ y[0] = {value}; }}"
+    made = make(f"{declarations}\n{kernel}\n{WITHOUT}")
+    if made.problems:
+        assert [each.kind for each in made.problems] == ["unsupported"], made.problems
+    else:
+        assert call(made, "first") != ""
+
+
 def test_what_a_declaration_needs_is_lacking_where_its_name_is_used(make: Make) -> None:
     text = "__global__ void first_kernel(float* y, cudaGraph_t n) {}\n" + WITHOUT
     made = make(text)
