@@ -139,7 +139,8 @@ def _rewrite(run: tuple[Token, ...], i: int, macros: Container[str]) -> Edit:
     stays = j > i + 1 or not outputs or any(c[0].text == '"memory"' for c in clobbers)
     statement = _Statement(operands, len(outputs), stays)
     lines = [statement.translated(each) for each in _instructions(text, len(fields) > 1)]
-    if any(name in macros for line in lines for name in re.findall(r"[A-Za-z_]\w*", line)):
+    names = re.findall(r"[A-Za-z_]\w*", " ".join(lines))
+    if any(name in macros for name in (*names, "auto", "const", "do", "while")):
         raise _Unknown
     text = "do { " + " ".join([*statement.named_operands(), *lines]) + " } while (0)"
     return Edit(run[i].start, run[end].end, text)
@@ -223,7 +224,9 @@ class _Statement:
             self.registers.update(names)
             if any(name.isdigit() for name in names):
                 raise _Unknown
-            return f"{_TYPES[match[1]]} {', '.join(_REGISTER + name for name in names)};"
+            kind = _TYPES[match[1]]
+            made = (f"{_REGISTER}{name} = {_OURS}undefined<{kind}>" for name in names)
+            return f"{kind} {', '.join(made)};"
         guard = ""
         if match := re.match(r"@(!?)(\w+)\s+", instruction):
             guard = f"if ({match[1]}{self.value(match[2])}) "

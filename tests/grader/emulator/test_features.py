@@ -203,6 +203,19 @@ MISUSES = [
         'ld.global.f32 %0, [%1];" : "=f"(x) : "l"(s + 63 - t)',
         "out_of_bounds_read",
     ),
+    (
+        "language_ptx_instructions",
+        '"r"(SHARED(s[t])), "l"(g)',
+        '"r"(SHARED(s[t])), "l"(g + 1)',
+        "misaligned",
+    ),
+    (
+        "language_ptx_instructions",
+        "bool right = true;\n    const int t",
+        'int far; asm volatile("ld.global.s32 %0, [%1];" : "=r"(far) : "l"(g - 64));\n'
+        "    bool right = true;\n    const int t",
+        "out_of_bounds_read",
+    ),
     ("language_ptx_instructions", "SHARED(s[lane])", "SHARED(s[lane] + 4)", "misaligned"),
     ("language_ptx_instructions", '"bar', '"// bar', "race"),
 ]

@@ -62,6 +62,7 @@ def test_a_macro_of_the_file_cannot_change_a_translation() -> None:
     text = 'asm("mov.u32 %0, 7;" : "=r"(put))'
     assert translated(text) is not None
     assert translated(text, ("put",)) is None
+    assert translated(text, ("auto",)) is None
 
 
 @pytest.mark.parametrize("expression", ["i++", "a && b", "a < b", "c >> 1"])
