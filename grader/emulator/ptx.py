@@ -337,7 +337,7 @@ def _load(s: _Statement, m: re.Match[str], a: list[str]) -> str:
         raise _Unknown
     at = s.address(a[1], m["space"])
     function = "load_read_only" if m["nc"] else "load"
-    loaded = f"{_REGISTER}loaded"
+    loaded = "warpgrade_loaded"
     values = f"const auto {loaded} = {_OURS}{function}<{kind}, {number}>({at});"
     return values + "".join(s.put(each, f"{loaded}[{i}]") for i, each in enumerate(into))
 
@@ -351,7 +351,7 @@ def _store(s: _Statement, m: re.Match[str], a: list[str]) -> str:
     return f"{_OURS}store<{_TYPES[m['T']]}, {len(values)}>({at}, {', '.join(values)});"
 
 
-_PLACE = f"{_REGISTER}place"
+_PLACE = "warpgrade_place"
 
 
 def _ordered(s: _Statement, m: re.Match[str], parts: str, at: str) -> str:
@@ -451,10 +451,10 @@ def _matrices(s: _Statement, m: re.Match[str], a: list[str]) -> str:
     at = s.address(a[1], "shared")
     is_transposed = "true" if m["trans"] else "false"
     loads = (
-        s.put(each, f"{_OURS}matrix_part<{is_transposed}>({_REGISTER}row, {i})")
+        s.put(each, f"{_OURS}matrix_part<{is_transposed}>(warpgrade_row, {i})")
         for i, each in enumerate(into)
     )
-    return f"const void* {_REGISTER}row = {at};" + "".join(loads)
+    return f"const void* warpgrade_row = {at};" + "".join(loads)
 
 
 def _multiply(s: _Statement, m: re.Match[str], a: list[str]) -> str:
@@ -465,11 +465,11 @@ def _multiply(s: _Statement, m: re.Match[str], a: list[str]) -> str:
         raise _Unknown
     kind = {"f16": "::__half", "bf16": "::__nv_bfloat16"}[m["ab"]]
     made = (
-        f"float {_REGISTER}sums[4] = {{{', '.join(addends)}}};"
-        f"const unsigned {_REGISTER}given[6] = {{{', '.join(words)}}};"
-        f"{_OURS}multiply<{kind}>({_REGISTER}sums, {_REGISTER}given);"
+        f"float warpgrade_sums[4] = {{{', '.join(addends)}}};"
+        f"const unsigned warpgrade_given[6] = {{{', '.join(words)}}};"
+        f"{_OURS}multiply<{kind}>(warpgrade_sums, warpgrade_given);"
     )
-    return made + "".join(s.put(each, f"{_REGISTER}sums[{i}]") for i, each in enumerate(d))
+    return made + "".join(s.put(each, f"warpgrade_sums[{i}]") for i, each in enumerate(d))
 
 
 def _says(text: str) -> Make:

@@ -216,6 +216,9 @@ __device__ bool memory(int* g, int* own) {
     right = right && u == 20u;
     asm volatile("atom.exch.b32 %0, [%1], 30;" : "=r"(u) : "l"(own) : "memory");
     right = right && u == 20u;
+    asm volatile("{ .reg .u32 place, loads; mov.u32 loads, 0; atom.global.add.u32 place, [%1], loads;"
+                 " mov.u32 %0, place; }" : "=r"(u) : "l"(own) : "memory");
+    right = right && u == 30;
     asm volatile("red.global.add.u32 [%0], 2; red.relaxed.gpu.global.max.s32 [%0], 33;" ::"l"(own) : "memory");
     right = right && own[0] == 33;
     asm volatile("fence.acq_rel.gpu; fence.sc.cta; membar.gl; membar.cta; membar.sys;" ::: "memory");
