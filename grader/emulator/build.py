@@ -160,11 +160,13 @@ class _Work:
             isolated = isolation.without(self.source, lacking)
             if isolated is None or (self.guarded and unsupported.find(tokens.read(isolated.text))):
                 break
+            if not isolated.left_out.isdisjoint(entry.name for entry in entries):
+                break
             errors = self._compile(rewriter.rewrite(tokens.read(isolated.text)).text, entries)
             more = [found for error in errors if (found := self._lacking(error))]
             if not errors:
                 return self._instantiate_kernels()
-            if not more and isolated.is_whole:
+            if not more and not isolated.left_out:
                 raise _Failed(*(self._compile_problem(error) for error in errors))
             if {*more} <= {*lacking}:  # errors are perhaps for what is left out
                 break

@@ -47,14 +47,14 @@ class Isolated:
     """The text without the features; lines are as before."""
 
     text: str
-    is_whole: bool  # every declaration is still there
+    left_out: frozenset[str]  # the names of declarations that aren't there any more
 
 
 def without(source: Source, found: Sequence[Unsupported]) -> Isolated | None:
     """The source without these features; None where the rest could then mean something else."""
     features = {each.offset: each.feature for each in found}
     if not features:
-        return Isolated(source.text, True)
+        return Isolated(source.text, frozenset())
     declarations = _declarations(source.code.tokens)
     macros = {each.macro: each for each in source.directives if each.macro}
     if declarations is None or not all(map(_is_simple, macros.values())):
@@ -64,7 +64,6 @@ def without(source: Source, found: Sequence[Unsupported]) -> Isolated | None:
         return None
     left_out: dict[str, str] = {}  # by name: the feature
     edits: dict[int, list[Edit]] = {}
-    is_whole = True
     for _ in range(_MOST_ROUNDS):
         before = len(left_out)
         for number, part in enumerate(parts):
@@ -84,7 +83,6 @@ def without(source: Source, found: Sequence[Unsupported]) -> Isolated | None:
             if not name or (not part.is_macro and token.text in macros):
                 return None
             left_out.setdefault(name, feature)
-            is_whole &= part.is_macro
             instead = _refusal(feature) if part.is_macro else ""
             edits[number] = [Edit(part.tokens[0].start, part.tokens[-1].end, instead)]
         if len(left_out) == before:
@@ -99,7 +97,7 @@ def without(source: Source, found: Sequence[Unsupported]) -> Isolated | None:
     ):
         return None
     text = apply(source.text, [edit for each in edits.values() for edit in each])
-    return Isolated(text, is_whole)
+    return Isolated(text, frozenset(left_out) - macros.keys())
 
 
 def _is_simple(macro: Directive) -> bool:
@@ -247,8 +245,16 @@ def _only_name(part: _Part, macros: Container[str]) -> str:
         is_alone = tokens.closing(declared, body) == len(texts) - 2 if body else len(texts) == 3
         if not is_alone or texts[2] not in ("{", ":", ";", "<", "final"):
             return ""
-    elif texts[0] in ("using", "typedef"):
-        if texts[0] == "typedef" and {"(", "["} & {*texts}:
+    elif texts[0] == "using":
+        if "," in texts and texts[2] != "=":
+            return ""
+    elif texts[0] == "typedef":
+        depth = 0
+        for text in texts:
+            depth += {"<": 1, ">": -1, ">>": -2}.get(text, 0)
+            if text in ("(", "[", "{") or (text == "," and not depth):
+                return ""
+        if depth:
             return ""
     elif function := kernels.declared_function(declared, 0):
         name, start, end = function
@@ -260,7 +266,7 @@ def _only_name(part: _Part, macros: Container[str]) -> str:
         stop = next(i for i, text in enumerate(texts) if text in ("=", "{", "[", ";"))
         if stop < 2 or texts[stop - 1] != name or "(" in texts[:stop] or texts[0] == "enum":
             return ""
-    is_one = "," not in _outside_of_brackets(texts) or texts[0] in ("struct", "class", "union")
+    is_one = texts[0] in _TYPES or "," not in _outside_of_brackets(texts)
     return name if is_one and name not in _KEYWORDS and name not in macros else ""
 
 

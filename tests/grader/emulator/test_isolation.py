@@ -217,6 +217,25 @@ def test_a_launch_that_cannot_be_written_for_gcc_is_lacking(make: Make) -> None:
     assert call(made, "second") == ""
 
 
+def test_types_of_a_lacking_header_cost_what_uses_them(make: Make) -> None:
+    before = (
+        "#include <mma.h>\nusing namespace nvcuda;\n"
+        "using Left = wmma::fragment<wmma::matrix_a, 16, 16, 16, half, wmma::row_major>;\n"
+        "typedef wmma::fragment<wmma::accumulator, 16, 16, 16, float> Sum;\n"
+        "struct Tile { Left left; Sum sum; };\n"
+        "__device__ void load(Left& left, const half* p) { wmma::load_matrix_sync(left, p, 16); }"
+    )
+    made = make(WITH.format(before=before, statement="Tile tile") + WITHOUT)
+    assert call(made, "first").endswith("tensor core operations (wmma)")
+    assert call(made, "second") == ""
+
+
+def test_an_entry_that_would_be_left_out_is_not_missing(make: Make) -> None:
+    entry = 'extern "C" auto first(float* y, int n) -> void { asm("x"); }'
+    made = make(f"{entry}\n" + WITHOUT.replace(" first(", " third(").replace("first_", "second_"))
+    assert [each.kind for each in made.problems] == ["unsupported"]
+
+
 def test_what_is_wrong_beside_it_is_an_error_of_the_file(make: Make) -> None:
     text = WITH.format(before="", statement='asm("x")') + "int x = missing;\n" + WITHOUT
     made = make(text)
