@@ -56,8 +56,10 @@ def without(source: Source, found: Sequence[Unsupported]) -> Isolated | None:
     if not features:
         return Isolated(source.text, frozenset())
     declarations = _declarations(source.code.tokens)
-    macros = {each.macro: each for each in source.directives if each.macro}
-    if declarations is None or not all(map(_is_simple, macros.values())):
+    defined = [each for each in source.directives if each.macro]
+    macros = {each.macro: each for each in defined}
+    is_one_each = len(macros) == len(defined)
+    if declarations is None or not is_one_each or not all(map(_is_simple, defined)):
         return None
     parts = [*declarations, *_macros(source)]
     if not features.keys() <= {token.start for part in parts for token in part.tokens}:
@@ -80,7 +82,7 @@ def without(source: Source, found: Sequence[Unsupported]) -> Isolated | None:
                 edits[number] = _ending_the_run(part, part.body, token, feature)
                 continue
             name = part.name if part.is_macro else _only_name(part, macros)
-            if not name or (not part.is_macro and token.text in macros):
+            if not name or (not part.is_macro and _is_read_otherwise(part.tokens, macros)):
                 return None
             left_out.setdefault(name, feature)
             instead = _refusal(feature) if part.is_macro else ""
@@ -109,18 +111,30 @@ def _is_simple(macro: Directive) -> bool:
     return not any(depth.values()) and all(token.text != "##" for token in macro.body)
 
 
+def _from_macros(words: Sequence[Token], macros: dict[str, Directive]) -> set[Token]:
+    """What the macros in it stand for, and the macros in that."""
+    made: set[Token] = set()
+    left = [macros[word.text] for word in words if word.text in macros]
+    while left:
+        body = {*left.pop().body} - made
+        made |= body
+        left += [macros[word.text] for word in body if word.text in macros]
+    return made
+
+
 def _tells_more(head: Sequence[Token], macros: dict[str, Directive]) -> bool:
     """Whether what is outside of a function can know its body."""
-    known: set[str] = set()
-    words = [token.text for token in head]
-    while words:
-        word = words.pop()
-        if word in _SEEN_FROM_OUTSIDE:
-            return True
-        if word in macros and word not in known:
-            words += [token.text for token in macros[word].body]
-        known.add(word)
-    return False
+    words = {*head} | _from_macros(head, macros)
+    return any(word.text in _SEEN_FROM_OUTSIDE for word in words)
+
+
+def _is_read_otherwise(declaration: Sequence[Token], macros: dict[str, Directive]) -> bool:
+    """Whether macros may make several declarations of it, or one of another kind."""
+    made = _from_macros(declaration, macros)
+    return any(word.text in macros and macros[word.text].parameters for word in declaration) or any(
+        word.text in _KEYWORDS or (word.kind == "punctuation" and word.text not in "()+-*/")
+        for word in made
+    )
 
 
 def _cuts_directives(source: Source, parts: list[_Part], edits: Iterable[int]) -> bool:

@@ -149,6 +149,52 @@ KNOWN_OTHERWISE = [
     ),
     (
         """
+        #define NEXT ;
+        constexpr int a = 1;
+        namespace inner {
+        constexpr int b = sizeof(cudaGraph_t) NEXT constexpr int a = 2;
+        __device__ int f() { return a; }
+        }
+        """,
+        "inner::f()",
+    ),
+    (
+        """
+        #define NEXT ;
+        constexpr int a = 1;
+        namespace inner {
+        constexpr int b = sizeof(cudaGraph_t) NEXT constexpr int a = 2;
+        __device__ int f() { return a; }
+        }
+        #undef NEXT
+        #define NEXT + 1
+        """,
+        "inner::f()",
+    ),
+    (
+        """
+        #define SAME(x) x
+        constexpr int a = 1;
+        namespace inner {
+        constexpr int b = sizeof(cudaGraph_t) SAME(; constexpr int a = 2);
+        __device__ int f() { return a; }
+        }
+        """,
+        "inner::f()",
+    ),
+    (
+        """
+        #define KIND enum
+        constexpr int a = 1;
+        namespace inner {
+        KIND E { a = sizeof(cudaGraph_t) / 4 };
+        __device__ int f() { return a; }
+        }
+        """,
+        "inner::f()",
+    ),
+    (
+        """
         using Two = char;
         namespace inner {
         typedef int (*Two)(cudaGraph_t);

@@ -50,7 +50,7 @@ DOUBTFUL = [
 
 def translated(text: str, macros: tuple[str, ...] = ()) -> str | None:
     edit = ptx.rewrite(tokens.read(text).code.tokens, 0, macros)
-    return edit and edit.text
+    return edit.text if edit else None
 
 
 @pytest.mark.parametrize("text", DOUBTFUL)
