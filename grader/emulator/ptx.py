@@ -142,7 +142,8 @@ def _rewrite(run: tuple[Token, ...], i: int, macros: Container[str]) -> Edit:
     names = re.findall(r"[A-Za-z_]\w*", " ".join(lines))
     if any(name in macros for name in (*names, "auto", "const", "do", "while")):
         raise _Unknown
-    text = "do { " + " ".join([*statement.named_operands(), *lines]) + " } while (0)"
+    begin, end_of_it = statement.registers_of_operands()
+    text = "do { " + " ".join([*begin, *lines, *end_of_it]) + " } while (0)"
     return Edit(run[i].start, run[end].end, text)
 
 
@@ -209,13 +210,18 @@ class _Statement:
         self.stays = stays  # where it is written
         self.registers: set[str] = set()
 
-    def named_operands(self) -> list[str]:
-        """Each operand under a name of its own: it is evaluated once."""
-        return [
-            f"{'auto&' if i < self.outputs else 'const auto'} {_REGISTER}{i} = ({expression});"
-            f"{_OURS}check<'{constraint[-1]}'>({_REGISTER}{i});"
-            for i, (constraint, expression) in enumerate(self.operands)
-        ]
+    def registers_of_operands(self) -> tuple[list[str], list[str]]:
+        """What gives each operand a register, evaluated once, and what stores the outputs'."""
+        begin, end = [], []
+        for i, (constraint, expression) in enumerate(self.operands):
+            register, made = f"{_REGISTER}{i}", f"const auto {_REGISTER}{i} = ({expression});"
+            if i < self.outputs:
+                place = f"warpgrade_place_{i}"
+                value = place if constraint[0] == "+" else f"{_OURS}undefined_as({place})"
+                made = f"auto& {place} = ({expression}); auto {register} = {value};"
+                end.append(f"{place} = {register};")
+            begin.append(f"{made} {_OURS}check<'{constraint[-1]}'>({register});")
+        return begin, end
 
     def translated(self, instruction: str) -> str:
         """The C++ of one instruction."""

@@ -124,6 +124,14 @@ def test_a_feature_that_computes_something_else_is_seen(tmp_path: Path) -> None:
     assert in_the_emulator(source, tmp_path / "built") == [0] * N
 
 
+@needs_gcc
+def test_an_output_of_assembly_begins_undefined(tmp_path: Path) -> None:
+    source = tmp_path / "wrong.cu"
+    text = (emulator_features.FOLDER / "language_inline_assembly.cu").read_text()
+    source.write_text(text.replace('"+r"(guarded)', '"=r"(guarded)'))
+    assert in_the_emulator(source, tmp_path / "built") == [0, 1] * (N // 2)
+
+
 RELEASE, RELAXED = "memory_order_release", "memory_order_relaxed"
 ARRIVES = "bar.arrive_and_wait();"
 # A feature used wrongly: its test, what is changed, and the kind of the finding.

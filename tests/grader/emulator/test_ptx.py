@@ -70,6 +70,7 @@ def test_operands_stay_as_they_are(expression: str) -> None:
     made = translated(f'asm("add.s32 %0, %1, %2;" : "=r"(x) : "r"({expression}), "r"(c >> 2))')
     assert made is not None
     assert made.count(f"_1 = ({expression});") == made.count("_2 = (c >> 2);") == 1
+    assert made.count("= (x);") == 1
 
 
 @pytest.mark.parametrize(

@@ -74,6 +74,11 @@ template <class T>
 constexpr T undefined = static_cast<T>(0xfafafafafafafafa);
 template <>
 inline constexpr bool undefined<bool> = true;
+template <class T>
+WARPGRADE_INLINE std::remove_volatile_t<T> undefined_as(T&) {
+    if constexpr (std::is_pointer_v<T>) return nullptr;
+    else return undefined<std::remove_volatile_t<T>>;
+}
 
 // The load is made even where nothing uses its value.
 template <class T, int n>
