@@ -339,10 +339,12 @@ class _Work:
         """The problems of a file that can't be compiled without these features."""
         first: dict[str, Problem] = {}
         for each in lacking:
+            if each.feature in first:
+                continue
             line = self.source.line(each.offset)
             message = f"the emulator doesn't support {each.feature} ({self.file}:{line})"
             shown = compiler_output.excerpt(self.lines, line)
-            first.setdefault(each.feature, Problem("unsupported", message, line, detail=shown))
+            first[each.feature] = Problem("unsupported", message, line, detail=shown)
         return list(first.values())
 
     def _compile_problem(self, error: compiler_output.CompileError) -> Problem:

@@ -41,6 +41,8 @@ def without(source: Source, lacking: Sequence[Unsupported]) -> str | None:
         return source.text
     features = {each.offset: each.feature for each in lacking}
     macros = [each for each in source.directives if each.macro]
+    if not all(map(_is_plain, macros)):
+        return None
     of_macros = _spread(macros, lambda token: features.get(token.start))
 
     def feature_of(token: Token) -> str | None:
@@ -49,7 +51,6 @@ def without(source: Source, lacking: Sequence[Unsupported]) -> str | None:
     functions = list(_functions(source.code.tokens))
     telling = _telling(source, macros)
     starts = [each.at.start for each in source.directives]
-    is_plain = all(map(_is_plain, macros))
     edits = []
     for function in functions:
         uses = (token for token in function.body if feature_of(token))
@@ -57,7 +58,7 @@ def without(source: Source, lacking: Sequence[Unsupported]) -> str | None:
             start, end = function.body[0].start, function.body[-1].end
             within = source.directives[bisect_left(starts, start) : bisect_left(starts, end)]
             is_known = any(token.text in telling for token in function.head)
-            if is_known or not is_plain or not _may_go(within):
+            if is_known or not _may_go(within):
                 return None
             edits += _ending_the_run(function, first, feature_of(first) or "")
     done = {token.start for each in functions for token in each.body}

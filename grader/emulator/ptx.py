@@ -139,9 +139,11 @@ def _rewrite(run: tuple[Token, ...], i: int, macros: Container[str]) -> Edit:
     stays = j > i + 1 or not outputs or any(c[0].text == '"memory"' for c in clobbers)
     statement = _Statement(operands, len(outputs), stays)
     lines = [statement.translated(each) for each in _instructions(text, len(fields) > 1)]
-    if any(name in macros for line in lines for name in re.findall(r"[A-Za-z_]\w*", line)):
+    names = re.findall(r"[A-Za-z_]\w*", " ".join(lines))
+    if any(name in macros for name in (*names, "auto", "const", "do", "while")):
         raise _Unknown
-    text = "do { " + " ".join([*statement.named_operands(), *lines]) + " } while (0)"
+    begin, end_of_it = statement.registers_of_operands()
+    text = "do { " + " ".join([*begin, *lines, *end_of_it]) + " } while (0)"
     return Edit(run[i].start, run[end].end, text)
 
 
@@ -184,7 +186,8 @@ def _operand(words: Sequence[Token]) -> tuple[str, str]:
         raise _Unknown
     if any(word.kind == "string" for word in words[2:]):
         raise _Unknown  # a raw one would be another
-    return words[0].text.strip('"'), " ".join(word.text for word in words[2:-1])
+    spelled = "".join(f"{'' if word.is_glued else ' '}{word.text}" for word in words[2:-1])
+    return words[0].text.strip('"'), spelled
 
 
 def _instructions(text: str, is_extended: bool) -> list[str]:
@@ -207,13 +210,18 @@ class _Statement:
         self.stays = stays  # where it is written
         self.registers: set[str] = set()
 
-    def named_operands(self) -> list[str]:
-        """Each operand under a name of its own: it is evaluated once."""
-        return [
-            f"{'auto&' if i < self.outputs else 'const auto'} {_REGISTER}{i} = ({expression});"
-            f"{_OURS}check<'{constraint[-1]}'>({_REGISTER}{i});"
-            for i, (constraint, expression) in enumerate(self.operands)
-        ]
+    def registers_of_operands(self) -> tuple[list[str], list[str]]:
+        """What gives each operand a register, evaluated once, and what stores the outputs'."""
+        begin, end = [], []
+        for i, (constraint, expression) in enumerate(self.operands):
+            register, made = f"{_REGISTER}{i}", f"const auto {_REGISTER}{i} = ({expression});"
+            if i < self.outputs:
+                place = f"warpgrade_place_{i}"
+                value = place if constraint[0] == "+" else f"{_OURS}undefined_as({place})"
+                made = f"auto& {place} = ({expression}); auto {register} = {value};"
+                end.append(f"{place} = {register};")
+            begin.append(f"{made} {_OURS}check<'{constraint[-1]}'>({register});")
+        return begin, end
 
     def translated(self, instruction: str) -> str:
         """The C++ of one instruction."""
@@ -222,7 +230,9 @@ class _Statement:
             self.registers.update(names)
             if any(name.isdigit() for name in names):
                 raise _Unknown
-            return f"{_TYPES[match[1]]} {', '.join(_REGISTER + name for name in names)};"
+            kind = _TYPES[match[1]]
+            made = (f"{_REGISTER}{name} = {_OURS}undefined<{kind}>" for name in names)
+            return f"{kind} {', '.join(made)};"
         guard = ""
         if match := re.match(r"@(!?)(\w+)\s+", instruction):
             guard = f"if ({match[1]}{self.value(match[2])}) "
@@ -333,7 +343,7 @@ def _load(s: _Statement, m: re.Match[str], a: list[str]) -> str:
         raise _Unknown
     at = s.address(a[1], m["space"])
     function = "load_read_only" if m["nc"] else "load"
-    loaded = f"{_REGISTER}loaded"
+    loaded = "warpgrade_loaded"
     values = f"const auto {loaded} = {_OURS}{function}<{kind}, {number}>({at});"
     return values + "".join(s.put(each, f"{loaded}[{i}]") for i, each in enumerate(into))
 
@@ -347,7 +357,7 @@ def _store(s: _Statement, m: re.Match[str], a: list[str]) -> str:
     return f"{_OURS}store<{_TYPES[m['T']]}, {len(values)}>({at}, {', '.join(values)});"
 
 
-_PLACE = f"{_REGISTER}place"
+_PLACE = "warpgrade_place"
 
 
 def _ordered(s: _Statement, m: re.Match[str], parts: str, at: str) -> str:
@@ -362,16 +372,16 @@ def _ordered_load(s: _Statement, m: re.Match[str], a: list[str]) -> str:
     to, place = a
     if m["order"] in ("release", "acq_rel"):
         raise _Unknown
-    seen = _ordered(s, m, "::warpgrade_loads", s.address(place, m["space"]))
-    return seen + s.put(to, f"::warpgrade::atomic_load({_PLACE})")
+    ordered = _ordered(s, m, "::warpgrade_loads", s.address(place, m["space"]))
+    return ordered + s.put(to, f"::warpgrade::atomic_load({_PLACE})")
 
 
 def _ordered_store(s: _Statement, m: re.Match[str], a: list[str]) -> str:
     place, value = a
     if m["order"] in ("acquire", "acq_rel"):
         raise _Unknown
-    seen = _ordered(s, m, "::warpgrade_stores", s.address(place, m["space"]))
-    return f"{seen} ::warpgrade::atomic_exchange({_PLACE}, {s.value(value, m['T'])});"
+    ordered = _ordered(s, m, "::warpgrade_stores", s.address(place, m["space"]))
+    return f"{ordered} ::warpgrade::atomic_exchange({_PLACE}, {s.value(value, m['T'])});"
 
 
 def _atomic(s: _Statement, m: re.Match[str], a: list[str]) -> str:
@@ -380,7 +390,7 @@ def _atomic(s: _Statement, m: re.Match[str], a: list[str]) -> str:
     if not re.fullmatch(_ATOMIC_TYPES[m["op"]], m["T"]) or len(values) != 1 + (m["op"] == "cas"):
         raise _Unknown
     at = s.address(place, m["space"])
-    seen = _ordered(s, m, "::warpgrade_loads | ::warpgrade_stores", at)
+    ordered = _ordered(s, m, "::warpgrade_loads | ::warpgrade_stores", at)
     given = ", ".join([_PLACE, *(s.value(each, m["T"]) for each in values)])
     if m["op"] == "exch":
         done = f"::warpgrade::atomic_exchange({given})"
@@ -389,13 +399,15 @@ def _atomic(s: _Statement, m: re.Match[str], a: list[str]) -> str:
     else:
         operation = f"::warpgrade::Atomic{_ATOMICS[m['op']]}"
         done = f"::warpgrade::atomic_apply<{operation}>({given})"
-    return seen + (s.put(into, done) if into else f"{done};")
+    return ordered + (s.put(into, done) if into else f"{done};")
 
 
 def _copy(s: _Statement, m: re.Match[str], a: list[str]) -> str:
     to, source, size, *rest = a
     if len(rest) > 1 or any(each in s.registers for each in rest):
         raise _Unknown  # a predicate instead of a size
+    if ".cg." in m[0] and size != "16" and not size.startswith("%"):
+        raise _Unknown
     size = s.value(size, "u32")
     zeros = f"{size} - {s.value(rest[0], 'u32')}" if rest else "0"
     at = f"{s.address(to, 'shared')}, {s.address(source, 'global')}"
@@ -445,10 +457,10 @@ def _matrices(s: _Statement, m: re.Match[str], a: list[str]) -> str:
     at = s.address(a[1], "shared")
     is_transposed = "true" if m["trans"] else "false"
     loads = (
-        s.put(each, f"{_OURS}matrix_part<{is_transposed}>({_REGISTER}row, {i})")
+        s.put(each, f"{_OURS}matrix_part<{is_transposed}>(warpgrade_row, {i})")
         for i, each in enumerate(into)
     )
-    return f"const void* {_REGISTER}row = {at};" + "".join(loads)
+    return f"const void* warpgrade_row = {at};" + "".join(loads)
 
 
 def _multiply(s: _Statement, m: re.Match[str], a: list[str]) -> str:
@@ -459,11 +471,11 @@ def _multiply(s: _Statement, m: re.Match[str], a: list[str]) -> str:
         raise _Unknown
     kind = {"f16": "::__half", "bf16": "::__nv_bfloat16"}[m["ab"]]
     made = (
-        f"float {_REGISTER}sums[4] = {{{', '.join(addends)}}};"
-        f"const unsigned {_REGISTER}given[6] = {{{', '.join(words)}}};"
-        f"{_OURS}multiply<{kind}>({_REGISTER}sums, {_REGISTER}given);"
+        f"float warpgrade_sums[4] = {{{', '.join(addends)}}};"
+        f"const unsigned warpgrade_given[6] = {{{', '.join(words)}}};"
+        f"{_OURS}multiply<{kind}>(warpgrade_sums, warpgrade_given);"
     )
-    return made + "".join(s.put(each, f"{_REGISTER}sums[{i}]") for i, each in enumerate(d))
+    return made + "".join(s.put(each, f"warpgrade_sums[{i}]") for i, each in enumerate(d))
 
 
 def _says(text: str) -> Make:

@@ -7,14 +7,17 @@ they are called (include/warpgrade/device_api.h).
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Container, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from . import ptx, tokens
 from .lexer import Directive, Token
 from .tokens import Run, Source
 
+_INCLUDE = Path(__file__).parent / "include"
 # By the beginning of an include.
 _HEADERS = {
     "cublas.h": "cuBLAS before its second version",
@@ -177,6 +180,7 @@ def find(source: Source) -> list[Unsupported]:
     for each in source.directives:
         if each.macro in ptx.WORDS:  # what stands there isn't assembly
             features.append(Unsupported(_NAMES["asm"], each.at.start))
+    features += _in_questions(source)
     return sorted(features, key=lambda one: one.offset)
 
 
@@ -248,6 +252,26 @@ def _is_ours(run: Run, i: int) -> bool:
     if of_std and [token.text for token in run.tokens[max(0, i - 2) : i]] != ["cuda", "::"]:
         return True
     return _OUR_NAMES.fullmatch(_next(run, i + 1)) is not None
+
+
+def _in_questions(source: Source) -> Iterator[Unsupported]:
+    """CUDA's names that the headers lack, in a file that may ask whether an expression is valid.
+
+    There they make no error of g++.
+    """
+    words = [token for run in source.runs() for token in run.tokens if token.kind == "name"]
+    if not any(word.text in ("decltype", "requires") for word in words):
+        return
+    for word in words:
+        feature = lacking(word.text) if re.match("__|cu|CU", word.text) else None
+        if feature and word.text not in _of_our_headers():
+            yield Unsupported(feature, word.start)
+
+
+@functools.cache
+def _of_our_headers() -> frozenset[str]:
+    headers = [each for each in _INCLUDE.rglob("*") if each.is_file()]
+    return frozenset(re.findall(r"\w+", " ".join(each.read_text() for each in headers)))
 
 
 def _next(run: Run, i: int) -> str:

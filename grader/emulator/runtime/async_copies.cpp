@@ -66,8 +66,9 @@ void warpgrade_copy_async(void* to, const void* from, std::size_t bytes, std::si
         abandon_launch(error_illegal_address);
     }
     if (const std::size_t loaded = bytes - zeros) {
-        const bool is_whole = !zeros;  // else its parts have no common alignment
-        observe_slowly(reinterpret_cast<Address>(from), loaded, AccessKind::read, is_whole, pc);
+        const auto a = reinterpret_cast<Address>(from);
+        const bool is_whole = !zeros || a % bytes;  // else its parts have no common alignment
+        observe_slowly(a, is_whole ? bytes : loaded, AccessKind::read, is_whole, pc);
         std::memcpy(copy.bytes, from, loaded);
     }
     observe_slowly(copy.to, bytes, AccessKind::announced_store, true, pc);

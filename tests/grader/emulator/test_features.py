@@ -124,6 +124,14 @@ def test_a_feature_that_computes_something_else_is_seen(tmp_path: Path) -> None:
     assert in_the_emulator(source, tmp_path / "built") == [0] * N
 
 
+@needs_gcc
+def test_an_output_of_assembly_begins_undefined(tmp_path: Path) -> None:
+    source = tmp_path / "wrong.cu"
+    text = (emulator_features.FOLDER / "language_inline_assembly.cu").read_text()
+    source.write_text(text.replace('"+r"(guarded)', '"=r"(guarded)'))
+    assert in_the_emulator(source, tmp_path / "built") == [0, 1] * (N // 2)
+
+
 RELEASE, RELAXED = "memory_order_release", "memory_order_relaxed"
 ARRIVES = "bar.arrive_and_wait();"
 # A feature used wrongly: its test, what is changed, and the kind of the finding.
@@ -150,7 +158,25 @@ MISUSES = [
     ),
     ("atomics_with_order", "fence(cuda::memory_order_acquire,", f"fence(cuda::{RELAXED},", "race"),
     ("atomics_with_order", "fence(cuda::memory_order_release,", f"fence(cuda::{RELAXED},", "race"),
+    (
+        "atomics_with_order",
+        f"fence(cuda::{RELEASE},",
+        "fence(cuda::memory_order_acquire,",
+        "race",
+    ),
+    (
+        "atomics_with_order",
+        "fence(cuda::memory_order_acquire,",
+        f"fence(cuda::{RELEASE},",
+        "race",
+    ),
     ("barriers_in_two_steps", "        bar.wait(std::move(token));", "", "race"),
+    (
+        "barriers_in_two_steps",
+        f"bar);\n    {ARRIVES}",
+        "bar);\n    auto one = bar.arrive();\n    if (t != 63) bar.wait(std::move(one));",
+        "race",
+    ),
     ("barriers_in_two_steps", "init(&bar, blockDim.x)", "init(&bar, blockDim.x / 2)", "race"),
     ("barriers_in_two_steps", "init(&bar, blockDim.x)", "init(&bar, blockDim.x + 1)", "deadlock"),
     ("barriers_in_two_steps", "    __syncthreads();", "", "race"),
@@ -179,6 +205,27 @@ MISUSES = [
         "uninitialised_read",
     ),
     ("language_inline_assembly", '"n"(0));\n    __syncthreads();', '"n"(0));', "race"),
+    (
+        "language_inline_assembly",
+        'ld.shared.f32 %0, [%1];" : "=f"(x) : "r"(SHARED(s + 63 - t))',
+        'ld.global.f32 %0, [%1];" : "=f"(x) : "l"(s + 63 - t)',
+        "out_of_bounds_read",
+    ),
+    (
+        "language_ptx_instructions",
+        '"r"(SHARED(s[t])), "l"(g)',
+        '"r"(SHARED(s[t])), "l"(g + 1)',
+        "misaligned",
+    ),
+    (
+        "language_ptx_instructions",
+        "bool right = true;\n    const int t",
+        'int far; asm volatile("ld.global.s32 %0, [%1];" : "=r"(far) : "l"(g - 64));\n'
+        "    bool right = true;\n    const int t",
+        "out_of_bounds_read",
+    ),
+    ("language_ptx_instructions", "SHARED(s[lane])", "SHARED(s[lane] + 4)", "misaligned"),
+    ("language_ptx_instructions", '"bar', '"// bar', "race"),
 ]
 
 

@@ -153,6 +153,42 @@ def test_elsewhere_a_feature_costs_the_file(make: Make, before: str, line: int) 
     assert {(each.kind, each.line) for each in made.problems} == {("unsupported", line)}
 
 
+# Each is 2 on a GPU, and something else without what uses a lacking feature.
+KNOWN_OTHERWISE = [
+    (
+        "template <class T> struct Traits { static constexpr int value = 1; };\n"
+        "template <class T> struct Traits<T*> {\n"
+        "    static constexpr int value = 2 + 0 * sizeof(cudaGraph_t);\n};",
+        "Traits<float*>::value",
+    ),
+    (
+        "template <class T> __device__ auto f(T t, int) -> decltype(__vadd4(t, t), 0) "
+        "{ return 2; }\ntemplate <class T> __device__ int f(T t, long) { return 1; }",
+        "f(1u, 0)",
+    ),
+    (
+        "#define TWO_T cudaGraph_t\n#define JOINED(a, b) a##b",
+        "sizeof(JOINED(TWO, _T)) == 8 ? 2 : 1",
+    ),
+    (
+        "#include <thrust/version.h>\n#define VALUE 1\n#ifdef THRUST_VERSION\n#undef VALUE\n"
+        "#define VALUE 2\n#endif",
+        "VALUE",
+    ),
+    ("#define asm(...) y[0] = 2", 'y[0]; asm("mov.f32 %0, 0f3F800000;" : "=f"(y[0]))'),
+]
+
+
+@pytest.mark.parametrize(("declarations", "value"), KNOWN_OTHERWISE)
+def test_a_program_is_not_judged_from_another_text(
+    make: Make, declarations: str, value: str
+) -> None:
+    kernel = f"__global__ void first_kernel(float* y, int n) {{ y[0] = {value}; }}"
+    made = make(f"{declarations}\n{kernel}\n{WITHOUT}")
+    assert [each.kind for each in made.problems] in ([], ["unsupported"])
+    assert made.problems or call(made, "first") != ""
+
+
 def test_conditions_in_a_body_go_with_it(make: Make) -> None:
     step = '#if __CUDA_ARCH__ >= 800\n    asm("x");\n#else\n#pragma unroll\n#endif'
     made = make(WITH.format(before="", statement=f"\n{step}\n") + WITHOUT)

@@ -69,10 +69,29 @@ struct VectorOf<T, 1> {
         WARPGRADE_INLINE T operator[](int) const { return value; }
     };
 };
+// A register's value before anything is written to it: four bytes of no number that comes by chance.
+template <class T>
+constexpr T undefined = static_cast<T>(0xfafafafafafafafa);
+template <>
+inline constexpr bool undefined<bool> = true;
+template <class T>
+WARPGRADE_INLINE std::remove_volatile_t<T> undefined_as(T&) {
+    if constexpr (std::is_pointer_v<T>) return nullptr;
+    else return undefined<std::remove_volatile_t<T>>;
+}
+
+// The load is made even where nothing uses its value.
 template <class T, int n>
 WARPGRADE_INLINE typename VectorOf<T, n>::type load(const void* p) {
-    if constexpr (n == 1) return {*static_cast<const T*>(p)};
-    else return *static_cast<const typename VectorOf<T, n>::type*>(p);
+    if constexpr (n == 1) {
+        const T value = *static_cast<const T*>(p);
+        __asm__ volatile("" ::"X"(value));
+        return {value};
+    } else {
+        const auto value = *static_cast<const typename VectorOf<T, n>::type*>(p);
+        __asm__ volatile("" ::"X"(value));
+        return value;
+    }
 }
 template <class T, int n>
 WARPGRADE_INLINE auto load_read_only(const void* p) {
