@@ -17,6 +17,7 @@
 #include <new>
 
 #include "../include/warpgrade/device_api.h"
+#include "errors.h"
 #include "heap.h"
 #include "host_guard.h"
 #include "observe.h"
@@ -84,7 +85,11 @@ using namespace warpgrade;
 
 extern "C" {
 
-void* malloc(std::size_t bytes) { return allocate(student_heap, bytes); }
+// A kernel's malloc and new are of the device's own heap, which isn't modelled.
+void* malloc(std::size_t bytes) {
+    if (current_thread) unsupported_at("malloc or new in device code", WARPGRADE_CALLER);
+    return allocate(student_heap, bytes);
+}
 void* calloc(std::size_t count, std::size_t bytes) {
     return allocate_zeroed(student_heap, count, bytes);
 }

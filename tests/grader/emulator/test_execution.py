@@ -1135,6 +1135,13 @@ def test_a_local_array_larger_than_a_stack_is_not_modelled(emulate: Emulate) -> 
     assert emulate(go(kernel)).code is Code.not_modelled
 
 
+@pytest.mark.parametrize("made", ["new int(7)", "static_cast<int*>(malloc(sizeof(int)))"])
+def test_the_heap_of_the_device_is_not_modelled(emulate: Emulate, made: str) -> None:
+    ran = emulate(go(f"\n    int* volatile kept = {made};\n    *kept = t;\n    out[t] = *kept;"))
+    assert ran.code is Code.not_modelled
+    assert ran.report["message"] == "malloc or new in device code"
+
+
 def test_an_exception_of_the_host_code_is_answered(emulate: Emulate) -> None:
     assert emulate(host("throw 1;")).code is Code.raised
 
