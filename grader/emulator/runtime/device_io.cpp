@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 #include "../include/warpgrade/device_api.h"
 #include "block_order.h"
@@ -110,11 +111,13 @@ int warpgrade_printf(const char* format, ...) {
     if (!current_thread) {
         length = print_of_host(format, arguments);
     } else if (printed < output_bytes) {
+        Thread* const self = std::exchange(current_thread, nullptr);  // the C library may allocate
         va_list again;
         va_copy(again, arguments);
-        keep_lines(current_thread, format, again);
+        keep_lines(self, format, again);
         va_end(again);
         length = std::vprintf(format, arguments);
+        current_thread = self;
         if (length > 0) printed += static_cast<size_t>(length);
     }
     va_end(arguments);
