@@ -124,7 +124,10 @@ class Answers:
                 f"no answer within {self.limits.cpu_seconds:g} s of computing "
                 f"({self.limits.wall_seconds:g} s in all)."
             )
-            hint = "Does every loop end? A step that is 0, or a bound that moves along, never does."
+            hint = (
+                "Does every loop end? A step of 0, or a bound that moves along, never does, and a "
+                "step that is too small does the work of others again."
+            )
             loop = self.loop_in(log)
             verdict = Verdict(Status.timed_out, what, IN_LOOP if loop else "")
             return CaseResult(case, verdict, loop or line, "", "grader", hint)
