@@ -35,6 +35,7 @@ RARITY = {
     "constant": {1: 6, 2: 9}, "copy": {1: 7}, "crossed": {0: 3}, "derived": {1: 7, 2: 9},
     "divisor": {1: 4}, "doubled": {2: 7}, "early_return": {0: 7},
     "exchanged": {0: 4, 1: 5, 2: 8, 3: 8, 4: 10}, "falls_through": {0: 3}, "filled_before": {0: 2},
+    "filled_before_cast": {1: 4},
     "fills": {1: 8}, "function": {1: 8, 2: 5, 3: 8}, "grid": {0: 6, 1: 5, 2: 7},
     "group_start": {1: 3}, "guard_lacks": {1: 4, 2: 8}, "hoisted": {1: 4},
     "index": {1: 6, 3: 10, 4: 12}, "infinity": {1: 4, 3: 8}, "just_made": {2: 7}, "keyword": {2: 3},
@@ -149,6 +150,7 @@ def _is_python(text: str) -> bool:
 _ONLY = {
     "barrier": {"data_race", "nondeterministic", "barrier_error", "uninitialised_read"},
     "infinity": {"wrong_values", "not_finite"},
+    "filled_before_cast": {"wrong_values", "not_finite"},
     "past_filled": {"uninitialised_read", "wrong_values"},
     "past_array": {"invalid_read", "wrong_values", "uninitialised_read"},
     "array_size": {"wrote_out_of_bounds", "invalid_read", "crashed", "wrong_values"},
