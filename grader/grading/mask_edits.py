@@ -211,11 +211,37 @@ def _crossed(scope: Scope) -> Iterator[Edit]:
             yield scope.edit("crossed", changes, what, "Each index has its own bound.", 0)
 
 
+_WIDENED = re.compile(r"\.to\(tl\.float32\)")
+
+
+def _filled_before_cast(scope: Scope) -> Iterator[Edit]:
+    """A load that fills in a number which may be beyond its dtype, and is converted after that."""
+    code = scope.text.code
+    for call in scope.calls:
+        mask = _mask_of(scope, call) if call.name == "tl.load" else None
+        cast = _WIDENED.match(code, call.end)
+        arguments = [code[low:high] for low, high in call.arguments]
+        others = [each.partition("=")[2].strip() for each in arguments if each.startswith("other")]
+        if mask is None or cast is None or not others or re.fullmatch(r"0(\.0?)?", others[0]):
+            continue
+        first = call.start - len("tl.")  # a call begins at its last name
+        changes = [
+            Change(first, first, f"tl.where({code[slice(*mask)]}, "),
+            Change(cast.end(), cast.end(), f", {others[0]})"),
+        ]
+        what = (
+            f"`other={others[0]}` is rounded to the dtype of what is loaded: float16 ends at 65504"
+        )
+        advice = "Fill it in behind the conversion, with tl.where."
+        yield scope.edit("filled_before_cast", changes, what, advice, 1)
+
+
 RULES: Sequence[Callable[[Scope], Iterator[Edit]]] = (
     _masks,
     _unmasked_along,
     _index_unmasked,
     _same_each_round,
     _crossed,
+    _filled_before_cast,
     _turned,
 )

@@ -63,7 +63,8 @@ def _groups_by_product(scope: Scope) -> Iterator[Edit]:
     """A group's size that isn't kept below the rows left behind `first`, the group's first row."""
     code = scope.text.code
     span = (scope.function.body, scope.function.end)
-    counted = _COUNTED.findall(code, *span)
+    # A helper is given the numbers of tiles.
+    counted = _COUNTED.findall(code, *span) or sorted(scope.function.integers)
     for match in _BEGINNING.finditer(code, *span):
         if not {*counted}.isdisjoint(re.findall(r"\w+", match[0])):
             continue  # how many programs a group has

@@ -408,6 +408,40 @@ def test_a_tensor_that_a_launcher_only_binds_anew_is_written_into():
     assert edit["changes"][0]["new"] == "out.copy_(torch.relu(a))"
 
 
+def test_a_counter_that_nothing_sets_may_keep_a_kernel_from_storing():
+    source = (
+        "def f(x, out):\n    done = torch.empty(4, dtype=torch.int32)\n    k[(1,)](x, out, done)\n"
+    )
+    assert "cleared" in {
+        e["name"] for e in ranked(source, True, "f", "not_written", [], ("", ""), 40)
+    }
+
+
+def test_a_helper_that_is_given_the_numbers_of_tiles_numbers_them_in_groups():
+    source = """
+@triton.jit
+def place(tile, tm, tn, G: tl.constexpr):
+    per = G * tn
+    group = tile // per
+    first = group * G
+    h = G
+    return first + (tile % per) % h, (tile % per) // h
+
+
+@triton.jit
+def k(out_ptr, M, N, G: tl.constexpr):
+    m, n = place(tl.program_id(0), tl.cdiv(M, 8), tl.cdiv(N, 8), G)
+    tl.store(out_ptr + m * N + n, 1.0)
+
+
+def f(out):
+    k[(64,)](out, *out.shape, G=4)
+"""
+    edits = ranked(source, True, "f", "not_written", [], ("", ""), 40)
+    new = {each["changes"][0]["new"] for each in edits if each["name"] == "last_group"}
+    assert "min(tm - first, G)" in new
+
+
 def test_the_last_of_groups_whose_programs_have_a_name_has_fewer_rows():
     source = """
 @triton.jit

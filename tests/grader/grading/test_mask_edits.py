@@ -156,6 +156,15 @@ def test_a_mistake_among_short_names_is_undone(right, wrong, name):
     assert (name, without_parentheses(SHORT)) in made
 
 
+def test_what_is_filled_in_before_a_conversion_may_be_beyond_the_dtype():
+    loaded = "tl.load(x_ptr + i, mask=i < n, other=FLOOR).to(tl.float32)"
+    text = f"@triton.jit\ndef k(x_ptr, n):\n    i = tl.arange(0, 64)\n    x = {loaded}\n"
+    text += "def f(x):\n    k[(1,)](x, x.numel())\n"
+    made = [changed(text, edit) for scope in scopes(text, True) for edit in edits_of(scope)]
+    right = text.replace(loaded, f"tl.where(i < n, {loaded}, FLOOR)")
+    assert "".join(right.split()) in made
+
+
 def test_a_pointer_is_one_whatever_its_name_and_no_size():
     for scope in scopes(SHORT, True):
         if scope.function.is_kernel:

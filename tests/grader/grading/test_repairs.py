@@ -251,6 +251,7 @@ def test_a_repair_is_tried_on_edge_cases_of_every_size_class():
     for size_class in TASK.variant.size_classes:
         edges = Space(*SPACE_OF, size_class, 7).edges()
         assert {edges[0], edges[-1]} <= set(chosen)
+    assert 16385 in {case.size("n") for case in chosen}  # a rest that small cases don't show
 
 
 def two_ways(source, n):
