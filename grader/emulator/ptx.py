@@ -62,6 +62,7 @@ _ORDERS = {
 _ORDERS |= {"release": "__ATOMIC_RELEASE", "acq_rel": "__ATOMIC_ACQ_REL"}
 _ORDER = r"(?:\.(?P<order>relaxed|volatile|acquire|release|acq_rel))?(?:\.(?P<scope>cta|gpu|sys))?"
 _SPACE = r"(?:\.(?P<space>global|shared))?(?:::cta)?"
+_PARTS = r"\.x(?P<n>[124])(?P<trans>\.trans)?"  # of a load of matrices
 _HINTS = r"(?:\.(?:ca|cg|cs|lu|cv|wb|wt)|\.L1::\w+|\.L2::\d+B)*"
 
 # By operation and types: the result, from the values of the sources.
@@ -478,6 +479,12 @@ def _multiply(s: _Statement, m: re.Match[str], a: list[str]) -> str:
     return made + "".join(s.put(each, f"warpgrade_sums[{i}]") for i, each in enumerate(d))
 
 
+def _prefetch(s: _Statement, m: re.Match[str], a: list[str]) -> str:
+    (place,) = a
+    s.address(place, "global")  # has to be one, but nothing is read there, and nothing counted
+    return ";"
+
+
 def _says(text: str) -> Make:
     return lambda s, m, a: text
 
@@ -493,6 +500,7 @@ _INSTRUCTIONS: tuple[tuple[str, Make], ...] = (
     (rf"selp\.{_T}", _select),
     (rf"ld{_SPACE}{_HINTS}(?P<nc>\.nc)?{_HINTS}(?:\.v(?P<n>[24]))?\.{_MEMORY}", _load),
     (rf"st{_SPACE}{_HINTS}(?:\.v(?P<n>[24]))?\.{_MEMORY}", _store),
+    (r"prefetch(?:\.global)?\.L[12]|prefetch\.global\.L2::evict_(?:last|normal)", _prefetch),
     (rf"ld{_ORDER}{_SPACE}{_HINTS}\.{_MEMORY}", _ordered_load),
     (rf"st{_ORDER}{_SPACE}{_HINTS}\.{_MEMORY}", _ordered_store),
     (rf"(?P<name>atom|red){_ORDER}{_SPACE}\.(?P<op>\w+)\.{_T}", _atomic),
@@ -504,7 +512,8 @@ _INSTRUCTIONS: tuple[tuple[str, Make], ...] = (
     (r"shfl\.sync\.(?P<op>bfly|up|down|idx)\.b32", _shuffle),
     (r"vote\.sync\.(?P<op>ballot)\.b32|vote\.sync\.(?P<o>any|all)\.pred", _vote),
     (r"activemask\.b32", _active),
-    (r"ldmatrix\.sync\.aligned\.m8n8\.x(?P<n>[124])(?P<trans>\.trans)?\.shared\.b16", _matrices),
+    (rf"ldmatrix\.sync\.aligned\.m8n8{_PARTS}\.shared(?:::cta)?\.b16", _matrices),
+    (rf"ldmatrix\.sync\.aligned{_PARTS}\.m8n8\.shared(?:::cta)?\.b16", _matrices),
     (r"mma\.sync\.aligned\.m16n8k16\.row\.col\.f32\.(?P<ab>b?f16)\.(?P=ab)\.f32", _multiply),
 )
 # Those whose results follow from their operands alone: they may be merged, moved and deleted.

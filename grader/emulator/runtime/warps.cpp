@@ -148,6 +148,19 @@ void advance_epochs(const Warp& warp, unsigned come) {
     }
 }
 
+// Traces are merged at the block's barrier. A warp that waits by other means (a pipeline) might not
+// come to one before they fill the memory, so long ones are merged where all its threads meet.
+constexpr size_t long_trace = size_t{1} << 12;
+
+void shorten_traces(const Warp& warp, uint32_t number, unsigned come) {
+    if (warp.lanes[__builtin_ctz(come)].trace.size() < long_trace) return;
+    for (uint32_t lane = 0; lane < warp.count; ++lane) {
+        const bool is_here = come >> lane & 1;
+        if (!is_here && warp.lanes[lane].state != ThreadState::finished) return;
+    }
+    observe_warp_trace(number);
+}
+
 void carry_out(const Warp& warp, uint32_t number, unsigned come) {
     uint64_t given[warp_lanes];
     for (uint32_t lane = 0; lane < warp.count; ++lane) given[lane] = warp.lanes[lane].request.value;
@@ -167,6 +180,7 @@ void carry_out(const Warp& warp, uint32_t number, unsigned come) {
         advance_epochs(warp, come);
         observe_warp_sync(number, first.mask);
     }
+    if (first.operation != warpgrade_activemask) shorten_traces(warp, number, come);
 }
 
 // A mask or a width that hardware can't execute ends the launch.

@@ -167,3 +167,26 @@ def test_a_report_that_does_not_fit_says_so(buffers: Program) -> None:
     assert outcome.report.cut
     assert len(outcome.printed) <= 64 * 1024
     assert outcome.report.launches
+
+
+def test_a_long_kernel_without_a_barrier_of_the_whole_block_is_counted(tmp_path: Path) -> None:
+    source = tmp_path / "long.cu"
+    source.write_text(
+        "#include <cuda/barrier>\n"
+        "__global__ void add(float* out, const float* in, int n) {\n"
+        "    __shared__ cuda::barrier<cuda::thread_scope_block> all;\n"
+        "    if (threadIdx.x == 0) init(&all, blockDim.x);\n"
+        "    __syncthreads();\n"
+        "    float sum = 0;\n"
+        "    for (int i = 0; i < 20000; ++i, __syncwarp()) sum += in[threadIdx.x % 32];\n"
+        "    all.arrive_and_wait();\n"
+        "    if (threadIdx.x < 32) out[threadIdx.x] = sum;\n"
+        "}\n"
+        'extern "C" void entry(const float* in, float* out, int n) {\n'
+        "    add<<<1, 1024>>>(out, in, n);\n"
+        "}\n"
+    )
+    report = Program(source, tmp_path / "built").run("entry", measure=True).report
+    assert report is not None
+    sites = [site for site in report.launches[0].sites if site.space == "global"]
+    assert {site.kind: site.requests for site in sites} == {"load": 32 * 20000, "store": 1}

@@ -35,6 +35,8 @@ DOUBTFUL = [
     'asm volatile("ld.acquire.cluster.u32 %0, [%1];" : "=r"(x) : "l"(p))',
     'asm volatile("atom.inc.u32 %0, [%1], 3;" : "=r"(x) : "l"(p))',
     'asm volatile("fence.proxy.async;" ::: "memory")',
+    'asm volatile("prefetch.tensormap [%0];" :: "l"(p))',
+    'asm volatile("prefetch.global.L2 %0;" :: "l"(p))',
     # The last operand isn't a number of bytes.
     'asm volatile("{.reg .pred p; cp.async.ca.shared.global [%0], [%1], 4, p;}" :: "r"(s), "l"(p))',
     'asm volatile("cp.async.cg.shared.global [%0], [%1], 4;" :: "r"(s), "l"(p))',

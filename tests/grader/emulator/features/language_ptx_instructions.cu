@@ -1,4 +1,4 @@
-// Language: inline assembly (PTX): arithmetic at its limits, types of loads, atom and red, fences, copies with zeros, transposed ldmatrix, mma of bf16
+// Language: inline assembly (PTX): arithmetic at its limits, types of loads, atom and red, prefetch, fences, copies with zeros, transposed ldmatrix, mma of bf16
 #include <cuda_bf16.h>
 #include <cuda_runtime.h>
 
@@ -221,6 +221,7 @@ __device__ bool memory(int* g, int* own) {
     right = right && u == 30;
     asm volatile("red.global.add.u32 [%0], 2; red.relaxed.gpu.global.max.s32 [%0], 33;" ::"l"(own) : "memory");
     right = right && own[0] == 33;
+    asm volatile("prefetch.global.L2 [%0]; prefetch.L1 [%0+128]; prefetch.global.L2::evict_last [%0];" ::"l"(g + (1 << 30)));
     asm volatile("fence.acq_rel.gpu; fence.sc.cta; membar.gl; membar.cta; membar.sys;" ::: "memory");
     if (t == 0) asm volatile("st.shared.v4.b32 [%0], {%1, 7, 8, 9};" ::"r"(SHARED(s)), "r"(6) : "memory");
     asm volatile("barrier.sync 0;" ::: "memory");
@@ -277,9 +278,11 @@ __device__ bool matrices() {
     bool right = a == ((2 * lane + 1u) << 16 | 2 * lane);
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(b[0]), "=r"(b[1]), "=r"(b[2]), "=r"(b[3]) : "r"(row));
+    unsigned c[2];
+    asm volatile("ldmatrix.sync.aligned.x2.trans.m8n8.shared::cta.b16 {%0, %1}, [%2];" : "=r"(c[0]), "=r"(c[1]) : "r"(row));
     for (unsigned i = 0; i < 4; ++i) {
         const unsigned low = 64 * i + lane % 4 * 16 + lane / 4;
-        right = right && b[i] == ((low + 8) << 16 | low);
+        right = right && b[i] == ((low + 8) << 16 | low) && (i > 1 || c[i] == b[i]);
     }
     return right;
 }
