@@ -10,7 +10,7 @@
     lexer.py         C++ source to tokens and preprocessor lines, for the policy too
     tokens.py        the same for the rewriter: code, and the bodies of macros
     unsupported.py   what is recognised and refused, with its line
-    isolation.py     what is refused, taken out of the functions that don't need it
+    isolation.py     functions whose bodies use what is refused, made to end the run
     conditions.py    code that the emulator's compiler may see differently from nvcc
     toolchain.py     g++, the precompiled header and the prebuilt runtime
     joining.py       our own objects to one

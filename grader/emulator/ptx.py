@@ -1,4 +1,4 @@
-"""Inline assembly (PTX) to C++ with the functions of include/warpgrade/ptx.h, where it is known.
+"""Translates inline assembly (PTX) to C++ that calls the functions of include/warpgrade/ptx.h.
 
     asm volatile("mov.u32 %0, %%laneid;" : "=r"(x));      do { ... ::warpgrade::ptx::put(...); }
                                                           while (0);

@@ -281,7 +281,7 @@ def _elsewhere(space: Space) -> list[Case]:
         chosen += [
             max(edges, key=partial(_share_of, name)) for name in space.exercise.sizes_names if edges
         ]
-        # A rest of a few elements is left out only where the threads that do others don't reach it.
+        # A wrong change may reach a short tail by chance, so the largest odd sizes are tried, too.
         odd = [case for case in edges if all(value % 2 for _, value in case.sizes)]
         chosen += [max(odd, key=lambda case: case.complexity)] if odd else []
     return list(dict.fromkeys(chosen))

@@ -32,7 +32,7 @@ FURTHER = 3  # failing cases, beside the smallest, that a hypothesis has to expl
 SMALLEST_FACTOR = 1e-3  # of scalars that may be factors, of which 1.0 has no effect
 MOST_PASSING = 2  # cases that a hypothesis has to leave right
 NEARLY_WRONG = 0.5  # of the allowed error: the kernel's own rounding may add the rest
-NEARER = 0.5  # of the kernel's distance from what is right: its distance from the mistake's
+NEARER = 0.5  # an output's distance from a hypothesis, at most, by that from the right result
 ENOUGH = 6  # elements in all cases: fewer agree by chance
 
 Outputs = list[torch.Tensor]

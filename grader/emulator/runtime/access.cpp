@@ -207,7 +207,8 @@ void observe_shared(const Request& request) {
         fail(request, outside(request), describe_shared(request.a, request.size).text);
     }
     AccessKind kind = without_volatile(request.kind);
-    if (kind == AccessKind::block_atomic) kind = AccessKind::atomic;  // no other block's threads can be concerned
+    // No other block's threads can be concerned.
+    if (kind == AccessKind::block_atomic) kind = AccessKind::atomic;
     if (kind == AccessKind::atomic || kind == AccessKind::atomic_read) {
         races_atomic_order(request.thread, request.a, request.stores(), request.order);
     }

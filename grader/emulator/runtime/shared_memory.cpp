@@ -116,7 +116,7 @@ extern "C" {
 
 // Addresses as PTX has them, from the start of shared memory on.
 void* warpgrade_shared_at(unsigned offset) { return reinterpret_cast<void*>(shared_low + offset); }
-// Memory of a block has no address in global memory: what it has instead is near a null pointer.
+// A global access with an address of shared memory becomes one next to address 0, which is reported.
 void* warpgrade_global_at(unsigned long long address) {
     const Address offset = address - shared_low;
     return reinterpret_cast<void*>(offset < shared_bytes ? offset : address);

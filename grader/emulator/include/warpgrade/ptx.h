@@ -69,7 +69,7 @@ struct VectorOf<T, 1> {
         WARPGRADE_INLINE T operator[](int) const { return value; }
     };
 };
-// A register's value before anything is written to it: four bytes of no number that comes by chance.
+// What a register holds before anything is written to it: a value that no program gets by chance.
 template <class T>
 constexpr T undefined = static_cast<T>(0xfafafafafafafafa);
 template <>
@@ -148,7 +148,8 @@ WARPGRADE_INLINE T of_lane(T value, int lane) {
     return exchange(warpgrade_shuffle, 0xffffffffu, value, lane, 32);
 }
 
-// The row of another lane. An access to one that isn't aligned to 16 bytes is misaligned, too.
+// The address of another lane's row. One that isn't aligned to 16 bytes becomes odd, so that its loads
+// are reported as misaligned.
 WARPGRADE_INLINE unsigned long long row_of_lane(const void* row, int lane) {
     const auto from = of_lane(reinterpret_cast<unsigned long long>(row), lane);
     return from % 16 ? from | 1 : from;
