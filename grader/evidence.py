@@ -22,6 +22,7 @@ Reading checks every field and names a wrong one.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -338,13 +339,17 @@ class Evidence:
 
 
 _Read = TypeVar("_Read", Evidence, VariantEvidence)
-_ADAPTER = pydantic.TypeAdapter(Evidence)
-_OF_VARIANT = pydantic.TypeAdapter(VariantEvidence)
+
+
+@cache
+def _adapter(of: type[_Read]) -> pydantic.TypeAdapter[_Read]:
+    """Made when it is needed, since that takes longer than most imports."""
+    return pydantic.TypeAdapter(of)
 
 
 def to_json(evidence: Evidence) -> str:
     """Evidence as indented JSON text."""
-    return _ADAPTER.dump_json(evidence, indent=1).decode()
+    return _adapter(Evidence).dump_json(evidence, indent=1).decode()
 
 
 def from_json(text: str, source: str = "evidence") -> Evidence:
@@ -352,7 +357,7 @@ def from_json(text: str, source: str = "evidence") -> Evidence:
 
     Raises EvidenceError for the first wrong field.
     """
-    evidence = _validated(_ADAPTER, text, source)
+    evidence = _validated(_adapter(Evidence), text, source)
     if evidence.schema != SCHEMA:
         raise EvidenceError(
             f"{source}: schema: expected {SCHEMA}, got {evidence.schema}; "
@@ -363,12 +368,12 @@ def from_json(text: str, source: str = "evidence") -> Evidence:
 
 def variant_to_json(evidence: VariantEvidence) -> str:
     """The evidence of one variant as one line of JSON."""
-    return _OF_VARIANT.dump_json(evidence).decode()
+    return _adapter(VariantEvidence).dump_json(evidence).decode()
 
 
 def variant_from_json(text: str, source: str = "evidence") -> VariantEvidence:
     """Read what `variant_to_json` wrote. Raises EvidenceError as `from_json` does."""
-    return _validated(_OF_VARIANT, text, source)
+    return _validated(_adapter(VariantEvidence), text, source)
 
 
 def _validated(adapter: pydantic.TypeAdapter[_Read], text: str, source: str) -> _Read:

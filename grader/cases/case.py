@@ -17,8 +17,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
 
-from hypothesis import strategies as st
-
 from grader.spec import Exercise, Scalar, SizeRule, Tensor, Variant, drawn_sizes
 from grader.spec.formula import FormulaError
 from grader.spec.values import FLOATS
@@ -230,7 +228,7 @@ class Space:
         wanted = [
             (name, pattern)
             for name, known in self.patterns.items()
-            if name not in self._stated
+            if name not in self.stated
             for pattern in known[1:]
         ]
         middle = len(cases) // 2
@@ -238,31 +236,8 @@ class Space:
             case = cases[(middle + index) % len(cases)]
             yield replace(case, data=self.plain_data, patterns=(pair,))
 
-    def strategy(self) -> st.SearchStrategy[Case]:
-        """Cases of the class, for hypothesis to draw."""
-        sizes = st.one_of(
-            *(
-                st.fixed_dictionaries({name: _size_strategy(rule) for name, rule in rules.items()})
-                for rules in self.alternatives
-            )
-        )
-        where = self.exercise.where
-        if where:
-            sizes = sizes.filter(lambda drawn: drawn_sizes.meet(where, drawn))
-        layouts = st.fixed_dictionaries(
-            {tensor.name: st.sampled_from(tensor.layout) for tensor in self.tensors}
-        )
-        scalars = st.fixed_dictionaries(
-            {scalar.name: st.sampled_from(scalar.values) for scalar in self.scalars}
-        )
-        drawn = (sizes, st.sampled_from(self.exercise.data), layouts, scalars)
-        if not self._stated:
-            return st.builds(self.case, *drawn)
-        patterns = {name: st.sampled_from(known) for name, known in self._stated.items()}
-        return st.builds(self.case, *drawn, st.fixed_dictionaries(patterns))
-
     @cached_property
-    def _stated(self) -> dict[str, tuple[str, ...]]:
+    def stated(self) -> dict[str, tuple[str, ...]]:
         """The patterns that are drawn for inputs with `values` and for integers.
 
         Other floats' patterns are in edge cases alone: drawn cases stay those of stored results.
@@ -278,7 +253,7 @@ class Space:
     def _choices(self) -> dict[str, tuple[Any, ...]]:
         """The alternatives by name, besides sizes, where there are any."""
         choices: dict[str, tuple[Any, ...]] = {"data": self.exercise.data}
-        choices |= {f"{name}.data": patterns for name, patterns in self._stated.items()}
+        choices |= {f"{name}.data": patterns for name, patterns in self.stated.items()}
         choices |= {f"{tensor.name}.layout": tensor.layout for tensor in self.tensors}
         choices |= {scalar.name: scalar.values for scalar in self.scalars}
         return {name: values for name, values in choices.items() if len(values) > 1}
@@ -307,7 +282,7 @@ class Space:
         }
         scalars = {s.name: chosen.get(s.name, s.values[0]) for s in self.scalars}
         patterns = {
-            name: chosen.get(f"{name}.data", known[0]) for name, known in self._stated.items()
+            name: chosen.get(f"{name}.data", known[0]) for name, known in self.stated.items()
         }
         return self.case(sizes, chosen["data"], layouts, scalars, patterns)
 
@@ -328,7 +303,7 @@ def drawn_case(space: Space, chooser: random.Random) -> Case:
         chooser.choice(space.exercise.data),
         {tensor.name: chooser.choice(tensor.layout) for tensor in space.tensors},
         {scalar.name: chooser.choice(scalar.values) for scalar in space.scalars},
-        {name: chooser.choice(known) for name, known in space._stated.items()},
+        {name: chooser.choice(known) for name, known in space.stated.items()},
     )
 
 
@@ -460,12 +435,3 @@ def _scalar(key: str, value: str, *, kind: str) -> float | int | bool:
 
 
 _KINDS = {"bool": "true or false", "int": "a whole number", "float": "a number"}
-
-
-def _size_strategy(rule: SizeRule) -> st.SearchStrategy[int]:
-    if rule.or_zero:
-        return st.just(0) | _size_strategy(rule.model_copy(update={"or_zero": False}))
-    if rule.choices is not None:
-        return st.sampled_from(rule.choices)
-    step = rule.multiple_of
-    return st.integers(rule.low // step, rule.high // step).map(lambda n: n * step)

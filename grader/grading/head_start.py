@@ -7,16 +7,20 @@
     head_start.take_build()           the same
     head_start.baselines()            for the commands that time; or None
 
-Without a GPU nothing of it imports torch. A failure is ignored: the session meets and reports it.
+Each of them waits for processes at its start, in a thread of its own. Without a GPU nothing of it
+imports torch. A failure is ignored: the session meets and reports it.
 """
 
 from __future__ import annotations
 
 import atexit
 import contextlib
-from collections.abc import Iterable, Iterator
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from grader.gpu.devices import has_driver
 from grader.mistakes import Mistake
@@ -27,8 +31,30 @@ from grader.sandbox.worker_process import SandboxError
 if TYPE_CHECKING:
     from grader.executors.cuda.cuda_build import Begun
 
-_plans: Sandbox | None = None
-_build: Begun | None = None
+_T = TypeVar("_T")
+
+
+class _InThread(Generic[_T]):
+    """What `make` makes in a thread of its own, which lives on: a sandbox ends with its thread."""
+
+    def __init__(self, make: Callable[[], _T]) -> None:
+        self._made: Future[_T] = Future()
+        threading.Thread(target=self._run, args=(make,), daemon=True).start()
+
+    def _run(self, make: Callable[[], _T]) -> None:
+        try:
+            self._made.set_result(make())
+        except BaseException as error:
+            self._made.set_exception(error)
+        threading.Event().wait()
+
+    def take(self) -> _T:
+        """Wait for what is made. Raises what `make` raised."""
+        return self._made.result()
+
+
+_plans: _InThread[Sandbox | None] | None = None
+_build: _InThread[Begun | None] | None = None
 _baselines: Sandbox | None = None
 
 
@@ -36,11 +62,16 @@ def begin_plans() -> None:
     """Begin the next session's sandbox of Triton's plans."""
     global _plans
     if _plans is None:
-        with contextlib.suppress(ConfinementError, SandboxError):
-            sandbox = Sandbox("interpreter", kind="plans")
-            sandbox.begin()
-            _plans = sandbox
-            atexit.register(_close_what_nobody_took)
+        _plans = _InThread(_begun_plans)
+        atexit.register(_close_what_nobody_took)
+
+
+def _begun_plans() -> Sandbox | None:
+    with contextlib.suppress(ConfinementError, SandboxError):
+        sandbox = Sandbox("interpreter", kind="plans")
+        sandbox.begin()
+        return sandbox
+    return None
 
 
 def begin_baselines() -> None:
@@ -70,7 +101,20 @@ def begin_build(task: str, folders: Iterable[Path], course: Path | None = None) 
     the file breaks a rule, or where this machine can't compile it yet.
     """
     global _build
-    # Imported here, since begin_plans must not wait for the import of specs.
+    # Imported here, since begin_plans must not wait for the import of specs; and not in the thread,
+    # since this one imports as well.
+    from grader.emulator import toolchain  # noqa: F401
+    from grader.executors.cuda import cuda_build, joining  # noqa: F401
+    from grader.gpu import machine  # noqa: F401
+    from grader.grading import source_rules, submitted  # noqa: F401
+    from grader.spec import course as courses  # noqa: F401
+
+    if _build is None:
+        _build = _InThread(partial(_begun_build, task, [*folders], course))
+        atexit.register(_close_what_nobody_took)
+
+
+def _begun_build(task: str, folders: Iterable[Path], course: Path | None) -> Begun | None:
     from grader.emulator import toolchain
     from grader.executors.cuda import cuda_build, joining
     from grader.gpu import machine
@@ -84,37 +128,37 @@ def begin_build(task: str, folders: Iterable[Path], course: Path | None = None) 
         exercises = courses.find(course).exercises
         exercise, _, name = task.partition("/")
         variant = exercises[exercise].variants.get(name) if exercise in exercises else None
-        if variant is None or variant.language != "cuda" or _build is not None:
-            return
+        if variant is None or variant.language != "cuda":
+            return None
         file = variant.file
         folder = next((each for each in folders if (each / file).is_file()), None)
         if folder is None or cuda_build.why_not("emulator") or not toolchain.is_prepared():
-            return  # the session makes the toolchain, and shows that
+            return None  # the session makes the toolchain, and shows that
         machine.work_for(exercises[exercise].gpu)
         files = Files(folder, None, joining.labs_of(exercises))
         data = files.read(file)
         rules = Enforcement(files, (), is_on=True)
         if not isinstance(data, bytes) or rules.violations(Task(exercises[exercise], variant)):
-            return
+            return None
         sandbox = Sandbox("emulator", kind="native")
         programs = cuda_build.Programs(exercises, lambda _: data, lambda: sandbox, True, True)
-        _build = cuda_build.Begun(sandbox, programs)
-        atexit.register(_close_what_nobody_took)
-        _build.programs.begin(file)
+        programs.begin(file)
+        return cuda_build.Begun(sandbox, programs)
+    return None
 
 
 def take_plans() -> Sandbox | None:
     """The sandbox that was begun, once; None where there is none."""
     global _plans
     taken, _plans = _plans, None
-    return taken
+    return taken.take() if taken is not None else None
 
 
 def take_build() -> Begun | None:
     """What was begun of CUDA C++, once; None where there is nothing."""
     global _build
     taken, _build = _build, None
-    return taken
+    return taken.take() if taken is not None else None
 
 
 def _close_baselines() -> None:

@@ -17,10 +17,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-import hypothesis
-from hypothesis import HealthCheck, Phase
-from hypothesis.internal.conjecture import providers
-
 from grader.cases import Case, Space, drawn_case
 from grader.evidence import Failure, PartEvidence, Printed
 from grader.executors.runner import CaseResult, Runner
@@ -353,45 +349,9 @@ def _drawn(search: _Search) -> list[Case]:
         space = search.space
         chooser = random.Random(f"{space.seed} {space.dtype} {space.size_class}")
         return [drawn_case(space, chooser) for _ in range(search.effort.drawn)]
-    cases: list[Case] = []
+    from grader.cases import drawing  # it imports hypothesis
 
-    @hypothesis.seed(search.space.seed)
-    @hypothesis.settings(
-        max_examples=search.effort.drawn,
-        phases=[Phase.generate],
-        database=None,
-        deadline=None,
-        suppress_health_check=list(HealthCheck),
-    )
-    @hypothesis.given(search.space.strategy())
-    def one(case: Case) -> None:
-        cases.append(case)
-
-    with _only_what_is_drawn():
-        one()
-    return cases
-
-
-@contextlib.contextmanager
-def _only_what_is_drawn() -> Iterator[None]:
-    """Keep hypothesis from drawing constants of this program's source files.
-
-    Otherwise a seed's cases would depend on the loaded modules, and hypothesis would write a folder
-    .hypothesis to the working directory. Versions of hypothesis that don't do this have no such
-    function.
-    """
-    local_constants = getattr(providers, "_get_local_constants", None)
-    if local_constants is None:
-        yield
-        return
-    none = providers.Constants()
-    providers._get_local_constants = lambda: none
-    providers.CONSTANTS_CACHE.cache.clear()
-    try:
-        yield
-    finally:
-        providers._get_local_constants = local_constants
-        providers.CONSTANTS_CACHE.cache.clear()
+    return drawing.drawn(search.space, search.effort.drawn)
 
 
 # --- the smallest failure ----------------------------------------------------------------------

@@ -5,9 +5,7 @@ from __future__ import annotations
 import math
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
-
-from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
+from typing import TYPE_CHECKING, Any
 
 from grader.evidence import Baseline, Evidence, PerformanceEvidence, VariantEvidence
 from grader.report import performance, summary
@@ -17,6 +15,9 @@ from grader.report.summary import Header
 from grader.sandbox.untrusted import clean, one_line
 from grader.scoring.score import ExerciseScore, GradeScore
 from grader.status import Status
+
+if TYPE_CHECKING:
+    from jinja2 import Template
 
 HERE = Path(__file__).parent
 
@@ -51,6 +52,8 @@ def render_header(header: Header) -> str:
 @lru_cache
 def template(name: str, folder: Path = HERE) -> Template:
     """A template in `folder`, which may include those of reports; text in it is made safe."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined  # most commands need none
+
     environment = Environment(
         loader=FileSystemLoader([folder, HERE]),
         autoescape=True,

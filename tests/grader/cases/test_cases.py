@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from grader import spec
-from grader.cases import MAX_SIZE, Case, CaseError, Space, edge_sizes, inputs, parse
+from grader.cases import MAX_SIZE, Case, CaseError, Space, drawing, edge_sizes, inputs, parse
 from grader.spec import SizeRule
 
 EXERCISES = spec.load_all()
@@ -152,7 +152,7 @@ def test_drawn_cases_are_of_their_class(name, size_class):
     drawn = set()
 
     @QUIET
-    @given(space.strategy())
+    @given(drawing.strategy(space))
     def draw(case):
         drawn.add(case)
         assert space.allows(dict(case.sizes))
@@ -184,7 +184,7 @@ def test_text_and_case_are_the_same(name):
     @QUIET
     @given(st.sampled_from(variant.dtypes), st.sampled_from([*exercise.sizes]), st.data())
     def there_and_back(dtype, size_class, data):
-        case = data.draw(Space(exercise, variant, dtype, size_class, 2**40 + 3).strategy())
+        case = data.draw(drawing.strategy(Space(exercise, variant, dtype, size_class, 2**40 + 3)))
         assert parse(str(case), exercise, variant, seed=0) == case
 
     there_and_back()

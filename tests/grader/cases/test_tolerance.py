@@ -17,11 +17,11 @@ import torch
 from hypothesis import HealthCheck, Phase, given, settings
 
 from grader import spec
-from grader.cases import Space, inputs, oracle
+from grader.cases import Space, drawing, inputs, oracle
 from grader.cases.arena import Outcome, Slot
 from grader.cases.compare import allowed_error, judge, wrong_elements
+from grader.cases.drawing import only_what_is_drawn
 from grader.cases.inputs import strides_of
-from grader.grading.search import _only_what_is_drawn
 from grader.status import Status
 
 EXERCISES = spec.load_all()
@@ -134,11 +134,11 @@ def drawn_from(space, count):
         phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
     )
-    @given(space.strategy())
+    @given(drawing.strategy(space))
     def draw(case):
         cases.append(case)
 
-    with _only_what_is_drawn():
+    with only_what_is_drawn():
         draw()
     return cases
 
