@@ -147,20 +147,23 @@ class _Work:
         with ThreadPoolExecutor(2) as pool:
             declared = [e for e in entries if _line_of(self.source, e.name)]
             table = pool.submit(self._compile_table, declared, "table")
-            self._compile_student(lacking, entries)
+            self._compile_student(rewritten.text, lacking, entries)
             return self._link(entries, declared, table)
 
     # ---- Steps -----------------------------------------------------------------------------------
 
     def _compile_student(
-        self, lacking: Sequence[unsupported.Unsupported], entries: Sequence[Entry]
+        self, whole: str, lacking: Sequence[unsupported.Unsupported], entries: Sequence[Entry]
     ) -> None:
-        """Make student.o, without what is lacking. Raises _Failed with the compiler's errors."""
+        """Make student.o of the `whole` text, rewritten, or of what is left without what is lacking.
+
+        Raises _Failed with the compiler's errors.
+        """
         for _ in range(MOST_ROUNDS):
-            text = isolation.without(self.source, lacking)
-            if text is None or (self.guarded and unsupported.find(tokens.read(text))):
+            text = self._without(lacking) if lacking else whole
+            if text is None:
                 break
-            errors = self._compile(rewriter.rewrite(tokens.read(text)).text, entries)
+            errors = self._compile(text, entries)
             if not errors:
                 return self._instantiate_kernels()
             more = [each for error in errors if (each := _lacking(self.source, error))]
@@ -170,6 +173,15 @@ class _Work:
                 break
             lacking = [*lacking, *more]  # the other errors may be consequences
         raise _Failed(*self._unsupported(lacking))
+
+    def _without(self, lacking: Sequence[unsupported.Unsupported]) -> str | None:
+        """The text without what is lacking, rewritten; None where that can't be left out."""
+        text = isolation.without(self.source, lacking)
+        if text is None:
+            return None
+        source = tokens.read(text)
+        is_left = self.guarded and unsupported.find(source)
+        return None if is_left else rewriter.rewrite(source).text
 
     def _compile(self, text: str, entries: Sequence[Entry]) -> list[compiler_output.CompileError]:
         """The errors of the text with the check of its entries' types, as far as it can be made."""

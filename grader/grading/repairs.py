@@ -247,7 +247,7 @@ def _changed(
     left, files = iter(proposed), list[_File]()
     try:
         while time.monotonic() <= until:
-            files = [each for each in files if each.has_any(is_wanted)]
+            files = [kept for each in files if (kept := each.of_wanted(is_wanted, in_one))]
             while len(files) < FILES_AT_ONCE:
                 ahead = list(itertools.islice(filter(is_wanted, left), next(sizes)))
                 if not ahead:
@@ -281,12 +281,18 @@ class _File:
         else:
             self.coming = _altered(runner, edits)
 
-    def has_any(self, is_wanted: Callable[[Edit], bool]) -> bool:
-        """Whether any of the edits is wanted; it is closed where none is."""
+    def of_wanted(self, is_wanted: Callable[[Edit], bool], few: int) -> _File | None:
+        """This file; one of the wanted edits alone where they became `few`; None without any.
+
+        A program that sieves many takes longer to compile than the few do.
+        """
         kept = [each for each in self.edits if is_wanted(each)]
-        if not kept:
+        is_smaller = self.coming is None and len(kept) <= few
+        if not kept or is_smaller:
             self.close()
-        return bool(kept)
+        if not kept:
+            return None
+        return _File(self.runner, kept, self.sieve, self.at_once, False) if is_smaller else self
 
     def batches(self, is_wanted: Callable[[Edit], bool]) -> Iterator[Sequence[tuple[Edit, Runner]]]:
         """The edits with their runners, as `_changed` has them."""
