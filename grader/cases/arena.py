@@ -118,7 +118,6 @@ class Arena:
         memory: Callable[[int, int], Memory] = Memfds,
     ) -> None:
         self._memory = memory(input_bytes, output_bytes)
-        self._noise = _Noise()
 
     def __enter__(self) -> Arena:
         return self
@@ -190,8 +189,8 @@ class Arena:
             allocation.fill_(0xFF)  # NaN in every floating-point format, -1 in signed integers
         else:
             elements = allocation.view(getattr(torch, slot.dtype))
-            self._noise.fill(elements, possible=True)
-            self._noise.fill(_view(allocation, slot), possible=False)
+            _NOISE.fill(elements, possible=True)
+            _NOISE.fill(_view(allocation, slot), possible=False)
         if slot.values is not None:
             _view(allocation, slot).copy_(slot.values)
         if judged:
@@ -219,7 +218,7 @@ def required_bytes(
 
 
 class _Noise:
-    """Random bits, of two kinds per dtype, drawn once and used from a random offset.
+    """Random bits, of two kinds per dtype, drawn once a process and used from a random offset.
 
     Bits around an output are never a value that a stray store is likely to have (zero, NaN,
     infinity). Bits inside are values that no kernel computes: NaNs with random sign and payload,
@@ -255,6 +254,9 @@ class _Noise:
                 bits.bitwise_or_(2)
             self._drawn[key] = bits
         return self._drawn[key]
+
+
+_NOISE = _Noise()
 
 
 def _outcome(slot: Slot, before: torch.Tensor, after: torch.Tensor) -> Outcome:
