@@ -89,6 +89,8 @@ class PlannedNativeRunner(Runner):
         self._sharing = sharing if sharing is not None else []
         self._sharing.append(self)
         self._rebuilding: list[Rebuilding] = []
+        # With a planner that had planned nothing before:
+        self._failed_afresh: set[tuple[Case, Manner]] = set()
 
     @property
     def plan(self) -> Plan | None:
@@ -255,13 +257,19 @@ class PlannedNativeRunner(Runner):
             self._executor.fresh_worker()
 
     def _first(self, manner: Manner, case: Case) -> CaseResult:
-        """Run a case; where it fails with a planner that has planned others, with a fresh one."""
+        """Run a case; where it fails with a planner that has planned others, with a fresh one.
+
+        That is asked once: a case that has failed with a fresh planner isn't wrong by the others.
+        """
         self.plans.turn_to(case.dtype)
         result = self._executor.run(case, manner)
-        if not result.verdict.passed and not self.plans.planner_is_fresh:
+        is_fresh, key = self.plans.planner_is_fresh, (case, manner)
+        if not result.verdict.passed and not is_fresh and key not in self._failed_afresh:
             self.plans.fresh_worker()
             self.plans.kept = KeptBuilds(None)
             result = self._executor.run(case, manner)
+        if not result.verdict.passed:
+            self._failed_afresh.add(key)
         return result
 
     def _in_other_orders(
