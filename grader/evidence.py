@@ -342,14 +342,19 @@ _Read = TypeVar("_Read", Evidence, VariantEvidence)
 
 
 @cache
-def _adapter(of: type[_Read]) -> pydantic.TypeAdapter[_Read]:
+def _adapter() -> pydantic.TypeAdapter[Evidence]:
     """Made when it is needed, since that takes longer than most imports."""
-    return pydantic.TypeAdapter(of)
+    return pydantic.TypeAdapter(Evidence)
+
+
+@cache
+def _adapter_of_variants() -> pydantic.TypeAdapter[VariantEvidence]:
+    return pydantic.TypeAdapter(VariantEvidence)
 
 
 def to_json(evidence: Evidence) -> str:
     """Evidence as indented JSON text."""
-    return _adapter(Evidence).dump_json(evidence, indent=1).decode()
+    return _adapter().dump_json(evidence, indent=1).decode()
 
 
 def from_json(text: str, source: str = "evidence") -> Evidence:
@@ -357,7 +362,7 @@ def from_json(text: str, source: str = "evidence") -> Evidence:
 
     Raises EvidenceError for the first wrong field.
     """
-    evidence = _validated(_adapter(Evidence), text, source)
+    evidence = _validated(_adapter(), text, source)
     if evidence.schema != SCHEMA:
         raise EvidenceError(
             f"{source}: schema: expected {SCHEMA}, got {evidence.schema}; "
@@ -368,12 +373,12 @@ def from_json(text: str, source: str = "evidence") -> Evidence:
 
 def variant_to_json(evidence: VariantEvidence) -> str:
     """The evidence of one variant as one line of JSON."""
-    return _adapter(VariantEvidence).dump_json(evidence).decode()
+    return _adapter_of_variants().dump_json(evidence).decode()
 
 
 def variant_from_json(text: str, source: str = "evidence") -> VariantEvidence:
     """Read what `variant_to_json` wrote. Raises EvidenceError as `from_json` does."""
-    return _validated(_adapter(VariantEvidence), text, source)
+    return _validated(_adapter_of_variants(), text, source)
 
 
 def _validated(adapter: pydantic.TypeAdapter[_Read], text: str, source: str) -> _Read:

@@ -155,7 +155,7 @@ class _Work:
     def _compile_student(
         self, whole: str, lacking: Sequence[unsupported.Unsupported], entries: Sequence[Entry]
     ) -> None:
-        """Make student.o of the `whole` text, rewritten, or of what is left without what is lacking.
+        """Make student.o of the `whole` rewritten text, or of the rest without what is lacking.
 
         Raises _Failed with the compiler's errors.
         """
