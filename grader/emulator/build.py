@@ -160,7 +160,7 @@ class _Work:
         Raises _Failed with the compiler's errors.
         """
         for _ in range(MOST_ROUNDS):
-            text = self._without(lacking) if lacking else whole
+            text = _without(self.source, lacking, self.guarded) if lacking else whole
             if text is None:
                 break
             errors = self._compile(text, entries)
@@ -173,15 +173,6 @@ class _Work:
                 break
             lacking = [*lacking, *more]  # the other errors may be consequences
         raise _Failed(*self._unsupported(lacking))
-
-    def _without(self, lacking: Sequence[unsupported.Unsupported]) -> str | None:
-        """The text without what is lacking, rewritten; None where that can't be left out."""
-        text = isolation.without(self.source, lacking)
-        if text is None:
-            return None
-        source = tokens.read(text)
-        is_left = self.guarded and unsupported.find(source)
-        return None if is_left else rewriter.rewrite(source).text
 
     def _compile(self, text: str, entries: Sequence[Entry]) -> list[compiler_output.CompileError]:
         """The errors of the text with the check of its entries' types, as far as it can be made."""
@@ -369,6 +360,17 @@ class _Work:
         line = _line_of(self.source, fault.name)
         shown = compiler_output.excerpt(self.lines, line)
         return Problem(fault.kind, fault.message, line, fault.entry, shown)
+
+
+def _without(
+    source: tokens.Source, lacking: Sequence[unsupported.Unsupported], guarded: bool
+) -> str | None:
+    """The text without what is lacking, rewritten; None where that can't be left out."""
+    text = isolation.without(source, lacking)
+    if text is None:
+        return None
+    left = tokens.read(text)
+    return None if guarded and unsupported.find(left) else rewriter.rewrite(left).text
 
 
 def _lacking(
