@@ -38,6 +38,7 @@ $(READY): pyproject.toml constraints.txt
 	@$(PIP) $(INDEX) torch
 	@$(BIN)/python -c 'import importlib.util as u, sys; sys.exit(u.find_spec("triton") is None)' || $(PIP) "triton==$(TRITON); python_version > '3.10'" "triton==$(TRITON_310); python_version <= '3.10'"
 	@$(PIP) --editable '.$(EXTRAS)'
+	@$(BIN)/python -m compileall -q grader  # as pip does with packages: Python may be told to write none
 	@touch $@
 
 # BEGIN STAFF
@@ -66,6 +67,7 @@ figures: $(READY)  ## draw docs/figures/, which handout and slides show; ARGS=--
 
 site: $(READY)  ## the handout as a static site, into results/site; ARGS='--course course.yaml'
 	@$(PIP) --editable '.[dev,site]'
+	@$(BIN)/python -m compileall -q grader  # as pip does with packages: Python may be told to write none
 	@rm -rf results/site && mkdir -p results
 	@$(BIN)/grader site --out results/site $(ARGS)
 
@@ -95,6 +97,7 @@ attacks: $(READY)  ## every attack of tests/submissions/attacks against every la
 
 fuzz: $(READY)  ## coverage-guided fuzzing of the readers of untrusted bytes, SECONDS for each
 	@$(PIP) --editable '.[dev,fuzz]'
+	@$(BIN)/python -m compileall -q grader  # as pip does with packages: Python may be told to write none
 	@for target in protocol spec policy evidence plan ttir; do \
 	  $(BIN)/python -m tests.fuzz $$target -max_total_time=$(SECONDS) -timeout=20 $(ARGS) || exit 1; done
 
