@@ -1,8 +1,10 @@
-"""Imports are sooner without the collector, which is back when they are done."""
+"""What a command imports, and that the collector is back when that is done."""
 
 from __future__ import annotations
 
 import gc
+import subprocess
+import sys
 
 import pytest
 
@@ -24,3 +26,14 @@ def test_the_collector_is_afterwards_as_it_was(is_on, fails):
         assert gc.get_freeze_count() > len(kept)
     finally:
         (gc.enable if was_on else gc.disable)()
+
+
+def test_what_few_commands_need_is_imported_where_it_is_needed():
+    program = """
+import sys
+import grader.cli.app
+print(sorted({"hypothesis", "jinja2", "torch"} & {*sys.modules}))
+"""
+    line = [sys.executable, "-c", program]
+    done = subprocess.run(line, capture_output=True, text=True, check=True)
+    assert done.stdout == "['torch']\n"

@@ -238,6 +238,16 @@ def test_poison_differs_from_run_to_run(arena: Arena) -> None:
         assert int(one.eq(another).count_nonzero()) < one.numel() / 64
 
 
+def test_the_poison_of_all_arenas_is_drawn_once(arena: Arena) -> None:
+    arena.place([output_slot()])
+    drawn = dict(arena_module._NOISE._drawn)
+    with Arena(ROOM, ROOM) as other:
+        other.place([output_slot()])
+    assert {key: id(each) for key, each in drawn.items()} == {
+        key: id(each) for key, each in arena_module._NOISE._drawn.items()
+    }
+
+
 def test_a_boolean_output_starts_as_what_no_kernel_stores(arena: Arena) -> None:
     placed = arena.place([output_slot("bool", 4000)])[0]
     start = placed.argument.offset - placed.argument.allocation[0]

@@ -4,6 +4,7 @@ import shutil
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from pathlib import Path
 
@@ -79,6 +80,22 @@ def test_a_session_that_requires_a_sandbox_takes_nothing(folder):
         left = head_start.take_build()
     assert left is not None
     left.close()
+
+
+def test_its_caller_does_not_wait_for_the_compiler(folder, ordered, monkeypatch):
+    may_begin, begin = threading.Event(), cuda_build.begin
+
+    def waited(sandbox, order):
+        assert may_begin.wait(60)
+        return begin(sandbox, order)
+
+    monkeypatch.setattr(cuda_build, "begin", waited)
+    head_start.begin_build("silu/cuda", [folder])
+    assert ordered == []
+    may_begin.set()
+    begun = head_start.take_build()
+    assert begun is not None and ordered[0] == ("silu.cu", "emulator")
+    begun.close()
 
 
 @pytest.mark.parametrize("task", ["silu/cude", "sily/cuda", "silu", "silu/triton", "", "a/b/c"])

@@ -485,6 +485,40 @@ def test_what_a_sieve_leaves_is_built_in_order_and_stays_in_its_batch(seen, want
     assert [each for each in some if each] == built
 
 
+class Made:
+    """What a sieve was asked to do."""
+
+    def __init__(self):
+        self.events = []
+
+    def begin(self, edits):
+        self.events.append("begun")
+
+    def close(self):
+        self.events.append("closed")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "events", "built"),
+    [
+        (range(20), ["begun"], []),
+        (range(5), ["begun"], []),
+        (range(4), ["begun", "closed"], [[0, 1, 2, 3]]),
+        ([], ["begun", "closed"], []),
+    ],
+)
+def test_few_edits_that_are_still_wanted_are_built_without_the_sieve(
+    monkeypatch, wanted, events, built
+):
+    made = []
+    monkeypatch.setattr(repairs, "_altered", lambda _, edits: made.append(edits) or Coming(tuple))
+    file = repairs._File(None, range(20), sieve := Made(), 12, True)
+    kept = file.of_wanted(lambda edit: edit in wanted, 4)
+    assert (sieve.events, made) == (events, built)
+    assert (kept is None) == (not wanted)
+    assert kept is None or [*kept.edits] == ([*wanted] if built else [*range(20)])
+
+
 IN_CUDA = Task(SPECS["silu"], SPECS["silu"].variants["cuda"])
 
 

@@ -119,6 +119,21 @@ def test_a_static_buffer_and_a_constructor_are_the_planners_own(graded) -> None:
     assert part.status is Status.passed, part
 
 
+def test_a_case_that_fails_again_is_planned_by_the_process_at_hand(tmp_path) -> None:
+    """That the planner's earlier plans aren't to blame is known from its first failure."""
+    source = (ROOT / "reference" / "silu.cu").read_text()
+    assert "expf(-x)" in source
+    (tmp_path / "silu.cu").write_text(source.replace("expf(-x)", "expf(x)"))
+    case = Space(SILU, SILU.variants["cuda"], "float32", "ragged", 7).edges()[0]
+    with Session(tmp_path, SPECS, OPTIONS) as session:
+        runner = session.runners.planned_native(Task(SILU, SILU.variants["cuda"]))
+        processes = set()
+        for _ in range(3):
+            assert runner.run(case).status is Status.wrong_values
+            processes.add(runner.plans.planner.pid)
+    assert len(processes) == 1
+
+
 def test_a_plan_does_not_depend_on_the_ones_before(tmp_path) -> None:
     """What host code keeps in variables is as in a fresh process; the process itself is kept."""
     source = (ROOT / "reference" / "silu.cu").read_text()
