@@ -67,7 +67,6 @@ figures: $(READY)  ## draw docs/figures/, which handout and slides show; ARGS=--
 
 site: $(READY)  ## the handout as a static site, into results/site; ARGS='--course course.yaml'
 	@$(PIP) --editable '.[dev,site]'
-	@$(BIN)/python -m compileall -q grader  # as pip does with packages: Python may be told to write none
 	@rm -rf results/site && mkdir -p results
 	@$(BIN)/grader site --out results/site $(ARGS)
 
@@ -97,7 +96,6 @@ attacks: $(READY)  ## every attack of tests/submissions/attacks against every la
 
 fuzz: $(READY)  ## coverage-guided fuzzing of the readers of untrusted bytes, SECONDS for each
 	@$(PIP) --editable '.[dev,fuzz]'
-	@$(BIN)/python -m compileall -q grader  # as pip does with packages: Python may be told to write none
 	@for target in protocol spec policy evidence plan ttir; do \
 	  $(BIN)/python -m tests.fuzz $$target -max_total_time=$(SECONDS) -timeout=20 $(ARGS) || exit 1; done
 

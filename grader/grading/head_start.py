@@ -7,8 +7,8 @@
     head_start.take_build()           the same
     head_start.baselines()            for the commands that time; or None
 
-Each of them waits for processes at its start, in a thread of its own. Without a GPU nothing of it
-imports torch. A failure is ignored: the session meets and reports it.
+The first two wait for processes at their start, each in a thread of its own. Without a GPU nothing
+of it imports torch. A failure is ignored: the session meets and reports it.
 """
 
 from __future__ import annotations
