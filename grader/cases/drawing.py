@@ -1,7 +1,7 @@
 """Cases that hypothesis draws.
 
-It takes long to import, and a submission that fails in an edge case needs none of them: import this
-module where cases are drawn.
+hypothesis takes long to import, and a submission that fails in an edge case needs no drawn one. So
+this module is imported where cases are drawn.
 """
 
 from __future__ import annotations

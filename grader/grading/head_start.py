@@ -18,7 +18,6 @@ import contextlib
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic, TypeVar
 
@@ -103,18 +102,6 @@ def begin_build(task: str, folders: Iterable[Path], course: Path | None = None) 
     global _build
     # Imported here, since begin_plans must not wait for the import of specs; and not in the thread,
     # since this one imports as well.
-    from grader.emulator import toolchain  # noqa: F401
-    from grader.executors.cuda import cuda_build, joining  # noqa: F401
-    from grader.gpu import machine  # noqa: F401
-    from grader.grading import source_rules, submitted  # noqa: F401
-    from grader.spec import course as courses  # noqa: F401
-
-    if _build is None:
-        _build = _InThread(partial(_begun_build, task, [*folders], course))
-        atexit.register(_close_what_nobody_took)
-
-
-def _begun_build(task: str, folders: Iterable[Path], course: Path | None) -> Begun | None:
     from grader.emulator import toolchain
     from grader.executors.cuda import cuda_build, joining
     from grader.gpu import machine
@@ -124,27 +111,32 @@ def _begun_build(task: str, folders: Iterable[Path], course: Path | None) -> Beg
     from grader.spec import course as courses
     from grader.spec.task import Task
 
-    with contextlib.suppress(ConfinementError, SandboxError, SpecError, Mistake, OSError):
-        exercises = courses.find(course).exercises
-        exercise, _, name = task.partition("/")
-        variant = exercises[exercise].variants.get(name) if exercise in exercises else None
-        if variant is None or variant.language != "cuda":
-            return None
-        file = variant.file
-        folder = next((each for each in folders if (each / file).is_file()), None)
-        if folder is None or cuda_build.why_not("emulator") or not toolchain.is_prepared():
-            return None  # the session makes the toolchain, and shows that
-        machine.work_for(exercises[exercise].gpu)
-        files = Files(folder, None, joining.labs_of(exercises))
-        data = files.read(file)
-        rules = Enforcement(files, (), is_on=True)
-        if not isinstance(data, bytes) or rules.violations(Task(exercises[exercise], variant)):
-            return None
-        sandbox = Sandbox("emulator", kind="native")
-        programs = cuda_build.Programs(exercises, lambda _: data, lambda: sandbox, True, True)
-        programs.begin(file)
-        return cuda_build.Begun(sandbox, programs)
-    return None
+    def begun() -> Begun | None:
+        with contextlib.suppress(ConfinementError, SandboxError, SpecError, Mistake, OSError):
+            exercises = courses.find(course).exercises
+            exercise, _, name = task.partition("/")
+            variant = exercises[exercise].variants.get(name) if exercise in exercises else None
+            if variant is None or variant.language != "cuda":
+                return None
+            file = variant.file
+            folder = next((each for each in folders if (each / file).is_file()), None)
+            if folder is None or cuda_build.why_not("emulator") or not toolchain.is_prepared():
+                return None  # the session makes the toolchain, and shows that
+            machine.work_for(exercises[exercise].gpu)
+            files = Files(folder, None, joining.labs_of(exercises))
+            data = files.read(file)
+            rules = Enforcement(files, (), is_on=True)
+            if not isinstance(data, bytes) or rules.violations(Task(exercises[exercise], variant)):
+                return None
+            sandbox = Sandbox("emulator", kind="native")
+            programs = cuda_build.Programs(exercises, lambda _: data, lambda: sandbox, True, True)
+            programs.begin(file)
+            return cuda_build.Begun(sandbox, programs)
+        return None
+
+    if _build is None:
+        _build = _InThread(begun)
+        atexit.register(_close_what_nobody_took)
 
 
 def take_plans() -> Sandbox | None:

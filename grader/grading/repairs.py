@@ -282,7 +282,7 @@ class _File:
             self.coming = _altered(runner, edits)
 
     def of_wanted(self, is_wanted: Callable[[Edit], bool], few: int) -> _File | None:
-        """This file; one of the wanted edits alone where they became `few`; None without any.
+        """This file, or one of the wanted edits where at most `few` are left; None where none is.
 
         A program that sieves many takes longer to compile than the few do.
         """

@@ -259,7 +259,7 @@ class PlannedNativeRunner(Runner):
     def _first(self, manner: Manner, case: Case) -> CaseResult:
         """Run a case; where it fails with a planner that has planned others, with a fresh one.
 
-        That is asked once: a case that has failed with a fresh planner isn't wrong by the others.
+        A case that has failed with a fresh planner before isn't run with another one.
         """
         self.plans.turn_to(case.dtype)
         result = self._executor.run(case, manner)
