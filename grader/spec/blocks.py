@@ -431,17 +431,22 @@ class Policy(Block):
         return Policy(**{name: (*getattr(self, name), *getattr(other, name)) for name in names})
 
 
-class Bound(Block):
+class _Bounds(Block):
+    """A block with two keys that may be left out, of which it has at least one."""
+
+    @pydantic.model_validator(mode="after")
+    def _says_something(self) -> _Bounds:
+        names = [n for n, field in type(self).model_fields.items() if not field.is_required()]
+        if all(getattr(self, name) is None for name in names):
+            raise refusal(f"expected {' or '.join(names)}, got neither")
+        return self
+
+
+class Bound(_Bounds):
     """A bound on a measured number: at least, at most, or both, as formulas over sizes."""
 
     at_least: Formula | None = None
     at_most: Formula | None = None
-
-    @pydantic.model_validator(mode="after")
-    def _says_something(self) -> Bound:
-        if self.at_least is None and self.at_most is None:
-            raise refusal("expected at_least or at_most, got neither")
-        return self
 
 
 class LoadStore(Block):
@@ -449,7 +454,7 @@ class LoadStore(Block):
     store: Bound | None = None
 
 
-class Wave(Block):
+class Wave(_Bounds):
     """Bounds on the loads of `programs` programs that run at once, in the launch's order.
 
     `distinct` bounds the distinct bytes of such a wave, `to_row_major` their ratio to the loads of
@@ -460,14 +465,8 @@ class Wave(Block):
     distinct: Bound | None = None
     to_row_major: Bound | None = None
 
-    @pydantic.model_validator(mode="after")
-    def _says_something(self) -> Wave:
-        if self.distinct is None and self.to_row_major is None:
-            raise refusal("expected distinct or to_row_major, got neither")
-        return self
 
-
-class Growth(Block):
+class Growth(_Bounds):
     """Bounds on growth when the named `sizes` are four times as large.
 
     `tile` bounds the ratio of the largest blocks' elements. `scratch` bounds that of the bytes that
@@ -478,12 +477,6 @@ class Growth(Block):
     sizes: Annotated[tuple[Name, ...], BeforeValidator(nonempty_list)]
     tile: Bound | None = None
     scratch: Bound | None = None
-
-    @pydantic.model_validator(mode="after")
-    def _says_something(self) -> Growth:
-        if self.tile is None and self.scratch is None:
-            raise refusal("expected tile or scratch, got neither")
-        return self
 
 
 def _case_value(value: object) -> object:
@@ -553,17 +546,7 @@ class Memory(Block):
 
     def bounds(self) -> Iterator[tuple[tuple[str, ...], Bound]]:
         """Every bound with its key path below this block, in the order of the fields."""
-        yield from self._below("useful_bytes_per_sector", ("load", "store"))
-        for metric in ("shared_bank_conflicts", "copies", "bytes_copied", "scratch_stores"):
-            if getattr(self, metric) is not None:
-                yield (metric,), getattr(self, metric)
-        for argument, bound in (self.reads or {}).items():
-            yield ("reads", argument), bound
-        for metric in (*SHARED_WORK, "scratch_bytes"):
-            if getattr(self, metric) is not None:
-                yield (metric,), getattr(self, metric)
-        yield from self._below("wave_bytes", ("distinct", "to_row_major"))
-        yield from self._below("growth", ("tile", "scratch"))
+        return _bounds_in(self)
 
     @property
     def traffic_limit(self) -> float:
@@ -589,11 +572,16 @@ class Memory(Block):
         grown = self.growth.sizes if self.growth is not None else ()
         return {k: v * GROWTH if k in grown else v for k, v in self.case.items()}
 
-    def _below(self, name: str, keys: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Bound]]:
-        block = getattr(self, name)
-        for key in keys if block is not None else ():
-            if getattr(block, key) is not None:
-                yield (name, key), getattr(block, key)
+
+def _bounds_in(
+    value: object, path: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], Bound]]:
+    """The bounds in a block or a mapping, each with its key path."""
+    if isinstance(value, Bound):
+        yield path, value
+    elif isinstance(value, (Block, Mapping)):
+        for key, each in dict(value).items():
+            yield from _bounds_in(each, (*path, key))
 
 
 class Milliseconds(Block):

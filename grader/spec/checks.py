@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -28,7 +28,7 @@ from grader.spec.blocks import (
 from grader.spec.formula import Formula, FormulaError
 from grader.spec.possible import tried_sizes
 from grader.spec.predictions import PREDICTIONS, question_mistakes
-from grader.spec.values import FLOAT8, ITEMSIZE, Mistake, choice_problem, hint, whole
+from grader.spec.values import FLOAT8, ITEMSIZE, Mistake, below, choice_problem, hint, whole
 
 if TYPE_CHECKING:
     from grader.spec.exercise import Exercise, Variant
@@ -68,8 +68,7 @@ def across(exercise: Exercise) -> Iterator[Mistake]:
                     f"expected another function than variant {first!r} has in {variant.file}, "
                     f"got {entry!r}",
                 )
-        for mistake in _variant_mistakes(exercise, variant):
-            yield Mistake((*path, *mistake.path), mistake.message)
+        yield from below(path, _variant_mistakes(exercise, variant))
     yield from _prediction_mistakes(exercise)
 
 
@@ -78,9 +77,8 @@ def _prediction_mistakes(exercise: Exercise) -> Iterator[Mistake]:
         yield Mistake(("variants", PREDICTIONS), "expected another name: answers are named so")
     dtypes = {name: variant.dtypes for name, variant in exercise.variants.items()}
     for key, question in exercise.predictions.questions.items() if exercise.predictions else ():
-        for mistake in question_mistakes(question, dtypes, exercise.numbers_names):
-            path = (PREDICTIONS, "questions", key, *mistake.path)
-            yield Mistake(path, mistake.message)
+        mistakes = question_mistakes(question, dtypes, exercise.numbers_names)
+        yield from below((PREDICTIONS, "questions", key), mistakes)
 
 
 def derived_mistakes(exercise: Exercise) -> Iterator[Mistake]:
@@ -90,15 +88,15 @@ def derived_mistakes(exercise: Exercise) -> Iterator[Mistake]:
         path = ("derived", name)
         if name in known:
             yield Mistake(path, f"expected another name: {name!r} is a size")
-        yield from (Mistake(path, text) for text in _unknown_names(formula, known, "sizes"))
+        yield from below(path, _unknown_names(formula, known, "sizes"))
         known.append(name)
 
 
 def _relation_mistakes(exercise: Exercise) -> Iterator[Mistake]:
     for index, relation in enumerate(exercise.where):
         for side in (relation.left, relation.right):
-            for text in _unknown_names(side, exercise.numbers_names, "sizes"):
-                yield Mistake(("where", index), text)
+            unknown = _unknown_names(side, exercise.numbers_names, "sizes")
+            yield from below(("where", index), unknown)
 
 
 def _tolerance_mistakes(
@@ -149,13 +147,11 @@ def _argument_mistakes(exercise: Exercise) -> Iterator[Mistake]:
         if argument.name in names:
             yield Mistake((*path, "name"), f"expected each name once, got {argument.name!r} twice")
         names.add(argument.name)
-        inner = (
-            _tensor_mistakes(exercise, argument)
-            if isinstance(argument, Tensor)
-            else _scalar_mistakes(exercise, argument)
-        )
-        for mistake in inner:
-            yield Mistake((*path, *mistake.path), mistake.message)
+        if isinstance(argument, Tensor):
+            yield from below(path, _tensor_mistakes(exercise, argument))
+        elif argument.follows is not None:
+            unknown = _unknown_names(argument.follows, exercise.numbers_names, "sizes")
+            yield from below((*path, "follows"), unknown)
     if not any(isinstance(each, Tensor) and each.is_output for each in exercise.arguments):
         yield Mistake(("arguments",), "expected an argument with role: output or inout, got none")
 
@@ -164,9 +160,9 @@ def _tensor_mistakes(exercise: Exercise, tensor: Tensor) -> Iterator[Mistake]:
     for index, dimension in enumerate(tensor.shape):
         path = ("shape", index)
         unknown = list(_unknown_names(dimension, exercise.numbers_names, "sizes"))
-        yield from (Mistake(path, message) for message in unknown)
-        if not unknown:
-            yield from (Mistake(path, text) for text in _extent_mistakes(exercise, dimension))
+        yield from below(path, unknown)
+        if not unknown and (problem := _drawn_extent_problem(exercise, dimension)):
+            yield Mistake(path, problem)
     yield from _contents_mistakes(exercise, tensor)
     for index, layout in enumerate(tensor.layout):
         least = {"row_padded": 2, "padded": 3}.get(layout, 0)
@@ -174,15 +170,8 @@ def _tensor_mistakes(exercise: Exercise, tensor: Tensor) -> Iterator[Mistake]:
             expected = f"expected {least} dimensions or more for {layout}, got {tensor.rank}"
             yield Mistake(("layout", index), expected)
         if layout == "transposed" and tensor.rank != 2:
-            yield Mistake(
-                ("layout", index), f"expected 2 dimensions for transposed, got {tensor.rank}"
-            )
-
-
-def _scalar_mistakes(exercise: Exercise, scalar: Scalar) -> Iterator[Mistake]:
-    if scalar.follows is not None:
-        for text in _unknown_names(scalar.follows, exercise.numbers_names, "sizes"):
-            yield Mistake(("follows",), text)
+            expected = f"expected 2 dimensions for transposed, got {tensor.rank}"
+            yield Mistake(("layout", index), expected)
 
 
 def _contents_mistakes(exercise: Exercise, tensor: Tensor) -> Iterator[Mistake]:
@@ -198,20 +187,19 @@ def _contents_mistakes(exercise: Exercise, tensor: Tensor) -> Iterator[Mistake]:
     scalars = [e.name for e in exercise.arguments if isinstance(e, Scalar) and e.scalar == "int"]
     known = (*exercise.numbers_names, *scalars)
     for bound in filter(None, (tensor.values.low, tensor.values.high)):
-        for text in _unknown_names(bound, known, "sizes and whole numbers"):
-            yield Mistake(("values",), text)
+        yield from below(("values",), _unknown_names(bound, known, "sizes and whole numbers"))
 
 
-def _extent_mistakes(exercise: Exercise, dimension: Formula) -> Iterator[str]:
-    """The first mistake of a dimension in the cases that may be drawn."""
+def _drawn_extent_problem(exercise: Exercise, dimension: Formula) -> str:
+    """The first mistake of a dimension in the cases that may be drawn, or ""."""
     if dimension.text in exercise.sizes_names:  # right in each case
-        return
+        return ""
     for tried in tried_sizes(exercise):
         if not dimension.names <= set(tried.sizes):  # a mistake of the class, reported elsewhere
             continue
         if problem := _extent_problem(dimension, tried.sizes):
-            yield f"{problem} (class {tried.size_class})"
-            return
+            return f"{problem} (class {tried.size_class})"
+    return ""
 
 
 def _extent_problem(dimension: Formula, sizes: Mapping[str, int]) -> str:
@@ -227,10 +215,10 @@ def _extent_problem(dimension: Formula, sizes: Mapping[str, int]) -> str:
     return f"expected a whole number >= {least}, got {dimension} = {extent}{given}{advice}"
 
 
-def _unknown_names(formula: Formula, known: Iterable[str], kind: str) -> Iterator[str]:
-    known = tuple(known)
+def _unknown_names(formula: Formula, known: Sequence[str], kind: str) -> Iterator[Mistake]:
     for name in sorted(formula.names - set(known)):
-        yield f"expected one of the {kind} {', '.join(known)}, got {name!r}{hint(name, known)}"
+        expected = f"expected one of the {kind} {', '.join(known)}"
+        yield Mistake((), f"{expected}, got {name!r}{hint(name, known)}")
 
 
 def _variant_mistakes(exercise: Exercise, variant: Variant) -> Iterator[Mistake]:
@@ -257,8 +245,7 @@ def _variant_mistakes(exercise: Exercise, variant: Variant) -> Iterator[Mistake]
             yield Mistake((key,), "expected thresholds, which the points are for, got none")
         if block is not None:
             checks = _performance_mistakes if key == "performance" else _memory_mistakes
-            for mistake in checks(exercise, variant, block):
-                yield Mistake((key, *mistake.path), mistake.message)
+            yield from below((key,), checks(exercise, variant, block))
 
 
 def _layout_mistakes(exercise: Exercise, variant: Variant) -> Iterator[Mistake]:
@@ -273,21 +260,15 @@ def _layout_mistakes(exercise: Exercise, variant: Variant) -> Iterator[Mistake]:
                 f"got {', '.join(wanted)}",
             )
             return
-    if variant.language == "cuda":
-        for tensor in tensors:
-            strided = [
-                layout
-                for layout in tensor.layout
-                if layout in ("row_padded", "padded", "transposed")
-                and (not wanted or layout in wanted)
-            ]
-            if strided:
-                yield Mistake(
-                    ("layout",),
-                    f"expected contiguous or offset alone, got {strided[0]} for {tensor.name}: "
-                    "a C function gets a pointer and no strides",
-                )
-                break
+    for tensor in tensors if variant.language == "cuda" else ():
+        kept = [each for each in tensor.layout if not wanted or each in wanted]
+        if strided := [each for each in kept if each not in ("contiguous", "offset")]:
+            yield Mistake(
+                ("layout",),
+                f"expected contiguous or offset alone, got {strided[0]} for {tensor.name}: "
+                "a C function gets a pointer and no strides",
+            )
+            return
 
 
 def _float8_mistakes(exercise: Exercise, variant: Variant) -> Iterator[Mistake]:
@@ -308,10 +289,8 @@ def _call_mistakes(exercise: Exercise, variant: Variant) -> Iterator[Mistake]:
     known = (*(argument.name for argument in exercise.arguments), *exercise.numbers_names)
     unknown = [name for name in variant.arguments if name not in known]
     for name in unknown:
-        yield Mistake(
-            ("arguments", variant.arguments.index(name)),
-            choice_problem(known, name),
-        )
+        path = ("arguments", variant.arguments.index(name))
+        yield Mistake(path, choice_problem(known, name))
     if not unknown and not exercise.outputs(variant):
         yield Mistake(("arguments",), "expected an output among them, got none")
 
@@ -344,8 +323,7 @@ def _performance_mistakes(
 ) -> Iterator[Mistake]:
     right: list[Mapping[str, Any]] = [{}]  # without a case, only formulas' names are checked
     for index, case in enumerate(block.every_case):
-        in_case = list(_case_mistakes(exercise, variant, case, dtype_needed=True))
-        in_case = in_case or list(_case_shape_mistakes(exercise, case))
+        in_case = _case_mistakes(exercise, variant, case, dtype_needed=True)
         right += [] if in_case else [case]
         for mistake in in_case:
             path = mistake.path if block.cases is None else ("cases", index, *mistake.path[1:])
@@ -398,10 +376,9 @@ def _too_short(
 
 
 def _memory_mistakes(exercise: Exercise, variant: Variant, block: Memory) -> Iterator[Mistake]:
-    needed = len(variant.dtypes) > 1
-    in_case = list(_case_mistakes(exercise, variant, block.case, dtype_needed=needed))
-    in_case = in_case or list(_case_shape_mistakes(exercise, block.case))
+    in_case = _case_mistakes(exercise, variant, block.case, dtype_needed=len(variant.dtypes) > 1)
     yield from in_case
+    case: Mapping[str, Any] = {} if in_case else block.case
     tensors = [
         each.name
         for each in exercise.arguments
@@ -411,23 +388,17 @@ def _memory_mistakes(exercise: Exercise, variant: Variant, block: Memory) -> Ite
     ]
     for name in block.reads or {}:
         if name not in tensors:
-            yield Mistake(
-                ("reads", name),
-                choice_problem(tensors, name),
-            )
+            yield Mistake(("reads", name), choice_problem(tensors, name))
     yield from _uncounted_mistakes(variant, block)
     if block.growth is not None:
-        yield from _growth_mistakes(exercise, block, block.growth, {} if in_case else block.case)
+        yield from _growth_mistakes(exercise, block, block.growth, case)
     if block.memory_pressure is not None:
         yield from _pressure_mistakes(exercise, variant, block.memory_pressure)
     bounds = list(block.bounds())
     if not bounds:
         yield Mistake((), "expected a target beside the case, got none")
     for path, bound in bounds:
-        for mistake in _bound_mistakes(
-            exercise, variant, path[0], bound, {} if in_case else block.case
-        ):
-            yield Mistake((*path, *mistake.path), mistake.message)
+        yield from below(path, _bound_mistakes(exercise, variant, path[0], bound, case))
 
 
 def _bound_mistakes(
@@ -485,11 +456,8 @@ def _pressure_mistakes(
     exercise: Exercise, variant: Variant, block: MemoryPressure
 ) -> Iterator[Mistake]:
     """Mistakes in the case under memory pressure, and in the memory that is left to it."""
-    needed = len(variant.dtypes) > 1
-    in_case = list(_case_mistakes(exercise, variant, block.case, dtype_needed=needed))
-    in_case = in_case or list(_case_shape_mistakes(exercise, block.case))
-    for mistake in in_case:
-        yield Mistake(("memory_pressure", *mistake.path), mistake.message)
+    in_case = _case_mistakes(exercise, variant, block.case, dtype_needed=len(variant.dtypes) > 1)
+    yield from below(("memory_pressure",), in_case)
     case = {} if in_case else block.case
     if problem := _amount_problem(exercise, variant, block.leaves, case, above=0):
         yield Mistake(("memory_pressure", "leaves"), problem)
@@ -507,9 +475,9 @@ def _amount_problem(
 ) -> str:
     """The mistake in a formula over sizes, itemsize and `more`; not evaluated for an empty case."""
     known = (*exercise.numbers_names, "itemsize", *(more or ()))
-    unknown = next(_unknown_names(formula, known, "names"), "")
-    if unknown or not case:
-        return unknown
+    unknown = next(_unknown_names(formula, known, "names"), None)
+    if unknown is not None or not case:
+        return unknown.message if unknown else ""
     env = {**(more or {}), **{name: case[name] for name in exercise.sizes_names}}
     env["itemsize"] = ITEMSIZE[case.get("dtype", variant.dtypes[0])]
     try:
@@ -525,8 +493,15 @@ def _amount_problem(
 
 def _case_mistakes(
     exercise: Exercise, variant: Variant, case: Mapping[str, Any], dtype_needed: bool
+) -> list[Mistake]:
+    """Mistakes in the fixed case of a performance or memory block: in its keys, or in its sizes."""
+    in_keys = list(_case_key_mistakes(exercise, variant, case, dtype_needed))
+    return in_keys or list(_case_shape_mistakes(exercise, case))
+
+
+def _case_key_mistakes(
+    exercise: Exercise, variant: Variant, case: Mapping[str, Any], dtype_needed: bool
 ) -> Iterator[Mistake]:
-    """Mistakes in the fixed case of a performance or memory block."""
     scalars = {
         each.name: each
         for each in exercise.arguments
@@ -560,11 +535,9 @@ def _case_shape_mistakes(exercise: Exercise, case: Mapping[str, Any]) -> Iterato
             yield Mistake(("case",), f"expected sizes with {relation}, as `where` has it")
     for argument in exercise.arguments:
         for dimension in argument.shape if isinstance(argument, Tensor) else ():
-            is_known = not dimension.names <= set(sizes) or any(
-                _extent_mistakes(exercise, dimension)
-            )
-            problem = "" if is_known else _extent_problem(dimension, sizes)
-            if problem:
+            if not dimension.names <= set(sizes) or _drawn_extent_problem(exercise, dimension):
+                continue  # reported elsewhere
+            if problem := _extent_problem(dimension, sizes):
                 yield Mistake(("case",), f"{problem} (a dimension of {argument.name})")
 
 

@@ -134,20 +134,15 @@ def contents_of(value: object) -> Contents:
     if isinstance(value, (list, tuple)):
         if len(value) != 2:
             raise refusal(f"expected [lowest, highest], got a list of {len(value)}")
-        return Contents(kind="range", low=_bound(value[0]), high=_bound(value[1]))
+        return Contents(kind="range", low=Formula.of(value[0]), high=Formula.of(value[1]))
     if isinstance(value, Mapping) and len(value) == 1:
         [(key, inner)] = value.items()
         if problem := choice_problem(("sorted", "offsets"), key):
             raise refusal(problem)
         if key == "offsets":
-            return Contents(kind="offsets", high=_bound(inner))
+            return Contents(kind="offsets", high=Formula.of(inner))
         ordered = contents_of(inner)
         if ordered.kind in ("one_hot", "permutation", "offsets"):
             raise refusal(f"expected values that can be sorted, got {ordered.kind}")
         return ordered.model_copy(update={"in_order": True})
     raise unexpected(f"one of {', '.join(_WORDS)}, {_OTHER_FORMS}", value)
-
-
-def _bound(value: object) -> Formula:
-    """A bound of a range; its mistakes are those of a formula."""
-    return Formula.of(value)

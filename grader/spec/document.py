@@ -33,15 +33,8 @@ class Document(NamedTuple):
             path = self.real(mistake.path)
             line = self.line(path)
             where = f"{self.file}:{line}" if line else self.file
-            shown = self.shown(path)
-            placed.append(
-                (
-                    line,
-                    f"{where}: {shown}: {mistake.message}"
-                    if shown
-                    else f"{where}: {mistake.message}",
-                )
-            )
+            text = ": ".join(filter(None, (where, self.shown(path), mistake.message)))
+            placed.append((line, text))
         placed.sort(key=lambda entry: entry[0])
         return SpecError(dict.fromkeys(text for _, text in placed))
 

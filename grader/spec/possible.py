@@ -29,7 +29,6 @@ class Tried(NamedTuple):
     """The sizes of a case that may be drawn, and where they come from."""
 
     size_class: str
-    alternative: int
     sizes: dict[str, int]
 
     @property
@@ -42,7 +41,7 @@ class Tried(NamedTuple):
 def tried_sizes(exercise: Exercise) -> Iterator[Tried]:
     """The sizes of every edge case, and of some drawn ones."""
     for name, alternatives in exercise.sizes.items():
-        for index, rules in enumerate(alternatives):
+        for rules in alternatives:
             chooser = random.Random(name)
             drawn = (drawn_sizes.drawn(rules, chooser) for _ in range(DRAWN))
             extremes = itertools.islice(drawn_sizes.extremes(rules), DRAWN)
@@ -52,7 +51,7 @@ def tried_sizes(exercise: Exercise) -> Iterator[Tried]:
                 if drawn_sizes.meet(exercise.where, sizes)
             )
             edges = drawn_sizes.edges(rules, exercise.where, 1)
-            yield from (Tried(name, index, sizes) for sizes in itertools.chain(met, edges))
+            yield from (Tried(name, sizes) for sizes in itertools.chain(met, edges))
 
 
 def impossible_cases(exercise: Exercise) -> Iterator[Mistake]:
@@ -79,8 +78,8 @@ def _depends_on_sizes(exercise: Exercise) -> bool:
 def _largest(exercise: Exercise) -> Iterator[Tried]:
     """The largest sizes of each class: reading a spec takes less time than with all of them."""
     for name, alternatives in exercise.sizes.items():
-        for index, rules in enumerate(alternatives):
-            yield Tried(name, index, {size: rule.high for size, rule in rules.items()})
+        for rules in alternatives:
+            yield Tried(name, {size: rule.high for size, rule in rules.items()})
 
 
 def _unmet_relations(exercise: Exercise) -> Iterator[Mistake]:

@@ -10,7 +10,7 @@ import difflib
 import keyword
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, NamedTuple
 
 import pydantic
@@ -61,6 +61,12 @@ class Mistake(NamedTuple):
 
     path: tuple[str | int, ...]
     message: str
+
+
+def below(path: tuple[str | int, ...], mistakes: Iterable[Mistake]) -> Iterator[Mistake]:
+    """The mistakes of a part of a spec, whose places are told from its own top, as the whole's."""
+    for mistake in mistakes:
+        yield Mistake((*path, *mistake.path), mistake.message)
 
 
 def joined(path: Iterable[str | int]) -> str:
