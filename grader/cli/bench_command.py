@@ -37,7 +37,6 @@ from grader.instruments import (
     bench_ladder,
     bench_report,
     figures,
-    plots,
 )
 from grader.instruments.bench import Step
 from grader.instruments.bench_configs import ConfigsError
@@ -209,7 +208,7 @@ def _time_and_write(
         try:
             for path in draw(timings):
                 tell(str(path))
-        except plots.PlotsMissing as error:
+        except figures.PlotsMissing as error:
             tell(str(error), "yellow")
     if interrupted:
         tell("interrupted" + (": this is what was timed until then" if timings else ""))

@@ -60,7 +60,7 @@ def write_plots(
 ) -> list[Path]:
     """Write the heat map, and below the roofline the fastest and the slowest configuration.
 
-    Returns their paths; none where nothing was timed. Raises plots.PlotsMissing, OSError.
+    Returns their paths; none where nothing was timed. Raises figures.PlotsMissing, OSError.
     """
     best = fastest(timings)
     if best is None:

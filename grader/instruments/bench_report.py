@@ -64,7 +64,7 @@ def write_plots(
     """Write plots of speed over sizes and of the scored case; returns their paths.
 
     A variant of which nothing was timed has none, and without roofs there is no roofline. Raises
-    plots.PlotsMissing, OSError.
+    figures.PlotsMissing, OSError.
     """
     written: list[Path] = []
     for name, of_it in _by_variant(timings):

@@ -6,35 +6,24 @@ Needs matplotlib (extra [plots]): see figures.py.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from grader.gpu.roofline import Place, Roofs, place
-from grader.instruments.figures import MISSING, PlotsMissing
-from grader.instruments.figures import SIZE as _SIZE
-from grader.instruments.figures import figure as _figure
-from grader.instruments.figures import save as _save
+from grader.instruments.figures import SIZE, figure, save
 from grader.instruments.points import Point, Series
-
-__all__ = [
-    "MISSING",
-    "UNCOUNTED",
-    "Cell",
-    "PlotsMissing",
-    "below_roofline",
-    "heat_map",
-    "over_sizes",
-    "side_by_side",
-    "times",
-]
 
 # Okabe and Ito's colours, which colour-blind people tell apart.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+_GREY = "#555555"  # of roofs
 _MARKERS = ("o", "s", "^", "D", "v", "P")
 _LONG_LABEL = 45  # characters, of which two don't fit beside each other
 UNCOUNTED = 0.25  # FLOP/byte: where a kernel stands whose FLOP nobody counted
+
+_Measure = Callable[[Point, float], float]  # of a point, if a call took so many microseconds
 
 
 def over_sizes(
@@ -46,38 +35,20 @@ def over_sizes(
     and returns their paths. Raises PlotsMissing, OSError.
     """
     shown = [each for each in series if each.points]
-    computes = bool(shown) and all(p.flops for each in shown for p in each.points)
-    with _figure() as figure:
-        axes = figure.subplots()
-        for index, each in enumerate(shown):
-            sizes = [p.size for p in each.points]
-            speeds = [_speed(p, p.microseconds, computes) for p in each.points]
-            axes.errorbar(
-                sizes,
-                speeds,
-                yerr=_intervals(each.points, computes),
-                **_line(index, each.name),
-            )
+    computes = _has_flops(point for each in shown for point in each.points)
+    with figure() as made:
+        axes = made.subplots()
+        _lines(axes, shown, partial(_speed, computes))
         for name, height in _flat_roofs(shown, roofs, computes):
-            axes.axhline(height, color="#555555", linestyle="--", linewidth=1)
-            axes.annotate(
-                name,
-                (1.0, height),
-                xycoords=("axes fraction", "data"),
-                xytext=(0, 3),
-                textcoords="offset points",
-                ha="right",
-                color="#555555",
-            )
+            axes.axhline(height, color=_GREY, linestyle="--", linewidth=1)
+            _note(axes, name, (1.0, height), (0, 3), xycoords=("axes fraction", "data"))
         _scale_sizes(axes, shown)
         axes.set_ylim(bottom=0)
         axes.margins(y=0.12)
-        axes.set_xlabel(size_name)
-        axes.set_ylabel("TFLOP/s" if computes else "GB/s")
-        axes.set_title(title, loc="left")
+        _label(axes, title, size_name, _unit(computes))
         if shown:
             axes.legend(loc="best")
-        return _save(figure, stem)
+        return save(made, stem)
 
 
 def times(series: Sequence[Series], title: str, size_name: str, stem: Path) -> tuple[Path, Path]:
@@ -86,26 +57,15 @@ def times(series: Sequence[Series], title: str, size_name: str, stem: Path) -> t
     Writes `stem`.png and `stem`.svg and returns their paths. Raises PlotsMissing, OSError.
     """
     shown = [each for each in series if each.points]
-    with _figure() as figure:
-        axes = figure.subplots()
+    with figure() as made:
+        axes = made.subplots()
         axes.set_yscale("log")
-        for index, each in enumerate(shown):
-            axes.errorbar(
-                [p.size for p in each.points],
-                [p.microseconds / 1e3 for p in each.points],
-                yerr=[
-                    [(p.microseconds - (p.low or p.microseconds)) / 1e3 for p in each.points],
-                    [((p.high or p.microseconds) - p.microseconds) / 1e3 for p in each.points],
-                ],
-                **_line(index, each.name),
-            )
+        _lines(axes, shown, lambda point, microseconds: microseconds / 1e3)
         _scale_sizes(axes, shown)
-        axes.set_xlabel(size_name)
-        axes.set_ylabel("ms")
-        axes.set_title(title, loc="left")
+        _label(axes, title, size_name, "ms")
         if shown:
             axes.legend(loc="upper left")
-        return _save(figure, stem)
+        return save(made, stem)
 
 
 def side_by_side(
@@ -117,43 +77,33 @@ def side_by_side(
     and returns their paths. Raises PlotsMissing, OSError.
     """
     shown = [each for each in series if each.points]
-    computes = bool(shown) and all(each.points[0].flops for each in shown)
-    speeds = [_speed(each.points[0], each.points[0].microseconds, computes) for each in shown]
+    computes = _has_flops(each.points[0] for each in shown)
     families = list(dict.fromkeys(each.name.partition("_")[0] for each in shown))
-    with _figure() as figure:
-        axes = figure.subplots()
-        for index, (each, speed) in enumerate(zip(shown, speeds, strict=True)):
+    with figure() as made:
+        axes = made.subplots()
+        for index, each in enumerate(shown):
             colour = _COLOURS[families.index(each.name.partition("_")[0]) % len(_COLOURS)]
-            below, above = _intervals(each.points[:1], computes)
+            speed = _speed(computes, each.points[0], each.points[0].microseconds)
+            below, above = _intervals(each.points[:1], partial(_speed, computes))
             axes.barh(index, speed, color=colour, xerr=[below, above], capsize=3)
             axes.annotate(
-                f"{speed:.0f}" if speed >= 10 else f"{speed:.2g}",
+                _digits(speed),
                 (speed + above[0], index),
                 xytext=(5, 0),
                 textcoords="offset points",
                 va="center",
             )
         for name, limit in _flat_roofs(shown[:1], roofs, computes):
-            axes.axvline(limit, color="#555555", linestyle="--", linewidth=1)
-            axes.annotate(
-                name,
-                (limit, 1.0),
-                xycoords=("data", "axes fraction"),
-                xytext=(-4, -4),
-                textcoords="offset points",
-                ha="right",
-                va="top",
-                rotation=90,
-                color="#555555",
-            )
+            axes.axvline(limit, color=_GREY, linestyle="--", linewidth=1)
+            places: dict[str, Any] = {"xycoords": ("data", "axes fraction"), "va": "top"}
+            _note(axes, name, (limit, 1.0), (-4, -4), **places, rotation=90)
         axes.set_yticks(range(len(shown)), [each.name for each in shown])
         axes.invert_yaxis()
         axes.grid(visible=False, axis="y")
         axes.set_xlim(left=0)
         axes.margins(x=0.1)
-        axes.set_xlabel("TFLOP/s" if computes else "GB/s")
-        axes.set_title(title, loc="left")
-        return _save(figure, stem)
+        _label(axes, title, _unit(computes))
+        return save(made, stem)
 
 
 @dataclass(frozen=True)
@@ -181,30 +131,29 @@ def heat_map(
     named = [" ".join(f"{name}={cell.values[name]}" for name in others) for cell in cells]
     rows = list(dict.fromkeys(named))
     timed = [cell.point for cell in cells if cell.point is not None]
-    computes = bool(timed) and all(point.flops for point in timed)
-    speeds = [_speed(point, point.microseconds, computes) for point in timed]
+    computes = _has_flops(timed)
+    speeds = [_speed(computes, point, point.microseconds) for point in timed]
     roof = next(_flat_roofs([Series("", dtype, tuple(timed))], roofs, computes), None)
     top = max([*speeds, roof[1] if roof else 0.0])
-    with _figure((max(_SIZE[0], 2.5 + 1.1 * len(columns)), max(2.6, 1.6 + 0.5 * len(rows)))) as f:
-        axes = f.subplots()
+    size = max(SIZE[0], 2.5 + 1.1 * len(columns)), max(2.6, 1.6 + 0.5 * len(rows))
+    with figure(size) as made:
+        axes = made.subplots()
         grid = [[math.nan] * len(columns) for _ in rows]
         for name, cell in zip(named, cells, strict=True):
             x, y = columns.index(cell.values[last]), rows.index(name)
             text, colour = cell.why.replace(" ", "\n", 1), "#D55E00"
             if cell.point is not None:
-                grid[y][x] = _speed(cell.point, cell.point.microseconds, computes)
-                text = f"{grid[y][x]:.0f}" if grid[y][x] >= 10 else f"{grid[y][x]:.2g}"
+                grid[y][x] = _speed(computes, cell.point, cell.point.microseconds)
+                text = _digits(grid[y][x])
                 colour = "white" if grid[y][x] < 0.6 * top else "black"
             axes.text(x, y, text, ha="center", va="center", color=colour, fontsize=9)
         image = axes.imshow(grid, vmin=0, vmax=top, cmap="viridis", aspect="auto")
-        bar = f.colorbar(image, ax=axes)
-        bar.set_label("TFLOP/s" if computes else "GB/s")
+        made.colorbar(image, ax=axes).set_label(_unit(computes))
         axes.set_xticks(range(len(columns)), columns)
         axes.set_yticks(range(len(rows)), rows)
-        axes.set_xlabel(last)
         axes.grid(visible=False)
-        axes.set_title(f"{title}\nroof: {roof[0]}" if roof else title, loc="left")
-        return _save(f, stem)
+        _label(axes, f"{title}\nroof: {roof[0]}" if roof else title, last)
+        return save(made, stem)
 
 
 def below_roofline(
@@ -221,8 +170,8 @@ def below_roofline(
     ridges = [roofs.flops[dtype] / roofs.bandwidth for dtype in dtypes]
     left = min([UNCOUNTED, *(spot.x for spot in spots)]) / 2.5
     right = 8 * max([*ridges, *(spot.x for spot in spots), 10.0])
-    with _figure() as figure:
-        axes = figure.subplots()
+    with figure() as made:
+        axes = made.subplots()
         axes.set_xscale("log")
         axes.set_yscale("log")
         _draw_roofs(axes, roofs, list(dtypes), left, right)
@@ -230,42 +179,50 @@ def below_roofline(
             colour = _COLOURS[index % len(_COLOURS)]
             top = min(spot.x * roofs.bandwidth, roofs.flops.get(spot.place.dtype, math.inf))
             axes.plot([spot.x, spot.x], [spot.y / 1e12, top / 1e12], color=colour, linewidth=1)
-            axes.plot(
-                [spot.x],
-                [spot.y / 1e12],
-                linestyle="none",
-                marker=_MARKERS[index % len(_MARKERS)],
-                markersize=8,
-                color=colour,
-                label=spot.label,
-                zorder=_above(index),
-            )
+            look = {**_look(index, spot.label), "markersize": 8, "linestyle": "none"}
+            axes.plot([spot.x], [spot.y / 1e12], **look)
         axes.set_xlim(left, right)
         uncounted = any(not spot.place.intensity for spot in spots)
         note = f"; {UNCOUNTED} where FLOP are not counted" if uncounted else ""
-        axes.set_xlabel(f"arithmetic intensity (FLOP per byte{note})")
-        axes.set_ylabel("TFLOP/s")
-        axes.set_title(title, loc="left")
+        _label(axes, title, f"arithmetic intensity (FLOP per byte{note})", "TFLOP/s")
         if spots:
             is_long = max(len(spot.label) for spot in spots) > _LONG_LABEL
-            figure.legend(loc="outside lower center", ncols=1 if is_long else 2)
-        return _save(figure, stem)
+            made.legend(loc="outside lower center", ncols=1 if is_long else 2)
+        return save(made, stem)
 
 
-def _line(index: int, name: str) -> dict[str, Any]:
+def _lines(axes: Any, series: Sequence[Series], measure: _Measure) -> None:
+    """A line over sizes for each kernel, with its intervals."""
+    for index, each in enumerate(series):
+        sizes = [point.size for point in each.points]
+        values = [measure(point, point.microseconds) for point in each.points]
+        intervals = _intervals(each.points, measure)
+        look = {**_look(index, each.name), "markersize": 5, "capsize": 3}
+        axes.errorbar(sizes, values, yerr=intervals, **look)
+
+
+def _look(index: int, name: str) -> dict[str, Any]:
+    """The marks of a kernel; the first kernel's lie over the others'."""
     return {
         "label": name,
         "color": _COLOURS[index % len(_COLOURS)],
         "marker": _MARKERS[index % len(_MARKERS)],
-        "markersize": 5,
-        "capsize": 3,
-        "zorder": _above(index),
+        "zorder": 4 - index / 100,
     }
 
 
-def _above(index: int) -> float:
-    """The height of a kernel's marks: the first kernel lies over the others."""
-    return 4 - index / 100
+def _label(axes: Any, title: str, across: str, up: str = "") -> None:
+    axes.set_xlabel(across)
+    axes.set_ylabel(up)
+    axes.set_title(title, loc="left")
+
+
+def _note(
+    axes: Any, text: str, at: tuple[float, float], away: tuple[int, int], **more: Any
+) -> None:
+    """A roof's name, which ends `away` points from a place."""
+    where = {"xytext": away, "textcoords": "offset points"}
+    axes.annotate(text, at, **where, ha="right", color=_GREY, **more)
 
 
 @dataclass(frozen=True)
@@ -298,26 +255,14 @@ def _draw_roofs(axes: Any, roofs: Roofs, dtypes: list[str], left: float, right: 
     rates = [roofs.flops[dtype] for dtype in dtypes]
     end = max([rate / roofs.bandwidth for rate in rates], default=right)
     slope = [x * roofs.bandwidth / 1e12 for x in (left, end)]
-    axes.plot([left, end], slope, color="#555555", linewidth=1.5)
+    axes.plot([left, end], slope, color=_GREY, linewidth=1.5)
     middle = math.sqrt(left * end)
-    axes.annotate(
-        f"{roofs.bandwidth / 1e9:.0f} GB/s ({kind})",
-        (middle, middle * roofs.bandwidth / 1e12),
-        xytext=(-8, 2),
-        textcoords="offset points",
-        ha="right",
-        color="#555555",
-    )
+    bandwidth = f"{roofs.bandwidth / 1e9:.0f} GB/s ({kind})"
+    _note(axes, bandwidth, (middle, middle * roofs.bandwidth / 1e12), (-8, 2))
     for dtype, rate in zip(dtypes, rates, strict=True):
-        axes.plot([rate / roofs.bandwidth, right], [rate / 1e12] * 2, color="#555555")
-        axes.annotate(
-            f"{dtype}: {rate / 1e12:.0f} TFLOP/s ({kind})",
-            (right, rate / 1e12),
-            xytext=(-2, 4),
-            textcoords="offset points",
-            ha="right",
-            color="#555555",
-        )
+        axes.plot([rate / roofs.bandwidth, right], [rate / 1e12] * 2, color=_GREY)
+        name = f"{dtype}: {rate / 1e12:.0f} TFLOP/s ({kind})"
+        _note(axes, name, (right, rate / 1e12), (-2, 4))
 
 
 def _flat_roofs(
@@ -335,20 +280,35 @@ def _flat_roofs(
             yield f"{dtype}: {rate / 1e12:.0f} TFLOP/s ({kind})", rate / 1e12
 
 
-def _speed(point: Point, microseconds: float, computes: bool) -> float:
+def _has_flops(points: Iterable[Point]) -> bool:
+    """Whether every point has FLOP to count, and there is one."""
+    counted = [bool(point.flops) for point in points]
+    return bool(counted) and all(counted)
+
+
+def _unit(computes: bool) -> str:
+    return "TFLOP/s" if computes else "GB/s"
+
+
+def _speed(computes: bool, point: Point, microseconds: float) -> float:
     """GB/s, or TFLOP/s."""
     if computes:
         return (point.flops or 0.0) / microseconds / 1e6
     return point.bytes / microseconds / 1e3
 
 
-def _intervals(points: Sequence[Point], computes: bool) -> list[list[float]]:
-    """The distances of each interval's ends from the speed; 0 where none was taken."""
+def _digits(speed: float) -> str:
+    return f"{speed:.0f}" if speed >= 10 else f"{speed:.2g}"
+
+
+def _intervals(points: Sequence[Point], measure: _Measure) -> list[list[float]]:
+    """The distances of each interval's ends from the value; 0 where none was taken."""
     below, above = [], []
     for point in points:
-        speed = _speed(point, point.microseconds, computes)
-        below.append(max(0.0, speed - _speed(point, point.high, computes)) if point.high else 0.0)
-        above.append(max(0.0, _speed(point, point.low, computes) - speed) if point.low else 0.0)
+        value = measure(point, point.microseconds)
+        ends = [measure(point, end) for end in (point.low, point.high) if end] or [value]
+        below.append(max(0.0, value - min(ends)))
+        above.append(max(0.0, max(ends) - value))
     return [below, above]
 
 

@@ -144,12 +144,10 @@ def _texts(answer: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _why_no_sass(answer: Mapping[str, Any]) -> str:
-    return "" if isinstance(answer.get("sass"), str) else untrusted.brief(_words(answer))
-
-
-def _words(answer: Mapping[str, Any]) -> str:
+    if isinstance(answer.get("sass"), str):
+        return ""
     said = answer.get("no_sass")
-    return said if isinstance(said, str) and said else _NOTHING
+    return untrusted.brief(said if isinstance(said, str) and said else _NOTHING)
 
 
 def _refused(wanted: Specialisation, failure: Failure) -> NotCompiled:

@@ -11,6 +11,7 @@ from grader.gpu.occupancy import Occupancy, occupancy
 from grader.instruments.inspect.findings import Finding, spilled
 from grader.instruments.inspect.kernels import WARP, Kernel
 from grader.instruments.inspect.statements import Place, Statement
+from grader.report.message import listing
 
 NO_LINE = "without a line of the source"
 # What statements do whose names begin so: SASS's, PTX's and MLIR's.
@@ -116,10 +117,10 @@ def _in_words(kernel: Kernel) -> str:
         return f"no block fits on an SM: too many {' and '.join(held.limits)}"
     blocks = "1 block" if held.blocks == 1 else f"{held.blocks} blocks"
     names = ["the number of blocks" if name == "blocks" else name for name in held.limits]
-    limit = ", ".join(names[:-1]) + (" and " if len(names) > 1 else "") + names[-1]
     is_plural = len(names) > 1 or names[0] in ("threads", "registers")
     verb = "allow" if is_plural else "allows"
-    return f"{held.warps} of {held.most_warps} warps on each SM, {blocks}: {limit} {verb} no more"
+    warps = f"{held.warps} of {held.most_warps} warps on each SM"
+    return f"{warps}, {blocks}: {listing(names)} {verb} no more"
 
 
 def title(kernel: Kernel, count: int) -> str:

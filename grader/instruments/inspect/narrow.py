@@ -15,6 +15,7 @@ from grader.instruments.inspect.accesses import WIDEST, Access, Key, blocks, wid
 from grader.instruments.inspect.compiling import Compilers, NotCompiled, Text
 from grader.instruments.inspect.kernels import Kernel
 from grader.plan import Specialisation
+from grader.report.message import listing
 
 MOST_TRIALS = 20  # of one kernel: each is a compilation
 _BY_16 = {"divisibility": 16}
@@ -150,11 +151,10 @@ def _runtime(wanted: Specialisation) -> list[str]:
 
 def _multiples(wanted: Specialisation, names: Sequence[str]) -> _Trial:
     known = {**wanted.attributes, **dict.fromkeys(names, _BY_16)}
-    listed = ", ".join(names[:-1]) + (" and " if len(names) > 1 else "") + names[-1]
     kind = "multiples" if len(names) > 1 else "a multiple"
     pointers = all(str(wanted.signature[name]).startswith("*") for name in names)
     unit = " bytes" if pointers else ""
-    words = f"{listed} were known to be {kind} of 16{unit}"
+    words = f"{listing(names)} were known to be {kind} of 16{unit}"
     return _Trial(words, replace(wanted, attributes=known))
 
 

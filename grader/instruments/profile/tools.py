@@ -12,7 +12,7 @@ import shlex
 import shutil
 import subprocess
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from grader.instruments.profile.collect import PROFILED
@@ -73,34 +73,27 @@ class ToolReport:
 
 def ncu(program: Sequence[str], is_function: bool) -> ToolReport:
     """The counters of a program's first kernels, or of those in the range that calls a function."""
-    path = shutil.which("ncu")
-    if path is None:
-        return ToolReport("ncu", problem="it isn't installed: it comes with NVIDIA's CUDA toolkit")
     within = ["--nvtx", "--nvtx-include", f"{PROFILED}/"] if is_function else []
     options = ["--csv", *within, "--launch-count", str(MOST_KERNELS)]
     line = ["ncu", *options, "--metrics", ",".join(METRICS), *program]
-    done = _run([path, *line[1:]], NCU_SECONDS)
-    if isinstance(done, str):
-        return ToolReport("ncu", shlex.join(line), done)
+    report, done = _run(line, "it comes with NVIDIA's CUDA toolkit", NCU_SECONDS)
+    if done is None:
+        return report
     counted = read_ncu(done.stdout)
-    problem = "" if counted else _complaint(done)
-    return ToolReport("ncu", shlex.join(line), problem, counted)
+    return replace(report, problem="" if counted else _complaint(done), counted=counted)
 
 
 def nsys(program: Sequence[str], out: Path) -> ToolReport:
     """A report of the program's timeline, for NVIDIA's viewer; `out` is without its ending."""
-    path = shutil.which("nsys")
-    if path is None:
-        return ToolReport("nsys", problem="it isn't installed: NVIDIA has it as Nsight Systems")
     options = ["--trace=cuda,nvtx", "--force-overwrite=true", f"--output={out}"]
     line = ["nsys", "profile", *options, *program]
-    done = _run([path, *line[1:]], NSYS_SECONDS)
-    if isinstance(done, str):
-        return ToolReport("nsys", shlex.join(line), done)
+    report, done = _run(line, "NVIDIA has it as Nsight Systems", NSYS_SECONDS)
+    if done is None:
+        return report
     written = out.with_name(f"{out.name}.nsys-rep")
     if not written.is_file():
-        return ToolReport("nsys", shlex.join(line), f"it made no report: {_complaint(done)}")
-    return ToolReport("nsys", shlex.join(line), written=written)
+        return replace(report, problem=f"it made no report: {_complaint(done)}")
+    return replace(report, written=written)
 
 
 def read_ncu(text: str) -> tuple[Counted, ...]:
@@ -118,14 +111,24 @@ def read_ncu(text: str) -> tuple[Counted, ...]:
     return tuple(launches.values())
 
 
-def _run(line: Sequence[str], seconds: float) -> subprocess.CompletedProcess[str] | str:
-    """The command's end, or a line that says why it has none."""
+def _run(
+    line: Sequence[str], origin: str, seconds: float
+) -> tuple[ToolReport, subprocess.CompletedProcess[str] | None]:
+    """Run a tool, of which `origin` says where it comes from: its end, or a report of why not."""
+    tool, *arguments = line
+    path = shutil.which(tool)
+    if path is None:
+        return ToolReport(tool, problem=f"it isn't installed: {origin}"), None
+    report, command = ToolReport(tool, shlex.join(line)), [path, *arguments]
     try:
-        return subprocess.run(line, capture_output=True, text=True, timeout=seconds, check=False)
+        return report, subprocess.run(
+            command, capture_output=True, text=True, timeout=seconds, check=False
+        )
     except subprocess.TimeoutExpired:
-        return f"it was not done after {seconds:.0f} s"
+        problem = f"it was not done after {seconds:.0f} s"
     except OSError as error:
-        return f"it can't be run: {error.strerror}"
+        problem = f"it can't be run: {error.strerror}"
+    return replace(report, problem=problem), None
 
 
 def _complaint(done: subprocess.CompletedProcess[str]) -> str:

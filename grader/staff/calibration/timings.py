@@ -148,6 +148,5 @@ def _kept_roofs() -> Roofs | None:
     state = nvml.observe(gpu.uuid or None) if gpu else None
     if gpu is None or not isinstance(state, GpuState):
         return None
-    identity = measured_roofs.Identity(gpu.uuid or gpu.name, state.driver, gpu.name)
-    measured = measured_roofs.load(identity)
+    measured = measured_roofs.load(measured_roofs.identity_of(gpu, state))
     return measured.roofs() if measured else None
