@@ -275,28 +275,29 @@ class Exercise(_OfCourse):
     def max_bonus(self) -> float:
         return math.fsum(each.max_points for each in self.graded.values() if each.bonus)
 
-    def signature(self, variant: Variant | str) -> tuple[Tensor | Scalar | Size, ...]:
+    def signature(self, variant: Variant) -> tuple[Tensor | Scalar | Size, ...]:
         """The arguments of the variant's entry, in call order."""
-        chosen = self._variant(variant)
-        arguments = [_laid_out(argument, chosen) for argument in self.arguments]
-        if chosen.arguments is None:
+        arguments = [_laid_out(argument, variant) for argument in self.arguments]
+        if variant.arguments is None:
             return tuple(arguments)
         by_name: dict[str, Tensor | Scalar | Size] = {
             **{name: Size(name=name) for name in self.sizes_names},
             **{name: Size(name=name, formula=each) for name, each in self.derived.items()},
             **{argument.name: argument for argument in arguments},
         }
-        return tuple(by_name[name] for name in chosen.arguments)
+        return tuple(by_name[name] for name in variant.arguments)
 
-    def inputs(self, variant: Variant | str) -> tuple[Tensor, ...]:
+    def inputs(self, variant: Variant) -> tuple[Tensor, ...]:
         """The tensors that the variant reads, in call order, including inouts."""
-        return tuple(tensor for tensor in _tensors(self, variant) if tensor.is_input)
+        given = self.signature(variant)
+        return tuple(each for each in given if isinstance(each, Tensor) and each.is_input)
 
-    def outputs(self, variant: Variant | str) -> tuple[Tensor, ...]:
+    def outputs(self, variant: Variant) -> tuple[Tensor, ...]:
         """The tensors that the variant writes, in call order, including inouts."""
-        return tuple(tensor for tensor in _tensors(self, variant) if tensor.is_output)
+        given = self.signature(variant)
+        return tuple(each for each in given if isinstance(each, Tensor) and each.is_output)
 
-    def leading_input(self, variant: Variant | str, dtype: str) -> str:
+    def leading_input(self, variant: Variant, dtype: str) -> str:
         """The input that a case's `data` is about: the first of floats without `values`, or ""."""
         leading = (
             each.name
@@ -309,23 +310,16 @@ class Exercise(_OfCourse):
         """A case's sizes, and the numbers derived from them."""
         return {**sizes, **{n: derived_size(each, sizes) for n, each in self.derived.items()}}
 
-    def tolerance_of(self, variant: Variant | str) -> Tolerance:
-        return self._variant(variant).tolerance or self.tolerance
+    def tolerance_of(self, variant: Variant) -> Tolerance:
+        return variant.tolerance or self.tolerance
 
-    def limits_of(self, variant: Variant | str) -> Limits:
-        return self._variant(variant).limits or self.limits
+    def limits_of(self, variant: Variant) -> Limits:
+        return variant.limits or self.limits
 
-    def rules_of(self, variant: Variant | str) -> Rules:
+    def rules_of(self, variant: Variant) -> Rules:
         """The exceptions from the rules for a variant: the exercise's and its own."""
-        allowed = self.policy.with_more(self._variant(variant).policy)
+        allowed = self.policy.with_more(variant.policy)
         return Rules(frozenset(allowed.torch), frozenset(allowed.lifted))
-
-    def _variant(self, variant: Variant | str) -> Variant:
-        return self.variants[variant] if isinstance(variant, str) else variant
-
-
-def _tensors(exercise: Exercise, variant: Variant | str) -> Iterator[Tensor]:
-    return (each for each in exercise.signature(variant) if isinstance(each, Tensor))
 
 
 def _write_out(exercise: Exercise, definitions: Mapping[str, Formula]) -> None:

@@ -126,7 +126,7 @@ def test_the_oracle_can_be_named(write):
 
 
 def test_the_signature_is_the_arguments_in_order_unless_a_variant_gives_its_own(exercise):
-    default = exercise.signature("triton")
+    default = exercise.signature(exercise.variants["triton"])
     own = exercise.signature(exercise.variants["cuda_v1"])
 
     assert [each.name for each in default] == ["x", "steps", "out", "scratch", "scale"]
@@ -141,9 +141,10 @@ def test_the_signature_is_the_arguments_in_order_unless_a_variant_gives_its_own(
 
 
 def test_an_inout_tensor_is_an_input_and_an_output(exercise):
-    assert [each.name for each in exercise.inputs("triton")] == ["x", "steps", "scratch"]
-    assert [each.name for each in exercise.outputs("triton")] == ["out", "scratch"]
-    assert [each.name for each in exercise.inputs("cuda_v1")] == ["x"]
+    triton, cuda = exercise.variants["triton"], exercise.variants["cuda_v1"]
+    assert [each.name for each in exercise.inputs(triton)] == ["x", "steps", "scratch"]
+    assert [each.name for each in exercise.outputs(triton)] == ["out", "scratch"]
+    assert [each.name for each in exercise.inputs(cuda)] == ["x"]
 
 
 def test_tensors_carry_layout_space_and_concrete_shapes_and_dtypes(exercise):
@@ -159,8 +160,8 @@ def test_tensors_carry_layout_space_and_concrete_shapes_and_dtypes(exercise):
 
 def test_a_variant_may_be_called_with_fewer_layouts(exercise):
     layouts = {
-        name: [each.layout for each in exercise.signature(name) if each.name in ("x", "out")]
-        for name in exercise.variants
+        name: [each.layout for each in exercise.signature(variant) if each.name in ("x", "out")]
+        for name, variant in exercise.variants.items()
     }
     assert layouts == {
         "triton": [("contiguous", "row_padded", "transposed"), ("contiguous", "offset")],
@@ -240,14 +241,14 @@ def test_a_bonus_counts_in_no_maximum_but_its_own(write, exercise):
 
 
 def test_an_override_changes_only_what_it_names(exercise):
-    assert exercise.tolerance_of("triton").factor == 3
-    cuda = exercise.tolerance_of("cuda_v1")
+    assert exercise.tolerance_of(exercise.variants["triton"]).factor == 3
+    cuda = exercise.tolerance_of(exercise.variants["cuda_v1"])
     assert (cuda.factor, cuda.magnitude) == (3, "absolute_inputs")
     assert [cuda.floor(dtype) for dtype in ("float32", "float16", "bfloat16")] == [8, 4, 2]
     assert exercise.variants["cuda_v1"].tolerance == cuda
-    limits = exercise.limits_of("cuda_v1")
+    limits = exercise.limits_of(exercise.variants["cuda_v1"])
     assert (limits.seconds, limits.memory_mb) == (5, 512)
-    assert exercise.limits_of("triton").memory_mb == 2048
+    assert exercise.limits_of(exercise.variants["triton"]).memory_mb == 2048
 
 
 def test_the_floor_is_a_number_for_all_floats_or_one_per_dtype():
