@@ -34,6 +34,7 @@ from grader.gpu import machine
 from grader.scoring import speed
 from grader.spec import Exercise, Variant, load_all
 from grader.spec.exercise import REFERENCE
+from grader.spec.task import Task
 from grader.staff.calibration import corpus, timings
 from grader.status import Status
 
@@ -185,7 +186,7 @@ def main() -> None:
     with timings.clock() as clock:
 
         def timed(variant: Variant, source: str) -> PerformanceEvidence:
-            return clock(exercise, variant, source.encode())
+            return clock(Task(exercise, variant), source.encode())
 
         found = subjects(exercise, timed)
         table = Table("submission", "beside", "points each time", "ratios to copy", box=None)

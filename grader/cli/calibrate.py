@@ -22,7 +22,7 @@ from grader.cli.console import (
 )
 from grader.gpu import machine
 from grader.grading.session import selected
-from grader.spec import EXERCISES, Course, Exercise
+from grader.spec import Exercise
 from grader.staff.calibration import readings, table
 from grader.staff.calibration.readings import CalibrationError, Readings
 from grader.staff.calibration.timings import clock, lint_lines, of_these, written
@@ -62,28 +62,17 @@ def command(
         if out is not None:
             write(out, readings.to_json(timings))
     timings = of_these(timings, exercises, names)
-    show(exercises, timings, course.specs, course)
-    if write_specs:
-        for path in written(exercises, timings, course.specs):
-            tell(f"{path} written; now bring the handout up to date: make handout")
-
-
-def show(
-    exercises: Mapping[str, Exercise],
-    taken: Readings,
-    folder: Path = EXERCISES,
-    course: Course | None = None,
-) -> list[str]:
-    """Print the tables and the mistakes of the specs; returns the mistakes' lines."""
-    console.print(table.of_thresholds(exercises, taken))
-    if taken.ladders:
-        console.print(table.of_ladders(taken.ladders))
-    lines = lint_lines(exercises, taken, folder, course)
+    console.print(table.of_thresholds(exercises, timings))
+    if timings.ladders:
+        console.print(table.of_ladders(timings.ladders))
+    lines = lint_lines(course, timings)
     for line in lines:
         tell(line, "yellow")
     if not lines:
         tell("The specs say what was measured.", "green")
-    return lines
+    if write_specs:
+        for path in written(exercises, timings, course.specs):
+            tell(f"{path} written; now bring the handout up to date: make handout")
 
 
 def _timed(

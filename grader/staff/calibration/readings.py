@@ -20,7 +20,7 @@ from grader.spec.task import Task
 from grader.staff.calibration import corpus
 from grader.staff.calibration.corpus import Submission
 
-Measure = Callable[[Exercise, Variant, bytes], PerformanceEvidence]  # the text that is compiled
+Measure = Callable[[Task, bytes], PerformanceEvidence]  # of the text that is compiled
 
 
 class CalibrationError(Mistake, ValueError):
@@ -96,7 +96,7 @@ def take(
     slow = [*corpus.load("wrong", course=course), *corpus.load("wrong", "cuda", course)]
     for task in chosen:
         if task.variant.is_graded_on_speed:
-            taking.variant(task.exercise, task.variant, slow)
+            taking.variant(task, slow)
     for exercise, rungs in _ladders(chosen):
         taking.ladder(exercise, rungs)
     return taking.readings
@@ -111,24 +111,19 @@ class _Taking:
     on_timing: Callable[[str], None]
     on_reading: Callable[[Readings], None]
 
-    def variant(
-        self, exercise: Exercise, variant: Variant, submissions: Sequence[Submission]
-    ) -> None:
+    def variant(self, task: Task, submissions: Sequence[Submission]) -> None:
         """The solution and what is slow."""
-        place = f"{exercise.name}/{variant.name}"
-        key = (exercise.name, variant.name)
+        key = (task.exercise.name, task.variant.name)
         taken = next((v for v in self.readings.variants if (v.exercise, v.variant) == key), None)
         if taken is None:
-            timed = self._timed(f"{place} reference", exercise, variant, _text(exercise, variant))
-            taken = VariantReadings(*key, timed)
+            taken = VariantReadings(*key, self._timed(f"{task} reference", task))
             self._keep(taken)
-        named = {name for each in variant.timed.thresholds for name in each.missed_by}
-        for each in slow_submissions(exercise, variant, submissions):
+        named = {name for each in task.variant.timed.thresholds for name in each.missed_by}
+        for each in slow_submissions(task, submissions):
             wanted = each.check == "performance" or each.name in named
             if wanted and each.name not in taken.edits:
                 edited = {each.file: each.text().encode()}
-                text = _text(exercise, variant, edited)
-                timed = self._timed(f"{place} {each.name}", exercise, variant, text)
+                timed = self._timed(f"{task} {each.name}", task, edited)
                 taken = replace(taken, edits={**taken.edits, each.name: timed})
                 self._keep(taken)
 
@@ -143,16 +138,17 @@ class _Taking:
             raise CalibrationError(f"{named}: expected a dtype that all of them take, found none")
         for each in timed_alike:
             if each.name not in taken.rungs:
-                place = f"{exercise.name}/{each.name} as a rung"
-                timed = self._timed(place, exercise, each, _text(exercise, each))
+                task = Task(exercise, each)
+                timed = self._timed(f"{task} as a rung", task)
                 taken = replace(taken, rungs={**taken.rungs, each.name: timed})
                 self._keep(taken)
 
     def _timed(
-        self, place: str, exercise: Exercise, variant: Variant, source: bytes
+        self, name: str, task: Task, edited: Mapping[str, bytes] | None = None
     ) -> PerformanceEvidence:
-        self.on_timing(place)
-        return self.measure(exercise, variant, source)
+        source = _text(task, edited)
+        self.on_timing(name)
+        return self.measure(task, source)
 
     def _keep(self, taken: VariantReadings | LadderReadings) -> None:
         """Put readings in the place of those of the same variant or ladder."""
@@ -170,15 +166,11 @@ class _Taking:
         self.on_reading(self.readings)
 
 
-def slow_submissions(
-    exercise: Exercise, variant: Variant, submissions: Sequence[Submission]
-) -> list[Submission]:
+def slow_submissions(task: Task, submissions: Sequence[Submission]) -> list[Submission]:
     """Those that thresholds of a variant may name: right, and slow by intent or by their stores."""
-    return [
-        each
-        for each in submissions
-        if (each.exercise, each.variant) == (exercise.name, variant.name) and each.check != "sizes"
-    ]
+    key = (task.exercise.name, task.variant.name)
+    of_task = (each for each in submissions if (each.exercise, each.variant) == key)
+    return [each for each in of_task if each.check != "sizes"]
 
 
 def against(timed: PerformanceEvidence, name: str) -> Baseline | None:
@@ -210,16 +202,16 @@ def _ladders(chosen: Sequence[Task]) -> Iterator[tuple[Exercise, list[Variant]]]
             yield exercise, rungs
 
 
-def _text(exercise: Exercise, variant: Variant, edited: Mapping[str, bytes] | None = None) -> bytes:
+def _text(task: Task, edited: Mapping[str, bytes] | None) -> bytes:
     """The solution as it is compiled, of all its files, or with `edited` ones in place of some."""
-    labs = joining.labs_of({exercise.name: exercise})
+    labs = joining.labs_of({task.exercise.name: task.exercise})
     try:
-        text = joining.read_trusted(exercise.reference, labs, variant.file, edited)
+        text = joining.read_trusted(task.exercise.reference, labs, task.variant.file, edited)
     except OSError as error:
         wanted = "expected the staff's solution"
         raise CalibrationError(f"{error.filename}: {wanted}: {error.strerror}") from None
     if isinstance(text, str):
-        raise CalibrationError(f"{exercise.name}/{variant.name}: {text}")
+        raise CalibrationError(f"{task}: {text}")
     return text
 
 

@@ -16,7 +16,7 @@ from grader.gpu.state import GpuState
 from grader.grading.session import PUBLIC_SEED, selected
 from grader.sandbox import Sandbox
 from grader.sandbox.confinement import Level
-from grader.spec import EXERCISES, Course, Exercise, SpecError, Variant, load
+from grader.spec import Course, Exercise, SpecError, load
 from grader.spec.document import read_document
 from grader.spec.task import Task
 from grader.staff.calibration import corpus, readings
@@ -30,31 +30,23 @@ from grader.timing.submission import as_timed
 from grader.timing.timed_variant import measure, trusted_sandbox
 
 
-def lint_lines(
-    exercises: Mapping[str, Exercise],
-    taken: Readings,
-    folder: FilePath = EXERCISES,
-    course: Course | None = None,
-) -> list[str]:
+def lint_lines(course: Course, taken: Readings) -> list[str]:
     """Mistakes as lines: file, line, key, what was expected, what came."""
     slow = [*corpus.load("wrong", course=course), *corpus.load("wrong", "cuda", course)]
     lines: list[str] = []
     names = [each.exercise for each in taken.variants]
     for name in dict.fromkeys([*names, *(each.exercise for each in taken.ladders)]):
-        exercise = exercises[name]
+        exercise = course.exercises[name]
         known = {
-            variant.name: [s.name for s in readings.slow_submissions(exercise, variant, slow)]
+            variant.name: [s.name for s in readings.slow_submissions(Task(exercise, variant), slow)]
             for variant in exercise.variants.values()
         }
-        mistakes = lint(exercise, taken, known)
-        if mistakes:
-            lines += read_document(folder / f"{name}.yaml").report(mistakes).mistakes
+        if mistakes := lint(exercise, taken, known):
+            lines += read_document(course.specs / f"{name}.yaml").report(mistakes).mistakes
     return lines
 
 
-def written(
-    exercises: Mapping[str, Exercise], taken: Readings, folder: FilePath = EXERCISES
-) -> list[FilePath]:
+def written(exercises: Mapping[str, Exercise], taken: Readings, folder: FilePath) -> list[FilePath]:
     """Put the proposed numbers and the GPU's name into the specs; returns those that changed.
 
     All of them or none. Raises CalibrationError where one can't be edited, or would be refused.
@@ -123,9 +115,9 @@ def clock(device: DeviceName = "cuda") -> Iterator[Measure]:
     plans = Sandbox("interpreter", Level.limits, kind="plans")
     with plans, trusted_sandbox(device) as trusted:
 
-        def timer(exercise: Exercise, variant: Variant, source: bytes) -> PerformanceEvidence:
+        def timer(task: Task, source: bytes) -> PerformanceEvidence:
             runners = Runners(
-                {exercise.name: exercise},
+                {task.exercise.name: task.exercise},
                 plans,
                 device,
                 lambda _: source,
@@ -134,7 +126,7 @@ def clock(device: DeviceName = "cuda") -> Iterator[Measure]:
             )
             with closing(runners):
                 try:
-                    candidate = as_timed(runners, Task(exercise, variant))
+                    candidate = as_timed(runners, task)
                 except TimingFailed as failed:
                     return PerformanceEvidence(failed.status, str(failed))
                 return measure(candidate, PUBLIC_SEED, trusted=trusted, options=Options(roofs=kept))

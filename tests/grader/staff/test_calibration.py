@@ -17,6 +17,7 @@ from grader.grading.session import selected
 from grader.spec import EXERCISES as FOLDER
 from grader.spec import Course, Exercise, Variant, load, load_all
 from grader.spec.blocks import Threshold
+from grader.spec.task import Task
 from grader.staff.calibration import corpus, readings, timings
 from grader.staff.calibration.lint import lint
 from grader.staff.calibration.proposals import FULL, MARGIN, down, propose, up
@@ -268,9 +269,9 @@ class Clock:
     def __init__(self) -> None:
         self.seen: list[tuple[Exercise, Variant, bytes]] = []
 
-    def __call__(self, exercise: Exercise, variant: Variant, source: bytes) -> PerformanceEvidence:
-        self.seen.append((exercise, variant, source))
-        names = {"copy", *(t.speed_vs for t in variant.performance.thresholds if t.speed_vs)}
+    def __call__(self, task: Task, source: bytes) -> PerformanceEvidence:
+        self.seen.append((task.exercise, task.variant, source))
+        names = {"copy", *(t.speed_vs for t in task.variant.performance.thresholds if t.speed_vs)}
         return timing(**dict.fromkeys(sorted(names), 1.0))
 
 
