@@ -26,16 +26,11 @@ Visibility = Literal["hidden", "after_due_date", "after_published", "visible"]
 Visible = Callable[[str, str, str], Visibility]  # of an exercise, a variant and a check
 
 
-def everything_visible(exercise: str, variant: str, check: str) -> Visibility:
-    """What a student may see, where nothing is held back."""
-    return "visible"
-
-
 def render(
     evidence: Evidence,
     grade: GradeScore,
     header: Header | None = None,
-    visibility: Visible = everything_visible,
+    visibility: Visible = lambda *names: "visible",
 ) -> str:
     """The file's text.
 
@@ -47,19 +42,21 @@ def render(
     undecided: list[str] = []
     hides = False
     for place, exercise in enumerate(grade.exercises, start=1):
-        own = 0
+        count = 0
         for variant in exercise.variants:
             observed = by_name.get((exercise.name, variant.name))
             for check in variant.checks:
                 shown = visibility(exercise.name, variant.name, check.name)
                 hides |= shown != "visible"
                 if not check.max_score or check.gradable:
-                    own += 1
-                    number = f"{place}.{own}"
+                    count += 1
+                    number = f"{place}.{count}"
                     tests.append(_test(exercise.name, variant, check, observed, number, shown))
                 elif shown == "visible":
                     name = f"{exercise.name}/{variant.name} {check.name}"
                     undecided.append(f"{name}: {summary.result(check)}")
+    names = ("score", "gradable", "max_score", "complete")
+    own = {"schema": SCHEMA, **{name: getattr(grade, name) for name in names}}
     score = grade.score if header is None or header.score is None else header.score
     data = {
         "score": score,
@@ -71,14 +68,9 @@ def render(
         "visibility": "visible",
         "stdout_visibility": "hidden",
         "tests": tests,
-        "extra_data": {"warpgrade": _own_data(grade)},
+        "extra_data": {"warpgrade": own},
     }
     return json.dumps(data, indent=1, allow_nan=False) + "\n"
-
-
-def _own_data(grade: GradeScore) -> dict[str, Any]:
-    names = ("score", "gradable", "max_score", "complete")
-    return {"schema": SCHEMA, **{name: getattr(grade, name) for name in names}}
 
 
 def _test(

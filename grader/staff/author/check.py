@@ -15,7 +15,7 @@ from grader.spec import Course, Exercise, SpecError, Variant
 from grader.spec.task import Task
 from grader.staff.author import definitions, texts
 from grader.staff.author.trials import Trials
-from grader.staff.calibration.corpus import Kind, Submission
+from grader.staff.calibration.corpus import Kind
 
 
 class UnknownName(Mistake, ValueError):
@@ -103,19 +103,14 @@ def _of_exercise(course: Course, exercise: Exercise, trials: Trials) -> Iterator
     headers = {name for each in tasks for name in each.variant.compile.headers}
     if any(not (course.reference / name).is_file() for name in headers):
         return
-    for entry in _tried(corpora["wrong"], trials.quick):
-        trials.on_step(Step(exercise.name, entry.variant, f"wrong: {entry.name}"))
-        yield from trials.wrong_mistakes(Task(exercise, exercise.variants[entry.variant]), entry)
-    for entry in _tried(corpora["honest"], trials.quick):
-        trials.on_step(Step(exercise.name, entry.variant, f"honest: {entry.name}"))
-        yield from trials.honest_mistakes(Task(exercise, exercise.variants[entry.variant]), entry)
+    for kind in kinds:
+        mistakes = trials.wrong_mistakes if kind == "wrong" else trials.honest_mistakes
+        for entry in corpora[kind][:1] if trials.quick else corpora[kind]:
+            trials.on_step(Step(exercise.name, entry.variant, f"{kind}: {entry.name}"))
+            yield from mistakes(Task(exercise, exercise.variants[entry.variant]), entry)
 
 
 def _lacking(course: Course, variant: Variant) -> list[str]:
     """The files of a variant's solution that aren't there."""
     names = (*variant.files, *variant.compile.headers)
     return [name for name in names if not (course.reference / name).is_file()]
-
-
-def _tried(entries: Sequence[Submission], quick: bool) -> Sequence[Submission]:
-    return entries[:1] if quick else entries

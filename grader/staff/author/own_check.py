@@ -35,16 +35,16 @@ class Judged:
     def right_refused(self) -> tuple[str, str, str]:
         """Which right result the check refuses, what in it, and one element of it.
 
-        The last two are "" if it accepts all.
+        All are "" if it accepts every one.
         """
-        if refused := self.refused(self.right):
-            return "the oracle's own result", refused, self._element(self.right)
         own = {
             name: self.right[name] if truth.own is None else truth.own.to(self.right[name].dtype)
             for name, truth in zip(self.right, self.truths, strict=True)
         }
-        refused = self.refused(own)
-        return "torch's own result", refused, self._element(own) if refused else ""
+        for who, outputs in (("the oracle's", self.right), ("torch's", own)):
+            if refused := self.refused(outputs):
+                return f"{who} own result", refused, self._element(outputs)
+        return "", "", ""
 
     def _element(self, outputs: Mapping[str, torch.Tensor]) -> str:
         """A refused element: `out[3] is inf, the oracle computes 70000.0`; "" of a sentence."""
