@@ -211,10 +211,9 @@ def moves(store: Store, book: Gradebook) -> list[Move]:
     before = store.standings()
     every = []
     for entry in book.entries:
-        old = before.pop(entry.student.id, None)
-        was = old.score if old else None
+        _, was = before.pop(entry.student.id, ("", None))
         every.append(Move(entry.student.id, entry.student.name, was, entry.final_score))
-    every += [Move(each.student, each.name, each.score, None) for each in before.values()]
+    every += [Move(student, name, score, None) for student, (name, score) in before.items()]
     return [each for each in every if each.before != each.after]
 
 

@@ -15,7 +15,7 @@ import secrets
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -74,9 +74,6 @@ class Machines:
     device: str
     check: Executor[HandinTask, Graded]
     measure: Executor[HandinTask, Graded] | None = None
-
-
-Start = Callable[[Watcher], AbstractContextManager[Machines]]
 
 
 def device_here() -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,17 +19,6 @@ from grader.batch.store.handins import HandinTable
 from grader.batch.store.results import ResultTable
 
 NAME = "class.sqlite"
-
-
-@dataclass(frozen=True)
-class Standing:
-    """A student's scores as they were written out last; None where there is none."""
-
-    student: str
-    name: str
-    score: float | None
-    raw: float | None
-    handin: str
 
 
 class Store:
@@ -111,12 +99,10 @@ class Store:
         values = (name, as_text(path), content, now())
         self._database.write("INSERT OR REPLACE INTO documents VALUES (?, ?, ?, ?)", values)
 
-    def standings(self) -> dict[str, Standing]:
-        """The scores that were written out last, by student."""
-        rows = self._database.rows(
-            "SELECT student, name, score, raw, handin FROM standings ORDER BY student"
-        )
-        return {row[0]: Standing(*row) for row in rows}
+    def standings(self) -> dict[str, tuple[str, float | None]]:
+        """Name and final score as they were written out last, by student; None for no score."""
+        rows = self._database.rows("SELECT student, name, score FROM standings ORDER BY student")
+        return {student: (name, score) for student, name, score in rows}
 
     def keep_standings(self, book: Gradebook) -> None:
         """Keep the scores of a gradebook, in place of the last one's."""

@@ -190,9 +190,8 @@ def test_the_scores_written_last_are_kept_without_those_that_are_not_final(store
     )
     for _ in range(2):
         store.keep_standings(Gradebook("", "interpreter", 7, 10.0, entries))
-    standings = store.standings()
-    assert (standings["1"].score, standings["1"].raw) == (4.5, 5.0)
-    assert standings["2"].score is None
+    assert store.standings() == {"1": ("Ada", 4.5), "2": ("", None)}
+    assert store._database.rows("SELECT student, raw FROM standings") == [("1", 5.0), ("2", None)]
 
 
 # --- adjustments ----------------------------------------------------------------------------------
