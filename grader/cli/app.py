@@ -45,6 +45,7 @@ from grader.cli.console import (
     refuse,
     right_exercises,
     show,
+    step_in_words,
     tell,
     the_course,
     usual_submission,
@@ -198,7 +199,7 @@ def grade(  # noqa: PLR0913  # each parameter is an option
     expect_files(submission, exercises)
     lifted = known_names(exercises, lift)
     writable(evidence, json, html, junit, gradescope)
-    with progress(_in_words, _first_failure) as on_step:
+    with progress(step_in_words, _first_failure) as on_step:
         observed = grade_submission(
             submission,
             exercises,
@@ -234,7 +235,7 @@ def check(
     observed: list[VariantEvidence] = []
     options = Options(seed=seed)
     with (
-        progress(_in_words, _first_failure) as on_step,
+        progress(step_in_words, _first_failure) as on_step,
         Session(submission, exercises, options) as session,
     ):
         session.begin_building(tasks)
@@ -279,7 +280,7 @@ def run_plan(
     bundle.expect_usable(planned, file, exercises, machine.capability())
     have_oracles(exercises, list(dict.fromkeys(each.exercise for each in planned.variants)))
     writable(evidence, json)
-    with progress(_in_words) as on_step:
+    with progress(step_in_words) as on_step:
         observed = plan_files.run(planned, exercises, on_step)
     if evidence is not None:
         write(evidence, evidence_files.to_json(observed))
@@ -399,8 +400,3 @@ def _first_failure(step: Step) -> str:
     failures = tuple(replace(each, reproduce="") for each in step.failed.failures)
     failed = replace(step.failed, failures=failures)
     return report.part_block(step.exercise, step.variant, failed, min(errors.width, report.WIDEST))
-
-
-def _in_words(step: Step) -> str:
-    cases = f" {step.cases} cases" if step.cases else ""
-    return f"{step.exercise}/{step.variant} {step.part}{cases}"

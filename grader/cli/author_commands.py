@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from grader.cli.console import FOUND, console, progress, tell, the_course
-from grader.grading.session import Step, unwatched
+from grader.cli.console import FOUND, console, progress, step_in_words, tell, the_course
+from grader.grading.session import unwatched
 from grader.staff.author.check import check
 
 
@@ -31,7 +31,7 @@ def command(
     """Say what is missing or wrong about a course's exercises, a line each; then status 1."""
     course = the_course()
     mistakes, ran = 0, ""
-    with progress(_in_words) as on_step:
+    with progress(step_in_words) as on_step:
         for finding in check(
             course, names or (), quick=quick, on_step=unwatched if plain else on_step
         ):
@@ -46,8 +46,3 @@ def command(
         tell(f"{mistakes} mistake{'s' * (mistakes != 1)}")
         raise typer.Exit(FOUND)
     tell(f"No mistake found: {ran}")
-
-
-def _in_words(step: Step) -> str:
-    cases = f" {step.cases} cases" if step.cases else ""
-    return f"{step.exercise}/{step.variant} {step.part}{cases}"

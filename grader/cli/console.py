@@ -24,14 +24,15 @@ from rich.text import Text
 from grader import report
 from grader.cases import Case, CaseError, Space, fixed_case, oracle, parse
 from grader.evidence import Evidence
-from grader.grading.session import PUBLIC_SEED, selected
+from grader.grading.session import PUBLIC_SEED, Step, selected
 from grader.report import narrow
 from grader.scoring.score import score
 from grader.spec import Course, Exercise, SpecError
 from grader.spec import course as courses
 from grader.spec.task import Task
 
-OK, FOUND, USAGE, FAILED, INTERRUPTED = 0, 1, 2, 3, 130
+FOUND, USAGE, FAILED, INTERRUPTED = 1, 2, 3, 130
+_UNWRAPPED = 10_000  # columns
 _AnyStep = TypeVar("_AnyStep")
 
 _given: Path | None = None  # by --course
@@ -68,6 +69,11 @@ GpusOption = Annotated[
     str | None,
     typer.Option("--gpus", metavar="0,1", help="GPUs to use, as CUDA_VISIBLE_DEVICES has them."),
 ]
+
+
+def window(plain: bool) -> Console:
+    """The terminal, or for `--plain` one without colours in which no line is broken."""
+    return Console(no_color=True, highlight=False, width=_UNWRAPPED) if plain else console
 
 
 def tell(text: str, style: str = "") -> None:
@@ -197,6 +203,12 @@ def write(path: Path, text: str) -> None:
 def refuse(message: str) -> NoReturn:
     narrow.say(message, errors, "red")
     raise typer.Exit(USAGE)
+
+
+def step_in_words(step: Step) -> str:
+    """A step of grading, for the line that says which one is under way."""
+    cases = f" {step.cases} cases" if step.cases else ""
+    return f"{step.exercise}/{step.variant} {step.part}{cases}"
 
 
 @contextmanager

@@ -14,12 +14,12 @@ from rich.console import Console
 from grader.cli.console import (
     NameArgument,
     case_of,
-    console,
     known_names,
     progress,
     refuse,
     right_exercises,
     tell,
+    window,
     writable,
     write,
 )
@@ -34,8 +34,6 @@ from grader.instruments.inspect.kernels import (
     open_compilers,
 )
 from grader.spec.task import Task
-
-_UNWRAPPED = 10_000  # columns
 
 
 class Stage(str, Enum):
@@ -87,7 +85,7 @@ def command(  # noqa: PLR0913  # each parameter is an option
     expect_files(submission, exercises)
     writable(html)
     asked = _Asked(stage, line, kernel, config)
-    shown = Console(no_color=True, highlight=False, width=_UNWRAPPED) if plain else console
+    shown = window(plain)
     pages: list[page.Part] = []
     with Session(submission, exercises, Options(device="interpreter")) as session:
         for task in tasks:

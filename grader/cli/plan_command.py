@@ -19,6 +19,7 @@ from grader.cli.console import (
     progress,
     refuse,
     right_exercises,
+    step_in_words,
     tell,
     writable,
     write,
@@ -27,7 +28,7 @@ from grader.evidence import Failure
 from grader.executors.gpu import bundle
 from grader.gpu import machine
 from grader.grading import plan_files
-from grader.grading.grade import PUBLIC_SEED, Options, Session, Step, expect_files, selected
+from grader.grading.grade import PUBLIC_SEED, Options, Session, expect_files, selected
 from grader.report import narrow, one_line
 from grader.spec import Exercise
 from grader.spec.task import Task
@@ -96,7 +97,7 @@ def _write_file(
     if capability is not None:
         machine.compile_for(capability)
     options = Options(seed=seed, device="interpreter")
-    with Session(submission, exercises, options) as session, progress(_in_words) as on_step:
+    with Session(submission, exercises, options) as session, progress(step_in_words) as on_step:
         made = plan_files.make(session, submission.name or str(submission), chosen, on_step)
     bundle.write(out, made)
     for variant in made.variants:
@@ -104,10 +105,6 @@ def _write_file(
     size = f"{max(out.stat().st_size // 1000, 1):,} KB"
     on = f"a GPU of compute capability {made.capability / 10}"
     tell(f"{out}: {size}, for {on}. There: grader run-plan {shlex.quote(out.name)}")
-
-
-def _in_words(step: Step) -> str:
-    return f"{step.exercise}/{step.variant} {step.part}"
 
 
 def _tell_variant(variant: bundle.PlannedVariant) -> None:

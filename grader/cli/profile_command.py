@@ -9,16 +9,15 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from grader.cli.console import (
     case_of,
-    console,
     known_names,
     refuse,
     right_exercises,
     tell,
     the_course,
+    window,
     writable,
     write,
 )
@@ -26,8 +25,6 @@ from grader.gpu import machine
 from grader.grading.session import selected
 from grader.instruments.profile import page, recording, samples, sentences, terminal, tools
 from grader.instruments.profile.recording import Program
-
-_UNWRAPPED = 10_000  # columns
 
 
 def command(  # each parameter is an option
@@ -49,7 +46,7 @@ def command(  # each parameter is an option
     plain: Annotated[bool, typer.Option("--plain", help="No colours, no line broken.")] = False,
 ) -> None:
     """On a GPU, show where a program's time goes: kernels, gaps, and who waits for whom."""
-    shown = Console(no_color=True, highlight=False, width=_UNWRAPPED) if plain else console
+    shown = window(plain)
     writable(html, trace)
     programs = _programs(name, submission, case) if name else []
     has_gpu = machine.gpu_name() is not None

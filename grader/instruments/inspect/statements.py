@@ -9,7 +9,6 @@ from pathlib import PurePosixPath
 
 from grader.executors.cuda.joining import Joined
 
-STAGES = ("ttir", "ttgir", "llir", "ptx", "sass")
 _FOLDER = "submission"  # the one that a sandbox holds a submission's files in
 
 

@@ -552,7 +552,7 @@ def test_the_progress_line_fits_however_narrow_the_window(columns, monkeypatch, 
     stream = io.StringIO()
     terminal = Console(file=stream, force_terminal=True, width=columns, color_system=None)
     monkeypatch.setattr(console, "errors", terminal)
-    with console.progress(app._in_words) as on_step:
+    with console.progress(console.step_in_words) as on_step:
         on_step(app.Step("silu", "triton", "\x1b[2J" + "n=5 " * 40, 12))
     drawn = stream.getvalue()
     assert "n=5" in drawn
@@ -574,7 +574,7 @@ def test_the_first_failure_is_told_while_the_other_parts_are_checked(monkeypatch
         told.extend([message] if message else [])
         return message
 
-    with console.progress(app._in_words, found) as on_step:
+    with console.progress(console.step_in_words, found) as on_step:
         exercises = load_all()
         task = Task(exercises["silu"], exercises["silu"].variants["triton"])
         options = Options(device="interpreter", effort=Effort(edges=4, compile_ahead=False))
