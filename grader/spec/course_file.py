@@ -89,7 +89,7 @@ def time_of(value: object) -> datetime | None:
         return None
 
 
-def _read_by(read: Callable[[Any], object], wanted: str) -> Callable[[object], object]:
+def _read_by(read: Callable[[Any], object], wanted: str) -> BeforeValidator:
     """A validator: what `read` makes of a value, which is None where that isn't what is wanted."""
 
     def check(value: object) -> object:
@@ -98,7 +98,7 @@ def _read_by(read: Callable[[Any], object], wanted: str) -> Callable[[object], o
             raise unexpected(wanted, _shown(value))
         return made
 
-    return check
+    return BeforeValidator(check)
 
 
 def _shown(value: object) -> object:
@@ -123,6 +123,10 @@ def _gpu(value: object) -> str:
     return name
 
 
+def _whole(value: object) -> int | None:
+    return value if type(value) is int and 0 <= value < 1 << 63 else None
+
+
 def _place(value: object) -> str | None:
     if not isinstance(value, str) or not value.strip():
         return None
@@ -136,31 +140,17 @@ def _zone(value: object) -> str | None:
     return None
 
 
-_A_ZONE = "the name of a time zone such as Europe/Berlin"
-Duration = Annotated[timedelta, BeforeValidator(_read_by(duration_of, _A_DURATION))]
-Time = Annotated[datetime, BeforeValidator(_read_by(time_of, _A_TIME))]
+Duration = Annotated[timedelta, _read_by(duration_of, _A_DURATION)]
+Time = Annotated[datetime, _read_by(time_of, _A_TIME)]
 # A time, or a duration after the due date, which `_finish` makes a time.
-Extension = Annotated[
-    datetime,
-    PlainValidator(
-        _read_by(lambda v: time_of(v) or duration_of(v), f"{_A_TIME}, or {_A_DURATION}")
-    ),
-]
+_either = _read_by(lambda v: time_of(v) or duration_of(v), f"{_A_TIME}, or {_A_DURATION}")
+Extension = Annotated[datetime, PlainValidator(_either.func)]
 Percent = Annotated[float, BeforeValidator(_percent)]
-Text = Annotated[
-    str, BeforeValidator(_read_by(lambda v: v.strip() or None if type(v) is str else None, "text"))
-]
-Whole = Annotated[
-    int,
-    BeforeValidator(
-        _read_by(
-            lambda v: v if type(v) is int and 0 <= v < 1 << 63 else None, "a whole number >= 0"
-        )
-    ),
-]
+Text = Annotated[str, _read_by(lambda v: v.strip() or None if type(v) is str else None, "text")]
+Whole = Annotated[int, _read_by(_whole, "a whole number >= 0")]
 Gpu = Annotated[str, BeforeValidator(_gpu)]
-Place = Annotated[str, BeforeValidator(_read_by(_place, "a path inside the course's folder"))]
-Zone = Annotated[str, BeforeValidator(_read_by(_zone, _A_ZONE))]
+Place = Annotated[str, _read_by(_place, "a path inside the course's folder")]
+Zone = Annotated[str, _read_by(_zone, "the name of a time zone such as Europe/Berlin")]
 
 
 class Late(Block):

@@ -37,7 +37,6 @@ from grader.spec.blocks import (
 )
 from grader.spec.checks import across, derived_mistakes, point_keys
 from grader.spec.compiling import Compile, Entries, Entry
-from grader.spec.derived import resolved_definitions, with_definitions
 from grader.spec.document import read_document
 from grader.spec.formula import Formula, Relation
 from grader.spec.possible import impossible_cases
@@ -229,7 +228,7 @@ class Exercise(_OfCourse):
     def _finish(self) -> Exercise:
         mistakes = list(derived_mistakes(self))
         if not mistakes and self.derived:
-            _write_out(self, resolved_definitions(self.derived))
+            _write_out_derived(self)
         mistakes = mistakes or list(across(self)) or list(impossible_cases(self))
         if mistakes:
             raise refusals(mistakes)
@@ -322,12 +321,32 @@ class Exercise(_OfCourse):
         return Rules(frozenset(allowed.torch), frozenset(allowed.lifted))
 
 
-def _write_out(exercise: Exercise, definitions: Mapping[str, Formula]) -> None:
+def _write_out_derived(exercise: Exercise) -> None:
     """Replace derived numbers in every formula by what they stand for, in sizes."""
+    definitions: dict[str, Formula] = {}
+    for name, formula in exercise.derived.items():  # each may use those before it
+        definitions[name] = formula.with_definitions(definitions)
     for name in type(exercise).model_fields:
-        value = getattr(exercise, name)
-        changed = definitions if name == "derived" else with_definitions(value, definitions)
-        object.__setattr__(exercise, name, changed)
+        changed = _with_definitions(getattr(exercise, name), definitions)
+        object.__setattr__(exercise, name, definitions if name == "derived" else changed)
+
+
+def _with_definitions(value: Any, definitions: Mapping[str, Formula]) -> Any:
+    """A part of a spec with the definitions written out in its formulas; their texts stay."""
+    if isinstance(value, (Formula, Relation)):
+        return value.with_definitions(definitions)
+    if isinstance(value, Block):
+        fields = dict(value)
+        changed = {name: _with_definitions(each, definitions) for name, each in fields.items()}
+        different = {name: each for name, each in changed.items() if each is not fields[name]}
+        return value.model_copy(update=different) if different else value
+    if isinstance(value, tuple):
+        items = tuple(_with_definitions(each, definitions) for each in value)
+        return value if all(a is b for a, b in zip(items, value, strict=True)) else items
+    if isinstance(value, Mapping):
+        entries = {key: _with_definitions(each, definitions) for key, each in value.items()}
+        return value if all(entries[key] is value[key] for key in entries) else entries
+    return value
 
 
 def _resolved(variant: Variant, exercise: Exercise) -> Variant:
