@@ -14,7 +14,7 @@ from rich.text import Text
 from grader.gpu import machine, nvml
 from grader.gpu.roofline import Roofs, peaks
 from grader.gpu.state import GpuState, Observed, troubles
-from grader.instruments.figures import PlotsMissing
+from grader.instruments.plots import PlotsMissing
 from lecture import results
 from lecture.clock import REPETITIONS, Clock
 from lecture.comparisons import EVERY, Comparison, Sizes

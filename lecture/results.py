@@ -55,7 +55,7 @@ def markdown(found: Comparison, device: str, note: str) -> str:
 def draw(found: Comparison, device: str, roofs: Roofs | None, folder: Path) -> None:
     """The plots, each as PNG and SVG: STEM, and STEM-rate for a second one.
 
-    Raises figures.PlotsMissing, OSError.
+    Raises plots.PlotsMissing, OSError.
     """
     title = f"{found.title} on {device}"
     series = [_series(found, name) for name in lines_of(found)]

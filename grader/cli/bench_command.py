@@ -36,7 +36,7 @@ from grader.instruments import (
     bench_configs_report,
     bench_ladder,
     bench_report,
-    figures,
+    plots,
 )
 from grader.instruments.bench import Step
 from grader.instruments.bench_configs import ConfigsError
@@ -138,7 +138,7 @@ def run(
 
     Raises typer.Exit with INTERRUPTED after Ctrl-C.
     """
-    figures.prepare()  # while sandboxes start
+    plots.prepare()  # while sandboxes start
     roofs, out = output.roofs, output.out
     _time_and_write(
         partial(bench.run, session, trusted, chosen, sizes, roofs, budget),
@@ -208,7 +208,7 @@ def _time_and_write(
         try:
             for path in draw(timings):
                 tell(str(path))
-        except figures.PlotsMissing as error:
+        except plots.PlotsMissing as error:
             tell(str(error), "yellow")
     if interrupted:
         tell("interrupted" + (": this is what was timed until then" if timings else ""))

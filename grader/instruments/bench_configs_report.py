@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
-import pydantic
+import pydantic_core
 from rich.console import Console
 from rich.text import Text
 
@@ -20,18 +19,6 @@ from grader.spec.task import Task
 from grader.status import Status
 
 SCHEMA = 1
-
-
-@dataclass(frozen=True)
-class _Document:
-    """What the JSON has. `name` is the variant's."""
-
-    name: str
-    configurations: tuple[Configured, ...]
-    schema: int = SCHEMA
-
-
-_ADAPTER = pydantic.TypeAdapter(_Document)
 
 
 def show(timings: Sequence[Configured], task: Task, roofs: Roofs | None, console: Console) -> None:
@@ -60,7 +47,7 @@ def write_plots(
 ) -> list[Path]:
     """Write the heat map, and below the roofline the fastest and the slowest configuration.
 
-    Returns their paths; none where nothing was timed. Raises figures.PlotsMissing, OSError.
+    Returns their paths; none where nothing was timed. Raises plots.PlotsMissing, OSError.
     """
     best = fastest(timings)
     if best is None:
@@ -87,7 +74,8 @@ def write_plots(
 
 def to_json(timings: Sequence[Configured], task: Task) -> str:
     """All configurations as JSON, for other programs."""
-    return _ADAPTER.dump_json(_Document(str(task), tuple(timings)), indent=1).decode()
+    document = {"name": str(task), "configurations": timings, "schema": SCHEMA}
+    return pydantic_core.to_json(document, indent=1, inf_nan_mode="null").decode()
 
 
 def _below_the_roof(timings: Sequence[Configured], best: Configured) -> list[Series]:

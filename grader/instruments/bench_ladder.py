@@ -55,7 +55,7 @@ def show(
 def write_plot(
     timings: Sequence[Timed], exercise: Exercise, roofs: Roofs | None, folder: Path
 ) -> list[Path]:
-    """Write the plot of the speeds; returns its paths. Raises figures.PlotsMissing, OSError."""
+    """Write the plot of the speeds; returns its paths. Raises plots.PlotsMissing, OSError."""
     rows = [(name, each) for name, each in _rows(timings, exercise) if each.is_timed]
     if not rows:
         return []

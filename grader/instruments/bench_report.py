@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
-from typing import Any
 
-import pydantic
+import pydantic_core
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -64,7 +63,7 @@ def write_plots(
     """Write plots of speed over sizes and of the scored case; returns their paths.
 
     A variant of which nothing was timed has none, and without roofs there is no roofline. Raises
-    figures.PlotsMissing, OSError.
+    plots.PlotsMissing, OSError.
     """
     written: list[Path] = []
     for name, of_it in _by_variant(timings):
@@ -88,22 +87,9 @@ def write_plots(
 
 
 def to_json(timings: Sequence[Timed], roofs: Roofs | None) -> str:
-    """All timings and the roofs as JSON, for other programs."""
-    return _ADAPTER.dump_json(
-        _Document(tuple(timings), asdict(roofs) if roofs else None), indent=1
-    ).decode()
-
-
-@dataclass(frozen=True)
-class _Document:
-    """`roofs`: bandwidth in bytes/s, flops in FLOP/s by dtype, and whether they were measured."""
-
-    timings: tuple[Timed, ...]
-    roofs: dict[str, Any] | None
-    schema: int = SCHEMA
-
-
-_ADAPTER = pydantic.TypeAdapter(_Document)
+    """All timings as JSON, and the roofs: bytes/s, FLOP/s by dtype, and whether measured."""
+    document = {"timings": timings, "roofs": roofs, "schema": SCHEMA}
+    return pydantic_core.to_json(document, indent=1, inf_nan_mode="null").decode()
 
 
 def _by_variant(timings: Sequence[Timed]) -> Iterator[tuple[str, list[Timed]]]:

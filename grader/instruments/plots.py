@@ -1,21 +1,35 @@
 """Plots of timings: over sizes, and below the roofline; PNG and SVG, the same bytes each time.
 
-Needs matplotlib (extra [plots]): see figures.py.
+Needs matplotlib (extra [plots]), which is imported when something is drawn. Figures are made
+without pyplot, so that no display and no global state is involved.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from grader.gpu.roofline import Place, Roofs, place
-from grader.instruments.figures import SIZE, figure, save
 from grader.instruments.points import Point, Series
 
+_STYLE: Any = {  # matplotlib's own type names every key there is
+    "svg.hashsalt": "warpgrade",  # or ids in the SVG would be random
+    "font.family": "DejaVu Sans",  # comes with matplotlib
+    "font.size": 10,
+    "axes.grid": True,
+    "grid.color": "#dddddd",
+    "axes.axisbelow": True,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "legend.frameon": False,
+}
+_SIZE = (7.2, 4.4)  # inches
+_DPI = 150
 # Okabe and Ito's colours, which colour-blind people tell apart.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 _GREY = "#555555"  # of roofs
@@ -23,7 +37,19 @@ _MARKERS = ("o", "s", "^", "D", "v", "P")
 _LONG_LABEL = 45  # characters, of which two don't fit beside each other
 UNCOUNTED = 0.25  # FLOP/byte: where a kernel stands whose FLOP nobody counted
 
+MISSING = "plots need matplotlib: .venv/bin/pip install matplotlib"
+
 _Measure = Callable[[Point, float], float]  # of a point, if a call took so many microseconds
+
+
+class PlotsMissing(RuntimeError):
+    """matplotlib isn't installed; the message says how to get it."""
+
+
+def prepare() -> None:
+    """Import matplotlib before the first figure does; nothing where it isn't installed."""
+    with suppress(ImportError):
+        import matplotlib.backends.backend_agg  # noqa: F401
 
 
 def over_sizes(
@@ -36,7 +62,7 @@ def over_sizes(
     """
     shown = [each for each in series if each.points]
     computes = _has_flops(point for each in shown for point in each.points)
-    with figure() as made:
+    with _figure() as made:
         axes = made.subplots()
         _lines(axes, shown, partial(_speed, computes))
         for name, height in _flat_roofs(shown, roofs, computes):
@@ -48,7 +74,7 @@ def over_sizes(
         _label(axes, title, size_name, _unit(computes))
         if shown:
             axes.legend(loc="best")
-        return save(made, stem)
+        return _save(made, stem)
 
 
 def times(series: Sequence[Series], title: str, size_name: str, stem: Path) -> tuple[Path, Path]:
@@ -57,7 +83,7 @@ def times(series: Sequence[Series], title: str, size_name: str, stem: Path) -> t
     Writes `stem`.png and `stem`.svg and returns their paths. Raises PlotsMissing, OSError.
     """
     shown = [each for each in series if each.points]
-    with figure() as made:
+    with _figure() as made:
         axes = made.subplots()
         axes.set_yscale("log")
         _lines(axes, shown, lambda point, microseconds: microseconds / 1e3)
@@ -65,7 +91,7 @@ def times(series: Sequence[Series], title: str, size_name: str, stem: Path) -> t
         _label(axes, title, size_name, "ms")
         if shown:
             axes.legend(loc="upper left")
-        return save(made, stem)
+        return _save(made, stem)
 
 
 def side_by_side(
@@ -79,7 +105,7 @@ def side_by_side(
     shown = [each for each in series if each.points]
     computes = _has_flops(each.points[0] for each in shown)
     families = list(dict.fromkeys(each.name.partition("_")[0] for each in shown))
-    with figure() as made:
+    with _figure() as made:
         axes = made.subplots()
         for index, each in enumerate(shown):
             colour = _COLOURS[families.index(each.name.partition("_")[0]) % len(_COLOURS)]
@@ -103,7 +129,7 @@ def side_by_side(
         axes.set_xlim(left=0)
         axes.margins(x=0.1)
         _label(axes, title, _unit(computes))
-        return save(made, stem)
+        return _save(made, stem)
 
 
 @dataclass(frozen=True)
@@ -135,8 +161,8 @@ def heat_map(
     speeds = [_speed(computes, point, point.microseconds) for point in timed]
     roof = next(_flat_roofs([Series("", dtype, tuple(timed))], roofs, computes), None)
     top = max([*speeds, roof[1] if roof else 0.0])
-    size = max(SIZE[0], 2.5 + 1.1 * len(columns)), max(2.6, 1.6 + 0.5 * len(rows))
-    with figure(size) as made:
+    size = max(_SIZE[0], 2.5 + 1.1 * len(columns)), max(2.6, 1.6 + 0.5 * len(rows))
+    with _figure(size) as made:
         axes = made.subplots()
         grid = [[math.nan] * len(columns) for _ in rows]
         for name, cell in zip(named, cells, strict=True):
@@ -153,7 +179,7 @@ def heat_map(
         axes.set_yticks(range(len(rows)), rows)
         axes.grid(visible=False)
         _label(axes, f"{title}\nroof: {roof[0]}" if roof else title, last)
-        return save(made, stem)
+        return _save(made, stem)
 
 
 def below_roofline(
@@ -170,7 +196,7 @@ def below_roofline(
     ridges = [roofs.flops[dtype] / roofs.bandwidth for dtype in dtypes]
     left = min([UNCOUNTED, *(spot.x for spot in spots)]) / 2.5
     right = 8 * max([*ridges, *(spot.x for spot in spots), 10.0])
-    with figure() as made:
+    with _figure() as made:
         axes = made.subplots()
         axes.set_xscale("log")
         axes.set_yscale("log")
@@ -188,7 +214,33 @@ def below_roofline(
         if spots:
             is_long = max(len(spot.label) for spot in spots) > _LONG_LABEL
             made.legend(loc="outside lower center", ncols=1 if is_long else 2)
-        return save(made, stem)
+        return _save(made, stem)
+
+
+@contextmanager
+def _figure(size: tuple[float, float] = _SIZE) -> Iterator[Any]:
+    """An empty figure of so many inches, in our style. Raises PlotsMissing."""
+    try:
+        import matplotlib
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise PlotsMissing(MISSING) from error
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()  # not what a user's matplotlibrc says
+        matplotlib.rcParams.update(_STYLE)
+        made = Figure(figsize=size, dpi=_DPI, layout="constrained")
+        FigureCanvasAgg(made)
+        yield made
+
+
+def _save(figure: Any, stem: Path) -> tuple[Path, Path]:
+    """Both files, without the date and the version that would differ."""
+    stem.parent.mkdir(parents=True, exist_ok=True)
+    png, svg = (stem.with_name(f"{stem.name}.{kind}") for kind in ("png", "svg"))
+    figure.savefig(png, format="png", metadata={"Software": None})
+    figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": None})
+    return png, svg
 
 
 def _lines(axes: Any, series: Sequence[Series], measure: _Measure) -> None:

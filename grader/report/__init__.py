@@ -4,7 +4,6 @@ from grader.report.gradescope_results import render as to_gradescope
 from grader.report.html import render as to_html
 from grader.report.json_report import render as to_json
 from grader.report.junit import render as to_junit
-from grader.report.markdown import render as to_markdown
 from grader.report.message import failure_text, part_text
 from grader.report.summary import total_line
 from grader.report.terminal import WIDEST, part_block
@@ -23,7 +22,6 @@ __all__ = [
     "to_html",
     "to_json",
     "to_junit",
-    "to_markdown",
     "to_terminal",
     "total_line",
 ]

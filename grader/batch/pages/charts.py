@@ -40,15 +40,8 @@ def histogram(scores: Iterable[float], most: float) -> tuple[Bar, ...]:
         counts[min(max(index, 0), count - 1)] += 1
     highest = max([1, *counts])
     return tuple(
-        Bar(
-            index * step,
-            (index + 1) * step,
-            held,
-            100 * index / count,
-            100 / count,
-            100 * held / highest,
-        )
-        for index, held in enumerate(counts)
+        Bar(n * step, (n + 1) * step, held, 100 * n / count, 100 / count, 100 * held / highest)
+        for n, held in enumerate(counts)
     )
 
 

@@ -31,22 +31,12 @@ class AdjustmentTable:
             "a.made_at, b.number FROM adjustments a LEFT JOIN adjustments b ON b.undoes = a.number "
             "WHERE a.undoes IS NULL ORDER BY a.number"
         )
-        return [
-            StoredAdjustment(
-                number,
-                Adjustment(
-                    student,
-                    AdjustmentKind(kind),
-                    reason,
-                    only,
-                    points,
-                    by,
-                    datetime.fromisoformat(at),
-                ),
-                undone,
-            )
-            for number, student, kind, reason, only, points, by, at, undone in rows
-        ]
+        stored = []
+        for number, student, kind, reason, only, points, by, at, undone in rows:
+            known, time = AdjustmentKind(kind), datetime.fromisoformat(at)
+            made = Adjustment(student, known, reason, only, points, by, time)
+            stored.append(StoredAdjustment(number, made, undone))
+        return stored
 
     def undo(self, number: int, reason: str, by: str = "") -> None:
         """Undo an adjustment; both stay. Raises StoreError where there is none to undo."""

@@ -21,7 +21,7 @@ from grader.evidence import Baseline, PerformanceEvidence
 from grader.gpu.roofline import Roofs, peaks
 from grader.grading.grade import Session
 from grader.grading.session import Options, selected
-from grader.instruments import bench, bench_report, figures, plots
+from grader.instruments import bench, bench_report, plots
 from grader.instruments.bench import NO_GPU, NothingToTime, Timed, with_a_case
 from grader.instruments.bench_sizes import SizesError, parse, plan, scaled_names
 from grader.spec import Exercise, load_all
@@ -241,7 +241,7 @@ def test_a_kernel_is_timed_over_sizes_and_leaves_tables_plots_and_json(
         axes[stem] = figure.axes[0].get_xlabel()
         return (stem.with_suffix(".png"),)
 
-    monkeypatch.setattr(plots, "save", save)
+    monkeypatch.setattr(plots, "_save", save)
     folder = submission(tmp_path / "mine", SOLUTION)
     out = benched(small, folder, python_sandbox, tmp_path)
     told = printed.getvalue()
@@ -328,7 +328,7 @@ def test_without_matplotlib_a_line_says_so_and_the_table_is_there(
     monkeypatch.setattr(bench, "measure_case", lambda *_, **__: TIMED.evidence)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     benched(small, submission(tmp_path / "mine", SOLUTION), python_sandbox, tmp_path)
-    assert figures.MISSING in printed.getvalue()
+    assert plots.MISSING in printed.getvalue()
     assert "93.1 us" in printed.getvalue()
 
 

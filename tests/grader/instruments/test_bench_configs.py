@@ -127,7 +127,7 @@ def test_each_configuration_is_timed_and_judged_and_a_failing_one_ends_none(take
         drawn[stem.name] = [text.get_text() for text in figure.axes[0].texts]
         return (stem,)
 
-    monkeypatch.setattr(plots, "save", save)
+    monkeypatch.setattr(plots, "_save", save)
     bench_configs_report.write_plots(taken, task, ROOFS, Path("out"))
     assert [*drawn] == ["rmsnorm-triton-configs", "rmsnorm-triton-configs-roofline"]
     cells = drawn["rmsnorm-triton-configs"]

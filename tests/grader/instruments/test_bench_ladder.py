@@ -95,7 +95,7 @@ def test_the_plot_has_a_bar_for_each_kernel_that_was_timed(monkeypatch):
         drawn["roofs"] = [line.get_xdata()[0] for line in axes.lines if len(line.get_xdata()) == 2]
         return (stem,)
 
-    monkeypatch.setattr(plots, "save", save)
+    monkeypatch.setattr(plots, "_save", save)
     pytest.importorskip("matplotlib")
     written = bench_ladder.write_plot(RUNGS, EXERCISES["transpose"], ROOFS, Path("out"))
     assert written == [Path("out/transpose-ladder")]

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from grader.cases.oracle import load
 from grader.gpu.roofline import peaks
-from grader.instruments import figures, plots
+from grader.instruments import plots
 from grader.timing.bootstrap import Interval
 from lecture import __main__ as program
 from lecture import comparisons, handout, kernels, operators, results
@@ -106,7 +106,7 @@ def test_all_of_it_runs_and_leaves_tables_plots_and_json(uncompiled, tmp_path, m
     pytest.importorskip("matplotlib")
     saved = [".png", ".svg"]  # without drawing it, which test_plots.py does
     monkeypatch.setattr(
-        plots, "save", lambda _, stem: [stem.with_suffix(kind).touch() for kind in saved]
+        plots, "_save", lambda _, stem: [stem.with_suffix(kind).touch() for kind in saved]
     )
     text = io.StringIO()
     every = program.compare(
@@ -138,7 +138,7 @@ def test_without_matplotlib_the_tables_are_there(uncompiled, tmp_path, monkeypat
     text = io.StringIO()
     console = Console(file=text, width=120, color_system=None)
     program.compare(Clock("cpu", 2), TINY, ["matmul"], "a GPU", None, tmp_path, console)
-    assert figures.MISSING in text.getvalue()
+    assert plots.MISSING in text.getvalue()
     assert {path.name for path in tmp_path.iterdir()} == {"matmul.md", "lecture.json"}
 
 
@@ -180,7 +180,7 @@ def test_a_table_has_a_row_for_each_size_and_the_interval_in_the_medians_unit():
 def test_time_grows_upwards_in_a_plot_of_times(tmp_path: Path, monkeypatch):
     pytest.importorskip("matplotlib")
     drawn = []
-    monkeypatch.setattr(plots, "save", lambda figure, stem: drawn.append(figure.axes[0]))
+    monkeypatch.setattr(plots, "_save", lambda figure, stem: drawn.append(figure.axes[0]))
     timings = tuple(Timing("1 step", n, Interval(1e3 * n, 9e2 * n, 2e3 * n, 5)) for n in (2, 4))
     found = Comparison("mlp", "MLP", "layers", timings, drawn=("time",))
     results.draw(found, "a GPU", None, tmp_path)

@@ -10,7 +10,7 @@ import pytest
 
 from grader.evidence import PerformanceEvidence
 from grader.gpu.roofline import RooflineError, peaks
-from grader.instruments import figures, plots
+from grader.instruments import plots
 from grader.instruments.plots import below_roofline, over_sizes
 from grader.instruments.points import Point, Series, point_of, series_of
 from grader.status import Status
@@ -43,7 +43,7 @@ class Drawn:
             figure.draw_without_rendering()
             return Path("a.png"), Path("a.svg")
 
-        monkeypatch.setattr(plots, "save", keep)
+        monkeypatch.setattr(plots, "_save", keep)
 
     @property
     def texts(self) -> set[str]:
@@ -135,7 +135,7 @@ def test_a_time_that_is_none_is_refused(tmp_path):
 
 def test_missing_matplotlib_is_said_with_what_to_install(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(figures.PlotsMissing, match=r"pip install matplotlib"):
+    with pytest.raises(plots.PlotsMissing, match=r"pip install matplotlib"):
         over_sizes([ROWS], ROOFS, "silu", "elements", tmp_path / "a")
     assert list(tmp_path.iterdir()) == []
 
