@@ -76,15 +76,15 @@ def _exercise(
     for variant in exercise.variants:
         observed = by_name.get((exercise.name, variant.name))
         is_attempted = variant.status is not Status.not_attempted
-        counted = summary.counted_parts(variant, observed) if observed and is_attempted else None
+        messages = []
+        if observed and is_attempted:
+            messages += merged_messages(summary.counted_parts(variant, observed))
+            messages += large_size_messages(observed)
         variants.append(
             {
                 "score": variant,
                 "not_attempted": "" if is_attempted else summary.not_attempted(variant),
-                "messages": [
-                    *(merged_messages(counted) if counted else ()),
-                    *(large_size_messages(observed) if observed and is_attempted else ()),
-                ],
+                "messages": messages,
                 "timing": _timing(observed.performance) if observed else "",
                 "roofline": performance.sentences(observed.performance) if observed else [],
                 "memory": summary.memory_rows(observed) if observed else [],

@@ -62,15 +62,14 @@ def _exercise(
 
 
 def _variant(variant: VariantScore, observed: VariantEvidence | None) -> dict[str, Any]:
+    at_large_sizes = observed.at_large_sizes if observed else ()
     return {
         "name": variant.name,
         "file": variant.file,
         "status": variant.status.value,
         "is_bonus": variant.is_bonus,
         **_points(variant),
-        "at_large_sizes": [dataclasses.asdict(each) for each in observed.at_large_sizes]
-        if observed
-        else [],
+        "at_large_sizes": [dataclasses.asdict(each) for each in at_large_sizes],
         "checks": [_check(check, observed) for check in variant.checks],
     }
 

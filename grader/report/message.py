@@ -199,7 +199,7 @@ def _merged(failing: Sequence[PartEvidence], parts: Sequence[PartEvidence]) -> l
     """Failures of some parts, alike ones together; `parts` are all of the variant."""
     groups: dict[tuple[str, ...], list[tuple[PartEvidence, Failure]]] = {}
     for part in failing:
-        for failure in part.failures or (_bare_failure(part),):
+        for failure in part.failures or (Failure(part.status, "", part.reason),):
             groups.setdefault(kind_of(failure), []).append((part, failure))
     told_by: dict[tuple[str, ...], list[tuple[str, ...]]] = {}
     for kind in groups:
@@ -355,8 +355,3 @@ def _scope(merged: MergedFailure, does: str = "Fails") -> str:
     if len(dtypes) == 1:
         return f"{does} in {listing(classes)} for {listing(dtypes.pop())}."
     return f"{does} in {listing(f'{c} ({listing(each)})' for c, each in classes.items())}."
-
-
-def _bare_failure(part: PartEvidence) -> Failure:
-    """A failing part without a case: its reason is all that is known."""
-    return Failure(status=part.status, case="", what=part.reason)

@@ -63,6 +63,11 @@ def _dimensions(shape: object) -> object:
     return shape
 
 
+Layouts = Annotated[
+    tuple[Annotated[Layout, one_of(get_args(Layout))], ...], BeforeValidator(nonempty_list)
+]
+
+
 class Tensor(Block):
     """A tensor argument.
 
@@ -81,9 +86,7 @@ class Tensor(Block):
         "input"
     )
     space: Annotated[Literal["device", "host"], one_of(["device", "host"])] = "device"
-    layout: Annotated[
-        tuple[Annotated[Layout, one_of(get_args(Layout))], ...], BeforeValidator(nonempty_list)
-    ] = ("contiguous",)
+    layout: Layouts = ("contiguous",)
     values: Annotated[Contents, BeforeValidator(contents_of)] | None = None
 
     @property

@@ -20,7 +20,7 @@ from pydantic import BeforeValidator
 from grader.policy import Rules
 from grader.spec.blocks import (
     Argument,
-    Layout,
+    Layouts,
     Limits,
     Memory,
     Pattern,
@@ -120,12 +120,7 @@ class Variant(_OfCourse):
     points: Annotated[dict[str, Points], BeforeValidator(filled)]
     bonus: YesOrNo = False
     arguments: Annotated[tuple[str, ...], BeforeValidator(nonempty_list)] | None = None
-    layout: (
-        Annotated[
-            tuple[Annotated[Layout, one_of(get_args(Layout))], ...], BeforeValidator(nonempty_list)
-        ]
-        | None
-    ) = None
+    layout: Layouts | None = None
     tolerance: Tolerance | None = None
     limits: Limits | None = None
     policy: Policy = Policy()
