@@ -9,15 +9,7 @@ from typing import Annotated
 
 import typer
 
-from grader.cli.console import (
-    console,
-    given_course,
-    known_names,
-    refuse,
-    shown,
-    tell,
-    the_course,
-)
+from grader.cli.console import console, given_course, known_names, refuse, shown, tell, the_course
 from grader.spec import Course
 from grader.spec import course_file as course_files
 from grader.spec.course import around

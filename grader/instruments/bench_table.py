@@ -74,9 +74,8 @@ def brief(
         cells = ["-"] * len(made.columns[1:])
         if timed.is_timed:
             position = placed(timed, roofs)
-            took, share = duration(timed.microseconds or 0.0), "-"
-            if position is not None:
-                share = _percent(position.fraction)
+            took = duration(timed.microseconds or 0.0)
+            share = _percent(position.fraction) if position else "-"
             ratio = next((each.ratio for each in timed.baselines if each.name == against), None)
             cells = [took, speed(timed, position) or "-", share]
             cells += ["-" if ratio is None else f"{ratio:.2f}x"] if against else []

@@ -63,10 +63,9 @@ def _stages(number: int, part: Part) -> Iterator[dict[str, Any]]:
         rows = listing.rows(part.kernel, stage, part.inspected.sources, part.findings)
         left = MOST_STATEMENTS
         shown = []
-        file = (
-            part.inspected.task.variant.file
-        )  # of a lab of several, each is named where it begins
+        file = part.inspected.task.variant.file
         for row in rows:
+            # Of a lab of several files, each is named where it begins.
             begins = row.place.file if row.place and row.place.file != file else ""
             file = begins or file
             code = row.code[: max(0, left)]

@@ -19,7 +19,8 @@ from grader.mistakes import Mistake
 
 _SKEW = 10.0  # microseconds: lines are timed by Python's clock, the rest by torch's
 LEAST_GAP = 3.0  # microseconds: below that the device goes from kernel to kernel
-_HOST = {
+# What the host and the device do, by a trace's categories.
+HOST = {
     "cpu_op": "operator",
     "user_annotation": "range",
     "python_function": "python",
@@ -27,7 +28,7 @@ _HOST = {
     "cuda_driver": "call",
     "line": "line",
 }
-_DEVICE = {"kernel": "kernel", "gpu_memcpy": "copy", "gpu_memset": "fill"}
+DEVICE = {"kernel": "kernel", "gpu_memcpy": "copy", "gpu_memset": "fill"}
 _WAITS = re.compile(r"cu(da)?\w*Synchronize\w*$|cu(da)?Memcpy(?!\w*Async)\w*$")
 _METHOD = re.compile(r"<built-in method (\w+) of Tensor object")
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
@@ -199,7 +200,7 @@ def _host_spans(
     chosen = [
         each
         for each in events
-        if each.get("cat") in _HOST
+        if each.get("cat") in HOST
         and each["cat"] != "line"
         and begin <= each["ts"] < end
         and each["name"] != PROFILED
@@ -212,7 +213,7 @@ def _host_spans(
         while parents and parents[-1].end <= start:
             parents.pop()
         span = Span(
-            kind=_HOST[each["cat"]],
+            kind=HOST[each["cat"]],
             name=_ADDRESS.sub("", each["name"]),
             start=start,
             duration=float(each["dur"]),
@@ -273,9 +274,9 @@ def _works(
     for each in sorted(events, key=lambda each: float(each["ts"])):
         details = each.get("args", {})
         correlation = int(details.get("correlation", 0))
-        if each.get("cat") in _DEVICE and correlation in launches:
+        if each.get("cat") in DEVICE and correlation in launches:
             yield Work(
-                kind=_DEVICE[each["cat"]],
+                kind=DEVICE[each["cat"]],
                 name=each["name"],
                 start=each["ts"] - begin,
                 duration=float(each["dur"]),

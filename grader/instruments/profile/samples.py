@@ -63,19 +63,17 @@ def trimmed(whole: dict[str, Any]) -> dict[str, Any]:
 
 def _kept(events: list[dict[str, Any]], start: float, end: float) -> Iterator[dict[str, Any]]:
     """Spans that begin while it is profiled, and what the device did from then on."""
-    categories = {"cpu_op", "user_annotation", "python_function", "line", "cuda_runtime"}
-    on_device = {"kernel", "gpu_memcpy", "gpu_memset"}
     for each in events:
         category = each.get("cat")
         if each["ph"] != "X" or each["ts"] < start:
             continue
-        if category in on_device or (category in categories | {"cuda_driver"} and each["ts"] < end):
+        if category in read.DEVICE or (category in read.HOST and each["ts"] < end):
             details = {key: each["args"][key] for key in _DETAILS if key in each.get("args", {})}
             yield {
                 "ph": "X",
                 "cat": category,
                 "name": each["name"],
-                "pid": "device" if category in on_device else "host",
+                "pid": "device" if category in read.DEVICE else "host",
                 "tid": each["tid"],
                 "ts": round(each["ts"] - start, 3),
                 "dur": each["dur"],

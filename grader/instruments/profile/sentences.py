@@ -52,20 +52,14 @@ def facts(profile: Profile) -> list[tuple[str, str]]:
 
 def findings(profile: Profile) -> list[Sentence]:
     """Who waited for whom, at which line."""
-    if profile.failed:
-        ended = Sentence(
-            "The program ended with an error: this is what ran until then.", None, True
-        )
-        return [ended, *_findings(profile)]
-    return _findings(profile)
-
-
-def _findings(profile: Profile) -> list[Sentence]:
+    ended = "The program ended with an error: this is what ran until then."
+    above = [Sentence(ended, is_cost=True)] if profile.failed else []
     if not profile.work:
-        return [Sentence("Nothing ran on a GPU.")]
+        return [*above, Sentence("Nothing ran on a GPU.")]
     if not (profile.waits or profile.gaps):
-        return [Sentence("The host waits nowhere, and the device always has something to do.")]
-    return [*_waits(profile), *_gaps(profile)]
+        idle = "The host waits nowhere, and the device always has something to do."
+        return [*above, Sentence(idle)]
+    return [*above, *_waits(profile), *_gaps(profile)]
 
 
 def _waits(profile: Profile) -> list[Sentence]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from grader.instruments.profile.read import Place, Profile, Span
@@ -126,19 +127,11 @@ def short_name(name: str, most: int = 60) -> str:
         .replace("(anonymous namespace)::", "")
     )
     if "<" in short and "_kernel" in short.partition("<")[0]:
-        inner = short.partition("<")[2]
-        named = next(
-            (w for w in _words(inner) if w.lower().endswith(("functor", "impl", "op"))), ""
-        )
-        short = short.partition("<")[0] + (f"<{named}>" if named else "")
+        short, _, inner = short.partition("<")
+        words = (part.rpartition("::")[2] for part in re.split(r"[\s<>,(]+", inner))
+        named = next((w for w in words if w.lower().endswith(("functor", "impl", "op"))), "")
+        short += f"<{named}>" if named else ""
     return short if len(short) <= most else f"{short[: most - 1]}…"
-
-
-def _words(text: str) -> Iterator[str]:
-    for part in (
-        text.replace("<", " ").replace(">", " ").replace(",", " ").replace("(", " ").split()
-    ):
-        yield part.rpartition("::")[2]
 
 
 def _operators_above(span: Span) -> Sequence[Span]:

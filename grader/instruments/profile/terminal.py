@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from rich.console import Console
 from rich.text import Text
@@ -125,16 +125,10 @@ def _kernels(profile: Profile, console: Console) -> None:
 
 def _operators(profile: Profile, console: Console) -> None:
     rows = tables.operators(profile)
-    shown: list[Callable[[tables.Row], float]] = [
-        lambda row: row.self_cpu,
-        lambda row: row.cpu_total,
-        lambda row: row.self_cuda,
-        lambda row: row.cuda_total,
-    ]
-    cells = [
-        (row.name[:22], *(f"{value(row):.0f}" for value in shown), f"{row.calls}")
-        for row in rows[:_ROWS]
-    ]
+    cells = []
+    for row in rows[:_ROWS]:
+        times = (row.self_cpu, row.cpu_total, row.self_cuda, row.cuda_total)
+        cells.append((row.name[:22], *(f"{time:.0f}" for time in times), f"{row.calls}"))
     title = "torch.profiler's table, in microseconds"
     _table(title, tuple(tables.COLUMNS), cells, len(rows), console)
 

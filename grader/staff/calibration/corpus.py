@@ -12,30 +12,9 @@ tests/submissions/. EXERCISE.yaml is a list of entries such as
       classes: [ragged, degenerate]       # size classes that must fail
       passes: [aligned]                   # size classes that must still pass
 
-`old` must occur exactly once. Where it has several lines, write them without the indentation that
-its first line has in the file, and `new` is indented to match; or write both as in the file.
-`whole` in place of `edits` is a complete file. Where an exercise has several variants, `variant`
-says which one is graded, and `after` where in the file it begins: edits and lines are the first
-ones behind that text.
-
 EXERCISE_cuda.yaml holds those of the CUDA variants, as edits of reference/EXERCISE.cu without its
-stub lines (//|):
-
-    - name: bank_conflicts
-      mistake: the tile isn't padded, so a column of it lies in one bank
-      variant: cuda_v4                    # `cuda` where it isn't said
-      after: transpose_v4_kernel(const
-      edits: [{old: "[TILE + 1]", new: "[TILE]"}]
-      status: target_missed
-      check: memory                       # the memory check fails, every size class passes
-      line: "= tile[threadIdx.x][i]"      # of the line that the message names; or several
-
-What is right, and goes wrong at a size that is planned only, has `check: large`: every size class
-passes, and a finding at a large size has the status and the line.
-
-What is right but slow has `status: target_missed` and `check: performance`: every size class
-passes, of which `passes` may pick some to try. The thresholds that it must miss name it in
-`missed_by`; `grader calibrate` times it on a GPU.
+stub lines (//|). docs/spec.md has all fields. What is right but slow is timed on a GPU by
+`grader calibrate`: the thresholds that it must miss name it in `missed_by`.
 """
 
 from __future__ import annotations

@@ -9,12 +9,7 @@ from grader.spec import Exercise, Variant
 from grader.spec.ladder import rung_of
 from grader.spec.values import Mistake, hint
 from grader.staff.calibration.proposals import Proposal, kept_out_from, propose
-from grader.staff.calibration.readings import (
-    LadderReadings,
-    Readings,
-    VariantReadings,
-    against,
-)
+from grader.staff.calibration.readings import LadderReadings, Readings, VariantReadings, against
 from grader.status import Status
 
 APART = 0.02  # of a threshold: what a spec may be off what is proposed
