@@ -151,29 +151,14 @@ class _Points(NamedTuple):
         return {name: float(round(value, 4)) for name, value in zip(names, self, strict=True)}
 
 
-class _Totals(NamedTuple):
-    """Exact points of several variants, of regular ones and of bonuses."""
-
-    regular: _Points
-    bonus: _Points
-
-    @classmethod
-    def of(cls, points: _Points, is_bonus: bool) -> _Totals:
-        nothing = _Points.total(())
-        return cls(nothing, points) if is_bonus else cls(points, nothing)
-
-    @classmethod
-    def total(cls, totals: Iterable[_Totals]) -> _Totals:
-        every = list(totals)
-        return cls(
-            _Points.total(each.regular for each in every),
-            _Points.total(each.bonus for each in every),
-        )
-
-    def rounded(self) -> dict[str, float]:
-        both = self.regular._replace(score=self.regular.score + self.bonus.score)
-        names = ("bonus", "gradable_bonus", "max_bonus")
-        return {**both.rounded(), **dict(zip(names, self.bonus.rounded().values(), strict=True))}
+def _sums(points: Iterable[tuple[_Points, bool]]) -> dict[str, float]:
+    """The sums of several variants' exact points, each with whether they are a bonus."""
+    every = list(points)
+    regular = _Points.total(each for each, is_bonus in every if not is_bonus)
+    bonus = _Points.total(each for each, is_bonus in every if is_bonus)
+    both = regular._replace(score=regular.score + bonus.score)
+    names = ("bonus", "gradable_bonus", "max_bonus")
+    return {**both.rounded(), **dict(zip(names, bonus.rounded().values(), strict=True))}
 
 
 class _Verdict(NamedTuple):
@@ -194,7 +179,8 @@ def score(evidence: Evidence, exercises: Mapping[str, Exercise]) -> GradeScore:
     """
     has_gpu = bool(evidence.environment.get("gpu"))
     by_name = evidence.by_name
-    scored = []
+    scored: list[ExerciseScore] = []
+    every: list[tuple[_Points, bool]] = []
     for name, exercise in exercises.items():
         rows = [
             _score_variant(exercise, variant, by_name[name, variant_name], has_gpu)
@@ -202,17 +188,17 @@ def score(evidence: Evidence, exercises: Mapping[str, Exercise]) -> GradeScore:
             if (name, variant_name) in by_name
         ]
         if rows:
-            totals = _Totals.total(_Totals.of(points, row.is_bonus) for row, points in rows)
+            points = [(each, row.is_bonus) for row, each in rows]
             variants = tuple(row for row, _ in rows)
-            row = ExerciseScore(name, exercise.title, variants=variants, **totals.rounded())
-            scored.append((row, totals))
+            scored.append(ExerciseScore(name, exercise.title, variants=variants, **_sums(points)))
+            every += points
     return GradeScore(
         submission=evidence.submission,
         seed=evidence.seed,
-        exercises=tuple(row for row, _ in scored),
+        exercises=tuple(scored),
         environment=evidence.environment,
         complete=evidence.complete,
-        **_Totals.total(totals for _, totals in scored).rounded(),
+        **_sums(every),
     )
 
 
@@ -257,25 +243,20 @@ def _score_class(
         part.dtype: part for part in reversed(observed.parts) if part.size_class == size_class
     }
     share = _exact(variant.points[size_class]) / len(variant.dtypes)
-    statuses = {
-        dtype: _part_status(parts_by_dtype.get(dtype), observed) for dtype in variant.dtypes
-    }
-    points = {
-        dtype: _Points(
-            share if status is Status.passed else Fraction(0),
-            share if status is Status.passed or status.is_failure else Fraction(0),
-            share,
-        )
-        for dtype, status in statuses.items()
-    }
-    total = _Points.total(points.values())
+    statuses: dict[str, Status] = {}
+    parts, points = [], []
+    for dtype in variant.dtypes:
+        status = statuses[dtype] = _part_status(parts_by_dtype.get(dtype), observed)
+        earned = share if status is Status.passed else Fraction(0)
+        points.append(_Points(earned, share if status.is_failure else earned, share))
+        values = points[-1].rounded()
+        parts.append(PartScore(dtype, status, values["score"], values["max_score"]))
+    total = _Points.total(points)
     status = _overall(statuses.values())
-    parts = tuple(
-        PartScore(dtype, statuses[dtype], values["score"], values["max_score"])
-        for dtype, values in ((dtype, p.rounded()) for dtype, p in points.items())
-    )
     message = _class_message(status, statuses, parts_by_dtype, observed)
-    return CheckScore(size_class, status, message=message, parts=parts, **total.rounded()), total
+    return CheckScore(
+        size_class, status, message=message, parts=tuple(parts), **total.rounded()
+    ), total
 
 
 def _part_status(part: PartEvidence | None, observed: VariantEvidence) -> Status:
