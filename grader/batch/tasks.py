@@ -274,9 +274,8 @@ class _Watch:
     The time that this process waits for others on the GPU doesn't count.
     """
 
-    def __init__(self, seconds: float, end: Callable[[], None] | None = None) -> None:
+    def __init__(self, seconds: float) -> None:
         self._seconds = seconds
-        self._end = end or (lambda: end_this_process(STUCK_EXIT))
         self._is_stuck = False
         self._ended = threading.Event()
         self.moved()
@@ -287,14 +286,14 @@ class _Watch:
 
     def end(self) -> None:
         if self._is_stuck:
-            self._end()
+            end_this_process(STUCK_EXIT)
         self._ended.set()
 
     def _poll(self) -> None:
         while not self._ended.wait(min(self._seconds / 4, 30.0)):
             if _seconds_of_its_own() - self._last > self._seconds:
                 self._is_stuck = True
-                self._end()
+                end_this_process(STUCK_EXIT)
                 return
 
 

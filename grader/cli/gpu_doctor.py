@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
@@ -17,7 +15,7 @@ from grader.gpu import machine, nvml
 from grader.gpu import measured_roofs as roofs
 from grader.gpu.contention import share_of_others, too_much
 from grader.gpu.machine import GpuProperties
-from grader.gpu.measured_roofs import MeasuredRoofs, RoofsError, SecondsOf
+from grader.gpu.measured_roofs import MeasuredRoofs, RoofsError
 from grader.gpu.roofline import Peaks
 from grader.gpu.state import GpuState, Observed, remarks, troubles
 from grader.report import narrow
@@ -29,30 +27,22 @@ NO_GPU = (
     "this machine can grade without one."
 )
 
-Observe = Callable[[str | None, Observed | None], Observed]
-Timer = Callable[[], AbstractContextManager[SecondsOf]]
-Probe = Callable[[], float | None]
-
 
 def examine_gpu(
     console: Console,
     again: bool = False,
     folder: Path | None = None,
-    gpu: Callable[[], GpuProperties | None] = machine.gpu_properties,
-    observe: Observe = nvml.observe,
-    timer: Timer = roof_timing.timer,
-    probe: Probe = share_of_others,
 ) -> MeasuredRoofs | None:
     """Print the GPU's state and its roofs; measure them if they aren't kept yet, or `again`.
 
     None where they can't be had, for a reason that is printed. Roofs that were measured while
     something disturbed are shown, but not kept.
     """
-    properties = gpu()
+    properties = machine.gpu_properties()
     if properties is None:
         _say(NO_GPU, console, "")
         return None
-    before = observe(properties.uuid or None, None)
+    before = nvml.observe(properties.uuid or None, None)
     _show_state(properties, before, console)
     identity = roofs.identity_of(properties, before)
     peaks = roofs.peaks_of(properties, before)
@@ -63,14 +53,14 @@ def examine_gpu(
         return kept
     try:
         now = datetime.now(timezone.utc).isoformat(timespec="seconds")
-        with timer() as seconds_of:
-            taken = [probe()]
+        with roof_timing.timer() as seconds_of:
+            taken = [share_of_others()]
             measured = roofs.measure(identity, seconds_of, properties.memory_bytes, now, peaks)
-            taken.append(probe())
+            taken.append(share_of_others())
     except (RoofsError, SandboxError) as error:
         _say(f"The roofs can't be measured: {error}", console, "red")
         return None
-    after = observe(properties.uuid or None, before)
+    after = nvml.observe(properties.uuid or None, before)
     if isinstance(after, GpuState):
         measured = replace(measured, sm_mhz=after.sm_mhz)
     _show_roofs(measured, peaks, console)

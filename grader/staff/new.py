@@ -29,13 +29,13 @@ class NewError(Mistake, ValueError):
     """A course or an exercise can't be begun as asked: what was expected, and what came."""
 
 
-def course(folder: Path, title: str = "") -> list[Path]:
+def course(folder: Path) -> list[Path]:
     """Begin a course in a new or an empty folder; returns the files written."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise NewError(f"{folder}: expected a new or an empty folder; nothing was written")
     names = {FILE: "course.yaml.txt", "reference/oracles.py": "oracles.txt"}
     names |= {"handout.md": "handout.txt"}
-    words = {"TITLE": title or _title(folder.resolve().name)}
+    words = {"TITLE": _title(folder.resolve().name)}
     texts = {folder / path: _text(starter, words) for path, starter in names.items()}
     (folder / "exercises").mkdir(parents=True)
     return _written(texts)

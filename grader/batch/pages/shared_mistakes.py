@@ -83,9 +83,9 @@ class Cluster:
 
 
 def clusters(
-    everyone: Iterable[Submission], exercises: Mapping[str, Exercise], smallest: int = 1
+    everyone: Iterable[Submission], exercises: Mapping[str, Exercise]
 ) -> tuple[Cluster, ...]:
-    """The mistakes that at least `smallest` submissions share, the most frequent first.
+    """The mistakes of a class, the most frequent first.
 
     Those of right kernels that are only slow come last: the timings tell more about them.
 
@@ -102,7 +102,7 @@ def clusters(
         return (row.kind.is_slow, -row.count, order.index(row.kind.exercise), row.kind.variant)
 
     rows = (Cluster(kind, example, tuple(each)) for kind, (example, each) in groups.items())
-    return tuple(sorted((row for row in rows if row.count >= smallest), key=rank))
+    return tuple(sorted(rows, key=rank))
 
 
 def _mistakes(

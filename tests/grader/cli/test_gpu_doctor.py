@@ -10,13 +10,15 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
+from grader.cli import gpu_doctor
 from grader.cli.app import app
 from grader.cli.gpu_doctor import NO_GPU, examine_gpu
-from grader.gpu import machine, measured_roofs
+from grader.gpu import machine, measured_roofs, nvml
 from grader.gpu.machine import GpuProperties
 from grader.gpu.measured_roofs import Identity, WorkloadFailed, load
 from grader.gpu.nvml import MISSING
 from grader.gpu.state import GpuState, Process, Unobserved
+from grader.timing import roofs
 
 GPU = GpuProperties(
     "NVIDIA H100 80GB HBM3", "GPU-1234", 132, (9, 0), 80 << 30, 1.98e9, 2.619e9, 5120
@@ -64,15 +66,12 @@ def examined(
     text = io.StringIO()
     looks, probes = iter(states), iter(taken)
     console = Console(file=text, width=100, color_system=None)
-    examine_gpu(
-        console,
-        again,
-        tmp_path,
-        lambda: gpu,
-        lambda uuid, since: next(looks),
-        clock,
-        lambda: next(probes),
-    )
+    with pytest.MonkeyPatch.context() as here:
+        here.setattr(machine, "gpu_properties", lambda: gpu)
+        here.setattr(nvml, "observe", lambda uuid, since: next(looks))
+        here.setattr(roofs, "timer", clock)
+        here.setattr(gpu_doctor, "share_of_others", lambda: next(probes))
+        examine_gpu(console, again, tmp_path)
     return text.getvalue()
 
 
