@@ -16,12 +16,11 @@ from grader.spec.blocks import (
 )
 from grader.spec.course import EXERCISES, Course, load_all
 from grader.spec.exercise import Exercise, Variant, load
-from grader.spec.values import ITEMSIZE, MAX_LINES, SpecError
+from grader.spec.values import ITEMSIZE, SpecError
 
 __all__ = [
     "EXERCISES",
     "ITEMSIZE",
-    "MAX_LINES",
     "OF_BASELINE",
     "Bound",
     "Course",

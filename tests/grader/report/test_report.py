@@ -27,7 +27,8 @@ from grader.evidence import (
     PerformanceEvidence,
     VariantEvidence,
 )
-from grader.report.message import compose, merge_failures
+from grader.report.message import compose, failure_text, merge_failures, part_text
+from grader.report.summary import total_line
 from grader.sandbox import untrusted
 from grader.sandbox.untrusted import clean, shorten_middle
 from grader.scoring.score import RIGHT_BEFORE_MEMORY, score
@@ -139,7 +140,7 @@ def in_json(evidence) -> dict:
 
 
 def total(evidence) -> str:
-    return report.total_line(score(evidence, SPECS))
+    return total_line(score(evidence, SPECS))
 
 
 def unwrapped(text: str) -> str:
@@ -156,7 +157,7 @@ BROKEN = make_evidence(
 
 
 def test_a_message_has_its_four_parts_and_ends_in_the_line_that_repeats_it():
-    assert report.failure_text("rmsnorm", "triton", make_failure()) == (
+    assert failure_text("rmsnorm", "triton", make_failure()) == (
         "rmsnorm/triton: wrong values for rows=1, cols=1025, float16 (smallest failing case "
         "found). out[0, 1024] is nan, expected 0.173; the other 1024 elements agree. Every case "
         "with cols <= 1024 passes: does the kernel loop over, or mask, columns past one block? "
@@ -186,21 +187,21 @@ def test_a_message_has_its_four_parts_and_ends_in_the_line_that_repeats_it():
 )
 def test_a_part_of_a_message_that_is_not_known_leaves_no_gap(changes, expected):
     failure = make_failure(reproduce="", **changes)
-    assert report.failure_text("rmsnorm", "triton", failure) == expected
+    assert failure_text("rmsnorm", "triton", failure) == expected
 
 
 def test_a_part_without_a_failure_says_its_reason():
     part = PartEvidence("float16", "ragged", Status.not_measured, reason="bfloat16 dot")
-    assert report.part_text("rmsnorm", "triton", part) == (
+    assert part_text("rmsnorm", "triton", part) == (
         "rmsnorm/triton: not measured here. bfloat16 dot."
     )
     passed = PartEvidence("float16", "ragged", Status.passed)
-    assert report.part_text("rmsnorm", "triton", passed) == ""
+    assert part_text("rmsnorm", "triton", passed) == ""
 
 
 def test_every_status_makes_a_message():
     for status in Status:
-        text = report.failure_text("rmsnorm", "triton", make_failure(status=status))
+        text = failure_text("rmsnorm", "triton", make_failure(status=status))
         assert text.startswith(f"rmsnorm/triton: {status.headline} for rows=1")
 
 
@@ -318,7 +319,7 @@ def test_a_part_in_lines_fits_but_for_the_line_to_paste(width):
     lines = report.part_block("rmsnorm", "triton", part, width).splitlines()
     assert lines[-1].strip() == part.failures[0].reproduce
     assert all(len(line) <= width for line in lines[:-1])
-    assert unwrapped(" ".join(lines)) == report.part_text("rmsnorm", "triton", part)
+    assert unwrapped(" ".join(lines)) == part_text("rmsnorm", "triton", part)
 
 
 @pytest.mark.parametrize(
@@ -531,7 +532,7 @@ def test_a_score_just_short_of_the_maximum_is_not_shown_as_the_maximum():
     parts += [PartEvidence(dtype, "aligned", Status.wrong_values) for dtype in DTYPES]
     seen = VariantEvidence("rmsnorm", "triton", "rmsnorm.py", parts=tuple(parts))
     grade = score(Evidence("assignment", 7, (seen,), {"gpu": H100}), specs)
-    assert report.total_line(grade).startswith("earned 9 of 9.003")
+    assert total_line(grade).startswith("earned 9 of 9.003")
 
 
 def test_many_kinds_of_failure_are_cut_and_counted_in_the_terminal_but_not_in_html():
@@ -597,7 +598,7 @@ def test_the_json_has_the_schema_that_others_build_on():
 def test_the_json_carries_the_message_the_parts_and_the_failures():
     aligned, ragged, performance = in_json(BROKEN)["exercises"][0]["variants"][0]["checks"]
     assert (aligned["status"], aligned["score"], aligned["message"]) == ("passed", 1.5, "")
-    assert ragged["message"] == report.failure_text("rmsnorm", "triton", make_failure("float32"))
+    assert ragged["message"] == failure_text("rmsnorm", "triton", make_failure("float32"))
     assert [part["dtype"] for part in ragged["parts"]] == list(DTYPES)
     assert ragged["parts"][0]["cases_failed"] == 9
     assert ragged["failures"][0]["status"] == "wrong_values"
@@ -639,9 +640,7 @@ def test_junit_has_a_suite_per_exercise_and_a_case_per_part():
     assert len(cases["rmsnorm-triton-float32-aligned"]) == 0
     failure = cases["rmsnorm-triton-float32-ragged"].find("failure")
     assert failure.get("type") == "wrong_values"
-    assert failure.get("message") == report.failure_text(
-        "rmsnorm", "triton", make_failure("float32")
-    )
+    assert failure.get("message") == failure_text("rmsnorm", "triton", make_failure("float32"))
     assert cases["silu-triton-float16-aligned"].find("error") is not None
     assert cases["rmsnorm-triton-performance"].find("skipped") is not None
     counts = {name: root.get(name) for name in ("tests", "failures", "errors", "skipped")}

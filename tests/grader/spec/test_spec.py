@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 from grader.spec import (
     EXERCISES,
     ITEMSIZE,
-    MAX_LINES,
     Exercise,
     Scalar,
     Size,
@@ -30,6 +29,7 @@ from grader.spec import (
     load_all,
 )
 from grader.spec.formula import FormulaError
+from grader.spec.values import MAX_LINES
 
 # Every feature of the schema, in a form that the edits below can break one thing at a time.
 SPEC = """\
