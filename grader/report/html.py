@@ -62,6 +62,7 @@ def template(name: str, folder: Path = HERE) -> Template:
         lstrip_blocks=True,
         finalize=lambda value: clean(value) if type(value) is str else value,
     )
+    environment.globals["scripts"] = ""  # that a page may run: see head.html
     environment.filters |= {
         each.__name__: each
         for each in (drawn, summary.number, summary.points, summary.result, summary.tone)

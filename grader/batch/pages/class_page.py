@@ -49,6 +49,7 @@ def render(
     entries = gradebook.entries
     index = {id(entry): number for number, entry in enumerate(entries)}
     script = _script()
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return template("class.html", HERE).render(
         book=gradebook,
         made_at=_time(gradebook.made_at),
@@ -79,7 +80,7 @@ def render(
         unmatched=[_unmatched(handin) for handin in gradebook.unmatched_handins],
         data={"strips": [_what_if(each) for each in strips]},
         script=Markup(script),
-        script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+        scripts=Markup(f"; script-src 'sha256-{digest}'"),
     )
 
 
