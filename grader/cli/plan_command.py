@@ -41,8 +41,7 @@ def command(
         typer.Argument(help="An exercise or variant: rmsnorm, rmsnorm/triton; with --out, or all."),
     ] = None,
     case: Annotated[
-        str | None,
-        typer.Option(help="The case to plan, as in 'rows=1 cols=1025 dtype=float16'."),
+        str | None, typer.Option(help="The case to plan, as in 'rows=1 cols=1025 dtype=float16'.")
     ] = None,
     submission: Annotated[Path, typer.Option(help="The folder to plan.")] = Path("assignment"),
     json: Annotated[Path | None, typer.Option(help="Write the plan of one variant here.")] = None,

@@ -29,8 +29,7 @@ from grader.instruments.profile.recording import Program
 
 def command(  # each parameter is an option
     name: Annotated[
-        str | None,
-        typer.Argument(help="try_it.py, try_it.py:function, or a variant: gelu/triton."),
+        str | None, typer.Argument(help="try_it.py, try_it.py:function, or a variant: gelu/triton.")
     ] = None,
     submission: Annotated[Path, typer.Option(help="The folder of a variant.")] = Path("assignment"),
     case: Annotated[

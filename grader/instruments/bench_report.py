@@ -55,10 +55,7 @@ def show(timings: Sequence[Timed], roofs: Roofs | None, console: Console) -> Non
 
 
 def write_plots(
-    timings: Sequence[Timed],
-    exercises: Mapping[str, Exercise],
-    roofs: Roofs | None,
-    folder: Path,
+    timings: Sequence[Timed], exercises: Mapping[str, Exercise], roofs: Roofs | None, folder: Path
 ) -> list[Path]:
     """Write plots of speed over sizes and of the scored case; returns their paths.
 

@@ -117,11 +117,7 @@ def _text(variant: VariantScore, check: CheckScore, observed: VariantEvidence | 
 
 
 def _output(
-    evidence: Evidence,
-    grade: GradeScore,
-    header: Header | None,
-    undecided: list[str],
-    hides: bool,
+    evidence: Evidence, grade: GradeScore, header: Header | None, undecided: list[str], hides: bool
 ) -> Iterator[str]:
     if header is not None:
         yield clean(header.title if hides else f"{header.title}: {header.points}")

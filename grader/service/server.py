@@ -52,10 +52,7 @@ class Server:
     """Answers requests until their stream ends. A context manager."""
 
     def __init__(
-        self,
-        exercises: Mapping[str, Exercise],
-        write: Callable[[str], object],
-        settings: Settings,
+        self, exercises: Mapping[str, Exercise], write: Callable[[str], object], settings: Settings
     ) -> None:
         """`write` gets each answer as a line; one thread at a time calls it.
 

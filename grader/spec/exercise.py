@@ -441,9 +441,7 @@ def load_folder(folder: Path) -> dict[str, Exercise]:
     return exercises
 
 
-def _compile_conflicts(
-    exercises: Mapping[str, Exercise],
-) -> Iterator[tuple[str, tuple[str, ...]]]:
+def _compile_conflicts(exercises: Mapping[str, Exercise]) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Exercises with a file that is compiled in another way than before, and the place."""
     first: dict[str, Compile] = {}
     for name, exercise in exercises.items():

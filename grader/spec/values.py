@@ -220,9 +220,7 @@ Label = Annotated[str, matching(r"[a-z][a-z0-9_]*", "a lower-case name of letter
 ClassLabel = Annotated[
     str,
     matching(
-        r"[a-z][a-z0-9_]*",
-        "a lower-case name of letters, digits and _",
-        ("performance", "memory"),
+        r"[a-z][a-z0-9_]*", "a lower-case name of letters, digits and _", ("performance", "memory")
     ),
 ]
 _FILE = "a file name of letters, digits and _, without a folder, ending in .py or .cu"

@@ -117,10 +117,7 @@ def grade(
     can be graded.
     """
     plan = course_class.plans(machines.device).make(
-        handins,
-        only=options.only,
-        require_sandbox=options.require_sandbox,
-        anew=options.anew,
+        handins, only=options.only, require_sandbox=options.require_sandbox, anew=options.anew
     )
     work = _Work(course_class, plan, machines, run, options, watcher or Watcher(), len(handins))
     work.go(stop or threading.Event())

@@ -34,10 +34,7 @@ _TOGGLES = (
 
 
 def build(
-    files: Mapping[str, bytes],
-    exercises: Mapping[str, Exercise],
-    title: str = "",
-    due: str = "",
+    files: Mapping[str, bytes], exercises: Mapping[str, Exercise], title: str = "", due: str = ""
 ) -> dict[str, bytes]:
     """The site of a release's `files`: of its handout, and the pages and drawings of docs/.
 
