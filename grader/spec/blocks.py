@@ -28,6 +28,7 @@ from grader.spec.values import (
     TensorDtype,
     filled,
     hint,
+    is_number,
     nonempty_list,
     number,
     number_in_text,
@@ -135,12 +136,7 @@ def least_extent(sizes: Mapping[str, int]) -> int:
 _SCALAR_KINDS: dict[str, tuple[str, Callable[[object], bool]]] = {
     "bool": ("true or false", lambda value: isinstance(value, bool)),
     "int": ("a whole number", lambda value: type(value) is int),
-    "float": (
-        "a finite number",
-        lambda value: (
-            isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
-        ),
-    ),
+    "float": ("a finite number", is_number),
 }
 
 
@@ -391,7 +387,7 @@ class Tolerance(Block):
     def _for_every_dtype(cls, value: object) -> object:
         if isinstance(value, Mapping):
             return value
-        if isinstance(value, (int, float)) and not isinstance(value, bool):
+        if is_number(value):
             return dict.fromkeys(FLOATS, value)
         raise unexpected("a number, or a number for each dtype", value)
 

@@ -11,7 +11,7 @@ import keyword
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, TypeGuard
 
 import pydantic
 from pydantic import BeforeValidator, ValidationInfo
@@ -115,6 +115,12 @@ def number_in_text(text: str) -> str:
     return ": write it without quotes"
 
 
+def is_number(value: object) -> TypeGuard[int | float]:
+    """Whether a value is a finite number: YAML's true and false are none."""
+    is_bool = isinstance(value, bool)
+    return isinstance(value, (int, float)) and not is_bool and math.isfinite(value)
+
+
 def number(at_least: float | None = None, above: float | None = None) -> BeforeValidator:
     """A finite number (no bool, no text), with an inclusive or exclusive lower bound."""
     wanted = "a number"
@@ -126,9 +132,7 @@ def number(at_least: float | None = None, above: float | None = None) -> BeforeV
     def check(value: object) -> object:
         if isinstance(value, str):
             raise unexpected(wanted, value, number_in_text(value))
-        if isinstance(value, bool) or not isinstance(value, (int, float)):
-            raise unexpected(wanted, value)
-        if not math.isfinite(value):
+        if not is_number(value):
             raise unexpected(wanted, value)
         if (at_least is not None and value < at_least) or (above is not None and value <= above):
             raise unexpected(wanted, value)
@@ -211,18 +215,14 @@ def filled(value: object) -> object:
     return value
 
 
-_IDENTIFIER = r"[A-Za-z_][A-Za-z0-9_]*"
-Identifier = Annotated[str, matching(_IDENTIFIER, "a name of letters, digits and _")]
+_IDENTIFIER = r"[A-Za-z_][A-Za-z0-9_]*", "a name of letters, digits and _"
+Identifier = Annotated[str, matching(*_IDENTIFIER)]
 # Sizes and scalars also appear in formulas and case strings.
-Name = Annotated[str, matching(_IDENTIFIER, "a name of letters, digits and _", RESERVED)]
+Name = Annotated[str, matching(*_IDENTIFIER, RESERVED)]
 # Parts of pytest ids, which '-' separates: lower case, so that `pytest -k` is predictable.
-Label = Annotated[str, matching(r"[a-z][a-z0-9_]*", "a lower-case name of letters, digits and _")]
-ClassLabel = Annotated[
-    str,
-    matching(
-        r"[a-z][a-z0-9_]*", "a lower-case name of letters, digits and _", ("performance", "memory")
-    ),
-]
+_LABEL = r"[a-z][a-z0-9_]*", "a lower-case name of letters, digits and _"
+Label = Annotated[str, matching(*_LABEL)]
+ClassLabel = Annotated[str, matching(*_LABEL, ("performance", "memory"))]
 _FILE = "a file name of letters, digits and _, without a folder, ending in .py or .cu"
 File = Annotated[str, matching(r"[A-Za-z0-9_]+\.(py|cu)", _FILE)]
 Dtype = Annotated[str, one_of(ITEMSIZE)]
