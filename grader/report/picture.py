@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from typing import Any
 
 from grader.evidence import Picture, Touch
@@ -37,17 +39,12 @@ def _map(picture: Picture) -> dict[str, Any]:
     }
 
 
-def _runs(rows: tuple[str, ...]) -> list[str]:
+def _runs(rows: tuple[str, ...]) -> Iterator[str]:
     """The wrong cells, as a path of one rectangle for each run of neighbours."""
-    parts = []
     for y, row in enumerate(rows):
-        start = 0
-        for x, letter in enumerate(f"{row}."):
-            if letter != "x":
-                if x > start:
-                    parts.append(f"M{start} {y}h{x - start}v1h-{x - start}z")
-                start = x + 1
-    return parts
+        for run in re.finditer("x+", row):
+            width = len(run[0])
+            yield f"M{run.start()} {y}h{width}v1h-{width}z"
 
 
 def _bar(picture: Picture) -> dict[str, Any]:

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 from grader.mistakes import Mistake
 
 FOLDER = "notebooks"
-_MARK = re.compile(r"# %%(?P<prose> \[markdown\])?")
+_MARK = re.compile(r"^# %%( \[markdown\])?$", re.MULTILINE)
 _LINK = re.compile(rf"(\]\((?:\.\./)*{FOLDER}/\w+)\.py\)")
 _METADATA = {
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
@@ -40,7 +39,12 @@ def made(project: Path) -> dict[str, bytes]:
 
 def notebook(text: str, name: str) -> bytes:
     """A source's text as a notebook of format 4.5. Raises NotebookError."""
-    cells = [_cell(prose, lines, f"cell-{n}", name) for n, prose, lines in _cells(text, name)]
+    before, *parts = _MARK.split(text)
+    if before or not parts:
+        first = text.partition("\n")[0]
+        raise NotebookError(f"{name}:1: expected '# %%' or '# %% [markdown]', got {first!r}")
+    bodies = enumerate(zip(parts[::2], parts[1::2], strict=True))
+    cells = [_cell(bool(prose), body, f"cell-{n}", name) for n, (prose, body) in bodies]
     document = {"cells": cells, "metadata": _METADATA, "nbformat": 4, "nbformat_minor": 5}
     return (json.dumps(document, indent=1, ensure_ascii=False) + "\n").encode()
 
@@ -50,27 +54,13 @@ def relinked(page: str) -> str:
     return _LINK.sub(r"\1.ipynb)", page)
 
 
-def _cells(text: str, name: str) -> Iterator[tuple[int, bool, list[str]]]:
-    """Each cell: its number, whether it is prose, and its lines."""
-    first, *rest = text.split("\n", 1)
-    if not _MARK.fullmatch(first):
-        raise NotebookError(f"{name}:1: expected '# %%' or '# %% [markdown]', got {first!r}")
-    number, prose, lines = 0, first.endswith("]"), list[str]()
-    for line in "".join(rest).splitlines():
-        if mark := _MARK.fullmatch(line):
-            yield number, prose, lines
-            number, prose, lines = number + 1, bool(mark["prose"]), []
-        else:
-            lines.append(line)
-    yield number, prose, lines
-
-
-def _cell(prose: bool, lines: list[str], name: str, file: str) -> dict[str, object]:
-    body = "\n".join(lines).strip("\n").split("\n")
+def _cell(prose: bool, body: str, name: str, file: str) -> dict[str, object]:
+    body = body.strip("\n")
     if prose:
-        if wrong := [line for line in body if line and not re.match(r"#( |$)", line)]:
+        lines = body.split("\n")
+        if wrong := [line for line in lines if line and not re.match(r"#( |$)", line)]:
             raise NotebookError(f"{file}: expected a comment in a cell of prose, got {wrong[0]!r}")
-        source = "\n".join(line[2:] for line in body)
+        source = "\n".join(line[2:] for line in lines)
         return {"cell_type": "markdown", "id": name, "metadata": {}, "source": source}
     code: dict[str, object] = {
         "cell_type": "code",
@@ -79,4 +69,4 @@ def _cell(prose: bool, lines: list[str], name: str, file: str) -> dict[str, obje
         "metadata": {},
         "outputs": [],
     }
-    return code | {"source": "\n".join(body)}
+    return code | {"source": body}
