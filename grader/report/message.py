@@ -10,6 +10,7 @@ reads in another order than it is stored.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -237,6 +238,7 @@ def case_in_words(case: str) -> str:
 
 _QUOTED = re.compile(r" \(`[^`]*`\)")  # a line of code behind its number
 _NUMBER = re.compile(r"[-+]?\d+(\.\d*)?(e[-+]?\d+)?", re.IGNORECASE)
+_SIZE = re.compile(r"(?<!\S)([^\s=]+)=(\d{1,19})(?!\S)", re.ASCII)  # of a case
 _DTYPE = re.compile(r"\bb?float\d+\b|\b[bf]p?(?:16|32|64)\b")
 _HOW_OFTEN = re.compile(
     r" (?:The same happened [\d,]+ times|[\d,]+ elements (?:did so|are contended)) there; "
@@ -335,12 +337,8 @@ def _worth(kind: tuple[str, ...]) -> tuple[bool, bool, bool]:
 
 def _volume(failure: Failure) -> int:
     """How big a case is: the product of its sizes."""
-    product = 1
-    for item in failure.case.split():
-        name, _, value = item.partition("=")
-        if name != "seed" and value.isascii() and value.isdigit() and len(value) < 20:
-            product *= int(value)
-    return product
+    sizes = _SIZE.findall(failure.case)
+    return math.prod(int(value) for name, value in sizes if name != "seed")
 
 
 def _scope(merged: MergedFailure, does: str = "Fails") -> str:

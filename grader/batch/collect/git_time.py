@@ -8,6 +8,7 @@ are limited. The time is the committer's, by the author's computer: whoever comm
 
 from __future__ import annotations
 
+import bisect
 import mmap
 import os
 import re
@@ -171,18 +172,19 @@ def _offset(index: mmap.mmap, sha: bytes) -> int | None:
     fanout = (0, *struct.unpack_from(">256I", index, 8))
     low, high, total = fanout[sha[0]], fanout[sha[0] + 1], fanout[-1]
     names = 8 + 4 * 256
-    while low < high:
-        middle = (low + high) // 2
-        name = index[names + 20 * middle : names + 20 * (middle + 1)]
-        if name == sha:
-            offsets = names + 24 * total  # behind the names and a checksum for each
-            offset: int = struct.unpack_from(">I", index, offsets + 4 * middle)[0]
-            if offset >= 1 << 31:
-                place = offsets + 4 * total + 8 * (offset & 0x7FFFFFFF)
-                offset = struct.unpack_from(">Q", index, place)[0]
-            return offset
-        low, high = (middle + 1, high) if name < sha else (low, middle)
-    return None
+
+    def name(number: int) -> bytes:
+        return index[names + 20 * number : names + 20 * (number + 1)]
+
+    number = low + bisect.bisect_left(range(low, high), sha, key=name)
+    if number >= high or name(number) != sha:
+        return None
+    offsets = names + 24 * total  # behind the names and a checksum for each
+    offset: int = struct.unpack_from(">I", index, offsets + 4 * number)[0]
+    if offset >= 1 << 31:
+        place = offsets + 4 * total + 8 * (offset & 0x7FFFFFFF)
+        offset = struct.unpack_from(">Q", index, place)[0]
+    return offset
 
 
 def _packed(git: int, pack: mmap.mmap, offset: int, depth: int) -> tuple[int, bytes]:
