@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from .errors import TooManySteps, TooMuchWork
+from .errors import LimitExceeded
 from .ir import Block, Function, Module, Op
 from .memory import Buffer, Memory
 from .observer import Observer
@@ -89,12 +89,12 @@ class Execution:
         result = self.result
         result.steps += len(block.ops)
         if result.steps > self.limits.steps:
-            raise TooManySteps(self.limits.steps)
+            raise LimitExceeded("operations executed in a launch", self.limits.steps)
         if block.cost < 0:
             block.cost = sum(each.size for op in block.ops for each in op.types)
         result.elements += block.cost * programs
         if result.elements > self.limits.elements:
-            raise TooMuchWork(self.limits.elements)
+            raise LimitExceeded("elements computed in a launch", self.limits.elements)
 
     def tell(self, text: str) -> bool:
         """Add to the kernels' output. False when no more fits."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from .errors import BlockTooLarge, MalformedIR
+from .errors import LimitExceeded, MalformedIR
 from .ir import Type
 
 MAX_ELEMENTS = 1 << 20  # of a block, as in Triton
@@ -106,7 +106,7 @@ def _shaped(text: str) -> tuple[tuple[int, ...], str]:
     for each in shape:
         size *= each
         if size > MAX_ELEMENTS:
-            raise BlockTooLarge(MAX_ELEMENTS)
+            raise LimitExceeded("elements of a block", MAX_ELEMENTS)
     if 0 in shape:
         raise MalformedIR(f"the block type {text[:80]}")
     return shape, _element(split_list(matched[2])[0])
