@@ -162,10 +162,14 @@ class Frame:
         """Set the values of slots and their poison."""
         for slot, (value, poison) in zip(slots, pairs, strict=True):
             self.values[slot] = value
-            if poison is not None:
-                self.poison[slot] = poison
-            elif self.poison:
-                self.poison.pop(slot, None)
+            self.mark(slot, poison)
+
+    def mark(self, slot: int, poison: Poison | None) -> None:
+        """Set which elements of a slot's value are undefined, None: none of them."""
+        if poison is not None:
+            self.poison[slot] = poison
+        elif self.poison:
+            self.poison.pop(slot, None)
 
 
 class State:
