@@ -15,7 +15,7 @@ import numpy as np
 from . import libdevice_integers
 from .arithmetic import elementwise, rounded
 from .errors import NotModelled
-from .floats import computed, round_to
+from .floats import computed
 from .ir import Op
 from .registry import Run, operation
 
@@ -24,15 +24,14 @@ _PREFIX = "__nv_"
 _DIRECTIONS = ("rn", "rz", "ru", "rd")
 
 
-def _by_torch(name: str, module: str = "special") -> Function:
-    """A function of torch's, on arrays."""
+def _by_torch(name: str) -> Function:
+    """A function of torch.special, on arrays."""
 
     def function(*operands: np.ndarray) -> np.ndarray:
         import torch
 
-        owner = getattr(torch, module) if module else torch
         tensors = [torch.from_numpy(np.array(each, np.float64)) for each in operands]
-        return getattr(owner, name)(*tensors).numpy()
+        return getattr(torch.special, name)(*tensors).numpy()
 
     return function
 
@@ -47,10 +46,6 @@ def _by_element(function: Callable[[float], float]) -> Function:
             return math.nan
 
     return np.vectorize(safe, otypes=[np.float64])
-
-
-def _round_half_away(x: np.ndarray) -> np.ndarray:
-    return np.where(np.abs(x) < 2.0**52, np.copysign(np.floor(np.abs(x) + 0.5), x), x)
 
 
 def _of_pi(function: Function) -> Function:
@@ -96,7 +91,7 @@ _FUNCTIONS: dict[str, Function] = {
     "pow": np.power,
     "powi": lambda x, n: np.power(x, n.astype(np.float64)),
     "exp10": lambda x: np.power(10.0, x),
-    "round": _round_half_away,
+    "round": libdevice_integers.half_away,
     "rsqrt": lambda x: 1 / np.sqrt(x),
     "frsqrt": lambda x: 1 / np.sqrt(x),
     "rcbrt": lambda x: 1 / np.cbrt(x),
@@ -124,8 +119,8 @@ _FUNCTIONS: dict[str, Function] = {
     "norm4d": lambda a, b, c, d: np.hypot(np.hypot(a, b), np.hypot(c, d)),
     "rnorm4d": lambda a, b, c, d: 1 / np.hypot(np.hypot(a, b), np.hypot(c, d)),
     "rhypot": lambda a, b: 1 / np.hypot(a, b),
-    "ldexp": lambda x, n: np.ldexp(x, n),
-    "scalbn": lambda x, n: np.ldexp(x, n),
+    "ldexp": np.ldexp,
+    "scalbn": np.ldexp,
     "logb": _exponent,
     "remainder": _remainder,
     "fma": lambda a, b, c: a * b + c,
@@ -161,20 +156,6 @@ _PREDICATES: dict[str, Function] = {
 }
 
 
-def _towards(exact: np.ndarray, kind: str, direction: str) -> np.ndarray:
-    """A number of higher precision, rounded to a kind in a direction."""
-    nearest = round_to(exact, kind)
-    wide = nearest.astype(exact.dtype)
-    zero, up = nearest.dtype.type(0), nearest.dtype.type(np.inf)
-    if direction == "rz":
-        return np.where(np.abs(wide) > np.abs(exact), np.nextafter(nearest, zero), nearest)
-    if direction == "ru":
-        return np.where(wide < exact, np.nextafter(nearest, up), nearest)
-    if direction == "rd":
-        return np.where(wide > exact, np.nextafter(nearest, -up), nearest)
-    return nearest
-
-
 def _stem(name: str) -> tuple[str, str]:
     """(function, direction) of a name without its prefix: `fadd_rz` is ("add", "rz")."""
     direction = "rn"
@@ -202,7 +183,7 @@ def _float_function(name: str, kind: str) -> Function | None:
 
     def exactly(*operands: np.ndarray) -> np.ndarray:
         floats = [each.astype(wide) if each.dtype.kind == "f" else each for each in operands]
-        return _towards(function(*floats), kind, direction)
+        return libdevice_integers.towards(function(*floats), kind, direction)
 
     return exactly
 

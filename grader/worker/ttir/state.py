@@ -55,7 +55,6 @@ class Finding:
     buffer: Buffer | None = None
     offset: int = 0
     other_line: int = 0
-    message: str = ""
 
 
 @dataclass
@@ -116,7 +115,6 @@ class Execution:
         address: int = 0,
         width: int = 0,
         other: Op | None = None,
-        message: str = "",
     ) -> None:
         """Add `count` elements to the findings, the first of them of linear program `program`."""
         key = (kind, op.line, other.line[1] if other else 0)
@@ -139,7 +137,6 @@ class Execution:
             buffer,
             address - buffer.address if buffer else 0,
             key[2],
-            message,
         )
         self._findings[key] = finding
         self.result.findings.append(finding)
