@@ -29,14 +29,10 @@ MAX_RUNS = 1 << 24  # of neighbouring addresses, in one launch
 
 
 class Races(Finder):
-    """Finds data races between the programs of a launch.
-
-    `cut`: a launch was too large to be checked as a whole.
-    """
+    """Finds data races between the programs of a launch; of one that is too large not all."""
 
     def __init__(self, findings: Findings, *, reader: LaneReader | None = None) -> None:
         super().__init__(findings)
-        self.cut = False
         self._reader = reader or LaneReader()
         self._programs = 1
         self._log = Log()
@@ -59,8 +55,6 @@ class Races(Finder):
             stamps = self._ordering.stamps[lanes.programs]
             site = Site(access.op.line[1], access_of(access.op, access.kind))
             self._log.add(lanes, site, stamps, sync is not None)
-        else:
-            self.cut = True
         if sync is not None:
             self._synchronise(lanes, sync)
 
@@ -74,7 +68,6 @@ class Races(Finder):
                     (pairs.programs[0], pairs.stamps[0]), (pairs.programs[1], pairs.stamps[1])
                 )
             except Undecidable:
-                self.cut = True
                 return
             self._report(pairs, np.flatnonzero(~ordered))
 
