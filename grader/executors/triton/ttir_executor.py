@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pydantic
@@ -48,15 +48,16 @@ class Execution:
     steps: tuple[Step, ...]
     kernels: dict[int, str]  # names, by the number of the specialisation
     ttir: Mapping[str, str]  # by name, of those that the executor hasn't met
-    layouts: Mapping[int, Layouts]  # of the compiled kernels, as far as they're known, by number
-    one_warp: tuple[int, ...]  # kernels whose programs have one warp each, by number
     seed: int  # draws where buffers lie
-    again: bool  # in the memory that the execution before this one has left behind
-    count: bool
-    record: bool  # each access that is counted
-    wave: int
-    races: bool
-    order: Order | None
+    # Of the compiled kernels, as far as they're known, by number.
+    layouts: Mapping[int, Layouts] = field(default_factory=dict)
+    one_warp: tuple[int, ...] = ()  # kernels whose programs have one warp each, by number
+    again: bool = False  # in the memory that the execution before this one has left behind
+    count: bool = False
+    record: bool = False  # each access that is counted
+    wave: int = 0
+    races: bool = False
+    order: Order | None = None
     sampled: bool = False  # a few programs of each launch run, on buffers without data
 
 
