@@ -16,6 +16,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Any
 
 MAGIC = 0x50524757  # "WGRP" in memory
 VERSION = 1
@@ -108,6 +109,15 @@ class Code(IntEnum):
 
 class ProtocolError(ValueError):
     """The bytes are not a message of this protocol."""
+
+
+class Refusal(Exception):
+    """A worker's result of a request that is another than `ok`; `text` is the answer, as JSON."""
+
+    def __init__(self, code: Code, **text: Any) -> None:
+        super().__init__(code.name)
+        self.code = code
+        self.text = text
 
 
 @dataclass(frozen=True)
