@@ -85,7 +85,6 @@ class Atomics(Observer):
         self._several = False
 
     def begin(self, launch: Launch) -> None:
-        """Begin a launch."""
         self._forget()
 
     def access(self, access: Access) -> None:

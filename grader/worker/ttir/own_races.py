@@ -96,7 +96,6 @@ class OwnRaces(Finder):
         self._spans = np.zeros((0, 3, 0), np.int64)
 
     def meet(self, programs: np.ndarray) -> None:
-        """The warps of each of these programs may have met."""
         self._meetings[programs] += 1
         if self._earlier and np.array_equal(self._earlier[-1].access.programs, programs):
             self._forget()
