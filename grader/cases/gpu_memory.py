@@ -24,7 +24,7 @@ MISSING = "cuda-bindings isn't installed: pip install 'warpgrade[gpu]'"
 
 
 class GpuMemory(SharedBuffers):
-    """Two buffers on a GPU. A context manager. Raises GpuMemoryError for any refusal by CUDA."""
+    """Two buffers on a GPU. Raises GpuMemoryError for any refusal by CUDA."""
 
     on_gpu = True
 
@@ -41,12 +41,6 @@ class GpuMemory(SharedBuffers):
         except GpuMemoryError:
             self._inputs.close()
             raise
-
-    def __enter__(self) -> GpuMemory:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def put(self, buffer: int, start: int, values: torch.Tensor) -> None:
         """Copy host bytes to a place in a buffer; complete after `finish`."""
@@ -73,8 +67,8 @@ class GpuMemory(SharedBuffers):
 def why_not_shared() -> str:
     """Why a GPU's memory can't be shared with workers here, or ""."""
     try:
-        with GpuMemory(1, 1):
-            return ""
+        GpuMemory(1, 1).close()
+        return ""
     except GpuMemoryError as error:
         return str(error)
 

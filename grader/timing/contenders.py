@@ -257,7 +257,7 @@ def start(
     lengths = [layout.bytes(_count(layout, free)) for layout in layouts]
     room = max(inputs for inputs, _ in lengths), max(outputs for _, outputs in lengths)
     memory: GpuMemory | Arena = GpuMemory(*room) if on_gpu else Arena(*room)
-    opened.enter_context(memory)
+    opened.callback(memory.close)
     worker = sandbox.worker(path, entry, memory.buffers, FIRST_LIMITS, on_gpu=on_gpu)
     opened.callback(worker.close)
     if entry:
