@@ -103,7 +103,7 @@ class TritonLargeSizes(LargeSizes):
             return None
         worst = triton_metrics.worst_of(far)
         answers = self._plans.answers
-        source = answers.path.read_bytes().decode("utf-8", "replace").splitlines()
+        source = answers.source.splitlines()
         names = triton_metrics.arguments(answers.task, case)
         file = answers.task.variant.file
         sentence, _ = triton_report.message_of(worst, names, file, source)

@@ -230,7 +230,7 @@ class TritonExecutor(Executor):
         status = triton_metrics.status_of(worst)
         if _RANK[verdict.status] < _RANK[status]:
             return CaseResult(case, verdict)
-        source = self.path.read_bytes().decode("utf-8", "replace").splitlines()
+        source = self._answers.source.splitlines()
         names = triton_metrics.arguments(self.task, case)
         what, hint = triton_report.message_of(worst, names, self.task.variant.file, source)
         explained = Verdict(status, untrusted.clean(what), worst.kind)
