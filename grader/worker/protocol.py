@@ -168,14 +168,7 @@ class Argument:
             raise ProtocolError(f"{self.kind.name} argument: {error}") from None
 
     @classmethod
-    def unpack(cls, data: bytes) -> Argument:
-        """Read the struct back. Raises ProtocolError for a wrong size or field."""
-        if len(data) != ARGUMENT.size:
-            raise ProtocolError(f"an argument has {ARGUMENT.size} bytes, got {len(data)}")
-        return cls._of_fields(ARGUMENT.unpack(data))
-
-    @classmethod
-    def _of_fields(cls, fields: tuple[int, ...]) -> Argument:
+    def of_fields(cls, fields: tuple[int, ...]) -> Argument:
         """The argument of an unpacked struct. Raises ProtocolError for a wrong field."""
         kind, dtype, space, rank, buffer, offset, start, length, bits = fields[:9]
         if rank > MAX_RANK:
@@ -229,7 +222,7 @@ class Request:
         if magic != MAGIC or version != VERSION or count > MAX_ARGS:
             raise ProtocolError("not a request of this version")
         packed = memoryview(data)[REQUEST.size : REQUEST.size + count * ARGUMENT.size]
-        arguments = tuple(map(Argument._of_fields, ARGUMENT.iter_unpack(packed)))
+        arguments = tuple(map(Argument.of_fields, ARGUMENT.iter_unpack(packed)))
         try:
             return cls(Operation(operation), sequence, arguments, repeat)
         except ValueError as error:
