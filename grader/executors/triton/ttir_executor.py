@@ -64,11 +64,6 @@ class Execution:
 EXECUTION = pydantic.TypeAdapter(Execution)
 
 
-def _of_one_warp(kernels: Mapping[int, Specialisation]) -> tuple[int, ...]:
-    """The numbers of the kernels whose programs have one warp each."""
-    return tuple(each for each, kernel in kernels.items() if kernel.options.get("num_warps") == 1)
-
-
 class TritonExecutor(Executor):
     """Runs cases of one Triton variant by plan, each in a given manner."""
 
@@ -157,7 +152,7 @@ class TritonExecutor(Executor):
             kernels=self.kernels,
             ttir=new,
             layouts=layouts,
-            one_warp=_of_one_warp({each: specialisations[each] for each in kernels}),
+            one_warp=tuple(n for n in kernels if specialisations[n].options.get("num_warps") == 1),
             seed=program_orders.seed_of(case),
             again=manner.call > 0,
             count=manner.counts,

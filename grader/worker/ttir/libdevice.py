@@ -36,10 +36,10 @@ def _by_torch(name: str) -> Function:
     return function
 
 
-def _by_element(function: Callable[[float], float]) -> Function:
-    def safe(x: float) -> float:
+def _by_element(function: Callable[..., float]) -> Function:
+    def safe(*x: float) -> float:
         try:
-            return function(x)
+            return function(*x)
         except OverflowError:
             return math.inf
         except ValueError:
@@ -56,18 +56,6 @@ def _exponent(x: np.ndarray) -> np.ndarray:
     exponent = np.frexp(x)[1] - 1.0
     exponent = np.where(x == 0, -np.inf, exponent)
     return np.where(np.isinf(x), np.inf, np.where(np.isnan(x), np.nan, exponent))
-
-
-def _remainder(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """The remainder of IEEE 754: the quotient is rounded to nearest even."""
-    return np.vectorize(_one_remainder, otypes=[np.float64])(a, b)
-
-
-def _one_remainder(a: float, b: float) -> float:
-    try:
-        return math.remainder(a, b)
-    except ValueError:
-        return math.nan
 
 
 _erfc = _by_torch("erfc")
@@ -122,7 +110,7 @@ _FUNCTIONS: dict[str, Function] = {
     "ldexp": np.ldexp,
     "scalbn": np.ldexp,
     "logb": _exponent,
-    "remainder": _remainder,
+    "remainder": _by_element(math.remainder),  # of IEEE 754: the quotient is rounded to even
     "fma": lambda a, b, c: a * b + c,
     "add": np.add,
     "sub": np.subtract,
