@@ -90,19 +90,15 @@ def allowed_error(truth: Truth, dtype: str, tolerance: Tolerance) -> torch.Tenso
     return (tolerance.factor * own + tolerance.floor(dtype)) * unit
 
 
-def wrong_elements(outcome: Outcome, truth: Truth, allowed: torch.Tensor) -> torch.Tensor:
-    """Wrong elements of an output, as bool of its shape; `allowed` is `allowed_error`'s."""
-    return _wrong_of(outcome.values, truth, allowed)
-
-
 def wrong_values(
     values: torch.Tensor, truth: Truth, dtype: str, tolerance: Tolerance
 ) -> torch.Tensor:
     """Wrong elements of an output's values, as bool of its shape."""
-    return _wrong_of(values, truth, allowed_error(truth, dtype, tolerance))
+    return wrong_elements(values, truth, allowed_error(truth, dtype, tolerance))
 
 
-def _wrong_of(values: torch.Tensor, truth: Truth, allowed: torch.Tensor) -> torch.Tensor:
+def wrong_elements(values: torch.Tensor, truth: Truth, allowed: torch.Tensor) -> torch.Tensor:
+    """Wrong elements of an output's values; `allowed` is `allowed_error`'s."""
     kind = values.dtype
     if not kind.is_floating_point and not truth.expected.is_floating_point():
         return values != truth.expected.to(kind)  # float64 holds no 64 bits
@@ -223,7 +219,7 @@ def _judge_output(outcome: Outcome, truth: Truth, tolerance: Tolerance) -> Verdi
         raise OracleError(
             f"{slot.name}: expected shape {list(actual.shape)}, got {list(expected.shape)}"
         )
-    wrong = wrong_elements(outcome, truth, allowed_error(truth, slot.dtype, tolerance))
+    wrong = wrong_values(actual, truth, slot.dtype, tolerance)
     if truth.of_any_bits and actual.is_floating_point():
         wrong |= outcome.unwritten  # the poison is nan, which may be what was expected
     # An unwritten floating-point output is nan; an unwritten integer may be right by chance.

@@ -17,13 +17,14 @@ from typing import Any
 
 import torch
 
+from grader.sandbox.memfd import SharedBuffers
 from grader.worker.gpu_mapping import GpuMemoryError, checked, map_allocation, tensor_at
 
 MISSING = "cuda-bindings isn't installed: pip install 'warpgrade[gpu]'"
 
 
-class GpuMemory:
-    """Two buffers on a GPU. A context manager. Raises GpuMemoryError for any refusal by CUDA."""
+class GpuMemory(SharedBuffers):
+    """Two buffers on a GPU. Raises GpuMemoryError for any refusal by CUDA."""
 
     on_gpu = True
 
@@ -34,41 +35,17 @@ class GpuMemory:
             _expect_default_mode(_driver(), device)  # before a context takes memory
             torch.cuda.init()  # type: ignore[no-untyped-call]  # torch has no type for it
             torch.zeros(1, device=f"cuda:{device}")  # creates the context of the calls below
-        self._inputs = _Allocation(input_bytes, device)
+        self._inputs: _Allocation = _Allocation(input_bytes, device)
         try:
-            self._outputs = _Allocation(output_bytes, device)
+            self._outputs: _Allocation = _Allocation(output_bytes, device)
         except GpuMemoryError:
             self._inputs.close()
             raise
 
-    def __enter__(self) -> GpuMemory:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    @property
-    def inputs(self) -> torch.Tensor:
-        """uint8, on the device: what the worker can only read."""
-        return self._inputs.tensor
-
-    @property
-    def outputs(self) -> torch.Tensor:
-        """uint8, on the device: what it can write."""
-        return self._outputs.tensor
-
-    @property
-    def buffers(self) -> list[tuple[int, int, bool]]:
-        """For the worker: descriptor, length in bytes, whether it may write."""
-        return [
-            (self._inputs.descriptor, self._inputs.length, False),
-            (self._outputs.descriptor, self._outputs.length, True),
-        ]
-
     def put(self, buffer: int, start: int, values: torch.Tensor) -> None:
         """Copy host bytes to a place in a buffer; complete after `finish`."""
         with _explained("copying to the GPU"):
-            (self.inputs, self.outputs)[buffer][start : start + len(values)].copy_(values)
+            self.part(buffer, start, len(values)).copy_(values)
 
     def finish(self) -> None:
         with _explained("copying to the GPU"):
@@ -77,7 +54,7 @@ class GpuMemory:
     def take(self, buffer: int, start: int, length: int) -> torch.Tensor:
         """uint8[length], a copy on the host."""
         with _explained("copying from the GPU"):
-            return (self.inputs, self.outputs)[buffer][start : start + length].cpu()
+            return self.part(buffer, start, length).cpu()
 
     def close(self) -> None:
         """Unmap. The memory is free once the worker's mappings are gone too."""
@@ -90,8 +67,8 @@ class GpuMemory:
 def why_not_shared() -> str:
     """Why a GPU's memory can't be shared with workers here, or ""."""
     try:
-        with GpuMemory(1, 1):
-            return ""
+        GpuMemory(1, 1).close()
+        return ""
     except GpuMemoryError as error:
         return str(error)
 

@@ -323,14 +323,13 @@ def inputs_of(
     data: str,
     dtype: str,
     generator: torch.Generator,
-    path: Path | None = None,
+    path: Path,
 ) -> dict[str, Any]:
     """The inputs that the function `<name>_inputs` makes, by name; {} where there is none.
 
     It gets what it names of sizes, scalars, generator, data and dtype. Raises OracleError where it
     fails or gives no mapping.
     """
-    path = path or ORACLES
     function = getattr(_module(path), f"{name}_inputs", None) if path.is_file() else None
     if function is None:
         return {}

@@ -26,16 +26,10 @@ def marks(run: tuple[Token, ...]) -> Iterator[Edit]:
             body += 1
         if body == len(run) or run[body].text != "{":
             continue
-        threads = _threads(run, _start(run, i), body)
+        threads = _threads(run, tokens.statement_start(run, i), body)
         if threads:
             end = run[body].end
             yield Edit(end, end, f" WARPGRADE_LAUNCH_BOUNDS(({threads}))")
-
-
-def _start(run: tuple[Token, ...], i: int) -> int:
-    while i > 0 and run[i - 1].text not in (";", "{", "}"):
-        i -= 1
-    return i
 
 
 def _threads(run: tuple[Token, ...], start: int, end: int) -> str:

@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import pydantic
 from pydantic import Field
@@ -177,6 +177,15 @@ class Copies:
         return self
 
 
+def _each_once(buffers: tuple[Any, ...]) -> tuple[Any, ...]:
+    if len({buffer.argument for buffer in buffers}) < len(buffers):
+        raise ValueError("an argument twice")
+    return buffers
+
+
+EACH_ONCE = pydantic.AfterValidator(_each_once)  # counters of different arguments
+
+
 @dataclass(frozen=True, config=_CONFIG)
 class Report:
     """One call of the entry. `error` is the sticky CUDA error, 0 for none.
@@ -192,20 +201,13 @@ class Report:
     lost: bool = False
     findings: Annotated[tuple[Finding, ...], Field(max_length=MAX_FINDINGS)] = ()
     launches: tuple[LaunchCounters, ...] = ()
-    buffers: Annotated[tuple[BufferCounters, ...], Field(max_length=64)] = ()
+    buffers: Annotated[tuple[BufferCounters, ...], Field(max_length=64), EACH_ONCE] = ()
     copies: Copies = Copies()
     atomic_pc: Pc = 0
     atomic_blocks: Count = 0
     clock_pc: Pc = 0
     cut: bool = False
     printed: Annotated[str, Field(max_length=MAX_PRINTED)] = ""
-
-    @pydantic.field_validator("buffers")
-    @classmethod
-    def _each_once(cls, buffers: tuple[BufferCounters, ...]) -> tuple[BufferCounters, ...]:
-        if len({buffer.argument for buffer in buffers}) < len(buffers):
-            raise ValueError("an argument twice")
-        return buffers
 
 
 _ADAPTER = pydantic.TypeAdapter(Report)
@@ -327,9 +329,12 @@ def _tuple(index: Sequence[int]) -> str:
 
 def _place(file: str, source: Sequence[str], line: int) -> str:
     """' at transpose.cu:63 (`tile[y][x] = in[i];`)', or "" where no line is known."""
-    if not line:
-        return ""
+    return f" at {shown_line(file, source, line)}" if line else ""
+
+
+def shown_line(file: str, source: Sequence[str], line: int) -> str:
+    """'transpose.cu:63 (`tile[y][x] = in[i];`)', without the code where it isn't known."""
     code = " ".join(source[line - 1].split()) if 1 <= line <= len(source) else ""
     code = code.replace("`", "'")
     cut = code if len(code) <= SHOWN_SOURCE else f"{code[:SHOWN_SOURCE]} ..."
-    return f" at {file}:{line} (`{cut}`)" if cut else f" at {file}:{line}"
+    return f"{file}:{line} (`{cut}`)" if cut else f"{file}:{line}"

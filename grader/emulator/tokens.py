@@ -6,7 +6,7 @@ also in macros' bodies, and unknown constructs can't hide them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from .lexer import Directive, Token, lex
@@ -96,6 +96,13 @@ def closing(tokens: tuple[Token, ...], opening: int) -> int | None:
             if not wanted:
                 return i
     return None
+
+
+def statement_start(tokens: Sequence[Token], i: int) -> int:
+    """The index of the first token of the statement, or of the function's head, that has this."""
+    while i > 0 and tokens[i - 1].text not in (";", "{", "}"):
+        i -= 1
+    return i
 
 
 def opening(tokens: tuple[Token, ...], closing_at: int) -> int | None:

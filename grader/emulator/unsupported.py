@@ -295,10 +295,7 @@ def device_bodies(run: tuple[Token, ...]) -> Iterator[tuple[int, int]]:
     for i, token in enumerate(run):
         if token.text not in ("__global__", "__device__"):
             continue
-        first = i
-        while first and run[first - 1].text not in (";", "{", "}"):
-            first -= 1
-        if any(each.text == "__host__" for each in run[first:i]):
+        if any(each.text == "__host__" for each in run[tokens.statement_start(run, i) : i]):
             continue  # host code may launch
         j = i
         while j < len(run) and run[j].text not in (";", "{", "="):

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from . import glue, tokens
 from .edits import Edit
+from .kernels import split_arguments
 from .lexer import Token
 
 _ALIGNMENTS = frozenset({"__align__", "alignas", "__attribute__", "__builtin_align__"})
@@ -73,7 +74,7 @@ def _references(declaration: Sequence[Token], at_file_scope: bool) -> str:
     At file scope the table of entries defines them (glue.py). So the compiler takes them for
     constants, and no hook sees them read.
     """
-    groups = _split_declarators(_without_storage(declaration))
+    groups = filter(None, split_arguments(_without_storage(declaration)))
     made = []
     base = ""
     for group in groups:
@@ -102,18 +103,6 @@ def _without_storage(declaration: Sequence[Token]) -> list[Token]:
             kept.append(declaration[i])
         i += 1
     return kept
-
-
-def _split_declarators(kept: Sequence[Token]) -> list[list[Token]]:
-    groups: list[list[Token]] = [[]]
-    depth = 0
-    for token in kept:
-        depth += {"<": 1, "(": 1, "{": 1, ">": -1, ")": -1, "}": -1, ">>": -2}.get(token.text, 0)
-        if token.text == "," and depth == 0:
-            groups.append([])
-        else:
-            groups[-1].append(token)
-    return [group for group in groups if group]
 
 
 def aligned_shared(run: tuple[Token, ...]) -> Iterator[Edit]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -150,13 +151,17 @@ class Answers:
         verdict = Verdict(Status.crashed, what)
         return CaseResult(case, verdict, line, detail, "grader", hint, death.signal)
 
+    @cached_property
+    def source(self) -> str:
+        """The text of the submission's file; untrusted."""
+        return self.path.read_bytes().decode("utf-8", "replace")
+
     def loop_in(self, log: str) -> int | None:
         """The line of the loop that a process was in, as it says; None where it isn't known."""
         samples = untrusted.places_in_log(log)
         if not samples:
-            source = self.path.read_bytes().decode("utf-8", "replace")
             samples = [
-                [loop for line in lines for loop in loops.around(source, line)]
+                [loop for line in lines for loop in loops.around(self.source, line)]
                 for lines in untrusted.tracebacks_in_log(log, self.path)
             ]
         return loops.common(samples)

@@ -108,7 +108,6 @@ class CaseMemory:
         self._capacity = (capacity[0], capacity[1])
 
     def close(self) -> None:
-        """End the processes that have the memory mapped, and give it back."""
         if self._arena is None:
             return
         self._end_users()
@@ -134,12 +133,10 @@ class Executor(Runner):
         self._oracle = oracle.of(task.exercise)
 
     def close(self) -> None:
-        """End the worker and give the arena back."""
         self._drop_worker()
         self._memory.close()
 
     def fresh_worker(self) -> None:
-        """Let the next case meet a worker that has run nothing."""
         self._drop_worker()
 
     def _drop_worker(self) -> None:

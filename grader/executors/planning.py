@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar, cast
+from typing import cast
 
 from grader import plan
 from grader.cases import Case, inputs
@@ -36,11 +36,10 @@ REORDERED = (
 )
 MOST_NOTES = 4  # of one plan
 _NO_TIMES = re.compile(r"^\[grader\] ([\w.]{1,80}) gives no times here", re.ASCII | re.MULTILINE)
-_P = TypeVar("_P", bound="Plans")
 
 
 class Plans(ABC):
-    """Plans and compiled kernels of one variant. A context manager; the sandbox stays open."""
+    """Plans and compiled kernels of one variant; the sandbox stays open."""
 
     def __init__(self, answers: Answers, times: Times) -> None:
         """`answers` explains the planner's answers; the time of its starts is added to `times`."""
@@ -51,12 +50,6 @@ class Plans(ABC):
         self._sent = 0  # how many configurations that are passed over it knows
         self._entry = answers.task.variant.entry  # that the planner at hand has found
         self.failure: CaseResult | None = None  # of loading the file, once it is known
-
-    def __enter__(self: _P) -> _P:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     @property
     def path(self) -> Path:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from enum import IntEnum
 from typing import Annotated, Literal, NamedTuple
 
@@ -150,15 +151,10 @@ def parse(text: str, line_of: Callable[[int], int | None] | None = None) -> Trac
         return trace
     lines = {e.line: line_of(e.line) or 0 for launch in trace.launches for e in launch.events}
     launches = (
-        Launch(
-            launch.kernel,
-            launch.grid,
-            launch.block,
-            tuple(each._replace(line=lines[each.line]) for each in launch.events),
-        )
-        for launch in trace.launches
+        replace(each, events=tuple(e._replace(line=lines[e.line]) for e in each.events))
+        for each in trace.launches
     )
-    return Trace(trace.places, tuple(launches), trace.cut)
+    return replace(trace, launches=tuple(launches))
 
 
 def addresses(event: Event) -> list[int | None]:

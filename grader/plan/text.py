@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import singledispatch
 
 from grader.plan import model
 from grader.plan.model import Launch, Plan, Step, View
@@ -140,44 +139,47 @@ def _lines_of(call: Sequence[Step], names: Names) -> Iterator[Line]:
         yield Line("", f"and {len(call) - MOST_STEPS:,} more steps")
 
 
-@singledispatch
 def described(step: Step, names: Names) -> tuple[str, str]:
     """A step as a verb and its target: ("launch", "silu_kernel on 1 program: x, out")."""
-    raise TypeError(f"no words for {type(step).__name__}")
+    match step:
+        case model.Alloc():
+            buffer = names.plan.buffers[step.buffer]
+            kind = "" if buffer.kind == "device" else f" of {buffer.kind} memory"
+            return "allocate", f"{names.buffer(step.buffer)}, {_bytes(buffer.bytes)}{kind}"
+        case model.Free():
+            return "free", names.buffer(step.buffer)
+        case model.Fill():
+            return "fill", f"{names.view(step.to)} with {step.value}"
+        case model.Copy():
+            change = change_of(step)
+            effect = f": it {change}" if change else ""
+            return "copy", f"{names.view(step.source)} to {names.view(step.to)}{effect}"
+        case model.Upload():
+            size = _bytes(step.to.elements * step.to.itemsize)
+            return "upload", f"{size} from the host to {names.buffer(step.to.buffer)}"
+        case Launch():
+            return "try" if step.trial >= 0 else "launch", _launched(step, names)
+        case model.Record():
+            return "record", f"event {step.event} on stream {step.stream}"
+        case model.Wait():
+            return "wait", f"stream {step.stream} for event {step.event}"
+        case model.Synchronise():
+            return "wait", "the host, for the whole device"
+        case model.HostOp():
+            outputs = ", ".join(map(names.view, step.outputs))
+            return "torch", f"{step.operation.removeprefix('aten::')} to {outputs} (allowed here)"
+        case model.Foreign():
+            outputs = ", ".join(map(names.view, step.outputs)) or "the host"
+            name = step.operation.removeprefix("aten::")
+            return "torch", f"{name} to {outputs}; it is not run: no kernel of yours did it"
+        case model.Readback():
+            return "read", f"{_bytes(step.bytes)} of the device; the host gets no data"
+        case model.Refused():
+            return "refused", f"{step.kernel}: {step.error}, {step.why}"
 
 
-@described.register
-def _(step: model.Alloc, names: Names) -> tuple[str, str]:
-    buffer = names.plan.buffers[step.buffer]
-    kind = "" if buffer.kind == "device" else f" of {buffer.kind} memory"
-    return "allocate", f"{names.buffer(step.buffer)}, {_bytes(buffer.bytes)}{kind}"
-
-
-@described.register
-def _(step: model.Free, names: Names) -> tuple[str, str]:
-    return "free", names.buffer(step.buffer)
-
-
-@described.register
-def _(step: model.Fill, names: Names) -> tuple[str, str]:
-    return "fill", f"{names.view(step.to)} with {step.value}"
-
-
-@described.register
-def _(step: model.Copy, names: Names) -> tuple[str, str]:
-    change = change_of(step)
-    effect = f": it {change}" if change else ""
-    return "copy", f"{names.view(step.source)} to {names.view(step.to)}{effect}"
-
-
-@described.register
-def _(step: model.Upload, names: Names) -> tuple[str, str]:
-    size = step.to.elements * step.to.itemsize
-    return "upload", f"{_bytes(size)} from the host to {names.buffer(step.to.buffer)}"
-
-
-@described.register
-def _(step: Launch, names: Names) -> tuple[str, str]:
+def _launched(step: Launch, names: Names) -> str:
+    """'silu_kernel on 1 program: x, out; BLOCK=1024, 4 warps'."""
     given = [names.argument(each) for each in step.arguments]
     given += [names.buffer(number) for _, number, _ in step.pointers]
     how = [f"{step.shared:,} bytes of shared memory"] if step.shared else []
@@ -193,47 +195,7 @@ def _(step: Launch, names: Names) -> tuple[str, str]:
     if step.stream:
         how.append(f"stream {step.stream}")
     launched = f"{names.kernel(step)} on {names.grid(step)}: {', '.join(given)}"
-    return "try" if step.trial >= 0 else "launch", "; ".join(
-        [launched, ", ".join(how)][: 1 + bool(how)]
-    )
-
-
-@described.register
-def _(step: model.Record, names: Names) -> tuple[str, str]:
-    return "record", f"event {step.event} on stream {step.stream}"
-
-
-@described.register
-def _(step: model.Wait, names: Names) -> tuple[str, str]:
-    return "wait", f"stream {step.stream} for event {step.event}"
-
-
-@described.register
-def _(step: model.Synchronise, names: Names) -> tuple[str, str]:
-    return "wait", "the host, for the whole device"
-
-
-@described.register
-def _(step: model.HostOp, names: Names) -> tuple[str, str]:
-    outputs = ", ".join(map(names.view, step.outputs))
-    return "torch", f"{step.operation.removeprefix('aten::')} to {outputs} (allowed here)"
-
-
-@described.register
-def _(step: model.Foreign, names: Names) -> tuple[str, str]:
-    outputs = ", ".join(map(names.view, step.outputs)) or "the host"
-    name = step.operation.removeprefix("aten::")
-    return "torch", f"{name} to {outputs}; it is not run: no kernel of yours did it"
-
-
-@described.register
-def _(step: model.Readback, names: Names) -> tuple[str, str]:
-    return "read", f"{_bytes(step.bytes)} of the device; the host gets no data"
-
-
-@described.register
-def _(step: model.Refused, names: Names) -> tuple[str, str]:
-    return "refused", f"{step.kernel}: {step.error}, {step.why}"
+    return f"{launched}; {', '.join(how)}" if how else launched
 
 
 def literal(value: object) -> str:

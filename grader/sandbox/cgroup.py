@@ -19,7 +19,7 @@ _END_SECONDS = 5.0
 
 
 class ProcessGroup:
-    """One group. A context manager, which ends all processes in it."""
+    """One group."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -38,12 +38,6 @@ class ProcessGroup:
             group.close()
             return None
         return group
-
-    def __enter__(self) -> ProcessGroup:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def bound(self, memory_bytes: int, processes: int) -> None:
         """Set the limits. Raises OSError."""

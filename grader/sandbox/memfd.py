@@ -11,7 +11,7 @@ import fcntl
 import mmap
 import os
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:  # a sandbox is begun before torch is imported: see grading/head_start.py
     import torch
@@ -34,12 +34,19 @@ def sealed(data: bytes) -> Iterator[int]:
         os.close(descriptor)
 
 
-class Memfds:
-    on_gpu = False
+class Shared(Protocol):
+    """Memory that another process can map by its descriptor."""
 
-    def __init__(self, input_bytes: int, output_bytes: int) -> None:
-        self._inputs = _Memfd("inputs", input_bytes, seal_writes=True)
-        self._outputs = _Memfd("outputs", output_bytes, seal_writes=False)
+    descriptor: int
+    length: int  # bytes
+    tensor: torch.Tensor  # uint8, over all of it
+
+
+class SharedBuffers:
+    """Two buffers that a worker maps too: it can only read the inputs."""
+
+    _inputs: Shared
+    _outputs: Shared
 
     @property
     def buffers(self) -> list[tuple[int, int, bool]]:
@@ -59,16 +66,28 @@ class Memfds:
         """uint8: what it can write."""
         return self._outputs.tensor
 
+    def part(self, buffer: int, start: int, length: int) -> torch.Tensor:
+        """uint8[length] from a place in a buffer on, without a copy."""
+        return (self.inputs, self.outputs)[buffer][start : start + length]
+
+
+class Memfds(SharedBuffers):
+    on_gpu = False
+
+    def __init__(self, input_bytes: int, output_bytes: int) -> None:
+        self._inputs: _Memfd = _Memfd("inputs", input_bytes, seal_writes=True)
+        self._outputs: _Memfd = _Memfd("outputs", output_bytes, seal_writes=False)
+
     def put(self, buffer: int, start: int, values: torch.Tensor) -> None:
         """Copy bytes to a place in a buffer."""
-        (self.inputs, self.outputs)[buffer][start : start + len(values)].copy_(values)
+        self.part(buffer, start, len(values)).copy_(values)
 
     def finish(self) -> None:
         """Return at once: puts are synchronous."""
 
     def take(self, buffer: int, start: int, length: int) -> torch.Tensor:
         """uint8[length], private to this process."""
-        return (self.inputs, self.outputs)[buffer][start : start + length].clone()
+        return self.part(buffer, start, length).clone()
 
     def close(self) -> None:
         """Free the memory, once the worker's mappings are gone too."""

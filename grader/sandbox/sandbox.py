@@ -110,12 +110,18 @@ class Sandbox:
                 raise
         return self._server
 
-    def start(self) -> None:
-        """Start the fork server and wait until it has imported torch and triton.
+    def start(self) -> ForkServer:
+        """The fork server, once it has imported torch and triton.
 
         Raises SandboxError when that fails.
         """
-        self._ready()
+        server = self.begin()
+        try:
+            server.wait_until_ready()
+        except SandboxError:
+            self.close()
+            raise
+        return server
 
     def worker(
         self,
@@ -174,15 +180,6 @@ class Sandbox:
             remove_tree(self._home)
             self._home = ""
 
-    def _ready(self) -> ForkServer:
-        server = self.begin()
-        try:
-            server.wait_until_ready()
-        except SandboxError:
-            self.close()
-            raise
-        return server
-
     def _forked(
         self,
         request: Mapping[str, Any],
@@ -192,7 +189,7 @@ class Sandbox:
         memory_bytes = limits.memory_bytes if self.device == "interpreter" else None
         request = {**request, "device": self.device, "memory_bytes": memory_bytes}
         if (server := self._server) is not None:
-            self._ready()
+            self.start()
             with contextlib.suppress(OSError, SandboxError):
                 return server.fork(request, buffers, limits)
         with self._replacing:
@@ -200,7 +197,7 @@ class Sandbox:
                 server.stop()  # a submission may have killed or stopped it
                 self._stopped.append(server)
                 self._server = None
-            ready = self._ready()
+            ready = self.start()
         try:
             return ready.fork(request, buffers, limits)
         except OSError as error:

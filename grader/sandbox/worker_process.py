@@ -62,7 +62,6 @@ class Death:
     cause: Cause
     description: str  # "killed by SIGSEGV", "exit status 3"
     signal: int | None = None
-    exit_status: int | None = None
     log: str = ""  # the end of its output, including faulthandler's report
     seconds: float = 0.0
 
@@ -152,9 +151,7 @@ class Worker:
         A `document` is sent as a sealed memfd. After a Death the worker and all its processes are
         gone.
         """
-        started = time.monotonic()
-        died = self.post(operation, arguments, repeat, document)
-        return died or self._await(limits or self.limits, started)
+        return self.post(operation, arguments, repeat, document) or self.wait(limits)
 
     def ask_at_length(
         self,
@@ -167,8 +164,7 @@ class Worker:
 
         The Reply has the whole text. A worker that violates the convention misbehaves.
         """
-        died = self.post(operation, arguments, 0, document)
-        return died or self.wait_at_length(limits)
+        return self.post(operation, arguments, 0, document) or self.wait_at_length(limits)
 
     def wait_at_length(self, limits: Limits | None = None) -> Reply | Death:
         """Wait for the whole of a long answer, within the limits.
@@ -221,13 +217,9 @@ class Worker:
             return self._bury(started)
         return None
 
-    def wait(self, limits: Limits | None = None) -> Reply | Death:
-        """Wait for the answer to a posted request, within the limits."""
-        return self._await(limits or self.limits, time.monotonic())
-
     def wait_until_ready(self) -> None:
         """Wait for a new worker's first message. Raises SandboxError when none arrives."""
-        answer = self._await(Limits(FORK_SECONDS), time.monotonic())
+        answer = self.wait(Limits(FORK_SECONDS))
         if isinstance(answer, Death):
             raise SandboxError(f"a new worker was not ready: {answer.description}\n{answer.log}")
 
@@ -239,9 +231,11 @@ class Worker:
         self._server.exit_of(self._number, 1.0)
         self._forget()
 
-    def _await(self, limits: Limits, started: float) -> Reply | Death:
+    def wait(self, limits: Limits | None = None) -> Reply | Death:
+        """Wait for the answer to a posted request, within the limits."""
+        limits = limits or self.limits
         usage = processes.Usage(self.pid, lambda: self._server.processes_of(self))
-        checked = measured = started
+        checked = measured = started = time.monotonic()
         while True:
             events = dict(self._poller.poll(WATCH_INTERVAL * 1000))
             if self._printed.pipe in events:
@@ -353,9 +347,9 @@ def _death(cause: Cause | None, status: int | None, log: str, seconds: float) ->
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
         name = signal.Signals(number).name if number in set(signal.Signals) else str(number)
-        return Death(Cause.signalled, f"killed by {name}", number, None, log, seconds)
-    code = os.WEXITSTATUS(status)
-    return Death(Cause.exited, f"exit status {code}", None, code, log, seconds)
+        return Death(Cause.signalled, f"killed by {name}", number, log, seconds)
+    words = f"exit status {os.WEXITSTATUS(status)}"
+    return Death(Cause.exited, words, log=log, seconds=seconds)
 
 
 def _passed(limits: Limits, cpu_seconds: float, memory_bytes: int, count: int) -> Cause | None:

@@ -169,7 +169,7 @@ def baseline(
     """
     if name == "copy":
         return start(sandbox, BASELINES, "copy", layouts, opened)
-    source = _SOURCES[name](task)
+    source = source_of(name, task)
     path = sandbox.hold(f"{name}_{task.exercise.name}.py", source.encode())
     return start(sandbox, path, "baseline", layouts, opened)
 
@@ -180,15 +180,8 @@ def layout_of(name: str, task: Task, case: Case, moved_bytes: int) -> Layout:
     Raises ValueError where an argument can't be timed.
     """
     if name == "copy":
-        return Layout.of_inputs(_copied(moved_bytes // 2))
+        return Layout.of_inputs(copied(moved_bytes // 2))
     return Layout.of(task.exercise, task.variant, case)
-
-
-def trusted(
-    sandbox: Sandbox, path: Path, entry: str, layout: Layout, opened: contextlib.ExitStack
-) -> Replays:
-    """Replays of Python code of our own; outputs aren't judged. Raises as `start` does."""
-    return start(sandbox, path, entry, [layout], opened).ungraded(layout)
 
 
 def moved_bytes(variant: Variant, case: Case) -> int:
@@ -257,7 +250,7 @@ def start(
     lengths = [layout.bytes(_count(layout, free)) for layout in layouts]
     room = max(inputs for inputs, _ in lengths), max(outputs for _, outputs in lengths)
     memory: GpuMemory | Arena = GpuMemory(*room) if on_gpu else Arena(*room)
-    opened.enter_context(memory)
+    opened.callback(memory.close)
     worker = sandbox.worker(path, entry, memory.buffers, FIRST_LIMITS, on_gpu=on_gpu)
     opened.callback(worker.close)
     if entry:
@@ -291,26 +284,28 @@ def _room(on_gpu: bool) -> int:
     return 1 << 30
 
 
-def _copied(half: int) -> Inputs:
+def copied(half: int) -> Inputs:
     """An input and an output of `half` bytes each, as float32, which is drawn fast."""
     dtype, count = ("float32", half // 4) if half >= 4 else ("uint8", half)
     source = Slot("source", dtype, (count,), (1,))
     return Inputs((source, Slot("destination", dtype, (count,), (1,), role="output")), {}, {})
 
 
-def _torch_source(task: Task) -> str:
-    """The source of a file whose entry calls torch's own operator on the variant's arguments."""
-    return _source(task, "own")
+# At its default limit, torch would stop compiling and run uncompiled.
+_WITH_COMPILER = "import torch._dynamo\ntorch._dynamo.config.recompile_limit = 64\n\n"
+# What a baseline's file has before its function, and the function.
+_FUNCTIONS = {
+    "torch": ("", "own"),
+    "compile": (_WITH_COMPILER, "torch.compile(own, dynamic=False)"),  # for each case anew
+}
 
 
-def _compile_source(task: Task) -> str:
-    """The same operator, compiled by torch.compile for each case anew."""
-    # At its default limit, torch would stop compiling and run uncompiled.
-    more = "import torch._dynamo\ntorch._dynamo.config.recompile_limit = 64\n\n"
-    return _source(task, "torch.compile(own, dynamic=False)", more)
+def source_of(baseline: str, task: Task) -> str:
+    """The source of a file whose entry calls torch's own operator on the variant's arguments.
 
-
-def _source(task: Task, function: str, more: str = "") -> str:
+    Raises KeyError for a baseline that isn't `torch` or `compile`.
+    """
+    more, function = _FUNCTIONS[baseline]
     arguments, name = task.signature, task.exercise.oracle
     parameters = ", ".join(argument.name for argument in arguments)
     tensors = [each for each in arguments if isinstance(each, Tensor)]
@@ -334,6 +329,3 @@ def _source(task: Task, function: str, more: str = "") -> str:
         f"def baseline({parameters}):\n"
         f"    return function({passed})\n"
     )
-
-
-_SOURCES = {"torch": _torch_source, "compile": _compile_source}

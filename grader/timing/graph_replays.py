@@ -41,7 +41,7 @@ TIMES_EXPECTED = 50.0  # a replay that takes so many times its expected duration
 
 
 class Replays:
-    """One worker and its buffer sets. A context manager, which ends the worker."""
+    """One worker and its buffer sets."""
 
     def __init__(self, worker: Worker, sets: BufferSets) -> None:
         """The worker has its code; every set's arguments are sent to it now.
@@ -59,16 +59,6 @@ class Replays:
         self.calls = 1
         for number in range(sets.count):
             expect_ok(worker.ask(Operation.place, sets.arguments(number), repeat=number))
-
-    def __enter__(self) -> Replays:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """End the worker."""
-        self._worker.close()
 
     def adopt(self, document: bytes) -> None:
         """Make an executor adopt a plan, whose speed is unknown then. Raises TimingFailed."""

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import torch
 
 from grader.cases.arena import Slot
-from grader.cases.inputs import Inputs, strides_of
+from grader.cases.inputs import Inputs
 from grader.gpu import locks
 from grader.gpu.devices import DeviceName
 from grader.gpu.measured_roofs import SecondsOf, Workload, WorkloadFailed
@@ -66,7 +66,8 @@ class _WorkloadTimer(contextlib.ExitStack):
             self._leave()
             entry = "matmul_tf32" if workload.dtype == "tf32" else workload.name
             layout = Layout.of_inputs(_inputs(workload))
-            replays = contenders.trusted(self._sandbox, contenders.BASELINES, entry, layout, self)
+            given = (self._sandbox, contenders.BASELINES, entry, [layout], self)
+            replays = contenders.start(*given).ungraded(layout)
             replays.settle()
             self._workload, self._replays = workload, replays
         return self._replays
@@ -81,18 +82,12 @@ class _WorkloadTimer(contextlib.ExitStack):
 
 def _inputs(workload: Workload) -> Inputs:
     """The arguments, without values."""
-    shape: tuple[int, ...]
     if workload.name == "copy":
-        # As float32: normal numbers have random bits, and are drawn in their own size.
-        given, made = ["source"], "destination"
-        dtype, shape = "float32", (workload.size // 4,)
-    else:
-        given, made = ["a", "b"], "out"
-        dtype = "float32" if workload.dtype == "tf32" else workload.dtype
-        shape = (workload.size, workload.size)
-    strides = strides_of(shape, "contiguous")[0]
-    slots = [Slot(name, dtype, shape, strides) for name in given]
-    return Inputs((*slots, Slot(made, dtype, shape, strides, role="output")), {}, {})
+        return contenders.copied(workload.size)
+    dtype = "float32" if workload.dtype == "tf32" else workload.dtype
+    shape, strides = (workload.size, workload.size), (workload.size, 1)
+    slots = [Slot(name, dtype, shape, strides) for name in ("a", "b")]
+    return Inputs((*slots, Slot("out", dtype, shape, strides, role="output")), {}, {})
 
 
 def _one_line(text: str) -> str:

@@ -16,9 +16,8 @@ from typing import Any
 import torch
 
 from . import memory, serving
-from .protocol import Code, Kind, Operation, Request
+from .protocol import Code, Kind, Operation, Refusal, Request
 from .replays import Replayed, on
-from .serving import Refusal
 
 MODULE_NAME = "baseline"
 

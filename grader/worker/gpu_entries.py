@@ -68,24 +68,14 @@ def provide_headers(include: Path) -> None:
         shutil.copyfile(header, include / "warpgrade" / header.name)
 
 
-def compile_table(text: str, compiler: str, folder: Path) -> Path:
+def compile_table(text: str, compiler: str, folder: Path) -> None:
     """Compile our C++ that is linked with the object. Raises RuntimeError on failure."""
-    source, made = folder / "table.cpp", folder / "table.o"
-    source.write_text(text)
-    line = [
-        compiler,
-        "-std=c++17",
-        "-O1",
-        "-fPIE",
-        "-I",
-        str(folder / "include"),
-        "-c",
-        str(source),
-    ]
-    done = subprocess.run([*line, "-o", str(made)], capture_output=True, text=True, check=False)
+    (folder / "table.cpp").write_text(text)
+    options = ["-std=c++17", "-O1", "-fPIE", "-Iinclude"]
+    line = [compiler, *options, "-c", "table.cpp", "-o", "table.o"]
+    done = subprocess.run(line, cwd=folder, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise RuntimeError(f"the table of entries does not compile: {done.stderr[-500:]}")
-    return made
 
 
 def problem_of(fault: Any, text: str) -> dict[str, Any]:

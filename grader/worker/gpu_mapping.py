@@ -8,7 +8,6 @@ access. Source: CUDA Driver API, "Virtual Memory Management".
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -64,16 +63,11 @@ class GpuBuffer:
     The process is confined by then, and may have a context only afterwards.
     """
 
-    on_device = True
-
     def __init__(self, descriptor: int, length: int, writable: bool) -> None:
         self.length = length
         self.writable = writable
         self._descriptor = descriptor
         self._tensor: torch.Tensor | None = None
-
-    def expose(self, ranges: Iterable[tuple[int, int]]) -> None:
-        """Do nothing: all is accessible, since pages of 2 MiB are too coarse."""
 
     def bytes(self, offset: int, length: int) -> torch.Tensor:
         """uint8[length] on the device, without a copy.

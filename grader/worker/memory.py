@@ -42,8 +42,6 @@ class TensorSource(Protocol):
 class Buffer:
     """A mapped file descriptor of the arena: `length` bytes at `address`."""
 
-    on_device = False
-
     def __init__(self, address: int, length: int, writable: bool) -> None:
         self.address = address
         self.length = length

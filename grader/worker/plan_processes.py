@@ -19,13 +19,12 @@ import json
 import signal
 import socket
 import zlib
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from . import memory, serving
-from .protocol import MAX_LONG_TEXT, Code, Operation, Request
-from .serving import Handler, Refusal
+from .protocol import MAX_LONG_TEXT, Code, Operation, Refusal, Request
+from .serving import Handler
 
 
 def prepare() -> None:
@@ -65,25 +64,15 @@ def _planner(message: dict[str, Any], _: list[memory.Buffer]) -> dict[Operation,
     planner = host.Planner(str(path), message["entry"], str(path.parent))
 
     def load(request: Request, entry: bytes) -> dict[str, Any]:
-        _refusing(lambda: planner.load(len(request.arguments), entry.decode()))
+        planner.load(len(request.arguments), entry.decode())
         gc.freeze()
         return {}
 
     def plan(request: Request, document: bytes) -> Any:
         autotuning.pass_over(json.loads(document)["passed_over"] if document else ())
-        return _refusing(lambda: planner.plan(request.arguments))
+        return planner.plan(request.arguments)
 
     return {Operation.load: load, Operation.plan: plan}
-
-
-def _refusing(work: Callable[[], Any]) -> Any:
-    """The result of `work`; the planner's refusals become those of the serving loop."""
-    from .planner.errors import Refusal as PlannersRefusal
-
-    try:
-        return work()
-    except PlannersRefusal as refused:
-        raise Refusal(refused.code, **refused.text) from None
 
 
 # --- compilers ------------------------------------------------------------------------------------
@@ -167,13 +156,8 @@ def _executor(message: dict[str, Any], buffers: list[memory.Buffer]) -> dict[Ope
         try:
             return executor.execute(request.arguments, json.loads(document))
         except Refused as refused:
-            code = _CODES[refused.kind]
-            described = {
-                "kind": refused.kind,
-                "message": str(refused),
-                "line": refused.line or None,
-            }
-            raise Refusal(code, **described) from None
+            described = {"kind": refused.kind, "line": refused.line or None}
+            raise Refusal(_CODES[refused.kind], message=str(refused), **described) from None
 
     return {Operation.execute: execute}
 

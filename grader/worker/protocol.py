@@ -16,6 +16,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Any
 
 MAGIC = 0x50524757  # "WGRP" in memory
 VERSION = 1
@@ -110,6 +111,15 @@ class ProtocolError(ValueError):
     """The bytes are not a message of this protocol."""
 
 
+class Refusal(Exception):
+    """A worker's result of a request that is another than `ok`; `text` is the answer, as JSON."""
+
+    def __init__(self, code: Code, **text: Any) -> None:
+        super().__init__(code.name)
+        self.code = code
+        self.text = text
+
+
 @dataclass(frozen=True)
 class Argument:
     """One argument of the entry: a strided view of an allocation in a buffer, or a scalar.
@@ -158,14 +168,7 @@ class Argument:
             raise ProtocolError(f"{self.kind.name} argument: {error}") from None
 
     @classmethod
-    def unpack(cls, data: bytes) -> Argument:
-        """Read the struct back. Raises ProtocolError for a wrong size or field."""
-        if len(data) != ARGUMENT.size:
-            raise ProtocolError(f"an argument has {ARGUMENT.size} bytes, got {len(data)}")
-        return cls._of_fields(ARGUMENT.unpack(data))
-
-    @classmethod
-    def _of_fields(cls, fields: tuple[int, ...]) -> Argument:
+    def of_fields(cls, fields: tuple[int, ...]) -> Argument:
         """The argument of an unpacked struct. Raises ProtocolError for a wrong field."""
         kind, dtype, space, rank, buffer, offset, start, length, bits = fields[:9]
         if rank > MAX_RANK:
@@ -219,7 +222,7 @@ class Request:
         if magic != MAGIC or version != VERSION or count > MAX_ARGS:
             raise ProtocolError("not a request of this version")
         packed = memoryview(data)[REQUEST.size : REQUEST.size + count * ARGUMENT.size]
-        arguments = tuple(map(Argument._of_fields, ARGUMENT.iter_unpack(packed)))
+        arguments = tuple(map(Argument.of_fields, ARGUMENT.iter_unpack(packed)))
         try:
             return cls(Operation(operation), sequence, arguments, repeat)
         except ValueError as error:

@@ -22,21 +22,13 @@ from .protocol import (
     Code,
     Operation,
     ProtocolError,
+    Refusal,
     Reply,
     Request,
 )
 
 _HEAD_BYTES = 17
 _PART_BYTES = MAX_TEXT - _HEAD_BYTES - 3  # characters stay whole
-
-
-class Refusal(Exception):
-    """A request with another result than `ok`; `text` is the answer."""
-
-    def __init__(self, code: Code, **text: Any) -> None:
-        super().__init__(code.name)
-        self.code = code
-        self.text = text
 
 
 Handler = Callable[[Request, bytes], Any]  # the answer, as JSON can hold it

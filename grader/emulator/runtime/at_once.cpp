@@ -48,7 +48,6 @@ void launch(const KernelCall& call, cudaStream_t) {
                ++launches,
                reinterpret_cast<Address>(call.parameters),
                call.parameter_bytes,
-               call.pc,
                call.cooperative};
     KernelCall own = call;
     current_launch = &running;

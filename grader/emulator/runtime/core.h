@@ -87,7 +87,6 @@ struct Launch {
     uint64_t number;  // 1, 2, ... over the life of the process
     Address parameters;
     size_t parameter_bytes;
-    Address called_at;
     bool cooperative;  // all blocks are resident, so that they may wait for each other
 };
 

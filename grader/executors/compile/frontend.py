@@ -26,6 +26,7 @@ from grader.sandbox import untrusted
 from grader.sandbox.worker_process import Cause, Death, Limits, Worker
 from grader.status import Status
 from grader.worker.compile import tuned
+from grader.worker.compile.tuned import digest
 from grader.worker.protocol import Code, Operation, Reply
 
 LIMITS = Limits(cpu_seconds=60.0, memory_bytes=2 << 30)
@@ -198,7 +199,6 @@ class Frontend(Compiler):
             self._kept.put(key, text)
 
     def close(self) -> None:
-        """End the process."""
         super().close()
         if self._budget.seconds <= 0:
             self._kept.forget(self._put)
@@ -271,8 +271,3 @@ def described(wanted: Specialisation) -> dict[str, Any]:
 def key_of(kernel: Specialisation) -> str:
     """A kernel's name among those that are passed over."""
     return tuned.key_of(vars(kernel))
-
-
-def digest(value: Any) -> str:
-    """A name for a value that JSON can hold."""
-    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:24]

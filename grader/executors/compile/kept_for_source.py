@@ -58,14 +58,11 @@ class KeptForSource(KeptBuilds):
         self._store, self._source = store, source
 
     def get(self, key: str) -> str | None:
-        """The text of a key, None where there is none."""
         return self._store.get((self._source, key))
 
     def put(self, key: str, text: str) -> None:
-        """Keep a text."""
         self._store.put((self._source, key), text)
 
     def forget(self, keys: Collection[str]) -> None:
-        """Keep what these keys stand for no longer."""
         for key in keys:
             self._store.forget((self._source, key))

@@ -21,7 +21,6 @@ from grader.executors.compile.frontend import (
     Frontend,
     Kernel,
     described,
-    digest,
     is_late,
     key_of,
     too_long,
@@ -32,6 +31,7 @@ from grader.executors.encoding import DeviceKernel
 from grader.plan import Specialisation
 from grader.sandbox import untrusted
 from grader.sandbox.worker_process import Death, Limits, Worker
+from grader.worker.compile.tuned import digest
 from grader.worker.protocol import Operation, Reply
 
 BACKEND_LIMITS = Limits(cpu_seconds=120.0, memory_bytes=4 << 30)

@@ -66,8 +66,8 @@ class NativeAnswers(Answers):
     watched: bool = True
 
     @cached_property
-    def _source(self) -> list[str]:
-        return self.path.read_bytes().decode("utf-8", "replace").splitlines()
+    def _lines(self) -> list[str]:
+        return self.source.splitlines()
 
     def computed_by_library(self, case: Case, fields: dict[str, Any]) -> CaseResult | None:
         """The violation of host code that had the inputs and gave the result, or None."""
@@ -93,7 +93,7 @@ class NativeAnswers(Answers):
         """The line of the loop with all basic blocks that a program passed, as it says."""
         samples = untrusted.places_in_log(log)
         lines = {self.program.line_of(pc) for pc in samples[-1]} if samples else set()
-        return loops.innermost("\n".join(self._source), {line for line in lines if line})
+        return loops.innermost("\n".join(self._lines), {line for line in lines if line})
 
     def from_program(self) -> CaseResult | None:
         """The result of all cases where the compiler left nothing to run, or None."""
@@ -158,7 +158,7 @@ class NativeAnswers(Answers):
         line = self.program.line_of(finding.pc)
         other = self.program.line_of(finding.other_pc)
         name = self.task.variant.file
-        what, hint = report.message_of(finding, name, self._source, line or 0, other or 0)
+        what, hint = report.message_of(finding, name, self._lines, line or 0, other or 0)
         marks = report.marks_of(finding, line or 0, other or 0)
         verdict = Verdict(_status_of(finding), untrusted.clean(what), finding.kind)
         picture = None

@@ -94,7 +94,6 @@ class NativePlanner(Plans):
             super().take_over(other)
 
     def plan_of(self, case: Case, arguments: Sequence[Argument]) -> Plan | CaseResult:
-        """The plan of a case before the rules are applied, or why there is none."""
         return self._explained(case, self.ask(case, arguments))
 
     def planned(

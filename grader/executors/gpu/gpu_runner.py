@@ -126,7 +126,6 @@ class GpuRunner(Executor):
                     self._plans.compiled_steps(case, planned)
 
     def fresh_worker(self) -> None:
-        """Let the next case meet processes that have run nothing."""
         self._drop_worker()
         if self._plans is not None:
             self._plans.fresh_worker()

@@ -80,15 +80,7 @@ class TritonLargeSizes(LargeSizes):
             steps=steps,
             kernels={number: each.name for number, each in kernels.items()},
             ttir={each.name: each.ttir for each in kernels.values()},
-            layouts={},
-            one_warp=(),
             seed=program_orders.seed_of(case),
-            again=False,
-            count=False,
-            record=False,
-            wave=0,
-            races=False,
-            order=None,
             sampled=True,
         )
         return self._explained(case, EXECUTION.dump_json(execution, by_alias=True))
@@ -111,7 +103,7 @@ class TritonLargeSizes(LargeSizes):
             return None
         worst = triton_metrics.worst_of(far)
         answers = self._plans.answers
-        source = answers.path.read_bytes().decode("utf-8", "replace").splitlines()
+        source = answers.source.splitlines()
         names = triton_metrics.arguments(answers.task, case)
         file = answers.task.variant.file
         sentence, _ = triton_report.message_of(worst, names, file, source)

@@ -67,7 +67,6 @@ class TritonPlanner(Plans):
         self._ahead: Case | None = None  # whose plan the process was asked for already
 
     def fresh_worker(self) -> None:
-        """Let the next plan be made by a process that has run nothing."""
         super().fresh_worker()
         self._ahead = None
 
@@ -108,7 +107,6 @@ class TritonPlanner(Plans):
         return made
 
     def plan_of(self, case: Case, arguments: Sequence[Argument]) -> Plan | CaseResult:
-        """The plan of a case before the rules are applied, or why there is none."""
         key = self._key(arguments)
         if (text := self._kept.get(key)) is not None:
             return _read(case, arguments, text, self._limits)
@@ -220,11 +218,9 @@ class TritonPlanner(Plans):
         return steps, {n: each for n, each in made.items() if isinstance(each, DeviceKernel)}
 
     def compile_view(self, ttir: str) -> DeviceKernel:
-        """The grader's kernel that copies a strided view. Raises NotExecutable."""
         return self._kernels.cubin_of_ours(ttir)
 
     def configurations_of(self, planned: Plan) -> list[int]:
-        """The configurations that a GPU has a choice of, by number; [] where nothing is tuned."""
         return self._tuning.standing(planned) if configurations.names_of(planned) else []
 
 

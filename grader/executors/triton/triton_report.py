@@ -15,7 +15,15 @@ import pydantic
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grader.emulator.report import SECTOR_BYTES, WARP_LANES, Count, Index3, ReportError
+from grader.emulator.report import (
+    EACH_ONCE,
+    SECTOR_BYTES,
+    WARP_LANES,
+    Count,
+    Index3,
+    ReportError,
+    shown_line,
+)
 from grader.evidence import Picture, Touch
 
 MAX_SITES = 300
@@ -172,7 +180,7 @@ class Report:
     """
 
     sites: Annotated[tuple[SiteCounters, ...], Field(max_length=MAX_SITES)]
-    buffers: Annotated[tuple[ArgumentCounters, ...], Field(max_length=64)]
+    buffers: Annotated[tuple[ArgumentCounters, ...], Field(max_length=64), EACH_ONCE]
     findings: Annotated[tuple[Finding, ...], Field(max_length=MAX_FINDINGS)]
     waves: Annotated[tuple[WaveCounters, ...], Field(max_length=MAX_WAVES)]
     largest_tile: Count
@@ -197,13 +205,6 @@ class Report:
         if self.largest_footprint > self.largest_bytes:
             raise ValueError("a program that touches more bytes than it moves")
         return self
-
-    @pydantic.field_validator("buffers")
-    @classmethod
-    def _each_once(cls, buffers: tuple[ArgumentCounters, ...]) -> tuple[ArgumentCounters, ...]:
-        if len({buffer.argument for buffer in buffers}) < len(buffers):
-            raise ValueError("an argument twice")
-        return buffers
 
 
 _Read = TypeVar("_Read")
@@ -368,7 +369,7 @@ class _Words(NamedTuple):
         64 bytes, at a.py:12 (`...`)'."""
         line = self.finding.other_line
         if self._nearest() is None and line:
-            return self._code(line)
+            return self._at(line, "")
         return f"{self._place()}{self._at(line, ', at ')}"
 
     def _race(self) -> str:
@@ -411,14 +412,7 @@ class _Words(NamedTuple):
         return sentence
 
     def _at(self, line: int, words: str = " at ") -> str:
-        return f"{words}{self._code(line)}" if line else ""
-
-    def _code(self, line: int) -> str:
-        """'silu.py:12 (`x = tl.load(...)`)'."""
-        if not 1 <= line <= len(self.source):
-            return f"{self.file}:{line}"
-        code = " ".join(self.source[line - 1].split()).replace("`", "'")
-        return f"{self.file}:{line} (`{code if len(code) <= 100 else code[:100] + ' ...'}`)"
+        return f"{words}{shown_line(self.file, self.source, line)}" if line else ""
 
     def _place(self) -> str:
         """'4 bytes at offset 4,000 of x, which has 4,000 bytes'."""

@@ -148,7 +148,6 @@ class PlannedTritonRunner(Runner):
         self._executor.plan = plan
 
     def close(self) -> None:
-        """End every process and give the arena back."""
         if self in self._sharing:
             self._sharing.remove(self)
         idle = (each for each in self._sharing if is_idle(each._executor))
@@ -161,7 +160,6 @@ class PlannedTritonRunner(Runner):
         self.plans.close()
 
     def fresh_worker(self) -> None:
-        """Let the next case meet processes that have run nothing."""
         self._executor.fresh_worker()
         self.plans.fresh_worker()
 
@@ -195,8 +193,6 @@ class PlannedTritonRunner(Runner):
     def altered(
         self, copies: Sequence[str], entries: Sequence[str]
     ) -> Coming[Sequence[Runner | None]]:
-        """Runners of the submission's file with changed copies of its functions behind it."""
-
         def made() -> list[Runner]:
             text = "\n\n".join([self.source, *copies]).encode()
             name = f"{self.path.stem}_{hashlib.sha256(text).hexdigest()[:12]}.py"

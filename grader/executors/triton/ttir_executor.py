@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pydantic
@@ -48,24 +48,20 @@ class Execution:
     steps: tuple[Step, ...]
     kernels: dict[int, str]  # names, by the number of the specialisation
     ttir: Mapping[str, str]  # by name, of those that the executor hasn't met
-    layouts: Mapping[int, Layouts]  # of the compiled kernels, as far as they're known, by number
-    one_warp: tuple[int, ...]  # kernels whose programs have one warp each, by number
     seed: int  # draws where buffers lie
-    again: bool  # in the memory that the execution before this one has left behind
-    count: bool
-    record: bool  # each access that is counted
-    wave: int
-    races: bool
-    order: Order | None
+    # Of the compiled kernels, as far as they're known, by number.
+    layouts: Mapping[int, Layouts] = field(default_factory=dict)
+    one_warp: tuple[int, ...] = ()  # kernels whose programs have one warp each, by number
+    again: bool = False  # in the memory that the execution before this one has left behind
+    count: bool = False
+    record: bool = False  # each access that is counted
+    wave: int = 0
+    races: bool = False
+    order: Order | None = None
     sampled: bool = False  # a few programs of each launch run, on buffers without data
 
 
 EXECUTION = pydantic.TypeAdapter(Execution)
-
-
-def _of_one_warp(kernels: Mapping[int, Specialisation]) -> tuple[int, ...]:
-    """The numbers of the kernels whose programs have one warp each."""
-    return tuple(each for each, kernel in kernels.items() if kernel.options.get("num_warps") == 1)
 
 
 class TritonExecutor(Executor):
@@ -156,7 +152,7 @@ class TritonExecutor(Executor):
             kernels=self.kernels,
             ttir=new,
             layouts=layouts,
-            one_warp=_of_one_warp({each: specialisations[each] for each in kernels}),
+            one_warp=tuple(n for n in kernels if specialisations[n].options.get("num_warps") == 1),
             seed=program_orders.seed_of(case),
             again=manner.call > 0,
             count=manner.counts,
@@ -229,7 +225,7 @@ class TritonExecutor(Executor):
         status = triton_metrics.status_of(worst)
         if _RANK[verdict.status] < _RANK[status]:
             return CaseResult(case, verdict)
-        source = self.path.read_bytes().decode("utf-8", "replace").splitlines()
+        source = self._answers.source.splitlines()
         names = triton_metrics.arguments(self.task, case)
         what, hint = triton_report.message_of(worst, names, self.task.variant.file, source)
         explained = Verdict(status, untrusted.clean(what), worst.kind)

@@ -103,8 +103,8 @@ class _Checker:
                 self.report("library", token, f"{name} belongs to a library of kernels")
             elif name in LIBRARY_NAMESPACES and after == "::" and name not in defined:
                 self.report("library", token, f"{name}:: is a library of kernels")
-            elif name in SYSTEM_WORDS and after == "(" and name not in defined:
-                self._word(tokens, index)
+            elif name in SYSTEM_WORDS and name not in defined and _is_call(tokens, index):
+                self.report("system", token, f"{name}() is a service of the system")
 
     def _asked(self) -> None:
         """Reserved names in conditions, which would make the graded code differ."""
@@ -112,12 +112,6 @@ class _Checker:
         for token in (token for each in conditions for token in each.tokens):
             if token.text in RESERVED or token.text.startswith(RESERVED_PREFIXES):
                 self.report("reserved", token, f"{token.text} tells who compiles the file")
-
-    def _word(self, tokens: Sequence[Token], index: int) -> None:
-        """A system function's name that may be a variable or the file's own function."""
-        if _is_call(tokens, index):
-            name = tokens[index].text
-            self.report("system", tokens[index], f"{name}() is a service of the system")
 
     def _pasted(self) -> None:
         pieces = pasted_pieces(self.lexed)
@@ -140,7 +134,9 @@ def _is_variable(tokens: Sequence[Token], index: int) -> bool:
 
 
 def _is_call(tokens: Sequence[Token], index: int) -> bool:
-    """Whether the name at `index`, before a parenthesis, is the system's function."""
+    """Whether the name at `index` is called, and is the system's function."""
+    if [each.text for each in tokens[index + 1 : index + 2]] != ["("]:
+        return False
     before = tokens[index - 1] if index else None
     if before is None:
         return True

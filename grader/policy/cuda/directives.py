@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from grader.emulator.lexer import Directive, Lexed, Token
 from grader.policy.cuda.names import (
@@ -29,7 +29,7 @@ def check_directives(lexed: Lexed, report: Report) -> None:
         if each.name == "include":
             _include(each, lexed, report)
         elif each.name == "pragma":
-            _pragma("".join(_spelled(each.tokens)), each.at, report)
+            _pragma(" ".join(token.text for token in each.tokens), each.at, report)
         elif each.name in ("define", "undef"):
             if not for_editors:
                 _define(each, report)
@@ -129,12 +129,6 @@ def _pragma(text: str, at: Token, report: Report) -> None:
         report("preprocessor", at, f"#pragma {words[:60]} is not for kernels")
 
 
-def _spelled(tokens: Sequence[Token]) -> Iterator[str]:
-    for token in tokens:
-        yield token.text
-        yield " "
-
-
 # --- token pasting --------------------------------------------------------------------------------
 
 
@@ -155,7 +149,7 @@ def pasted_pieces(lexed: Lexed) -> list[Token]:
                 pasting.add(name)
             else:
                 pieces.append(operand)
-    pasting = _reaching(pasting, bodies)
+    pasting = reaching(pasting, bodies)
     if pasting:
         pieces += _handed_over(lexed.tokens, pasting, set())
         for name, body in bodies.items():
@@ -207,13 +201,12 @@ def _operands(body: Sequence[Token]) -> Iterator[Token]:
         yield from (each for each in (before, after) if each is not None)
 
 
-def _reaching(targets: set[str], bodies: dict[str, list[Token]]) -> set[str]:
-    """The macros among `targets` and those whose bodies lead to one."""
+def reaching(targets: Iterable[str], bodies: Mapping[str, Sequence[Token]]) -> set[str]:
+    """The words among `targets`, and the macros whose bodies lead to one."""
     users: dict[str, set[str]] = {}
     for name, body in bodies.items():
         for token in body:
-            if token.text in bodies:
-                users.setdefault(token.text, set()).add(name)
+            users.setdefault(token.text, set()).add(name)
     return _closure(targets, users)
 
 
@@ -223,8 +216,9 @@ def _reached(starts: set[str], bodies: dict[str, list[Token]]) -> set[str]:
     return _closure(starts, uses)
 
 
-def _closure(starts: set[str], following: dict[str, set[str]]) -> set[str]:
-    reached, waiting = set(starts), list(starts)
+def _closure(starts: Iterable[str], following: dict[str, set[str]]) -> set[str]:
+    reached = set(starts)
+    waiting = list(reached)
     while waiting:
         for name in following.get(waiting.pop(), ()):
             if name not in reached:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from grader.emulator.lexer import Lexed, Token
-from grader.policy.cuda.directives import Report
+from grader.policy.cuda.directives import Report, reaching
 from grader.policy.cuda.names import ASSEMBLY, DEVICE, HOST, NOT_TO_DEFINE
 from grader.policy.cuda.scopes import (
     DECORATIONS,
@@ -29,7 +29,7 @@ def check_placement(lexed: Lexed, report: Report) -> None:
 
     Raises TooInvolved where the file nests too deeply.
     """
-    macros = _macros_with_assembly(lexed, report)
+    words = _words_for_assembly(lexed, report)
     startup = _Startup(report)
     sure = is_sure(lexed.tokens, lexed.directives)
     for each in walk(lexed.tokens, specifiers(lexed.directives)):
@@ -37,7 +37,7 @@ def check_placement(lexed: Lexed, report: Report) -> None:
             if each.opens is not None:
                 _check_definition(each, each.opens, report)
             startup.read(each)
-        elif each.token.kind == "name" and each.token.text in ASSEMBLY | macros:
+        elif each.token.kind == "name" and each.token.text in words:
             _check_assembly(each, sure, report)
             _check_text(lexed.tokens, each.index, report)
 
@@ -45,23 +45,14 @@ def check_placement(lexed: Lexed, report: Report) -> None:
 # --- assembly -------------------------------------------------------------------------------------
 
 
-def _macros_with_assembly(lexed: Lexed, report: Report) -> frozenset[str]:
-    """Names of macros that expand to assembly: their uses count as assembly."""
+def _words_for_assembly(lexed: Lexed, report: Report) -> frozenset[str]:
+    """The words for assembly, and the macros that expand to it, whose uses count as assembly."""
     bodies = {each.macro: each.tokens[1:] for each in lexed.directives if each.macro}
-    uses: dict[str, list[str]] = {}
-    for name, body in bodies.items():
+    for body in bodies.values():
         for index, token in enumerate(body):
-            uses.setdefault(token.text, []).append(name)
             if token.text in ASSEMBLY and token.kind == "name":
                 _check_text(body, index, report)
-    macros: set[str] = set()
-    waiting = list(ASSEMBLY)
-    while waiting:
-        for name in uses.get(waiting.pop(), ()):
-            if name not in macros:
-                macros.add(name)
-                waiting.append(name)
-    return frozenset(macros)
+    return frozenset(reaching(ASSEMBLY, bodies))
 
 
 def _check_assembly(place: Place, sure: bool, report: Report) -> None:

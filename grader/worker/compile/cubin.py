@@ -6,6 +6,7 @@ and, for those read here, a symbol and a value.
 
 from __future__ import annotations
 
+import itertools
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -39,12 +40,12 @@ def resources(cubin: bytes) -> Resources:
     """The registers and spills of a cubin's kernel; zeros where it can't be read."""
     registers = local = 0
     try:
-        for section in _info_sections(cubin):
-            for attribute, value in _attributes(section):
-                if attribute == _REGISTERS:
-                    registers = max(registers, value)
-                elif attribute == _FRAME:
-                    local = max(local, value)
+        information = (body for name, _, body in _sections(cubin) if name.startswith(".nv.info"))
+        for _, attribute, value in itertools.chain.from_iterable(map(_attributes, information)):
+            if attribute == _REGISTERS:
+                registers = max(registers, value)
+            elif attribute == _FRAME:
+                local = max(local, value)
     except (struct.error, ValueError, IndexError):
         return Resources()
     return Resources(registers, local)
@@ -78,7 +79,7 @@ def usage(cubin: bytes) -> dict[str, Usage]:
         numbers: dict[tuple[str, int], int] = {}
         for name, _, body in sections:
             if name == ".nv.info":
-                for number, attribute, value in _symbol_attributes(body):
+                for number, attribute, value in _attributes(body):
                     if number in names:
                         numbers[names[number], attribute] = value
     except (struct.error, ValueError, IndexError):
@@ -135,10 +136,6 @@ def variables(cubin: bytes) -> list[tuple[str, int]]:
     return numbers
 
 
-def _info_sections(cubin: bytes) -> Iterator[bytes]:
-    return (body for name, _, body in _sections(cubin) if name.startswith(".nv.info"))
-
-
 def _sections(cubin: bytes) -> Iterator[tuple[str, tuple[int, ...], bytes]]:
     """Name, header and content of each section. Raises what unpacking raises."""
     if cubin[:5] != b"\x7fELF\x02":
@@ -165,11 +162,7 @@ def _name(names: bytes, at: int) -> bytes:
     return names[at : names.index(b"\0", at, at + _MAX_NAME)]
 
 
-def _attributes(section: bytes) -> Iterator[tuple[int, int]]:
-    return ((attribute, value) for _, attribute, value in _symbol_attributes(section))
-
-
-def _symbol_attributes(section: bytes) -> Iterator[tuple[int, int, int]]:
+def _attributes(section: bytes) -> Iterator[tuple[int, int, int]]:
     """The symbol's number, the attribute and its value, of those that are wanted here."""
     at = 0
     while at + 4 <= len(section):

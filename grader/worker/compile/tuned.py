@@ -8,11 +8,15 @@ from collections.abc import Mapping
 from typing import Any
 
 
+def digest(value: Any) -> str:
+    """A name for a value that JSON can hold."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:24]
+
+
 def key_of(described: Mapping[str, Any]) -> str:
     """A digest of a whole specialisation.
 
     It includes attributes: the alignment of arguments decides whether loads can be made ahead of
     time, and so how much shared memory they take.
     """
-    text = json.dumps(described, sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:24]
+    return digest(described)

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from ..protocol import Code
-
 
 class PlannerError(RuntimeError):
     """An error that is raised at a line of the submission.
@@ -68,12 +64,3 @@ class Unsupported(PlannerError):
 
     def __init__(self, part: str, instead: str = "launch the kernels directly") -> None:
         super().__init__(f"without a GPU, {part} can't be judged: {instead}")
-
-
-class Refusal(Exception):
-    """A request with another result than `ok`; `text` is the reply."""
-
-    def __init__(self, code: Code, **text: Any) -> None:
-        super().__init__(code.name)
-        self.code = code
-        self.text = text

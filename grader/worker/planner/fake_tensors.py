@@ -70,7 +70,7 @@ def install() -> None:
     fake: Any = FakeTensor
     fake.data_ptr = _data_ptr
     fake.__repr__ = _described
-    fake.__format__ = _formatted
+    fake.__format__ = _described  # in any format
     for name in ("tolist", "numpy", "__array__", "__dlpack__", "__cuda_array_interface__"):
         setattr(FakeTensor, name, _refusal(name))
 
@@ -81,14 +81,9 @@ def _data_ptr(tensor: FakeTensor) -> int:
     return recorder.buffer(tensor).address + int(tensor.storage_offset()) * tensor.element_size()
 
 
-def _described(tensor: FakeTensor, **_: Any) -> str:
+def _described(tensor: FakeTensor, *_: Any, **__: Any) -> str:
     dtype = str(tensor.dtype).removeprefix("torch.")
     return f"tensor(<no values in a plan>, shape={tuple(tensor.shape)}, {dtype})"
-
-
-def _formatted(tensor: FakeTensor, _: str) -> str:
-    """A tensor's description, in any format: it has no values."""
-    return _described(tensor)
 
 
 def _refusal(name: str) -> Any:

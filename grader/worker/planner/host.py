@@ -29,7 +29,7 @@ import triton
 from ..compile import options
 from ..compile.failures import causes
 from ..compile.source import SourceFolder
-from ..protocol import Argument, Code
+from ..protocol import Argument, Code, Refusal
 from . import arguments as planned_arguments
 from . import (
     devices,
@@ -45,7 +45,6 @@ from .errors import (
     ForeignKernel,
     KernelError,
     PlannerError,
-    Refusal,
     SourceError,
     TooMuchMemory,
     Unsupported,

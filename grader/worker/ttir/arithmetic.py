@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -24,7 +25,7 @@ def unsigned(values: np.ndarray) -> np.ndarray:
     return values if wanted is None else values.view(wanted)
 
 
-def _on_unsigned(function: Function) -> Function:
+def on_unsigned(function: Function) -> Function:
     """A function that takes its operands as numbers without a sign."""
 
     def operation_on_bits(*operands: np.ndarray) -> np.ndarray:
@@ -32,6 +33,17 @@ def _on_unsigned(function: Function) -> Function:
         return function(*bits).astype(bits[0].dtype, copy=False).view(operands[0].dtype)
 
     return operation_on_bits
+
+
+def to_integer(whole: np.ndarray, dtype: np.dtype[Any] | type) -> np.ndarray:
+    """Whole numbers in float64 as integers; out of range becomes the nearest, NaN 0."""
+    limits = np.iinfo(dtype)
+    low, high = whole < limits.min, whole >= float(limits.max)
+    odd = low | high | np.isnan(whole)
+    if not odd.any():
+        return whole.astype(dtype)
+    inside: np.ndarray = np.where(odd, 0.0, whole).astype(dtype)
+    return np.where(high, limits.max, np.where(low, limits.min, inside)).astype(dtype)
 
 
 def divide(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -104,18 +116,18 @@ _INTEGER: dict[str, Function] = {
     "arith.xori": np.bitwise_xor,
     "arith.divsi": divide,
     "arith.remsi": remainder,
-    "arith.divui": _on_unsigned(divide),
-    "arith.remui": _on_unsigned(remainder),
+    "arith.divui": on_unsigned(divide),
+    "arith.remui": on_unsigned(remainder),
     "arith.floordivsi": lambda a, b: a // np.where(b == 0, np.asarray(1, b.dtype), b),
     "arith.ceildivsi": lambda a, b: -(-a // np.where(b == 0, np.asarray(1, b.dtype), b)),
     "arith.maxsi": np.maximum,
     "arith.minsi": np.minimum,
-    "arith.maxui": _on_unsigned(np.maximum),
-    "arith.minui": _on_unsigned(np.minimum),
+    "arith.maxui": on_unsigned(np.maximum),
+    "arith.minui": on_unsigned(np.minimum),
     "arith.shli": _shift(np.left_shift),
     "arith.shrsi": _shift(np.right_shift),
-    "arith.shrui": _on_unsigned(_shift(np.right_shift)),
-    "tt.mulhiui": _on_unsigned(_multiply_high),
+    "arith.shrui": on_unsigned(_shift(np.right_shift)),
+    "tt.mulhiui": on_unsigned(_multiply_high),
     "math.absi": np.abs,
 }
 _BOOLEAN: dict[str, Function] = {  # one bit wraps where numpy's bool doesn't

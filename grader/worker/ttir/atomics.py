@@ -34,10 +34,6 @@ _CHANGES: dict[str, Change] = {
 _ADDABLE = {np.dtype(np.float32), np.dtype(np.float64)}
 
 
-def _kind_of(op: Op) -> str:
-    return op.operand_types[0].pointee
-
-
 def _updates(value: np.ndarray, shape: tuple[int, ...], chosen: np.ndarray | None) -> np.ndarray:
     value = np.broadcast_to(value, shape)
     return value.reshape(-1) if chosen is None else value[chosen]
@@ -54,9 +50,7 @@ def _occurrence(index: np.ndarray) -> np.ndarray:
     return turn
 
 
-def _in_turns(
-    memory: np.ndarray, index: np.ndarray, change: Callable[[np.ndarray, np.ndarray], np.ndarray]
-) -> np.ndarray:
+def _in_turns(memory: np.ndarray, index: np.ndarray, change: Change) -> np.ndarray:
     """The old value of each update. `change(updates, old)` gives the values after some of them."""
     if not index.size:
         return np.empty(0, memory.dtype)
@@ -85,7 +79,7 @@ class _Atomic:
     def __init__(self, op: Op) -> None:
         self.op = op
         self.block: Type = op.operand_types[0]
-        self.kind = _kind_of(op)
+        self.kind = self.block.pointee
         self.width = width_of(self.kind)
 
     def located(
@@ -132,7 +126,8 @@ def _read_modify_write(op: Op) -> Run:
     how = str(op.attributes.get("rmw"))
     if how not in _CHANGES:
         raise NotModelled(f"atomic {how}")
-    atomic, kind = _Atomic(op), _kind_of(op)
+    atomic = _Atomic(op)
+    kind = atomic.kind
     unsigned = how in ("umax", "umin")
     change = _CHANGES[how]
     slots = op.operands
@@ -168,17 +163,15 @@ def _read_modify_write(op: Op) -> Run:
             tell(state, op, "atomic", atomic.width, addresses, mask, atomic.block.shape, placed)
         state.execution.changes += 1
         parts = [(each.chosen, update(each, value, shape)) for each in placed]
-        if op.used:
-            atomic.put_old(frame, shape, parts)
-        else:
-            atomic.put_old(frame, shape, [])
+        atomic.put_old(frame, shape, parts if op.used else [])
 
     return run
 
 
 @operation("tt.atomic_cas")
 def _compare_and_swap(op: Op) -> Run:
-    atomic, kind = _Atomic(op), _kind_of(op)
+    atomic = _Atomic(op)
+    kind = atomic.kind
     pointer, expected, new = op.operands[:3]
     dtype = stored(kind)
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from .floats import computed, from_bits, stored, to_bits, width_of
+from .floats import to_bits, width_of
 from .ir import Op
-from .places import elements_mask, places, tell, write
+from .places import elements_mask, read, write
 from .poison import Poison, report, some
 from .rectangles import Tensor, rectangle, span
 from .registry import Run, operation
@@ -56,19 +56,11 @@ def _block(op: Op, pointer: Tensor, width: int) -> tuple[np.ndarray, np.ndarray 
 def load(op: Op) -> Run:
     """A load through a block pointer: elements outside have the padding, or are undefined."""
     kind, shape, out = op.types[0].kind, op.types[0].shape, op.results[0]
-    dtype, width = stored(kind), width_of(kind)
     padding = _PADDINGS.get(op.attributes.get("padding", 0))
 
     def run(state: State, frame: Frame) -> None:
-        addresses, inside = _block(op, frame.values[op.operands[0]], width)
-        mask = elements_mask(state, inside, len(shape))
-        parts = places(state, op, "load", addresses, mask, width)
-        if state.execution.observers:
-            tell(state, op, "load", width, addresses, mask, shape, parts)
-        value: np.ndarray = np.full((1,) * (len(shape) + 1), padding or 0, computed(kind))
-        for each in parts:
-            read = from_bits(each.reading(dtype), kind)
-            value = read if each.chosen is None else np.where(each.chosen, read, value)
+        addresses, inside = _block(op, frame.values[op.operands[0]], width_of(kind))
+        value = read(state, op, kind, addresses, inside, shape, padding or 0)
         undefined: Poison | None = None
         if inside is not None and padding is None:
             active = state.active_as(len(shape))

@@ -11,31 +11,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .findings import Findings, coordinates
-from .observer import Observer
+from .findings import Finder, Findings
 from .regions import Regions
 
 if TYPE_CHECKING:
-    from .executor import Launch
     from .observer import Access
 
 
-class Bounds(Observer):
+class Bounds(Finder):
     """Adds accesses outside every region, and misaligned ones, to `findings`."""
 
     def __init__(self, regions: Regions, findings: Findings) -> None:
+        super().__init__(findings)
         self._regions = regions
-        self._findings = findings
-        self._kernel = ""
-        self._grid = (1, 1, 1)
-
-    def begin(self, launch: Launch) -> None:
-        """Begin a launch."""
-        self._kernel = launch.module.entry.name
-        self._grid = launch.grid
 
     def access(self, access: Access) -> None:
-        """Check an access of a chunk's programs to a block each."""
         compact, width = access.addresses, access.width  # axes of equal elements may have length 1
         if not compact.size:
             return
@@ -52,13 +42,13 @@ class Bounds(Observer):
             rows, addresses = np.nonzero(active)[0], addresses[active]
         owners = access.programs[rows]
         astray = np.flatnonzero(addresses & (width - 1))
-        self._find("misaligned", access, owners, addresses, astray)
+        self._note("misaligned", access, owners, addresses, astray)
         for region, chosen in self._regions.attribute(addresses, width):
             if region is None:
                 kind = "out_of_bounds_read" if access.kind == "load" else "out_of_bounds_write"
-                self._find(kind, access, owners, addresses, chosen)
+                self._note(kind, access, owners, addresses, chosen)
 
-    def _find(
+    def _note(
         self,
         kind: str,
         access: Access,
@@ -66,15 +56,7 @@ class Bounds(Observer):
         addresses: np.ndarray,
         chosen: np.ndarray,
     ) -> None:
-        if not chosen.size:
-            return
-        first = int(chosen[0])
-        self._findings.add(
-            kind,
-            access.op.line[1],
-            self._kernel,
-            coordinates(int(owners[first]), self._grid),
-            count=int(chosen.size),
-            address=int(addresses[first]),
-            width=access.width,
-        )
+        if chosen.size:
+            line, program, address = access.op.line[1], owners[chosen[0]], addresses[chosen[0]]
+            place = {"address": int(address), "width": access.width}
+            self._find(kind, line, int(program), count=int(chosen.size), **place)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from .errors import MalformedIR, NeverEnds, TooDeeplyNested
+from .errors import NESTED, LimitExceeded, MalformedIR, NeverEnds
 from .ir import Block, Function, Op
 from .poison import Poison, check, union
 from .registry import Run, control_flow, operation, prepare
@@ -78,7 +78,7 @@ def run_function(
 ) -> Generator[None, None, list[Pair]]:
     """Call a function; returns its values."""
     if state.depth > state.execution.limits.depth:
-        raise TooDeeplyNested(state.execution.limits.depth)
+        raise LimitExceeded(NESTED, state.execution.limits.depth)
     frame = Frame(function)
     frame.put(function.arguments, arguments)
     state.depth += 1
@@ -310,7 +310,8 @@ def _while(op: Op) -> Run:
             if turn & (turn - 1) == 0:
                 kept = state.execution.changes, _bytes_of(carried), going
             elif turn > TURNS_BEFORE and _is_as(kept, state, carried, going):
-                raise NeverEnds(TURNS_BEFORE, op.line[1])
+                unchanged = "turns of a loop in which nothing changes"
+                raise NeverEnds(unchanged, TURNS_BEFORE, op.line[1])
             passed = yield from run_region(state, frame, before)
             condition = before.ops[-1].operands[0]
             if frame.poison:

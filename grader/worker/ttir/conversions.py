@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .arithmetic import elementwise, unsigned
+from .arithmetic import elementwise, to_integer, unsigned
 from .errors import NotModelled
 from .floats import (
     computed,
@@ -54,17 +54,9 @@ def _float_to_integer(op: Op) -> Run:
     if dtype == np.bool_:
         return elementwise(op, lambda a: np.trunc(a) != 0)
     wanted = np.dtype(dtype.str.replace("i", "u")) if op.name == "arith.fptoui" else dtype
-    limits = np.iinfo(wanted)
 
     def convert(a: np.ndarray) -> np.ndarray:
-        cut = np.trunc(a.astype(np.float64, copy=False))
-        low, high = cut < limits.min, cut >= float(limits.max)
-        odd = low | high | np.isnan(cut)
-        if not odd.any():
-            return cut.astype(wanted).view(dtype)
-        result = np.where(odd, 0.0, cut).astype(wanted)
-        result = np.where(high, np.asarray(limits.max, wanted), result)
-        return np.where(low, np.asarray(limits.min, wanted), result).view(dtype)
+        return to_integer(np.trunc(a.astype(np.float64, copy=False)), wanted).view(dtype)
 
     return elementwise(op, convert)
 

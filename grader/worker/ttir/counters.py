@@ -18,9 +18,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .accesses import LaneReader, Requests
-from .findings import MAX_KERNEL, Findings, coordinates
+from .findings import MAX_KERNEL, Finder, Findings
 from .footprints import Footprints
-from .observer import Observer
 from .records import Records
 from .regions import Regions
 from .warp_requests import Layouts, WarpRequests
@@ -49,7 +48,7 @@ class Site:
     compiled: WarpRequests | None = None
 
 
-class Counters(Observer):
+class Counters(Finder):
     """The counters of one call of the entry.
 
     `wave` is the number of consecutive programs that run at once, 0 without waves. Accesses outside
@@ -65,18 +64,16 @@ class Counters(Observer):
         reader: LaneReader | None = None,
         records: Records | None = None,
     ) -> None:
+        super().__init__(findings)
         self.cut = False
         self.largest_tile = 0  # elements
         self.tile_line = 0
         self._regions = regions
-        self._findings = findings
         self._wave = wave
         self._reader = reader or LaneReader()
         self._records = records
         self._sites: dict[tuple[str, int, str, int, bool], Site] = {}
-        self._kernel = ""
         self._layouts: Layouts | None = None  # of the current kernel
-        self._grid = (1, 1, 1)
         self._waves: Waves | None = None
         self._wave_counts: list[dict[str, int]] = []
         self._footprints = Footprints(0)  # of the launch's programs
@@ -87,10 +84,8 @@ class Counters(Observer):
         self._most_storing = 0
 
     def begin(self, launch: Launch) -> None:
-        """Begin a launch."""
-        self._kernel = launch.module.entry.name
+        super().begin(launch)
         self._layouts = launch.layouts
-        self._grid = launch.grid
         programs = int(np.prod(launch.grid, dtype=np.int64))
         self._most_programs = max(self._most_programs, programs)
         self._footprints = Footprints(programs)
@@ -101,7 +96,6 @@ class Counters(Observer):
             self._records.begin(launch)
 
     def end(self) -> None:
-        """End the launch."""
         if self._records is not None:
             self._records.end()
         self._largest_bytes += int(self._footprints.moved.max(initial=0))
@@ -114,12 +108,10 @@ class Counters(Observer):
             self._waves = None
 
     def value(self, op: Any, size: int) -> None:
-        """Note a block of `size` elements."""
         if size > self.largest_tile:
             self.largest_tile, self.tile_line = size, op.line[1]
 
     def access(self, access: Access) -> None:
-        """Count an access of a chunk's programs to a block each."""
         line, kind = access.op.line[1], access.kind
         requests = self._reader.requests(access)
         compiled = None if self._layouts is None else self._layouts.counted(access)
@@ -143,7 +135,7 @@ class Counters(Observer):
             self._storing[requests.programs[moved > 0]] = True
         astray = requests.misaligned()
         if astray.size:
-            self._find("misaligned", line, requests, astray)
+            self._note("misaligned", line, requests, astray)
         self._attribute(kind, line, requests)
 
     def report(self) -> dict[str, Any]:
@@ -179,21 +171,13 @@ class Counters(Observer):
             if region is None:
                 if chosen.size:
                     name = "out_of_bounds_read" if kind == "load" else "out_of_bounds_write"
-                    self._find(name, line, requests, chosen)
+                    self._note(name, line, requests, chosen)
                 continue
             region.add(kind, addresses[chosen], requests.width)
             if self._waves is not None:
                 self._waves.add_some(kind, region, requests, chosen)
 
-    def _find(self, kind: str, line: int, requests: Requests, chosen: np.ndarray) -> None:
-        first = int(chosen[0])
-        program = int(requests.programs_of_distinct()[first])
-        self._findings.add(
-            kind,
-            line,
-            self._kernel,
-            coordinates(program, self._grid),
-            count=int(chosen.size),
-            address=int(requests.distinct()[first]),
-            width=requests.width,
-        )
+    def _note(self, kind: str, line: int, requests: Requests, chosen: np.ndarray) -> None:
+        program = int(requests.programs_of_distinct()[chosen[0]])
+        place = {"address": int(requests.distinct()[chosen[0]]), "width": requests.width}
+        self._find(kind, line, program, count=int(chosen.size), **place)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from .errors import NotModelled
-from .floats import computed, from_bits, is_float, round_to, stored, to_bits, width_of
-from .ir import Op, Type
-from .places import elements_mask, places, tell, write
+from .floats import from_bits, is_float, round_to, stored, to_bits, width_of
+from .ir import Op
+from .places import elements_mask, places, read, tell, write
 from .poison import check, report
 from .rectangles import Tensor, rectangle, span
 from .registry import Run, operation
@@ -42,41 +44,21 @@ def _check(state: State, frame: Frame, op: Op) -> None:
             check(state, frame, slot, op)
 
 
-def _read(
-    state: State,
-    op: Op,
-    tensor: Tensor,
-    indices: list[np.ndarray],
-    kind: str,
-) -> np.ndarray:
+def _read(state: State, op: Op, tensor: Tensor, indices: list[np.ndarray], kind: str) -> np.ndarray:
     """The elements of a block; those outside of the tensor are zero or NaN."""
-    width, block = width_of(kind), tuple(each.shape[1] for each in indices)
-    addresses, inside = rectangle(tensor, indices, width)
-    mask = elements_mask(state, inside, len(block))
-    parts = places(state, op, "load", addresses, mask, width)
-    if state.execution.observers:
-        tell(state, op, "load", width, addresses, mask, block, parts)
+    addresses, inside = rectangle(tensor, indices, width_of(kind))
+    block = tuple(each.shape[1] for each in indices)
     padding = np.nan if not tensor.zeros and is_float(kind) else 0
-    value: np.ndarray = np.full((1,) * (len(block) + 1), padding, computed(kind))
-    for each in parts:
-        read = from_bits(each.reading(stored(kind)), kind)
-        value = read if each.chosen is None else np.where(each.chosen, read, value)
-    return value
-
-
-def _described(op: Op) -> Type:
-    return op.operand_types[0]
+    return read(state, op, kind, addresses, inside, block, padding)
 
 
 @operation("tt.descriptor_load")
 def _load(op: Op) -> Run:
-    described, out = _described(op), op.results[0]
-    shape = op.types[0].shape
+    described, shape, out = op.operand_types[0], op.types[0].shape, op.results[0]
 
     def run(state: State, frame: Frame) -> None:
         _check(state, frame, op)
-        tensor, *starts = (frame.values[slot] for slot in op.operands)
-        indices = [span(start, n) for start, n in zip(starts, described.shape, strict=True)]
+        tensor, indices = _block(op, frame, op.operands)
         value = _read(state, op, tensor, indices, described.pointee)
         if shape != described.shape:
             value = np.broadcast_to(value, (value.shape[0], *described.shape)).reshape(-1, *shape)
@@ -88,27 +70,21 @@ def _load(op: Op) -> Run:
 @operation("tt.descriptor_gather")
 def _gather(op: Op) -> Run:
     """Rows of a matrix by their numbers, from one column on."""
-    described, out = _described(op), op.results[0]
-    columns = op.types[0].shape[-1]
+    kind, columns, out = op.operand_types[0].pointee, op.types[0].shape[-1], op.results[0]
 
     def run(state: State, frame: Frame) -> None:
         _check(state, frame, op)
         tensor, rows, start = (frame.values[slot] for slot in op.operands)
-        value = _read(state, op, tensor, [rows, span(start, columns)], described.pointee)
+        value = _read(state, op, tensor, [rows, span(start, columns)], kind)
         frame.put([out], [(value, None)])
 
     return run
 
 
-def _written(
-    state: State,
-    frame: Frame,
-    op: Op,
-    tensor: Tensor,
-    indices: list[np.ndarray],
-    source: int,
+def _write(
+    state: State, frame: Frame, op: Op, tensor: Tensor, indices: list[np.ndarray], source: int
 ) -> None:
-    kind = _described(op).pointee
+    kind = op.operand_types[0].pointee
     block = tuple(each.shape[1] for each in indices)
     value = frame.values[source]
     if value.ndim != len(block) + 1:
@@ -124,21 +100,18 @@ def _written(
 
 @operation("tt.descriptor_store")
 def _store(op: Op) -> Run:
-    described = _described(op)
-
     def run(state: State, frame: Frame) -> None:
-        starts_at, source = _source_and_starts(op)
-        tensor = frame.values[op.operands[0]]
-        starts = [frame.values[slot] for slot in starts_at]
-        indices = [span(start, n) for start, n in zip(starts, described.shape, strict=True)]
-        _written(state, frame, op, tensor, indices, source)
+        tensor, indices = _block(op, frame, op.operands[:-1])
+        _write(state, frame, op, tensor, indices, op.operands[-1])
 
     return run
 
 
-def _source_and_starts(op: Op) -> tuple[list[int], int]:
-    """`%desc[%i, %j], %source`: the slots of the starts, and of the source."""
-    return op.operands[1:-1], op.operands[-1]
+def _block(op: Op, frame: Frame, slots: Sequence[int]) -> tuple[Tensor, list[np.ndarray]]:
+    """`%desc[%i, %j]`: the tensor in the first of the slots, and the block's indices in it."""
+    tensor, *starts = (frame.values[slot] for slot in slots)
+    shape = op.operand_types[0].shape
+    return tensor, [span(start, n) for start, n in zip(starts, shape, strict=True)]
 
 
 @operation("tt.descriptor_scatter")
@@ -146,7 +119,7 @@ def _scatter(op: Op) -> Run:
     def run(state: State, frame: Frame) -> None:
         tensor, rows, start = (frame.values[slot] for slot in op.operands[:3])
         columns = op.operand_types[-1].shape[-1]
-        _written(state, frame, op, tensor, [rows, span(start, columns)], op.operands[3])
+        _write(state, frame, op, tensor, [rows, span(start, columns)], op.operands[3])
 
     return run
 
@@ -157,7 +130,7 @@ def _reduce(op: Op) -> Run:
     how = op.text.split(",", 1)[0].strip()
     if how not in _REDUCE:
         raise NotModelled(f"descriptor reduction {how}")
-    described, combine = _described(op), _REDUCE[how]
+    described, combine = op.operand_types[0], _REDUCE[how]
     kind = described.pointee
     width, dtype = width_of(kind), stored(kind)
 
@@ -167,16 +140,14 @@ def _reduce(op: Op) -> Run:
         memory[index] = to_bits(round_to(combine(old, value), kind), kind)
 
     def run(state: State, frame: Frame) -> None:
-        slots, source = _source_and_starts(op)
-        tensor = frame.values[op.operands[0]]
-        starts = [frame.values[slot] for slot in slots]
-        indices = [span(start, n) for start, n in zip(starts, described.shape, strict=True)]
+        tensor, indices = _block(op, frame, op.operands[:-1])
         addresses, inside = rectangle(tensor, indices, width)
         shape = (state.programs, *described.shape)
         mask = elements_mask(state, inside, len(described.shape))
         parts = places(state, op, "atomic", addresses, mask, width)
         if state.execution.observers:
             tell(state, op, "atomic", width, addresses, mask, described.shape, parts)
+        source = op.operands[-1]
         value = frame.values[source]
         if value.ndim != len(shape):
             value = value.reshape(-1, *described.shape)

@@ -30,16 +30,16 @@ def _message(op: Op) -> str:
 
 @operation("tt.assert")
 def _assert(op: Op) -> Run:
-    return _checked(op, "device_assert", _message(op))
+    return _checked(op, "device_assert")
 
 
 @operation("llvm.intr.assume")
 def _assume(op: Op) -> Run:
     """A promise to the compiler, which leaves out what only matters where it is false."""
-    return _checked(op, "false_assumption", "")
+    return _checked(op, "false_assumption")
 
 
-def _checked(op: Op, kind: str, message: str) -> Run:
+def _checked(op: Op, kind: str) -> Run:
     """A finding of a kind for the elements of active programs for which the operand is false."""
     condition = op.operands[0]
     rank = len(op.operand_types[0].shape)
@@ -56,13 +56,8 @@ def _checked(op: Op, kind: str, message: str) -> Run:
                 failed = failed & ~undefined.where
         if failed.any():
             first = int(np.argmax(failed.reshape(-1))) // (failed.size // len(failed))
-            state.execution.find(
-                kind,
-                op,
-                int(state.linear[first]),
-                count=int(np.count_nonzero(failed)),
-                message=message,
-            )
+            count = int(np.count_nonzero(failed))
+            state.execution.find(kind, op, int(state.linear[first]), count=count)
 
     return run
 

@@ -24,66 +24,20 @@ class WrongArguments(MalformedIR):
 
 
 class LimitExceeded(Exception):
-    """More work than a limit allows; subclasses say which."""
+    """More of something than a limit allows: `limited` says of what, in the plural."""
 
-    limited = "more than the limit"
-
-    def __init__(self, limit: int, line: int = 0) -> None:
+    def __init__(self, limited: str, limit: int, line: int = 0) -> None:
         """`line` is that of the loop where the work is done, 0 where that isn't known."""
-        super().__init__(f"{self.limited}: the limit is {limit:,}")
-        self.limit = limit
+        super().__init__(f"{limited}: the limit is {limit:,}")
         self.line = line
-
-
-class TooMuchText(LimitExceeded):
-    """The text is too long."""
-
-    limited = "characters of IR"
-
-
-class TooManyOperations(LimitExceeded):
-    """The text has too many operations."""
-
-    limited = "operations in a kernel"
-
-
-class TooDeeplyNested(LimitExceeded):
-    """Regions, calls or locations are nested too deeply."""
-
-    limited = "levels of nested regions or calls"
-
-
-class BlockTooLarge(LimitExceeded):
-    """A block of values has too many elements."""
-
-    limited = "elements of a block"
-
-
-class TooManyPrograms(LimitExceeded):
-    """The grid is too large."""
-
-    limited = "programs in a grid"
-
-
-class TooManySteps(LimitExceeded):
-    """Too many operations were executed."""
-
-    limited = "operations executed in a launch"
-
-
-class TooMuchWork(LimitExceeded):
-    """Operations computed too many elements."""
-
-    limited = "elements computed in a launch"
 
 
 class WaitsForever(LimitExceeded):
     """All programs wait, and none can go on."""
 
-    limited = "turns of waiting loops while no program changes memory"
-
 
 class NeverEnds(LimitExceeded):
     """A loop's variables have the values of an earlier turn, and no memory has changed since."""
 
-    limited = "turns of a loop in which nothing changes"
+
+NESTED = "levels of nested regions or calls"  # that are limited in the text and in its execution

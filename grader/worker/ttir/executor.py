@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from . import (
+from . import (  # noqa: F401 - each registers its operations
     arithmetic,
     atomics,
     control,
@@ -31,40 +31,15 @@ from . import (
 )
 from .analysis import Facts, facts_of
 from .control import run_function
-from .errors import (
-    LimitExceeded,
-    MalformedIR,
-    NotModelled,
-    TooDeeplyNested,
-    TooManyPrograms,
-    WaitsForever,
-    WrongArguments,
-)
+from .errors import NESTED, LimitExceeded, MalformedIR, NotModelled, WaitsForever, WrongArguments
 from .floats import computed, round_to
 from .ir import Module, Type
-from .memory import Buffer, Memory
-from .observer import Access, Observer
+from .memory import Memory
+from .observer import Observer
 from .orders import WINDOW, Order
 from .rectangles import Tensor
-from .state import Execution, Finding, Limits, Result, State
+from .state import Execution, Limits, Result, State
 from .warp_requests import Layouts
-
-# The operations that these modules register on import are those that can be executed.
-OPERATIONS = (
-    arithmetic,
-    atomics,
-    control,
-    conversions,
-    descriptors,
-    effects,
-    libdevice,
-    loading,
-    polling,
-    products,
-    reductions,
-    selection,
-    structure,
-)
 
 # Elements of all programs that run together, of their average block and of their largest.
 CHUNK_ELEMENTS = 1 << 16
@@ -73,19 +48,6 @@ _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of mallopt(3)
 _ALL = 1 << 30  # programs at once
 MAX_WAITING = 1024  # programs that have begun and wait
 PATIENCE = 8  # rounds in which no program ends, before more start, in a shuffled order
-
-__all__ = [
-    "Access",
-    "Buffer",
-    "Descriptor",
-    "Finding",
-    "Launch",
-    "Limits",
-    "Memory",
-    "Observer",
-    "Result",
-    "execute",
-]
 
 
 @dataclass(frozen=True)
@@ -136,7 +98,7 @@ def execute(
     grid = launch.grid
     count = math.prod(grid)
     if min(grid) < 0 or (programs is None and count > limits.programs):
-        raise TooManyPrograms(limits.programs)
+        raise LimitExceeded("programs in a grid", limits.programs)
     execution = Execution(launch.module, grid, memory, observers, limits, printed)
     facts = facts_of(launch.module)
     _keep_freed_memory()
@@ -159,7 +121,7 @@ def execute(
                 execution.result.groups = -(-count // chunk)
                 _in_step(execution, arguments, _numbers(order, count), chunk)
     except RecursionError:
-        raise TooDeeplyNested(sys.getrecursionlimit()) from None
+        raise LimitExceeded(NESTED, sys.getrecursionlimit()) from None
     except _OF_MALFORMED_TEXT as error:
         raise MalformedIR(f"can't be executed ({type(error).__name__}: {error})"[:300]) from error
     finally:
@@ -236,7 +198,8 @@ def _take_turns(
         changes = execution.changes
         if idle > execution.limits.idle_turns:
             line = next(filter(None, map(whereabouts.waiting_in, waiting)), 0)
-            raise WaitsForever(execution.limits.idle_turns, line)
+            waits = "turns of waiting loops while no program changes memory"
+            raise WaitsForever(waits, execution.limits.idle_turns, line)
 
 
 _ENDED = object()

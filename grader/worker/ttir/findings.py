@@ -6,9 +6,13 @@ line, with the first element and the number of elements.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from .observer import Observer
 from .regions import Region, Regions
+
+if TYPE_CHECKING:
+    from .executor import Launch
 
 MAX_FINDINGS = 16
 MAX_KERNEL = 100  # characters of its name
@@ -73,6 +77,38 @@ class Findings:
     def report(self) -> list[dict[str, Any]]:
         """All findings, as JSON."""
         return list(self._kept.values())
+
+
+class Finder(Observer):
+    """An observer that adds what is wrong with the accesses of a launch to `findings`."""
+
+    def __init__(self, findings: Findings) -> None:
+        self._findings = findings
+        self._kernel = ""
+        self._grid = (1, 1, 1)
+
+    def begin(self, launch: Launch) -> None:
+        self._kernel, self._grid = launch.module.entry.name, launch.grid
+
+    def _find(self, kind: str, line: int, program: int, other: Any = None, **place: int) -> None:
+        """Add elements, the first of them by a program, given by its linear number.
+
+        `place` is the elements' count, and the address and the width of the first.
+        """
+        where = coordinates(program, self._grid)
+        self._findings.add(kind, line, self._kernel, where, other=other, **place)
+
+    def _find_race(
+        self, mine: tuple[int, str, int], other: tuple[int, str, int], **place: int
+    ) -> None:
+        """Add elements that two accesses race for, each by its line, its kind and its program."""
+        about = {
+            "access": mine[1],
+            "other_line": other[0],
+            "other_program": list(coordinates(other[2], self._grid)),
+            "other_access": other[1],
+        }
+        self._find("data_race", mine[0], mine[2], about, **place)
 
 
 def _allocated(near: Region | None) -> dict[str, Any]:

@@ -15,7 +15,7 @@ import numpy as np
 from . import libdevice_integers
 from .arithmetic import elementwise, rounded
 from .errors import NotModelled
-from .floats import computed, round_to
+from .floats import computed
 from .ir import Op
 from .registry import Run, operation
 
@@ -24,33 +24,28 @@ _PREFIX = "__nv_"
 _DIRECTIONS = ("rn", "rz", "ru", "rd")
 
 
-def _by_torch(name: str, module: str = "special") -> Function:
-    """A function of torch's, on arrays."""
+def _by_torch(name: str) -> Function:
+    """A function of torch.special, on arrays."""
 
     def function(*operands: np.ndarray) -> np.ndarray:
         import torch
 
-        owner = getattr(torch, module) if module else torch
         tensors = [torch.from_numpy(np.array(each, np.float64)) for each in operands]
-        return getattr(owner, name)(*tensors).numpy()
+        return getattr(torch.special, name)(*tensors).numpy()
 
     return function
 
 
-def _by_element(function: Callable[[float], float]) -> Function:
-    def safe(x: float) -> float:
+def _by_element(function: Callable[..., float]) -> Function:
+    def safe(*x: float) -> float:
         try:
-            return function(x)
+            return function(*x)
         except OverflowError:
             return math.inf
         except ValueError:
             return math.nan
 
     return np.vectorize(safe, otypes=[np.float64])
-
-
-def _round_half_away(x: np.ndarray) -> np.ndarray:
-    return np.where(np.abs(x) < 2.0**52, np.copysign(np.floor(np.abs(x) + 0.5), x), x)
 
 
 def _of_pi(function: Function) -> Function:
@@ -61,18 +56,6 @@ def _exponent(x: np.ndarray) -> np.ndarray:
     exponent = np.frexp(x)[1] - 1.0
     exponent = np.where(x == 0, -np.inf, exponent)
     return np.where(np.isinf(x), np.inf, np.where(np.isnan(x), np.nan, exponent))
-
-
-def _remainder(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """The remainder of IEEE 754: the quotient is rounded to nearest even."""
-    return np.vectorize(_one_remainder, otypes=[np.float64])(a, b)
-
-
-def _one_remainder(a: float, b: float) -> float:
-    try:
-        return math.remainder(a, b)
-    except ValueError:
-        return math.nan
 
 
 _erfc = _by_torch("erfc")
@@ -96,7 +79,7 @@ _FUNCTIONS: dict[str, Function] = {
     "pow": np.power,
     "powi": lambda x, n: np.power(x, n.astype(np.float64)),
     "exp10": lambda x: np.power(10.0, x),
-    "round": _round_half_away,
+    "round": libdevice_integers.half_away,
     "rsqrt": lambda x: 1 / np.sqrt(x),
     "frsqrt": lambda x: 1 / np.sqrt(x),
     "rcbrt": lambda x: 1 / np.cbrt(x),
@@ -124,10 +107,10 @@ _FUNCTIONS: dict[str, Function] = {
     "norm4d": lambda a, b, c, d: np.hypot(np.hypot(a, b), np.hypot(c, d)),
     "rnorm4d": lambda a, b, c, d: 1 / np.hypot(np.hypot(a, b), np.hypot(c, d)),
     "rhypot": lambda a, b: 1 / np.hypot(a, b),
-    "ldexp": lambda x, n: np.ldexp(x, n),
-    "scalbn": lambda x, n: np.ldexp(x, n),
+    "ldexp": np.ldexp,
+    "scalbn": np.ldexp,
     "logb": _exponent,
-    "remainder": _remainder,
+    "remainder": _by_element(math.remainder),  # of IEEE 754: the quotient is rounded to even
     "fma": lambda a, b, c: a * b + c,
     "add": np.add,
     "sub": np.subtract,
@@ -161,20 +144,6 @@ _PREDICATES: dict[str, Function] = {
 }
 
 
-def _towards(exact: np.ndarray, kind: str, direction: str) -> np.ndarray:
-    """A number of higher precision, rounded to a kind in a direction."""
-    nearest = round_to(exact, kind)
-    wide = nearest.astype(exact.dtype)
-    zero, up = nearest.dtype.type(0), nearest.dtype.type(np.inf)
-    if direction == "rz":
-        return np.where(np.abs(wide) > np.abs(exact), np.nextafter(nearest, zero), nearest)
-    if direction == "ru":
-        return np.where(wide < exact, np.nextafter(nearest, up), nearest)
-    if direction == "rd":
-        return np.where(wide > exact, np.nextafter(nearest, -up), nearest)
-    return nearest
-
-
 def _stem(name: str) -> tuple[str, str]:
     """(function, direction) of a name without its prefix: `fadd_rz` is ("add", "rz")."""
     direction = "rn"
@@ -202,7 +171,7 @@ def _float_function(name: str, kind: str) -> Function | None:
 
     def exactly(*operands: np.ndarray) -> np.ndarray:
         floats = [each.astype(wide) if each.dtype.kind == "f" else each for each in operands]
-        return _towards(function(*floats), kind, direction)
+        return libdevice_integers.towards(function(*floats), kind, direction)
 
     return exactly
 

@@ -7,13 +7,14 @@ from collections.abc import Callable
 
 import numpy as np
 
-from .arithmetic import unsigned
+from .arithmetic import on_unsigned, to_integer, unsigned
+from .floats import round_to
 
 Function = Callable[..., np.ndarray]
 
 _CONVERSION = re.compile(r"(float|double|int|uint|ll|ull)2(float|double|int|uint|ll|ull)_(r[nzud])")
 _INTEGERS = {"int": np.int32, "uint": np.uint32, "ll": np.int64, "ull": np.uint64}
-_FLOATS: dict[str, type] = {"float": np.float32, "double": np.float64}
+_FLOATS = {"float": "f32", "double": "f64"}
 _ROUNDINGS: dict[str, Function] = {
     "rn": np.rint,
     "rz": np.trunc,
@@ -84,14 +85,6 @@ def _difference(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
     return (distance + unsigned(c)).astype(np.int64).astype(np.uint32).view(np.int32)
 
 
-def _without_sign(function: Function) -> Function:
-    def wrapped(*operands: np.ndarray) -> np.ndarray:
-        bits = [unsigned(each) for each in operands]
-        return function(*bits).view(operands[0].dtype)
-
-    return wrapped
-
-
 def _exponent_of(x: np.ndarray) -> np.ndarray:
     special = (x == 0) | ~np.isfinite(x)
     limit = np.where(np.isinf(x), np.iinfo(np.int32).max, np.iinfo(np.int32).min)
@@ -116,10 +109,11 @@ def _as(dtype: type) -> Function:
 
 
 def _rounded_to_long(function: Function) -> Function:
-    return lambda x: _to_integer(function(x.astype(np.float64)), np.int64)
+    return lambda x: to_integer(function(x.astype(np.float64)), np.int64)
 
 
-def _half_away(x: np.ndarray) -> np.ndarray:
+def half_away(x: np.ndarray) -> np.ndarray:
+    """Numbers rounded to the nearest integer, halves away from zero."""
     return np.where(np.abs(x) < 2.0**52, np.copysign(np.floor(np.abs(x) + 0.5), x), x)
 
 
@@ -128,12 +122,12 @@ _FUNCTIONS: dict[str, Function] = {
     "llabs": np.abs,
     "min": np.minimum,
     "max": np.maximum,
-    "umin": _without_sign(np.minimum),
-    "umax": _without_sign(np.maximum),
+    "umin": on_unsigned(np.minimum),
+    "umax": on_unsigned(np.maximum),
     "llmin": np.minimum,
     "llmax": np.maximum,
-    "ullmin": _without_sign(np.minimum),
-    "ullmax": _without_sign(np.maximum),
+    "ullmin": on_unsigned(np.minimum),
+    "ullmax": on_unsigned(np.maximum),
     "popc": _popcount,
     "popcll": _popcount,
     "clz": _leading_zeros,
@@ -145,22 +139,22 @@ _FUNCTIONS: dict[str, Function] = {
     "byte_perm": _byte_perm,
     "mulhi": _high,
     "mul64hi": _high,
-    "umulhi": _without_sign(_high),
-    "umul64hi": _without_sign(_high),
+    "umulhi": on_unsigned(_high),
+    "umul64hi": on_unsigned(_high),
     "mul24": lambda a, b: _low24(a) * _low24(b),
-    "umul24": _without_sign(lambda a, b: _low24(a) * _low24(b)),
+    "umul24": on_unsigned(lambda a, b: _low24(a) * _low24(b)),
     "hadd": _average(0),
     "rhadd": _average(1),
-    "uhadd": _without_sign(_average(0)),
-    "urhadd": _without_sign(_average(1)),
+    "uhadd": on_unsigned(_average(0)),
+    "urhadd": on_unsigned(_average(1)),
     "sad": _difference,
     "usad": lambda a, b, c: _difference(unsigned(a), unsigned(b), c),
     "ilogb": _exponent_of,
     "ilogbf": _exponent_of,
     "llrint": _rounded_to_long(np.rint),
     "llrintf": _rounded_to_long(np.rint),
-    "llround": _rounded_to_long(_half_away),
-    "llroundf": _rounded_to_long(_half_away),
+    "llround": _rounded_to_long(half_away),
+    "llroundf": _rounded_to_long(half_away),
     "double2hiint": _half(True),
     "double2loint": _half(False),
     "hiloint2double": _of_halves,
@@ -184,12 +178,18 @@ def function(name: str) -> Function | None:
     return _conversion(matched[1], matched[2], matched[3]) if matched else None
 
 
-def _to_integer(whole: np.ndarray, dtype: type) -> np.ndarray:
-    """Whole numbers in float64 as integers; out of range becomes the nearest, NaN 0."""
-    limits = np.iinfo(dtype)
-    high, low = whole >= float(limits.max), whole <= float(limits.min)
-    inside: np.ndarray = np.where(high | low | np.isnan(whole), 0.0, whole).astype(dtype)
-    return np.where(high, limits.max, np.where(low, limits.min, inside)).astype(dtype)
+def towards(exact: np.ndarray, kind: str, direction: str) -> np.ndarray:
+    """A number of higher precision, rounded to a kind in a direction."""
+    nearest = round_to(exact, kind)
+    wide = nearest.astype(exact.dtype)
+    zero, up = nearest.dtype.type(0), nearest.dtype.type(np.inf)
+    if direction == "rz":
+        return np.where(np.abs(wide) > np.abs(exact), np.nextafter(nearest, zero), nearest)
+    if direction == "ru":
+        return np.where(wide < exact, np.nextafter(nearest, up), nearest)
+    if direction == "rd":
+        return np.where(wide > exact, np.nextafter(nearest, -up), nearest)
+    return nearest
 
 
 def _conversion(source: str, target: str, direction: str) -> Function:
@@ -197,22 +197,10 @@ def _conversion(source: str, target: str, direction: str) -> Function:
         wanted = _INTEGERS[target]
         signed = np.dtype(wanted).str.replace("u", "i")
         rounding = _ROUNDINGS[direction]
-        return lambda x: _to_integer(rounding(x.astype(np.float64)), wanted).view(signed)
-    dtype = _FLOATS[target]
+        return lambda x: to_integer(rounding(x.astype(np.float64)), wanted).view(signed)
 
     def convert(x: np.ndarray) -> np.ndarray:
-        if source in ("uint", "ull"):
-            x = unsigned(x)
-        exact = x.astype(np.longdouble)
-        nearest: np.ndarray = exact.astype(dtype)
-        wide = nearest.astype(np.longdouble)
-        up: np.ndarray = np.asarray(np.inf, dtype)
-        too_high = {"rz": np.abs(wide) > np.abs(exact), "rd": wide > exact}.get(direction)
-        if too_high is not None:
-            goal = np.zeros(1, dtype) if direction == "rz" else -up
-            return np.where(too_high, np.nextafter(nearest, goal), nearest)
-        if direction == "ru":
-            return np.where(wide < exact, np.nextafter(nearest, up), nearest)
-        return nearest
+        given = unsigned(x) if source in ("uint", "ull") else x
+        return towards(given.astype(np.longdouble), _FLOATS[target], direction)
 
     return convert

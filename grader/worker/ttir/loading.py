@@ -85,19 +85,15 @@ def _undefined(
 
     An access outside of memory has a finding of its own and isn't reported twice.
     """
-    missing = ~covered
+    if mask is None:
+        return None
+    missing = ~covered & ~mask
     active = state.active_as(rank)
     if active is not None:
         missing = missing & active
-    if mask is not None:
-        missing = missing & ~mask
-    else:
-        return None
     if other is None:
         return some(missing, op)
-    if other[1] is not None:
-        return other[1].under(missing)
-    return None
+    return other[1] and other[1].under(missing)
 
 
 @operation("tt.store")

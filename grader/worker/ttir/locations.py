@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from .ir import UNKNOWN
+from .types import unquoted
 
 MAX_DEPTH = 60
 _LIBRARY = ("/triton/language/", "/triton/tools/", "/triton/experimental/")
@@ -60,18 +61,9 @@ class Locations:
 
 def _split(text: str) -> tuple[str, str]:
     """The two sides of a call site, split at the ` at ` outside of parentheses."""
-    depth, position, quoted = 0, 0, False
-    while position < len(text):
-        letter = text[position]
-        if letter == '"':
-            quoted = not quoted
-        elif quoted:
-            position += letter == "\\"
-        elif letter == "(":
-            depth += 1
-        elif letter == ")":
-            depth -= 1
-        elif depth == 0 and text.startswith(" at ", position):
-            return text[:position], text[position + 4 :]
-        position += 1
+    depth = 0
+    for place, letter in unquoted(text):
+        depth += (letter == "(") - (letter == ")")
+        if depth == 0 and text.startswith(" at ", place):
+            return text[:place], text[place + 4 :]
     return text, "unknown"

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
 
@@ -15,18 +14,15 @@ from .errors import NotModelled
 
 
 class Buffer:
-    """Memory from `address` on. `data` are its bytes (uint8); `tag` is the caller's own."""
+    """Memory from `address` on. `data` are its bytes (uint8)."""
 
-    __slots__ = ("_views", "address", "data", "end", "tag", "writable")
+    __slots__ = ("_views", "address", "data", "end", "writable")
 
-    def __init__(
-        self, data: np.ndarray, address: int, writable: bool = True, tag: Any = None
-    ) -> None:
+    def __init__(self, data: np.ndarray, address: int, writable: bool = True) -> None:
         self.data = data
         self.address = address
         self.end = address + data.size
         self.writable = writable
-        self.tag = tag
         self._views: dict[type, np.ndarray] = {}
 
     def view(self, dtype: type) -> np.ndarray:

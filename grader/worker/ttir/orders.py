@@ -8,9 +8,9 @@ in a drawn order and in its reverse, so that each of two programs comes first on
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -41,18 +41,15 @@ def sampled(count: int) -> np.ndarray:
 class Order:
     """A shuffled order of programs, or its reverse.
 
-    Programs run in `groups` groups, each in step. `steps` bounds the executed operations.
+    Programs run in `groups` groups, each in step. `steps` bounds the executed operations. The order
+    is that of the kernels with these numbers.
     """
 
     seed: int
     backwards: bool
     groups: int
     steps: int
-
-    @classmethod
-    def of_json(cls, document: Mapping[str, Any]) -> Order:
-        """The order from the grader's JSON."""
-        return cls(document["seed"], document["backwards"], document["groups"], document["steps"])
+    kernels: Sequence[int] = ()
 
     def programs(self, count: int) -> np.ndarray:
         """The numbers of all programs in this order."""
@@ -88,7 +85,6 @@ class Atomics(Observer):
         self._several = False
 
     def begin(self, launch: Launch) -> None:
-        """Begin a launch."""
         self._forget()
 
     def access(self, access: Access) -> None:

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .findings import Findings, coordinates
-from .observer import Observer
+from .findings import Finder, Findings
 from .semantics import synchronisation
 
 if TYPE_CHECKING:
@@ -70,13 +69,11 @@ class _Touched:
         return _shape(self.access) == _shape(other.access)
 
 
-class OwnRaces(Observer):
+class OwnRaces(Finder):
     """Finds races between the warps of each program."""
 
     def __init__(self, findings: Findings) -> None:
-        self._findings = findings
-        self._kernel = ""
-        self._grid = (1, 1, 1)
+        super().__init__(findings)
         self._one_warp = False
         self._meetings = np.zeros(0, np.int32)  # of each program of the grid
         self._earlier: list[_Touched] = []  # loads and stores of the programs of one chunk
@@ -84,8 +81,7 @@ class OwnRaces(Observer):
         self._elements = self._sorted = 0
 
     def begin(self, launch: Launch) -> None:
-        """Begin a launch."""
-        self._kernel, self._grid = launch.module.entry.name, launch.grid
+        super().begin(launch)
         self._one_warp = launch.one_warp
         self._meetings = np.zeros(int(np.prod(launch.grid, dtype=np.int64)), np.int32)
         self._sorted = 0
@@ -100,7 +96,6 @@ class OwnRaces(Observer):
         self._spans = np.zeros((0, 3, 0), np.int64)
 
     def meet(self, programs: np.ndarray) -> None:
-        """The warps of each of these programs may have met."""
         self._meetings[programs] += 1
         if self._earlier and np.array_equal(self._earlier[-1].access.programs, programs):
             self._forget()
@@ -172,21 +167,13 @@ class OwnRaces(Observer):
 
     def _report(self, now: Access, other: Access, addresses: np.ndarray, met: np.ndarray) -> None:
         row, place = (int(each[0]) for each in np.nonzero(met))
-        program = coordinates(int(now.programs[row]), self._grid)
-        self._findings.add(
-            "data_race",
-            now.op.line[1],
-            self._kernel,
-            program,
+        program = int(now.programs[row])
+        self._find_race(
+            (now.op.line[1], now.kind, program),
+            (other.op.line[1], other.kind, program),
             count=int(np.count_nonzero(met)),
             address=int(addresses[row, place]),
             width=now.width,
-            other={
-                "access": now.kind,
-                "other_line": other.op.line[1],
-                "other_program": list(program),
-                "other_access": other.kind,
-            },
         )
 
 

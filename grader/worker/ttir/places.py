@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .floats import stored, width_of
+from .floats import computed, from_bits, stored, width_of
 from .ir import Op
 from .memory import Buffer, Zeros
 from .observer import Access
@@ -148,6 +148,28 @@ def tell(  # noqa: PLR0913 - what an access is
     access = Access(op, kind, width, addresses, active, state.linear, bits, block, may_race)
     for observer in state.execution.observers:
         observer.access(access)
+
+
+def read(
+    state: State,
+    op: Op,
+    kind: str,
+    addresses: np.ndarray,
+    inside: np.ndarray | None,
+    block: tuple[int, ...],
+    padding: float,
+) -> np.ndarray:
+    """The elements of a block at addresses; those that aren't `inside` a tensor are padding."""
+    width = width_of(kind)
+    mask = elements_mask(state, inside, len(block))
+    parts = places(state, op, "load", addresses, mask, width)
+    if state.execution.observers:
+        tell(state, op, "load", width, addresses, mask, block, parts)
+    value: np.ndarray = np.full((1,) * (len(block) + 1), padding, computed(kind))
+    for each in parts:
+        here = from_bits(each.reading(stored(kind)), kind)
+        value = here if each.chosen is None else np.where(each.chosen, here, value)
+    return value
 
 
 def write(

@@ -249,7 +249,7 @@ class _Run:
         self._counters: Counters | None = None
         self._records = Records() if document["record"] else None
         self._atomics: Atomics | None = None
-        self._order = Order.of_json(document["order"]) if document["order"] else None
+        self._order = Order(**document["order"]) if document["order"] else None
         self._observers = self._observing()
 
     def _observing(self) -> list[Observer]:
@@ -385,9 +385,7 @@ class _Run:
             self._layouts.get(number),
             one_warp=number in self._document["one_warp"],
         )
-        order = (
-            self._order if number in (self._document["order"] or {}).get("kernels", ()) else None
-        )
+        order = self._order if self._order and number in self._order.kernels else None
         limits = None if order is None else Limits(steps=order.steps)
         result = execute(
             launch,

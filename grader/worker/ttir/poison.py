@@ -88,29 +88,18 @@ def some(where: np.ndarray, origin: Op) -> Poison | None:
 
 def spread(frame: Frame, operands: Sequence[int], out: int) -> None:
     """Mark a result of an elementwise operation as undefined where an operand is."""
-    poison = frame.poison
-    present = [poison[slot] for slot in operands if slot in poison]
-    if not present:
-        poison.pop(out, None)
-    else:
-        poison[out] = union(present)  # type: ignore[assignment]
+    frame.mark(out, union([frame.poison.get(slot) for slot in operands]))
 
 
 def reshaped(
     frame: Frame, source: int, out: int, function: Callable[[np.ndarray], np.ndarray]
 ) -> None:
     """Move the poison of a value whose elements an operation moves."""
-    of_source = frame.poison.get(source)
-    if of_source is None:
-        frame.poison.pop(out, None)
-        return
-    shape = shape_of(of_source, frame.values[source])
-    frame.poison[out] = of_source.moved(lambda where: function(np.broadcast_to(where, shape)))
-
-
-def shape_of(poison: Poison, value: np.ndarray) -> tuple[int, ...]:
-    """The joint shape of a value and its poison."""
-    return np.broadcast_shapes(poison.where.shape, value.shape)
+    poison = frame.poison.get(source)
+    if poison is not None:
+        shape = np.broadcast_shapes(poison.where.shape, frame.values[source].shape)
+        poison = poison.moved(lambda where: function(np.broadcast_to(where, shape)))
+    frame.mark(out, poison)
 
 
 def check(state: State, frame: Frame, slot: int, op: Op, mask: np.ndarray | None = None) -> None:

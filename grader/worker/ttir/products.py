@@ -116,10 +116,7 @@ def _poison(frame: Frame, operands: list[int], out: int) -> None:
     rows = of_a and of_a.any_along(-1, keepdims=True)
     columns = of_b and of_b.any_along(-2, keepdims=True)
     undefined = union([rows, columns, of_c])
-    if undefined is None or not undefined.where.any():
-        frame.poison.pop(out, None)
-    else:
-        frame.poison[out] = undefined
+    frame.mark(out, undefined if undefined is not None and undefined.where.any() else None)
 
 
 # --- microscaling formats -----------------------------------------------------------------------
@@ -204,9 +201,7 @@ def _dot_scaled(op: Op) -> Run:
         if frame.poison:
             used = [slot for slot in (a, b, c, scale_a, scale_b) if slot is not None]
             poisons = [frame.poison[slot] for slot in used if slot in frame.poison]
-            if poisons:
-                frame.poison[out] = Poison(np.ones((1, 1, 1), bool), poisons[0].origin)
-            else:
-                frame.poison.pop(out, None)
+            everywhere = np.ones((1, 1, 1), bool)
+            frame.mark(out, Poison(everywhere, poisons[0].origin) if poisons else None)
 
     return run

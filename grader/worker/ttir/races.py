@@ -16,8 +16,7 @@ import numpy as np
 
 from .access_log import Log, Site
 from .accesses import LaneReader, Lanes
-from .findings import Findings, coordinates
-from .observer import Observer
+from .findings import Finder, Findings
 from .ordering import Ordering, Undecidable
 from .overlaps import Pairs, conflicts
 from .semantics import access_of, synchronisation
@@ -29,32 +28,23 @@ if TYPE_CHECKING:
 MAX_RUNS = 1 << 24  # of neighbouring addresses, in one launch
 
 
-class Races(Observer):
-    """Finds data races between the programs of a launch.
-
-    `cut`: a launch was too large to be checked as a whole.
-    """
+class Races(Finder):
+    """Finds data races between the programs of a launch; of one that is too large not all."""
 
     def __init__(self, findings: Findings, *, reader: LaneReader | None = None) -> None:
-        self.cut = False
-        self._findings = findings
+        super().__init__(findings)
         self._reader = reader or LaneReader()
-        self._kernel = ""
-        self._grid = (1, 1, 1)
         self._programs = 1
         self._log = Log()
         self._ordering = Ordering(1)
 
     def begin(self, launch: Launch) -> None:
-        """Begin a launch."""
-        self._kernel = launch.module.entry.name
-        self._grid = launch.grid
+        super().begin(launch)
         self._programs = int(np.prod(launch.grid, dtype=np.int64))
         self._log = Log()
         self._ordering = Ordering(self._programs)
 
     def access(self, access: Access) -> None:
-        """Log an access of a chunk's programs to a block each."""
         if self._programs == 1:
             return
         sync = synchronisation(access.op, access.kind)
@@ -65,8 +55,6 @@ class Races(Observer):
             stamps = self._ordering.stamps[lanes.programs]
             site = Site(access.op.line[1], access_of(access.op, access.kind))
             self._log.add(lanes, site, stamps, sync is not None)
-        else:
-            self.cut = True
         if sync is not None:
             self._synchronise(lanes, sync)
 
@@ -80,7 +68,6 @@ class Races(Observer):
                     (pairs.programs[0], pairs.stamps[0]), (pairs.programs[1], pairs.stamps[1])
                 )
             except Undecidable:
-                self.cut = True
                 return
             self._report(pairs, np.flatnonzero(~ordered))
 
@@ -100,30 +87,20 @@ class Races(Observer):
         for key in np.unique(keys):
             alike = chosen[keys == key]
             mine, other = self._sides(pairs, int(alike[0]))
-            by_lines.setdefault((mine[0].line, other[0].line), []).append(alike)
+            by_lines.setdefault((mine[0], other[0]), []).append(alike)
         for groups in by_lines.values():
             first = int(groups[0][0])
-            mine, other = self._sides(pairs, first)
-            self._findings.add(
-                "data_race",
-                mine[0].line,
-                self._kernel,
-                mine[1],
+            self._find_race(
+                *self._sides(pairs, first),
                 count=int(np.unique(pairs.addresses[np.concatenate(groups)]).size),
                 address=int(pairs.addresses[first]),
                 width=pairs.unit,
-                other={
-                    "access": mine[0].kind,
-                    "other_line": other[0].line,
-                    "other_program": list(other[1]),
-                    "other_access": other[0].kind,
-                },
             )
 
-    def _sides(self, pairs: Pairs, index: int) -> list[tuple[Site, tuple[int, int, int]]]:
-        """(site, program) of both accesses of a pair: the later write, or the only one, first."""
-        sides = [
-            (pairs.site(side, index), coordinates(int(pairs.programs[side][index]), self._grid))
-            for side in (1, 0)
-        ]
-        return sides if sides[0][0].kind != "load" else sides[::-1]
+    def _sides(self, pairs: Pairs, index: int) -> tuple[tuple[int, str, int], tuple[int, str, int]]:
+        """(line, kind, program) of a pair's accesses: the later write, or the only one, first."""
+        earlier, later = (
+            (pairs.site(side, index).line, pairs.site(side, index).kind, int(programs[index]))
+            for side, programs in enumerate(pairs.programs)
+        )
+        return (later, earlier) if later[1] != "load" else (earlier, later)

@@ -209,10 +209,7 @@ def _quick_reduce(op: Op, axis: int, single: str) -> Callable[[State, Frame], bo
         )
         if frame.poison:
             undefined = frame.poison.get(source)
-            if undefined is None:
-                frame.poison.pop(out, None)
-            else:
-                frame.poison[out] = undefined.any_along(axis)
+            frame.mark(out, undefined and undefined.any_along(axis))
         return True
 
     return reduce

@@ -7,7 +7,7 @@ from typing import Any
 
 from .errors import MalformedIR
 from .ir import Op
-from .types import split_list
+from .types import split_list, unquoted
 
 STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 _ATTRIBUTE = re.compile(r"\b(\w+) = ([-\w.+#:]+)")
@@ -16,20 +16,11 @@ _INTEGER = re.compile(r"-?\d{1,20}")
 
 def enclosed(text: str, start: int) -> tuple[str, int]:
     """The text in the parentheses that open at `start`, and the position behind them."""
-    depth, position, quoted = 0, start, False
-    while position < len(text):
-        letter = text[position]
-        if letter == '"':
-            quoted = not quoted
-        elif quoted:
-            position += letter == "\\"
-        elif letter == "(":
-            depth += 1
-        elif letter == ")":
-            depth -= 1
-            if depth == 0:
-                return text[start + 1 : position], position + 1
-        position += 1
+    depth = 0
+    for place, letter in unquoted(text, start):
+        depth += (letter == "(") - (letter == ")")
+        if letter == ")" and depth == 0:
+            return text[start + 1 : place], place + 1
     raise MalformedIR(f"{text[start : start + 40]!r} isn't closed")
 
 

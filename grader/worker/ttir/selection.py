@@ -9,7 +9,7 @@ import numpy as np
 
 from .arithmetic import elementwise
 from .ir import Op
-from .poison import Poison, union
+from .poison import union
 from .registry import Run, operation
 from .state import Frame, State
 
@@ -30,18 +30,13 @@ def _select(op: Op) -> Run:
         else:
             values[out] = values[a].merged(values[condition], values[b])
         if frame.poison:
-            poison = frame.poison
-            undefined = [poison.get(slot) for slot in (condition, a, b)]
-            if not any(undefined):
-                poison.pop(out, None)
-                return
-            of_condition, of_a, of_b = undefined
+            of_condition, of_a, of_b = map(frame.poison.get, (condition, a, b))
             parts = [
                 of_condition and of_condition.moved(shaped),
                 of_a and of_a.under(chosen),
                 of_b and of_b.under(~chosen),
             ]
-            _set(frame, out, union(parts))
+            frame.mark(out, union(parts))
 
     return run
 
@@ -65,13 +60,6 @@ def _and_or(op: Op) -> Run:
                 of_slot = frame.poison.get(slot)
                 decided = sure if of_slot is None else sure & ~of_slot.where
                 poison = poison and poison.under(~decided)
-            _set(frame, out, poison)
+            frame.mark(out, poison)
 
     return run
-
-
-def _set(frame: Frame, slot: int, poison: Poison | None) -> None:
-    if poison is None:
-        frame.poison.pop(slot, None)
-    else:
-        frame.poison[slot] = poison

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from .ordering import Synchronisation
 
@@ -28,7 +28,7 @@ def synchronisation(op: Op, kind: str) -> Synchronisation | None:
     whose result nothing uses acquires nothing, and one of scope "cta" orders no other programs.
     """
     if kind == "load":
-        return _ORDERS["acquire"] if _is_true(op.attributes.get("isVolatile")) else None
+        return _ORDERS["acquire"] if op.attributes.get("isVolatile") else None
     if kind != "atomic":
         return None
     if is_of_program_scope(op):
@@ -54,7 +54,3 @@ def access_of(op: Op, kind: str) -> str:
 def is_of_program_scope(op: Op) -> bool:
     """Whether an atomic's scope is one program: `tt.atomic_rmw fadd, acq_rel, cta, %pointer`."""
     return "cta" in [word.strip() for word in op.text.partition("%")[0].split(",")]
-
-
-def _is_true(value: Any) -> bool:
-    return str(value).strip().lower() in ("true", "1")

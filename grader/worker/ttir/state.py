@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from .errors import TooManySteps, TooMuchWork
+from .errors import LimitExceeded
 from .ir import Block, Function, Module, Op
 from .memory import Buffer, Memory
 from .observer import Observer
@@ -55,7 +55,6 @@ class Finding:
     buffer: Buffer | None = None
     offset: int = 0
     other_line: int = 0
-    message: str = ""
 
 
 @dataclass
@@ -89,12 +88,12 @@ class Execution:
         result = self.result
         result.steps += len(block.ops)
         if result.steps > self.limits.steps:
-            raise TooManySteps(self.limits.steps)
+            raise LimitExceeded("operations executed in a launch", self.limits.steps)
         if block.cost < 0:
             block.cost = sum(each.size for op in block.ops for each in op.types)
         result.elements += block.cost * programs
         if result.elements > self.limits.elements:
-            raise TooMuchWork(self.limits.elements)
+            raise LimitExceeded("elements computed in a launch", self.limits.elements)
 
     def tell(self, text: str) -> bool:
         """Add to the kernels' output. False when no more fits."""
@@ -116,7 +115,6 @@ class Execution:
         address: int = 0,
         width: int = 0,
         other: Op | None = None,
-        message: str = "",
     ) -> None:
         """Add `count` elements to the findings, the first of them of linear program `program`."""
         key = (kind, op.line, other.line[1] if other else 0)
@@ -139,7 +137,6 @@ class Execution:
             buffer,
             address - buffer.address if buffer else 0,
             key[2],
-            message,
         )
         self._findings[key] = finding
         self.result.findings.append(finding)
@@ -162,10 +159,14 @@ class Frame:
         """Set the values of slots and their poison."""
         for slot, (value, poison) in zip(slots, pairs, strict=True):
             self.values[slot] = value
-            if poison is not None:
-                self.poison[slot] = poison
-            elif self.poison:
-                self.poison.pop(slot, None)
+            self.mark(slot, poison)
+
+    def mark(self, slot: int, poison: Poison | None) -> None:
+        """Set which elements of a slot's value are undefined, None: none of them."""
+        if poison is not None:
+            self.poison[slot] = poison
+        elif self.poison:
+            self.poison.pop(slot, None)
 
 
 class State:

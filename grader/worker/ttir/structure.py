@@ -212,11 +212,7 @@ def _of_two(op: Op, combine: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> 
             nowhere = np.zeros((1,) * values[a].ndim, bool)
             left = of_a and of_a.moved(lambda where: both(where, nowhere))
             right = of_b and of_b.moved(lambda where: both(nowhere, where))
-            undefined = union([left, right])
-            if undefined is None:
-                poison.pop(out, None)
-            else:
-                poison[out] = undefined
+            frame.mark(out, union([left, right]))
 
     return run
 
@@ -269,11 +265,7 @@ def _gather(op: Op) -> Run:
         if poison:
             undefined_source = poison.get(source)
             moved = undefined_source and undefined_source.moved(lambda where: gather(where, places))
-            undefined = union([moved, poison.get(index)])
-            if undefined is None:
-                poison.pop(out, None)
-            else:
-                poison[out] = undefined
+            frame.mark(out, union([moved, poison.get(index)]))
 
     return run
 
@@ -298,11 +290,10 @@ def _histogram(op: Op) -> Run:
         frame.values[out] = counts.reshape(rows, bins).astype(dtype)
         if frame.poison:
             undefined = frame.poison.get(source)
-            if undefined is not None and mask is not None:
-                undefined = undefined.under(frame.values[mask])
-            if undefined is None or not undefined.where.any():
-                frame.poison.pop(out, None)
-            else:
-                frame.poison[out] = undefined.any_along(1, keepdims=True)
+            if undefined is not None:
+                undefined = undefined.under(
+                    np.ones(1, bool) if mask is None else frame.values[mask]
+                )
+            frame.mark(out, undefined and undefined.any_along(1, keepdims=True))
 
     return run

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import ClassVar
 
 from . import liveness, typing_rules
-from .errors import MalformedIR, NotModelled, TooDeeplyNested, TooManyOperations, TooMuchText
+from .errors import NESTED, LimitExceeded, MalformedIR, NotModelled
 from .ir import UNKNOWN, Block, Function, Module, Op, Type, walk
 from .locations import Locations
 from .names import Names
@@ -22,6 +22,7 @@ MAX_TEXT = 16_000_000
 MAX_LINE = 1_000_000
 MAX_OPERATIONS = 200_000
 MAX_NESTING = 40
+_CHARACTERS = "characters of IR"  # that are limited, of the text and of a line
 
 _ALIAS = re.compile(r"(#loc\d{0,9}) = loc\((.*)\)$")
 _FUNCTION = re.compile(r'tt\.func (?:(public|private|nested) )?@("(?:[^"\\]|\\.)*"|[\w$.\-]+)\(')
@@ -34,7 +35,7 @@ _BRANCH = re.compile(r"\^(\w{1,40})")
 def read(text: str) -> Module:
     """The module of a text. Raises MalformedIR, NotModelled, LimitExceeded."""
     if len(text) > MAX_TEXT:
-        raise TooMuchText(MAX_TEXT)
+        raise LimitExceeded(_CHARACTERS, MAX_TEXT)
     try:
         functions = _Reader(text).functions()
     except (IndexError, ValueError, KeyError, AttributeError, TypeError) as error:
@@ -54,7 +55,7 @@ class _Reader:
         for line in text.split("\n"):
             line = line.strip()
             if len(line) > MAX_LINE:
-                raise TooMuchText(MAX_LINE)
+                raise LimitExceeded(_CHARACTERS, MAX_LINE)
             if line.startswith("#"):
                 if alias := _ALIAS.match(line):
                     aliases[alias[1]] = alias[2]
@@ -117,7 +118,7 @@ class _Reader:
     def _region(self, depth: int, first: Block) -> list[Block]:
         """Blocks up to the line that closes them, which is not consumed."""
         if depth > MAX_NESTING:
-            raise TooDeeplyNested(MAX_NESTING)
+            raise LimitExceeded(NESTED, MAX_NESTING)
         blocks = [first]
         branches: list[tuple[Op, list[tuple[str, list[int]]]]] = []
         while not (line := self.lines[self.at]).startswith("}"):
@@ -152,7 +153,7 @@ class _Reader:
     def _op(self, line: str, depth: int) -> Op:
         self.operations += 1
         if self.operations > MAX_OPERATIONS:
-            raise TooManyOperations(MAX_OPERATIONS)
+            raise LimitExceeded("operations in a kernel", MAX_OPERATIONS)
         opens = line.endswith("{")
         place = UNKNOWN
         if not opens:

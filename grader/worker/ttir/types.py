@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
-from .errors import BlockTooLarge, MalformedIR
+from .errors import LimitExceeded, MalformedIR
 from .ir import Type
 
 MAX_ELEMENTS = 1 << 20  # of a block, as in Triton
@@ -57,26 +58,32 @@ def descriptor_of(text: str) -> Type:
     return _of_triton(f"!tt.tensordesc<{text}>")
 
 
+def unquoted(text: str, start: int = 0) -> Iterator[tuple[int, str]]:
+    """The places and letters of a text from `start` on, without strings in quotes."""
+    place, quoted = start, False
+    while place < len(text):
+        if text[place] == '"':
+            quoted = not quoted
+        elif not quoted:
+            yield place, text[place]
+        elif text[place] == "\\":
+            place += 1
+        place += 1
+
+
 def split_list(text: str, separator: str = ",") -> list[str]:
     """The parts between separators outside of brackets and quotes."""
     if "<" not in text and "(" not in text and '"' not in text and "[" not in text:
         return [part for part in text.split(separator) if part.strip()]
-    parts, depth, start, position, quoted = [], 0, 0, 0, False
-    while position < len(text):
-        letter = text[position]
-        if letter == '"':
-            quoted = not quoted
-        elif quoted:
-            position += letter == "\\"
-        elif letter in "<([{":
+    parts, depth, start = [], 0, 0
+    for place, letter in unquoted(text):
+        if letter in "<([{":
             depth += 1
-        elif letter in ")]}" or (letter == ">" and text[position - 1] != "-"):
+        elif letter in ")]}" or (letter == ">" and text[place - 1] != "-"):
             depth -= 1
-        elif depth == 0 and text.startswith(separator, position):
-            parts.append(text[start:position])
-            position += len(separator) - 1
-            start = position + 1
-        position += 1
+        elif depth == 0 and place >= start and text.startswith(separator, place):
+            parts.append(text[start:place])
+            start = place + len(separator)
     parts.append(text[start:])
     return [part for part in parts if part.strip()]
 
@@ -106,7 +113,7 @@ def _shaped(text: str) -> tuple[tuple[int, ...], str]:
     for each in shape:
         size *= each
         if size > MAX_ELEMENTS:
-            raise BlockTooLarge(MAX_ELEMENTS)
+            raise LimitExceeded("elements of a block", MAX_ELEMENTS)
     if 0 in shape:
         raise MalformedIR(f"the block type {text[:80]}")
     return shape, _element(split_list(matched[2])[0])

@@ -66,7 +66,9 @@ class Setting:
     def passes(self, index, result):
         """Whether one output would be right; `status` says the same and finds words for it."""
         outcome = self.outcome(index, result)
-        return not bool(wrong_elements(outcome, self.truths[index], self.allowed[index]).any())
+        return not bool(
+            wrong_elements(outcome.values, self.truths[index], self.allowed[index]).any()
+        )
 
     def status(self, results):
         return judge(self.outcomes(results), self.truths, self.tolerance).status

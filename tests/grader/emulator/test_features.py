@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -89,7 +90,7 @@ def on_the_gpu(source: Path, gpu: tuple[Sandbox, Sandbox]) -> list[int]:
     slot = vector("output", torch.zeros(N, dtype=torch.int32), role="inout")
     with (
         Placement([slot]) as placed,
-        NativePlanner(planning, as_a_task(), source, program) as plans,
+        contextlib.closing(NativePlanner(planning, as_a_task(), source, program)) as plans,
     ):
         arguments = [*placed.arguments, Argument(Kind.int64, scalar=N)]
         planned = plans.planned(CASE, arguments)

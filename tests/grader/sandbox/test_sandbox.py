@@ -235,7 +235,7 @@ def test_a_fault_is_located_in_the_log(start) -> None:
 
 def test_death_while_loading_is_told_alike(start) -> None:
     death = start("import os\nos._exit(7)", load=False).ask(LOAD)
-    assert (death.cause, death.exit_status) == (Cause.exited, 7)
+    assert (death.cause, death.description) == (Cause.exited, "exit status 7")
 
 
 @pytest.mark.parametrize("close", ["os.closerange(3, 64)", "s.shutdown(2)"])
@@ -264,7 +264,7 @@ def test_death_is_seen_although_a_child_keeps_the_socket_open(start) -> None:
             os._exit(5)
         """)
     death = call(worker, limits=Limits(cpu_seconds=3.0))
-    assert (death.cause, death.exit_status) == (Cause.exited, 5)
+    assert (death.cause, death.description) == (Cause.exited, "exit status 5")
 
 
 # --- limits ------------------------------------------------------------------------------------
@@ -565,7 +565,7 @@ def test_processes_that_outlive_a_closed_worker_are_ended(start, sandbox, name: 
 @pytest.mark.parametrize("name", LINGERING)
 def test_processes_that_outlive_a_dead_worker_are_ended(start, sandbox, name: str) -> None:
     worker = start(LINGER.format(action=LINGERING[name], then="os._exit(1)"))
-    assert call(worker).exit_status == 1
+    assert call(worker).description == "exit status 1"
     assert below(sandbox) == []
 
 

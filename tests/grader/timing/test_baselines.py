@@ -102,7 +102,9 @@ def test_one_that_is_expected_is_there_before_it_is_asked_for(python_sandbox, op
 def test_why_one_that_was_expected_does_not_load_is_told_by_whoever_needs_it(
     python_sandbox, opened, monkeypatch
 ):
-    monkeypatch.setitem(contenders._SOURCES, "torch", lambda *_: "raise ValueError('nothing here')")
+    monkeypatch.setitem(
+        contenders._FUNCTIONS, "torch", ("raise ValueError('nothing here')\n", "own")
+    )
     with baselines_of(python_sandbox, "torch") as baselines:
         baselines.expect(["torch"])
         with pytest.raises(TimingFailed, match="ValueError: nothing here"):
@@ -155,7 +157,7 @@ def test_a_copy_copies_the_sets_of_its_order_and_no_others(python_sandbox, opene
 def test_a_baseline_returns_its_output_so_that_a_replay_can_keep_it():
     """Freed memory would be the next call's output, which would find it in the cache."""
     made: dict[str, Any] = {}
-    exec(contenders._SOURCES["torch"](Task(EXERCISE, EXERCISE.variants["triton"])), made)
+    exec(contenders.source_of("torch", Task(EXERCISE, EXERCISE.variants["triton"])), made)
     made["function"] = lambda **given: given["x"] + 1
     assert made["baseline"](torch.zeros(3), None, None, 1e-6).tolist() == [1, 1, 1]
 
@@ -163,10 +165,10 @@ def test_a_baseline_returns_its_output_so_that_a_replay_can_keep_it():
 def test_torchs_compiler_is_started_once_and_compiles_each_size_by_itself(
     python_sandbox, opened, monkeypatch
 ):
-    made = contenders._SOURCES["compile"](Task(EXERCISE, EXERCISE.variants["triton"]))
+    made = contenders.source_of("compile", Task(EXERCISE, EXERCISE.variants["triton"]))
     assert "torch.compile(own, dynamic=False)" in made
     # What is compiled needs a compiler here: which process is asked is all that counts.
-    monkeypatch.setitem(contenders._SOURCES, "compile", contenders._SOURCES["torch"])
+    monkeypatch.setitem(contenders._FUNCTIONS, "compile", contenders._FUNCTIONS["torch"])
     with baselines_of(python_sandbox, "compile") as baselines:
         processes = [process_of(baselines.begin("compile", each, opened)) for each in CASES[:2]]
     assert len({*processes}) == 1
@@ -246,7 +248,7 @@ def test_where_too_little_is_free_it_is_said(python_sandbox, opened, monkeypatch
 )
 def test_as_many_sets_as_are_enough_and_fit(monkeypatch, set_bytes, free, count):
     monkeypatch.setattr(contenders, "MOST_BUFFER_SETS", MOST_BUFFER_SETS)
-    layout = Layout.of_inputs(contenders._copied(set_bytes // 2))
+    layout = Layout.of_inputs(contenders.copied(set_bytes // 2))
     half = -(-set_bytes // 2)
     assert half <= layout.lengths[0] <= layout.lengths[1] <= half + (16 << 10)
     slack = 1.02  # for what guards the outputs
@@ -286,16 +288,16 @@ COPY = "def copy(source, to):\n    "
 )
 def test_what_a_baseline_says_of_its_end(python_sandbox, opened, source, status, told):
     path = python_sandbox.hold("failing_baseline.py", source.encode())
-    layout = Layout.of_inputs(contenders._copied(4096))
+    layout = Layout.of_inputs(contenders.copied(4096))
     with pytest.raises(TimingFailed) as caught:
-        contenders.trusted(python_sandbox, path, "copy", layout, opened).settle()
+        contenders.start(python_sandbox, path, "copy", [layout], opened).ungraded(layout).settle()
     assert caught.value.status is status and told in str(caught.value)
 
 
 def test_its_host_answers_to_nothing_else(python_sandbox, opened):
-    layout = Layout.of_inputs(contenders._copied(4096))
-    path = contenders.BASELINES
-    replays = contenders.trusted(python_sandbox, path, "copy", layout, opened)
+    layout = Layout.of_inputs(contenders.copied(4096))
+    given = (python_sandbox, contenders.BASELINES, "copy", [layout], opened)
+    replays = contenders.start(*given).ungraded(layout)
     for operation in (Operation.execute, Operation.plan, Operation.adopt):
         assert replays._worker.ask(operation).code is Code.bad_request
     assert replays.settle() > 0

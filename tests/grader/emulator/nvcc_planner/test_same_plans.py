@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -168,7 +169,7 @@ def test_a_files_solutions_are_planned_the_same(sandbox: Sandbox, path: Path) ->
         given = arguments.arguments(arena.described(arguments.slots))
         found: list[Any] = []
         for program in programs:
-            with NativePlanner(sandbox, task, held, program) as plans:
+            with contextlib.closing(NativePlanner(sandbox, task, held, program)) as plans:
                 found.append(plans.plan_of(case, given))
                 assert plans.planned_report is None
         emulated, by_nvcc = found

@@ -15,7 +15,8 @@ from grader.executors.encoding import NotExecutable
 from grader.executors.gpu import strided_copies
 from grader.plan.model import ITEM_BYTES, DType, View
 from grader.worker.ttir import text
-from grader.worker.ttir.executor import Buffer, Launch, Memory, execute
+from grader.worker.ttir.executor import Launch, execute
+from grader.worker.ttir.memory import Buffer, Memory
 
 DTYPES = (
     *("float64", "float32", "float16", "bfloat16"),

@@ -122,7 +122,7 @@ def _plan(
     """
     from grader.plan import read
     from grader.worker.planner import autotuning, host
-    from grader.worker.planner.errors import Refusal
+    from grader.worker.protocol import Refusal
 
     autotuning.pass_over(passed_over)
     planner = host.Planner(path, entry, folder)

@@ -19,8 +19,10 @@ import torch
 from triton.runtime.autotuner import Autotuner
 from triton.runtime.jit import JITFunction
 
-from grader.worker.ttir.executor import Buffer, Descriptor, Launch, Memory, Result, execute
+from grader.worker.ttir.executor import Descriptor, Launch, execute
 from grader.worker.ttir.ir import Module
+from grader.worker.ttir.memory import Buffer, Memory
+from grader.worker.ttir.state import Result
 from grader.worker.ttir.text import read
 
 from .frontend import ttir

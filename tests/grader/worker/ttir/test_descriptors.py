@@ -8,7 +8,8 @@ import triton
 import triton.language as tl
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from grader.worker.ttir.executor import Buffer, Launch, Memory, execute
+from grader.worker.ttir.executor import Launch, execute
+from grader.worker.ttir.memory import Buffer, Memory
 from grader.worker.ttir.text import read
 
 from .launching import launching

@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from grader.worker.ttir import executor
+from grader.worker.ttir import executor  # noqa: F401 - imports, hence registers, all of them
 from grader.worker.ttir.registry import supported
 
 DOCUMENT = Path(__file__).parents[4] / "docs" / "ttir.md"
 
 
 def test_the_table_of_operations():
-    assert executor.OPERATIONS  # imported, hence registered
     table = DOCUMENT.read_text().split("## Operations")[1].split("## Not modelled")[0]
     named = re.findall(r"`((?:arith|math|scf|cf|tt|ttg|gpu|ub|llvm)\.[\w.]+)`", table)
     assert set(named) == set(supported())

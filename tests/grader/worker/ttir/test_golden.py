@@ -9,7 +9,8 @@ import pytest
 import torch
 import triton
 
-from grader.worker.ttir.executor import Buffer, Launch, Memory, execute
+from grader.worker.ttir.executor import Launch, execute
+from grader.worker.ttir.memory import Buffer, Memory
 from grader.worker.ttir.text import read
 
 GOLDEN = Path(__file__).parent / "golden"

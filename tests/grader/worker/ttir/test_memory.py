@@ -11,8 +11,8 @@ import triton
 import triton.language as tl
 
 from grader.worker.ttir import wrapping
-from grader.worker.ttir.executor import Buffer, Launch, Memory, execute
-from grader.worker.ttir.memory import Zeros
+from grader.worker.ttir.executor import Launch, execute
+from grader.worker.ttir.memory import Buffer, Memory, Zeros
 from grader.worker.ttir.orders import sampled
 from grader.worker.ttir.text import read
 

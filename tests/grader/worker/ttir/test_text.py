@@ -10,9 +10,11 @@ import pytest
 
 from grader.worker.ttir import text as reader
 from grader.worker.ttir.errors import LimitExceeded, MalformedIR, NotModelled
-from grader.worker.ttir.executor import Launch, Limits, Memory, execute
+from grader.worker.ttir.executor import Launch, execute
 from grader.worker.ttir.ir import UNKNOWN
 from grader.worker.ttir.locations import Locations
+from grader.worker.ttir.memory import Memory
+from grader.worker.ttir.state import Limits
 from grader.worker.ttir.text import read
 from grader.worker.ttir.types import parse_type
 
