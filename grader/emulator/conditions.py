@@ -37,6 +37,7 @@ _NOT_OLD = re.compile(
     r"(?:CUDA|CUDART)_VERSION>=(?:\d{1,4}|10\d{3}|11000)|__CUDACC_VER_MAJOR__>=(?:\d|1[01])"
 )
 _DEFINED = re.compile(r"defined (?:\( )?(\w+) (?:\) )?")
+MOST_CHARACTERS = 200  # of a macro's name
 _ARCHITECTURE = "__CUDA_ARCH__"  # defined by both in device code; not by nvcc in host code
 
 
@@ -72,7 +73,7 @@ def find(source: Source) -> list[Condition]:
             )
             known = name in own or name in _ALIKE or (name == _ARCHITECTURE and in_device_code)
             if not known and _OF_COMPILERS.fullmatch(name):
-                conditions.append(Condition(each.at.line, name))
+                conditions.append(Condition(each.at.line, name[:MOST_CHARACTERS]))
     return conditions
 
 
