@@ -17,6 +17,7 @@ IGNORED = "warpgrade_ignored"
 ACCESSES = (
     *("memcpy", "memmove", "memset", "mempcpy", "memcmp", "bcmp", "bcopy", "bzero"),
     *("strcpy", "strncpy", "stpcpy", "stpncpy", "strcat", "strncat", "strcmp", "strncmp"),
+    *("modf", "modff", "frexp", "frexpf", "remquo", "remquof", "sincos", "sincosf"),
 )
 _OUTPUT = ("printf", "puts", "putchar")
 _ONCE = ("_ZSt15__once_callable", "_ZSt11__once_call", "__once_proxy")  # of std::call_once

@@ -26,8 +26,18 @@ _ALIKE_TEXT = """
 __CUDACC__ __NVCC__ __cplusplus __linux__ __linux __unix__ __x86_64__ __GNUC__ __LP64__
 __FILE__ __LINE__ __func__ __FUNCTION__ __BYTE_ORDER__ __SIZEOF_POINTER__ __CHAR_BIT__
 """
-_ALIKE = frozenset(_ALIKE_TEXT.split())
+# Neither defines these, which are other compilers' and other systems'.
+_NEITHER_TEXT = """
+_MSC_VER _WIN32 _WIN64 __MINGW32__ __CYGWIN__ __APPLE__ __aarch64__ __clang__ __INTEL_COMPILER
+__CUDACC_RTC__ __HIP__ __HIPCC__ __HIP_PLATFORM_AMD__ __HIP_DEVICE_COMPILE__ __INTELLISENSE__
+"""
+_ALIKE = frozenset((_ALIKE_TEXT + _NEITHER_TEXT).split())
+# True of every nvcc that knows C++17, which is 11.0 and later, and of the emulator's headers.
+_NOT_OLD = re.compile(
+    r"(?:CUDA|CUDART)_VERSION>=(?:\d{1,4}|10\d{3}|11000)|__CUDACC_VER_MAJOR__>=(?:\d|1[01])"
+)
 _DEFINED = re.compile(r"defined (?:\( )?(\w+) (?:\) )?")
+MOST_CHARACTERS = 200  # of a macro's name
 _ARCHITECTURE = "__CUDA_ARCH__"  # defined by both in device code; not by nvcc in host code
 
 
@@ -55,13 +65,15 @@ def find(source: Source) -> list[Condition]:
     for each in source.directives:
         if each in decides_nothing or _is_never_true(each, own):
             continue
+        if _NOT_OLD.fullmatch("".join(token.text for token in each.tokens)):
+            continue
         for name in _tested(each):
             in_device_code = each in for_device or any(
                 start < each.at.start < end for start, end in inside
             )
             known = name in own or name in _ALIKE or (name == _ARCHITECTURE and in_device_code)
             if not known and _OF_COMPILERS.fullmatch(name):
-                conditions.append(Condition(each.at.line, name))
+                conditions.append(Condition(each.at.line, name[:MOST_CHARACTERS]))
     return conditions
 
 

@@ -8,7 +8,7 @@
     cudaLaunchKernel((void*)kernel, ...)  cudaLaunchKernel(kernel, ...)
     __global__ void                       the same, with a mark at the start of the body
         __launch_bounds__(64) k() {...}
-    __noinline__                          __attribute__((noinline))
+    __noinline__                          nothing: what kernels call is inlined (qualifiers.h)
     asm("mov.u32 %0, %tid.x;" ...)        functions of warpgrade/ptx.h, where ptx.py knows it
     a library's header                    nothing, where isolation.py knows its names
 
@@ -70,9 +70,11 @@ def rewrite(source: Source) -> Rewritten:
 
 def _single_tokens(run: tuple[Token, ...]) -> Iterator[Edit]:
     for i, token in enumerate(run):
-        in_attribute = [t.text for t in run[max(0, i - 2) : i]] == ["(", "("]
-        if token.text == "__noinline__" and not in_attribute:
-            yield Edit(token.start, token.end, "__attribute__((noinline))")
+        before = "".join(t.text for t in run[max(0, i - 2) : i])
+        if token.text in ("noinline", "__noinline__") and before in ("((", "gnu::"):
+            yield Edit(token.start, token.end, "unused")
+        elif token.text == "__noinline__":
+            yield Edit(token.start, token.end, "")
         elif token.text == "static" and "__shared__" in {
             t.text for t in run[max(0, i - 1) : i + 2]
         }:

@@ -25,6 +25,9 @@ _ROW = re.compile(r"(?m)^\S.*?\s\d+\s+(0x[0-9a-f]+)\b")
 _SECONDS = 30.0
 
 
+MOST_CHARACTERS = 1000  # of a function's name: templates of templates have longer ones
+
+
 @dataclass(frozen=True)
 class Site:
     """A place in the student's file. `line` from 1; `function` as C++ writes it, no parameters."""
@@ -111,7 +114,7 @@ def _student(frames: Sequence[tuple[str, str]], file: str) -> Site | None:
     for function, place in frames:
         path, _, line = place.rpartition(":")
         if (path == file or path.endswith("/" + file)) and line.isdigit() and int(line):
-            return Site(int(line), _without_parameters(function))
+            return Site(int(line), _without_parameters(function)[:MOST_CHARACTERS])
     return None
 
 

@@ -21,8 +21,12 @@ from pathlib import Path
 from typing import Any
 
 DEFAULT_ARCHITECTURE = "sm_90"  # of an H100, the usual course's GPU
-# Without fortified functions, so that an object needs the same names as the emulator's.
-FLAGS = ("-std=c++17", "-lineinfo", "-Xcompiler", "-U_FORTIFY_SOURCE")
+# With what libraries of kernels are compiled with, and the emulator takes: std::min and lambdas of
+# the device. Without fortified functions, so that an object needs the same names as the emulator's.
+FLAGS = (
+    *("-std=c++17", "-lineinfo", "--expt-relaxed-constexpr", "--extended-lambda"),
+    *("-Xcompiler", "-U_FORTIFY_SOURCE"),
+)
 OPTIMISED = "-O3"  # for host code: device code always is
 MAX_REFUSALS = 10
 MAX_DETAIL = 2000

@@ -4,6 +4,7 @@
 #include "hooks.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -449,6 +450,28 @@ int warpgrade_strncmp(const char* a, const char* b, std::size_t most) {
     read_text(a, CALLER, most);
     read_text(b, CALLER, most);
     return std::strncmp(a, b, most);
+}
+
+#define SECOND_RESULT(T, Second, name, Parameters, call)  \
+    T warpgrade_##name Parameters {                       \
+        observe<sizeof(Second), true>(second, CALLER);    \
+        return call;                                      \
+    }
+SECOND_RESULT(double, double, modf, (double x, double* second), std::modf(x, second))
+SECOND_RESULT(float, float, modff, (float x, float* second), std::modf(x, second))
+SECOND_RESULT(double, int, frexp, (double x, int* second), std::frexp(x, second))
+SECOND_RESULT(float, int, frexpf, (float x, int* second), std::frexp(x, second))
+SECOND_RESULT(double, int, remquo, (double x, double y, int* second), std::remquo(x, y, second))
+SECOND_RESULT(float, int, remquof, (float x, float y, int* second), std::remquo(x, y, second))
+void warpgrade_sincos(double x, double* sine, double* cosine) {
+    observe<8, true>(sine, CALLER);
+    observe<8, true>(cosine, CALLER);
+    sincos(x, sine, cosine);
+}
+void warpgrade_sincosf(float x, float* sine, float* cosine) {
+    observe<4, true>(sine, CALLER);
+    observe<4, true>(cosine, CALLER);
+    sincosf(x, sine, cosine);
 }
 
 }  // extern "C"

@@ -24,6 +24,7 @@ from grader.executors.cuda import joining
 from grader.spec import Variant
 from grader.spec import course as courses
 from grader.spec.task import Task
+from grader.worker import nvcc
 from grader.worker.protocol import Argument, Kind
 
 _SEED = 1
@@ -86,7 +87,7 @@ def _cuda_entry(variant: Variant, text: bytes | str) -> Callable[..., object]:
     source = folder / variant.file
     source.write_bytes(text)
     library = folder / f"{source.stem}.so"
-    options = ["-O3", "-std=c++17", "-lineinfo", "-arch=native", "-shared", "-Xcompiler", "-fPIC"]
+    options = [*nvcc.FLAGS, "-O3", "-arch=native", "-shared", "-Xcompiler", "-fPIC"]
     done = subprocess.run(
         [compiler, *options, *variant.compile.options, "-o", str(library), str(source)],
         capture_output=True,

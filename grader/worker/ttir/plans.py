@@ -242,7 +242,7 @@ class _Run:
             [
                 each.region or of_scratch(each.address, each.size, each.line)
                 for number, each in enumerate(placed)
-                if each.region or number in allocated
+                if each.region or each.bytes is not None or number in allocated
             ]
         )
         self._findings = Findings(self._regions)

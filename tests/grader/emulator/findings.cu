@@ -650,6 +650,28 @@ ENTRY returned_structure_outside(float* out, int n) {
     stores_what_a_call_returns<<<1, n / 2>>>((float2*)out);
 }
 
+struct Wide {
+    float values[8];
+};
+__device__ __noinline__ float first_of(Wide wide) { return wide.values[0]; }
+__global__ void passes_structure(const float* in, float* out) {
+    const Wide* wide = reinterpret_cast<const Wide*>(in);
+    out[threadIdx.x] = first_of(wide[threadIdx.x]);  // -> passed_structure_outside
+}
+ENTRY passed_structure_outside(const float* in, float* out) {
+    passes_structure<<<1, 64>>>(in, out);
+}
+__device__ __noinline__ float4 doubled(float4 four) {
+    return make_float4(2 * four.x, 2 * four.y, 2 * four.z, 2 * four.w);
+}
+__global__ void returns_structure(float4* out) {
+    float4 four = make_float4(1, 2, 3, threadIdx.x);
+    out[threadIdx.x] = doubled(four);  // -> structure_of_a_call_outside
+}
+ENTRY structure_of_a_call_outside(float* out, int n) {
+    returns_structure<<<1, n / 4 + 1>>>(reinterpret_cast<float4*>(out));
+}
+
 __global__ void reads_a_total_too_early(float* out) {
     __shared__ int total;
     if (threadIdx.x == 0) total = 0;

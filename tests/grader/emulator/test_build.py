@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 
 from grader.emulator import build as build_module
-from grader.emulator import compiler_output, objects, toolchain
+from grader.emulator import compiler_output, conditions, objects, toolchain
 from grader.emulator.build import Build, Entry, Problem, build
 from grader.emulator.elf import Elf
 from grader.emulator.linking import Linker, LinkError
+from grader.emulator.sites import MOST_CHARACTERS
 from grader.emulator.toolchain import Toolchain
 
 pytestmark = pytest.mark.skipif(not shutil.which("g++"), reason="needs g++")
@@ -75,6 +76,13 @@ def test_every_access_has_a_line_and_a_function(make: Make) -> None:
     sites = set(make(TWICE).sites.values())
     assert {(site.line, site.function) for site in sites} >= {(3, "kernel"), (6, "twice")}
     assert all(1 <= site.line <= 7 for site in sites)
+
+
+def test_names_that_a_reader_would_not_take_are_cut(make: Make) -> None:
+    name = "k" * 5000
+    made = make(TWICE.replace("kernel", name) + f"#ifdef __{name}\nint x;\n#endif\n")
+    assert max(len(site.function) for site in made.sites.values()) == MOST_CHARACTERS
+    assert [len(each.macro) for each in made.conditions] == [conditions.MOST_CHARACTERS]
 
 
 def test_a_call_inlined_from_a_header_has_the_line_of_its_use(make: Make) -> None:

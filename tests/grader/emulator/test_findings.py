@@ -39,6 +39,12 @@ EXPECTED = {
     "out_of_bounds_write": Expected(
         "out_of_bounds_write", thread(0), (4, 0, 0), "4 bytes at offset 1024 of out, which has 1024"
     ),
+    "passed_structure_outside": Expected(
+        "out_of_bounds_read", thread(32), text="16 bytes at offset 1024 of in, which has 1024"
+    ),
+    "structure_of_a_call_outside": Expected(
+        "out_of_bounds_write", thread(64), text="16 bytes at offset 1024 of out, which has 1024"
+    ),
     "returned_structure_outside": Expected(
         "out_of_bounds_write", thread(127), text="8 bytes at offset 1024 of out"
     ),

@@ -98,7 +98,12 @@ __global__ void wide_kernel(float* p) {
 """
 ACCEPTED = """\
 template <typename T> __global__ void twice(T* p) { p[threadIdx.x] *= 2; }
-extern "C" void entry(float* p) { twice<<<1, 32>>>(p); }
+#include <algorithm>
+template <typename F> __global__ void each(F f) { f(threadIdx.x); }
+extern "C" void entry(float* p) {
+    twice<<<1, 32>>>(p);
+    each<<<1, 32>>>([=] __device__(int i) { p[i] = std::min(p[i], 2.0f); });
+}
 """
 
 

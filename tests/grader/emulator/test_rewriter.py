@@ -230,11 +230,11 @@ def test_shared_memory_that_is_called_static_is_so_once() -> None:
     assert made.count("static") == 1 and "static int c" in made
 
 
-def test_noinline_is_spelt_out_but_for_the_c_librarys_way() -> None:
-    text = "__device__ __noinline__ int f();\n__attribute__((__noinline__)) int g();"
-    made = rewritten(text)
-    assert made.startswith("__device__ __attribute__((noinline)) int f();")
-    assert "__attribute__((__noinline__)) int g();" in made
+def test_no_function_is_kept_from_being_inlined() -> None:
+    text = "__device__ __noinline__ int f();\n__attribute__((__noinline__)) int g();\n"
+    made = rewritten(text + "[[gnu::noinline]] int noinline();")
+    assert made.startswith("__device__  int f();\n__attribute__((unused)) int g();\n")
+    assert "[[gnu::unused]] int noinline();" in made
 
 
 # ---- Anything --------------------------------------------------------------------------------

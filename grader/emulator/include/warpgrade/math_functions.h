@@ -68,11 +68,11 @@ WARPGRADE_UNSEEN inline double cospi(double x) {
 }
 WARPGRADE_INLINE float sinpif(float x) { return (float)sinpi((double)x); }
 WARPGRADE_INLINE float cospif(float x) { return (float)cospi((double)x); }
-WARPGRADE_UNSEEN inline void sincospi(double x, double* sine, double* cosine) {
+WARPGRADE_INLINE void sincospi(double x, double* sine, double* cosine) {
     *sine = sinpi(x);
     *cosine = cospi(x);
 }
-WARPGRADE_UNSEEN inline void sincospif(float x, float* sine, float* cosine) {
+WARPGRADE_INLINE void sincospif(float x, float* sine, float* cosine) {
     *sine = sinpif(x);
     *cosine = cospif(x);
 }

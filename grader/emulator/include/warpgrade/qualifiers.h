@@ -1,10 +1,10 @@
 // CUDA's qualifiers, without `__noinline__`: the C++ library has an attribute of that spelling, so
-// the rewriter replaces it in the submission's text only.
+// the rewriter removes it from the submission's text only.
 #ifndef WARPGRADE_QUALIFIERS_H
 #define WARPGRADE_QUALIFIERS_H
 
-// Flattened: calls are inlined, as on a GPU, since g++ doesn't instrument stores of structures that
-// a call returns (`out4[i] = f(x)`). Its patchable entry marks a kernel in the object, where
+// Flattened: calls are inlined, as on a GPU, since g++ instruments neither stores of structures that
+// a call returns (`out4[i] = f(x)`) nor loads of those that it is passed (`f(in4[i])`). Its patchable entry marks a kernel in the object, where
 // nothing else distinguishes it from a host function (kernel_symbols.py).
 #define __global__ __attribute__((noinline, flatten, patchable_function_entry(1)))
 #define __device__

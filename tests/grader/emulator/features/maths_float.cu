@@ -13,6 +13,19 @@ __global__ void kernel(int* output, float x) {
     float s, c;
     sincosf(0.0f, &s, &c);
     right &= s == 0.0f && c == 1.0f && sqrt(x) == 1.0f && abs(-x) == x;
+    // Second results go where the other threads see them.
+    __shared__ float wholes[1024], sines[1024], cosines[1024];
+    __shared__ int exponents[1024], quotients[1024];
+    const int here = threadIdx.x, there = blockDim.x - 1 - here;
+    right &= modff(here + 0.5f, &wholes[here]) == 0.5f && frexpf(here + 8, &exponents[here]) < 1.0f;
+    right &= remquof(5.0f, 3.0f, &quotients[here]) == -1.0f;
+    sincosf(here, &sines[here], &cosines[here]);
+    __syncthreads();
+    right &= wholes[there] == there && exponents[there] >= 4 && (quotients[there] & 7) == 2;
+    right &= near(sines[there] * sines[there] + cosines[there] * cosines[there], 1.0f);
+    __syncthreads();
+    sincospif(0.5f, &sines[here], &cosines[here]);
+    right &= near(sines[here], 1.0f);
     output[threadIdx.x] = right;
 }
 

@@ -20,6 +20,7 @@ def found(text: str) -> list[tuple[int, str]]:
         ("#ifndef __CUDA_ARCH__", "__CUDA_ARCH__"),
         ("#if __has_include(<warpgrade/launch.h>)", "__has_include"),
         ("#if CUDART_VERSION < 13000", "CUDART_VERSION"),
+        ("#if CUDART_VERSION >= 12000", "CUDART_VERSION"),
     ],
 )
 def test_a_macro_of_one_compiler_is_told_with_its_line(directive: str, macro: str) -> None:
@@ -35,6 +36,8 @@ def test_a_macro_of_one_compiler_is_told_with_its_line(directive: str, macro: st
         "#ifdef DEBUG\n#endif\n",
         "__global__ void k() {\n#if __CUDA_ARCH__ >= 800\n;\n#endif\n}\n",
         "// #ifdef __SANITIZE_THREAD__\n",
+        "#if defined(_MSC_VER) || defined(__HIPCC__)\n#endif\n",
+        "#if CUDART_VERSION >= 11000\nf();\n#endif\n",
     ],
 )
 def test_what_both_see_alike_is_not_told(text: str) -> None:

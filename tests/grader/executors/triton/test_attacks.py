@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 from unittest import mock
 
@@ -173,6 +174,13 @@ def test_a_workspace_that_the_first_call_leaves_dirty_is_found_in_the_second(san
     result = run(sandbox, KERNEL + COUNTING)
     assert result.status is Status.nondeterministic, result
     assert "the first call is right, a second one on other values isn't" in result.verdict.what
+
+
+def test_values_that_both_calls_get_wrong_are_not_the_second_calls_fault(sandbox) -> None:
+    text = KERNEL.replace("mask=offs < n).to", "mask=offs < n, other=0.0).abs().to") + WORKSPACE
+    cases = [replace(case("float32", n=1), seed=seed) for seed in range(8)]
+    seen = {each.status for each in results(sandbox, "silu", text, cases)}
+    assert seen == {Status.passed, Status.wrong_values}
 
 
 def test_a_second_call_like_the_first_isnt_run(sandbox) -> None:
