@@ -4,8 +4,9 @@
 #define WARPGRADE_QUALIFIERS_H
 
 // Flattened: calls are inlined, as on a GPU, since g++ instruments neither stores of structures that
-// a call returns (`out4[i] = f(x)`) nor loads of those that it is passed (`f(in4[i])`). Its patchable entry marks a kernel in the object, where
-// nothing else distinguishes it from a host function (kernel_symbols.py).
+// a call returns (`out4[i] = f(x)`) nor loads of those that it is passed (`f(in4[i])`). Its
+// patchable entry marks a kernel in the object, where nothing else distinguishes it from a host
+// function (kernel_symbols.py).
 #define __global__ __attribute__((noinline, flatten, patchable_function_entry(1)))
 #define __device__
 #define __host__
