@@ -16,7 +16,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from pathlib import Path
 
 from grader.spec.course_file import FILE, CourseFile, Part, names_mistakes
@@ -175,12 +175,6 @@ def _is_course(folder: Path) -> bool:
 def load_all(folder: Path | None = None) -> dict[str, Exercise]:
     """The exercises of a folder of specs by the alphabet, or those of the default course.
 
-    The default course is read once. Raises SpecError with the mistakes of all files, and the
-    exercises of those that are right.
+    Raises SpecError with the mistakes of all files, and the exercises of those that are right.
     """
-    return dict(_default().exercises) if folder is None else load_folder(folder)
-
-
-@cache
-def _default() -> Course:
-    return Course(HOME)
+    return Course(HOME).exercises if folder is None else load_folder(folder)

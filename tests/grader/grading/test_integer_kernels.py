@@ -114,7 +114,7 @@ def test_torchs_operator_gets_the_sizes_that_it_names(tmp_path):
     peak = EXERCISES["peak"].model_copy()
     peak.belongs_to(tmp_path)
     task = Task(peak, peak.variants["triton"])
-    source = contenders._SOURCES["torch"](task)
+    source = contenders.source_of("torch", task)
     assert "function(x=x, rows=x.shape[0], cols=x.shape[1])" in source
     case = parse("rows=3 cols=5", task.exercise, task.variant, seed=1)
     names: dict[str, object] = {}
