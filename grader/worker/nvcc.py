@@ -21,12 +21,11 @@ from pathlib import Path
 from typing import Any
 
 DEFAULT_ARCHITECTURE = "sm_90"  # of an H100, the usual course's GPU
-# With what libraries of kernels are compiled with, and the emulator takes: std::min and lambdas of
-# the device. Without fortified functions, so that an object needs the same names as the emulator's.
-FLAGS = (
-    *("-std=c++17", "-lineinfo", "--expt-relaxed-constexpr", "--extended-lambda"),
-    *("-Xcompiler", "-U_FORTIFY_SOURCE"),
-)
+# With what libraries of kernels are compiled with, and the emulator takes: std::min in device code.
+# Without fortified functions, so that an object needs the same names as the emulator's.
+_FLAGS = ("-std=c++17", "-lineinfo", "--expt-relaxed-constexpr", "-Xcompiler", "-U_FORTIFY_SOURCE")
+# Lambdas of the device, or macros that may mark them: their option makes nvcc much slower.
+_LAMBDAS = re.compile(rb"\]\s*(?:__host__\s+)?__device__\b|#\s*define\b[^\n]*__device__\b")
 OPTIMISED = "-O3"  # for host code: device code always is
 MAX_REFUSALS = 10
 MAX_DETAIL = 2000
@@ -99,8 +98,14 @@ def compile_object(
     `step` is how far it is compiled.
     """
     level = () if any(each.startswith("-O") for each in options) else (OPTIMISED,)
-    line = [nvcc, *FLAGS, *level, *options, f"-arch={target or DEFAULT_ARCHITECTURE}"]
+    flags = [*flags_of(source.read_bytes()), *level, *options]
+    line = [nvcc, *flags, f"-arch={target or DEFAULT_ARCHITECTURE}"]
     return _refusals(_run([*line, step, source.name, "-o", str(made)], source.parent), source)
+
+
+def flags_of(text: bytes) -> tuple[str, ...]:
+    """The options that a file of this content is compiled with, besides those of its variant."""
+    return (*_FLAGS, "--extended-lambda") if _LAMBDAS.search(text) else _FLAGS
 
 
 def read_messages(text: str, file: str) -> list[Refusal]:

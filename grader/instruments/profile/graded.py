@@ -87,7 +87,7 @@ def _cuda_entry(variant: Variant, text: bytes | str) -> Callable[..., object]:
     source = folder / variant.file
     source.write_bytes(text)
     library = folder / f"{source.stem}.so"
-    options = [*nvcc.FLAGS, "-O3", "-arch=native", "-shared", "-Xcompiler", "-fPIC"]
+    options = [*nvcc.flags_of(text), "-O3", "-arch=native", "-shared", "-Xcompiler", "-fPIC"]
     done = subprocess.run(
         [compiler, *options, *variant.compile.options, "-o", str(library), str(source)],
         capture_output=True,

@@ -120,6 +120,19 @@ def test_a_check_leaves_host_code_without_assembly_to_gcc(tmp_path, monkeypatch,
     assert {"-c", "-cuda"} & {*asked[0]} == {step}
 
 
+@pytest.mark.parametrize(
+    ("text", "is_slower"),
+    [
+        ("__device__ int f(int* p) { return p[1]; }", False),
+        ("auto f = [=] __device__(int i) { return i; };", True),
+        ("auto f = []  __host__ __device__ (int i) { return i; };", True),
+        ("#define HD __host__ __device__\nauto f = [] HD (int i) { return i; };", True),
+    ],
+)
+def test_only_a_file_that_may_need_it_gets_the_option_for_lambdas(text, is_slower):
+    assert ("--extended-lambda" in nvcc.flags_of(text.encode())) == is_slower
+
+
 @needs_nvcc
 def test_real_refusals_are_read(tmp_path: Path) -> None:
     source = tmp_path / "silu.cu"
