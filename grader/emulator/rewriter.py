@@ -19,6 +19,7 @@ code.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -68,13 +69,18 @@ def rewrite(source: Source) -> Rewritten:
     return Rewritten(text, tuple(troubles), tuple(sorted(places)), frozenset(known))
 
 
+MOST_BEFORE = 20  # tokens of an attribute's list
+_IN_ATTRIBUTE = re.compile(r"(?:__attribute__\(\((?:[\w,]|\([\w,]*\))*|gnu::)$")
+
+
 def _single_tokens(run: tuple[Token, ...]) -> Iterator[Edit]:
     for i, token in enumerate(run):
-        before = "".join(t.text for t in run[max(0, i - 2) : i])
-        if token.text in ("noinline", "__noinline__") and before in ("((", "gnu::"):
-            yield Edit(token.start, token.end, "unused")
-        elif token.text == "__noinline__":
-            yield Edit(token.start, token.end, "")
+        if token.text in ("noinline", "__noinline__"):
+            before = "".join(t.text for t in run[max(0, i - MOST_BEFORE) : i])
+            if _IN_ATTRIBUTE.search(before):
+                yield Edit(token.start, token.end, "unused")
+            elif token.text == "__noinline__":
+                yield Edit(token.start, token.end, "")
         elif token.text == "static" and "__shared__" in {
             t.text for t in run[max(0, i - 1) : i + 2]
         }:

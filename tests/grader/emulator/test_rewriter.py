@@ -235,6 +235,8 @@ def test_no_function_is_kept_from_being_inlined() -> None:
     made = rewritten(text + "[[gnu::noinline]] int noinline();")
     assert made.startswith("__device__  int f();\n__attribute__((unused)) int g();\n")
     assert "[[gnu::unused]] int noinline();" in made
+    made = rewritten("__attribute__((used, aligned(16), noinline)) int f(int noinline);\n")
+    assert made.startswith("__attribute__((used, aligned(16), unused)) int f(int noinline);\n")
 
 
 # ---- Anything --------------------------------------------------------------------------------
