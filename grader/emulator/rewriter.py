@@ -69,7 +69,7 @@ def rewrite(source: Source) -> Rewritten:
     return Rewritten(text, tuple(troubles), tuple(sorted(places)), frozenset(known))
 
 
-MOST_BEFORE = 20  # tokens of an attribute's list
+MOST_BEFORE = 20  # tokens that are read to know whether a name stands in a list of attributes
 _IN_ATTRIBUTE = re.compile(r"(?:__attribute__\(\((?:[\w,]|\([\w,]*\))*|gnu::)$")
 
 

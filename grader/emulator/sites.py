@@ -23,8 +23,6 @@ _DISCRIMINATOR = re.compile(r" \(discriminator \d+\)$")
 INSTRUCTIONS = 1 << 40
 _ROW = re.compile(r"(?m)^\S.*?\s\d+\s+(0x[0-9a-f]+)\b")
 _SECONDS = 30.0
-
-
 MOST_CHARACTERS = 1000  # of a function's name: templates of templates have longer ones
 
 

@@ -19,7 +19,7 @@ _END_SECONDS = 5.0
 
 
 class ProcessGroup:
-    """One group."""
+    """A control group of a worker and its processes, which bounds their memory and number."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

@@ -72,6 +72,8 @@ class SharedBuffers:
 
 
 class Memfds(SharedBuffers):
+    """Two buffers in host memory."""
+
     on_gpu = False
 
     def __init__(self, input_bytes: int, output_bytes: int) -> None:

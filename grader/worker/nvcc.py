@@ -21,10 +21,11 @@ from pathlib import Path
 from typing import Any
 
 DEFAULT_ARCHITECTURE = "sm_90"  # of an H100, the usual course's GPU
-# With what libraries of kernels are compiled with, and the emulator takes: std::min in device code.
-# Without fortified functions, so that an object needs the same names as the emulator's.
+# Relaxed: device code may call constexpr functions such as std::min, as in the emulator. Without
+# fortified functions an object needs the same names as the emulator's.
 _FLAGS = ("-std=c++17", "-lineinfo", "--expt-relaxed-constexpr", "-Xcompiler", "-U_FORTIFY_SOURCE")
-# Lambdas of the device, or macros that may mark them: their option makes nvcc much slower.
+# Lambdas for the device, or macros that may mark them. Their option slows nvcc down by half and
+# more, and a student's message waits for nvcc.
 _LAMBDAS = re.compile(rb"\]\s*(?:__host__\s+)?__device__\b|#\s*define\b[^\n]*__device__\b")
 OPTIMISED = "-O3"  # for host code: device code always is
 MAX_REFUSALS = 10
