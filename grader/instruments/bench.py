@@ -32,7 +32,8 @@ NO_GPU = (
     "No NVIDIA GPU that torch can use: there is nothing to time. `grader check` says on any "
     "machine whether a kernel is right, `grader doctor` what this one can grade."
 )
-AROUND = sequential.Budget(pairs=16)  # of a case that isn't scored: enough for a curve
+# Of a case that isn't scored: enough for a curve.
+AROUND = sequential.Budget(pairs=sequential.MIN_PAIRS)
 BASELINES = ("copy", "torch", "compile", "reference")
 BESIDE_OTHERS = ("copy", "torch")
 SHORT_MICROSECONDS = 50.0  # below which launches are timed as much as the kernel

@@ -28,7 +28,7 @@ from grader.timing.targets import Targets
 from grader.timing.watch import Watch
 
 CANDIDATE = "candidate"
-IDLE_PAIRS = 9
+IDLE_PAIRS = 9  # 1 where no points depend on the times
 MOST_TESTS = 3  # until both clocks agree about the candidate
 MOST_APART = 0.03  # between a replay's times by the two clocks, as a share
 TOO_SLOW = 0.5  # of the lowest ratio that has points; a slower kernel gets one rough time
@@ -139,6 +139,8 @@ class Attempt:
         with locks.next_on(device):
             with locks.shared_on(device):
                 executor = self._candidate.executor(case, self._opened)
+                if REFERENCE in self._targets.names:
+                    self._targets.baselines.expect_reference(case, self._opened)
                 self._start_baselines([n for n in self._targets.names if n != REFERENCE])
                 executor.wait()  # it is idle while baselines are timed, and has no plan
             turn.enter_context(locks.exclusive_on(device, self._options.waiting))
@@ -200,7 +202,7 @@ class Attempt:
     def _time_idle(self) -> None:
         """Time the baselines in turn before the candidate's process has its plan."""
         times: dict[str, list[float]] = {each.name: [] for each in self._baselines}
-        for done in range(IDLE_PAIRS):
+        for done in range(IDLE_PAIRS if self._options.held_to_idle else 1):
             for each in [*self._baselines]:
                 with self._left_out_if_optional(each.name):
                     times[each.name].append(each.seconds())

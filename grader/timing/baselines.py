@@ -43,6 +43,7 @@ class Baselines(contextlib.AbstractContextManager["Baselines"]):
         self._cases, self._reference = cases, reference
         self._opened = contextlib.ExitStack()
         self._kept: dict[str, Standing] = {}
+        self._for_reference: Standing | None = None  # an executor without a plan
 
     def __exit__(self, *_: object) -> None:
         self.renew()
@@ -62,6 +63,13 @@ class Baselines(contextlib.AbstractContextManager["Baselines"]):
                 with contextlib.suppress(*_IN_THE_WAY):
                     self._standing(name)
 
+    def expect_reference(self, case: Case, opened: contextlib.ExitStack) -> None:
+        """Start the executor of the reference, which ends with `opened`, as `expect` does."""
+        self._for_reference = None
+        if self._reference is not None:
+            with contextlib.suppress(*_IN_THE_WAY):
+                self._for_reference = self._reference().executor(case, opened)
+
     def begin(self, name: str, case: Case, opened: contextlib.ExitStack) -> Replays:
         """A baseline's replays of a case. The reference's worker ends with `opened`.
 
@@ -69,7 +77,8 @@ class Baselines(contextlib.AbstractContextManager["Baselines"]):
         """
         if name == REFERENCE:
             assert self._reference is not None  # by has_reference
-            return self._reference().begin(case, opened, graded=False)
+            executor, self._for_reference = self._for_reference, None
+            return self._reference().begin(case, opened, graded=False, executor=executor)
         standing, layout = self._standing(name), self._layout(name, case)
         if self._is_by_plan(name):
             return contenders.copy(standing, layout)

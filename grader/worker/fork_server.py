@@ -37,6 +37,7 @@ import contextlib
 import ctypes
 import faulthandler
 import gc
+import importlib
 import json
 import os
 import resource
@@ -46,7 +47,7 @@ import socket
 import sys
 import tempfile
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from . import lockdown
@@ -58,6 +59,26 @@ MAX_DESCRIPTORS = 8
 MAX_FILE_BYTES = 256 << 20
 _IDLE_MILLISECONDS = 5  # without a message, before a step of idle work
 MAX_PROCESSES = 256  # and threads, of one submission
+
+# What torch.compile imports at its first compilation, which each worker would import for itself.
+_OF_A_FIRST_COMPILATION = (
+    "torch._inductor.codegen.cuda_combined_scheduling",
+    "torch._inductor.codegen.cpp_wrapper_gpu",
+    "torch._inductor.codegen.halide",
+    "torch._inductor.codegen.mps",
+    "torch._inductor.codegen.pallas",
+    "torch._inductor.codegen.wrapper_fxir",
+    "torch._inductor.fx_passes.quantization",
+    "torch._inductor.fx_passes.fuse_attention",
+    "torch._inductor.fx_passes.mkldnn_fusion",
+    "torch._inductor.fx_passes.pad_mm",
+    "torch._inductor.runtime.caching",
+    "torch.distributed.tensor.experimental",
+    "torch.export._trace",
+    "torch.fx.experimental.validator",
+    "triton.compiler.code_generator",
+    "sympy.tensor.tensor",
+)
 
 Children = dict[int, tuple[int, int]]  # pid -> (id, pidfd)
 
@@ -98,11 +119,22 @@ def main(control_fd: int, kind: str, plan: dict[str, Any]) -> None:
 
 def _idle_work(kind: str) -> Iterator[int] | None:
     """Work in small steps while no message waits; None where there is none."""
+    if kind == "inductor":
+        return _importing(_OF_A_FIRST_COMPILATION)
     if kind != "plans":  # the others fork rarely, or have little to copy
         return None
     from . import huge_pages
 
     return huge_pages.gathering()
+
+
+def _importing(modules: Sequence[str]) -> Iterator[int]:
+    """Import one module a step; one that this version of torch lacks is left out."""
+    for number, name in enumerate(modules):
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
+        gc.freeze()  # as after the other imports
+        yield number
 
 
 def _import_frameworks(kind: str) -> None:

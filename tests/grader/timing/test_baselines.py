@@ -185,11 +185,16 @@ def test_after_noise_all_are_new_and_the_old_ones_have_ended(python_sandbox, ope
 
 
 def test_a_reference_is_started_only_when_it_is_asked_for(python_sandbox, opened):
-    asked: list[bool] = []
+    asked: list[object] = []
 
     class Solution:
-        def begin(self, case: Case, opened: contextlib.ExitStack, graded: bool) -> str:
-            asked.append(graded)
+        def executor(self, case: Case, opened: contextlib.ExitStack) -> str:
+            return "an executor"
+
+        def begin(
+            self, case: Case, opened: contextlib.ExitStack, graded: bool, executor: str | None
+        ) -> str:
+            asked.append((graded, executor))
             return "its replays"
 
     what = (python_sandbox, python_sandbox, Task(EXERCISE, asking("copy")), CASES)
@@ -198,7 +203,11 @@ def test_a_reference_is_started_only_when_it_is_asked_for(python_sandbox, opened
         baselines.begin("copy", CASES[0], opened)
         assert not asked
         assert baselines.begin("reference", CASES[0], opened) == "its replays"
-    assert asked == [False]  # its outputs aren't judged
+        baselines.expect_reference(CASES[0], opened)
+        for _ in range(2):
+            baselines.begin("reference", CASES[0], opened)
+    # Its outputs aren't judged; an executor that is begun ahead serves once.
+    assert asked == [(False, None), (False, "an executor"), (False, None)]
     with Baselines(*what, None) as baselines:
         assert not baselines.has_reference
 
