@@ -99,8 +99,6 @@ class BufferSets:
     Inputs are drawn once, and outputs aren't judged. `memory` holds `layout.bytes(count)`.
     """
 
-    is_graded = False
-
     def __init__(self, memory: Memory, layout: Layout, count: int) -> None:
         self.count = count
         self._layout = layout

@@ -32,8 +32,6 @@ from grader.timing.fast_path import FastPath
 class GradedBufferSets(BufferSets):
     """The buffers of an untrusted worker."""
 
-    is_graded = True
-
     def __init__(
         self, memory: Memory, exercise: Exercise, variant: Variant, case: Case, count: int
     ) -> None:

@@ -35,9 +35,6 @@ TARGET_SECONDS = 0.002  # of a replay: long against SLACK_SECONDS
 SLACK_SECONDS = 20e-6  # that requests differ by, apart from their calls
 FEWEST_CALLS = 4
 DECOYS = 2  # sets that are prepared and used by no call
-# Replays of a trusted worker's graph, whose inputs stay as they are. Other sets then take their
-# turn, since a time depends on where buffers lie.
-KEPT = 8
 FIRST_LIMITS = Limits(cpu_seconds=20.0, memory_bytes=16 << 30)  # of a first call: 60 s of wall time
 LIMITS = Limits(cpu_seconds=10.0, memory_bytes=16 << 30)
 TIMES_EXPECTED = 50.0  # a replay that takes so many times its expected duration has hung
@@ -59,7 +56,6 @@ class Replays:
         self._own: list[float] = []  # of the same, by the grader's clock
         self._order: Sequence[int] = ()  # the sets of the last replay
         self._decoys: Sequence[int] = ()  # its decoys
-        self._made = 0  # replays of the graph that is arranged
         self.calls = 1
         for number in range(sets.count):
             expect_ok(worker.ask(Operation.place, sets.arguments(number), repeat=number))
@@ -68,7 +64,7 @@ class Replays:
         """Make an executor adopt a plan, whose speed is unknown then. Raises TimingFailed."""
         expect_ok(self._worker.ask(Operation.adopt, document=document, limits=FIRST_LIMITS))
         self.forget()
-        self.calls, self._limits, self._order = 1, FIRST_LIMITS, ()
+        self.calls, self._limits = 1, FIRST_LIMITS
 
     def settle(self) -> float:
         """Warm up, choose the number of calls in a replay, and return the seconds of one call.
@@ -97,16 +93,12 @@ class Replays:
     def prepare(self) -> None:
         """Prepare a replay: random sets in random order, with new inputs.
 
-        A trusted worker keeps sets and inputs for some replays. Raises TimingFailed.
+        Raises TimingFailed.
         """
-        is_kept = not self._sets.is_graded and len(self._order) == self.calls
-        if is_kept and self._made < KEPT:
-            return
         most = min(self.calls + DECOYS, self._sets.count)
         chosen = self._random.sample(range(self._sets.count), most)
         self._order, self._decoys = chosen[: self.calls], chosen[self.calls :]
         self._arrange(self._order)
-        self._made = 0
         self._sets.fill(chosen)
 
     def replay(self) -> float:
@@ -117,7 +109,6 @@ class Replays:
         """
         beside, _ = self._timed(0)
         own, seconds = self._timed(1)
-        self._made += 1
         if seconds <= 0:
             raise TimingFailed("its process tells of a time that isn't above 0", Status.crashed)
         self._seconds.append(seconds)

@@ -11,16 +11,8 @@ import pytest
 from grader.sandbox.worker_process import Cause, Death
 from grader.status import Status
 from grader.timing import contenders, graph_replays
-from grader.timing.buffer_sets import BufferSets
 from grader.timing.failures import TimingFailed
-from grader.timing.graph_replays import (
-    DECOYS,
-    FEWEST_CALLS,
-    KEPT,
-    SLACK_SECONDS,
-    TARGET_SECONDS,
-    Replays,
-)
+from grader.timing.graph_replays import DECOYS, FEWEST_CALLS, SLACK_SECONDS, TARGET_SECONDS, Replays
 from grader.worker.protocol import Code, Operation, Reply
 from tests.grader.timing.test_buffer_sets import Bench
 from tests.support import clocked
@@ -67,23 +59,6 @@ def test_replays_are_over_random_sets_in_random_order(of):
     firsts = Counter(order[0] for order in worker.orders)
     assert len(firsts) > SETS / 3  # of 24 sets, 40 draws leave out 4 as a rule
     assert any(list(order) != sorted(order) for order in worker.orders)
-
-
-def test_a_trusted_workers_graph_serves_several_replays_and_a_new_plan_has_a_new_one(bench, clock):
-    worker: Any = MadeUp(clock, lambda order: None, seconds=2e-4)
-    layout = bench.sets._layout
-    timed = Replays(worker, BufferSets(bench.sets._memory, layout, SETS))
-    timed.settle()
-    assert timed.calls == 10
-    worker.asked.clear()
-    for _ in range(2 * KEPT):
-        timed.seconds()
-    one = [Operation.arrange, *[Operation.replay] * (2 * KEPT)]
-    assert worker.asked == one * 2
-    worker.asked.clear()
-    timed.adopt(b"")
-    timed.seconds()
-    assert worker.asked == [Operation.adopt, Operation.arrange, *[Operation.replay] * 2]
 
 
 def test_a_call_takes_its_share_of_the_time_that_the_device_tells(of):
