@@ -50,7 +50,7 @@ SECONDS ?= 60
 
 test: $(READY)  ## the grader's own tests
 	@$(BIN)/python -m compileall -q grader  # each process of a test, confined ones too, reads it
-	$(BIN)/python -m pytest tests/grader tests/reference tests/docs tests/benchmarks tests/test_kernels2.py -p no:logging -n $(JOBS) --dist worksteal $(ARGS)
+	$(BIN)/python -m pytest tests/grader tests/reference tests/docs tests/benchmarks tests/test_kernels2.py -p no:logging -n $(JOBS) --dist loadfile $(ARGS)
 
 courses: COURSES ?= . $(patsubst %/course.yaml,%,$(wildcard courses/*/course.yaml))
 courses: $(READY)  ## every exercise of the courses here, as an author checks them; ARGS=--quick
