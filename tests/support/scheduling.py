@@ -1,7 +1,7 @@
 """Which process of `make test` runs which tests: those of a file together.
 
-So what a file's tests share is made once. The tests of the files with most seconds share little, and
-are given out one by one behind all others, so that all processes end at about the same time.
+So what a file's tests share is made once. The tests of the files that take longest share little.
+They are given out one by one behind all others, so that all processes end at about the same time.
 """
 
 from __future__ import annotations
