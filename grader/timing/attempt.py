@@ -142,6 +142,8 @@ class Attempt:
                 if REFERENCE in self._targets.names:
                     self._targets.baselines.expect_reference(case, self._opened)
                 self._start_baselines([n for n in self._targets.names if n != REFERENCE])
+                for each in self._baselines:
+                    each.replays.begin()  # a first call may compile for long
                 executor.wait()  # it is idle while baselines are timed, and has no plan
             turn.enter_context(locks.exclusive_on(device, self._options.waiting))
         state = self._watch.probe()

@@ -211,6 +211,7 @@ class Standing:
         """`room` is the bytes of the two buffers. The worker's first request was sent."""
         self.worker, self.memory, self.room = worker, memory, room
         self._is_ready = False
+        self._served: Replays | None = None
 
     def wait(self) -> None:
         """Wait for the answer to the first request. Raises TimingFailed where that failed."""
@@ -224,8 +225,12 @@ class Standing:
         The sets served before become invalid. Raises as `wait` does.
         """
         self.wait()
+        if self._served is not None:
+            self._served.abandon()
         fits = (room // length for room, length in zip(self.room, layout.lengths, strict=True))
-        return Replays(self.worker, make_sets(self.memory, min(*fits, MOST_BUFFER_SETS)))
+        sets = make_sets(self.memory, min(*fits, MOST_BUFFER_SETS))
+        self._served = Replays(self.worker, sets)
+        return self._served
 
     def ungraded(self, layout: Layout) -> Replays:
         """Replays whose outputs nobody judges."""

@@ -25,7 +25,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from grader.sandbox import untrusted
-from grader.sandbox.worker_process import Limits, Worker
+from grader.sandbox.worker_process import Death, Limits, Worker
 from grader.status import Status
 from grader.timing.buffer_sets import BufferSets
 from grader.timing.failures import TimingFailed, expect_ok
@@ -56,6 +56,8 @@ class Replays:
         self._own: list[float] = []  # of the same, by the grader's clock
         self._order: Sequence[int] = ()  # the sets of the last replay
         self._decoys: Sequence[int] = ()  # its decoys
+        self._is_begun = False  # the next replay
+        self._death: Death | None = None  # of the worker, when it was begun
         self.calls = 1
         for number in range(sets.count):
             expect_ok(worker.ask(Operation.place, sets.arguments(number), repeat=number))
@@ -90,16 +92,34 @@ class Replays:
         self.finish()
         return took / self.calls
 
-    def prepare(self) -> None:
-        """Prepare a replay: random sets in random order, with new inputs.
+    def begin(self) -> None:
+        """Have the next replay's calls arranged, without waiting: random sets in random order.
 
-        Raises TimingFailed.
+        Calls of a new shape may be compiled meanwhile.
         """
         most = min(self.calls + DECOYS, self._sets.count)
         chosen = self._random.sample(range(self._sets.count), most)
         self._order, self._decoys = chosen[: self.calls], chosen[self.calls :]
-        self._arrange(self._order)
-        self._sets.fill(chosen)
+        document = struct.pack(f"<{1 + len(self._order)}I", len(self._order), *self._order)
+        self._death = self._worker.post(Operation.arrange, document=document)
+        self._is_begun = True
+
+    def abandon(self) -> None:
+        """Wait for what was begun, so that the worker can serve another case."""
+        if self._is_begun and self._death is None:
+            self._worker.wait(self._limits)
+        self._is_begun = False
+
+    def prepare(self) -> None:
+        """Prepare a replay, which may have been begun: arranged calls, and new inputs.
+
+        Raises TimingFailed.
+        """
+        if not self._is_begun:
+            self.begin()
+        self._is_begun = False
+        expect_ok(self._death or self._worker.wait(self._limits))
+        self._sets.fill([*self._order, *self._decoys])
 
     def replay(self) -> float:
         """Run the prepared replay; seconds by the device's clock. Raises TimingFailed.
@@ -141,11 +161,6 @@ class Replays:
     def forget(self) -> None:
         """Exclude earlier replays from `apart`."""
         self._seconds, self._own = [], []
-
-    def _arrange(self, order: Sequence[int]) -> None:
-        document = struct.pack(f"<{1 + len(order)}I", len(order), *order)
-        answer = self._worker.ask(Operation.arrange, document=document, limits=self._limits)
-        expect_ok(answer)
 
     def _timed(self, calls: int) -> tuple[float, float]:
         """Run a replay of `calls` calls; seconds by the grader's clock, and by the device's."""

@@ -99,6 +99,13 @@ class MadeUp:
             text = {"nanoseconds": self._replay(repeat)}
         return Reply(next(self._numbers), Code.ok, json.dumps(text))
 
+    def post(self, operation: Operation, document: bytes = b"") -> Death | None:
+        self._answer = self.ask(operation, document=document)
+        return None
+
+    def wait(self, limits: object = None) -> Reply | Death:
+        return self._answer
+
     def _replay(self, repeat: int) -> int:
         self._clock.now += BESIDE
         if not repeat:
@@ -122,6 +129,8 @@ class MadeUpReplays:
         self.apart = apart
         self.taken = 0
         self.settled = False
+
+    def begin(self) -> None: ...
 
     def settle(self) -> float:
         self.settled = True

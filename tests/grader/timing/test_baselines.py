@@ -212,6 +212,13 @@ def test_a_reference_is_started_only_when_it_is_asked_for(python_sandbox, opened
         assert not baselines.has_reference
 
 
+def test_a_case_that_was_only_begun_leaves_its_worker_to_the_next(python_sandbox, opened):
+    what = (python_sandbox, python_sandbox, Task(EXERCISE, asking("copy")), CASES)
+    with Baselines(*what, None) as baselines:
+        baselines.begin("copy", CASES[0], opened).begin()
+        assert baselines.begin("copy", CASES[-1], opened).settle() > 0
+
+
 def test_where_students_work_there_is_no_reference(tmp_path, python_sandbox):
     what = (python_sandbox, python_sandbox, Task(EXERCISE, asking("reference")), CASES)
     assert Baselines(*what, lambda: None).has_reference

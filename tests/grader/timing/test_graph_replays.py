@@ -61,6 +61,24 @@ def test_replays_are_over_random_sets_in_random_order(of):
     assert any(list(order) != sorted(order) for order in worker.orders)
 
 
+def test_a_replay_that_was_begun_is_arranged_once(of):
+    worker, timed = of(seconds=2e-4)
+    worker.asked.clear()
+    timed.begin()
+    assert worker.asked == [Operation.arrange]
+    timed.settle()
+    assert worker.asked == [Operation.arrange, Operation.replay, Operation.replay] * 2
+
+
+def test_a_worker_that_ends_as_a_replay_is_begun_is_told_when_it_is_prepared(of):
+    worker, timed = of()
+    worker.post = lambda *_, **__: Death(Cause.exited, "exit status 1")
+    timed.begin()
+    timed.abandon()
+    with pytest.raises(TimingFailed):
+        timed.prepare()
+
+
 def test_a_call_takes_its_share_of_the_time_that_the_device_tells(of):
     _, timed = of(seconds=1.5e-4)
     assert timed.settle() == pytest.approx(1.5e-4)
