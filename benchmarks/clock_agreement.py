@@ -95,12 +95,10 @@ for line in sys.stdin:
 def on_one_set(replays: Replays) -> None:
     """Make all calls of a replay use the first of its sets, with no decoys."""
 
-    def prepare() -> None:
-        replays._order, replays._decoys = [0] * replays.calls, ()
-        replays._arrange(replays._order)
-        replays._sets.fill([0])
+    def begin() -> None:
+        replays._arrange([0] * replays.calls, ())
 
-    replays.prepare = prepare  # type: ignore[method-assign]  # the clock asks its own replays
+    replays.begin = begin  # type: ignore[method-assign]  # the clock asks its own replays
 
 
 def opened_here(session: Session, whose: str, n: int, opened: contextlib.ExitStack) -> Replays:
@@ -119,7 +117,7 @@ def opened_here(session: Session, whose: str, n: int, opened: contextlib.ExitSta
 
 def here(replays: Replays, cache: str, count: int) -> float:
     """Seconds per call with the L2 cache in a state; the median of replays."""
-    vars(replays).pop("prepare", None)
+    vars(replays).pop("begin", None)
     if cache == COLD:
         replays.settle()
     else:

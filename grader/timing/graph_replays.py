@@ -99,10 +99,7 @@ class Replays:
         """
         most = min(self.calls + DECOYS, self._sets.count)
         chosen = self._random.sample(range(self._sets.count), most)
-        self._order, self._decoys = chosen[: self.calls], chosen[self.calls :]
-        document = struct.pack(f"<{1 + len(self._order)}I", len(self._order), *self._order)
-        self._death = self._worker.post(Operation.arrange, document=document)
-        self._is_begun = True
+        self._arrange(chosen[: self.calls], chosen[self.calls :])
 
     def abandon(self) -> None:
         """Wait for what was begun, so that the worker can serve another case."""
@@ -161,6 +158,12 @@ class Replays:
     def forget(self) -> None:
         """Exclude earlier replays from `apart`."""
         self._seconds, self._own = [], []
+
+    def _arrange(self, order: Sequence[int], decoys: Sequence[int]) -> None:
+        self._order, self._decoys = order, decoys
+        document = struct.pack(f"<{1 + len(order)}I", len(order), *order)
+        self._death = self._worker.post(Operation.arrange, document=document)
+        self._is_begun = True
 
     def _timed(self, calls: int) -> tuple[float, float]:
         """Run a replay of `calls` calls; seconds by the grader's clock, and by the device's."""
