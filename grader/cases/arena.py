@@ -149,8 +149,12 @@ class Arena:
         """Free the memory, once the worker's mappings are gone too."""
         self._memory.close()
 
-    def place(self, slots: Sequence[Slot], inputs_writable: bool = False) -> list[Placed]:
+    def place(
+        self, slots: Sequence[Slot], inputs_writable: bool = False, leftovers: bool = False
+    ) -> list[Placed]:
         """Lay the slots out and fill them. Raises ValueError when they don't fit.
+
+        With `leftovers` outputs hold finite numbers, as memory that was used before often does.
 
         `inputs_writable` puts inputs into the output buffer, so that a store to one shows as a
         change instead of ending the worker. A CUDA device that works on copies requires it.
@@ -159,7 +163,7 @@ class Arena:
         placed = []
         for slot in slots:
             buffer = INPUTS if slot.role == "input" and not inputs_writable else OUTPUTS
-            placed.append(self._place(slot, buffer, ends[buffer]))
+            placed.append(self._place(slot, buffer, ends[buffer], leftovers))
             gap = _gap_bytes(self.on_gpu, inputs_writable)
             ends[buffer] = sum(placed[-1].argument.allocation) + gap
         self._memory.finish()
@@ -174,7 +178,7 @@ class Arena:
             for at in [item.argument]
         ]
 
-    def _place(self, slot: Slot, buffer: int, after: int) -> Placed:
+    def _place(self, slot: Slot, buffer: int, after: int, leftovers: bool) -> Placed:
         memory = (self.inputs, self.outputs)[buffer]
         start, length = after, _allocation_bytes(slot)
         if start + length > len(memory):
@@ -190,7 +194,7 @@ class Arena:
         else:
             elements = allocation.view(getattr(torch, slot.dtype))
             _NOISE.fill(elements, possible=True)
-            _NOISE.fill(_view(allocation, slot), possible=False)
+            _NOISE.fill(_view(allocation, slot), possible=leftovers)
         if slot.values is not None:
             _view(allocation, slot).copy_(slot.values)
         if judged:

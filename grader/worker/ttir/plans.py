@@ -45,6 +45,7 @@ from .state import Finding, Limits
 
 MAX_PRINTED = 4000  # characters of kernels' output
 UNWRITTEN = (0xFFFF, 0x7FFF)  # of which a buffer has one, by its address
+LEFT = 0x3A3A  # instead, where memory was used before: a finite number in every format
 # Of the work of a few programs: a long loop isn't run to its end.
 SAMPLED_LIMITS = Limits(steps=4000, elements=1 << 25)
 _FLOATS = {"fp16": "<e", "fp32": "<f", "fp64": "<d"}
@@ -127,7 +128,12 @@ class PlanExecutor:
         return [
             self._of_argument(address, described, tensors[described["argument"]])
             if described["kind"] == "argument"
-            else _Placed(address, described["bytes"], line=described["line"])
+            else _Placed(
+                address,
+                described["bytes"],
+                line=described["line"],
+                leftovers=document["leftovers"],
+            )
             for address, described in zip(where, buffers, strict=True)
         ]
 
@@ -161,10 +167,11 @@ class _Placed:
     writable: bool = True
     line: int = 0  # of the host code that allocates it
     buffer: Buffer | None = field(default=None, repr=False)
+    leftovers: bool = False
 
     def allocate(self) -> None:
         """Give it unwritten memory."""
-        holds = UNWRITTEN[self.address // addresses.ALIGNMENT % 2]
+        holds = LEFT if self.leftovers else UNWRITTEN[self.address // addresses.ALIGNMENT % 2]
         words = np.full(-(-self.size // 2), holds, "<u2")
         self.bytes = torch.from_numpy(words.view(np.uint8)[: self.size])
         self.buffer = None
@@ -297,6 +304,8 @@ class _Run:
             report["printed"] = "".join(self._printed)
         if self._atomics is not None and (atomics := self._atomics.report()):
             report["atomics"] = atomics
+        own = [each.buffer for each in self._placed if each.writable and each.buffer]
+        report["reads_own"] = any(each.was_read for each in own)
         if self._counters is not None:
             counted = self._counters.report()
             cut = counted.pop("cut") or self._findings.cut
