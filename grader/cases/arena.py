@@ -69,6 +69,7 @@ class Placed:
     slot: Slot
     argument: Argument
     before: torch.Tensor | None  # uint8: the allocation before the run, if it is judged
+    leftovers: bool = False  # an output holds numbers: nobody can tell that one is unwritten
 
 
 @dataclass(frozen=True)
@@ -172,7 +173,7 @@ class Arena:
     def collect(self, placed: Sequence[Placed]) -> list[Outcome]:
         """The tensors that the worker may have changed, from one copy of each."""
         return [
-            _outcome(item.slot, before, self._memory.take(at.buffer, *at.allocation))
+            _outcome(item, before, self._memory.take(at.buffer, *at.allocation))
             for item in placed
             if (before := item.before) is not None
             for at in [item.argument]
@@ -200,7 +201,7 @@ class Arena:
         if judged:
             self._memory.put(buffer, start, allocation)
         argument = _argument(slot, buffer, start, length)
-        return Placed(slot, argument, allocation if judged else None)
+        return Placed(slot, argument, allocation if judged else None, leftovers)
 
 
 def described(slots: Sequence[Slot]) -> list[Argument]:
@@ -263,8 +264,9 @@ class _Noise:
 _NOISE = _Noise()
 
 
-def _outcome(slot: Slot, before: torch.Tensor, after: torch.Tensor) -> Outcome:
+def _outcome(item: Placed, before: torch.Tensor, after: torch.Tensor) -> Outcome:
     """The outcome of the copy `after` against the state `before`, which is overwritten."""
+    slot = item.slot
     # Compared as integers of the element's size, since poison may be NaN, which equals nothing.
     bits = BITS[getattr(torch, slot.dtype).itemsize]
     values = _view(after, slot).clone(memory_format=torch.contiguous_format)
@@ -281,6 +283,7 @@ def _outcome(slot: Slot, before: torch.Tensor, after: torch.Tensor) -> Outcome:
         first = GUARD_BYTES // bits.itemsize + slot.first
         outside = tuple((changed.nonzero()[:1024, 0] - first).tolist())
     any_change = not unwritten.all()
+    unwritten = np.asarray(unwritten & (not item.leftovers))  # a number there may well be the result
     return Outcome(slot, values, torch.from_numpy(unwritten), outside, outside_count, any_change)
 
 

@@ -23,7 +23,7 @@ class Buffer:
         self.address = address
         self.end = address + data.size
         self.writable = writable
-        self.was_read = False
+        self.was_read = False  # by a load
         self._views: dict[type, np.ndarray] = {}
 
     def view(self, dtype: type) -> np.ndarray:
@@ -38,7 +38,6 @@ class Buffer:
 
     def read(self, dtype: type, index: np.ndarray) -> np.ndarray:
         """The elements at these indices."""
-        self.was_read = True
         return np.take(self.view(dtype), index)
 
     def write(self, dtype: type, index: np.ndarray, values: np.ndarray) -> None:

@@ -168,6 +168,7 @@ class _Placed:
     line: int = 0  # of the host code that allocates it
     buffer: Buffer | None = field(default=None, repr=False)
     leftovers: bool = False
+    was_read: bool = False  # by a load of a kernel, before it was released
 
     def allocate(self) -> None:
         """Give it unwritten memory."""
@@ -178,6 +179,8 @@ class _Placed:
 
     def release(self) -> None:
         """Release its memory."""
+        if self.buffer is not None:
+            self.was_read |= self.buffer.was_read
         self.bytes = self.buffer = None
 
     def for_kernels(self) -> Buffer | None:
@@ -304,8 +307,10 @@ class _Run:
             report["printed"] = "".join(self._printed)
         if self._atomics is not None and (atomics := self._atomics.report()):
             report["atomics"] = atomics
-        own = [each.buffer for each in self._placed if each.writable and each.buffer]
-        report["reads_own"] = any(each.was_read for each in own)
+        report["reads_own"] = any(
+            each.was_read or (each.writable and each.buffer is not None and each.buffer.was_read)
+            for each in self._placed
+        )
         if self._counters is not None:
             counted = self._counters.report()
             cut = counted.pop("cut") or self._findings.cut
