@@ -20,6 +20,7 @@ from . import (  # noqa: F401 - each registers its operations
     conversions,
     descriptors,
     effects,
+    inline_assembly,
     libdevice,
     loading,
     polling,

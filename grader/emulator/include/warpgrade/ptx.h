@@ -137,6 +137,29 @@ WARPGRADE_INLINE T shifted_right(T a, unsigned by) {
     return by < 8 * sizeof(T) ? a >> by : a < 0 ? -1 : 0;
 }
 
+// The GPU's result has 11 bits or so.
+WARPGRADE_INLINE float tanh_approx(float a) {
+    return as<float>((as<unsigned>(__builtin_tanhf(a)) + 0x1000u) & ~0x1fffu);
+}
+// Two numbers of 16 bits as one word.
+template <class T>
+WARPGRADE_INLINE unsigned pair(float high, float low) {
+    const T values[2] = {T(low), T(high)};
+    unsigned word;
+    warpgrade_move_bits(&word, values, sizeof word);
+    return word;
+}
+template <class T>
+WARPGRADE_INLINE unsigned short narrowed(float a) {
+    return static_cast<unsigned short>(pair<T>(0, a));
+}
+template <class T>
+WARPGRADE_INLINE float half_of(unsigned word, int which) {
+    const auto bits = static_cast<unsigned short>(word >> 16 * which);
+    T value;
+    warpgrade_move_bits(&value, &bits, sizeof value);
+    return static_cast<float>(value);
+}
 WARPGRADE_INLINE int leading_zeros(unsigned a) { return a ? __builtin_clz(a) : 32; }
 WARPGRADE_INLINE unsigned reversed_bits(unsigned a) { return __brev(a); }
 WARPGRADE_INLINE unsigned ballot(unsigned mask, bool p) { return __ballot_sync(mask, p); }
@@ -167,14 +190,6 @@ WARPGRADE_INLINE unsigned matrix_part(const void* row, int number) {
     const auto high = row_of_lane(row, first + pair + 1);
     return reinterpret_cast<const unsigned short*>(low)[mine] |
            static_cast<unsigned>(reinterpret_cast<const unsigned short*>(high)[mine]) << 16;
-}
-
-template <class T>
-WARPGRADE_INLINE float half_of(unsigned word, int which) {
-    const auto bits = static_cast<unsigned short>(word >> 16 * which);
-    T value;
-    warpgrade_move_bits(&value, &bits, sizeof value);
-    return static_cast<float>(value);
 }
 
 // mma.m16n8k16: lane 4 r + q has two neighbouring elements of rows r and r + 8 of the left matrix
