@@ -50,6 +50,7 @@ _HEADERS = {
     "nvToolsExt": "NVTX",
     "cuComplex": "cuComplex",
     "cudaProfiler": "the driver API",
+    "cooperative_groups/scan": "cooperative groups' scans",
 }
 # Of libcu++ these headers are here, with these names of namespace cuda.
 _OUR_HEADERS = ("cuda/atomic", "cuda/barrier", "cuda/pipeline", "cuda/std/atomic")
@@ -84,6 +85,7 @@ _BROUGHT = {
     "nvtx": r"nvtx\w*|NVTX_\w*",
     "nvToolsExt": r"nvtx\w*|NVTX_\w*",
     "cuComplex": r"cu[CF]\w*|cuDouble\w*|make_cu\w*",
+    "cooperative_groups/scan": r"inclusive_scan\w*|exclusive_scan\w*",
 }
 # By a name in the code.
 _NAMES = {
@@ -95,6 +97,8 @@ _NAMES = {
     "this_cluster": "thread block clusters",
     "cluster_group": "thread block clusters",
     "__cluster_dims__": "thread block clusters",
+    "labeled_partition": "cooperative groups' labeled_partition",
+    "binary_partition": "cooperative groups' binary_partition",
     "__managed__": "managed memory (__managed__)",
     "cudaTextureObject_t": "textures",
     "cudaSurfaceObject_t": "surfaces",

@@ -58,10 +58,6 @@ WARPGRADE_INLINE T shuffle(int operation, unsigned mask, T value, int argument, 
 
 // The base of every group: a block, or lanes of one warp by a mask. A grid converted to it loses
 // its kind: CUDA's has a pointer in that place, and on a GPU its sync() waits for nobody.
-class thread_group;
-namespace details {
-unsigned lanes_of(const thread_group& group);
-}
 class thread_group {
  public:
     WARPGRADE_INLINE unsigned long long num_threads() const { return count_; }
@@ -83,11 +79,8 @@ class thread_group {
     WARPGRADE_INLINE thread_group(unsigned mask, unsigned count) : mask_(mask), count_(count) {}
     unsigned mask_;   // 0: the block, or a grid
     unsigned count_;  // 0: a grid
-    friend unsigned details::lanes_of(const thread_group& group);
     friend thread_group tiled_partition(const thread_group& parent, unsigned size);
 };
-
-WARPGRADE_INLINE unsigned details::lanes_of(const thread_group& group) { return group.mask_; }
 
 // All threads of a launch. They can wait for each other where the launch is cooperative.
 class grid_group : public thread_group {
@@ -254,37 +247,14 @@ class coalesced_group : public thread_group {
         return result;
     }
     friend coalesced_group coalesced_threads();
-    template <class Group>
-    friend coalesced_group binary_partition(const Group& group, bool predicate);
-    template <class Group, class Label>
-    friend coalesced_group labeled_partition(const Group& group, Label label);
 };
 WARPGRADE_INLINE coalesced_group coalesced_threads() { return coalesced_group(__activemask()); }
-
-// The threads of a tile or of coalesced threads that give the same value.
-template <class Group>
-WARPGRADE_INLINE coalesced_group binary_partition(const Group& group, bool predicate) {
-    const unsigned lanes = details::lanes_of(group), yes = __ballot_sync(lanes, predicate);
-    return coalesced_group(predicate ? yes : lanes & ~yes);
-}
-template <class Group, class Label>
-WARPGRADE_INLINE coalesced_group labeled_partition(const Group& group, Label label) {
-    return coalesced_group(__match_any_sync(details::lanes_of(group), label));
-}
 
 // In one thread of the group, whichever: the last one here, which no program should rely on.
 template <class Group, class Function, class... Arguments>
 WARPGRADE_INLINE void invoke_one(const Group& group, Function&& function, Arguments&&... arguments) {
     if (group.thread_rank() == group.num_threads() - 1)
         function(static_cast<Arguments&&>(arguments)...);
-}
-template <class Group, class Function, class... Arguments>
-WARPGRADE_INLINE auto invoke_one_broadcast(const Group& group, Function&& function,
-                                           Arguments&&... arguments) {
-    decltype(function(static_cast<Arguments&&>(arguments)...)) result{};
-    const unsigned last = group.num_threads() - 1;
-    if (group.thread_rank() == last) result = function(static_cast<Arguments&&>(arguments)...);
-    return group.shfl(result, last);
 }
 
 // A tile whose size is only known at run time.

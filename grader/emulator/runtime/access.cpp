@@ -167,9 +167,9 @@ void count(const Request& request, std::uint32_t offset, AccessKind kind, std::u
 void order_atomic(const Request& request) {
     AtomicOrder order = request.order;
     bool stores = request.stores();
-    if (order.compares &&
-        std::memcmp(reinterpret_cast<const void*>(request.a), &order.expected, request.size)) {
-        order.acquires = order.load_acquires;
+    const void* place = reinterpret_cast<const void*>(request.a);
+    if (order.comparison && std::memcmp(place, &order.comparison->expected, request.size)) {
+        order.acquires = order.comparison->acquires;
         order.releases = stores = false;
     }
     races_atomic_order(request.thread, request.a, stores, order);

@@ -274,7 +274,8 @@ void observe_atomic(void* p, int bytes, Address pc, bool of_block, bool exchange
     observe_slowly(a, static_cast<std::size_t>(bytes), kind, true, pc, 16, exchanges, {of_block});
 }
 
-void observe_ordered_atomic(void* p, int bytes, Address pc, int parts, int order, int scope) {
+void observe_ordered_atomic(void* p, int bytes, Address pc, int parts, int order, int scope,
+                            const Comparison* comparison) {
     const Address a = reinterpret_cast<Address>(p);
     const auto size = static_cast<std::size_t>(bytes);
     const bool stores = parts & warpgrade_stores, loads = parts & warpgrade_loads;
@@ -293,24 +294,7 @@ void observe_ordered_atomic(void* p, int bytes, Address pc, int parts, int order
     if (exchanges) forget_exchange();
     observe_slowly(a, size, kind, true, pc, 16, exchanges,
                    {of_block, !relaxed && order != __ATOMIC_RELEASE,
-                    stores && order >= __ATOMIC_RELEASE});
-}
-
-void observe_compare_and_swap(void* p, int bytes, Address pc, std::uint64_t expected,
-                              int order, int failure, int scope) {
-    const Address a = reinterpret_cast<Address>(p);
-    const auto size = static_cast<std::size_t>(bytes);
-    if (!current_thread || scope == warpgrade_scope_thread) {
-        return observe_ordered_atomic(p, bytes, pc, warpgrade_loads | warpgrade_stores, order, scope);
-    }
-    extend_path(*current_thread, pc);
-    note_atomic(p, pc);
-    const bool of_block = scope == warpgrade_scope_block;
-    const AccessKind kind = of_block ? AccessKind::block_atomic : AccessKind::atomic;
-    const auto acquires = [](int o) { return o != __ATOMIC_RELAXED && o != __ATOMIC_RELEASE; };
-    observe_slowly(a, size, kind, true, pc, 16, false,
-                   {of_block, acquires(order), order >= __ATOMIC_RELEASE, true, acquires(failure),
-                    expected});
+                    stores && order >= __ATOMIC_RELEASE, comparison});
 }
 
 void observe_exchanged(const void* p) {

@@ -208,9 +208,7 @@ struct AtomicOrder {
     bool of_block = false;  // its scope is one block
     bool acquires = true;   // else a later fence of its thread does
     bool releases = false;  // also without a fence
-    // A compare-and-swap stores only if `expected` is there; if not, it is a load of its own order.
-    bool compares = false, load_acquires = true;
-    std::uint64_t expected = 0;
+    const struct Comparison* comparison = nullptr;
 };
 void races_fence(const Thread& thread, AtomicOrder order);
 // One that only loads (not `stores`) doesn't release.

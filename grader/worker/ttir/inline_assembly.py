@@ -1,15 +1,13 @@
-"""Inline assembly of kernels (tl.inline_asm_elementwise): arithmetic on one element at a time.
+"""Inline assembly of kernels (tl.inline_asm_elementwise): arithmetic of float32, element by element.
 
-Everything that isn't in the table below is NotModelled: memory, special registers, several elements
-in one register. The semantics are those of NVIDIA's "PTX ISA"; `.ftz` flushes nothing, and `.approx`
-is exact but for tanh, whose result has 11 bits.
+Everything that isn't in the table below is NotModelled. The semantics are those of NVIDIA's "PTX
+ISA"; `.ftz` flushes nothing, and `.approx` is exact but for tanh, whose result has 11 bits.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -17,14 +15,7 @@ from .arithmetic import elementwise
 from .errors import NotModelled
 from .ir import Op
 from .registry import Run, operation
-
-_TYPES = {
-    **{"u32": np.uint32, "s32": np.int32, "b32": np.uint32, "f32": np.float32, "pred": np.bool_},
-    **{"u64": np.uint64, "s64": np.int64, "b64": np.uint64, "f64": np.float64},
-}
-_KINDS = {"f32": "f", "i32": "r", "f64": "d", "i64": "l"}  # with the constraints of their registers
-_FLOAT, _INTEGER, _BITS = "f(?:32|64)", "[us](?:32|64)", "b(?:32|64)"
-_MODES = r"(?:\.rn)?(?:\.ftz)?"
+from .scanning import STRING
 
 
 def _tanh(x: np.ndarray) -> np.ndarray:
@@ -32,141 +23,59 @@ def _tanh(x: np.ndarray) -> np.ndarray:
     return ((bits + np.uint32(0x1000)) & np.uint32(0xFFFFE000)).view(np.float32)
 
 
-def _fused(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
-    exact = np.multiply(a, b, dtype=np.longdouble) + c
-    return exact.astype(a.dtype)
-
-
-def _shifted(
-    by: Callable[[np.ndarray, np.ndarray], np.ndarray],
-) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
-    def function(a: np.ndarray, count: np.ndarray) -> np.ndarray:
-        bits = 8 * a.dtype.itemsize
-        beyond = np.where((a < 0) & (by is np.right_shift), -1, 0).astype(a.dtype)
-        return np.where(count < bits, by(a, np.minimum(count, bits - 1).astype(a.dtype)), beyond)
-
-    return function
-
-
-_Function = Callable[..., np.ndarray]
-_INSTRUCTIONS: tuple[tuple[str, _Function], ...] = (
-    (rf"mov\.(?:{_BITS}|{_INTEGER}|{_FLOAT}|pred)", lambda a: a),
-    (rf"add(?:{_MODES}\.{_FLOAT}|\.{_INTEGER})", np.add),
-    (rf"sub(?:{_MODES}\.{_FLOAT}|\.{_INTEGER})", np.subtract),
-    (rf"mul(?:{_MODES}\.{_FLOAT}|\.lo\.{_INTEGER})", np.multiply),
-    (rf"mad\.lo\.{_INTEGER}", lambda a, b, c: a * b + c),
-    (rf"(?:fma|mad)\.rn(?:\.ftz)?\.{_FLOAT}", _fused),
-    (rf"div\.(?:rn|full|approx)(?:\.ftz)?\.{_FLOAT}", np.divide),
-    (rf"min(?:(?:\.ftz)?\.{_FLOAT}|\.{_INTEGER})", np.fmin),
-    (rf"max(?:(?:\.ftz)?\.{_FLOAT}|\.{_INTEGER})", np.fmax),
-    (rf"neg(?:(?:\.ftz)?\.{_FLOAT}|\.s(?:32|64))", np.negative),
-    (rf"abs(?:(?:\.ftz)?\.{_FLOAT}|\.s(?:32|64))", np.abs),
-    (r"ex2\.approx(?:\.ftz)?\.f32", np.exp2),
-    (r"lg2\.approx(?:\.ftz)?\.f32", np.log2),
-    (r"sin\.approx(?:\.ftz)?\.f32", np.sin),
-    (r"cos\.approx(?:\.ftz)?\.f32", np.cos),
-    (r"tanh\.approx\.f32", _tanh),
-    (r"rcp\.(?:rn|approx)(?:\.ftz)?\.f32", lambda a: 1 / a),
-    (r"rsqrt\.approx(?:\.ftz)?\.f32", lambda a: 1 / np.sqrt(a)),
-    (r"sqrt\.(?:rn|approx)(?:\.ftz)?\.f32", np.sqrt),
-    (rf"and\.(?:{_BITS}|pred)", np.bitwise_and),
-    (rf"or\.(?:{_BITS}|pred)", np.bitwise_or),
-    (rf"xor\.(?:{_BITS}|pred)", np.bitwise_xor),
-    (rf"not\.(?:{_BITS}|pred)", np.invert),
-    (rf"shl\.{_BITS}", _shifted(np.left_shift)),
-    (rf"shr\.(?:{_BITS}|{_INTEGER})", _shifted(np.right_shift)),
-    (rf"setp\.eq\.(?:{_BITS}|{_INTEGER}|{_FLOAT})", np.equal),
-    (rf"setp\.lt\.(?:{_INTEGER}|{_FLOAT})", np.less),
-    (rf"setp\.le\.(?:{_INTEGER}|{_FLOAT})", np.less_equal),
-    (rf"setp\.gt\.(?:{_INTEGER}|{_FLOAT})", np.greater),
-    (rf"setp\.ge\.(?:{_INTEGER}|{_FLOAT})", np.greater_equal),
-    (rf"selp\.(?:{_BITS}|{_INTEGER}|{_FLOAT})", lambda a, b, chosen: np.where(chosen, a, b)),
-)
-_Registers = dict[str, np.ndarray]
-_Step = Callable[[_Registers], None]
-
-
-def _lacking(what: str) -> NotModelled:
-    return NotModelled(f"inline assembly (tl.inline_asm_elementwise): {what[:60]}")
-
-
-def _as(dtype: Any, value: np.ndarray) -> np.ndarray:
-    return value if value.dtype == dtype else np.ascontiguousarray(value).view(dtype)
-
-
-def _source(argument: str, kind: str, known: set[str]) -> Callable[[_Registers], np.ndarray]:
-    dtype = _TYPES[kind]
-    if argument in known:
-        return lambda registers: _as(dtype, registers[argument])
-    if re.fullmatch(r"0[fF][0-9a-fA-F]{8}", argument) and kind == "f32":
-        number = int(argument[2:], 16)
-    elif re.fullmatch(r"-?(?:[1-9]\d{0,9}|0|0x[0-9a-fA-F]{1,8})", argument) and kind[0] in "usb":
-        number = int(argument, 0)
-    else:
-        raise _lacking(f"the operand {argument}")
-    size = np.dtype(dtype).itemsize
-    constant = np.array([number % (1 << 8 * size)], f"u{size}").view(dtype)
-    return lambda _: constant
-
-
-def _step(instruction: str, known: set[str], targets: set[str]) -> _Step:
-    opcode, _, rest = instruction.partition(" ")
-    to, *arguments = [each.strip() for each in rest.split(",")]
-    function = next((f for pattern, f in _INSTRUCTIONS if re.fullmatch(pattern, opcode)), None)
-    if function is None or to not in targets:
-        raise _lacking(instruction)
-    kind = opcode.rpartition(".")[2]
-    kinds = [kind] * len(arguments)
-    if opcode.startswith("sh"):
-        kinds[-1] = "u32"
-    if opcode.startswith("selp"):
-        kinds[-1] = "pred"
-    try:
-        sources = [_source(a, k, known) for a, k in zip(arguments, kinds, strict=True)]
-    except KeyError:
-        raise _lacking(instruction) from None
-    known.add(to)
-
-    def run(registers: _Registers) -> None:
-        with np.errstate(all="ignore"):
-            registers[to] = np.asarray(function(*(source(registers) for source in sources)))
-
-    return run
-
-
-def _program(text: str, constraints: list[str]) -> list[_Step]:
-    text = " ".join(re.sub(r"//[^\n]*", " ", text).split())
-    if text.startswith("{") and text.endswith("}"):
-        text = text[1:-1]
-    known = {f"${number}" for number in range(1, len(constraints))}
-    targets = {"$0"}
-    steps = []
-    for each in filter(None, (part.strip() for part in text.split(";"))):
-        if declared := re.fullmatch(r"\.reg\s*\.(\w+)\s+([\w, ]+)", each):
-            targets |= {name.strip() for name in declared[2].split(",")}
-        else:
-            steps.append(_step(each, known, targets))
-    if "$0" not in known:
-        raise _lacking("no result")
-    return steps
+_FUNCTIONS: dict[str, Callable[..., np.ndarray]] = {
+    "mov": np.asarray, "neg": np.negative, "abs": np.abs, "min": np.fmin, "max": np.fmax,
+    "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide,
+    "fma": lambda a, b, c: np.multiply(a, b, dtype=np.float64) + c,
+    "ex2": np.exp2, "lg2": np.log2, "sin": np.sin, "cos": np.cos, "tanh": _tanh,
+    "rcp": np.reciprocal, "sqrt": np.sqrt, "rsqrt": lambda a: 1 / np.sqrt(a),
+}  # fmt: skip
+_OPCODE = re.compile(r"(\w+)(?:\.(?:rn|approx|full))?(?:\.ftz)?\.[bf]32")
+_REGISTERS = re.compile(r"\.reg\s*\.[bf]32\s+([\w, ]+)")
+_CONSTANT = re.compile(r"0[fF]([0-9a-fA-F]{8})")
+_NOT_TEXT = re.compile(r"//.*?(?:\\0A|$)|\\0[9AD]")  # comments, and white space as MLIR escapes it
 
 
 @operation("tt.elementwise_inline_asm")
 def _assembly(op: Op) -> Run:
-    types = [op.types[0], *op.operand_types]
-    constraints = str(op.attributes.get("constraints", "")).split(",")
-    if len(op.types) != 1 or int(op.attributes.get("packed_element", 0)) != 1:
-        raise _lacking("several results, or several elements in a register")
-    registers = [_KINDS.get(each.kind, "") for each in types]
-    if constraints != ["=" + registers[0], *registers[1:]]:
-        raise _lacking(f"the constraints {op.attributes.get('constraints')}")
-    steps = _program(str(op.attributes["assembly"]), constraints)
-    wanted = _TYPES[types[0].kind.replace("i", "s")]
+    kinds = [each.kind for each in (*op.types, *op.operand_types)]
+    quoted = STRING.search(op.text)
+    text = " ".join(_NOT_TEXT.sub(" ", quoted[0][1:-1] if quoted else "").split())
+    given = op.attributes.get("constraints"), op.attributes.get("packed_element"), set(kinds)
+    if len(op.types) != 1 or given != (",".join(["=f", *"f" * (len(kinds) - 1)]), 1, {"f32"}):
+        raise _lacking(text)
+    known, targets, steps = {f"${number}" for number in range(1, len(kinds))}, {"$0"}, []
+    for each in filter(None, (part.strip() for part in text.strip("{} ").split(";"))):
+        if declared := _REGISTERS.fullmatch(each):
+            targets |= {name.strip() for name in declared[1].split(",")}
+            continue
+        opcode, _, rest = each.partition(" ")
+        to, *sources = [name.strip() for name in rest.split(",")]
+        matched = _OPCODE.fullmatch(opcode)
+        function = _FUNCTIONS.get(matched[1]) if matched else None
+        fits = all(name in known or _CONSTANT.fullmatch(name) for name in sources)
+        if function is None or to not in targets or not fits:
+            raise _lacking(each)
+        known.add(to)
+        steps.append((function, to, sources))
+    if "$0" not in known:
+        raise _lacking(text)
 
-    def function(*values: np.ndarray) -> np.ndarray:
+    def run(*values: np.ndarray) -> np.ndarray:
         registers = {f"${number}": value for number, value in enumerate(values, 1)}
-        for step in steps:
-            step(registers)
-        return _as(wanted, registers["$0"])
+        for function, to, sources in steps:
+            result = function(*(_value(registers, name) for name in sources))
+            registers[to] = result.astype(np.float32, copy=False)
+        return registers["$0"]
 
-    return elementwise(op, function)
+    return elementwise(op, run)
+
+
+def _value(registers: dict[str, np.ndarray], name: str) -> np.ndarray:
+    if name in registers:
+        return registers[name]
+    return np.array([int(name[2:], 16)], np.uint32).view(np.float32)
+
+
+def _lacking(what: str) -> NotModelled:
+    return NotModelled(f"inline assembly (tl.inline_asm_elementwise): {what[:60]}")

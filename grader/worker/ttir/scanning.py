@@ -11,7 +11,6 @@ from .types import split_list, unquoted
 
 STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 _ATTRIBUTE = re.compile(r"\b(\w+) = ([-\w.+#:]+)")
-_ESCAPE = re.compile(r"\\([0-9A-F]{2}|.)")
 _INTEGER = re.compile(r"-?\d{1,20}")
 
 
@@ -34,13 +33,6 @@ def split_types(text: str) -> tuple[str, str]:
         return text[:place], text[place + 3 :]
     parts = split_list(text, " : ")
     return (" : ".join(parts[:-1]), parts[-1]) if len(parts) > 1 else (text, "")
-
-
-def first_string(text: str) -> str:
-    """The first quoted string of a text, "" without one; MLIR escapes as `\\0A`."""
-    found = STRING.search(text)
-    quoted = found[0][1:-1] if found else ""
-    return _ESCAPE.sub(lambda each: chr(int(each[1], 16)) if len(each[1]) > 1 else each[1], quoted)
 
 
 def split_arrow(text: str) -> tuple[str, str, str]:

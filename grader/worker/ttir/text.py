@@ -15,8 +15,7 @@ from .errors import NESTED, LimitExceeded, MalformedIR, NotModelled
 from .ir import UNKNOWN, Block, Function, Module, Op, Type, walk
 from .locations import Locations
 from .names import Names
-from .scanning import STRING, atomic_attributes, attributes, enclosed, first_string, split_arrow
-from .scanning import split_types
+from .scanning import STRING, atomic_attributes, attributes, enclosed, split_arrow, split_types
 from .types import TypeReader, split_list
 
 MAX_TEXT = 16_000_000
@@ -182,8 +181,6 @@ class _Reader:
         op.attributes = attributes(body)
         if name.startswith("tt.atomic_"):
             atomic_attributes(op)
-        if name == "tt.elementwise_inline_asm":
-            op.attributes["assembly"] = first_string(body)
         op.operands = self.names.use_all(STRING.sub('""', body))
         left, _, right = split_arrow(types)
         op.operand_types = self._operand_types(op, left)

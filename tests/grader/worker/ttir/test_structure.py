@@ -131,23 +131,16 @@ def _arithmetic(x, y, n):
     tl.store(y + i, a, mask=i < n)
     b = tl.inline_asm_elementwise("tanh.approx.f32 $0, $1;", "=f,f", [v], tl.float32, True, 1)
     tl.store(y + 8 + i, b, mask=i < n)
-    c = tl.inline_asm_elementwise(
-        """{ .reg .b32 t; .reg .pred p; shr.s32 t, $1, 1; xor.b32 t, t, -1;
-        setp.lt.s32 p, $1, 3; selp.b32 t, t, 7, p; shl.b32 $0, t, 40; or.b32 $0, $0, t; }""",
-        "=r,r", [i], tl.int32, True, 1,
-    )  # fmt: skip
-    tl.store(y + 16 + i, c.to(tl.float32))
 
 
 def test_inline_assembly_of_arithmetic_is_executed():
     x = torch.linspace(-2, 2, 8)
-    out = torch.full((24,), 9.0)
+    out = torch.full((16,), 9.0)
     with launching() as launches:
         _arithmetic[(1,)](x, out, 7)
     torch.testing.assert_close(out[:7], (2 * torch.exp2(x) * x - 1)[:7])
     torch.testing.assert_close(out[8:15], torch.tanh(x)[:7], rtol=2**-11, atol=0)
     assert (out[8:15] != torch.tanh(x)[:7]).any()
-    assert out[16:].tolist() == [-1, -1, -2, 7, 7, 7, 7, 7]
     assert out[[7, 15]].tolist() == [9, 9]
     assert launches.findings == []
 
