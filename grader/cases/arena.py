@@ -156,7 +156,6 @@ class Arena:
         """Lay the slots out and fill them. Raises ValueError when they don't fit.
 
         With `leftovers` outputs hold finite numbers, as memory that was used before often does.
-
         `inputs_writable` puts inputs into the output buffer, so that a store to one shows as a
         change instead of ending the worker. A CUDA device that works on copies requires it.
         """

@@ -74,16 +74,10 @@ _ARITHMETIC = {
     f"mul.lo.(?:{_INTEGER})": "{0} * {1}",
     f"mad.lo.(?:{_INTEGER})": "{0} * {1} + {2}",
     **{
-        f"mul.wide.{kind}": f"static_cast<{_TYPES[wide]}>({{0}}) * {{1}}"
+        f"{name}.wide.{kind}": f"static_cast<{_TYPES[wide]}>({{0}}) * {{1}}{more}"
         for kind, wide in _WIDE.items()
+        for name, more in (("mul", ""), ("mad", " + {2}"))
     },
-    **{
-        f"mad.wide.{kind}": f"static_cast<{_TYPES[wide]}>({{0}}) * {{1}} + {{2}}"
-        for kind, wide in _WIDE.items()
-    },
-    "mul.hi.u32": "::__umulhi({0}, {1})",
-    "mul.hi.s32": "::__mulhi({0}, {1})",
-    "prmt.b32": "::__byte_perm({0}, {1}, {2})",
     f"div.(?:{_INTEGER})": "{0} / {1}",
     f"rem.(?:{_INTEGER})": "{0} % {1}",
     f"add(.rn)?(.ftz)?.{_FLOAT}": "{0} + {1}",
@@ -107,10 +101,6 @@ _ARITHMETIC = {
     "tanh.approx.f32": _OURS + "tanh_approx({0})",
     "cvt.rn.f16x2.f32": _OURS + "pair<::__half>({0}, {1})",
     "cvt.rn.bf16x2.f32": _OURS + "pair<::__nv_bfloat16>({0}, {1})",
-    "cvt.rn.f16.f32": _OURS + "narrowed<::__half>({0})",
-    "cvt.rn.bf16.f32": _OURS + "narrowed<::__nv_bfloat16>({0})",
-    "cvt.f32.f16": _OURS + "half_of<::__half>({0}, 0)",
-    "cvt.f32.bf16": _OURS + "half_of<::__nv_bfloat16>({0}, 0)",
     "sin.approx(.ftz)?.f32": "__builtin_sinf({0})",
     "cos.approx(.ftz)?.f32": "__builtin_cosf({0})",
     "rcp.(?:rn|approx)(.ftz)?.f32": "1 / {0}",
@@ -316,16 +306,7 @@ Make = Callable[[_Statement, "re.Match[str]", list[str]], str]
 
 def _move(s: _Statement, m: re.Match[str], a: list[str]) -> str:
     (to, value) = a
-    if "{" not in to + value:
-        return s.put(to, s.value(value, m["T"]))
-    half = {"b32": "b16", "b64": "b32"}[m["T"]]  # a register made of two, or taken apart
-    low, high = _vector(value if "{" in value else to)
-    if "{" in value:
-        words = [f"{_OURS}as<{_TYPES[m['T']]}>({s.value(each, half)})" for each in (low, high)]
-        return s.put(to, f"{words[0]} | {words[1]} << {half[1:]}")
-    whole = s.value(value, m["T"])
-    taken = [(low, whole), (high, f"{whole} >> {half[1:]}")]
-    return "".join(s.put(each, f"static_cast<{_TYPES[half]}>({part})") for each, part in taken)
+    return s.put(to, s.value(value, m["T"]))
 
 
 def _convert(s: _Statement, m: re.Match[str], a: list[str]) -> str:
@@ -343,7 +324,7 @@ def _address(s: _Statement, m: re.Match[str], a: list[str]) -> str:
 
 def _arithmetic(text: str) -> Make:
     def make(s: _Statement, m: re.Match[str], a: list[str]) -> str:
-        kind = re.sub("b?f16", "b16", m[0].rpartition(".")[2])
+        kind = m[0].rpartition(".")[2]
         values = [s.value(each, kind) for each in a[1:]]
         if m[0].startswith("sh"):
             values[1] = s.value(a[2], "u32")

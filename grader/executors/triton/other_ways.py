@@ -22,14 +22,8 @@ TUNING = (
     "@triton.autotune runs the kernel again and again on the same memory until it has chosen. "
     "After that, the first call is wrong: "
 )
-USED_MEMORY = (
-    "the result depends on what memory holds before anything is written there: where that is "
-    "numbers instead of NaNs, "
-)
-HINT_FOR_USED_MEMORY = (
-    "torch.empty and the outputs hold whatever was there before. Write an element before a kernel "
-    "loads it, or allocate it with torch.zeros."
-)
+USED_MEMORY = "where memory that nothing has written holds numbers instead of NaNs, "
+HINT_FOR_USED_MEMORY = "Write an element before a kernel loads it, or allocate it with torch.zeros."
 HINT_FOR_TUNING = (
     "Name what the kernel adds to in reset_to_zero=[...] of @triton.autotune, and what else it "
     "changes and reads in restore_value=[...]."
@@ -66,11 +60,8 @@ class OtherWays:
         asked = last_plan(self.executor)
         if self.executor.reads_own:
             result = self._on_used_memory(case) or result
-        if (
-            result.verdict.passed
-            and self.tuning.chosen is not None
-            and (with_every or self.is_wrong_while_tuning)
-        ):
+        tunes = self.tuning.chosen is not None and (with_every or self.is_wrong_while_tuning)
+        if result.verdict.passed and tunes:
             result = self._while_tuning(case) or result
         if result.verdict.passed:
             result = self._on_streams(case, asked) or result

@@ -118,7 +118,7 @@ class PlanExecutor:
         where: Sequence[int],
     ) -> list[_Placed]:
         """The buffers of a plan; those of arguments are in the arena, unless it is sampled."""
-        buffers = document["buffers"]
+        buffers, left = document["buffers"], document["leftovers"]
         if document["sampled"]:
             return [
                 _WithoutMemory.of(each, address)
@@ -128,12 +128,7 @@ class PlanExecutor:
         return [
             self._of_argument(address, described, tensors[described["argument"]])
             if described["kind"] == "argument"
-            else _Placed(
-                address,
-                described["bytes"],
-                line=described["line"],
-                leftovers=document["leftovers"],
-            )
+            else _Placed(address, described["bytes"], line=described["line"], leftovers=left)
             for address, described in zip(where, buffers, strict=True)
         ]
 
@@ -154,6 +149,10 @@ class PlanExecutor:
         )
         whole = shared.bytes(start, length)
         return _Placed(address, length, whole, region, shared.writable)
+
+
+def _is_read(buffer: Buffer | None) -> bool:
+    return buffer is not None and buffer.was_read
 
 
 @dataclass
@@ -179,8 +178,7 @@ class _Placed:
 
     def release(self) -> None:
         """Release its memory."""
-        if self.buffer is not None:
-            self.was_read |= self.buffer.was_read
+        self.was_read |= _is_read(self.buffer)
         self.bytes = self.buffer = None
 
     def for_kernels(self) -> Buffer | None:
@@ -307,10 +305,8 @@ class _Run:
             report["printed"] = "".join(self._printed)
         if self._atomics is not None and (atomics := self._atomics.report()):
             report["atomics"] = atomics
-        report["reads_own"] = any(
-            each.was_read or (each.writable and each.buffer is not None and each.buffer.was_read)
-            for each in self._placed
-        )
+        own = (each for each in self._placed if each.writable)
+        report["reads_own"] = any(each.was_read or _is_read(each.buffer) for each in own)
         if self._counters is not None:
             counted = self._counters.report()
             cut = counted.pop("cut") or self._findings.cut

@@ -149,17 +149,6 @@ WARPGRADE_INLINE unsigned pair(float high, float low) {
     warpgrade_move_bits(&word, values, sizeof word);
     return word;
 }
-template <class T>
-WARPGRADE_INLINE unsigned short narrowed(float a) {
-    return static_cast<unsigned short>(pair<T>(0, a));
-}
-template <class T>
-WARPGRADE_INLINE float half_of(unsigned word, int which) {
-    const auto bits = static_cast<unsigned short>(word >> 16 * which);
-    T value;
-    warpgrade_move_bits(&value, &bits, sizeof value);
-    return static_cast<float>(value);
-}
 WARPGRADE_INLINE int leading_zeros(unsigned a) { return a ? __builtin_clz(a) : 32; }
 WARPGRADE_INLINE unsigned reversed_bits(unsigned a) { return __brev(a); }
 WARPGRADE_INLINE unsigned ballot(unsigned mask, bool p) { return __ballot_sync(mask, p); }
@@ -190,6 +179,14 @@ WARPGRADE_INLINE unsigned matrix_part(const void* row, int number) {
     const auto high = row_of_lane(row, first + pair + 1);
     return reinterpret_cast<const unsigned short*>(low)[mine] |
            static_cast<unsigned>(reinterpret_cast<const unsigned short*>(high)[mine]) << 16;
+}
+
+template <class T>
+WARPGRADE_INLINE float half_of(unsigned word, int which) {
+    const auto bits = static_cast<unsigned short>(word >> 16 * which);
+    T value;
+    warpgrade_move_bits(&value, &bits, sizeof value);
+    return static_cast<float>(value);
 }
 
 // mma.m16n8k16: lane 4 r + q has two neighbouring elements of rows r and r + 8 of the left matrix
