@@ -1,4 +1,4 @@
-"""Inline assembly of kernels (tl.inline_asm_elementwise): arithmetic of float32, element by element.
+"""Inline assembly of kernels (tl.inline_asm_elementwise): float32 arithmetic on single elements.
 
 Everything that isn't in the table below is NotModelled. The semantics are those of NVIDIA's "PTX
 ISA"; `.ftz` flushes nothing, and `.approx` is exact but for tanh, whose result has 11 bits.
@@ -20,7 +20,8 @@ from .scanning import STRING
 
 def _tanh(x: np.ndarray) -> np.ndarray:
     bits = np.tanh(x).view(np.uint32)
-    return ((bits + np.uint32(0x1000)) & np.uint32(0xFFFFE000)).view(np.float32)
+    rounded: np.ndarray = (bits + np.uint32(0x1000)) & np.uint32(0xFFFFE000)
+    return rounded.view(np.float32)
 
 
 _FUNCTIONS: dict[str, Callable[..., np.ndarray]] = {

@@ -146,7 +146,7 @@ def test_inline_assembly_of_arithmetic_is_executed():
 
 
 def test_other_inline_assembly_is_named_as_not_modelled():
-    with launching(), pytest.raises(NotModelled, match="inline assembly.*smid") as raised:
+    with launching(), pytest.raises(NotModelled, match=r"inline assembly.*smid") as raised:
         _assembly[(1,)](torch.empty(4, dtype=torch.int32))
     file, line = raised.value.line
     assert file.endswith("test_structure.py")
