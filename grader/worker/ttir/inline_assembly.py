@@ -78,5 +78,5 @@ def _value(registers: dict[str, np.ndarray], name: str) -> np.ndarray:
     return np.array([int(name[2:], 16)], np.uint32).view(np.float32)
 
 
-def _lacking(what: str) -> NotModelled:
-    return NotModelled(f"inline assembly (tl.inline_asm_elementwise): {what[:60]}")
+def _lacking(text: str) -> NotModelled:
+    return NotModelled(f"inline assembly (tl.inline_asm_elementwise): {text[:60]}")
