@@ -250,11 +250,10 @@ class coalesced_group : public thread_group {
 };
 WARPGRADE_INLINE coalesced_group coalesced_threads() { return coalesced_group(__activemask()); }
 
-// In one thread of the group, whichever: the last one here, which no program should rely on.
+// In one thread of the group, the first one here.
 template <class Group, class Function, class... Arguments>
 WARPGRADE_INLINE void invoke_one(const Group& group, Function&& function, Arguments&&... arguments) {
-    if (group.thread_rank() == group.num_threads() - 1)
-        function(static_cast<Arguments&&>(arguments)...);
+    if (group.thread_rank() == 0) function(static_cast<Arguments&&>(arguments)...);
 }
 
 // A tile whose size is only known at run time.
