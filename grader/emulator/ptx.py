@@ -66,7 +66,6 @@ _PARTS = r"\.x(?P<n>[124])(?P<trans>\.trans)?"  # of a load of matrices
 _HINTS = r"(?:\.(?:ca|cg|cs|lu|cv|wb|wt)|\.L1::\w+|\.L2::\d+B)*"
 
 _WIDE = {"u16": "u32", "s16": "s32", "u32": "u64", "s32": "s64"}  # of products with all their bits
-
 # By operation and types: the result, from the values of the sources.
 _ARITHMETIC = {
     f"add.(?:{_INTEGER})": "{0} + {1}",
@@ -411,8 +410,7 @@ def _atomic(s: _Statement, m: re.Match[str], a: list[str]) -> str:
     at = s.address(place, m["space"])
     given = ", ".join([_PLACE, *(s.value(each, m["T"]) for each in values)])
     if m["op"] == "cas":
-        begin = _place(m, at)
-        order, scope = _order_and_scope(m)
+        begin, (order, scope) = _place(m, at), _order_and_scope(m)
         done = f"::warpgrade::compare_and_swap({given}, {order}, {order}, {scope})"
     else:
         begin = _ordered(m, "::warpgrade_loads | ::warpgrade_stores", at)
@@ -441,10 +439,9 @@ def _wait(s: _Statement, m: re.Match[str], a: list[str]) -> str:
 
 
 def _barrier(s: _Statement, m: re.Match[str], a: list[str]) -> str:
-    waits = m["how"] == "sync"
+    waits, (number, *count) = m["how"] == "sync", a
     if a == ["0"] and waits:
         return "::__syncthreads();"
-    number, *count = a
     if len(count) != 1 and not (waits and not count):
         raise _Unknown
     threads = s.value(count[0], "u32") if count else "::blockDim.x * ::blockDim.y * ::blockDim.z"

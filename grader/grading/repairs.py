@@ -469,8 +469,8 @@ def is_right(runner: Runner, failure: Failing, edit: Edit) -> bool:
 
     Without a `return` threads beyond the end go on: it is enough that the barrier is reached.
     """
-    verdict = failure.result.verdict
-    several = verdict.status in _OF_SEVERAL_RUNS or verdict.pattern == USED_MEMORY
+    several = failure.result.status in _OF_SEVERAL_RUNS
+    several |= failure.result.verdict.pattern == USED_MEMORY
     if edit.name == WEAK:
         statuses = {runner.once(case).status for case in failure.failing}
         return failure.result.status not in statuses

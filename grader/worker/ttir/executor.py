@@ -185,8 +185,7 @@ def _take_turns(
         patience = FIRST_PATIENCE if is_first else PATIENCE
         may_start = len(waiting) + WINDOW <= MAX_WAITING and (order is None or quiet > patience)
         if started < len(numbers) and (may_start or not waiting):
-            window = 1 if is_first else WINDOW
-            first, started = started, min(started + window, len(numbers))
+            first, started = started, min(started + (1 if is_first else WINDOW), len(numbers))
             waiting += [
                 _program(execution, arguments, numbers[each : each + 1])
                 for each in range(first, started)

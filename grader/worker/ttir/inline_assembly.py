@@ -46,6 +46,7 @@ def _assembly(op: Op) -> Run:
     if len(op.types) != 1 or given != (",".join(["=f", *"f" * (len(kinds) - 1)]), 1, {"f32"}):
         raise _lacking(text)
     known, targets, steps = {f"${number}" for number in range(1, len(kinds))}, {"$0"}, []
+    constants: dict[str, np.ndarray] = {}
     for each in filter(None, (part.strip() for part in text.strip("{} ").split(";"))):
         if declared := _REGISTERS.fullmatch(each):
             targets |= {name.strip() for name in declared[1].split(",")}
@@ -54,8 +55,9 @@ def _assembly(op: Op) -> Run:
         to, *sources = [name.strip() for name in rest.split(",")]
         matched = _OPCODE.fullmatch(opcode)
         function = _FUNCTIONS.get(matched[1]) if matched else None
-        fits = all(name in known or _CONSTANT.fullmatch(name) for name in sources)
-        if function is None or to not in targets or not fits:
+        for name in filter(_CONSTANT.fullmatch, sources):
+            constants[name] = np.array([int(name[2:], 16)], np.uint32).view(np.float32)
+        if function is None or to not in targets or not known.union(constants).issuperset(sources):
             raise _lacking(each)
         known.add(to)
         steps.append((function, to, sources))
@@ -63,19 +65,13 @@ def _assembly(op: Op) -> Run:
         raise _lacking(text)
 
     def run(*values: np.ndarray) -> np.ndarray:
-        registers = {f"${number}": value for number, value in enumerate(values, 1)}
+        registers = constants | {f"${number}": value for number, value in enumerate(values, 1)}
         for function, to, sources in steps:
-            result = function(*(_value(registers, name) for name in sources))
+            result = function(*(registers[name] for name in sources))
             registers[to] = result.astype(np.float32, copy=False)
         return registers["$0"]
 
     return elementwise(op, run)
-
-
-def _value(registers: dict[str, np.ndarray], name: str) -> np.ndarray:
-    if name in registers:
-        return registers[name]
-    return np.array([int(name[2:], 16)], np.uint32).view(np.float32)
 
 
 def _lacking(text: str) -> NotModelled:

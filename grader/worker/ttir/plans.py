@@ -305,7 +305,7 @@ class _Run:
             report["printed"] = "".join(self._printed)
         if self._atomics is not None and (atomics := self._atomics.report()):
             report["atomics"] = atomics
-        own = (each for each in self._placed if each.writable)
+        own = [each for each in self._placed if each.writable]
         report["reads_own"] = any(each.was_read or _is_read(each.buffer) for each in own)
         if self._counters is not None:
             counted = self._counters.report()
