@@ -69,6 +69,7 @@ class Placed:
     slot: Slot
     argument: Argument
     before: torch.Tensor | None  # uint8: the allocation before the run, if it is judged
+    leftovers: bool = False  # an output holds numbers: nobody can tell that one is unwritten
 
 
 @dataclass(frozen=True)
@@ -149,9 +150,12 @@ class Arena:
         """Free the memory, once the worker's mappings are gone too."""
         self._memory.close()
 
-    def place(self, slots: Sequence[Slot], inputs_writable: bool = False) -> list[Placed]:
+    def place(
+        self, slots: Sequence[Slot], inputs_writable: bool = False, leftovers: bool = False
+    ) -> list[Placed]:
         """Lay the slots out and fill them. Raises ValueError when they don't fit.
 
+        With `leftovers` outputs hold finite numbers, as memory that was used before often does.
         `inputs_writable` puts inputs into the output buffer, so that a store to one shows as a
         change instead of ending the worker. A CUDA device that works on copies requires it.
         """
@@ -159,7 +163,7 @@ class Arena:
         placed = []
         for slot in slots:
             buffer = INPUTS if slot.role == "input" and not inputs_writable else OUTPUTS
-            placed.append(self._place(slot, buffer, ends[buffer]))
+            placed.append(self._place(slot, buffer, ends[buffer], leftovers))
             gap = _gap_bytes(self.on_gpu, inputs_writable)
             ends[buffer] = sum(placed[-1].argument.allocation) + gap
         self._memory.finish()
@@ -168,13 +172,13 @@ class Arena:
     def collect(self, placed: Sequence[Placed]) -> list[Outcome]:
         """The tensors that the worker may have changed, from one copy of each."""
         return [
-            _outcome(item.slot, before, self._memory.take(at.buffer, *at.allocation))
+            _outcome(item, before, self._memory.take(at.buffer, *at.allocation))
             for item in placed
             if (before := item.before) is not None
             for at in [item.argument]
         ]
 
-    def _place(self, slot: Slot, buffer: int, after: int) -> Placed:
+    def _place(self, slot: Slot, buffer: int, after: int, leftovers: bool) -> Placed:
         memory = (self.inputs, self.outputs)[buffer]
         start, length = after, _allocation_bytes(slot)
         if start + length > len(memory):
@@ -190,13 +194,13 @@ class Arena:
         else:
             elements = allocation.view(getattr(torch, slot.dtype))
             _NOISE.fill(elements, possible=True)
-            _NOISE.fill(_view(allocation, slot), possible=False)
+            _NOISE.fill(_view(allocation, slot), possible=leftovers)
         if slot.values is not None:
             _view(allocation, slot).copy_(slot.values)
         if judged:
             self._memory.put(buffer, start, allocation)
         argument = _argument(slot, buffer, start, length)
-        return Placed(slot, argument, allocation if judged else None)
+        return Placed(slot, argument, allocation if judged else None, leftovers)
 
 
 def described(slots: Sequence[Slot]) -> list[Argument]:
@@ -259,8 +263,9 @@ class _Noise:
 _NOISE = _Noise()
 
 
-def _outcome(slot: Slot, before: torch.Tensor, after: torch.Tensor) -> Outcome:
+def _outcome(item: Placed, before: torch.Tensor, after: torch.Tensor) -> Outcome:
     """The outcome of the copy `after` against the state `before`, which is overwritten."""
+    slot = item.slot
     # Compared as integers of the element's size, since poison may be NaN, which equals nothing.
     bits = BITS[getattr(torch, slot.dtype).itemsize]
     values = _view(after, slot).clone(memory_format=torch.contiguous_format)
@@ -277,6 +282,9 @@ def _outcome(slot: Slot, before: torch.Tensor, after: torch.Tensor) -> Outcome:
         first = GUARD_BYTES // bits.itemsize + slot.first
         outside = tuple((changed.nonzero()[:1024, 0] - first).tolist())
     any_change = not unwritten.all()
+    unwritten = np.asarray(
+        unwritten & (not item.leftovers)
+    )  # a number there may well be the result
     return Outcome(slot, values, torch.from_numpy(unwritten), outside, outside_count, any_change)
 
 

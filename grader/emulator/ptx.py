@@ -65,12 +65,18 @@ _SPACE = r"(?:\.(?P<space>global|shared))?(?:::cta)?"
 _PARTS = r"\.x(?P<n>[124])(?P<trans>\.trans)?"  # of a load of matrices
 _HINTS = r"(?:\.(?:ca|cg|cs|lu|cv|wb|wt)|\.L1::\w+|\.L2::\d+B)*"
 
+_WIDE = {"u16": "u32", "s16": "s32", "u32": "u64", "s32": "s64"}  # of products with all their bits
 # By operation and types: the result, from the values of the sources.
 _ARITHMETIC = {
     f"add.(?:{_INTEGER})": "{0} + {1}",
     f"sub.(?:{_INTEGER})": "{0} - {1}",
     f"mul.lo.(?:{_INTEGER})": "{0} * {1}",
     f"mad.lo.(?:{_INTEGER})": "{0} * {1} + {2}",
+    **{
+        f"{name}.wide.{kind}": f"static_cast<{_TYPES[wide]}>({{0}}) * {{1}}{more}"
+        for kind, wide in _WIDE.items()
+        for name, more in (("mul", ""), ("mad", " + {2}"))
+    },
     f"div.(?:{_INTEGER})": "{0} / {1}",
     f"rem.(?:{_INTEGER})": "{0} % {1}",
     f"add(.rn)?(.ftz)?.{_FLOAT}": "{0} + {1}",
@@ -91,6 +97,9 @@ _ARITHMETIC = {
     "abs.(?:s16|s32|s64|f32|f64)": _OURS + "magnitude({0})",
     "ex2.approx(.ftz)?.f32": "__builtin_exp2f({0})",
     "lg2.approx(.ftz)?.f32": "__builtin_log2f({0})",
+    "tanh.approx.f32": _OURS + "tanh_approx({0})",
+    "cvt.rn.f16x2.f32": _OURS + "pair<::__half>({0}, {1})",
+    "cvt.rn.bf16x2.f32": _OURS + "pair<::__nv_bfloat16>({0}, {1})",
     "sin.approx(.ftz)?.f32": "__builtin_sinf({0})",
     "cos.approx(.ftz)?.f32": "__builtin_cosf({0})",
     "rcp.(?:rn|approx)(.ftz)?.f32": "1 / {0}",
@@ -318,6 +327,8 @@ def _arithmetic(text: str) -> Make:
         values = [s.value(each, kind) for each in a[1:]]
         if m[0].startswith("sh"):
             values[1] = s.value(a[2], "u32")
+        if m[0].startswith("mad.wide"):
+            values[2] = s.value(a[3], _WIDE[kind])
         if len(values) != text.count("{"):
             raise _Unknown
         return s.put(a[0], text.format(*values))
@@ -361,19 +372,25 @@ def _store(s: _Statement, m: re.Match[str], a: list[str]) -> str:
 _PLACE = "warpgrade_place"
 
 
-def _ordered(s: _Statement, m: re.Match[str], parts: str, at: str) -> str:
-    order, scope = _ORDERS[m["order"] or ""], _SCOPES[m["scope"] or ""]
-    return (
-        f"auto* {_PLACE} = static_cast<{_TYPES[m['T']]}*>({at});"
-        f"::warpgrade_ordered_atomic({_PLACE}, sizeof *{_PLACE}, {parts}, {order}, {scope});"
-    )
+def _place(m: re.Match[str], at: str) -> str:
+    return f"auto* {_PLACE} = static_cast<{_TYPES[m['T']]}*>({at});"
+
+
+def _order_and_scope(m: re.Match[str]) -> tuple[str, str]:
+    return _ORDERS[m["order"] or ""], _SCOPES[m["scope"] or ""]
+
+
+def _ordered(m: re.Match[str], parts: str, at: str) -> str:
+    order, scope = _order_and_scope(m)
+    observed = f"{_PLACE}, sizeof *{_PLACE}, {parts}, {order}, {scope}"
+    return f"{_place(m, at)}::warpgrade_ordered_atomic({observed});"
 
 
 def _ordered_load(s: _Statement, m: re.Match[str], a: list[str]) -> str:
     to, place = a
     if m["order"] in ("release", "acq_rel"):
         raise _Unknown
-    ordered = _ordered(s, m, "::warpgrade_loads", s.address(place, m["space"]))
+    ordered = _ordered(m, "::warpgrade_loads", s.address(place, m["space"]))
     return ordered + s.put(to, f"::warpgrade::atomic_load({_PLACE})")
 
 
@@ -381,7 +398,7 @@ def _ordered_store(s: _Statement, m: re.Match[str], a: list[str]) -> str:
     place, value = a
     if m["order"] in ("acquire", "acq_rel"):
         raise _Unknown
-    ordered = _ordered(s, m, "::warpgrade_stores", s.address(place, m["space"]))
+    ordered = _ordered(m, "::warpgrade_stores", s.address(place, m["space"]))
     return f"{ordered} ::warpgrade::atomic_exchange({_PLACE}, {s.value(value, m['T'])});"
 
 
@@ -391,16 +408,15 @@ def _atomic(s: _Statement, m: re.Match[str], a: list[str]) -> str:
     if not re.fullmatch(_ATOMIC_TYPES[m["op"]], m["T"]) or len(values) != 1 + (m["op"] == "cas"):
         raise _Unknown
     at = s.address(place, m["space"])
-    ordered = _ordered(s, m, "::warpgrade_loads | ::warpgrade_stores", at)
     given = ", ".join([_PLACE, *(s.value(each, m["T"]) for each in values)])
-    if m["op"] == "exch":
-        done = f"::warpgrade::atomic_exchange({given})"
-    elif m["op"] == "cas":
-        done = f"::warpgrade::atomic_compare_and_swap({given})"
+    if m["op"] == "cas":
+        begin, (order, scope) = _place(m, at), _order_and_scope(m)
+        done = f"::warpgrade::compare_and_swap({given}, {order}, {order}, {scope})"
     else:
-        operation = f"::warpgrade::Atomic{_ATOMICS[m['op']]}"
-        done = f"::warpgrade::atomic_apply<{operation}>({given})"
-    return ordered + (s.put(into, done) if into else f"{done};")
+        begin = _ordered(m, "::warpgrade_loads | ::warpgrade_stores", at)
+        operation = f"apply<::warpgrade::Atomic{_ATOMICS.get(m['op'])}>"
+        done = f"::warpgrade::atomic_{'exchange' if m['op'] == 'exch' else operation}({given})"
+    return begin + (s.put(into, done) if into else f"{done};")
 
 
 def _copy(s: _Statement, m: re.Match[str], a: list[str]) -> str:
@@ -423,9 +439,14 @@ def _wait(s: _Statement, m: re.Match[str], a: list[str]) -> str:
 
 
 def _barrier(s: _Statement, m: re.Match[str], a: list[str]) -> str:
-    if a != ["0"]:
-        raise _Unknown  # a named barrier, or one of some warps
-    return "::__syncthreads();"
+    waits, (number, *count) = m["how"] == "sync", a
+    if a == ["0"] and waits:
+        return "::__syncthreads();"
+    if len(count) != 1 and not (waits and not count):
+        raise _Unknown
+    threads = s.value(count[0], "u32") if count else "::blockDim.x * ::blockDim.y * ::blockDim.z"
+    given = f"{s.value(number, 'u32')}, {threads}, {'true' if waits else 'false'}"
+    return f"::warpgrade_named_barrier({given});"
 
 
 def _fence(s: _Statement, m: re.Match[str], a: list[str]) -> str:
@@ -507,7 +528,7 @@ _INSTRUCTIONS: tuple[tuple[str, Make], ...] = (
     (r"cp\.async\.c[ag]\.shared\.global(?:\.L2::\d+B)?", _copy),
     (r"cp\.async\.commit_group", _says("::warpgrade_commit_copies();")),
     (r"cp\.async\.wait_(?:group|(?P<all>all))", _wait),
-    (r"(?:bar|barrier)(?:\.cta)?\.sync(?:\.aligned)?", _barrier),
+    (r"(?:bar|barrier)(?:\.cta)?\.(?P<how>sync|arrive)(?:\.aligned)?", _barrier),
     (r"membar\.(?P<scope>cta|gl|sys)|fence\.(?:acq_rel|sc)\.(?P<s>cta|gpu|sys)", _fence),
     (r"shfl\.sync\.(?P<op>bfly|up|down|idx)\.b32", _shuffle),
     (r"vote\.sync\.(?P<op>ballot)\.b32|vote\.sync\.(?P<o>any|all)\.pred", _vote),

@@ -99,7 +99,6 @@ _NAMES = {
     "__cluster_dims__": "thread block clusters",
     "labeled_partition": "cooperative groups' labeled_partition",
     "binary_partition": "cooperative groups' binary_partition",
-    "invoke_one": "cooperative groups' invoke_one",
     "__managed__": "managed memory (__managed__)",
     "cudaTextureObject_t": "textures",
     "cudaSurfaceObject_t": "surfaces",

@@ -61,6 +61,7 @@ class Manner:
     races: bool = True  # whether races between programs are reported
     configuration: int | None = None  # of tuned kernels, by number: see configurations.steps
     tunes: bool = False  # whether tuned kernels have a trial before, as in a first call on a GPU
+    leftovers: bool = False  # whether unwritten memory holds finite numbers instead of NaNs
     in_ieee: bool = False  # tl.dot rounds no float32 input to TF32, whatever the kernel says
 
 
@@ -215,7 +216,8 @@ class Executor(Runner):
             if failure is not None:
                 return replace(failure, case=case)
         assert self._worker is not None
-        placed = self._memory.arena.place(inputs.slots, inputs_writable)
+        leftovers = self._manner is not None and self._manner.leftovers
+        placed = self._memory.arena.place(inputs.slots, inputs_writable, leftovers)
         arguments = inputs.arguments([item.argument for item in placed])
         asked = time.perf_counter()
         answer = self._ask(self._worker, case, arguments)

@@ -175,12 +175,16 @@ class Copy:
 
 @dataclass(frozen=True, config=_CONFIG)
 class Upload:
-    """A copy of host bytes to a view; `pointers` are (byte, buffer, offset) in them."""
+    """A copy of host bytes to a view; `pointers` are (byte, buffer, offset) in them.
+
+    `stream` is as in Fill.
+    """
 
     do: Literal["upload"]
     to: View
     data: _Base64
     pointers: _Relocations = ()
+    stream: _Stream | None = None
     line: _Line = 0
 
 

@@ -2,9 +2,9 @@
 
 Kernels of one stream run in order, kernels of two streams at the same time, unless an event makes
 one wait. The planner also writes an event for each implicit wait of the default stream. A step on
-no stream, such as an upload, waits for all steps before it; cudaMallocAsync and cudaFreeAsync wait
-for their stream alone. PyTorch's memory is an exception: it comes from a pool, so allocating and
-freeing wait for nothing.
+no stream, such as cudaMemcpy from the host, waits for all steps before it; cudaMallocAsync and
+cudaFreeAsync wait for their stream alone. PyTorch's memory is an exception: it comes from a pool,
+so allocating and freeing wait for nothing.
 """
 
 from __future__ import annotations

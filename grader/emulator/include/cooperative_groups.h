@@ -250,6 +250,12 @@ class coalesced_group : public thread_group {
 };
 WARPGRADE_INLINE coalesced_group coalesced_threads() { return coalesced_group(__activemask()); }
 
+// In one thread of the group, the first one here.
+template <class Group, class Function, class... Arguments>
+WARPGRADE_INLINE void invoke_one(const Group& group, Function&& function, Arguments&&... arguments) {
+    if (group.thread_rank() == 0) function(static_cast<Arguments&&>(arguments)...);
+}
+
 // A tile whose size is only known at run time.
 WARPGRADE_INLINE thread_group tiled_partition(const thread_group& parent, unsigned size) {
     const unsigned first = details::lane() & ~(size - 1);

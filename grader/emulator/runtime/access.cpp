@@ -164,6 +164,17 @@ void count(const Request& request, std::uint32_t offset, AccessKind kind, std::u
     }
 }
 
+void order_atomic(const Request& request) {
+    AtomicOrder order = request.order;
+    bool stores = request.stores();
+    const void* place = reinterpret_cast<const void*>(request.a);
+    if (order.comparison && std::memcmp(place, &order.comparison->expected, request.size)) {
+        order.acquires = order.comparison->acquires;
+        order.releases = stores = false;
+    }
+    races_atomic_order(request.thread, request.a, stores, order);
+}
+
 void observe_global(const Request& request, std::uint32_t offset) {
     if (is_read_beside(request, offset)) {
         report(request, FindingKind::out_of_bounds_read,
@@ -171,9 +182,7 @@ void observe_global(const Request& request, std::uint32_t offset) {
         return;
     }
     bool initialised = check_shadow(request, offset);
-    if (request.orders()) {
-        races_atomic_order(request.thread, request.a, request.stores(), request.order);
-    }
+    if (request.orders()) order_atomic(request);
     RaceAccess race{&request.thread, stamp_of(request.thread), request.a, request.pc,
                       static_cast<std::uint32_t>(request.size), true};
     if (!initialised && request.loads()) note_early_read(race, request.exchanges);
@@ -209,9 +218,7 @@ void observe_shared(const Request& request) {
     AccessKind kind = without_volatile(request.kind);
     // No other block's threads can be concerned.
     if (kind == AccessKind::block_atomic) kind = AccessKind::atomic;
-    if (kind == AccessKind::atomic || kind == AccessKind::atomic_read) {
-        races_atomic_order(request.thread, request.a, request.stores(), request.order);
-    }
+    if (kind == AccessKind::atomic || kind == AccessKind::atomic_read) order_atomic(request);
     RaceAccess race{&request.thread, stamp_of(request.thread), request.a, request.pc,
                       static_cast<std::uint32_t>(request.size), false};
     std::size_t cells = 0, stored = 0;
@@ -260,6 +267,10 @@ void observe_vast(const Request& request) {
     const char* host = describe_host(request.a);
     if (request.a < null_page) {
         std::snprintf(text, sizeof text, "%zu %s through a null pointer", request.size, bytes);
+    } else if (request.a & not_global) {
+        std::snprintf(text, sizeof text,
+                      "%zu %s of shared or local memory by an access to global memory", request.size,
+                      bytes);
     } else if (request.a - stacks_low < stacks_size) {
         std::snprintf(text, sizeof text,
                       "%zu %s of local memory outside the thread's own variables", request.size,

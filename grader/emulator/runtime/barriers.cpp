@@ -109,6 +109,14 @@ void warpgrade_ordered_atomic(void* p, int bytes, int parts, int order, int scop
     count_spin();
     observe_ordered_atomic(p, bytes, WARPGRADE_CALLER, parts, order, scope);
 }
+void warpgrade_compare_and_swap(void* p, int bytes, unsigned long long expected, int order,
+                                int failure, int scope) {
+    count_spin();  // others have their turn before it compares
+    const Comparison comparison = {
+        expected, failure != __ATOMIC_RELAXED && failure != __ATOMIC_RELEASE};
+    observe_ordered_atomic(p, bytes, WARPGRADE_CALLER, warpgrade_loads | warpgrade_stores, order,
+                           scope, &comparison);
+}
 bool warpgrade_exchanged(const void* p, bool) {
     observe_exchanged(p);
     return true;

@@ -101,6 +101,9 @@ extern Launch* current_launch;  // null outside kernels
 extern BlockState current_block;
 extern std::vector<Thread> threads;  // of the running block
 
+// Set in an address of shared or local memory that a kernel takes for one of global memory.
+constexpr Address not_global = Address{1} << 62;
+
 // The stacks of a block's threads lie side by side; the lowest page of each is a guard.
 constexpr size_t stack_bytes = 64 * 1024;
 constexpr size_t guard_bytes = 4096;

@@ -35,12 +35,14 @@ struct RowsCopy {
     size_t width, height;
     bool to_device, from_device;
     bool is_read_later;  // the host goes on before its memory has been read
+    const cudaStream_t* stream = nullptr;  // null: ordered after all before, and before all after
 };
 struct RowsFill {
     char* to;
     size_t pitch;
     int value;
     size_t width, height;
+    const cudaStream_t* stream = nullptr;
 };
 
 // Whether CUDA accepts a launch (launch.cpp); a refusal sets CUDA's error.

@@ -274,7 +274,8 @@ void observe_atomic(void* p, int bytes, Address pc, bool of_block, bool exchange
     observe_slowly(a, static_cast<std::size_t>(bytes), kind, true, pc, 16, exchanges, {of_block});
 }
 
-void observe_ordered_atomic(void* p, int bytes, Address pc, int parts, int order, int scope) {
+void observe_ordered_atomic(void* p, int bytes, Address pc, int parts, int order, int scope,
+                            const Comparison* comparison) {
     const Address a = reinterpret_cast<Address>(p);
     const auto size = static_cast<std::size_t>(bytes);
     const bool stores = parts & warpgrade_stores, loads = parts & warpgrade_loads;
@@ -293,7 +294,7 @@ void observe_ordered_atomic(void* p, int bytes, Address pc, int parts, int order
     if (exchanges) forget_exchange();
     observe_slowly(a, size, kind, true, pc, 16, exchanges,
                    {of_block, !relaxed && order != __ATOMIC_RELEASE,
-                    stores && order >= __ATOMIC_RELEASE});
+                    stores && order >= __ATOMIC_RELEASE, comparison});
 }
 
 void observe_exchanged(const void* p) {

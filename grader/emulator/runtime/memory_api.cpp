@@ -24,8 +24,11 @@ struct Copy {
     cudaMemcpyKind kind;
     const char* call;
     Address pc;
-    bool is_async = false;
+    const cudaStream_t* stream = nullptr;  // of an asynchronous one
 };
+
+// That of calls without one. It doesn't wait for streams that are non-blocking.
+const cudaStream_t default_stream = nullptr;
 
 std::map<Address, size_t> pinned;  // what cudaMallocHost has given: addresses and sizes
 
@@ -110,16 +113,18 @@ cudaError_t carry_out(const Copy& copy) {
                 is_managed(reinterpret_cast<Address>(copy.from));  // the host's and the device's
     if (!both && !right_direction(copy, to_device, from_device)) return fail(cudaErrorInvalidValue);
     if (!rows_ok(copy, to_device, from_device)) return fail(cudaErrorInvalidValue);
-    if (!copy.is_async) work::settle_copies();
+    if (!copy.stream) work::settle_copies();
+    const cudaStream_t* stream = copy.stream;
+    if (!stream && to_device && from_device && !both) stream = &default_stream;
     return fail(work::copy({static_cast<char*>(copy.to), copy.to_pitch,
                             static_cast<const char*>(copy.from), copy.from_pitch, copy.width,
                             copy.height, to_device, from_device,
-                            copy.is_async && is_pinned(copy.from)},
+                            copy.stream && is_pinned(copy.from), stream},
                            copy.pc));
 }
 
 cudaError_t fill(void* p, size_t pitch, int value, size_t width, size_t height, const char* call,
-                 Address pc) {
+                 Address pc, const cudaStream_t& stream = default_stream) {
     refuse_in_device_code(pc);
     if (sticky_error()) return fail(cudaSuccess);
     if (!width || !height) return fail(cudaSuccess);
@@ -135,7 +140,7 @@ cudaError_t fill(void* p, size_t pitch, int value, size_t width, size_t height, 
             return fail(cudaErrorInvalidValue);
         }
     }
-    work::fill({low, pitch, value, width, height}, pc);
+    work::fill({low, pitch, value, width, height, &stream}, pc);
     return cudaSuccess;
 }
 
@@ -169,8 +174,8 @@ cudaError_t release(void* p, Address pc, const cudaStream_t* stream = nullptr) {
 }
 
 cudaError_t copy_linear(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
-                        const char* call, Address pc, bool is_async = false) {
-    return carry_out({to, bytes, from, bytes, bytes, 1, kind, call, pc, is_async});
+                        const char* call, Address pc, const cudaStream_t* stream = nullptr) {
+    return carry_out({to, bytes, from, bytes, bytes, 1, kind, call, pc, stream});
 }
 
 }  // namespace
@@ -216,8 +221,8 @@ cudaError_t copy_symbol(const SymbolCopy& copy, Address pc) {
         return fail(cudaErrorInvalidValue);
     }
     char* place = static_cast<char*>(copy.symbol) + copy.offset;
-    if (copy.to_symbol) return copy_linear(place, copy.other, copy.bytes, copy.kind, call, pc);
-    return copy_linear(copy.other, place, copy.bytes, copy.kind, call, pc);
+    void *to = copy.to_symbol ? place : copy.other, *from = copy.to_symbol ? copy.other : place;
+    return copy_linear(to, from, copy.bytes, copy.kind, call, pc, copy.stream);
 }
 
 }  // namespace api
@@ -301,7 +306,7 @@ cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind 
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
                             cudaStream_t stream) {
     if (!is_stream(stream)) return fail(cudaErrorInvalidResourceHandle);
-    return copy_linear(to, from, bytes, kind, "cudaMemcpyAsync", WARPGRADE_CALLER, true);
+    return copy_linear(to, from, bytes, kind, "cudaMemcpyAsync", WARPGRADE_CALLER, &stream);
 }
 
 cudaError_t cudaMemcpy2D(void* to, size_t to_pitch, const void* from, size_t from_pitch,
@@ -315,7 +320,7 @@ cudaError_t cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_
                               cudaStream_t stream) {
     if (!is_stream(stream)) return fail(cudaErrorInvalidResourceHandle);
     return carry_out({to, to_pitch, from, from_pitch, width, height, kind, "cudaMemcpy2DAsync",
-                      WARPGRADE_CALLER, true});
+                      WARPGRADE_CALLER, &stream});
 }
 
 cudaError_t cudaMemset(void* p, int value, size_t bytes) {
@@ -324,7 +329,7 @@ cudaError_t cudaMemset(void* p, int value, size_t bytes) {
 
 cudaError_t cudaMemsetAsync(void* p, int value, size_t bytes, cudaStream_t stream) {
     if (!is_stream(stream)) return fail(cudaErrorInvalidResourceHandle);
-    return fill(p, bytes, value, bytes, 1, "cudaMemsetAsync", WARPGRADE_CALLER);
+    return fill(p, bytes, value, bytes, 1, "cudaMemsetAsync", WARPGRADE_CALLER, stream);
 }
 
 cudaError_t cudaMemset2D(void* p, size_t pitch, int value, size_t width, size_t height) {
@@ -334,13 +339,16 @@ cudaError_t cudaMemset2D(void* p, size_t pitch, int value, size_t width, size_t 
 cudaError_t cudaMemset2DAsync(void* p, size_t pitch, int value, size_t width, size_t height,
                               cudaStream_t stream) {
     if (!is_stream(stream)) return fail(cudaErrorInvalidResourceHandle);
-    return fill(p, pitch, value, width, height, "cudaMemset2DAsync", WARPGRADE_CALLER);
+    return fill(p, pitch, value, width, height, "cudaMemset2DAsync", WARPGRADE_CALLER,
+                stream);
 }
 
 // A __device__ or __constant__ variable; `other` is the memory at the other end.
 cudaError_t warpgrade_copy_symbol(void* symbol, size_t symbol_bytes, void* other, size_t bytes,
-                                  size_t offset, cudaMemcpyKind kind, int to_symbol) {
-    return api::copy_symbol({symbol, symbol_bytes, other, bytes, offset, kind, to_symbol != 0},
+                                  size_t offset, cudaMemcpyKind kind, int to_symbol,
+                                  const cudaStream_t* stream) {
+    if (stream && !is_stream(*stream)) return fail(cudaErrorInvalidResourceHandle);
+    return api::copy_symbol({symbol, symbol_bytes, other, bytes, offset, kind, to_symbol != 0, stream},
                             WARPGRADE_CALLER);
 }
 

@@ -21,6 +21,7 @@ struct SymbolCopy {
     std::size_t bytes, offset;
     cudaMemcpyKind kind;
     bool to_symbol;
+    const cudaStream_t* stream = nullptr;  // of an asynchronous one
 };
 cudaError_t copy_symbol(const SymbolCopy& copy, Address pc);
 

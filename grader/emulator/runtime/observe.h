@@ -75,7 +75,13 @@ void observe_warp_trace(std::uint32_t warp);                 // merges, counts a
 // if observe_exchanged follows.
 void observe_atomic(void* p, int bytes, Address pc, bool of_block = false, bool exchanges = false);
 // The same for one with C++'s order (__ATOMIC_RELAXED and so on), for warpgrade_ordered_atomic.
-void observe_ordered_atomic(void* p, int bytes, Address pc, int parts, int order, int scope);
+// With a comparison it stores only if `expected` is there; `acquires`: whether it does if not.
+struct Comparison {
+    std::uint64_t expected;
+    bool acquires;
+};
+void observe_ordered_atomic(void* p, int bytes, Address pc, int parts, int order, int scope,
+                            const Comparison* comparison = nullptr);
 void observe_exchanged(const void* p);                       // the program uses what was there
 void observe_read_only(const void* p, std::size_t bytes, Address pc);  // before a load by __ldg
 void settle_read_only_loads();                                         // at the end of a launch

@@ -208,6 +208,7 @@ struct AtomicOrder {
     bool of_block = false;  // its scope is one block
     bool acquires = true;   // else a later fence of its thread does
     bool releases = false;  // also without a fence
+    const struct Comparison* comparison = nullptr;
 };
 void races_fence(const Thread& thread, AtomicOrder order);
 // One that only loads (not `stores`) doesn't release.

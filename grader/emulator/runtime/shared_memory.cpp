@@ -116,10 +116,10 @@ extern "C" {
 
 // Addresses as PTX has them, from the start of shared memory on.
 void* warpgrade_shared_at(unsigned offset) { return reinterpret_cast<void*>(shared_low + offset); }
-// A global access with an address of shared memory becomes one next to address 0, which is reported.
+// A global access with an address of shared or local memory is reported: nothing lies there then.
 void* warpgrade_global_at(unsigned long long address) {
-    const Address offset = address - shared_low;
-    return reinterpret_cast<void*>(offset < shared_bytes ? offset : address);
+    const bool elsewhere = address - shared_low < shared_bytes || address - stacks_low < stacks_size;
+    return reinterpret_cast<void*>(elsewhere ? address | not_global : address);
 }
 std::size_t warpgrade_shared_offset(const void* p) {
     return reinterpret_cast<Address>(p) - shared_low;

@@ -1,11 +1,13 @@
-// Barriers in two steps, arriving and waiting: cuda::barrier and the block's barrier_arrive() and
-// barrier_wait().
+// Barriers in two steps, arriving and waiting: cuda::barrier, the block's barrier_arrive() and
+// barrier_wait(), and PTX's named barriers (bar.sync and bar.arrive with a number and a count).
 //
 // Arriving releases what the thread has done, and waiting for the phase acquires it; threads may have
 // arrived in the next phase before a thread sees this one's end. A phase also waits for the
 // asynchronous copies that the barrier has taken over in it: their bytes come when a first thread has
 // waited for it, as stores by that thread, so that no other sees them without waiting.
+#include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <unordered_map>
 
 #include "../include/warpgrade/device_api.h"
@@ -35,23 +37,36 @@ struct Copies {
     std::vector<AsyncCopy> of_phase, of_earlier;
 };
 std::unordered_map<Address, Copies> copies_of;  // by barrier
-State of_block;                                 // the block's own barrier
-uint32_t block_of_it, launch_of_it;
+[[noreturn]] void misused(const char* how, Address pc) {
+    report_finding(FindingKind::misused_barrier, pc, current_thread, 0, nullptr, "%s", how);
+    abandon_launch(error_launch_failure);
+}
 
-State& block_state() {
+constexpr unsigned named_barriers = 16;
+State of_block[1 + named_barriers];  // the block's own barrier, and PTX's
+uint32_t block_of_them, launch_of_them;
+
+State* block_states() {
     const auto launch = static_cast<uint32_t>(current_launch->number);
-    if (block_of_it != current_block.linear || launch_of_it != launch) {
+    if (block_of_them != current_block.linear || launch_of_them != launch) {
         const auto count = static_cast<uint32_t>(threads.size());
-        of_block = {count, 0, count, 0};
-        block_of_it = current_block.linear;
-        launch_of_it = launch;
+        std::fill(std::begin(of_block), std::end(of_block), State{count, 0, count, 0});
+        block_of_them = current_block.linear;
+        launch_of_them = launch;
     }
     return of_block;
 }
 
-[[noreturn]] void misused(const char* how, Address pc) {
-    report_finding(FindingKind::misused_barrier, pc, current_thread, 0, nullptr, "%s", how);
-    abandon_launch(error_launch_failure);
+// The first thread that comes says for how many its barrier is.
+State& named_state(unsigned number, uint32_t count, Address pc) {
+    if (number >= named_barriers) misused("a block has barriers 0 to 15", pc);
+    if (count % 32 || count > threads.size()) {
+        misused("a barrier is for whole warps, as many as the block has at most", pc);
+    }
+    State& state = block_states()[1 + number];
+    if (state.missing == state.expected) state.missing = state.expected = count & 0xfffff;
+    if (state.expected != count) misused("threads come to a barrier with different counts", pc);
+    return state;
 }
 
 void order(const State& state, unsigned phase, bool acquires, bool releases) {
@@ -159,7 +174,7 @@ unsigned warpgrade_block_arrive() {
     if (!self) return 0;
     if (self->arrived) misused("barrier_arrive() again before barrier_wait()", pc);
     self->arrived = pc;
-    return arrive(block_state(), 1, false, pc);
+    return arrive(*block_states(), 1, false, pc);
 }
 
 void warpgrade_block_wait(unsigned phase) {
@@ -167,8 +182,16 @@ void warpgrade_block_wait(unsigned phase) {
     Thread* self = current_thread;
     if (!self) return;
     if (!self->arrived) misused("barrier_wait() without barrier_arrive()", pc);
-    wait(block_state(), phase, pc);
+    wait(*block_states(), phase, pc);
     self->arrived = 0;
+}
+
+void warpgrade_named_barrier(unsigned number, unsigned count, bool waits) {
+    const Address pc = WARPGRADE_CALLER;
+    if (!current_thread) return;
+    State& state = named_state(number, count, pc);
+    const unsigned phase = arrive(state, 1, false, pc);
+    if (waits) wait(state, phase, pc);
 }
 
 }  // extern "C"

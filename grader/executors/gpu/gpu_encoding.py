@@ -128,12 +128,10 @@ class _Encoder:
         """Keep on which streams a launch may overlap the one before it, of the same call."""
         if isinstance(step, Launch):
             self._overlappable.add(step.stream)
-        elif isinstance(step, model.Fill | model.Copy | model.Wait):
+        elif isinstance(step, model.Fill | model.Copy | model.Upload | model.Wait):
             self._overlappable.discard(step.stream)
-        if isinstance(step, model.Upload) or (
-            isinstance(step, model.Fill | model.Copy) and step.stream is None
-        ):
-            self._overlappable.clear()  # it waits for every stream
+            if step.stream is None:
+                self._overlappable.clear()  # it waits for every stream
 
     def _step(self, step: Step) -> list[bytes]:
         if isinstance(step, model.Fill):
@@ -145,7 +143,7 @@ class _Encoder:
                 raise NotExecutable("an upload to a strided view")
             to = packed_rows(step.to.buffer, *rows.to, rows.width, rows.height)
             data = sized(base64.b64decode(step.data))
-            return [_head(_UPLOAD, None) + to + data + relocations(step.pointers)]
+            return [_head(_UPLOAD, step.stream) + to + data + relocations(step.pointers)]
         if isinstance(step, Launch):
             return [self._launch(step)]
         if isinstance(step, model.Record | model.Wait):

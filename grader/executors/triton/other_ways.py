@@ -22,6 +22,8 @@ TUNING = (
     "@triton.autotune runs the kernel again and again on the same memory until it has chosen. "
     "After that, the first call is wrong: "
 )
+USED_MEMORY = "where memory that nothing has written holds numbers instead of NaNs, "
+HINT_FOR_USED_MEMORY = "Write an element before a kernel loads it, or allocate it with torch.zeros."
 HINT_FOR_TUNING = (
     "Name what the kernel adds to in reset_to_zero=[...] of @triton.autotune, and what else it "
     "changes and reads in restore_value=[...]."
@@ -56,7 +58,10 @@ class OtherWays:
         if not result.verdict.passed:
             return result
         asked = last_plan(self.executor)
-        if self.tuning.chosen is not None and (with_every or self.is_wrong_while_tuning):
+        if self.executor.reads_own:
+            result = self._on_used_memory(case) or result
+        tunes = self.tuning.chosen is not None and (with_every or self.is_wrong_while_tuning)
+        if result.verdict.passed and tunes:
             result = self._while_tuning(case) or result
         if result.verdict.passed:
             result = self._on_streams(case, asked) or result
@@ -71,6 +76,16 @@ class OtherWays:
         """Whether the last run's plan, without some of its launches, gives the right result."""
         manner = Manner(races=False, without=frozenset(places))
         return self.executor.repeat(case, manner).verdict.passed
+
+    def _on_used_memory(self, case: Case) -> CaseResult | None:
+        """How a case fails where unwritten memory holds numbers; None where it passes."""
+        manner = Manner(races=False, leftovers=True, configuration=self.tuning.chosen)
+        other = self.executor.repeat(case, manner)
+        if other.verdict.passed or shows_nothing(other):
+            return None
+        what = USED_MEMORY + other.verdict.what
+        verdict = Verdict(Status.uninitialised_read, what, "used_memory")
+        return replace(other, verdict=verdict, hint=HINT_FOR_USED_MEMORY)
 
     def _while_tuning(self, case: Case) -> CaseResult | None:
         """How a case fails as a GPU's first call, which tunes; None where it passes."""

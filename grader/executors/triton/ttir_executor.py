@@ -58,6 +58,7 @@ class Execution:
     wave: int = 0
     races: bool = False
     order: Order | None = None
+    leftovers: bool = False  # unwritten memory holds finite numbers
     sampled: bool = False  # a few programs of each launch run, on buffers without data
 
 
@@ -89,6 +90,7 @@ class TritonExecutor(Executor):
         self.recorded: Trace | None = None  # of the last run, if it recorded its accesses
         self.kernels: dict[int, str] = {}  # those of the last run, by number
         self.atomics: Sequence[Atomics] = ()  # that it used
+        self.reads_own = False  # whether a kernel loaded from an output or allocated memory
         self.rounds_to_tf32 = False  # whether a kernel rounds float32 inputs of tl.dot
         self._known: set[str] = set()  # kernels that the executor at hand has
         self._repeats_plan = False  # whether the run takes the last one's plan
@@ -160,6 +162,7 @@ class TritonExecutor(Executor):
             wave=manner.wave,
             races=manner.races,
             order=manner.order,
+            leftovers=manner.leftovers,
         )
         document = EXECUTION.dump_json(execution, by_alias=True)
         died = worker.post(Operation.execute, arguments, document=document)
@@ -197,6 +200,7 @@ class TritonExecutor(Executor):
         fields = untrusted.fields(answer)
         try:
             self.atomics = program_orders.read(fields)
+            self.reads_own = fields.get("reads_own") is True
             if self._manner is not None and self._manner.counts:
                 self.report = triton_report.parse(fields.get("accesses"))
             if self._manner is not None and self._manner.records:

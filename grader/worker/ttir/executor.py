@@ -20,6 +20,7 @@ from . import (  # noqa: F401 - each registers its operations
     conversions,
     descriptors,
     effects,
+    inline_assembly,
     libdevice,
     loading,
     polling,
@@ -47,6 +48,7 @@ CHUNK_LARGEST = 1 << 20
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of mallopt(3)
 _ALL = 1 << 30  # programs at once
 MAX_WAITING = 1024  # programs that have begun and wait
+FIRST, FIRST_PATIENCE = 4, 400  # programs that start alone in such an order, and rounds after each
 PATIENCE = 8  # rounds in which no program ends, before more start, in a shuffled order
 
 
@@ -173,14 +175,17 @@ def _take_turns(
 
     A window of programs starts at a time, so that programs which draw their work from a counter
     share it as on a GPU: when those before it have ended or wait, and in a shuffled order not until
-    none of the others has ended for some rounds.
+    none of the others has ended for some rounds. The first few of those start one by one, and each
+    may wait for long: a wait that gives up goes on without what it has waited for.
     """
     waiting: list[Generator[None, None, Any]] = []
     started, idle, changes, quiet = 0, 0, -1, 0
     while waiting or started < len(numbers):
-        may_start = len(waiting) + WINDOW <= MAX_WAITING and (order is None or quiet > PATIENCE)
+        is_first = order is not None and started < FIRST
+        patience = FIRST_PATIENCE if is_first else PATIENCE
+        may_start = len(waiting) + WINDOW <= MAX_WAITING and (order is None or quiet > patience)
         if started < len(numbers) and (may_start or not waiting):
-            first, started = started, min(started + WINDOW, len(numbers))
+            first, started = started, min(started + (1 if is_first else WINDOW), len(numbers))
             waiting += [
                 _program(execution, arguments, numbers[each : each + 1])
                 for each in range(first, started)

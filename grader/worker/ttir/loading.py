@@ -55,6 +55,8 @@ def load(
     dtype, width = stored(kind), width_of(kind)
     mask = elements_mask(state, mask, rank)
     parts = places(state, op, "load", addresses, mask, width)
+    for each in parts:
+        each.buffer.was_read = True
     if state.execution.observers:
         tell(state, op, way, width, addresses, mask, declared.shape, parts)
     if len(parts) == 1 and parts[0].chosen is None:

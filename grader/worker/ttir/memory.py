@@ -16,13 +16,14 @@ from .errors import NotModelled
 class Buffer:
     """Memory from `address` on. `data` are its bytes (uint8)."""
 
-    __slots__ = ("_views", "address", "data", "end", "writable")
+    __slots__ = ("_views", "address", "data", "end", "was_read", "writable")
 
     def __init__(self, data: np.ndarray, address: int, writable: bool = True) -> None:
         self.data = data
         self.address = address
         self.end = address + data.size
         self.writable = writable
+        self.was_read = False  # by a load
         self._views: dict[type, np.ndarray] = {}
 
     def view(self, dtype: type) -> np.ndarray:

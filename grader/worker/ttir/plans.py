@@ -45,6 +45,7 @@ from .state import Finding, Limits
 
 MAX_PRINTED = 4000  # characters of kernels' output
 UNWRITTEN = (0xFFFF, 0x7FFF)  # of which a buffer has one, by its address
+LEFT = 0x3A3A  # instead, where memory was used before: a finite number in every format
 # Of the work of a few programs: a long loop isn't run to its end.
 SAMPLED_LIMITS = Limits(steps=4000, elements=1 << 25)
 _FLOATS = {"fp16": "<e", "fp32": "<f", "fp64": "<d"}
@@ -117,7 +118,7 @@ class PlanExecutor:
         where: Sequence[int],
     ) -> list[_Placed]:
         """The buffers of a plan; those of arguments are in the arena, unless it is sampled."""
-        buffers = document["buffers"]
+        buffers, left = document["buffers"], document["leftovers"]
         if document["sampled"]:
             return [
                 _WithoutMemory.of(each, address)
@@ -127,7 +128,7 @@ class PlanExecutor:
         return [
             self._of_argument(address, described, tensors[described["argument"]])
             if described["kind"] == "argument"
-            else _Placed(address, described["bytes"], line=described["line"])
+            else _Placed(address, described["bytes"], line=described["line"], leftovers=left)
             for address, described in zip(where, buffers, strict=True)
         ]
 
@@ -150,6 +151,10 @@ class PlanExecutor:
         return _Placed(address, length, whole, region, shared.writable)
 
 
+def _is_read(buffer: Buffer | None) -> bool:
+    return buffer is not None and buffer.was_read
+
+
 @dataclass
 class _Placed:
     """One buffer of a plan. `bytes` is None while it isn't allocated."""
@@ -161,16 +166,19 @@ class _Placed:
     writable: bool = True
     line: int = 0  # of the host code that allocates it
     buffer: Buffer | None = field(default=None, repr=False)
+    leftovers: bool = False
+    was_read: bool = False  # by a load of a kernel, before it was released
 
     def allocate(self) -> None:
         """Give it unwritten memory."""
-        holds = UNWRITTEN[self.address // addresses.ALIGNMENT % 2]
+        holds = LEFT if self.leftovers else UNWRITTEN[self.address // addresses.ALIGNMENT % 2]
         words = np.full(-(-self.size // 2), holds, "<u2")
         self.bytes = torch.from_numpy(words.view(np.uint8)[: self.size])
         self.buffer = None
 
     def release(self) -> None:
         """Release its memory."""
+        self.was_read |= _is_read(self.buffer)
         self.bytes = self.buffer = None
 
     def for_kernels(self) -> Buffer | None:
@@ -297,6 +305,8 @@ class _Run:
             report["printed"] = "".join(self._printed)
         if self._atomics is not None and (atomics := self._atomics.report()):
             report["atomics"] = atomics
+        own = [each for each in self._placed if each.writable]
+        report["reads_own"] = any(each.was_read or _is_read(each.buffer) for each in own)
         if self._counters is not None:
             counted = self._counters.report()
             cut = counted.pop("cut") or self._findings.cut

@@ -174,8 +174,6 @@ class _Reader:
         return op
 
     def _plain(self, name: str, rest: str, place: tuple[str, int]) -> Op:
-        if name == "tt.elementwise_inline_asm":
-            raise NotModelled("inline assembly (tl.inline_asm_elementwise)", place)
         body, types = split_types(rest)
         op = Op(name, [], [], [], [], body, {}, place)
         if name in ("cf.br", "cf.cond_br"):

@@ -358,6 +358,14 @@ def test_what_is_written_after_the_answer_changes_nothing(arena: Arena) -> None:
     assert outcome.outside_count == 0
 
 
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_leftovers_are_numbers_and_nobody_takes_one_for_unwritten(arena: Arena, dtype: str) -> None:
+    placed = arena.place([output_slot(dtype)], leftovers=True)
+    assert seen(arena, placed[0]).isfinite().all()
+    outcome = arena.collect(placed)[0]
+    assert not outcome.unwritten.any() and not outcome.changed
+
+
 def test_what_was_written_and_its_values_are_taken_from_one_copy(arena: Arena, monkeypatch) -> None:
     """Else a worker could answer one of the two looks rightly and the other not."""
     placed = arena.place([output_slot()])
@@ -365,9 +373,9 @@ def test_what_was_written_and_its_values_are_taken_from_one_copy(arena: Arena, m
     view[:5] = 1.0
     judge_copy = arena_module._outcome
 
-    def after_a_late_store(slot: Slot, before: torch.Tensor, copy: torch.Tensor) -> Outcome:
+    def after_a_late_store(item: Placed, before: torch.Tensor, copy: torch.Tensor) -> Outcome:
         view.fill_(2.0)
-        return judge_copy(slot, before, copy)
+        return judge_copy(item, before, copy)
 
     monkeypatch.setattr(arena_module, "_outcome", after_a_late_store)
     outcome = arena.collect(placed)[0]

@@ -1,5 +1,6 @@
 // One mistake per entry. A comment `// -> name` marks the line that the finding of entry `name`
 // must point at, `// other -> name` the line of the other access.
+#include <cuda/atomic>
 #include <cuda_runtime.h>
 #include <math_constants.h>
 
@@ -21,6 +22,14 @@ __global__ void reads_before_start(float* out, const float* in) {
     out[threadIdx.x] = in[(int)threadIdx.x - 3];  // -> out_of_bounds_read
 }
 ENTRY out_of_bounds_read(const float* in, float* out) { reads_before_start<<<1, 32>>>(out, in); }
+
+__global__ void loads_local_memory(float* out, const float* in) {
+    float own[2] = {in[threadIdx.x], 0};
+    float value;
+    asm volatile("ld.global.f32 %0, [%1];" : "=f"(value) : "l"(own) : "memory");  // -> local_as_global
+    out[threadIdx.x] = value;
+}
+ENTRY local_as_global(const float* in, float* out) { loads_local_memory<<<1, 32>>>(out, in); }
 
 __global__ void reads_after_vector(float4* out, const float4* in) {
     out[threadIdx.x] = in[threadIdx.x];  // -> out_of_bounds_vector
@@ -387,6 +396,49 @@ ENTRY race_no_fence(const float* in, float* out) {
     no_fence_last_block<<<4, 32>>>(in, partial, ticket, out);
     cudaFree(partial);
     cudaFree(ticket);
+}
+
+__global__ void waits_at_another_barrier(float* out) {
+    __shared__ float s[64];
+    s[threadIdx.x] = threadIdx.x;  // -> race_named_barriers
+    if (threadIdx.x < 32) asm volatile("bar.sync 1, 32;" ::: "memory");
+    else asm volatile("bar.sync 2, 32;" ::: "memory");
+    out[threadIdx.x] = s[threadIdx.x ^ 32];  // other -> race_named_barriers
+}
+ENTRY race_named_barriers(float* out) { waits_at_another_barrier<<<1, 64>>>(out); }
+
+__global__ void nobody_else_comes(float* out) {
+    if (threadIdx.x < 32) asm volatile("bar.sync 1, 64;" ::: "memory");  // -> named_barrier_alone
+    out[threadIdx.x] = 1;
+}
+ENTRY named_barrier_alone(float* out) { nobody_else_comes<<<1, 64>>>(out); }
+
+__global__ void counts_differ(float* out) {
+    if (threadIdx.x < 32) asm volatile("bar.sync 1, 64;" ::: "memory");
+    else asm volatile("bar.sync 1, 96;" ::: "memory");  // -> named_barrier_counts
+    out[threadIdx.x] = 1;
+}
+ENTRY named_barrier_counts(float* out) { counts_differ<<<1, 96>>>(out); }
+
+// An exchange that doesn't take place is no store, so nothing is released by it.
+__global__ void failing_exchange(const float* in, float* partial, int* flag, float* out) {
+    if (threadIdx.x != 0) return;
+    const cuda::atomic_ref<int, cuda::thread_scope_device> ready(*flag);
+    if (blockIdx.x == 0) {
+        partial[0] = in[0];  // other -> race_failed_exchange
+        int expected = 7;
+        ready.compare_exchange_strong(expected, 8, cuda::memory_order_acq_rel);
+    } else {
+        ready.load(cuda::memory_order_acquire);
+        out[0] = partial[0];  // -> race_failed_exchange
+    }
+}
+ENTRY race_failed_exchange(const float* in, float* out) {
+    float* partial;
+    cudaMalloc(&partial, 8);
+    cudaMemset(partial, 0, 8);
+    failing_exchange<<<2, 32>>>(in, partial, reinterpret_cast<int*>(partial + 1), out);
+    cudaFree(partial);
 }
 
 __global__ void reset_without_barrier(unsigned* ticket) {

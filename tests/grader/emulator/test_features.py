@@ -226,7 +226,9 @@ MISUSES = [
         "out_of_bounds_read",
     ),
     ("language_ptx_instructions", "SHARED(s[lane])", "SHARED(s[lane] + 4)", "misaligned"),
-    ("language_ptx_instructions", '"bar', '"// bar', "race"),
+    ("language_ptx_instructions", '"barrier.sync 0', '"// ', "race"),
+    ("language_ptx_instructions", '"bar.arrive 3, 64', '"// ', "deadlock"),
+    ("language_ptx_instructions", '"bar.sync 3, 64', '"// ', "race"),
 ]
 
 

@@ -52,6 +52,9 @@ EXPECTED = {
     "out_of_bounds_read": Expected(
         "out_of_bounds_read", text="4 bytes, 12 bytes before the start of in"
     ),
+    "local_as_global": Expected(
+        "out_of_bounds_read", text="4 bytes of shared or local memory by an access to global memory"
+    ),
     "out_of_bounds_vector": Expected(
         "out_of_bounds_read", thread(7), text="16 bytes at offset 112 of a cudaMalloc of 120 bytes"
     ),
@@ -105,6 +108,12 @@ EXPECTED = {
     "race_atomic": Expected("race", thread(1), text="an atomic write after a plain one"),
     "race_bytes": Expected("race", thread(1), text="1 byte at offset 1 of flags"),
     "race_no_fence": Expected("race", block=(3, 0, 0), text="a cudaMalloc of 16 bytes"),
+    "race_named_barriers": Expected("race", thread(63), text="4 bytes at offset 252 of s"),
+    "named_barrier_alone": Expected("deadlock", text="32 more arrivals are missing"),
+    "named_barrier_counts": Expected(
+        "misused_barrier", thread(32), text="threads come to a barrier with different counts"
+    ),
+    "race_failed_exchange": Expected("race", block=(1, 0, 0), text="offset 0 of a cudaMalloc of 8"),
     "race_block_atomics": Expected("race", block=(1, 0, 0), text="two block-scoped atomics"),
     "race_scopes": Expected("race", block=(1, 0, 0), text="an atomic after a block-scoped one"),
     "race_block_flag": Expected("race", block=(1, 0, 0), text="a read after a block-scoped atomic"),

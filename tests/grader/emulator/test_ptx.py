@@ -17,9 +17,10 @@ DOUBTFUL = [
     # Other functions, types and sizes.
     'asm("popc.b64 %0, %1;" : "=r"(x) : "l"(y))',
     'asm("rcp.approx.ftz.f64 %0, %1;" : "=d"(x) : "d"(y))',
-    'asm("tanh.approx.f32 %0, %1;" : "=f"(x) : "f"(y))',
+    'asm("tanh.approx.bf16 %0, %1;" : "=h"(x) : "h"(y))',
     'asm("mul.hi.u32 %0, %1, %1;" : "=r"(x) : "r"(y))',
-    'asm("mul.wide.u32 %0, %1, %1;" : "=l"(x) : "r"(y))',
+    'asm("cvt.rn.relu.bf16x2.f32 %0, %1, %1;" : "=r"(x) : "f"(y))',
+    'asm("mov.b64 %0, {%1, %1};" : "=l"(x) : "r"(y))',
     'asm("add.sat.s32 %0, %1, %1;" : "=r"(x) : "r"(y))',
     'asm("add.cc.u32 %0, %1, %1;" : "=r"(x) : "r"(y))',
     'asm("fma.rz.f32 %0, %1, %1, %1;" : "=f"(x) : "f"(y))',
@@ -27,9 +28,9 @@ DOUBTFUL = [
     'asm volatile("ld.global.v4.f64 {%0, %1, %2, %3}, [%4];" : "=d"(x), "=d"(x), "=d"(x), "=d"(x)'
     ' : "l"(p))',
     # Other threads, lanes and orders.
-    'asm volatile("bar.sync 1;" ::: "memory")',
-    'asm volatile("bar.sync 0, 64;" ::: "memory")',
     'asm volatile("barrier.arrive 0;" ::: "memory")',
+    'asm volatile("bar.sync 1, 64, 3;" ::: "memory")',
+    'asm volatile("bar.red.popc.u32 %0, 1, p;" : "=r"(x) :: "memory")',
     'asm volatile("shfl.sync.down.b32 %0, %1, 1, 0x101f, -1;" : "=r"(x) : "r"(y))',
     'asm volatile("shfl.sync.bfly.b32 %0, %1, 1, %2, -1;" : "=r"(x) : "r"(y), "r"(31))',
     'asm volatile("ld.acquire.cluster.u32 %0, [%1];" : "=r"(x) : "l"(p))',

@@ -26,7 +26,7 @@ EXERCISES = load_all()
 SOFTMAX = EXERCISES["softmax"]
 RIGHT = (ROOT / "reference" / "softmax.py").read_text()
 ASSEMBLY = (
-    'tl.inline_asm_elementwise("mov.b32 $0, $1;", "=r,r", [tl.program_id(0)], '
+    'tl.inline_asm_elementwise("mov.b32 $0, %smid;", "=r,r", [tl.program_id(0)], '
     "dtype=tl.int32, is_pure=True, pack=1)"
 )
 EFFORT = Effort(

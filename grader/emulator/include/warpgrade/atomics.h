@@ -5,6 +5,7 @@
 
 #include "../vector_types.h"
 #include "declarations.h"
+#include "moved_bits.h"
 
 namespace warpgrade {
 
@@ -74,6 +75,14 @@ WARPGRADE_UNSEEN __attribute__((noinline)) T atomic_compare_and_swap(T* p, T exp
     return old;
 }
 template <class T>
+WARPGRADE_INLINE T compare_and_swap(T* p, T expected, T value, int order, int failure, int scope) {
+    static_assert(sizeof(T) <= 8, "larger atomics are not modelled");
+    unsigned long long bits = 0;
+    warpgrade_move_bits(&bits, &expected, sizeof(T));
+    warpgrade_compare_and_swap(p, sizeof(T), bits, order, failure, scope);
+    return atomic_compare_and_swap<T>(p, expected, value);
+}
+template <class T>
 WARPGRADE_UNSEEN __attribute__((noinline)) T atomic_load(const T* p) {
     return *p;
 }
@@ -96,15 +105,15 @@ WARPGRADE_UNSEEN __attribute__((noinline)) T atomic_exchange(T* p, T value) {
     WARPGRADE_ATOMIC_SCOPE(function, warpgrade_atomic, Operation, T)               \
     WARPGRADE_ATOMIC_SCOPE(function##_block, warpgrade_block_atomic, Operation, T) \
     WARPGRADE_ATOMIC_SCOPE(function##_system, warpgrade_atomic, Operation, T)
-#define WARPGRADE_ATOMIC_CAS_SCOPE(function, observe, T)                  \
-    WARPGRADE_INLINE T function(T* p, T expected, T value) {              \
-        observe(p, sizeof(T));                                            \
-        return warpgrade::atomic_compare_and_swap<T>(p, expected, value); \
+#define WARPGRADE_ATOMIC_CAS_SCOPE(function, scope, T)                                    \
+    WARPGRADE_INLINE T function(T* p, T expected, T value) {                              \
+        return warpgrade::compare_and_swap<T>(p, expected, value, __ATOMIC_ACQUIRE,       \
+                                              __ATOMIC_ACQUIRE, warpgrade_scope_##scope); \
     }
-#define WARPGRADE_ATOMIC_CAS(T)                                            \
-    WARPGRADE_ATOMIC_CAS_SCOPE(atomicCAS, warpgrade_atomic, T)             \
-    WARPGRADE_ATOMIC_CAS_SCOPE(atomicCAS_block, warpgrade_block_atomic, T) \
-    WARPGRADE_ATOMIC_CAS_SCOPE(atomicCAS_system, warpgrade_atomic, T)
+#define WARPGRADE_ATOMIC_CAS(T)                              \
+    WARPGRADE_ATOMIC_CAS_SCOPE(atomicCAS, device, T)         \
+    WARPGRADE_ATOMIC_CAS_SCOPE(atomicCAS_block, block, T)    \
+    WARPGRADE_ATOMIC_CAS_SCOPE(atomicCAS_system, system, T)
 
 #define WARPGRADE_ATOMIC_EXCH_SCOPE(function, observe, T)       \
     WARPGRADE_INLINE T function(T* p, T value) {                \

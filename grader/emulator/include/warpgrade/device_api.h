@@ -102,6 +102,9 @@ enum warpgrade_scope {
     warpgrade_scope_thread,
 };
 void warpgrade_ordered_atomic(void* p, int bytes, int parts, int order, int scope);
+// The same for one that stores only if `expected` is at `p`; `failure`: its order if it isn't.
+void warpgrade_compare_and_swap(void* p, int bytes, unsigned long long expected, int order,
+                                int failure, int scope);
 
 // ---- Asynchronous copies ------------------------------------------------------------------------
 
@@ -123,6 +126,8 @@ void warpgrade_barrier_wait(void* barrier, unsigned phase);
 // The phase also waits for the thread's asynchronous copies, whose bytes come at its end.
 void warpgrade_barrier_takes_copies(void* barrier);
 // The block's own barrier.
+// PTX's barrier of a number, for `count` threads of the block; whether to wait there for the others.
+void warpgrade_named_barrier(unsigned number, unsigned count, bool waits);
 unsigned warpgrade_block_arrive();
 void warpgrade_block_wait(unsigned phase);
 
@@ -166,7 +171,8 @@ cudaError_t cudaMemset2D(void* p, size_t pitch, int value, size_t width, size_t 
 cudaError_t cudaMemset2DAsync(void* p, size_t pitch, int value, size_t width, size_t height,
                               cudaStream_t stream = nullptr);
 cudaError_t warpgrade_copy_symbol(void* symbol, size_t symbol_bytes, void* other, size_t bytes,
-                                  size_t offset, cudaMemcpyKind kind, int to_symbol);
+                                  size_t offset, cudaMemcpyKind kind, int to_symbol,
+                                  const cudaStream_t* stream = nullptr);
 cudaError_t cudaMemGetInfo(size_t* free_bytes, size_t* total_bytes);
 
 cudaError_t cudaStreamCreate(cudaStream_t* stream);
@@ -273,8 +279,10 @@ WARPGRADE_INLINE cudaError_t cudaMemcpyFromSymbol(void* to, const T& symbol, siz
 template <class T>
 WARPGRADE_INLINE cudaError_t cudaMemcpyToSymbolAsync(const T& symbol, const void* from,
                                                      size_t bytes, size_t offset,
-                                                     cudaMemcpyKind kind, cudaStream_t = nullptr) {
-    return warpgrade_copy_symbol((void*)&symbol, sizeof(T), (void*)from, bytes, offset, kind, 1);
+                                                     cudaMemcpyKind kind,
+                                                     cudaStream_t stream = nullptr) {
+    return warpgrade_copy_symbol((void*)&symbol, sizeof(T), (void*)from, bytes, offset, kind, 1,
+                                 &stream);
 }
 template <class T>
 WARPGRADE_INLINE cudaError_t cudaMemcpyFromSymbolAsync(void* to, const T& symbol, size_t bytes,

@@ -137,6 +137,18 @@ WARPGRADE_INLINE T shifted_right(T a, unsigned by) {
     return by < 8 * sizeof(T) ? a >> by : a < 0 ? -1 : 0;
 }
 
+// The GPU's result has 11 bits or so.
+WARPGRADE_INLINE float tanh_approx(float a) {
+    return as<float>((as<unsigned>(__builtin_tanhf(a)) + 0x1000u) & ~0x1fffu);
+}
+// Two numbers of 16 bits as one word.
+template <class T>
+WARPGRADE_INLINE unsigned pair(float high, float low) {
+    const T values[2] = {T(low), T(high)};
+    unsigned word;
+    warpgrade_move_bits(&word, values, sizeof word);
+    return word;
+}
 WARPGRADE_INLINE int leading_zeros(unsigned a) { return a ? __builtin_clz(a) : 32; }
 WARPGRADE_INLINE unsigned reversed_bits(unsigned a) { return __brev(a); }
 WARPGRADE_INLINE unsigned ballot(unsigned mask, bool p) { return __ballot_sync(mask, p); }

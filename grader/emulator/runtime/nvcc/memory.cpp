@@ -16,11 +16,12 @@ const Variable* variable_at(const void* shadow) {
 }
 
 cudaError_t copy_symbol(const void* symbol, const void* other, size_t bytes, size_t offset,
-                        cudaMemcpyKind kind, bool to_symbol, Address pc) {
+                        cudaMemcpyKind kind, bool to_symbol, Address pc,
+                        const cudaStream_t* stream = nullptr) {
     const Variable* variable = variable_at(symbol);
     if (!variable) return fail(cudaErrorInvalidSymbol);
     return api::copy_symbol({const_cast<void*>(symbol), variable->bytes, const_cast<void*>(other),
-                             bytes, offset, kind, to_symbol},
+                             bytes, offset, kind, to_symbol, stream},
                             pc);
 }
 
@@ -68,7 +69,7 @@ cudaError_t cudaMemcpyFromSymbol(void* to, const void* symbol, size_t bytes, siz
 cudaError_t cudaMemcpyToSymbolAsync(const void* symbol, const void* from, size_t bytes,
                                     size_t offset, cudaMemcpyKind kind, cudaStream_t stream) {
     if (!is_stream(stream)) return fail(cudaErrorInvalidResourceHandle);
-    return copy_symbol(symbol, from, bytes, offset, kind, true, WARPGRADE_CALLER);
+    return copy_symbol(symbol, from, bytes, offset, kind, true, WARPGRADE_CALLER, &stream);
 }
 cudaError_t cudaMemcpyFromSymbolAsync(void* to, const void* symbol, size_t bytes, size_t offset,
                                       cudaMemcpyKind kind, cudaStream_t stream) {

@@ -186,21 +186,6 @@ std::string attributes(const KernelCall& call, const KernelName& name) {
            (found.empty() ? "" : ",") + found + "}";
 }
 
-void upload_rows(const RowsCopy& copy, Address pc) {
-    std::string data;
-    for (std::size_t row = 0; row < copy.height; ++row) {
-        data.append(copy.from + row * copy.from_pitch, copy.width);
-    }
-    note_upload(data.size());
-    if (copy.is_read_later) {
-        current.copies.push_back({copy.from, copy.from_pitch, copy.width, data, pc});
-    }
-    add_step("upload",
-             "\"to\":" + view(copy.to, copy.to_pitch, copy.width, copy.height) + ",\"data\":\"" +
-                 base64(data.data(), data.size()) + "\"," + relocations(data.data(), data.size()),
-             pc);
-}
-
 void wait_for_stream(unsigned waiting, unsigned other, Address pc) {
     const unsigned event = last_event - other;
     work::recorded(event, other, pc);
@@ -225,11 +210,27 @@ void order_after_default(unsigned stream, Address pc) {
     }
 }
 
-// The stream of cudaMallocAsync and cudaFreeAsync; nothing for null.
+// The stream of a step that isn't a launch; nothing for null.
 std::string on_stream(const cudaStream_t* stream, Address pc) {
     if (!stream) return "";
     order_after_default(number_of(*stream), pc);
     return ",\"stream\":" + number(number_of(*stream));
+}
+
+void upload_rows(const RowsCopy& copy, Address pc) {
+    std::string data;
+    for (std::size_t row = 0; row < copy.height; ++row) {
+        data.append(copy.from + row * copy.from_pitch, copy.width);
+    }
+    note_upload(data.size());
+    if (copy.is_read_later) {
+        current.copies.push_back({copy.from, copy.from_pitch, copy.width, data, pc});
+    }
+    add_step("upload",
+             "\"to\":" + view(copy.to, copy.to_pitch, copy.width, copy.height) + ",\"data\":\"" +
+                 base64(data.data(), data.size()) + "\"," + relocations(data.data(), data.size()) +
+                 on_stream(copy.stream, pc),
+             pc);
 }
 
 // Host code's writes to managed memory.
@@ -297,7 +298,7 @@ cudaError_t copy(const RowsCopy& copy, Address pc) {
     if (has_source && has_target) {
         add_step("copy",
                  "\"to\":" + view(copy.to, copy.to_pitch, copy.width, copy.height) +
-                     ",\"from\":" + view(copy.from, copy.from_pitch, copy.width, copy.height),
+                     ",\"from\":" + view(copy.from, copy.from_pitch, copy.width, copy.height) + on_stream(copy.stream, pc),
                  pc);
         return cudaSuccess;
     }
@@ -327,7 +328,7 @@ void fill(const RowsFill& fill, Address pc) {
     }
     add_step("fill",
              "\"to\":" + view(fill.to, fill.pitch, fill.width, fill.height) +
-                 ",\"value\":" + number(value),
+                 ",\"value\":" + number(value) + on_stream(fill.stream, pc),
              pc);
 }
 

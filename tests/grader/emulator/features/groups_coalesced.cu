@@ -1,4 +1,4 @@
-// Cooperative groups: coalesced_threads; reduce over tiles and coalesced threads
+// Cooperative groups: coalesced_threads; reduce and invoke_one over tiles and coalesced threads
 
 #include <cooperative_groups.h>
 #include <cooperative_groups/reduce.h>
@@ -16,14 +16,17 @@ __global__ void kernel(int* output, int* count) {
         right &= cg::reduce(odd, 2, cg::plus<int>()) == 32 && odd.ballot(1) == 0xffff;
         if (odd.thread_rank() == 0) atomicAdd(count, odd.size());
     }
+    const auto warp = cg::tiled_partition<32>(cg::this_thread_block());
+    cg::invoke_one(warp, [&](int n) { atomicAdd(count + 1, n); }, 3);
     __syncthreads();
+    right &= *(volatile int*)(count + 1) == 3 * (int)blockDim.x / 32;
     output[threadIdx.x] = right && *(volatile int*)count == 32;
 }
 
 extern "C" void feature(int* output, int n) {
     int* count = nullptr;
-    cudaMalloc(&count, sizeof(int));
-    cudaMemset(count, 0, sizeof(int));
+    cudaMalloc(&count, 2 * sizeof(int));
+    cudaMemset(count, 0, 2 * sizeof(int));
     kernel<<<1, n>>>(output, count);
     cudaFree(count);
 }

@@ -1,4 +1,4 @@
-// Language: inline assembly (PTX): arithmetic at its limits, types of loads, atom and red, prefetch, fences, copies with zeros, transposed ldmatrix, mma of bf16
+// Language: inline assembly (PTX): arithmetic at its limits, types of loads, atom and red, prefetch, fences, named barriers, copies with zeros, transposed ldmatrix, mma of bf16
 #include <cuda_bf16.h>
 #include <cuda_runtime.h>
 
@@ -30,6 +30,12 @@ __device__ bool integers() {
     right = right && h == 9;
     asm volatile("mad.lo.s32 %0, %1, 3, 1;" : "=r"(i) : "r"(minus) : "memory");
     right = right && i == -20;
+    asm("mul.wide.s32 %0, %1, %1;" : "=l"(l) : "r"(0x40000000));
+    right = right && l == 1ll << 60;
+    asm("mul.wide.u16 %0, %1, %1;" : "=r"(u) : "h"(half));
+    right = right && u == 65533u * 65533u;
+    asm("mad.wide.u32 %0, %1, %1, %2;" : "=l"(w) : "r"(most), "l"(2ull));
+    right = right && w == 0xfffffffe00000003ull;
     asm volatile("div.s32 %0, %1, 2;" : "=r"(i) : "r"(minus) : "memory");
     right = right && i == -3;
     asm volatile("rem.s32 %0, %1, 2;" : "=r"(i) : "r"(minus) : "memory");
@@ -144,6 +150,12 @@ __device__ bool numbers() {
     right = right && u == 0u;
     asm volatile("mov.b32 %0, %1;" : "=r"(u) : "f"(a) : "memory");
     right = right && u == 0x3f800001u;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(u) : "f"(1.0f), "f"(-2.0f));
+    right = right && u == 0x3c00c000u;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(u) : "f"(1.0f), "f"(1.00390625f));
+    right = right && u == 0x3f803f80u;
+    asm("tanh.approx.f32 %0, %1;" : "=f"(f) : "f"(0.5f));
+    right = right && fabsf(f - 0.46211716f) <= 0x1p-12f;
     asm volatile("ex2.approx.ftz.f32 %0, %1;" : "=f"(f) : "f"(3.0f));
     right = right && fabsf(f - 8.0f) <= 1e-5f;
     asm volatile("lg2.approx.f32 %0, %1;" : "=f"(f) : "f"(8.0f));
@@ -254,6 +266,17 @@ __device__ bool memory(int* g, int* own) {
     asm volatile("{ .reg .u32 a, b, c; mov.u32 a, %%tid.x; mov.u32 b, %%ctaid.x; mov.u32 c, %%ntid.x;"
                  " mad.lo.u32 %0, b, c, a; }" : "=r"(u) : "r"(0) : "memory");
     right = right && u == (blockIdx.x * blockDim.x + t);
+    // The first warp has a barrier of its own, and lets the second one go on by another.
+    __shared__ int handed;
+    if (t < 32) {
+        if (t == 0) handed = 11;
+        asm volatile("bar.arrive 3, 64;" ::: "memory");
+        asm volatile("barrier.cta.sync.aligned %0, %1;" ::"r"(1), "r"(32) : "memory");
+    } else if (t < 64) {
+        asm volatile("bar.sync 3, 64;" ::: "memory");
+        right = right && handed == 11;
+    }
+    asm volatile("bar.sync 2;" ::: "memory");
     return right;
 }
 

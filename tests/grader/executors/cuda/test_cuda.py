@@ -232,6 +232,59 @@ def test_a_kernel_that_should_have_waited_for_another_stream_is_a_race(
     assert status is Status.passed or "wait for each other by luck" in part.failures[0].what
 
 
+SILU_ON_STREAMS = r"""#include <cuda_runtime.h>
+__constant__ float one_half;
+__global__ void silu_kernel(const float* x, float* t, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) t[i] += one_half * x[i] / (1.0f + expf(-x[i]));
+}
+extern "C" void silu(const float* x, float* out, int n) {
+    float *t, half[2] = {0.5f, 7.0f};
+    cudaMalloc(&t, n * sizeof(float));
+    cudaMemcpyToSymbol(one_half, half, sizeof(float));
+    cudaStream_t one, two;
+    cudaStreamCreate(&one);
+    cudaStreamCreate(&two);
+    cudaEvent_t done;
+    cudaEventCreate(&done);
+    cudaMemsetAsync(t, 0, n * sizeof(float), FILLS);
+    WAIT
+    silu_kernel<<<(n + 255) / 256, 256, 0, one>>>(x, t, n);
+    silu_kernel<<<(n + 255) / 256, 256, 0, one>>>(x, t, n);
+    THEN
+    cudaMemcpyToSymbolAsync(one_half, half + 1, sizeof(float), 0, cudaMemcpyHostToDevice, UPLOADS);
+    cudaMemcpyAsync(out, t, n * sizeof(float), cudaMemcpyDeviceToDevice, COPIES);
+    cudaFree(t);
+    cudaEventDestroy(done);
+    cudaStreamDestroy(one);
+    cudaStreamDestroy(two);
+}
+"""
+EVENT_BACK = "cudaEventRecord(done, two); cudaStreamWaitEvent(one, done);"
+STEPS = {  # the streams of the fill, the upload and the copy, and waits
+    "one stream": ("one", "one", "one", "", "", Status.passed),
+    "the default stream": ("0", "0", "0", "", "", Status.passed),
+    "events": ("two", "two", "two", EVENT_BACK, EVENT, Status.passed),
+    "a fill alone": ("two", "one", "one", "", "", Status.data_race),
+    "an upload alone": ("one", "two", "one", "", "", Status.data_race),
+    "a copy alone": ("one", "one", "two", "", "", Status.data_race),
+}
+
+
+@pytest.mark.parametrize(
+    ("fills", "uploads", "copies", "wait", "then", "status"), STEPS.values(), ids=STEPS
+)
+def test_a_copy_or_fill_that_should_have_waited_for_another_stream_is_a_race(
+    graded, fills: str, uploads: str, copies: str, wait: str, then: str, status: Status
+) -> None:
+    words = {"FILLS": fills, "UPLOADS": uploads, "COPIES": copies, "WAIT": wait, "THEN": then}
+    source = SILU_ON_STREAMS
+    for word, text in words.items():
+        source = source.replace(word, text)
+    part = graded(source)
+    assert part.status is status, part
+
+
 FREED = {
     "no wait": ("two", "", Status.data_race),
     "an event": ("two", EVENT, Status.passed),
@@ -251,7 +304,6 @@ def test_memory_that_is_freed_on_a_stream_which_has_not_waited_is_a_race(
     assert status is Status.passed or "memory that was freed" in part.failures[0].what
 
 
-EVENT_BACK = "cudaEventRecord(done, two); cudaStreamWaitEvent(one, done);"
 ALLOCATED = {
     "no wait": ("two", "", Status.data_race),
     "an event": ("two", EVENT_BACK, Status.passed),

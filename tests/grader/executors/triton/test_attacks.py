@@ -294,8 +294,7 @@ def silu(x, out):
 def test_integers_that_nobody_wrote_are_of_either_sign(sandbox, compared):
     cases = [case("float32", n=n) for n in range(900, 916)]
     seen = results(sandbox, "silu", ON_UNWRITTEN.format(compared=compared), cases)
-    found = {each.status for each in seen}
-    assert Status.passed in found and len(found) > 1
+    assert any(not each.verdict.passed for each in seen)
 
 
 WAITS = "        torch.cuda.current_stream().wait_stream(torch.cuda.default_stream())\n"

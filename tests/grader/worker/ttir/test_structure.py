@@ -110,12 +110,43 @@ def test_pointers_are_values():
 @triton.jit
 def _assembly(x):
     i = tl.arange(0, 4)
-    value = tl.inline_asm_elementwise("mov.u32 $0, $1;", "=r,r", [i], tl.int32, True, 1)
+    value = tl.inline_asm_elementwise("mov.u32 $0, %smid;", "=r,r", [i], tl.int32, True, 1)
     tl.store(x + i, value)
 
 
-def test_inline_assembly_is_named_as_not_modelled():
-    with launching(), pytest.raises(NotModelled, match="inline assembly") as raised:
+@triton.jit
+def _arithmetic(x, y, n):
+    i = tl.arange(0, 8)
+    v = tl.load(x + i, mask=i < n)
+    a = tl.inline_asm_elementwise("ex2.approx.ftz.f32 $0, $1;", "=f,f", [v], tl.float32, True, 1)
+    a = tl.inline_asm_elementwise(
+        """{ // twice
+            .reg .f32 t, u;
+            mul.f32 t, $1, 0f40000000;
+            fma.rn.ftz.f32 u, t, $2, 0fBF800000;
+            mov.f32 $0, u;
+        }""",
+        "=f,f,f", [a, v], tl.float32, True, 1,
+    )  # fmt: skip
+    tl.store(y + i, a, mask=i < n)
+    b = tl.inline_asm_elementwise("tanh.approx.f32 $0, $1;", "=f,f", [v], tl.float32, True, 1)
+    tl.store(y + 8 + i, b, mask=i < n)
+
+
+def test_inline_assembly_of_arithmetic_is_executed():
+    x = torch.linspace(-2, 2, 8)
+    out = torch.full((16,), 9.0)
+    with launching() as launches:
+        _arithmetic[(1,)](x, out, 7)
+    torch.testing.assert_close(out[:7], (2 * torch.exp2(x) * x - 1)[:7])
+    torch.testing.assert_close(out[8:15], torch.tanh(x)[:7], rtol=2**-11, atol=0)
+    assert (out[8:15] != torch.tanh(x)[:7]).any()
+    assert out[[7, 15]].tolist() == [9, 9]
+    assert launches.findings == []
+
+
+def test_other_inline_assembly_is_named_as_not_modelled():
+    with launching(), pytest.raises(NotModelled, match=r"inline assembly.*smid") as raised:
         _assembly[(1,)](torch.empty(4, dtype=torch.int32))
     file, line = raised.value.line
     assert file.endswith("test_structure.py")

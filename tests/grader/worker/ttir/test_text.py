@@ -85,7 +85,7 @@ def test_what_means_nothing_is_refused(lines):
     [
         (["%a = tt.frobnicate %n : i32"], "tt.frobnicate"),
         (['%a = tt.extern_elementwise %n {symbol = "system"} : (i32) -> i32'], "system"),
-        (['%a = tt.elementwise_inline_asm "bar;" {pure = false} -> i32'], "inline assembly"),
+        (['%a = tt.elementwise_inline_asm "bar;" {pure = false} : i32'], "inline assembly"),
         (["%a = arith.constant 1 : i256"], "i256"),
     ],
 )
