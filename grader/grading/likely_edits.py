@@ -167,7 +167,7 @@ _ONLY = {
     "parameters": {"modified_input", "wrong_values", "invalid_read", "wrote_out_of_bounds"},
     "grid": {"not_written", "wrong_values", "wrote_out_of_bounds", "launch_error"},
     "early_return": {"barrier_error"},
-    "barrier_in_branch": {"barrier_error"},
+    "barrier_in_branch": {"barrier_error", "data_race"},
     "no_guard": {"invalid_read", "wrote_out_of_bounds", "modified_input", "data_race"},
     "without_mask": {"invalid_read", "wrote_out_of_bounds", "modified_input", "data_race"},
     "mask_lacks": {"invalid_read", "wrote_out_of_bounds", "modified_input", "data_race"},
@@ -190,8 +190,8 @@ _ONLY = {
 _TYPICAL = {"fills": {"uninitialised_read"}, "past_filled": {"uninitialised_read"}}
 # A race may end by chance, with fewer threads or less work. Only these changes count.
 _OF_RACES = frozenset([
-    "barrier", "lost_additions", "index", "name", "names", "subscripts", "unused", "missing_term",
-    "exchanged", "quotients", "mask_lacks", "without_mask", "no_guard", "guard_lacks", "term",
+    "barrier", "barrier_in_branch", "lost_additions", "index", "name", "names", "subscripts",
+    "unused", "missing_term", "exchanged", "quotients", "mask_lacks", "without_mask", "no_guard", "guard_lacks", "term",
     "stride", "axes", "fills", "product", "as_elsewhere", "uninitialised", "cleared", "not_moved",
     "as_neighbour", "as_parameter", "axis_of", "component", "just_made", "made_of", "odd_index",
     "reordered", "turns", "whole", "one_of_warp", "crossed", "once", "never_called", "tile", "mask",

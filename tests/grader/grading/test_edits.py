@@ -163,6 +163,36 @@ def test_a_barrier_that_a_helper_lacks_is_proposed():
     assert any("`__syncthreads()` is missing" in words for words, _ in found)
 
 
+FILLED_IN_A_LOOP = """
+__global__ void k(const float* in, float* out, int n) {
+    __shared__ float tile[32][32];
+    for (int y = threadIdx.y; y < 32; y += blockDim.y) {
+        tile[y][threadIdx.x] = in[y * n];
+    }
+    for (int y = threadIdx.y; y < 32; y += blockDim.y) {
+        out[y * n] = tile[threadIdx.x][y];
+    }
+}
+extern "C" void f(const float* in, float* out, int n) {
+    k<<<1, dim3(32, 8)>>>(in, out, n);
+}
+"""
+
+
+def test_a_barrier_between_two_loops_is_tried_before_one_in_them():
+    found = ranked(FILLED_IN_A_LOOP, False, "f", "data_race", [5, 8], ("", ""), 40)
+    told = [each["what"] for each in found if each["name"] == "barrier"]
+    between = told.index("A `__syncthreads()` is missing before line 7")
+    assert "A `__syncthreads()` is missing at the end of the loop, before line 6" in told[between:]
+
+
+def test_a_barrier_that_only_some_turns_of_a_loop_have_loses_its_condition():
+    conditional = "        if (s > 8) __syncthreads();\n    }\n"
+    given = (IN_A_HELPER, "        __syncthreads();\n    }\n", conditional, "data_race", "parts[")
+    found = [changed for words, changed in proposed(*given, is_triton=False) if "branch" in words]
+    assert found == [IN_A_HELPER]
+
+
 def proposed(text, right, wrong, status, at, is_triton):
     """What is proposed for a text with one mistake: the words, and the text changed back."""
     assert text.count(right) == 1
