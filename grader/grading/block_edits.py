@@ -48,11 +48,19 @@ def _tile_behind_barrier(scope: Scope) -> Iterator[Edit]:
         yield scope.edit("tile", changes, what, "", 1)
 
 
+_SQUARE = re.compile(r"(\bdim3(?: \w+)?[({])(\w+), \2([)}])")
+_SQUARE_TILE = re.compile(r"\b\w+\[([A-Z]\w*)\]\[\1\b")
+
+
 def _threads(scope: Scope) -> Iterator[Edit]:
-    """A launch with other threads than the constant by which its kernel goes on."""
+    """A launch with other threads than the constant by which its kernel goes on, or has a tile."""
     if scope.is_triton:
         return
     code = scope.text.code
+    for square in _SQUARE.finditer(code, scope.function.body, scope.function.end):
+        for size in {*_SQUARE_TILE.findall(code)} - {square[2]}:
+            new = f"{square[1]}{size}, {size}{square[3]}"
+            yield scope.instead("threads", square.start(), square.end(), new, 1)
     constants = kinds.of_constants(scope.text.source)
     for call in scope.calls:
         kernel = callee_of(scope, call) if call.is_launch and len(call.grid) > 1 else None

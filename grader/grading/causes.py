@@ -187,7 +187,7 @@ def _by_strides(failed: Failed) -> Cause | None:
             "Do its place and its mask follow from rows, columns and all strides of the tensor?"
         )
     else:
-        advice = f"Where do the strides of `{name}` stand for those of `{accessed}`?"
+        advice = f"Where does a stride of `{name}` stand for a size, or for one of `{accessed}`?"
     return Cause("strides", what, advice)
 
 

@@ -60,7 +60,7 @@ RARITY = {
     "term": {3: 9, 4: 11}, "threads": {1: 3}, "tile": {1: 3}, "too_much": {5: 12},
     "transposed": {2: 6, 3: 10, 4: 9}, "turns": {1: 4}, "two_lines": {1: 5},
     "uninitialised": {0: 5, 1: 5, 3: 7}, "unused": {1: 4, 2: 8, 5: 10}, "view": {1: 4, 3: 6},
-    "whole": {1: 6}, "whole_number": {0: 3, 1: 7, 4: 9}, "whole_sum": {1: 6},
+    "whole": {1: 6, 2: 9}, "whole_number": {0: 3, 1: 7, 4: 9}, "whole_sum": {1: 6},
     "without_mask": {1: 4}, "without_other": {2: 8},
 }  # fmt: skip
 UNKNOWN = 9  # of a change that is in no corpus
@@ -191,10 +191,11 @@ _TYPICAL = {"fills": {"uninitialised_read"}, "past_filled": {"uninitialised_read
 # A race may end by chance, with fewer threads or less work. Only these changes count.
 _OF_RACES = frozenset([
     "barrier", "barrier_in_branch", "lost_additions", "index", "name", "names", "subscripts",
-    "unused", "missing_term", "exchanged", "quotients", "mask_lacks", "without_mask", "no_guard", "guard_lacks", "term",
-    "stride", "axes", "fills", "product", "as_elsewhere", "uninitialised", "cleared", "not_moved",
-    "as_neighbour", "as_parameter", "axis_of", "component", "just_made", "made_of", "odd_index",
-    "reordered", "turns", "whole", "one_of_warp", "crossed", "once", "never_called", "tile", "mask",
+    "unused", "missing_term", "exchanged", "quotients", "mask_lacks", "without_mask", "no_guard",
+    "guard_lacks", "term", "stride", "axes", "fills", "product", "as_elsewhere", "uninitialised",
+    "cleared", "not_moved", "as_neighbour", "as_parameter", "axis_of", "component", "just_made",
+    "made_of", "odd_index", "reordered", "turns", "whole", "one_of_warp", "crossed", "once",
+    "never_called", "tile", "mask",
 ])  # fmt: skip
 
 

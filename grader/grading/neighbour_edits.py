@@ -19,13 +19,14 @@ from grader.grading.edit_scope import (
     axis_of,
     callee_of,
     code_line,
+    in_loop,
     is_known,
     plain,
     shared_arrays,
 )
 from grader.grading.source_text import Change
 
-MOST_PLACES = 4  # of one change that is made in all of them
+MOST_PLACES = 5  # of one change that is made in all of them: a warp's reduction has five steps
 _REPEATED = frozenset(  # names of changes that a copied mistake needs at each of its places
     [
         *("as_elsewhere", "fills", "function", "mask_lacks", "name", "number", "odd_index"),
@@ -307,14 +308,32 @@ def _stands_for(argument: str, name: str) -> bool:
 _PART = re.compile(r"^[ \t]*(?:const int |int )?(\w+) = (\w+) (?:%|//?) \w+;?[ \t]*$", re.M)
 
 
+_SUM = re.compile(
+    r"^[ \t]*(?:(?:const|int|size_t|unsigned) )*(\w+) = ([^=;\n]+ \+ )(\S[^;\n+]*?);?[ \t]*$", re.M
+)
+
+
 def _whole(scope: Scope) -> Iterator[Edit]:
-    """A part of an index where the whole one belongs: the head of a batch for the head."""
+    """A part of an index where the whole one belongs: the head of a batch for the head.
+
+    Or an offset within a block, `tl.arange(0, BLOCK)`, where one with the block's start belongs.
+    """
     code = scope.text.code
     parts = dict(_PART.findall(code, scope.function.body, scope.function.end))
     for token in scope.tokens:
         whole = parts.get(token.text)
         if whole and scope.first_use.get(token.text, token.start) < token.start:
             yield scope.instead("whole", token.start, token.end, whole, 1)
+    for match in _SUM.finditer(code, scope.function.body, scope.function.end):
+        name, start, part = match.groups()
+        cost = 1 if in_loop(scope, scope.text.line_at(match.start(1))) else 2
+        alone = re.compile(rf"(?<![\w.]){re.escape(part)}(?![\w.\[(])")
+        for other in alone.finditer(code, match.end(), scope.function.end):
+            line = code_line(scope, scope.text.line_at(other.start()))
+            is_given = re.match(rf"\s*(?:\w+ )*{name} =", line)
+            if part.upper() != part and not is_given and not code[: other.start()].endswith(start):
+                around = _segment(scope, *other.span())
+                yield scope.instead("whole", *other.span(), name, cost, around)
 
 
 _TWO_INDICES = re.compile(r"(?<![\w.])([A-Za-z_]\w*)\[([^\[\]\n]+)\]\[([^\[\]\n]+)\]")

@@ -179,20 +179,31 @@ def _axes(scope: Scope) -> Iterator[Edit]:
             yield scope.edit("axes", [Change(*match.span(1), "0")], what, advice, 1)
 
 
+_STRIDE = re.compile(r"\b(\w+)\.stride\((\d)\)")
+
+
 def _strides(scope: Scope) -> Iterator[Edit]:
-    """A size that is passed for a stride, or one tensor's stride for another's."""
+    """A size that is passed for a stride, a stride for a size, or another tensor's stride."""
     if not scope.is_triton or scope.function.is_kernel:
         return
     source = scope.text.source
+    for match in _STRIDE.finditer(scope.text.code, scope.function.body, scope.function.end):
+        new = f"{match[1]}.shape[{int(match[2]) + 1}]"
+        what = f"{scope.quoted(*match.span())} stands where `{new}` belongs"
+        advice = "A stride says how far rows lie apart, which can be more than their length."
+        yield scope.edit("stride", [Change(*match.span(), new)], what, advice, 0)
     for call in (each for each in scope.calls if each.is_launch):
         callee = callee_of(scope, call)
         for (low, high), parameter in zip(
             call.arguments, callee.parameters if callee else (), strict=False
         ):
             given = source[low:high]
-            if "stride" not in parameter or "=" in given:
+            is_named = "stride" in parameter
+            if "=" in given or not (is_named or given.isidentifier() or ".stride(" in given):
                 continue
-            for tensor in scope.function.parameters:
+            for tensor in (
+                scope.function.parameters if given not in scope.function.parameters else ()
+            ):
                 for axis in range(2):
                     new = f"{tensor}.stride({axis})"
                     if new != given and (".stride" not in given or tensor in given):
@@ -201,14 +212,15 @@ def _strides(scope: Scope) -> Iterator[Edit]:
                             f"`{parameter}`, where `{new}` belongs"
                         )
                         advice = "Rows can lie further apart than they are long."
-                        cost = 2 if ".stride" in given else 0
+                        cost = 0 if is_named and ".stride" not in given else 2
                         yield scope.edit("stride", [Change(low, high, new)], what, advice, cost)
         spans = [
             span
             for span, parameter in zip(
                 call.arguments, callee.parameters if callee else (), strict=False
             )
-            if "stride" in parameter and "=" not in source[slice(*span)]
+            if "=" not in (text := source[slice(*span)])
+            and ("stride" in parameter or "stride(" in text)
         ]
         yield from _several_strides(scope, call, spans)
 

@@ -266,6 +266,33 @@ def test_what_cant_be_read_has_no_changes(source):
 # Mistakes of host code and of kernels in CUDA C++: parameters, body and host code, a status, the
 # text of the failure's line, and words of the change that undoes it.
 FILES = {
+    "stop": (
+        "float a[8];\nfor (int i = 0; i < 4; ++i) x[i] = a[i];",
+        "void f(float* x, int n) { k<<<1, 32>>>(x, n); }",
+        "wrong_values",
+        "`i = 0; i < 4` stands where `i = 0; i < 8` belongs",
+    ),
+    "one_block": (
+        "x[blockIdx.x] = n;",
+        "void f(float* x, int n) {\n    int b = n;\n    if (b > 64) b = 64;\n"
+        "    k<<<b, 32>>>(x, n);\n}",
+        "not_written",
+        "`if (b > 64) b = 64;` bounds the number of blocks",
+    ),
+    "threads": (
+        "__shared__ float t[T][T];\nx[n] = t[threadIdx.y][threadIdx.x];",
+        "void f(float* x, int n) { k<<<1, dim3(8, 8)>>>(x, n); }",
+        "uninitialised_read",
+        "`dim3(8, 8)` stands where `dim3(T, T)` belongs",
+    ),
+    "function": (
+        "float s = x[n];\ns += __shfl_down_sync(~0u, s, 16);\ns += __shfl_down_sync(~0u, s, 8);\n"
+        "s += __shfl_down_sync(~0u, s, 4);\ns += __shfl_down_sync(~0u, s, 2);\n"
+        "s += __shfl_down_sync(~0u, s, 1);\nx[n] = s;",
+        "void f(float* x, int n) { k<<<1, 32>>>(x, n); }",
+        "wrong_values",
+        "`__shfl_down_sync` stands where `__shfl_xor_sync` belongs, at all 5 places",
+    ),
     "exchanged": (
         "",
         "void f(float* x, int n) { cudaMemcpy2D(x, 4, x, 4, n, 4, cudaMemcpyHostToDevice); }",
@@ -353,6 +380,17 @@ def test_the_size_of_a_pointer_gives_way_to_a_number_of_bytes():
 
 
 LINES = {
+    "stride": (
+        "    tl.store(out_ptr + tl.arange(0, BLOCK), cols)",
+        "    n = out.stride(0)\n    k[(1,)](out, n, BLOCK=8)",
+        "`out.stride(0)` stands where `out.shape[1]` belongs",
+    ),
+    "whole": (
+        "    for start in range(0, cols, BLOCK):\n        c = start + tl.arange(0, BLOCK)\n"
+        "        tl.store(out_ptr + tl.arange(0, BLOCK), 0, mask=c < cols)",
+        "    k[(1,)](out, cols, BLOCK=8)",
+        "`out_ptr + tl.arange(0, BLOCK)` stands where `out_ptr + c` belongs",
+    ),
     "offset": (
         "    first = tl.program_id(0)\n    offs = first + tl.arange(0, BLOCK)\n"
         "    x = tl.load(out_ptr + first)\n    tl.store(out_ptr + offs, x)",
