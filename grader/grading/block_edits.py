@@ -74,6 +74,25 @@ def _threads(scope: Scope) -> Iterator[Edit]:
                 yield scope.instead("threads", low, high, name, 1, (call.start, high + 3))
 
 
+_CAPPED = re.compile(r"\bif \((\w+) > (\w+)\)\s*\{?\s*(\1 = \2;)")
+
+
+def _capped(scope: Scope) -> Iterator[Edit]:
+    """A number of blocks, or a block's length, that a launcher bounds, and no loop goes on."""
+    if scope.function.is_kernel:
+        return
+    code = scope.text.code
+    capped = [*_CAPPED.finditer(code, scope.function.body, scope.function.end)]
+    bounds = [(match.span(), Change(*match.span(3), ";")) for match in capped]
+    for call in (each for each in scope.calls if each.name == "min" and len(each.arguments) == 2):
+        span = call.start, call.end
+        bounds += [(span, Change(*span, code[low:high])) for low, high in call.arguments]
+    for span, change in bounds:
+        what = f"{scope.quoted(*span)} is a bound, and what lies past it is left out"
+        advice = "Leave the bound out, or take the rest in a loop."
+        yield scope.edit("one_block", [change], what, advice, 1)
+
+
 _WARP = re.compile(r"\b(\w+)\s*=\s*threadIdx\.x\s*(?:/|>>)\s*\w+")
 _IN_WARP = re.compile(r"\b(\w+)\s*=\s*threadIdx\.x\s*(?:%|&)\s*\(?\w+")
 
@@ -217,6 +236,7 @@ def _running(scope: Scope) -> Iterator[Edit]:
 RULES: Sequence[Callable[[Scope], Iterator[Edit]]] = (
     _tile_behind_barrier,
     _threads,
+    _capped,
     _one_of_warp,
     _never_called,
     _running,

@@ -334,6 +334,13 @@ def _in_place_of_infinity(scope: Scope) -> Iterator[Edit]:
             yield scope.instead("infinity", tokens[index - 1].start, token.end, minus, 1)
 
 
+def _member_start(tokens: Sequence[Token], index: int) -> int:
+    """The index of the first token of a name with members that ends at a token."""
+    while index > 1 and tokens[index - 1].text == ".":
+        index -= 2
+    return index
+
+
 def _numbers(scope: Scope) -> Iterator[Edit]:
     """A number that is off by one, by a factor of two, or 0 in the place of 1."""
     tokens = scope.tokens
@@ -347,7 +354,9 @@ def _numbers(scope: Scope) -> Iterator[Edit]:
                 around = (token.start, token.end)
                 yield scope.instead("number", *around, "0", 2, around)
             continue
-        low = tokens[index - 2].start if before and index > 1 else token.start
+        low = (
+            tokens[_member_start(tokens, index - 2)].start if before and index > 1 else token.start
+        )
         around = axes.get(token.start, (low, token.end))
         is_axis = token.start in axes or _is_axis(tokens, index)
         if re.fullmatch(r"\d{1,5}", token.text):
@@ -622,6 +631,9 @@ def _indices(scope: Scope) -> Iterator[Edit]:
     for match in pattern.finditer(code, *span):
         new = f"(blockIdx.{match[1]} * blockDim.{match[1]} + threadIdx.{match[1]})"
         yield scope.instead("index", *match.span(), new, 4)
+    own = re.compile(r"\bblockIdx\.([xy]) \* blockDim\.\1 \+ threadIdx\.\1")
+    for match in own.finditer(code, *span):  # a block has a row, and its threads share it
+        yield scope.instead("index", *match.span(), f"blockIdx.{match[1]}", 3)
     for match in re.compile(r"(\b\w+)\s*\[(\w+)\]").finditer(code, *span):
         for size in sorted(scope.function.integers):
             for block in ("blockIdx.x", "blockIdx.y", *_rows(scope)):

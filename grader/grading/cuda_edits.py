@@ -108,25 +108,6 @@ def _elements(scope: Scope) -> Iterator[Edit]:
         yield scope.edit("past_array", [Change(*match.span(), new)], what, advice, 1)
 
 
-_CAPPED = re.compile(r"\bif \((\w+) > (\w+)\)\s*\{?\s*(\1 = \2;)")
-
-
-def _capped(scope: Scope) -> Iterator[Edit]:
-    """A number of blocks that host code keeps below a bound, where no loop takes what is left."""
-    if scope.is_triton or scope.function.is_kernel:
-        return
-    code = scope.text.code
-    advice = "Launch a block for each part, or let threads go on by the number of all threads."
-    capped = [*_CAPPED.finditer(code, scope.function.body, scope.function.end)]
-    bounds = [(match.start(), match.end(), match.span(3), ";") for match in capped]
-    for call in (each for each in scope.calls if each.name == "min" and len(each.arguments) == 2):
-        bounds += [(call.start, call.end, (call.start, call.end), code[slice(*each)])
-                   for each in call.arguments]  # fmt: skip
-    for start, end, changed, new in bounds:
-        what = f"{scope.quoted(start, end)} bounds the number of blocks, and the rest is left out"
-        yield scope.edit("one_block", [Change(*changed, new)], what, advice, 1)
-
-
 _DECLARED = re.compile(r"__shared__\s+\w+\s+(\w+)((?:\s*\[[^\[\]\n]+\])+)")
 
 
@@ -424,7 +405,6 @@ RULES: Sequence[Callable[[Scope], Iterator[Edit]]] = (
     _fills,
     _elements,
     _array_sizes,
-    _capped,
     _pitches,
     _whole_quotients,
     _unfilled,

@@ -95,6 +95,16 @@ def _elements(scope: Scope) -> Iterator[Edit]:
             yield scope.instead("stop", *match.span(2), size, 1, (match.start(1), match.end(2)))
 
 
+_HALVED = re.compile(r"\bfor \(\w+ (\w+) = ([\w.]+); \1 > 0; \1 (?:/= 2|>>= 1)\)")
+
+
+def _halved(scope: Scope) -> Iterator[Edit]:
+    """A reduction that begins with all elements, where half of them add the other half."""
+    for match in _HALVED.finditer(scope.text.code, scope.function.body, scope.function.end):
+        around = match.start(1), match.end(2)
+        yield scope.instead("steps", *match.span(2), f"{match[2]} / 2", 1, around)
+
+
 _SHIFT = re.compile(r"[-+] (\w+) - (\w+)\b")
 _ENDS = ("min", "minimum", "tl.minimum", "tl.min")
 
@@ -264,6 +274,7 @@ RULES: Sequence[Callable[[Scope], Iterator[Edit]]] = (
     _not_advanced,
     _stops,
     _elements,
+    _halved,
     _turns,
     _steps,
     _stepped_twice,

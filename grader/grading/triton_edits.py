@@ -265,11 +265,6 @@ def _one_block(scope: Scope) -> Iterator[Edit]:
         return  # several programs, or rounds of a loop, share the row
     shared = {each[2] for each in _PLAIN_SUM.finditer(bodies)}  # see _program_offset
     sizes = [each for each in scope.values if each not in scope.function.parameters]
-    capped = re.compile(r"\bmin\((\w[\w.]*\(\w+\)),\s*(\w+)\)")
-    for match in capped.finditer(code, scope.function.body, scope.function.end):
-        what = f"{scope.quoted(*match.span())} is all that a program covers: the rest is left out"
-        advice = "Loop over blocks, or take a block as long as the row, with a mask."
-        yield scope.edit("one_block", [Change(*match.span(), match[1])], what, advice, 1)
     pattern = re.compile(r"\b(BLOCK\w*)\s*=\s*(\d+)\b")
     for match in pattern.finditer(code, scope.function.body, scope.function.end):
         for size in sizes if match[1] not in shared else ():

@@ -266,6 +266,24 @@ def test_what_cant_be_read_has_no_changes(source):
 # Mistakes of host code and of kernels in CUDA C++: parameters, body and host code, a status, the
 # text of the failure's line, and words of the change that undoes it.
 FILES = {
+    "whole": (
+        "for (int i = threadIdx.x; i < n; i += 32) x[i] = x[threadIdx.x];",
+        "void f(float* x, int n) { k<<<1, 32>>>(x, n); }",
+        "wrong_values",
+        "`x[threadIdx.x]` stands where `x[i]` belongs",
+    ),
+    "steps": (
+        "for (int s = blockDim.x; s > 0; s /= 2) x[threadIdx.x] += x[threadIdx.x + s];",
+        "void f(float* x, int n) { k<<<1, 32>>>(x, n); }",
+        "invalid_read",
+        "`s = blockDim.x` stands where `s = blockDim.x / 2` belongs",
+    ),
+    "index": (
+        "int row = blockIdx.x * blockDim.x + threadIdx.x;\nx[row] = n;",
+        "void f(float* x, int n) { k<<<1, 32>>>(x, n); }",
+        "wrote_out_of_bounds",
+        "`blockIdx.x * blockDim.x + threadIdx.x` stands where `blockIdx.x` belongs",
+    ),
     "stop": (
         "float a[8];\nfor (int i = 0; i < 4; ++i) x[i] = a[i];",
         "void f(float* x, int n) { k<<<1, 32>>>(x, n); }",
@@ -277,7 +295,7 @@ FILES = {
         "void f(float* x, int n) {\n    int b = n;\n    if (b > 64) b = 64;\n"
         "    k<<<b, 32>>>(x, n);\n}",
         "not_written",
-        "`if (b > 64) b = 64;` bounds the number of blocks",
+        "`if (b > 64) b = 64;` is a bound",
     ),
     "threads": (
         "__shared__ float t[T][T];\nx[n] = t[threadIdx.y][threadIdx.x];",
@@ -412,7 +430,7 @@ LINES = {
     "one_block": (
         "    offs = tl.arange(0, BLOCK)\n    tl.store(out_ptr + offs, cols)",
         "    BLOCK = min(triton.next_power_of_2(cols), 1024)\n    k[(1,)](out, cols, BLOCK=BLOCK)",
-        "is all that a program covers",
+        "is a bound",
     ),
     "grid": (
         "    pid = tl.program_id(0)\n    tl.store(out_ptr + pid, cols)",
