@@ -187,23 +187,25 @@ def _strides(scope: Scope) -> Iterator[Edit]:
     if not scope.is_triton or scope.function.is_kernel:
         return
     source = scope.text.source
+    launches = [each for each in scope.calls if each.is_launch]
     for match in _STRIDE.finditer(scope.text.code, scope.function.body, scope.function.end):
+        is_passed = any(each.start < match.start() < each.end for each in launches)
         new = f"{match[1]}.shape[{int(match[2]) + 1}]"
         what = f"{scope.quoted(*match.span())} stands where `{new}` belongs"
         advice = "A stride says how far rows lie apart, which can be more than their length."
-        yield scope.edit("stride", [Change(*match.span(), new)], what, advice, 0)
-    for call in (each for each in scope.calls if each.is_launch):
+        cost = 2 if is_passed else 0  # most strides that are passed are right
+        yield scope.edit("stride", [Change(*match.span(), new)], what, advice, cost)
+    for call in launches:
         callee = callee_of(scope, call)
         for (low, high), parameter in zip(
             call.arguments, callee.parameters if callee else (), strict=False
         ):
             given = source[low:high]
             is_named = "stride" in parameter
-            if "=" in given or not (is_named or given.isidentifier() or ".stride(" in given):
+            may_be_one = is_named or given.isidentifier() or ".stride(" in given
+            if "=" in given or given in scope.function.parameters or not may_be_one:
                 continue
-            for tensor in (
-                scope.function.parameters if given not in scope.function.parameters else ()
-            ):
+            for tensor in scope.function.parameters:
                 for axis in range(2):
                     new = f"{tensor}.stride({axis})"
                     if new != given and (".stride" not in given or tensor in given):
