@@ -68,7 +68,6 @@ _NAMES = {
     "largest_share": "the busiest's share",
     "simt_efficiency": "the share of threads that take part",
 }
-STORED_AGAIN = 2  # times that an output's elements are stored, by those that repeat work
 CUT = "the run has more counters than fit into one answer"
 _ADDED_UP = ("requests", "sectors", "useful_bytes", "wavefronts", "conflicts", "masked")
 
@@ -202,8 +201,8 @@ def _repeated(buffers: Sequence[Any], task: Task, case: Case) -> str:
     who = "threads" if task.variant.language == "cuda" else "programs"
     stored = {buffer.argument: buffer.store_bytes for buffer in buffers}
     for index, tensor, size in tensors_of(task, case):
-        times = stored.get(index, 0) / size if tensor.is_output else 0
-        if times >= STORED_AGAIN:
+        times = stored.get(index, 0) / size
+        if tensor.is_output and times >= 2:
             return (
                 f"{who} do each other's work: every element of {tensor.name} is stored "
                 f"{times:.3g} times (does a loop go on by the number of all {who}?); "

@@ -334,13 +334,6 @@ def _in_place_of_infinity(scope: Scope) -> Iterator[Edit]:
             yield scope.instead("infinity", tokens[index - 1].start, token.end, minus, 1)
 
 
-def _member_start(tokens: Sequence[Token], index: int) -> int:
-    """The index of the first token of a name with members that ends at a token."""
-    while index > 1 and tokens[index - 1].text == ".":
-        index -= 2
-    return index
-
-
 def _numbers(scope: Scope) -> Iterator[Edit]:
     """A number that is off by one, by a factor of two, or 0 in the place of 1."""
     tokens = scope.tokens
@@ -354,9 +347,9 @@ def _numbers(scope: Scope) -> Iterator[Edit]:
                 around = (token.start, token.end)
                 yield scope.instead("number", *around, "0", 2, around)
             continue
-        low = (
-            tokens[_member_start(tokens, index - 2)].start if before and index > 1 else token.start
-        )
+        low = tokens[index - 2].start if before and index > 1 else token.start
+        while re.match(r"[\w.]", scope.text.code[low - 1]):  # `x` of `blockIdx.x`
+            low -= 1
         around = axes.get(token.start, (low, token.end))
         is_axis = token.start in axes or _is_axis(tokens, index)
         if re.fullmatch(r"\d{1,5}", token.text):

@@ -49,8 +49,8 @@ def measure(
     if reason := memory_metrics.CUT if report.cut else implausible(report, task, case, plan):
         return MemoryEvidence(Status.not_measured, reason, name)
     metrics = _metrics(report, task, case)
-    traffic, counted = _traffic(report), rows(report, lines)
-    return memory_metrics.judged(metrics, traffic, counted, task, case, report.buffers)
+    traffic, by_line = _traffic(report), rows(report, lines)
+    return memory_metrics.judged(metrics, traffic, by_line, task, case, report.buffers)
 
 
 def _metrics(report: Report, task: Task, case: Case) -> Iterator[Metric]:

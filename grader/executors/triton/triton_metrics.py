@@ -68,8 +68,8 @@ def measure(
     metrics = list(_metrics(report, task, case))
     if grown is not None:
         metrics += _growth(task, (case, report), grown)
-    traffic, counted = _traffic(report), rows(report)
-    return memory_metrics.judged(metrics, traffic, counted, task, case, report.buffers)
+    traffic, by_line = _traffic(report), rows(report)
+    return memory_metrics.judged(metrics, traffic, by_line, task, case, report.buffers)
 
 
 def _traffic(report: Report) -> Traffic:
