@@ -135,21 +135,6 @@ def _never_called(scope: Scope) -> Iterator[Edit]:
             yield scope.instead("never_called", token.start, token.end, new, 1, around)
 
 
-_GUARD = re.compile(r"\bif \((\w+) < (\w+) && (\w+) < (\w+)\)\s*\{?[^;{}]{0,200}?;")
-
-
-def _crossed_guard(scope: Scope) -> Iterator[Edit]:
-    """Two bounds in each other's place, held against the index: of `r * n + c` that `c < n`."""
-    for match in _GUARD.finditer(scope.text.code, scope.function.body, scope.function.end):
-        one, length, other, bound = match.groups()
-        flat = rf"\b{one} \* {length} \+ {other}\b|\({one}, {other}, {length}\)"
-        if length != bound and re.search(flat, match[0]):
-            changes = [Change(*match.span(2), bound), Change(*match.span(4), length)]
-            what = f"`{length}` and `{bound}` are exchanged in this condition"
-            advice = f"A row has {length} elements here, so that {other} is below {length}."
-            yield scope.edit("crossed", changes, what, advice, 0)
-
-
 _IF = re.compile(r"^([ \t]*)(if) \(([^;{}\n]{1,120}?)\)\s*\{([^{}]{0,600})\}", re.M)
 
 
@@ -240,7 +225,6 @@ RULES: Sequence[Callable[[Scope], Iterator[Edit]]] = (
     _one_of_warp,
     _never_called,
     _running,
-    _crossed_guard,
     _guards_lack,
     _once,
     _filled_before,

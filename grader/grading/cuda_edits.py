@@ -61,6 +61,18 @@ def _guards(scope: Scope) -> Iterator[Edit]:
                 yield scope.edit("no_guard", [change], what, advice, cost)
 
 
+_GUARDED = re.compile(r"\bif \(([^{};\n]{1,120})\)\s*\{?\s*(\w+\[[^;{}]*);")
+
+
+def _other_guards(scope: Scope) -> Iterator[Edit]:
+    """A condition on a store that isn't held against the indices of the array stored to."""
+    for match in _GUARDED.finditer(scope.text.code, *_span(scope)):
+        stored = match[2].partition(" = ")[0]
+        for condition in _bounds(stored, scope):
+            if "&&" in condition and {*condition.split(" && ")} != {*match[1].split(" && ")}:
+                yield scope.instead("crossed", *match.span(1), condition, 1)
+
+
 MOST_FILLED = 4  # places of a function that lack the same
 
 
@@ -183,8 +195,10 @@ def _bounds(statement: str, scope: Scope) -> Iterator[str]:
         index = re.sub(r"\((?:size_t|long|long long|int)\)", "", index).strip()
         index = re.sub(r"static_cast<[^>]*>\(([^()]*)\)", r"\1", index)
         factor = re.match(r"\(?([\w.]+(?:\s*\+\s*[\w.]+)?)\)?\s*\*\s*(\w+)\s*\+\s*(.+)$", index)
-        if factor and factor[2] in sizes:
-            row, length, column = factor.groups()
+        helped = re.fullmatch(r"\w+\(([^,()]+), ([^,()]+), (\w+)\)", index)
+        parts = helped.group(1, 3, 2) if helped else factor and factor.groups()
+        if parts and parts[1] in sizes:
+            row, length, column = parts
             yield f"{column} < {length}"
             for size in sizes:
                 yield f"{row} < {size} && {column} < {length}"
@@ -402,6 +416,7 @@ RULES: Sequence[Callable[[Scope], Iterator[Edit]]] = (
     _bytes,
     _barriers,
     _guards,
+    _other_guards,
     _fills,
     _elements,
     _array_sizes,

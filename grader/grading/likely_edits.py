@@ -32,7 +32,7 @@ RARITY = {
     "as_parameter": {1: 4}, "axes": {1: 5}, "axis": {1: 5}, "axis_of": {0: 1, 1: 4},
     "barrier": {1: 6}, "barrier_in_branch": {0: 5}, "builtin": {2: 7, 4: 11}, "bytes": {1: 4, 2: 6},
     "call": {2: 6, 4: 12}, "cast": {3: 8}, "cleared": {1: 4}, "component": {1: 3, 2: 5},
-    "constant": {1: 6, 2: 9}, "copy": {1: 7}, "crossed": {0: 3}, "derived": {1: 7, 2: 9},
+    "constant": {1: 6, 2: 9}, "copy": {1: 7}, "crossed": {0: 3, 1: 4}, "derived": {1: 7, 2: 9},
     "divisor": {1: 4}, "doubled": {2: 7}, "early_return": {0: 7},
     "exchanged": {0: 4, 1: 5, 2: 8, 3: 8, 4: 10}, "falls_through": {0: 3}, "filled_before": {0: 2},
     "filled_before_cast": {1: 4},

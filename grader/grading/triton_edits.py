@@ -359,13 +359,13 @@ def _grid_axes(scope: Scope) -> Iterator[Edit]:
                 yield scope.edit("grid", [change], what, advice, 0)
 
 
-_GRID = re.compile(r"^[ \t]*\w+ = (\([^\n]*\bcdiv\([^\n]*\))[ \t]*$", re.M)
+_GRID = re.compile(r"(?: = |\w\[)(\([^\[\]\n]*\bcdiv\([^\[\]\n]*\))(?:[ \t]*$|\]\()", re.M)
 
 
 def _grids_by_numbers(scope: Scope) -> Iterator[Edit]:
     """A grid that is counted with numbers before a configuration of the kernel is chosen."""
     kernels = [each for each in scope.reached if each.is_kernel]
-    blocks = [p for each in kernels for p in each.parameters if "BLOCK" in p]
+    blocks = [p for each in kernels for p in each.parameters if len(p) > 1 and p.isupper()]
     is_tuned = "autotune" in scope.text.code
     for match in _GRID.finditer(scope.text.code, scope.function.body, scope.function.end):
         chosen: dict[str, str] = {}  # by the size that is divided, the block's length

@@ -467,6 +467,38 @@ LINES = {
 }
 
 
+TUNED = """
+@triton.autotune(configs=CONFIGS, key=["M"])
+@triton.jit
+def k(out_ptr, M, N, BM: tl.constexpr, BN: tl.constexpr):
+    tl.store(out_ptr + tl.program_id(0), M)
+
+
+def f(out):
+    M, N = out.shape
+    k[(triton.cdiv(M, 64) * triton.cdiv(N, 64),)](out, M, N)
+"""
+
+
+def test_a_grid_is_counted_by_the_configuration_wherever_it_stands():
+    edits = ranked(TUNED, True, "f", "not_written", [], ("", ""), 40)
+    news = [each["changes"][0]["new"] for each in edits if each["name"] == "grid"]
+    assert 'lambda META: (triton.cdiv(M, META["BM"]) * triton.cdiv(N, META["BN"]),)' in news
+
+
+@pytest.mark.parametrize("place", ["(c + y) * rows + r + x", "at(c + y, r + x, rows)"])
+def test_a_store_is_held_against_the_indices_of_what_it_stores_to(place):
+    source = (
+        "__global__ void k(float* out, int rows, int cols, int r, int c, int x, int y) {\n"
+        f"    if (r + y < rows && c + x < cols)\n        out[{place}] = 1.0f;\n}}\n"
+        'extern "C" void f(float* out, int rows, int cols) {\n'
+        "    k<<<1, 32>>>(out, rows, cols, 1, 2, 3, 4);\n}\n"
+    )
+    edits = ranked(source, False, "f", "wrote_out_of_bounds", [3], ("", ""), 40)
+    news = {each["changes"][0]["new"] for each in edits if each["name"] == "crossed"}
+    assert "c + y < cols && r + x < rows" in news
+
+
 def test_exchanged_subscripts_come_before_names_that_are_alike():
     source = CUDA.replace("tile[threadIdx.x][threadIdx.y];", "tile[threadIdx.y][threadIdx.x];")
     names = [each["name"] for each in ranked(source, False, "f", "wrong_values", [], ("", ""), 100)]
