@@ -185,13 +185,13 @@ def judged(
     metrics: Iterable[Metric],
     traffic: Traffic,
     rows: Iterable[LineCounters],
+    report: Any,
     task: Task,
     case: Case,
-    buffers: Sequence[Any] = (),
 ) -> MemoryEvidence:
     """The evidence of a run whose counters can be believed; `rows` may be many for a line."""
     reason = unearned(traffic, task, case)
-    reason = reason and _repeated(buffers, task, case) + reason
+    reason = reason and _repeated(report.buffers, task, case) + reason
     status = Status.target_missed if reason else Status.passed
     return MemoryEvidence(status, reason, str(case), tuple(metrics), by_line(rows))
 

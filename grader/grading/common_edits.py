@@ -348,8 +348,7 @@ def _numbers(scope: Scope) -> Iterator[Edit]:
                 yield scope.instead("number", *around, "0", 2, around)
             continue
         low = tokens[index - 2].start if before and index > 1 else token.start
-        while re.match(r"[\w.]", scope.text.code[low - 1]):  # `x` of `blockIdx.x`
-            low -= 1
+        low -= len(re.findall(r"[\w.]*$", scope.text.code[:low][-40:])[0])  # `x` of `blockIdx.x`
         around = axes.get(token.start, (low, token.end))
         is_axis = token.start in axes or _is_axis(tokens, index)
         if re.fullmatch(r"\d{1,5}", token.text):

@@ -243,7 +243,10 @@ def _barriers(scope: Scope) -> Iterator[Edit]:
             blocks = blocks[:-1]
         if opens:
             is_branch = re.search(r"\b(?:if|else)\b", code)
-            blocks = [*blocks, "if" if is_branch else "for" * bool(_LOOP.match(code))]
+            blocks = [
+                *blocks,
+                "if" if is_branch else "for" * bool(re.match(r"(?:for|while)\b", code)),
+            ]
         previous = code
     yield from (edit for _, edit in sorted(missing, key=lambda each: each[0]))
     for match in re.compile(r"\bif\s*\([^;{}]{1,200}\)\s*\{?\s*return\s*;").finditer(
@@ -261,7 +264,6 @@ _SHARED = (
 )
 
 
-_LOOP = re.compile(r"(?:for|while)\b")
 _ALONE = re.compile(r"\bif\s*\([^;{}]{1,200}\)\s*$")
 
 

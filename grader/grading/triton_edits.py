@@ -191,10 +191,9 @@ def _strides(scope: Scope) -> Iterator[Edit]:
     for match in _STRIDE.finditer(scope.text.code, scope.function.body, scope.function.end):
         is_passed = any(each.start < match.start() < each.end for each in launches)
         new = f"{match[1]}.shape[{int(match[2]) + 1}]"
-        what = f"{scope.quoted(*match.span())} stands where `{new}` belongs"
         advice = "A stride says how far rows lie apart, which can be more than their length."
         cost = 2 if is_passed else 0  # most strides that are passed are right
-        yield scope.edit("stride", [Change(*match.span(), new)], what, advice, cost)
+        yield replace(scope.instead("stride", *match.span(), new, cost), advice=advice)
     for call in launches:
         callee = callee_of(scope, call)
         for (low, high), parameter in zip(
@@ -221,8 +220,7 @@ def _strides(scope: Scope) -> Iterator[Edit]:
             for span, parameter in zip(
                 call.arguments, callee.parameters if callee else (), strict=False
             )
-            if "=" not in (text := source[slice(*span)])
-            and ("stride" in parameter or "stride(" in text)
+            if "stride" in parameter and "=" not in source[slice(*span)]
         ]
         yield from _several_strides(scope, call, spans)
 

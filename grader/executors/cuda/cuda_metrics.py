@@ -49,8 +49,7 @@ def measure(
     if reason := memory_metrics.CUT if report.cut else implausible(report, task, case, plan):
         return MemoryEvidence(Status.not_measured, reason, name)
     metrics = _metrics(report, task, case)
-    traffic, by_line = _traffic(report), rows(report, lines)
-    return memory_metrics.judged(metrics, traffic, by_line, task, case, report.buffers)
+    return memory_metrics.judged(metrics, _traffic(report), rows(report, lines), report, task, case)
 
 
 def _metrics(report: Report, task: Task, case: Case) -> Iterator[Metric]:

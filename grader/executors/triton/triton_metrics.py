@@ -68,8 +68,7 @@ def measure(
     metrics = list(_metrics(report, task, case))
     if grown is not None:
         metrics += _growth(task, (case, report), grown)
-    traffic, by_line = _traffic(report), rows(report)
-    return memory_metrics.judged(metrics, traffic, by_line, task, case, report.buffers)
+    return memory_metrics.judged(metrics, _traffic(report), rows(report), report, task, case)
 
 
 def _traffic(report: Report) -> Traffic:
