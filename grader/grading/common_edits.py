@@ -423,7 +423,9 @@ _FUNCTIONS = {
 }
 
 
-_LANE_0 = "Lane 0 alone has the whole result, and another lane's is used: with xor all have it."
+_OF_FIRST = (
+    "The warp's first thread alone has all of it, and another's is used: with xor all have it."
+)
 _DTYPES = ("float16", "bfloat16", "int32", "half", "__half", "double")
 
 
@@ -438,7 +440,7 @@ def _functions(scope: Scope) -> Iterator[Edit]:
             if other in ("float32", "float"):
                 cost = 1
             edit = scope.instead("function", token.start, token.end, other, cost)
-            yield replace(edit, advice=_LANE_0 if "shfl_down" in token.text else "")
+            yield replace(edit, advice=_OF_FIRST if "shfl_down" in token.text else "")
         if not scope.is_triton and token.text == "int" and scope.function.is_kernel:
             behind = scope.text.code[token.end : token.end + 120]
             is_counter = scope.text.code[: token.start].rstrip().endswith("(")
