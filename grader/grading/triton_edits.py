@@ -201,7 +201,7 @@ def _strides(scope: Scope) -> Iterator[Edit]:
         ):
             given = source[low:high]
             is_named = "stride" in parameter
-            may_be_one = is_named or given.isidentifier() or ".stride(" in given
+            may_be_one = is_named or given.isidentifier()
             if "=" in given or given in scope.function.parameters or not may_be_one:
                 continue
             for tensor in scope.function.parameters:
@@ -220,7 +220,7 @@ def _strides(scope: Scope) -> Iterator[Edit]:
             for span, parameter in zip(
                 call.arguments, callee.parameters if callee else (), strict=False
             )
-            if "stride" in parameter and "=" not in source[slice(*span)]
+            if "=" not in (text := source[slice(*span)]) and "stride" in parameter + text
         ]
         yield from _several_strides(scope, call, spans)
 

@@ -467,6 +467,33 @@ LINES = {
 }
 
 
+PITCHES = """
+@triton.jit
+def k(x, y, x_pitch, y_pitch, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    offs = tl.arange(0, BLOCK)
+    tl.store(y + row * y_pitch + offs, tl.load(x + row * x_pitch + offs))
+
+
+def f(x, out):
+    n = x.shape[1]
+    k[(8,)](x, out, PASSED, BLOCK=8)
+"""
+
+
+@pytest.mark.parametrize(
+    ("passed", "words"),
+    [
+        ("x.stride(0), x.stride(0)", "passes strides of `x` twice"),
+        ("n, out.stride(0)", "passes `n` for `x_pitch`, where `x.stride(0)` belongs"),
+    ],
+)
+def test_strides_are_told_by_what_is_passed_whatever_the_parameters_are_called(passed, words):
+    source = PITCHES.replace("PASSED", passed)
+    edits = ranked(source, True, "f", "wrote_out_of_bounds", [7], ("layout", "x"), 60)
+    assert any(words in each["what"] for each in edits if each["name"] == "stride")
+
+
 TUNED = """
 @triton.autotune(configs=CONFIGS, key=["M"])
 @triton.jit
