@@ -81,12 +81,11 @@ def _capped(scope: Scope) -> Iterator[Edit]:
     """A number of blocks, or a block's length, that a launcher bounds, and no loop goes on."""
     if scope.function.is_kernel:
         return
-    code = scope.text.code
-    capped = [*_CAPPED.finditer(code, scope.function.body, scope.function.end)]
+    capped = [*_CAPPED.finditer(scope.text.code, scope.function.body, scope.function.end)]
     bounds = [(match.span(), Change(*match.span(3), ";")) for match in capped]
     for call in (each for each in scope.calls if each.name == "min" and len(each.arguments) == 2):
         span = call.start, call.end
-        bounds += [(span, Change(*span, code[low:high])) for low, high in call.arguments]
+        bounds += [(span, Change(*span, scope.text.code[low:high])) for low, high in call.arguments]
     for span, change in bounds:
         what = f"{scope.quoted(*span)} is a bound, and what lies past it is left out"
         advice = "Leave the bound out, or take the rest in a loop."

@@ -338,6 +338,7 @@ def _numbers(scope: Scope) -> Iterator[Edit]:
     """A number that is off by one, by a factor of two, or 0 in the place of 1."""
     tokens = scope.tokens
     axes = _positional_axes(scope)
+    last_axis = 2 if re.search(r"\[(?:None|:), (?:None|:), ", scope.text.code) else 1
     for index, token in enumerate(tokens):
         if not token.text[0].isdigit():
             continue
@@ -358,7 +359,7 @@ def _numbers(scope: Scope) -> Iterator[Edit]:
                 others += [each for each in _WIDTHS if each != number]
             is_step = _is_shuffled(scope, token.line)
             for place, other in enumerate(dict.fromkeys(others)):
-                if other < 0 or other == number or (is_axis and other > 1):
+                if other < 0 or other == number or (is_axis and other > last_axis):
                     continue
                 if not other and before and before.text in ("-", "+"):
                     continue  # without the summand the same: see off_by_one

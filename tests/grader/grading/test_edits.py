@@ -494,6 +494,15 @@ def test_strides_are_told_by_what_is_passed_whatever_the_parameters_are_called(p
     assert any(words in each["what"] for each in edits if each["name"] == "stride")
 
 
+def test_a_sum_of_a_block_of_three_dimensions_may_go_along_its_last_axis():
+    source = (
+        "@triton.jit\ndef k(x, y):\n    p = x[:, None, :] * y[None, :, :]\n"
+        "    tl.store(x, tl.sum(p, axis=1))\n\n\ndef f(x, out):\n    k[(1,)](x, out)\n"
+    )
+    told = [e["what"] for e in ranked(source, True, "f", "wrong_values", [], ("", ""), 40)]
+    assert any("`axis=2` belongs" in each for each in told)
+
+
 TUNED = """
 @triton.autotune(configs=CONFIGS, key=["M"])
 @triton.jit
