@@ -185,13 +185,29 @@ def judged(
     metrics: Iterable[Metric],
     traffic: Traffic,
     rows: Iterable[LineCounters],
+    report: Any,
     task: Task,
     case: Case,
 ) -> MemoryEvidence:
     """The evidence of a run whose counters can be believed; `rows` may be many for a line."""
     reason = unearned(traffic, task, case)
+    reason = reason and _repeated(report.buffers, task, case) + reason
     status = Status.target_missed if reason else Status.passed
     return MemoryEvidence(status, reason, str(case), tuple(metrics), by_line(rows))
+
+
+def _repeated(buffers: Sequence[Any], task: Task, case: Case) -> str:
+    """What explains too much traffic: each element of an output is stored by many; or ""."""
+    who = "threads" if task.variant.language == "cuda" else "programs"
+    stored = {buffer.argument: buffer.store_bytes for buffer in buffers}
+    for index, tensor, size in tensors_of(task, case):
+        times = stored.get(index, 0) / size
+        if tensor.is_output and times >= 2:
+            return (
+                f"{who} do each other's work: every element of {tensor.name} is stored "
+                f"{times:.3g} times (does a loop go on by the number of all {who}?); "
+            )
+    return ""
 
 
 def by_line(rows: Iterable[LineCounters]) -> tuple[LineCounters, ...]:

@@ -48,11 +48,19 @@ def _tile_behind_barrier(scope: Scope) -> Iterator[Edit]:
         yield scope.edit("tile", changes, what, "", 1)
 
 
+_SQUARE = re.compile(r"(\bdim3(?: \w+)?[({])(\w+), \2([)}])")
+_SQUARE_TILE = re.compile(r"\b\w+\[([A-Z]\w*)\]\[\1\b")
+
+
 def _threads(scope: Scope) -> Iterator[Edit]:
-    """A launch with other threads than the constant by which its kernel goes on."""
+    """A launch with other threads than the constant by which its kernel goes on, or has a tile."""
     if scope.is_triton:
         return
     code = scope.text.code
+    for square in _SQUARE.finditer(code, scope.function.body, scope.function.end):
+        for size in {*_SQUARE_TILE.findall(code)} - {square[2]}:
+            new = f"{square[1]}{size}, {size}{square[3]}"
+            yield scope.instead("threads", square.start(), square.end(), new, 1)
     constants = kinds.of_constants(scope.text.source)
     for call in scope.calls:
         kernel = callee_of(scope, call) if call.is_launch and len(call.grid) > 1 else None
@@ -64,6 +72,24 @@ def _threads(scope: Scope) -> Iterator[Edit]:
         for name in steps[:MOST_CONSTANTS]:
             if name != code[low:high] and "(" not in code[low:high]:
                 yield scope.instead("threads", low, high, name, 1, (call.start, high + 3))
+
+
+_CAPPED = re.compile(r"\bif \((\w+) > (\w+)\)\s*\{?\s*(\1 = \2;)")
+
+
+def _capped(scope: Scope) -> Iterator[Edit]:
+    """A number of blocks, or a block's length, that a launcher bounds, and no loop goes on."""
+    if scope.function.is_kernel:
+        return
+    capped = [*_CAPPED.finditer(scope.text.code, scope.function.body, scope.function.end)]
+    bounds = [(match.span(), Change(*match.span(3), ";")) for match in capped]
+    for call in (each for each in scope.calls if each.name == "min" and len(each.arguments) == 2):
+        span = call.start, call.end
+        bounds += [(span, Change(*span, scope.text.code[low:high])) for low, high in call.arguments]
+    for span, change in bounds:
+        what = f"{scope.quoted(*span)} is a bound, and what lies past it is left out"
+        advice = "Leave the bound out, or take the rest in a loop."
+        yield scope.edit("one_block", [change], what, advice, 1)
 
 
 _WARP = re.compile(r"\b(\w+)\s*=\s*threadIdx\.x\s*(?:/|>>)\s*\w+")
@@ -106,21 +132,6 @@ def _never_called(scope: Scope) -> Iterator[Edit]:
             around = _statement(scope, token.line)
             new = f"{helper.name}({token.text})"
             yield scope.instead("never_called", token.start, token.end, new, 1, around)
-
-
-_GUARD = re.compile(r"\bif \((\w+) < (\w+) && (\w+) < (\w+)\)\s*\{?[^;{}]{0,200}?;")
-
-
-def _crossed_guard(scope: Scope) -> Iterator[Edit]:
-    """Two bounds in each other's place, held against the index: of `r * n + c` that `c < n`."""
-    for match in _GUARD.finditer(scope.text.code, scope.function.body, scope.function.end):
-        one, length, other, bound = match.groups()
-        flat = rf"\b{one} \* {length} \+ {other}\b|\({one}, {other}, {length}\)"
-        if length != bound and re.search(flat, match[0]):
-            changes = [Change(*match.span(2), bound), Change(*match.span(4), length)]
-            what = f"`{length}` and `{bound}` are exchanged in this condition"
-            advice = f"A row has {length} elements here, so that {other} is below {length}."
-            yield scope.edit("crossed", changes, what, advice, 0)
 
 
 _IF = re.compile(r"^([ \t]*)(if) \(([^;{}\n]{1,120}?)\)\s*\{([^{}]{0,600})\}", re.M)
@@ -209,10 +220,10 @@ def _running(scope: Scope) -> Iterator[Edit]:
 RULES: Sequence[Callable[[Scope], Iterator[Edit]]] = (
     _tile_behind_barrier,
     _threads,
+    _capped,
     _one_of_warp,
     _never_called,
     _running,
-    _crossed_guard,
     _guards_lack,
     _once,
     _filled_before,

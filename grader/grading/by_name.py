@@ -315,11 +315,13 @@ def _noinline(context: Context) -> Cause | None:
     return Cause("noinline", what, "Declare it with `@triton.jit` alone.", code)
 
 
+# The call that is given an axis, not one around it: `tl.sqrt(tl.sum(x, axis=1))`.
+_GIVEN_AXIS = re.compile(r"(tl\.\w+)\((?:[^()]|\([^()]*\))*\baxis\s*=\s*(\d+)")
 _AXIS = re.compile(r"invalid axis|\baxis\b.*(?:out of|range|must be)", re.IGNORECASE)
 
 
 def _axis(context: Context) -> Cause | None:
-    given = re.search(r"(tl\.\w+)\(.*axis\s*=\s*(\d+)", context.line)
+    given = _GIVEN_AXIS.search(context.line)
     if context.result.status is not Status.compile_error or given is None:
         return None
     if not _AXIS.search(context.words) and "IndexError" not in context.words:

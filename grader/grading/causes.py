@@ -182,12 +182,7 @@ def _by_strides(failed: Failed) -> Cause | None:
         return None
     [name] = layouts
     what = f"The access of `{accessed}` is outside only if `{name}` isn't contiguous"
-    if name == accessed:
-        advice = (
-            "Do its place and its mask follow from rows, columns and all strides of the tensor?"
-        )
-    else:
-        advice = f"Where do the strides of `{name}` stand for those of `{accessed}`?"
+    advice = f"Does a stride of `{name}` stand for a size or another stride, or lack its factor?"
     return Cause("strides", what, advice)
 
 

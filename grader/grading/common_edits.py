@@ -338,6 +338,7 @@ def _numbers(scope: Scope) -> Iterator[Edit]:
     """A number that is off by one, by a factor of two, or 0 in the place of 1."""
     tokens = scope.tokens
     axes = _positional_axes(scope)
+    last_axis = 2 if re.search(r"\[(?:None|:), (?:None|:), ", scope.text.code) else 1
     for index, token in enumerate(tokens):
         if not token.text[0].isdigit():
             continue
@@ -348,6 +349,7 @@ def _numbers(scope: Scope) -> Iterator[Edit]:
                 yield scope.instead("number", *around, "0", 2, around)
             continue
         low = tokens[index - 2].start if before and index > 1 else token.start
+        low -= len(re.findall(r"[\w.]*$", scope.text.code[:low][-40:])[0])  # `x` of `blockIdx.x`
         around = axes.get(token.start, (low, token.end))
         is_axis = token.start in axes or _is_axis(tokens, index)
         if re.fullmatch(r"\d{1,5}", token.text):
@@ -357,7 +359,7 @@ def _numbers(scope: Scope) -> Iterator[Edit]:
                 others += [each for each in _WIDTHS if each != number]
             is_step = _is_shuffled(scope, token.line)
             for place, other in enumerate(dict.fromkeys(others)):
-                if other < 0 or other == number or (is_axis and other > 1):
+                if other < 0 or other == number or (is_axis and other > last_axis):
                     continue
                 if not other and before and before.text in ("-", "+"):
                     continue  # without the summand the same: see off_by_one
@@ -422,6 +424,7 @@ _FUNCTIONS = {
 }
 
 
+_OF_FIRST = "Only a warp's first thread has all of it, and another's is used: with xor all have it."
 _DTYPES = ("float16", "bfloat16", "int32", "half", "__half", "double")
 
 
@@ -435,7 +438,8 @@ def _functions(scope: Scope) -> Iterator[Edit]:
             cost = 2 if "shfl" in other else 3
             if other in ("float32", "float"):
                 cost = 1
-            yield scope.instead("function", token.start, token.end, other, cost)
+            edit = scope.instead("function", token.start, token.end, other, cost)
+            yield replace(edit, advice=_OF_FIRST if "shfl_down" in token.text else "")
         if not scope.is_triton and token.text == "int" and scope.function.is_kernel:
             behind = scope.text.code[token.end : token.end + 120]
             is_counter = scope.text.code[: token.start].rstrip().endswith("(")
@@ -620,6 +624,9 @@ def _indices(scope: Scope) -> Iterator[Edit]:
     for match in pattern.finditer(code, *span):
         new = f"(blockIdx.{match[1]} * blockDim.{match[1]} + threadIdx.{match[1]})"
         yield scope.instead("index", *match.span(), new, 4)
+    own = re.compile(r"\bblockIdx\.([xy]) \* blockDim\.\1 \+ threadIdx\.\1")
+    for match in own.finditer(code, *span):  # a block has a row, and its threads share it
+        yield scope.instead("index", *match.span(), f"blockIdx.{match[1]}", 3)
     for match in re.compile(r"(\b\w+)\s*\[(\w+)\]").finditer(code, *span):
         for size in sorted(scope.function.integers):
             for block in ("blockIdx.x", "blockIdx.y", *_rows(scope)):

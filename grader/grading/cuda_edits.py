@@ -61,6 +61,18 @@ def _guards(scope: Scope) -> Iterator[Edit]:
                 yield scope.edit("no_guard", [change], what, advice, cost)
 
 
+_GUARDED = re.compile(r"\bif \(([^{};\n]{1,120})\)\s*\{?\s*(\w+\[[^;{}]*);")
+
+
+def _other_guards(scope: Scope) -> Iterator[Edit]:
+    """A condition on a store that isn't held against the indices of the array stored to."""
+    for match in _GUARDED.finditer(scope.text.code, *_span(scope)):
+        stored = match[2].partition(" = ")[0]
+        for condition in _bounds(stored, scope):
+            if "&&" in condition and {*condition.split(" && ")} != {*match[1].split(" && ")}:
+                yield scope.instead("crossed", *match.span(1), condition, 1)
+
+
 MOST_FILLED = 4  # places of a function that lack the same
 
 
@@ -183,8 +195,10 @@ def _bounds(statement: str, scope: Scope) -> Iterator[str]:
         index = re.sub(r"\((?:size_t|long|long long|int)\)", "", index).strip()
         index = re.sub(r"static_cast<[^>]*>\(([^()]*)\)", r"\1", index)
         factor = re.match(r"\(?([\w.]+(?:\s*\+\s*[\w.]+)?)\)?\s*\*\s*(\w+)\s*\+\s*(.+)$", index)
-        if factor and factor[2] in sizes:
-            row, length, column = factor.groups()
+        helped = re.fullmatch(r"\w+\(([^,()]+), ([^,()]+), (\w+)\)", index)
+        parts = helped.group(1, 3, 2) if helped else factor and factor.groups()
+        if parts and parts[1] in sizes:
+            row, length, column = parts
             yield f"{column} < {length}"
             for size in sizes:
                 yield f"{row} < {size} && {column} < {length}"
@@ -194,14 +208,18 @@ def _bounds(statement: str, scope: Scope) -> Iterator[str]:
 
 
 def _barriers(scope: Scope) -> Iterator[Edit]:
-    """A __syncthreads() that is missing before a line, or that stands where some threads are."""
+    """A __syncthreads() that is missing before a line, or that stands where some threads are.
+
+    Places outside loops come first: where one of them is enough, no turn of a loop has to wait.
+    """
     body = scope.text.code[slice(*_span(scope))]
     if scope.is_triton or not (scope.function.is_kernel or "threadIdx" in body):
         return
     first, last = (scope.text.line_at(at) for at in (scope.function.body, scope.function.end - 1))
     starts = scope.text.starts
     previous = ""
-    blocks: list[bool] = []  # around the line: whether some threads may not be there
+    blocks: list[str] = []  # around the line: "if" where some threads may not be there, or "for"
+    missing: list[tuple[int, Edit]] = []  # by the loops around it
     for number in range(first, last + 1):
         code = code_line(scope, number).strip()
         if not code:
@@ -209,23 +227,28 @@ def _barriers(scope: Scope) -> Iterator[Edit]:
         closes, opens = code.startswith("}"), code.endswith("{")
         within = blocks[:-1] if closes and opens else blocks
         is_body = bool(re.match(r"(?:for|while|if)\b.*\)$|(?:\} *)?else$", previous))
-        may_stand = number > first and not any(within) and not is_body
+        may_stand = number > first and "if" not in within and not is_body
         is_there = "__syncthreads" in code + previous
         if may_stand and not is_there and not code.startswith("} else"):
-            what = f"A `__syncthreads()` is missing before line {number}"
-            if closes:
-                what = f"A `__syncthreads()` is missing before the block ends at line {number}"
+            where = "at the end of the loop, " if closes and within[-1:] == ["for"] else ""
+            what = f"A `__syncthreads()` is missing {where}before line {number}"
             change = Change(starts[number - 1], starts[number - 1], "__syncthreads();\n")
-            yield replace(scope.edit("barrier", [change], what, _SHARED, 1), line=number)
+            edit = replace(scope.edit("barrier", [change], what, _SHARED, 1), line=number)
+            missing.append((within.count("for"), edit))
         if "__syncthreads" in code:
             at = scope.text.code.index("__syncthreads", starts[number - 1])
             end = scope.text.code.index(";", at) + 1
-            yield from _moved(scope, number, at, end, blocks)
+            yield from _moved(scope, at, end, blocks)
         if closes:
             blocks = blocks[:-1]
         if opens:
-            blocks = [*blocks, bool(re.search(r"\b(?:if|else)\b", code))]
+            is_branch = re.search(r"\b(?:if|else)\b", code)
+            blocks = [
+                *blocks,
+                "if" if is_branch else "for" * bool(re.match(r"(?:for|while)\b", code)),
+            ]
         previous = code
+    yield from (edit for _, edit in sorted(missing, key=lambda each: each[0]))
     for match in re.compile(r"\bif\s*\([^;{}]{1,200}\)\s*\{?\s*return\s*;").finditer(
         scope.text.code, scope.function.body, scope.function.end
     ):
@@ -241,17 +264,23 @@ _SHARED = (
 )
 
 
-def _moved(scope: Scope, number: int, at: int, end: int, blocks: Sequence[bool]) -> Iterator[Edit]:
-    """A barrier in a branch, moved behind it."""
-    if not any(blocks):
+_ALONE = re.compile(r"\bif\s*\([^;{}]{1,200}\)\s*$")
+
+
+def _moved(scope: Scope, at: int, end: int, blocks: Sequence[str]) -> Iterator[Edit]:
+    """A barrier in a branch, moved behind it, or without the condition that it has alone."""
+    what = "This `__syncthreads()` stands in a branch, and nobody waits where that isn't taken"
+    advice = "Move it out of the branch: every thread of the block has to reach it, in every turn."
+    if alone := _ALONE.search(scope.text.code, scope.function.body, at):
+        change = Change(alone.start(), at, "")
+        yield scope.edit("barrier_in_branch", [change], what, advice, 0)
+    if "if" not in blocks:
         return
-    depth = 1 + len(blocks) - 1 - max(i for i, some in enumerate(blocks) if some)
+    depth = 1 + [*reversed(blocks)].index("if")
     for place in range(end, scope.function.end):
         depth += (scope.text.code[place] == "{") - (scope.text.code[place] == "}")
         if not depth:
             changes = [Change(at, end, ""), Change(place + 1, place + 1, " __syncthreads();")]
-            what = "This `__syncthreads()` stands in a branch that not every thread takes"
-            advice = "Move it behind the branch: every thread of the block has to reach it."
             yield scope.edit("barrier_in_branch", changes, what, advice, 0)
             return
 
@@ -389,6 +418,7 @@ RULES: Sequence[Callable[[Scope], Iterator[Edit]]] = (
     _bytes,
     _barriers,
     _guards,
+    _other_guards,
     _fills,
     _elements,
     _array_sizes,

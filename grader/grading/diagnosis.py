@@ -87,6 +87,7 @@ def separate(
         if _confirm(condition, _probes(space, smallest, condition), probe):
             failing = sum(condition.holds(case) for case in outcomes)
             dtype = space.dtype if len(space.variant.dtypes) > 1 else ""
+            condition = _as_tried(condition, outcomes)
             return Separation(condition, failing, len(outcomes) - failing, dtype)
     return None
 
@@ -201,6 +202,18 @@ def _bound(name: str, bound: int, kind: str) -> Condition:
         return Condition(text, complement, lambda case: case.size(name) > bound, kind, name, bound)
     text, complement = f"{name} < {bound}", f"{name} >= {bound}"
     return Condition(text, complement, lambda case: case.size(name) < bound, kind, name, bound)
+
+
+def _as_tried(condition: Condition, outcomes: dict[Case, bool]) -> Condition:
+    """A bound as the sizes that fail have it, where far from it no size was tried that fails."""
+    choose, sign = {"above": (min, ">="), "below": (max, "<=")}.get(condition.kind, (None, ""))
+    if choose is None:
+        return condition
+    name = condition.subject
+    nearest = choose(case.size(name) for case, failed in outcomes.items() if failed)
+    low, high = sorted((nearest, int(condition.value)))
+    is_near = high - low == 1 or 2 * high < 3 * low
+    return condition if is_near else replace(condition, text=f"{name} {sign} {nearest}", value=0)
 
 
 def _odd_size(name: str) -> Condition:

@@ -124,8 +124,9 @@ class Scope:
 
     @cached_property
     def has_two_axes(self) -> bool:
-        """Whether some function of the file has a grid or block of more than one axis."""
-        return bool(re.search(r"\.y\b", self.text.code))
+        """Whether some function that the entry reaches has a grid or block of two axes."""
+        axes = re.compile(r"\.y\b|\bdim3\b")
+        return any(axes.search(self.text.code, each.start, each.end) for each in self.reached)
 
     @cached_property
     def conditions(self) -> list[str]:

@@ -32,7 +32,7 @@ RARITY = {
     "as_parameter": {1: 4}, "axes": {1: 5}, "axis": {1: 5}, "axis_of": {0: 1, 1: 4},
     "barrier": {1: 6}, "barrier_in_branch": {0: 5}, "builtin": {2: 7, 4: 11}, "bytes": {1: 4, 2: 6},
     "call": {2: 6, 4: 12}, "cast": {3: 8}, "cleared": {1: 4}, "component": {1: 3, 2: 5},
-    "constant": {1: 6, 2: 9}, "copy": {1: 7}, "crossed": {0: 3}, "derived": {1: 7, 2: 9},
+    "constant": {1: 6, 2: 9}, "copy": {1: 7}, "crossed": {0: 3, 1: 4}, "derived": {1: 7, 2: 9},
     "divisor": {1: 4}, "doubled": {2: 7}, "early_return": {0: 7},
     "exchanged": {0: 4, 1: 5, 2: 8, 3: 8, 4: 10}, "falls_through": {0: 3}, "filled_before": {0: 2},
     "filled_before_cast": {1: 4},
@@ -60,7 +60,7 @@ RARITY = {
     "term": {3: 9, 4: 11}, "threads": {1: 3}, "tile": {1: 3}, "too_much": {5: 12},
     "transposed": {2: 6, 3: 10, 4: 9}, "turns": {1: 4}, "two_lines": {1: 5},
     "uninitialised": {0: 5, 1: 5, 3: 7}, "unused": {1: 4, 2: 8, 5: 10}, "view": {1: 4, 3: 6},
-    "whole": {1: 6}, "whole_number": {0: 3, 1: 7, 4: 9}, "whole_sum": {1: 6},
+    "whole": {1: 6, 2: 9}, "whole_number": {0: 3, 1: 7, 4: 9}, "whole_sum": {1: 6},
     "without_mask": {1: 4}, "without_other": {2: 8},
 }  # fmt: skip
 UNKNOWN = 9  # of a change that is in no corpus
@@ -167,7 +167,7 @@ _ONLY = {
     "parameters": {"modified_input", "wrong_values", "invalid_read", "wrote_out_of_bounds"},
     "grid": {"not_written", "wrong_values", "wrote_out_of_bounds", "launch_error"},
     "early_return": {"barrier_error"},
-    "barrier_in_branch": {"barrier_error"},
+    "barrier_in_branch": {"barrier_error", "data_race"},
     "no_guard": {"invalid_read", "wrote_out_of_bounds", "modified_input", "data_race"},
     "without_mask": {"invalid_read", "wrote_out_of_bounds", "modified_input", "data_race"},
     "mask_lacks": {"invalid_read", "wrote_out_of_bounds", "modified_input", "data_race"},
@@ -190,11 +190,12 @@ _ONLY = {
 _TYPICAL = {"fills": {"uninitialised_read"}, "past_filled": {"uninitialised_read"}}
 # A race may end by chance, with fewer threads or less work. Only these changes count.
 _OF_RACES = frozenset([
-    "barrier", "lost_additions", "index", "name", "names", "subscripts", "unused", "missing_term",
-    "exchanged", "quotients", "mask_lacks", "without_mask", "no_guard", "guard_lacks", "term",
-    "stride", "axes", "fills", "product", "as_elsewhere", "uninitialised", "cleared", "not_moved",
-    "as_neighbour", "as_parameter", "axis_of", "component", "just_made", "made_of", "odd_index",
-    "reordered", "turns", "whole", "one_of_warp", "crossed", "once", "never_called", "tile", "mask",
+    "barrier", "barrier_in_branch", "lost_additions", "index", "name", "names", "subscripts",
+    "unused", "missing_term", "exchanged", "quotients", "mask_lacks", "without_mask", "no_guard",
+    "guard_lacks", "term", "stride", "axes", "fills", "product", "as_elsewhere", "uninitialised",
+    "cleared", "not_moved", "as_neighbour", "as_parameter", "axis_of", "component", "just_made",
+    "made_of", "odd_index", "reordered", "turns", "whole", "one_of_warp", "crossed", "once",
+    "never_called", "tile", "mask",
 ])  # fmt: skip
 
 

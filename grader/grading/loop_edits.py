@@ -81,6 +81,30 @@ def _stops(scope: Scope) -> Iterator[Edit]:
                     yield scope.instead("last_of_block", *alias.span(2), new, 1, alias.span())
 
 
+_COUNTED = re.compile(r"\bfor \(\w+ (\w+) = 0; \1 < (\w+);[^\n]*(?:\n[^\n]*)?")
+_ARRAY = re.compile(r"\b(?:float|int|double) (\w+)\[([^\[\]\n]+)\]")
+
+
+def _elements(scope: Scope) -> Iterator[Edit]:
+    """A loop over the elements of an array that ends at another number than there are."""
+    code, span = scope.text.code, (scope.function.body, scope.function.end)
+    arrays = dict(_ARRAY.findall(code, *span))
+    for match in _COUNTED.finditer(code, *span):
+        read = {each for each in arrays if re.search(rf"\b{each}\[{match[1]}\]", match[0])}
+        for size in dict.fromkeys(arrays[each] for each in read if arrays[each] != match[2]):
+            yield scope.instead("stop", *match.span(2), size, 1, (match.start(1), match.end(2)))
+
+
+_HALVED = re.compile(r"\bfor \(\w+ (\w+) = ([\w.]+); \1 > 0; \1 (?:/= 2|>>= 1)\)")
+
+
+def _halved(scope: Scope) -> Iterator[Edit]:
+    """A reduction that begins with all elements, where half of them add the other half."""
+    for match in _HALVED.finditer(scope.text.code, scope.function.body, scope.function.end):
+        around = match.start(1), match.end(2)
+        yield scope.instead("steps", *match.span(2), f"{match[2]} / 2", 1, around)
+
+
 _SHIFT = re.compile(r"[-+] (\w+) - (\w+)\b")
 _ENDS = ("min", "minimum", "tl.minimum", "tl.min")
 
@@ -249,6 +273,8 @@ def _falls_through(scope: Scope) -> Iterator[Edit]:
 RULES: Sequence[Callable[[Scope], Iterator[Edit]]] = (
     _not_advanced,
     _stops,
+    _elements,
+    _halved,
     _turns,
     _steps,
     _stepped_twice,

@@ -17,7 +17,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Generic, TypeVar
 
-from grader.cases import Case, fixed_case, inputs
+from grader.cases import Case, Space, fixed_case, inputs
 from grader.cases.arena import described
 from grader.cases.beside import case_beside
 from grader.evidence import MemoryEvidence, Metric
@@ -186,6 +186,8 @@ def measure(runs: TritonRuns | NativeRuns, seed: int) -> MemoryEvidence:
     """The evidence of a variant's use of memory, from all runs that count."""
     case = case_of(runs.task, seed)
     first, without = _contributing(runs, case)
+    if first.status is Status.timed_out:
+        return _seen_in_an_edge_case(runs, first, seed)
     if first.status is not Status.passed:
         return first
     names = configurations.names_of(runs.plan)
@@ -206,6 +208,22 @@ def measure(runs: TritonRuns | NativeRuns, seed: int) -> MemoryEvidence:
     if misplaced := _misplaced_padding(runs.source, evidence):
         evidence = replace(evidence, notes=(*evidence.notes, misplaced))
     return _with_most_memory(runs, evidence, seed)
+
+
+def _seen_in_an_edge_case(
+    runs: TritonRuns | NativeRuns, evidence: MemoryEvidence, seed: int
+) -> MemoryEvidence:
+    """A run out of time, with what the counters of an edge case of middle size say."""
+    exercise, variant = runs.task.exercise, runs.task.variant
+    spaces = [Space(exercise, variant, variant.dtypes[0], e, seed) for e in variant.size_classes]
+    edges = sorted((case for e in spaces for case in e.edges()), key=lambda case: case.complexity)
+    middle = edges[len(edges) // 2]
+    observed = runs.evidence(middle)
+    if observed.status is not Status.target_missed:
+        return evidence
+    return replace(
+        evidence, reason=f"{evidence.reason} With {middle}, {observed.reason.split('; ')[0]}."
+    )
 
 
 _PADDED_BELOW = re.compile(r"__shared__\s+\w+\s+(\w+)\[([\w ]+?) \+ (\d+)\]\[(\w+)\]")

@@ -19,13 +19,15 @@ from grader.grading.edit_scope import (
     axis_of,
     callee_of,
     code_line,
+    end_of,
+    in_loop,
     is_known,
     plain,
     shared_arrays,
 )
 from grader.grading.source_text import Change
 
-MOST_PLACES = 4  # of one change that is made in all of them
+MOST_PLACES = 5  # of one change that is made in all of them: a warp's reduction has five steps
 _REPEATED = frozenset(  # names of changes that a copied mistake needs at each of its places
     [
         *("as_elsewhere", "fills", "function", "mask_lacks", "name", "number", "odd_index"),
@@ -307,14 +309,35 @@ def _stands_for(argument: str, name: str) -> bool:
 _PART = re.compile(r"^[ \t]*(?:const int |int )?(\w+) = (\w+) (?:%|//?) \w+;?[ \t]*$", re.M)
 
 
+_SUM = re.compile(r"^([ \t]*)(?:\w+ )*(\w+) = ([^=;\n]+ \+ )(\S[^;\n+]*?);?[ \t]*$", re.M)
+_FIRST = re.compile(r"^([ \t]*)for \((?:\w+ )+(\w+) = ()([a-z][\w.]*);", re.M)
+
+
 def _whole(scope: Scope) -> Iterator[Edit]:
-    """A part of an index where the whole one belongs: the head of a batch for the head."""
-    code = scope.text.code
-    parts = dict(_PART.findall(code, scope.function.body, scope.function.end))
+    """A part of an index where the whole one belongs: the head of a batch for the head.
+
+    Or an offset within a block, `tl.arange(0, BLOCK)`, where one with the block's start belongs;
+    or a thread's first element where the one of this turn of the loop does.
+    """
+    code, span = scope.text.code, (scope.function.body, scope.function.end)
+    parts = dict(_PART.findall(code, *span))
     for token in scope.tokens:
         whole = parts.get(token.text)
         if whole and scope.first_use.get(token.text, token.start) < token.start:
             yield scope.instead("whole", token.start, token.end, whole, 1)
+    for match in (*_SUM.finditer(code, *span), *_FIRST.finditer(code, *span)):
+        _, name, start, part = match.groups()
+        is_likely = not start or in_loop(scope, scope.text.line_at(match.start(2)))
+        end = span[1] if start else end_of(scope, match)[0]
+        again = rf"(?<![\w.])(\w+\[)?(?<![\w.]){re.escape(part)}(?(1)\]|(?![\w.\[(]))"
+        for other in re.compile(again).finditer(code, match.end(), end):
+            line = code_line(scope, scope.text.line_at(other.start()))
+            is_given = re.match(rf"\s*(?:\w+ )*{name} =", line)
+            is_there = start and code[: other.start()].endswith(start)
+            if part.upper() != part and not is_given and not is_there:
+                around = other.span() if other[1] else _segment(scope, *other.span())
+                new = other[0].replace(part, name)
+                yield scope.instead("whole", *other.span(), new, 1 if is_likely else 2, around)
 
 
 _TWO_INDICES = re.compile(r"(?<![\w.])([A-Za-z_]\w*)\[([^\[\]\n]+)\]\[([^\[\]\n]+)\]")

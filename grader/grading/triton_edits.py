@@ -179,18 +179,30 @@ def _axes(scope: Scope) -> Iterator[Edit]:
             yield scope.edit("axes", [Change(*match.span(1), "0")], what, advice, 1)
 
 
+_STRIDE = re.compile(r"\b(\w+)\.stride\((\d)\)")
+
+
 def _strides(scope: Scope) -> Iterator[Edit]:
-    """A size that is passed for a stride, or one tensor's stride for another's."""
+    """A size that is passed for a stride, a stride for a size, or another tensor's stride."""
     if not scope.is_triton or scope.function.is_kernel:
         return
     source = scope.text.source
-    for call in (each for each in scope.calls if each.is_launch):
+    launches = [each for each in scope.calls if each.is_launch]
+    for match in _STRIDE.finditer(scope.text.code, scope.function.body, scope.function.end):
+        is_passed = any(each.start < match.start() < each.end for each in launches)
+        new = f"{match[1]}.shape[{int(match[2]) + 1}]"
+        advice = "A stride says how far rows lie apart, which can be more than their length."
+        cost = 2 if is_passed else 0  # most strides that are passed are right
+        yield replace(scope.instead("stride", *match.span(), new, cost), advice=advice)
+    for call in launches:
         callee = callee_of(scope, call)
         for (low, high), parameter in zip(
             call.arguments, callee.parameters if callee else (), strict=False
         ):
             given = source[low:high]
-            if "stride" not in parameter or "=" in given:
+            is_named = "stride" in parameter
+            may_be_one = is_named or given.isidentifier()
+            if "=" in given or given in scope.function.parameters or not may_be_one:
                 continue
             for tensor in scope.function.parameters:
                 for axis in range(2):
@@ -201,14 +213,14 @@ def _strides(scope: Scope) -> Iterator[Edit]:
                             f"`{parameter}`, where `{new}` belongs"
                         )
                         advice = "Rows can lie further apart than they are long."
-                        cost = 2 if ".stride" in given else 0
+                        cost = 0 if is_named and ".stride" not in given else 2
                         yield scope.edit("stride", [Change(low, high, new)], what, advice, cost)
         spans = [
             span
             for span, parameter in zip(
                 call.arguments, callee.parameters if callee else (), strict=False
             )
-            if "stride" in parameter and "=" not in source[slice(*span)]
+            if "=" not in (text := source[slice(*span)]) and "stride" in parameter + text
         ]
         yield from _several_strides(scope, call, spans)
 
@@ -253,11 +265,6 @@ def _one_block(scope: Scope) -> Iterator[Edit]:
         return  # several programs, or rounds of a loop, share the row
     shared = {each[2] for each in _PLAIN_SUM.finditer(bodies)}  # see _program_offset
     sizes = [each for each in scope.values if each not in scope.function.parameters]
-    capped = re.compile(r"\bmin\((\w[\w.]*\(\w+\)),\s*(\w+)\)")
-    for match in capped.finditer(code, scope.function.body, scope.function.end):
-        what = f"{scope.quoted(*match.span())} is all that a program covers: the rest is left out"
-        advice = "Loop over blocks, or take a block as long as the row, with a mask."
-        yield scope.edit("one_block", [Change(*match.span(), match[1])], what, advice, 1)
     pattern = re.compile(r"\b(BLOCK\w*)\s*=\s*(\d+)\b")
     for match in pattern.finditer(code, scope.function.body, scope.function.end):
         for size in sizes if match[1] not in shared else ():
@@ -350,13 +357,13 @@ def _grid_axes(scope: Scope) -> Iterator[Edit]:
                 yield scope.edit("grid", [change], what, advice, 0)
 
 
-_GRID = re.compile(r"^[ \t]*\w+ = (\([^\n]*\bcdiv\([^\n]*\))[ \t]*$", re.M)
+_GRID = re.compile(r"(?: = |\w\[)(\([^\[\]\n]*\bcdiv\([^\[\]\n]*\))(?:[ \t]*$|\]\()", re.M)
 
 
 def _grids_by_numbers(scope: Scope) -> Iterator[Edit]:
     """A grid that is counted with numbers before a configuration of the kernel is chosen."""
     kernels = [each for each in scope.reached if each.is_kernel]
-    blocks = [p for each in kernels for p in each.parameters if "BLOCK" in p]
+    blocks = [p for each in kernels for p in each.parameters if len(p) > 1 and p.isupper()]
     is_tuned = "autotune" in scope.text.code
     for match in _GRID.finditer(scope.text.code, scope.function.body, scope.function.end):
         chosen: dict[str, str] = {}  # by the size that is divided, the block's length

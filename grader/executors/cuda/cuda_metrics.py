@@ -49,7 +49,7 @@ def measure(
     if reason := memory_metrics.CUT if report.cut else implausible(report, task, case, plan):
         return MemoryEvidence(Status.not_measured, reason, name)
     metrics = _metrics(report, task, case)
-    return memory_metrics.judged(metrics, _traffic(report), rows(report, lines), task, case)
+    return memory_metrics.judged(metrics, _traffic(report), rows(report, lines), report, task, case)
 
 
 def _metrics(report: Report, task: Task, case: Case) -> Iterator[Metric]:

@@ -68,7 +68,7 @@ def measure(
     metrics = list(_metrics(report, task, case))
     if grown is not None:
         metrics += _growth(task, (case, report), grown)
-    return memory_metrics.judged(metrics, _traffic(report), rows(report), task, case)
+    return memory_metrics.judged(metrics, _traffic(report), rows(report), report, task, case)
 
 
 def _traffic(report: Report) -> Traffic:

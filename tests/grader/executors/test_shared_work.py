@@ -217,6 +217,15 @@ def test_a_share_cant_be_lowered_by_needless_traffic(tmp_path, shared_sandbox):
     )
 
 
+@needs_compiler
+def test_threads_that_do_each_others_work_are_told(tmp_path, shared_sandbox):
+    launch = "for (int i = 0; i < 5; ++i) by_grid<<<n / 256, 256>>>(x, out, 0, n);"
+    evidence = counted(tmp_path, "cuda", CUDA.replace("LAUNCH", launch), shared_sandbox)
+    assert evidence.status is Status.target_missed
+    words = "threads do each other's work: every element of out is stored 5 times"
+    assert evidence.reason.startswith(words), evidence.reason
+
+
 PADDED = """
 
 @triton.jit

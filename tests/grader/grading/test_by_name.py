@@ -167,6 +167,8 @@ NAMED = [
     ("wrote_out_of_bounds", "writes 4 bytes through a null pointer", "", "cuda", "is null"),
     ("compile_error", "invalid axis 1. Expected -1 <= axis < 1", "tl.sum(x, axis=1)", "triton",
      "`tl.sum` is asked for axis 1"),
+    ("compile_error", "invalid axis 1", "tl.sqrt(tl.sum(f(x), axis=1) / n)", "triton",
+     "`tl.sum` is asked for axis 1"),
     ("timed_out", "", "while (col < n) {\n  out[col] = 1;\n}", "cuda",
      "The loop at line 1 never ends: nothing in it changes `col < n`"),
     ("timed_out", "", "for (int i = tid; i < n;) { out[i] = f(i); }", "cuda", "never ends"),

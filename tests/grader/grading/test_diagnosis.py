@@ -142,6 +142,15 @@ def test_in_a_class_of_multiples_the_bound_is_one_of_them():
     assert all(case.size("cols") % 64 == 0 for case in probed)
 
 
+def test_where_no_size_near_the_bound_was_tried_the_one_that_fails_is_said():
+    """Rows of 2050 to 4096 columns are in no class: what a kernel does with them isn't known."""
+    found, _ = diagnose(
+        lambda c: c.size("cols") > 3000, name="softmax", smallest="rows=1 cols=4097"
+    )
+    assert (found.condition.text, found.condition.complement) == ("cols >= 4097", "cols <= 2049")
+    assert hint(Verdict(Status.wrong_values, "", "all"), found) == ""
+
+
 @pytest.mark.parametrize(
     "fails",
     [

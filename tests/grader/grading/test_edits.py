@@ -163,6 +163,36 @@ def test_a_barrier_that_a_helper_lacks_is_proposed():
     assert any("`__syncthreads()` is missing" in words for words, _ in found)
 
 
+FILLED_IN_A_LOOP = """
+__global__ void k(const float* in, float* out, int n) {
+    __shared__ float tile[32][32];
+    for (int y = threadIdx.y; y < 32; y += blockDim.y) {
+        tile[y][threadIdx.x] = in[y * n];
+    }
+    for (int y = threadIdx.y; y < 32; y += blockDim.y) {
+        out[y * n] = tile[threadIdx.x][y];
+    }
+}
+extern "C" void f(const float* in, float* out, int n) {
+    k<<<1, dim3(32, 8)>>>(in, out, n);
+}
+"""
+
+
+def test_a_barrier_between_two_loops_is_tried_before_one_in_them():
+    found = ranked(FILLED_IN_A_LOOP, False, "f", "data_race", [5, 8], ("", ""), 40)
+    told = [each["what"] for each in found if each["name"] == "barrier"]
+    between = told.index("A `__syncthreads()` is missing before line 7")
+    assert "A `__syncthreads()` is missing at the end of the loop, before line 6" in told[between:]
+
+
+def test_a_barrier_that_only_some_turns_of_a_loop_have_loses_its_condition():
+    conditional = "        if (s > 8) __syncthreads();\n    }\n"
+    given = (IN_A_HELPER, "        __syncthreads();\n    }\n", conditional, "data_race", "parts[")
+    found = [changed for words, changed in proposed(*given, is_triton=False) if "branch" in words]
+    assert found == [IN_A_HELPER]
+
+
 def proposed(text, right, wrong, status, at, is_triton):
     """What is proposed for a text with one mistake: the words, and the text changed back."""
     assert text.count(right) == 1
@@ -236,6 +266,51 @@ def test_what_cant_be_read_has_no_changes(source):
 # Mistakes of host code and of kernels in CUDA C++: parameters, body and host code, a status, the
 # text of the failure's line, and words of the change that undoes it.
 FILES = {
+    "whole": (
+        "for (int i = threadIdx.x; i < n; i += 32) x[i] = x[threadIdx.x];",
+        "void f(float* x, int n) { k<<<1, 32>>>(x, n); }",
+        "wrong_values",
+        "`x[threadIdx.x]` stands where `x[i]` belongs",
+    ),
+    "steps": (
+        "for (int s = blockDim.x; s > 0; s /= 2) x[threadIdx.x] += x[threadIdx.x + s];",
+        "void f(float* x, int n) { k<<<1, 32>>>(x, n); }",
+        "invalid_read",
+        "`s = blockDim.x` stands where `s = blockDim.x / 2` belongs",
+    ),
+    "index": (
+        "int row = blockIdx.x * blockDim.x + threadIdx.x;\nx[row] = n;",
+        "void f(float* x, int n) { k<<<1, 32>>>(x, n); }",
+        "wrote_out_of_bounds",
+        "`blockIdx.x * blockDim.x + threadIdx.x` stands where `blockIdx.x` belongs",
+    ),
+    "stop": (
+        "float a[8];\nfor (int i = 0; i < 4; ++i) x[i] = a[i];",
+        "void f(float* x, int n) { k<<<1, 32>>>(x, n); }",
+        "wrong_values",
+        "`i = 0; i < 4` stands where `i = 0; i < 8` belongs",
+    ),
+    "one_block": (
+        "x[blockIdx.x] = n;",
+        "void f(float* x, int n) {\n    int b = n;\n    if (b > 64) b = 64;\n"
+        "    k<<<b, 32>>>(x, n);\n}",
+        "not_written",
+        "`if (b > 64) b = 64;` is a bound",
+    ),
+    "threads": (
+        "__shared__ float t[T][T];\nx[n] = t[threadIdx.y][threadIdx.x];",
+        "void f(float* x, int n) { k<<<1, dim3(8, 8)>>>(x, n); }",
+        "uninitialised_read",
+        "`dim3(8, 8)` stands where `dim3(T, T)` belongs",
+    ),
+    "function": (
+        "float s = x[n];\ns += __shfl_down_sync(~0u, s, 16);\ns += __shfl_down_sync(~0u, s, 8);\n"
+        "s += __shfl_down_sync(~0u, s, 4);\ns += __shfl_down_sync(~0u, s, 2);\n"
+        "s += __shfl_down_sync(~0u, s, 1);\nx[n] = s;",
+        "void f(float* x, int n) { k<<<1, 32>>>(x, n); }",
+        "wrong_values",
+        "`__shfl_down_sync` stands where `__shfl_xor_sync` belongs, at all 5 places",
+    ),
     "exchanged": (
         "",
         "void f(float* x, int n) { cudaMemcpy2D(x, 4, x, 4, n, 4, cudaMemcpyHostToDevice); }",
@@ -323,6 +398,17 @@ def test_the_size_of_a_pointer_gives_way_to_a_number_of_bytes():
 
 
 LINES = {
+    "stride": (
+        "    tl.store(out_ptr + tl.arange(0, BLOCK), cols)",
+        "    n = out.stride(0)\n    k[(1,)](out, n, BLOCK=8)",
+        "`out.stride(0)` stands where `out.shape[1]` belongs",
+    ),
+    "whole": (
+        "    for start in range(0, cols, BLOCK):\n        c = start + tl.arange(0, BLOCK)\n"
+        "        tl.store(out_ptr + tl.arange(0, BLOCK), 0, mask=c < cols)",
+        "    k[(1,)](out, cols, BLOCK=8)",
+        "`out_ptr + tl.arange(0, BLOCK)` stands where `out_ptr + c` belongs",
+    ),
     "offset": (
         "    first = tl.program_id(0)\n    offs = first + tl.arange(0, BLOCK)\n"
         "    x = tl.load(out_ptr + first)\n    tl.store(out_ptr + offs, x)",
@@ -344,7 +430,7 @@ LINES = {
     "one_block": (
         "    offs = tl.arange(0, BLOCK)\n    tl.store(out_ptr + offs, cols)",
         "    BLOCK = min(triton.next_power_of_2(cols), 1024)\n    k[(1,)](out, cols, BLOCK=BLOCK)",
-        "is all that a program covers",
+        "is a bound",
     ),
     "grid": (
         "    pid = tl.program_id(0)\n    tl.store(out_ptr + pid, cols)",
@@ -379,6 +465,74 @@ LINES = {
         "may be a copy",
     ),
 }
+
+
+PITCHES = """
+@triton.jit
+def k(x, y, x_pitch, y_pitch, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    offs = tl.arange(0, BLOCK)
+    tl.store(y + row * y_pitch + offs, tl.load(x + row * x_pitch + offs))
+
+
+def f(x, out):
+    n = x.shape[1]
+    k[(8,)](x, out, PASSED, BLOCK=8)
+"""
+
+
+@pytest.mark.parametrize(
+    ("passed", "words"),
+    [
+        ("x.stride(0), x.stride(0)", "passes strides of `x` twice"),
+        ("n, out.stride(0)", "passes `n` for `x_pitch`, where `x.stride(0)` belongs"),
+    ],
+)
+def test_strides_are_told_by_what_is_passed_whatever_the_parameters_are_called(passed, words):
+    source = PITCHES.replace("PASSED", passed)
+    edits = ranked(source, True, "f", "wrote_out_of_bounds", [7], ("layout", "x"), 60)
+    assert any(words in each["what"] for each in edits if each["name"] == "stride")
+
+
+def test_a_sum_of_a_block_of_three_dimensions_may_go_along_its_last_axis():
+    source = (
+        "@triton.jit\ndef k(x, y):\n    p = x[:, None, :] * y[None, :, :]\n"
+        "    tl.store(x, tl.sum(p, axis=1))\n\n\ndef f(x, out):\n    k[(1,)](x, out)\n"
+    )
+    told = [e["what"] for e in ranked(source, True, "f", "wrong_values", [], ("", ""), 40)]
+    assert any("`axis=2` belongs" in each for each in told)
+
+
+TUNED = """
+@triton.autotune(configs=CONFIGS, key=["M"])
+@triton.jit
+def k(out_ptr, M, N, BM: tl.constexpr, BN: tl.constexpr):
+    tl.store(out_ptr + tl.program_id(0), M)
+
+
+def f(out):
+    M, N = out.shape
+    k[(triton.cdiv(M, 64) * triton.cdiv(N, 64),)](out, M, N)
+"""
+
+
+def test_a_grid_is_counted_by_the_configuration_wherever_it_stands():
+    edits = ranked(TUNED, True, "f", "not_written", [], ("", ""), 40)
+    news = [each["changes"][0]["new"] for each in edits if each["name"] == "grid"]
+    assert 'lambda META: (triton.cdiv(M, META["BM"]) * triton.cdiv(N, META["BN"]),)' in news
+
+
+@pytest.mark.parametrize("place", ["(c + y) * rows + r + x", "at(c + y, r + x, rows)"])
+def test_a_store_is_held_against_the_indices_of_what_it_stores_to(place):
+    source = (
+        "__global__ void k(float* out, int rows, int cols, int r, int c, int x, int y) {\n"
+        f"    if (r + y < rows && c + x < cols)\n        out[{place}] = 1.0f;\n}}\n"
+        'extern "C" void f(float* out, int rows, int cols) {\n'
+        "    k<<<1, 32>>>(out, rows, cols, 1, 2, 3, 4);\n}\n"
+    )
+    edits = ranked(source, False, "f", "wrote_out_of_bounds", [3], ("", ""), 40)
+    news = {each["changes"][0]["new"] for each in edits if each["name"] == "crossed"}
+    assert "c + y < cols && r + x < rows" in news
 
 
 def test_exchanged_subscripts_come_before_names_that_are_alike():

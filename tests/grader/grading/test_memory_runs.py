@@ -369,3 +369,22 @@ def test_padding_that_lengthens_no_row_is_told_where_its_array_conflicts(conflic
     evidence = MemoryEvidence(Status.passed, lines=(counters,))
     note = memory_use._misplaced_padding(source, evidence)
     assert ("Lengthen the rows: `tile[TILE][TILE + 1]`" in note) == told
+
+
+class RunsOutOfTime:
+    """Runs of a variant whose own case takes too long, and whose others move too much."""
+
+    task = Task(TRANSPOSE, TRANSPOSE.variants["cuda_v2"])
+
+    def evidence(self, case, without=(), configuration=None):
+        if case == memory_use.case_of(self.task, 7):
+            return MemoryEvidence(Status.timed_out, "no answer within 10 s.", str(case))
+        reason = "threads do each other's work: twice; kernels load too much"
+        return MemoryEvidence(Status.target_missed, reason, str(case))
+
+
+def test_a_run_out_of_time_is_explained_by_the_counters_of_a_smaller_case():
+    found = memory_use.measure(RunsOutOfTime(), 7)
+    assert found.status is Status.timed_out
+    assert found.reason.startswith("no answer within 10 s. With rows=")
+    assert found.reason.endswith(", threads do each other's work: twice.")
