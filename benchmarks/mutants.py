@@ -26,9 +26,9 @@ sys.path.insert(0, str(ROOT))
 
 from grader.evidence import Failure  # noqa: E402
 from grader.grading.check import check_parts  # noqa: E402
-from grader.grading.edit_scope import WORDS  # noqa: E402
+from grader.grading.edits.edit_scope import WORDS  # noqa: E402
+from grader.grading.edits.source_text import SourceText, Token  # noqa: E402
 from grader.grading.session import Options, Session  # noqa: E402
-from grader.grading.source_text import SourceText, Token  # noqa: E402
 from grader.spec.task import Task  # noqa: E402
 from grader.status import Status  # noqa: E402
 from tests.support import mistakes  # noqa: E402

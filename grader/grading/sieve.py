@@ -16,7 +16,7 @@ from grader.cases import Case
 from grader.executors import side_by_side
 from grader.executors.runner import Coming, Runner, Text
 from grader.grading import source_reading, switched
-from grader.grading.edit_scope import Edit
+from grader.grading.edits.edit_scope import Edit
 from grader.status import Status
 
 WEAK = "early_return"  # a change that shows only that the barrier is reached, not right results

@@ -13,9 +13,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from grader.grading import cpp_statements
-from grader.grading.cpp_statements import NotRead, Slot, Statement
-from grader.grading.source_text import (
+from grader.grading.edits import cpp_statements
+from grader.grading.edits.cpp_statements import NotRead, Slot, Statement
+from grader.grading.edits.source_text import (
     MOST_TOKENS,
     Change,
     Function,

@@ -44,7 +44,7 @@ PLACES: Mapping[str, tuple[str, str, str]] = {
     ),
     "lane": (
         r"lanes?",
-        r"grader/(?!emulator/|worker/(ttir|compile)/|executors/|instruments/(inspect|visualize)/|grading/neighbour_edits|evidence\.py)|benchmarks/",
+        r"grader/(?!emulator/|worker/(ttir|compile)/|executors/|instruments/(inspect|visualize)/|grading/edits/neighbour_edits|evidence\.py)|benchmarks/",
         "a worker, a contender, an element",
     ),
 }

@@ -14,11 +14,11 @@ from grader.executors.runner import CaseResult, Coming
 from grader.grading import causes, repairs
 from grader.grading.causes import Causes, Failed
 from grader.grading.check import check_case, check_parts
-from grader.grading.edit_scope import Edit
+from grader.grading.edits.edit_scope import Edit
+from grader.grading.edits.source_text import Change
 from grader.grading.repairs import Repairs, failing_of
 from grader.grading.search import Effort
 from grader.grading.session import Options, Session
-from grader.grading.source_text import Change
 from grader.report.message import merged_messages
 from grader.spec.task import Task
 from grader.status import Status

@@ -7,10 +7,10 @@ import pytest
 from grader.cases import Case
 from grader.executors.cuda import cuda_build
 from grader.grading import sieve
-from grader.grading.edit_scope import Edit
+from grader.grading.edits.edit_scope import Edit
+from grader.grading.edits.source_text import Change
 from grader.grading.session import Options, Session
 from grader.grading.sieve import Sieve
-from grader.grading.source_text import Change
 from grader.spec.task import Task
 from grader.status import Status
 from tests.support.planned import SPECS

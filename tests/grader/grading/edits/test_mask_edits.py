@@ -2,7 +2,7 @@
 
 import pytest
 
-from grader.grading.edits import edits_of
+from grader.grading.edits.proposals import edits_of
 from tests.support.changed_texts import changed, scopes
 
 TEXT = """

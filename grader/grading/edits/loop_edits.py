@@ -7,8 +7,8 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from grader.grading.edit_scope import Edit, Scope, code_line, end_of
-from grader.grading.source_text import Change
+from grader.grading.edits.edit_scope import Edit, Scope, code_line, end_of
+from grader.grading.edits.source_text import Change
 
 MOST_STEPS = 6  # by which a variable may be moved on
 

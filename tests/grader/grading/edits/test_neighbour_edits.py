@@ -2,9 +2,9 @@
 
 import pytest
 
-from grader.grading import loop_edits, neighbour_edits
-from grader.grading.edits import edits_of
-from grader.grading.likely_edits import BITS_IF_SHARED, BITS_OF_STATUS, ranked
+from grader.grading.edits import loop_edits, neighbour_edits
+from grader.grading.edits.likely_edits import BITS_IF_SHARED, BITS_OF_STATUS, ranked
+from grader.grading.edits.proposals import edits_of
 from tests.support.changed_texts import changed, changed_texts, scopes, without_blanks
 
 RULES = (*neighbour_edits.RULES, *loop_edits.RULES)

@@ -2,9 +2,9 @@
 
 import pytest
 
-from grader.grading import schemas
-from grader.grading.edit_scope import Scope
-from grader.grading.source_text import SourceText
+from grader.grading.edits import schemas
+from grader.grading.edits.edit_scope import Scope
+from grader.grading.edits.source_text import SourceText
 from tests.support.changed_texts import changed_texts
 
 TRITON = """

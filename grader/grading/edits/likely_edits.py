@@ -14,9 +14,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from grader.grading import edits
-from grader.grading.edit_scope import Edit, Scope
-from grader.grading.source_text import Change, Function, SourceText
+from grader.grading.edits import proposals
+from grader.grading.edits.edit_scope import Edit, Scope
+from grader.grading.edits.source_text import Change, Function, SourceText
 
 LAUNCH_LINES = 5  # that a launch's arguments may take
 LINES_OF_HEADERS = 6  # above a race, of loops in front of which a barrier may be missing
@@ -94,7 +94,7 @@ def ranked(
         name = re.compile(rf"\b{function.name}\b")
         is_shared = any(name.search(text.code, each.start, each.end) for each in users)
         scope = Scope(text, function, reached, is_triton)
-        for edit in edits.edits_of(scope):
+        for edit in proposals.edits_of(scope):
             if not _fits(edit, status) or (only and edit.name not in only):
                 continue
             # Changes of one name at one line share its likelihood.

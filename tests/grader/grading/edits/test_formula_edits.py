@@ -5,7 +5,7 @@ import pytest
 from grader import spec
 from grader.cases import oracle
 from grader.grading import mutations
-from grader.grading.edits import edits_of
+from grader.grading.edits.proposals import edits_of
 from tests.support.changed_texts import changed, scopes, without_blanks
 
 TEXT = """

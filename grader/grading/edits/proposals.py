@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from grader.grading import (
+from grader.grading.edits import (
     block_edits,
     common_edits,
     cuda_edits,
@@ -18,7 +18,7 @@ from grader.grading import (
     schemas,
     triton_edits,
 )
-from grader.grading.edit_scope import Edit, Scope, code_line
+from grader.grading.edits.edit_scope import Edit, Scope, code_line
 
 MOST_PER_LINE = 240  # changes of one line
 

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from grader.grading.edit_scope import (
+from grader.grading.edits.edit_scope import (
     WORDS,
     Edit,
     Scope,
@@ -24,7 +24,7 @@ from grader.grading.edit_scope import (
     in_loop,
     operands,
 )
-from grader.grading.source_text import Change, Token
+from grader.grading.edits.source_text import Change, Token
 
 MOST_FRAGMENTS = 12  # operators with their second operand, that are put in elsewhere
 JUST_MADE = 2  # lines above, where a value is made that is likely meant

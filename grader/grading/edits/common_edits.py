@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from grader.grading.edit_scope import (
+from grader.grading.edits.edit_scope import (
     BUILTINS,
     LONGEST,
     WORDS,
@@ -21,7 +21,7 @@ from grader.grading.edit_scope import (
     operands,
     plain,
 )
-from grader.grading.source_text import Change, Token
+from grader.grading.edits.source_text import Change, Token
 
 
 def _names(scope: Scope) -> Iterator[Edit]:

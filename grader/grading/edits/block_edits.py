@@ -6,9 +6,9 @@ import itertools
 import re
 from collections.abc import Callable, Iterator, Sequence
 
-from grader.grading import kinds
-from grader.grading.edit_scope import Edit, Scope, callee_of, code_line, shared_arrays
-from grader.grading.source_text import Change
+from grader.grading.edits import kinds
+from grader.grading.edits.edit_scope import Edit, Scope, callee_of, code_line, shared_arrays
+from grader.grading.edits.source_text import Change
 
 MOST_CONSTANTS = 4  # for a launch's threads
 MOST_WRAPPED = 12  # values that a helper which nothing calls may be meant for

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from grader.grading.edit_scope import (
+from grader.grading.edits.edit_scope import (
     Call,
     Edit,
     Scope,
@@ -15,7 +15,7 @@ from grader.grading.edit_scope import (
     is_known,
     shared_arrays,
 )
-from grader.grading.source_text import Change
+from grader.grading.edits.source_text import Change
 
 
 def _guards(scope: Scope) -> Iterator[Edit]:
