@@ -282,9 +282,8 @@ def _outcome(item: Placed, before: torch.Tensor, after: torch.Tensor) -> Outcome
         first = GUARD_BYTES // bits.itemsize + slot.first
         outside = tuple((changed.nonzero()[:1024, 0] - first).tolist())
     any_change = not unwritten.all()
-    unwritten = np.asarray(
-        unwritten & (not item.leftovers)
-    )  # a number there may well be the result
+    if item.leftovers:  # what was there may well be the result
+        unwritten = np.zeros_like(unwritten)
     return Outcome(slot, values, torch.from_numpy(unwritten), outside, outside_count, any_change)
 
 

@@ -15,14 +15,14 @@ import pytest
 
 from grader.staff.calibration.corpus import Submission
 
-ONE_IN = 8
+ONE_IN = 10
 MARK = "beyond_the_sample"
 
 
 def sampled(submissions: Iterable[Submission]) -> list[Any]:
     """The submissions as parameters of a test, those outside the sample marked.
 
-    Of each exercise, language, kind of check and status one in eight is in it, and at least one.
+    Of each exercise, language, kind of check and status one in ten is in it, and at least one.
     """
     parameters = [pytest.param(each, id=each.id) for each in submissions]
     return sampled_by(parameters, lambda values: _group(values[0]))
@@ -31,7 +31,7 @@ def sampled(submissions: Iterable[Submission]) -> list[Any]:
 def sampled_by(parameters: Iterable[Any], group_of: Callable[[Sequence[Any]], Any]) -> list[Any]:
     """Parameters of a test with those outside the sample marked.
 
-    Of each group of their values one in eight is in it, and at least one.
+    Of each group of their values one in ten is in it, and at least one.
     """
 
     def key(parameter: Any) -> Any:

@@ -123,7 +123,7 @@ class TritonExecutor(Executor):
     def _ask(
         self, worker: Worker, case: Case, arguments: Sequence[Argument]
     ) -> Reply | Death | CaseResult:
-        self.recorded = None
+        self.recorded, self.atomics = None, ()
         self._tuning.begin_run()
         repeated = self.plan if self._repeats_plan else None
         plan = repeated or self._plans.planned(case, arguments)
@@ -147,7 +147,6 @@ class TritonExecutor(Executor):
             kernels = {number: each.in_ieee() for number, each in kernels.items()}
         new = {each.name: each.ttir for each in kernels.values() if each.name not in self._known}
         self.kernels = {number: each.name for number, each in kernels.items()}
-        self.atomics = ()
         execution = Execution(
             buffers=plan.buffers,
             steps=steps,
