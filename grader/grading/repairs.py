@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any
 
 from grader.cases import Case, inputs
-from grader.cases.compare import LEFT_RUNNING, RAISED, RETURNED
+from grader.cases.compare import LEFT_RUNNING, RAISED, RETURNED, USED_MEMORY
 from grader.emulator.findings import HOST_CHANGES
 from grader.evidence import SourceLine
 from grader.executors import side_by_side
@@ -68,7 +68,6 @@ _EXCHANGES = frozenset(
     ["axes", "divisor", "exchanged", "grid", "names", "quotients", "reordered", "stride"]
 )
 _WRONG_NAMES = frozenset(["as_parameter", "axis_of", "derived", "name", "pair", "unused"])
-USED_MEMORY = "used_memory"  # of a failure where unwritten memory holds numbers
 NVCC = "nvcc"  # the pattern of an error that nvcc alone finds: cuda_build.Kind
 _BLOCK = re.compile(r"of block (\([\d, ]+\))")
 # Only seen in some of a case's runs.

@@ -252,7 +252,8 @@ WARPGRADE_INLINE coalesced_group coalesced_threads() { return coalesced_group(__
 
 // In one thread of the group, the first one here.
 template <class Group, class Function, class... Arguments>
-WARPGRADE_INLINE void invoke_one(const Group& group, Function&& function, Arguments&&... arguments) {
+WARPGRADE_INLINE void invoke_one(const Group& group, Function&& function,
+                                 Arguments&&... arguments) {
     if (group.thread_rank() == 0) function(static_cast<Arguments&&>(arguments)...);
 }
 

@@ -27,7 +27,7 @@ struct Copy {
     const cudaStream_t* stream = nullptr;  // of an asynchronous one
 };
 
-// That of calls without one. It doesn't wait for streams that are non-blocking.
+// The stream of calls that name none. Non-blocking streams don't wait for it.
 const cudaStream_t default_stream = nullptr;
 
 std::map<Address, size_t> pinned;  // what cudaMallocHost has given: addresses and sizes
@@ -348,8 +348,8 @@ cudaError_t warpgrade_copy_symbol(void* symbol, size_t symbol_bytes, void* other
                                   size_t offset, cudaMemcpyKind kind, int to_symbol,
                                   const cudaStream_t* stream) {
     if (stream && !is_stream(*stream)) return fail(cudaErrorInvalidResourceHandle);
-    return api::copy_symbol({symbol, symbol_bytes, other, bytes, offset, kind, to_symbol != 0, stream},
-                            WARPGRADE_CALLER);
+    return api::copy_symbol(
+        {symbol, symbol_bytes, other, bytes, offset, kind, to_symbol != 0, stream}, WARPGRADE_CALLER);
 }
 
 }  // extern "C"

@@ -118,8 +118,9 @@ extern "C" {
 void* warpgrade_shared_at(unsigned offset) { return reinterpret_cast<void*>(shared_low + offset); }
 // A global access with an address of shared or local memory is reported: nothing lies there then.
 void* warpgrade_global_at(unsigned long long address) {
-    const bool elsewhere = address - shared_low < shared_bytes || address - stacks_low < stacks_size;
-    return reinterpret_cast<void*>(elsewhere ? address | not_global : address);
+    const bool is_shared = address - shared_low < shared_bytes;
+    const bool is_local = address - stacks_low < stacks_size;
+    return reinterpret_cast<void*>(is_shared || is_local ? address | not_global : address);
 }
 std::size_t warpgrade_shared_offset(const void* p) {
     return reinterpret_cast<Address>(p) - shared_low;

@@ -60,7 +60,8 @@ State* block_states() {
 // The first thread that comes says for how many its barrier is.
 State& named_state(unsigned number, uint32_t count, Address pc) {
     if (number >= named_barriers) misused("a block has barriers 0 to 15", pc);
-    if (count % 32 || count > threads.size()) {
+    const bool is_whole = count % 32 == 0 || count == threads.size();  // also a block's last warp
+    if (!count || !is_whole || count > threads.size()) {
         misused("a barrier is for whole warps, as many as the block has at most", pc);
     }
     State& state = block_states()[1 + number];

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from grader import plan
 from grader.cases import Case
-from grader.cases.compare import Verdict
+from grader.cases.compare import USED_MEMORY, Verdict
 from grader.executors.compile.kernels import Kernels
 from grader.executors.executor import Manner, last_plan
 from grader.executors.planning import REORDERED, SECOND_CALL, copied_alone, left_running
@@ -22,7 +22,7 @@ TUNING = (
     "@triton.autotune runs the kernel again and again on the same memory until it has chosen. "
     "After that, the first call is wrong: "
 )
-USED_MEMORY = "where memory that nothing has written holds numbers instead of NaNs, "
+ON_USED_MEMORY = "where memory that nothing has written holds numbers instead of NaNs, "
 HINT_FOR_USED_MEMORY = "Write an element before a kernel loads it, or allocate it with torch.zeros."
 HINT_FOR_TUNING = (
     "Name what the kernel adds to in reset_to_zero=[...] of @triton.autotune, and what else it "
@@ -83,8 +83,8 @@ class OtherWays:
         other = self.executor.repeat(case, manner)
         if other.verdict.passed or shows_nothing(other):
             return None
-        what = USED_MEMORY + other.verdict.what
-        verdict = Verdict(Status.uninitialised_read, what, "used_memory")
+        what = ON_USED_MEMORY + other.verdict.what
+        verdict = Verdict(Status.uninitialised_read, what, USED_MEMORY)
         return replace(other, verdict=verdict, hint=HINT_FOR_USED_MEMORY)
 
     def _while_tuning(self, case: Case) -> CaseResult | None:

@@ -15,6 +15,7 @@ from grader.executors.cuda import cuda_build
 from grader.gpu import devices
 from grader.grading import head_start
 from grader.grading.session import Options, Session
+from grader.sandbox import Sandbox
 from grader.spec import load_all
 from grader.spec.task import Task
 from grader.timing.graph_replays import FIRST_LIMITS
@@ -161,6 +162,15 @@ def test_without_a_driver_no_sandbox_of_baselines_is_begun(monkeypatch):
         assert begun is None
 
 
+def loads(sandbox: Sandbox, path: Path) -> bool:
+    """Whether a new worker can load a file."""
+    time.sleep(0.1)
+    worker = sandbox.worker(path, "f", [], FIRST_LIMITS)
+    answer = worker.ask(Operation.load, [])
+    worker.close()
+    return answer.code is Code.ok
+
+
 def test_workers_for_baselines_find_torch_compile_imported(monkeypatch):
     monkeypatch.setattr(devices, "_DRIVERS", ("/",))
     head_start.begin_baselines()
@@ -176,5 +186,8 @@ def baseline(): pass
         path = begun.hold("baseline.py", source)
         worker = begun.worker(path, "baseline", [], FIRST_LIMITS)
         assert worker.ask(Operation.load, []).code is Code.ok
+        # What it needs at its first compilation is imported while the sandbox has nothing to do.
+        path = begun.hold("later.py", b"import sys; sys.modules['torch.export._trace']\ndef f(): 0")
+        assert any(loads(begun, path) for _ in range(100))
     with head_start.baselines() as again:
         assert again is None

@@ -502,6 +502,26 @@ def test_where_no_points_depend_on_it_a_disturbed_round_counts(begin_by):
     assert seen.baselines[0].ratio == pytest.approx(1.1)
 
 
+def test_where_no_points_depend_on_it_baselines_have_one_idle_round(begin_by):
+    for held_to_idle, rounds in [(True, attempt.IDLE_PAIRS), (False, 1)]:
+        made = MadeUpReplays(95.0)
+        begin_by(lambda name, case, made=made: made)
+        seen = of_case(MadeUpReplays(100.0), asking(COPY), held_to_idle=held_to_idle)
+        assert made.taken == rounds + seen.samples
+
+
+def test_a_baselines_first_call_is_begun_while_the_executor_starts(begin_by):
+    order: list[str] = []
+
+    class Compiled(MadeUpReplays):
+        def begin(self) -> None:
+            order.append("begun")
+
+    begin_by(lambda name, case: Compiled(95.0))
+    of_case(MadeUpReplays(100.0), asking(COPY), order=order)
+    assert order == ["executor", "begun", "waited for"]
+
+
 def test_after_noise_it_begins_anew_in_fresh_workers_and_the_noise_is_kept(begin_by):
     made: list[MadeUpReplays] = []
     begin_by(lambda *_: made.append(MadeUpReplays(95.0, later=None if made else 99.0)) or made[-1])

@@ -125,9 +125,9 @@ unsigned warpgrade_barrier_arrive(void* barrier, unsigned count, bool leaves);
 void warpgrade_barrier_wait(void* barrier, unsigned phase);
 // The phase also waits for the thread's asynchronous copies, whose bytes come at its end.
 void warpgrade_barrier_takes_copies(void* barrier);
-// The block's own barrier.
-// PTX's barrier of a number, for `count` threads of the block; whether to wait there for the others.
+// PTX's barrier of a number, for `count` of the block's threads; `waits`: bar.sync, not bar.arrive.
 void warpgrade_named_barrier(unsigned number, unsigned count, bool waits);
+// The block's own barrier.
 unsigned warpgrade_block_arrive();
 void warpgrade_block_wait(unsigned phase);
 

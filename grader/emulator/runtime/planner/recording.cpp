@@ -298,7 +298,8 @@ cudaError_t copy(const RowsCopy& copy, Address pc) {
     if (has_source && has_target) {
         add_step("copy",
                  "\"to\":" + view(copy.to, copy.to_pitch, copy.width, copy.height) +
-                     ",\"from\":" + view(copy.from, copy.from_pitch, copy.width, copy.height) + on_stream(copy.stream, pc),
+                     ",\"from\":" + view(copy.from, copy.from_pitch, copy.width, copy.height) +
+                     on_stream(copy.stream, pc),
                  pc);
         return cudaSuccess;
     }

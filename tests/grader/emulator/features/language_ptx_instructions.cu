@@ -341,11 +341,20 @@ __global__ void all(int* output, int* g) {
     output[t] = parts == 63 ? 1 : -parts;
 }
 
+// A barrier of all threads of a block that ends within a warp.
+__global__ void within_a_warp(int* output) {
+    __shared__ int s[48];
+    s[threadIdx.x] = output[threadIdx.x];
+    asm volatile("bar.sync 5;" ::: "memory");
+    output[threadIdx.x] = s[47 - threadIdx.x];
+}
+
 extern "C" void feature(int* output, int n) {
     int *g, first = -2;
     cudaMalloc(&g, (n + 4) * sizeof(int));
     cudaMemset(g, 0, (n + 4) * sizeof(int));
     cudaMemcpy(g, &first, sizeof first, cudaMemcpyHostToDevice);
     all<<<1, n>>>(output, g);
+    within_a_warp<<<1, 48>>>(output);
     cudaFree(g);
 }
