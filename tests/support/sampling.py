@@ -1,4 +1,4 @@
-"""What the suite takes a sample of: submissions of the corpora, and attacks on a single layer.
+"""What the suite takes a sample of: submissions of the corpora, attacks on one layer, features.
 
 `grader author check` grades every submission, and asks the same of it; `make attacks` tries every
 attack on every layer. With pytest's option `--every-submission` the suite takes all of them.

@@ -27,6 +27,7 @@ from tests.support.nvcc_plans import (
     names_are_the_cubins,
     symbols_of,
 )
+from tests.support.sampling import sampled_by
 
 pytestmark = NEEDS_NVCC
 ROOT = Path(__file__).resolve().parents[4]
@@ -49,11 +50,14 @@ LEFT_OUT = (
     "groups_grid",
     "groups_tiles",
 )
-FEATURES = [
-    each.path
-    for each in emulator_features.features()
-    if each.area in ABOUT_HOST_CODE and each.path.stem not in LEFT_OUT
-]
+FEATURES = sampled_by(
+    [
+        pytest.param(each, id=each.path.stem)
+        for each in emulator_features.features()
+        if each.area in ABOUT_HOST_CODE and each.path.stem not in LEFT_OUT
+    ],
+    lambda values: values[0].area,
+)
 
 
 def tensor(dtype: DType, count: int) -> Argument:
@@ -67,9 +71,9 @@ def assert_same(emulated: Plan | None, by_nvcc: Plan | None) -> None:
     assert all(abs(ours - theirs) <= MOST_LINES for ours, theirs in pairs)
 
 
-@pytest.mark.parametrize("path", FEATURES, ids=lambda path: path.stem)
-def test_a_feature_is_planned_the_same(path: Path, tmp_path: Path) -> None:
-    both = Both.of(path, {"feature": ["pointer:int32", "int"]}, tmp_path)
+@pytest.mark.parametrize("feature", FEATURES)
+def test_a_feature_is_planned_the_same(feature: emulator_features.Feature, tmp_path: Path) -> None:
+    both = Both.of(feature.path, {"feature": ["pointer:int32", "int"]}, tmp_path)
     count = 64
     given = [tensor(DType.int32, count), Argument(Kind.int64, scalar=count)]
     emulated, by_nvcc = both.plans("feature", given)
