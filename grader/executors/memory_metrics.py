@@ -19,7 +19,7 @@ spec's memory block (scoring/memory_bounds.py judges it) and names the counters 
                                     global memory or change it atomically, the most of any launch
     simt_efficiency                 CUDA: threads that take part in accesses to global memory, over
                                     32 for each access of a warp, or in those to global and shared
-                                    memory where that is less, each word of 4 bytes counted;
+                                    memory where that is less, there for each word of 4 bytes;
                                     Triton: elements that masks let through, over all elements of
                                     loads, stores and atomics
 

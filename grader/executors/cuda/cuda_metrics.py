@@ -85,14 +85,16 @@ def _metrics(report: Report, task: Task, case: Case) -> Iterator[Metric]:
 def _lanes(sites: Sequence[SiteCounters]) -> tuple[int, int]:
     """The threads that take part in the accesses of warps, and all threads of these warps.
 
-    Both are counted for each word of four bytes, so that a lone thread's wide accesses weigh as
-    much as narrow ones that move the same.
+    In shared memory both are counted for each word of four bytes, so that a lone thread's wide
+    accesses weigh as much as narrow ones that move the same.
     """
-    memory = [site for site in sites if site.space in ("global", "shared")]
-    words = [max(1, site.bytes // 4) for site in memory]
-    active = sum(site.lanes * each for site, each in zip(memory, words, strict=True))
-    requests = sum(site.requests * each for site, each in zip(memory, words, strict=True))
-    return active, WARP_LANES * requests
+    active = every = 0
+    for site in sites:
+        if site.space in ("global", "shared"):
+            words = max(1, site.bytes // 4) if site.space == "shared" else 1
+            active += words * site.lanes
+            every += words * WARP_LANES * site.requests
+    return active, every
 
 
 def rows(report: Report, lines: Lines) -> Iterator[LineCounters]:
