@@ -162,8 +162,8 @@ _WORDS: Sequence[tuple[re.Pattern[str], str, str]] = (
             rf"|namespace \Wstd\W has no member \W(?:{_NEW_NAMES})\b"
         ),
         "This is C++20, and CUDA C++ is compiled as C++17, which is nvcc's default",
-        "Write it in C++17: `std::enable_if_t` or a `static_assert` in place of a concept, a pointer "
-        "and a size in place of a span.",
+        "Write it in C++17: `std::enable_if_t` or a `static_assert` for a concept, a pointer "
+        "and a size for a span.",
     ),
     (
         re.compile(r"arange's arguments must be of type tl.constexpr"),

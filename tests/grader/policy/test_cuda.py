@@ -374,7 +374,7 @@ HONEST = {
     "cudaGetErrorString(x)); exit(1); } } while (0)",
     "paste": "#define KERNEL(name, T) name##_##T##_kernel\nvoid KERNEL(silu, float)(); "
     "void KERNEL(gelu, half)();",
-    "paste_x_macro": "#define EACH(X) X(1) X(2)\n#define MAKE(V) void f_v##V(int v, int f, int k);\n"
+    "paste_x_macro": "#define EACH(X) X(1) X(2)\n#define MAKE(V) void f_##V(int v, int f, int k);\n"
     "EACH(MAKE)\nvoid e(float x, float ec, float o, float r);",
     "paste_comma": '#define LOG(f, ...) printf(f, ##__VA_ARGS__)\nvoid g() { LOG("%d %d", 1, 2); }',
     "attributes": "struct __align__(16) A { float x[4]; };\nstruct alignas(16) B { float x[4]; };\n"
