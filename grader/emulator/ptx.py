@@ -98,6 +98,7 @@ _ARITHMETIC = {
     "ex2.approx(.ftz)?.f32": "__builtin_exp2f({0})",
     "lg2.approx(.ftz)?.f32": "__builtin_log2f({0})",
     "tanh.approx.f32": _OURS + "tanh_approx({0})",
+    "cvt.rna.tf32.f32": _OURS + "nearest_tf32({0})",
     "cvt.rn.f16x2.f32": _OURS + "pair<::__half>({0}, {1})",
     "cvt.rn.bf16x2.f32": _OURS + "pair<::__nv_bfloat16>({0}, {1})",
     "sin.approx(.ftz)?.f32": "__builtin_sinf({0})",
@@ -135,6 +136,17 @@ def rewrite(run: tuple[Token, ...], i: int, macros: Container[str] = ()) -> Edit
         return _rewrite(run, i, macros)
     except (_Unknown, IndexError, KeyError, ValueError):
         return None
+
+
+def unknown_opcode(run: tuple[Token, ...], i: int, macros: Container[str] = ()) -> str:
+    """The opcode that `rewrite` doesn't know there; "" where something else keeps it from it."""
+    try:
+        _rewrite(run, i, macros)
+    except _Unknown as unknown:
+        return str(unknown)
+    except (IndexError, KeyError, ValueError):
+        pass
+    return ""
 
 
 def _rewrite(run: tuple[Token, ...], i: int, macros: Container[str]) -> Edit:
@@ -256,7 +268,7 @@ class _Statement:
                 if not self.stays and make not in _PURE and "nc" not in opcode.split("."):
                     raise _Unknown
                 return f"{guard}{{ {make(self, known, arguments)} }}"
-        raise _Unknown
+        raise _Unknown(opcode)
 
     def value(self, argument: str, kind: str = "") -> str:
         """The C++ of a source operand, as a value of the type."""
@@ -491,7 +503,8 @@ def _multiply(s: _Statement, m: re.Match[str], a: list[str]) -> str:
     addends = [s.value(each, "f32") for each in c]
     if (len(d), len(first), len(second), len(c)) != (4, 4, 2, 4):
         raise _Unknown
-    kind = {"f16": "::__half", "bf16": "::__nv_bfloat16"}[m["ab"]]
+    kinds = {"f16": "::__half", "bf16": "::__nv_bfloat16", "tf32": f"{_OURS}Tf32"}
+    kind = kinds[m["ab"] or m["whole"]]
     made = (
         f"float warpgrade_sums[4] = {{{', '.join(addends)}}};"
         f"const unsigned warpgrade_given[6] = {{{', '.join(words)}}};"
@@ -535,7 +548,11 @@ _INSTRUCTIONS: tuple[tuple[str, Make], ...] = (
     (r"activemask\.b32", _active),
     (rf"ldmatrix\.sync\.aligned\.m8n8{_PARTS}\.shared(?:::cta)?\.b16", _matrices),
     (rf"ldmatrix\.sync\.aligned{_PARTS}\.m8n8\.shared(?:::cta)?\.b16", _matrices),
-    (r"mma\.sync\.aligned\.m16n8k16\.row\.col\.f32\.(?P<ab>b?f16)\.(?P=ab)\.f32", _multiply),
+    (
+        r"mma\.sync\.aligned\.(?:m16n8k16\.row\.col\.f32\.(?P<ab>b?f16)\.(?P=ab)"
+        r"|m16n8k8\.row\.col\.f32\.(?P<whole>tf32)\.tf32)\.f32",
+        _multiply,
+    ),
 )
 # Those whose results follow from their operands alone: they may be merged, moved and deleted.
 _FIRST_IMPURE = next(i for i, (_, make) in enumerate(_INSTRUCTIONS) if make is _load)

@@ -53,10 +53,13 @@ _HEADERS = {
     "cooperative_groups/scan": "cooperative groups' scans",
 }
 # Of libcu++ these headers are here, with these names of namespace cuda.
-_OUR_HEADERS = ("cuda/atomic", "cuda/barrier", "cuda/pipeline", "cuda/std/atomic")
+_OUR_HEADERS = frozenset(
+    str(each.relative_to(_INCLUDE)) for each in (_INCLUDE / "cuda").rglob("*") if each.is_file()
+)
 _OUR_NAMES = re.compile(
     r"pipeline|make_pipeline|pipeline_(?:consumer_wait_prior|shared_state|role)|memcpy_async"
     r"|aligned_size_t|barrier"
+    r"|ceil_div|round_up|round_down"
     r"|thread_scope\w*|atomic|atomic_ref|atomic_thread_fence|memory_order\w*|std"
 )
 # The names of these headers, by the beginning of the include: they are lacking where the code has
@@ -239,6 +242,8 @@ def _in_names(run: Run, macros: Container[str]) -> Iterator[Unsupported]:
             feature = "libcu++ (namespace cuda)"
         if token.text in ptx.WORDS and ptx.rewrite(run.tokens, i, macros):
             feature = None
+        elif token.text in ptx.WORDS and (opcode := ptx.unknown_opcode(run.tokens, i, macros)):
+            feature = f"{feature}: {opcode}"
         if token.text == "texture" and _next(run, i) == "<":
             feature = "textures"
         if feature:
@@ -250,7 +255,15 @@ def _is_ours(run: Run, i: int) -> bool:
     of_std = run.tokens[i].text == "std"
     if of_std and [token.text for token in run.tokens[max(0, i - 2) : i]] != ["cuda", "::"]:
         return True
-    return _OUR_NAMES.fullmatch(_next(run, i + 1)) is not None
+    name = _next(run, i + 1)
+    return bool(_OUR_NAMES.fullmatch(name)) or (of_std and name in _of_the_standard_library())
+
+
+@functools.cache
+def _of_the_standard_library() -> frozenset[str]:
+    """The names of cuda::std that are those of C++'s own library here."""
+    text = (_INCLUDE / "warpgrade" / "standard.h").read_text()
+    return frozenset(re.findall(r"using ::std::(\w+);", text))
 
 
 def _in_questions(source: Source) -> Iterator[Unsupported]:

@@ -151,7 +151,20 @@ def _operands_differ(context: Context) -> Cause | None:
     )
 
 
+_NEW_NAMES = (
+    r"span|bit_cast|source_location|remove_cvref_t|popcount|bit_ceil|countl_zero|midpoint|lerp"
+)
 _WORDS: Sequence[tuple[re.Pattern[str], str, str]] = (
+    (
+        re.compile(
+            r"\W(?:concept|requires|consteval|constinit)\W+(?:does not name|was not|is undefined)"
+            rf"|\W(?:{_NEW_NAMES})\W+is not a member of \W*std\b"
+            rf"|namespace \Wstd\W has no member \W(?:{_NEW_NAMES})\b"
+        ),
+        "This is C++20, and CUDA C++ is compiled as C++17, which is nvcc's default",
+        "Write it in C++17: `std::enable_if_t` or a `static_assert` for a concept, a pointer "
+        "and a size for a span.",
+    ),
     (
         re.compile(r"arange's arguments must be of type tl.constexpr"),
         "`tl.arange` needs numbers that are known when the kernel is compiled",

@@ -12,6 +12,7 @@ from grader.policy.cuda.directives import (
     check_operators,
     joined,
     pasted_pieces,
+    pastings,
 )
 from grader.policy.cuda.findings import instead_of
 from grader.policy.cuda.names import (
@@ -116,7 +117,8 @@ class _Checker:
     def _pasted(self) -> None:
         pieces = pasted_pieces(self.lexed)
         names = SYSTEM | ASSEMBLY | RESERVED | ATTRIBUTE_WORDS | {"_Pragma"}
-        for name, piece in joined(pieces, names, (*RESERVED_PREFIXES, *SYSTEM_PREFIXES)):
+        prefixes = (*RESERVED_PREFIXES, *SYSTEM_PREFIXES)
+        for name, piece in joined(pieces, names, prefixes, pastings(self.lexed)):
             self.report("preprocessor", piece, f"## can put {name} together from parts")
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from grader.emulator.lexer import Directive, Lexed, Token
 from grader.policy.cuda.names import (
@@ -131,6 +132,8 @@ def _pragma(text: str, at: Token, report: Report) -> None:
 
 # --- token pasting --------------------------------------------------------------------------------
 
+_OPTIONAL = "__VA_OPT__"
+
 
 def pasted_pieces(lexed: Lexed) -> list[Token]:
     """Names and numbers from which the file's macros may build others with ##.
@@ -149,6 +152,9 @@ def pasted_pieces(lexed: Lexed) -> list[Token]:
                 pasting.add(name)
             else:
                 pieces.append(operand)
+        if _OPTIONAL in (words := [each.text for each in body]) and "##" in words:
+            pieces += body  # ## joins what stands in its parentheses
+            pasting.add(name)
     pasting = reaching(pasting, bodies)
     if pasting:
         pieces += _handed_over(lexed.tokens, pasting, set())
@@ -160,20 +166,72 @@ def pasted_pieces(lexed: Lexed) -> list[Token]:
     return [piece for piece in pieces if piece.kind in ("name", "number")]
 
 
+@dataclass(frozen=True)
+class Pasting:
+    """What ## makes in one place of a macro's body: `text`, with arguments before or behind it."""
+
+    before: bool
+    text: str
+    behind: bool
+
+    def can_make(self, name: str) -> bool:
+        if self.before:
+            return self.text in name if self.behind else name.endswith(self.text)
+        return name.startswith(self.text) if self.behind else name == self.text
+
+    def can_begin(self, beginning: str) -> bool:
+        """Whether it can make a name with this beginning."""
+        follows = self.behind and beginning.startswith(self.text)
+        return self.before or follows or self.text.startswith(beginning)
+
+
+def pastings(lexed: Lexed) -> set[Pasting]:
+    """What each `a ## b ## c` of the file's macros makes, between one parameter and the next.
+
+    Of an argument with several words the last or the first is joined, so nothing reaches further.
+    """
+    made: set[Pasting] = set()
+    for each in lexed.directives:
+        parameters = {"__VA_ARGS__", ")", _OPTIONAL, *each.parameters}
+        pending: Pasting | None = None
+        for index, token in enumerate(each.body):
+            is_joined = [t.text for t in each.body[index + 1 : index + 2]] == ["##"]
+            if token.text == "##" or (pending is None and not is_joined) or token.text == ",":
+                continue
+            is_parameter = token.text in parameters
+            start = pending or Pasting(is_parameter, "", behind=False)
+            if is_parameter and pending:
+                made.add(Pasting(start.before, start.text, behind=True))
+            text = "" if is_parameter else start.text + token.text
+            pending = Pasting(is_parameter or start.before, text, behind=False)
+            if not is_joined:
+                made |= set() if is_parameter else {pending}
+                pending = None
+    return made
+
+
 def joined(
-    pieces: Iterable[Token], names: Iterable[str], prefixes: Iterable[str]
+    pieces: Iterable[Token],
+    names: Iterable[str],
+    prefixes: Iterable[str],
+    pastings: Collection[Pasting],
 ) -> Iterator[tuple[str, Token]]:
-    """Each of the names, and beginnings of names, that joined pieces make, with a piece."""
+    """Each of the names, and beginnings of names, that joined pieces make, with a piece.
+
+    The last step on the way to it has to be one of the pastings.
+    """
     by_text = {piece.text: piece for piece in pieces}
     beginnings: dict[str, Token] = {}
     for text, piece in by_text.items():
         for length in range(1, min(len(text), _LONGEST_NAME) + 1):
             beginnings.setdefault(text[:length], piece)
     for name in names:
-        if (last := _joined(name, by_text, by_text)) is not None:
+        last = _joined(name, by_text, by_text)
+        if last is not None and any(each.can_make(name) for each in pastings):
             yield name, last
     for prefix in prefixes:
-        if (last := _joined(prefix, by_text, beginnings)) is not None:
+        last = _joined(prefix, by_text, beginnings)
+        if last is not None and any(each.can_begin(prefix) for each in pastings):
             yield prefix, last
 
 

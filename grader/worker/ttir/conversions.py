@@ -16,7 +16,9 @@ from .floats import (
     width_of,
 )
 from .ir import Op
+from .memory import Zeros
 from .registry import Run, operation
+from .state import Frame, State
 
 
 @operation("arith.extf", "arith.truncf", "tt.fp_to_fp")
@@ -93,7 +95,16 @@ def _bitcast(op: Op) -> Run:
 @operation("tt.int_to_ptr", "tt.ptr_to_int")
 def _pointer_cast(op: Op) -> Run:
     dtype = computed(op.types[0].kind)
-    return elementwise(op, lambda a: a.astype(dtype, copy=False))
+    run = elementwise(op, lambda a: a.astype(dtype, copy=False))
+    if op.name == "tt.ptr_to_int":
+        return run
+
+    def to_pointer(state: State, frame: Frame) -> None:
+        if any(isinstance(each, Zeros) for each in state.execution.memory.buffers):
+            raise NotModelled("a pointer that was loaded, maybe, from a buffer without data")
+        run(state, frame)
+
+    return to_pointer
 
 
 @operation("tt.addptr")

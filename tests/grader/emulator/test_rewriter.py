@@ -265,10 +265,10 @@ def test_no_text_breaks_the_rewriter_or_shifts_its_lines(text: str) -> None:
 @pytest.mark.parametrize(
     ("code", "feature"),
     [
-        ('asm volatile("vadd.s32 %0, 1;" : "=r"(x));', "this inline assembly (PTX)"),
+        ('asm volatile("vadd.s32 %0, 1;" : "=r"(x));', "this inline assembly (PTX): vadd.s32"),
         ("#include <crt/mma.h>", "CUDA's internal headers"),
         ("using namespace nvcuda;", "tensor core operations (wmma)"),
-        ("cuda::std::array<int, 3> a;", "libcu++ (namespace cuda)"),
+        ("cuda::std::mdspan<int, 3> a;", "libcu++ (namespace cuda)"),
         ("auto grids = cg::this_multi_grid();", "synchronisation of several grids"),
         ("__managed__ int x;", "managed memory (__managed__)"),
         ("__nv_fp8_e4m3 x;", "8-bit floating-point types"),

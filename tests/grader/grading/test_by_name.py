@@ -39,6 +39,21 @@ def test_a_function_that_is_launched_and_is_no_kernel_is_named() -> None:
     assert called is None or "launched" not in called.what
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        "'concept' does not name a type; did you mean 'const'?",
+        "'requires' does not name a type",
+        "'bit_cast' is not a member of 'std'",
+        'namespace "std" has no member "span"',
+    ],
+)
+def test_what_is_newer_than_the_language_that_is_compiled_is_told(words: str) -> None:
+    told = cause("compile_error", words, "int x;", "cuda")
+    assert told is not None and told.what.startswith("This is C++20")
+    assert cause("compile_error", "'row' is not a member of 'std'", "int x;", "cuda") is None
+
+
 def test_a_loop_that_is_known_is_the_one_that_is_told() -> None:
     source = "while (col < n) {\n  out[col] = 1;\n}\nwhile (k < n) {\n  k = f(k);\n}"
     for line, words in ((1, "nothing in it changes `col < n`"), (4, "line 4 doesn't end")):

@@ -188,6 +188,16 @@ evades(
     "int x = D(A, B)();",
 )
 evades("paste_alias", "preprocessor", "#define C(a, b) a##b\n#define D C\nint x = D(for, k)();")
+evades(
+    "paste_optional",
+    "preprocessor",
+    '#define C(...) __VA_OPT__(sys) ## tem\nvoid f() { C(x)("id"); }',
+)
+evades(
+    "paste_around",
+    "preprocessor",
+    "#define C(a, b) a##v##b\n#define D(X) X(exec, e)\nint x = D(C);",
+)
 evades("paste_asm", "preprocessor", '#define C(a, b) a##b\nC(as, m)(".globl x");')
 evades("paste_rest", "preprocessor", "#define C(a, ...) a##__VA_ARGS__\nint x = C(for, k)();")
 evades(
@@ -364,6 +374,8 @@ HONEST = {
     "cudaGetErrorString(x)); exit(1); } } while (0)",
     "paste": "#define KERNEL(name, T) name##_##T##_kernel\nvoid KERNEL(silu, float)(); "
     "void KERNEL(gelu, half)();",
+    "paste_x_macro": "#define EACH(X) X(1) X(2)\n#define MAKE(V) void f_##V(int v, int f, int k);\n"
+    "EACH(MAKE)\nvoid e(float x, float ec, float o, float r);",
     "paste_comma": '#define LOG(f, ...) printf(f, ##__VA_ARGS__)\nvoid g() { LOG("%d %d", 1, 2); }',
     "attributes": "struct __align__(16) A { float x[4]; };\nstruct alignas(16) B { float x[4]; };\n"
     "__attribute__((always_inline)) inline int f() { return 1; }\n"

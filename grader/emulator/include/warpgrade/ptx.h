@@ -189,9 +189,24 @@ WARPGRADE_INLINE float half_of(unsigned word, int which) {
     return static_cast<float>(value);
 }
 
+// A number of 32 bits of which the tensor cores read the upper 19.
+struct Tf32 {};
+// To the nearest of these; of two that are as near, the greater one by magnitude.
+WARPGRADE_INLINE unsigned nearest_tf32(float value) {
+    const unsigned bits = as<unsigned>(value);
+    return value != value ? bits : (bits + 0x1000u) & ~0x1fffu;
+}
+// Element k of two words: two of each, or one.
+template <class T>
+WARPGRADE_INLINE float element_of(unsigned long long words, int k) {
+    if constexpr (std::is_same_v<T, Tf32>) return as<float>(static_cast<unsigned>(words >> 32 * k) & ~0x1fffu);
+    else return half_of<T>(static_cast<unsigned>(words >> 32 * (k / 2)), k % 2);
+}
+
 // mma.m16n8k16: lane 4 r + q has two neighbouring elements of rows r and r + 8 of the left matrix
 // (words 0 to 3, the columns from 2 q and from 2 q + 8) and of column r of the right one (4 and 5),
-// and gets two neighbouring sums of both rows.
+// and gets two neighbouring sums of both rows. mma.m16n8k8 of tf32: one element of columns q and q + 4
+// in place of two neighbours.
 template <class T>
 WARPGRADE_UNSEEN __attribute__((noinline)) void multiply(float* sums, const unsigned* given) {
     typedef unsigned long long Pair;
@@ -202,11 +217,8 @@ WARPGRADE_UNSEEN __attribute__((noinline)) void multiply(float* sums, const unsi
         const Pair rows[2] = {of_lane(upper, 4 * r + from), of_lane(lower, 4 * r + from)};
         const Pair columns[2] = {of_lane(right, 8 * q + from), of_lane(right, 8 * q + 4 + from)};
         for (int sum = 0; sum < 4; ++sum) {
-            for (int k = 0; k < 4; ++k) {
-                const auto a = static_cast<unsigned>(rows[sum / 2] >> 32 * (k / 2));
-                const auto b = static_cast<unsigned>(columns[sum % 2] >> 32 * (k / 2));
-                sums[sum] += half_of<T>(a, k % 2) * half_of<T>(b, k % 2);
-            }
+            for (int k = 0; k < (std::is_same_v<T, Tf32> ? 2 : 4); ++k)
+                sums[sum] += element_of<T>(rows[sum / 2], k) * element_of<T>(columns[sum % 2], k);
         }
     }
 }

@@ -1,4 +1,4 @@
-// Language: inline assembly (PTX): arithmetic at its limits, types of loads, atom and red, prefetch, fences, named barriers, copies with zeros, transposed ldmatrix, mma of bf16
+// Language: inline assembly (PTX): arithmetic at its limits, types of loads, atom and red, prefetch, fences, named barriers, copies with zeros, transposed ldmatrix, mma of bf16 and tf32
 #include <cuda_bf16.h>
 #include <cuda_runtime.h>
 
@@ -333,12 +333,39 @@ __device__ bool products() {
     return right;
 }
 
+__device__ unsigned tf32(float value) {
+    unsigned bits;
+    asm volatile("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(value));
+    return bits;
+}
+
+// The same of tf32: rows r and r + 8 of columns q and q + 4, and the other way round.
+__device__ bool tf32_products() {
+    const int lane = threadIdx.x % 32, r = lane / 4, q = lane % 4;
+    float sums[4] = {0, 0, 0, 1};
+    asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+                 : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+                 : "r"(tf32(r - q)), "r"(tf32(r + 8 - q)), "r"(tf32(r - q - 4)), "r"(tf32(r + 4 - q)),
+                   "r"(tf32(q + 2 * r)), "r"(tf32(q + 4 + 2 * r)));
+    bool right = true;
+    for (int i = 0; i < 4; ++i) {
+        const int row = r + i / 2 * 8, column = 2 * q + i % 2;
+        int sum = i == 3;
+        for (int k = 0; k < 8; ++k) sum += (row - k) * (k + 2 * column);
+        right = right && sums[i] == sum;
+    }
+    const float step = 1.0f / 1024;
+    return right && tf32(1 + step / 2) == __float_as_uint(1 + step) && tf32(-1 - step / 4) == __float_as_uint(-1) &&
+           tf32(1.0f / 0.0f) == 0x7f800000;
+}
+
 __global__ void all(int* output, int* g) {
     const int t = threadIdx.x;
     // A bit for each part that is right.
     int parts = integers() | numbers() << 1 | memory(g, g + 4 + t) << 2 | copies(g) << 3;
     parts |= matrices() << 4 | products() << 5;
-    output[t] = parts == 63 ? 1 : -parts;
+    parts |= tf32_products() << 6;
+    output[t] = parts == 127 ? 1 : -parts;
 }
 
 // A barrier of all threads of a block that ends within a warp.

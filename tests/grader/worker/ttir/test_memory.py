@@ -394,3 +394,18 @@ def test_an_index_that_wraps_is_an_access_outside_of_buffers_without_memory(in_6
     else:
         assert "out_of_bounds_write" in {each.kind for each in found}
         assert lines[0] == _line(_wraps, "pid * B")
+
+
+@triton.jit
+def _through_a_table(table, out, n, B: tl.constexpr):
+    x = tl.load(table).to(tl.pointer_type(tl.int8))
+    i = tl.program_id(0).to(tl.int64) * B + tl.arange(0, B)
+    tl.store(out + i, tl.load(x + i, mask=i < n), mask=i < n)
+
+
+def test_a_pointer_that_was_loaded_from_memory_without_data_proves_nothing():
+    signature = {"table": "*i64", "out": "*i8", "n": "i64", "B": "constexpr"}
+    module = read(ttir(_through_a_table, signature, {"B": 1024}))
+    memory = Memory([Zeros(8, 1 << 44), Zeros(1 << 20, 1 << 45)])
+    launch = Launch(module, (1024, 1, 1), [1 << 44, 1 << 45, 1 << 20])
+    assert execute(launch, memory, programs=sampled(1024)).findings == []
