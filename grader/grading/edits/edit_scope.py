@@ -44,6 +44,16 @@ class Scope:
     def tokens(self) -> list[Token]:
         return self.text.tokens(self.function)
 
+    @property
+    def code(self) -> str:
+        """The code of the function's body."""
+        return self.text.code[self.function.body : self.function.end]
+
+    def matches(self, pattern: str | re.Pattern[str]) -> Iterator[re.Match[str]]:
+        """The matches of a pattern in the function's body, by places in the whole text."""
+        span = self.function.body, self.function.end
+        return re.compile(pattern).finditer(self.text.code, *span)
+
     @cached_property
     def first_use(self) -> dict[str, int]:
         """Where each name of the function is first, parameters at 0."""
@@ -63,8 +73,7 @@ class Scope:
     def values(self) -> list[str]:
         """Names that may stand for one another: parameters and locals, as they come."""
         assigned = []
-        code = self.text.code[self.function.body : self.function.end]
-        for several in re.findall(r"^[ \t]*(\w+(?:, \w+)+) = ", code, re.M):
+        for several in re.findall(r"^[ \t]*(\w+(?:, \w+)+) = ", self.code, re.M):
             assigned += several.split(", ")
         for token, following in zip(self.tokens, self.tokens[1:], strict=False):
             if token.is_name and following.text in ("=", "in") and token.text not in WORDS:

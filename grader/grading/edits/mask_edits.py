@@ -174,7 +174,7 @@ _ROUNDS = re.compile(
 def _same_each_round(scope: Scope) -> Iterator[Edit]:
     """Masks of pointers that a loop moves on, which compare with all of a size in each round."""
     code = scope.text.code
-    for loop in _ROUNDS.finditer(code, scope.function.body, scope.function.end):
+    for loop in scope.matches(_ROUNDS):
         end, _ = end_of(scope, loop)
         size = loop["n"] or loop["m"]
         done = loop[2] if loop["n"] else f"{loop[2]} * {loop['block']}"
@@ -198,7 +198,7 @@ _TWO_BOUNDS = re.compile(r"(\w+)\[:, None\] < (\w+)\)? & \(?(\w+)\[None, :\] < (
 def _crossed(scope: Scope) -> Iterator[Edit]:
     """A mask of two directions whose bounds are exchanged: each is the other index's elsewhere."""
     code, span = scope.text.code, (scope.function.body, scope.function.end)
-    for match in _TWO_BOUNDS.finditer(code, *span):
+    for match in scope.matches(_TWO_BOUNDS):
         one, other = match.group(2, 4)
 
         def is_bound(index: str, size: str) -> bool:
