@@ -28,7 +28,8 @@ from grader.evidence import Failure
 from grader.executors.gpu import bundle
 from grader.gpu import machine
 from grader.grading import plan_files
-from grader.grading.grade import PUBLIC_SEED, Options, Session, expect_files, selected
+from grader.grading.grade import expect_files
+from grader.grading.session import PUBLIC_SEED, Options, Session, selected
 from grader.report import narrow, one_line
 from grader.spec import Exercise
 from grader.spec.task import Task

@@ -12,7 +12,7 @@ import pytest
 from grader.evidence import PartEvidence
 from grader.executors.cuda import cuda_build
 from grader.grading.check import check_part
-from grader.grading.grade import Options, Session
+from grader.grading.session import Options, Session
 from grader.sandbox import Sandbox
 from grader.sandbox.confinement import Level
 from grader.spec.task import Task
