@@ -602,8 +602,6 @@ def _split(scope: Scope, one: re.Match[str], other: re.Match[str]) -> Iterator[E
 
 def _indices(scope: Scope) -> Iterator[Edit]:
     """An index without the block's or program's own part."""
-    code = scope.text.code
-    span = (scope.function.body, scope.function.end)
     if scope.is_triton:
         ids = [each for each in scope.values if "pid" in each or "row" in each] or [
             "tl.program_id(0)"
@@ -617,7 +615,7 @@ def _indices(scope: Scope) -> Iterator[Edit]:
     for match in scope.matches(r"(?<![*.+] )\bthreadIdx\.([xy])\b"):
         axis = match[1]
         new = f"(blockIdx.{axis} * blockDim.{axis} + threadIdx.{axis})"
-        uses_blocks = f"blockIdx.{axis}" in code[slice(*span)]
+        uses_blocks = f"blockIdx.{axis}" in scope.code
         yield scope.instead("index", *match.span(), new, 3 if uses_blocks else 1)
     pattern = re.compile(r"\bblockIdx\.([xy])\b(?!\s*\*)")
     for match in scope.matches(pattern):

@@ -21,11 +21,9 @@ from grader.grading.edits.source_text import Change
 def _guards(scope: Scope) -> Iterator[Edit]:
     """An access in CUDA C++ that no condition guards, or one that lacks a part."""
     code = scope.text.code
-    span = (scope.function.body, scope.function.end)
     conditions = scope.conditions
-    for match in re.compile(
-        r"\bif\s*\(([^(){};]{1,200})\)|([^?;={}()]{3,120}[^?;={}]{0,80})\?"
-    ).finditer(code, *span):
+    pattern = r"\bif\s*\(([^(){};]{1,200})\)|([^?;={}()]{3,120}[^?;={}]{0,80})\?"
+    for match in scope.matches(pattern):
         low, high = match.span(1) if match[1] else match.span(2)
         low += len(code[low:high]) - len(code[low:high].lstrip())
         inner = code[low:high].rstrip()
@@ -36,9 +34,8 @@ def _guards(scope: Scope) -> Iterator[Edit]:
                 what = f"The condition {scope.quoted(low, high)} lacks a part: `{condition}`"
                 change = Change(low, low + len(inner), f"({inner}) && {condition}")
                 yield scope.edit("guard_lacks", [change], what, "Each dimension needs its own.", 2)
-    for match in re.compile(
-        r"^([ \t]*)(?!if|for|while|else|return)([^\n;{}]*\w\[[^\n;{}]*);", re.M
-    ).finditer(code, *span):
+    pattern = r"(?m)^([ \t]*)(?!if|for|while|else|return)([^\n;{}]*\w\[[^\n;{}]*);"
+    for match in scope.matches(pattern):
         statement = match[2]
         start = match.start(2)
         tried = [*_bounds(statement, scope), *conditions]
@@ -271,11 +268,9 @@ def _moved(scope: Scope, at: int, end: int, blocks: Sequence[str]) -> Iterator[E
 
 def _other_indices(scope: Scope) -> Iterator[Edit]:
     """An array of the arguments at the index of another access, or at another local."""
-    code = scope.text.code
-    span = (scope.function.body, scope.function.end)
     pattern = re.compile(r"\b(\w+)\s*\[([^\[\]\n]{1,80})\]")
     matches = [each for each in scope.matches(pattern) if each[1] in scope.pointers]
-    locals_ = re.findall(r"\b(?:int|size_t|unsigned)\s+(\w+)\s*=", code[slice(*span)])
+    locals_ = re.findall(r"\b(?:int|size_t|unsigned)\s+(\w+)\s*=", scope.code)
     for match in matches:
         for index in dict.fromkeys([*(each[2] for each in matches), *locals_]):
             if index != match[2] and is_known(index, scope, match.start()):
@@ -286,7 +281,6 @@ def _other_indices(scope: Scope) -> Iterator[Edit]:
 def _declarations(scope: Scope) -> Iterator[Edit]:
     """A local of CUDA C++ without a first value; an addition that other threads may undo."""
     code = scope.text.code
-    span = (scope.function.body, scope.function.end)
     for match in scope.matches(r"\b(float|double|int|unsigned|long)\s+(\w+)\s*;"):
         if code[: match.start()].rstrip().endswith(("__shared__", "extern")):
             continue
@@ -296,7 +290,7 @@ def _declarations(scope: Scope) -> Iterator[Edit]:
             advice = f"Write `{match[1]} {match[2]} = {value};`."
             change = Change(match.end() - 1, match.end() - 1, f" = {value}")
             yield scope.edit("uninitialised", [change], what, advice, cost)
-    shared = shared_arrays(code[slice(*span)])
+    shared = shared_arrays(scope.code)
     for match in scope.matches(r"\breturn\s+(\w+)\s*;"):
         for new in (*(f"{each}[0]" for each in shared), *scope.values):
             if new != match[1] and scope.first_use.get(new.split("[")[0], 0) < match.start():

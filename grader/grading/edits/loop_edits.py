@@ -139,8 +139,7 @@ _COUNTED_LOOP = re.compile(
 
 def _loop_lacks(scope: Scope) -> Iterator[Edit]:
     """A loop over a thread's part of a row, which may go on behind the row's end."""
-    code, span = scope.text.code, (scope.function.body, scope.function.end)
-    members = re.findall(r"(?<![\w.])[a-z]\w*\.[a-z]\w*(?![\w(])", code[slice(*span)])
+    members = re.findall(r"(?<![\w.])[a-z]\w*\.[a-z]\w*(?![\w(])", scope.code)
     sizes = [*sorted(scope.function.integers), *dict.fromkeys(members)]
     for match in scope.matches(_COUNTED_LOOP):
         beside = [re.sub(r"\W", "", each) for each in match[3].split(",")[1:]]

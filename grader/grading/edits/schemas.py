@@ -729,9 +729,7 @@ def _conditions(scope: Scope) -> Iterator[Edit]:
         re.M,
     )
     guards = re.compile(r"\bif\s*\(([^(){};]{1,120})\)")
-    for match in (masks if scope.is_triton else guards).finditer(
-        code, scope.function.body, scope.function.end
-    ):
+    for match in scope.matches(masks if scope.is_triton else guards):
         low, high = match.span(1)
         text = code[low:high]
         both = "&" if scope.is_triton else "&&"
@@ -794,9 +792,7 @@ def _types(scope: Scope) -> Iterator[Edit]:
             what = "`1 / n` of whole numbers is 0 for every n above 1"
             change = Change(match.start(), match.start() + 1, "1.0f")
             yield scope.edit("whole_number", [change], what, "Divide 1.0f, or a float, by it.", 1)
-        for match in re.compile(r"^[ \t]*float (\w+(?:\[\w+\])+)\s*;", re.M).finditer(
-            code, scope.function.body, scope.function.end
-        ):
+        for match in scope.matches(r"(?m)^[ \t]*float (\w+(?:\[\w+\])+)\s*;"):
             what = f"Nothing sets the elements of `{match[1]}` before they are added to"
             change = Change(match.end() - 1, match.end() - 1, " = {}")
             advice = f"Write `float {match[1]} = {{}};`, or set each to 0 first."
@@ -808,9 +804,7 @@ def _types(scope: Scope) -> Iterator[Edit]:
         change = Change(*match.span(1), new)
         yield scope.edit("cleared", [change], what, f"Take {of}{new}.", 1)
     if scope.is_triton and scope.function.is_kernel:
-        for match in re.compile(r"= (0)$", re.M).finditer(
-            code, scope.function.body, scope.function.end
-        ):
+        for match in scope.matches(r"(?m)= (0)$"):
             yield scope.instead("number", *match.span(1), "0.0", 2, match.span(1))
 
 

@@ -319,10 +319,7 @@ def _rebound(scope: Scope) -> Iterator[Edit]:
     """An output that a launcher gives another tensor by its name, instead of writing into it."""
     if scope.function.is_kernel:
         return
-    code = scope.text.code
-    for match in re.compile(r"^([ \t]*)(\w+) = ([^\n]+)$", re.M).finditer(
-        code, scope.function.body, scope.function.end
-    ):
+    for match in scope.matches(r"(?m)^([ \t]*)(\w+) = ([^\n]+)$"):
         if match[2] in scope.function.parameters:
             what = (
                 f"`{match[2]} = ...` gives the name another tensor; the one passed stays as it is"
@@ -474,8 +471,8 @@ _ADDRESS = re.compile(r"^[ \t]*\w+ = ((\w)\w*_ptr \+ [^\n]+)$", re.M)
 
 def _odd_tensor(scope: Scope) -> Iterator[Edit]:
     """An address of one tensor with several strides of another one: a line that was copied."""
-    code, known = scope.text.code, {*scope.function.parameters}
-    for match in _ADDRESS.finditer(code, scope.function.body, scope.function.end):
+    known = {*scope.function.parameters}
+    for match in scope.matches(_ADDRESS):
 
         def own(stride: re.Match[str], tensor: str = match[2]) -> str:
             name = f"stride_{tensor}{stride[1]}"
