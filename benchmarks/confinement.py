@@ -27,7 +27,7 @@ from rich.table import Table  # noqa: E402
 from grader.cases import Case, Space  # noqa: E402
 from grader.executors.runner import Runner  # noqa: E402
 from grader.executors.triton.triton_runner import PlannedTritonRunner  # noqa: E402
-from grader.grading.grade import PUBLIC_SEED, selected  # noqa: E402
+from grader.grading.session import PUBLIC_SEED, selected  # noqa: E402
 from grader.sandbox import Sandbox, confinement  # noqa: E402
 from grader.sandbox.confinement import Level  # noqa: E402
 from grader.spec import load_all  # noqa: E402

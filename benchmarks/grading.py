@@ -29,7 +29,8 @@ from rich.table import Table  # noqa: E402
 from grader.cases import Space  # noqa: E402
 from grader.executors.runner import Times  # noqa: E402
 from grader.executors.triton.triton_runner import PlannedTritonRunner  # noqa: E402
-from grader.grading.grade import Options, Session, grade_task, selected  # noqa: E402
+from grader.grading.grade import grade_task  # noqa: E402
+from grader.grading.session import Options, Session, selected  # noqa: E402
 from grader.sandbox import Sandbox  # noqa: E402
 from grader.spec import Exercise, Variant, load_all  # noqa: E402
 from grader.spec.task import Task  # noqa: E402

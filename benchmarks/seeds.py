@@ -22,8 +22,9 @@ sys.path.insert(0, str(ROOT))
 
 from grader.gpu.devices import DeviceName  # noqa: E402
 from grader.gpu.machine import gpu_name  # noqa: E402
-from grader.grading.grade import Options, Session, grade_task  # noqa: E402
+from grader.grading.grade import grade_task  # noqa: E402
 from grader.grading.search import Effort  # noqa: E402
+from grader.grading.session import Options, Session  # noqa: E402
 from grader.spec import load_all  # noqa: E402
 from grader.spec.exercise import REFERENCE  # noqa: E402
 from grader.spec.task import Task  # noqa: E402

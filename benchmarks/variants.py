@@ -50,8 +50,7 @@ def main() -> int:
 def measured(folder: Path, only: list[str]) -> dict[str, dict[str, float]]:
     """Seconds and cases of each variant of the solutions in a working tree."""
     from grader.grading.check import check
-    from grader.grading.grade import Session, selected
-    from grader.grading.session import Options
+    from grader.grading.session import Options, Session, selected
     from grader.spec import load_all
 
     exercises = load_all()

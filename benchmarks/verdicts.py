@@ -212,7 +212,8 @@ def _corpus_record(submission: Any, gpu: bool = False) -> Record:
 
 def _style_record(path: Path) -> Record:
     """A file of honest/styles: every part of its exercise's Triton variant."""
-    from grader.grading.grade import Options, Session, grade_task
+    from grader.grading.grade import grade_task
+    from grader.grading.session import Options, Session
     from grader.spec.task import Task
     from tests.support import attacking
 

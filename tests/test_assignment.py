@@ -19,8 +19,8 @@ import pytest
 
 from grader.evidence import PartEvidence
 from grader.grading.check import check_memory, check_part, check_parts
-from grader.grading.grade import Session
 from grader.grading.measure import measure
+from grader.grading.session import Session
 from grader.report import part_block
 from grader.scoring import memory_bounds
 from grader.scoring.score import PERFORMANCE, RIGHT_BEFORE_MEMORY, RIGHT_FIRST, score_variant

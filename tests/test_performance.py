@@ -23,7 +23,7 @@ from typing import Any
 
 import pytest
 
-from grader.grading.grade import Session
+from grader.grading.session import Session
 from grader.instruments import bench, rounds
 from grader.sandbox import Sandbox
 from grader.sandbox.confinement import Level

@@ -43,7 +43,7 @@ from grader.batch.course.records import (
 from grader.batch.course.roster import Roster
 from grader.mistakes import Mistake
 from grader.report import one_line
-from grader.scoring.score import score
+from grader.scoring.score import exact, score
 from grader.spec import Exercise
 from grader.spec.course_file import INTERPRETER, CourseFile, time_text
 
@@ -159,7 +159,7 @@ class _Maker:
         ]
         adjustments = [*own, *(a for a in shared if a.student != student.id)]
         counted, total = (chosen.attempt, chosen.left) if chosen else (None, None)
-        points = [_exact(a.points) for a in own if a.kind is AdjustmentKind.points]
+        points = [exact(a.points) for a in own if a.kind is AdjustmentKind.points]
         if points and (chosen is None or total is not None):
             total = max(Fraction(0), (total or Fraction(0)) + sum(points))
         weighed = readable if self.course.counts == "best" else [counted] if counted else []
@@ -190,7 +190,7 @@ class _Maker:
         lateness = judge(attempt.handin, self.course, due)
         if attempt.grade is None:
             return _Choice(attempt, lateness, None)
-        left = _exact(attempt.grade.score)
+        left = exact(attempt.grade.score)
         penalised = Fraction(0)
         for points, own in self._of_their_own(attempt, due).values():
             left -= points
@@ -207,7 +207,7 @@ class _Maker:
         moved = due - self.course.due  # by an extension
         return {
             each.name: (
-                _exact(each.score),
+                exact(each.score),
                 judge(attempt.handin, self.course, self.course.due_dates[each.name] + moved),
             )
             for each in attempt.grade.exercises
@@ -357,7 +357,3 @@ def _adjustment_order(each: Adjustment) -> tuple[object, ...]:
 
 def _by_name(entry: Entry) -> tuple[str, str]:
     return (entry.student.name.casefold() or entry.student.id.casefold(), entry.student.id)
-
-
-def _exact(points: float) -> Fraction:
-    return Fraction(repr(float(points)))

@@ -19,7 +19,7 @@ from typer.core import TyperGroup
 
 from grader import __version__, packages, report
 from grader import evidence as evidence_files
-from grader.cases import Case, CaseError, parse
+from grader.cases import Case
 from grader.cli.console import (
     FAILED,
     FOUND,
@@ -41,6 +41,7 @@ from grader.cli.console import (
     have_oracles,
     known_names,
     middling_case,
+    parsed_case,
     progress,
     refuse,
     right_exercises,
@@ -57,17 +58,9 @@ from grader.gpu import machine
 from grader.gpu.locks import choose, visible
 from grader.grading import predictions, process_pool
 from grader.grading.check import check_case, check_memory
-from grader.grading.grade import (
-    PUBLIC_SEED,
-    Options,
-    Progress,
-    Session,
-    Step,
-    expect_files,
-    grade_task,
-    selected,
-)
+from grader.grading.grade import expect_files, grade_task
 from grader.grading.grade import grade as grade_submission
+from grader.grading.session import PUBLIC_SEED, Options, Progress, Session, Step, selected
 from grader.mistakes import Mistake
 from grader.report import narrow
 from grader.scoring.score import score_variant
@@ -231,7 +224,7 @@ def check(
     tasks = selected(exercises, known_names(exercises, [name]))
     have_oracles(exercises, [name])
     expect_files(submission, exercises)
-    cases = [_case(case, task, seed) if case is not None else None for task in tasks]
+    cases = [parsed_case(case, task, seed) if case is not None else None for task in tasks]
     observed: list[VariantEvidence] = []
     options = Options(seed=seed)
     with (
@@ -360,13 +353,6 @@ def _of_answers(evidence: VariantEvidence) -> str:
     """What became of the answers to an exercise's questions, in words."""
     made = evidence.predictions
     return made.reason if made is not None else evidence.not_attempted
-
-
-def _case(text: str, task: Task, seed: int) -> Case:
-    try:
-        return parse(text, task.exercise, task.variant, seed)
-    except CaseError as error:
-        refuse(f"--case: {error}")
 
 
 def _checked(session: Session, task: Task, case: Case | None, on_step: Progress) -> VariantEvidence:

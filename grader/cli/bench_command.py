@@ -27,8 +27,8 @@ from grader.cli.console import (
 from grader.gpu import machine
 from grader.gpu.roofline import Roofs
 from grader.grading import head_start
-from grader.grading.grade import Session, expect_files, selected
-from grader.grading.session import Lent
+from grader.grading.grade import expect_files
+from grader.grading.session import Lent, Session, selected
 from grader.grading.submitted import contents
 from grader.instruments import (
     bench,

@@ -150,10 +150,7 @@ def case_of(text: str | None, task: Task, dtype: str | None = None) -> Case:
     if dtype is not None and dtype not in variant.dtypes:
         refuse(f"--dtype: expected one of {', '.join(variant.dtypes)} for {task}, got {dtype}")
     if text is not None:
-        try:
-            case = parse(text, exercise, variant, PUBLIC_SEED, is_run=False)
-        except CaseError as error:
-            refuse(f"--case: {error}")
+        case = parsed_case(text, task, PUBLIC_SEED, is_run=False)
     elif variant.is_graded_on_speed:
         case = fixed_case(exercise, variant, variant.timed.every_case[-1], PUBLIC_SEED)
     elif variant.memory is not None:
@@ -161,6 +158,14 @@ def case_of(text: str | None, task: Task, dtype: str | None = None) -> Case:
     else:
         case = middling_case(task)
     return replace(case, dtype=dtype or case.dtype)
+
+
+def parsed_case(text: str, task: Task, seed: int, is_run: bool = True) -> Case:
+    """The case that `--case` has in words, refused where it is none; see cases.parse."""
+    try:
+        return parse(text, task.exercise, task.variant, seed, is_run)
+    except CaseError as error:
+        refuse(f"--case: {error}")
 
 
 def middling_case(task: Task) -> Case:

@@ -23,7 +23,8 @@ from grader.cli.console import (
     writable,
     write,
 )
-from grader.grading.grade import Options, Session, expect_files, selected
+from grader.grading.grade import expect_files
+from grader.grading.session import Options, Session, selected
 from grader.instruments.inspect import listing, page, terminal
 from grader.instruments.inspect.findings import Finding, findings
 from grader.instruments.inspect.kernels import (

@@ -11,7 +11,7 @@ import typer
 from rich.text import Text
 
 from grader import plan
-from grader.cases import Case, arena, inputs
+from grader.cases import Case
 from grader.cli.console import (
     case_of,
     console,
@@ -26,9 +26,11 @@ from grader.cli.console import (
 )
 from grader.evidence import Failure
 from grader.executors.gpu import bundle
+from grader.executors.planning import blank_arguments
 from grader.gpu import machine
 from grader.grading import plan_files
-from grader.grading.grade import PUBLIC_SEED, Options, Session, expect_files, selected
+from grader.grading.grade import expect_files
+from grader.grading.session import PUBLIC_SEED, Options, Session, selected
 from grader.report import narrow, one_line
 from grader.spec import Exercise
 from grader.spec.task import Task
@@ -127,9 +129,7 @@ def _show(session: Session, task: Task, case: Case, json: Path | None) -> None:
     if reason := session.not_attempted(task):
         tell(f"  not attempted: {reason}")
         return
-    made = inputs.blank(exercise, variant, case)
-    arguments = made.arguments(arena.described(made.slots))
-    planned = plan_files.plan_case(session, task, case, arguments)
+    planned = plan_files.plan_case(session, task, case)
     if isinstance(planned, Failure):
         tell(f"  {planned.status.headline}: {planned.what}", "red")
         for line in filter(None, (planned.where, planned.hint)):
@@ -144,6 +144,7 @@ def _show(session: Session, task: Task, case: Case, json: Path | None) -> None:
     table.add_column(overflow="fold", ratio=1)
     table.add_column(style="dim", no_wrap=True)
     in_triton = variant.language == "triton"  # a CUDA plan's buffers are without guard zones
+    arguments = blank_arguments(task, case)
     starts = [each.offset - each.allocation[0] if in_triton else 0 for each in arguments]
     for step in plan.lines(planned, names, variant.file, starts):
         place = session.files.placed(variant, step.place)

@@ -20,7 +20,8 @@ from grader.cli.console import (
     writable,
     write,
 )
-from grader.grading.grade import PUBLIC_SEED, Options, Session, expect_files, selected
+from grader.grading.grade import expect_files
+from grader.grading.session import PUBLIC_SEED, Options, Session, selected
 from grader.instruments.visualize import page
 from grader.instruments.visualize.tracing import NothingToDraw, Run, traced
 from grader.report import one_line

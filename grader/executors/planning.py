@@ -16,7 +16,7 @@ from typing import cast
 
 from grader import plan
 from grader.cases import Case, inputs
-from grader.cases.arena import Buffers
+from grader.cases.arena import Buffers, described
 from grader.cases.compare import LEFT_RUNNING, Verdict
 from grader.executors.answers import Answers, from_violation
 from grader.executors.encoding import DeviceKernel, NotExecutable
@@ -25,6 +25,7 @@ from grader.plan import ITEM_BYTES, Launch, Layout, Plan, Step
 from grader.plan.model import DType
 from grader.sandbox import untrusted
 from grader.sandbox.worker_process import Death, Worker
+from grader.spec.task import Task
 from grader.status import Status
 from grader.worker.protocol import Argument, Code, Kind, Operation, Reply
 
@@ -132,6 +133,12 @@ class Plans(ABC):
         else:
             self.planner, self._entry = planner, self.answers.task.variant.entry
         return self.failure
+
+
+def blank_arguments(task: Task, case: Case) -> list[Argument]:
+    """An entry's arguments in a case, described as a planner gets them: without memory."""
+    blank = inputs.blank(task.exercise, task.variant, case)
+    return blank.arguments(described(blank.slots))
 
 
 def layouts_of(arguments: Sequence[Argument]) -> dict[int, Layout]:

@@ -47,17 +47,28 @@ _N = TypeVar("_N", PlannedNativeRunner, NativePlanner)
 
 
 @dataclass(frozen=True)
-class RunnerOptions:
-    """How the variants of a submission are run."""
+class Ways:
+    """How the variants of a submission are run: the caller's choices."""
 
-    modules: Callable[[], Mapping[str, bytes]] = dict  # reads the submission's Python files
-    level: Level | None = None  # see Sandbox
-    required: bool = False
+    require_sandbox: bool = False
+    # Whether Triton's compiled kernels are kept in the user's cache for the next run. Not where a
+    # sandbox is required: one submission's compiled kernels serve no other.
+    keeps_builds: bool = True
+
+    # For tests.
+    level: Level | None = None  # of confinement; None: the best available
     check_with_nvcc: bool = True  # see cuda_build.Programs
-    backends: tuple[Backend, ...] | None = None  # where CUDA C++ runs, None for all that there are
-    guarded: bool = True  # see cuda_build.begin
-    keeps_builds: bool = True  # whether compilers' results are kept in the user's cache
-    store: Store | None = None  # where plans and builds are kept instead
+    backends: tuple[Backend, ...] | None = None  # where CUDA C++ runs; None: all
+    guarded: bool = True  # whether the CUDA C++ object file is inspected, and watched
+
+
+@dataclass(frozen=True)
+class RunnerOptions:
+    """What the runners of a submission are given."""
+
+    ways: Ways = field(default_factory=Ways)
+    modules: Callable[[], Mapping[str, bytes]] = dict  # reads the submission's Python files
+    store: Store | None = None  # where plans and builds are kept, not in the user's cache
     native: Mapping[DeviceName, Sandbox] = field(default_factory=dict)  # their owner closes them
     begun: Begun | None = None  # which the runners close
 
@@ -128,11 +139,13 @@ class Runners:
         self._has_gpu = device == "cuda"
         self._watched = watched
         self._options = options = options or RunnerOptions()
+        self._ways = ways = options.ways
         self._sources = _Sources(file, options.modules)
         # Where CUDA C++ may run on this kind of machine, in the order in which it is asked.
         ordinary: tuple[Backend, ...] = ("emulator", "gpu") if self._has_gpu else ("emulator",)
-        self.backends = ordinary if options.backends is None else options.backends
-        self._kept = KeptBuilds(cache_root() / "kernels.sqlite" if options.keeps_builds else None)
+        self.backends = ordinary if ways.backends is None else ways.backends
+        is_kept = ways.keeps_builds and not ways.require_sandbox
+        self._kept = KeptBuilds(cache_root() / "kernels.sqlite" if is_kept else None)
         self._kept_for = _KeptForFiles(exercises, self._sources, options.store).of
         self._made: dict[str, DeviceKernel | Failure] = {}  # cubins, by what they follow from
         self._native: dict[DeviceName, Sandbox] = dict(options.native)
@@ -142,8 +155,8 @@ class Runners:
             exercises,
             self._sources.read,
             lambda: self.sandbox_of("emulator"),
-            options.check_with_nvcc,
-            options.guarded,
+            ways.check_with_nvcc,
+            ways.guarded,
             lambda file: self._kept_for(file) or KeptBuilds(None),
             options.begun.programs if options.begun else None,
         )
@@ -255,7 +268,8 @@ class Runners:
     def sandbox_of(self, device: DeviceName) -> Sandbox:
         """Where programs run: in the "emulator", planners too; or executors on the GPU ("cuda")."""
         if device not in self._native:
-            sandbox = Sandbox(device, self._options.level, self._options.required, kind="native")
+            level, required = self._ways.level, self._ways.require_sandbox
+            sandbox = Sandbox(device, level, required, kind="native")
             sandbox.begin()  # who asks for a worker waits for it
             self._native[device] = sandbox
         return self._native[device]

@@ -196,10 +196,7 @@ def _runs(session: Session, task: Task) -> memory_use.TritonRuns | memory_use.Na
     """The runs of a task in which its accesses are counted."""
     if task.variant.language == "cuda":
         return memory_use.NativeRuns(task, session.runners.planned_native(task))
-    data = session.files.read(task.variant.file)
-    source = data.decode("utf-8", "replace") if isinstance(data, bytes) else ""
-    planned = session.runners.planned(task)
-    return memory_use.TritonRuns(task, planned, source.splitlines())
+    return memory_use.TritonRuns(task, session.runners.planned(task))
 
 
 def count(session: Session, task: Task) -> tuple[MemoryEvidence, Plan]:

@@ -300,7 +300,6 @@ def _confirm(condition: Condition, probes: Iterable[Case], probe: _Prober) -> bo
 def _probes(space: Space, smallest: Case, condition: Condition) -> list[Case]:
     """Cases of the class near the boundary and far from it, at most MAX_PROBES."""
     plain = replace(smallest, layouts=(), data=space.plain_data, scalars=(), patterns=())
-    probes: dict[Case, None] = {}
     if condition.kind in ("above", "below", "not_multiple"):
         name, bound = condition.subject, int(condition.value)
         high = max(rules[name].high for rules in space.alternatives)
@@ -308,21 +307,20 @@ def _probes(space: Space, smallest: Case, condition: Condition) -> list[Case]:
             bound, bound + 1, bound - 1, bound + 2, 2 * bound - 1, 2 * bound, 2 * bound + 1,
             3 * bound, 3 * bound + 1, bound // 2, high, high - 1,
         )  # fmt: skip
-        probes |= {smallest.with_size(name, size): None for size in sizes}
+        probes = [smallest.with_size(name, size) for size in sizes]
     elif condition.kind == "odd_size":
         name, value = condition.subject, smallest.size(condition.subject)
         power = 1 << value.bit_length()
         sizes = (2 * value, power, 3 * power, 1, 2, 6, 12, power // 2, 5 * value, power - 1, 96, 64)
-        probes |= {smallest.with_size(name, size): None for size in sizes}
+        probes = [smallest.with_size(name, size) for size in sizes]
     else:
-        probes |= {plain: None, replace(smallest, layouts=()): None}
-        probes |= {replace(smallest, data=space.plain_data): None}
-        probes |= {replace(smallest, patterns=()): None}
+        probes = [plain, replace(smallest, layouts=()), replace(smallest, data=space.plain_data)]
+        probes.append(replace(smallest, patterns=()))
         for name, value in smallest.sizes:
-            for size in (value + 1, 2 * value, value + 7, value - 1):
-                probes |= {smallest.with_size(name, size): None}
-            probes |= {plain.with_size(name, 2 * value): None}
-    allowed = [case for case in probes if space.allows(dict(case.sizes))]
+            sizes = (value + 1, 2 * value, value + 7, value - 1)
+            probes += [smallest.with_size(name, size) for size in sizes]
+            probes.append(plain.with_size(name, 2 * value))
+    allowed = [case for case in dict.fromkeys(probes) if space.allows(dict(case.sizes))]
     return allowed[:MAX_PROBES]
 
 

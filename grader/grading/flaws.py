@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal
+from typing import Any, Literal, NamedTuple
 
 import torch
 
@@ -86,14 +86,6 @@ def _online(
     return m, total, acc
 
 
-def _masked(scores: torch.Tensor, causal: bool, shift: int = 0) -> torch.Tensor:
-    n_ctx, n_kv = scores.shape[-2:]
-    if not causal:
-        return scores
-    visible = torch.ones(n_ctx, n_kv, dtype=torch.bool).tril(n_kv - n_ctx + shift)
-    return scores.masked_fill(~visible, -math.inf)
-
-
 _ONLINE: Mapping[Carried, tuple[str, str]] = {
     "sum_not_rescaled": (
         "The running sum isn't rescaled when a later block has the larger maximum",
@@ -127,19 +119,19 @@ _ONLINE: Mapping[Carried, tuple[str, str]] = {
 }
 
 
-def _online_flaws(function: Callable[..., Sequence[torch.Tensor]]) -> Iterator[Flaw]:
+def _online_flaws(computing: Callable[..., Compute]) -> Iterator[Flaw]:
     for carried, (what, advice) in _ONLINE.items():
         for block in BLOCKS:
-            yield Flaw(carried, what, advice, partial(function, block=block, carried=carried))
+            yield Flaw(carried, what, advice, computing(block=block, carried=carried))
 
 
-def _padded_flaws(function: Callable[..., Sequence[torch.Tensor]], where: str) -> Iterator[Flaw]:
+def _padded_flaws(computing: Callable[..., Compute], where: str) -> Iterator[Flaw]:
     for block in (0, *BLOCKS):
         yield Flaw(
             "padding_counts",
             f"Masked elements past the end {where} count in the maximum and in the sum",
             "They have to be -inf, so that their exponential is 0.",
-            partial(function, block=block, carried="nothing_wrong", padded=0.0),
+            computing(block=block, carried="nothing_wrong", padded=0.0),
         )
 
 
@@ -148,37 +140,6 @@ def _softmax_in_blocks(
 ) -> Sequence[torch.Tensor]:
     m, total, _ = _online(x, None, block or _power(x.shape[-1]), carried, padded)
     return [torch.exp(x.float() - m) / total]
-
-
-def _flash_in_blocks(
-    q: torch.Tensor,
-    k: torch.Tensor,
-    v: torch.Tensor,
-    sm_scale: float,
-    causal: bool,
-    block: int,
-    carried: Carried,
-    padded: float = -math.inf,
-) -> Sequence[torch.Tensor]:
-    scores = _masked(q @ k.mT * sm_scale, causal)
-    padded = -math.inf if causal else padded  # the causal mask covers what is past the end
-    m, total, acc = _online(scores, v, block or _power(k.shape[-2]), carried, padded)
-    return [acc / total, (m + total.log())[..., 0]]
-
-
-def _flash_rescaled(
-    q: torch.Tensor,
-    k: torch.Tensor,
-    v: torch.Tensor,
-    sm_scale: float,
-    causal: bool,
-    block: int,
-    factor: Callable[[float], float],
-) -> Sequence[torch.Tensor]:
-    """Attention in blocks; the exponent that rescales the sums is multiplied by `factor`."""
-    scores = _masked(q @ k.mT * sm_scale, causal)
-    m, total, acc = _online(scores, v, block, "nothing_wrong", -math.inf, factor(sm_scale))
-    return [acc / total, (m + total.log())[..., 0]]
 
 
 def _power(n: int) -> int:
@@ -195,10 +156,6 @@ def _softmax_scaled_first(x: torch.Tensor) -> Sequence[torch.Tensor]:
     scaled = x.float() * math.log2(math.e)
     p = torch.exp2((scaled - scaled.amax(-1, keepdim=True)).double())
     return [p / p.sum(-1, keepdim=True)]
-
-
-def _softmax_to_base(x: torch.Tensor, base: float) -> Sequence[torch.Tensor]:
-    return [torch.softmax(x.double() * math.log(base), -1)]
 
 
 def _softmax_of_parts(x: torch.Tensor, parts: int) -> Sequence[torch.Tensor]:
@@ -220,41 +177,79 @@ def _softmax_of_one_block(x: torch.Tensor, block: int) -> Sequence[torch.Tensor]
 # --- flash attention ---------------------------------------------------------------------------
 
 
+class _Given(NamedTuple):
+    """The oracle's arguments."""
+
+    q: torch.Tensor
+    k: torch.Tensor
+    v: torch.Tensor
+    sm_scale: float
+    causal: bool
+
+    def scores(self, shift: int = 0) -> torch.Tensor:
+        """The scaled scores; a causal mask is moved by `shift`."""
+        scores = self.q @ self.k.mT * self.sm_scale
+        n_ctx, n_kv = scores.shape[-2:]
+        if not self.causal:
+            return scores
+        visible = torch.ones(n_ctx, n_kv, dtype=torch.bool).tril(n_kv - n_ctx + shift)
+        return scores.masked_fill(~visible, -math.inf)
+
+
+def _flash(compute: Compute, **options: Any) -> Compute:
+    """What a function of _Given computes, as one of the oracle's arguments."""
+
+    def computed(  # which of the numbers it gets is decided by these names
+        q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, sm_scale: float, causal: bool
+    ) -> Sequence[torch.Tensor]:
+        return compute(_Given(q, k, v, sm_scale, causal), **options)
+
+    return computed
+
+
+def _flash_in_blocks(
+    given: _Given, block: int, carried: Carried, padded: float = -math.inf
+) -> Sequence[torch.Tensor]:
+    padded = -math.inf if given.causal else padded  # the mask covers what is past the end
+    block = block or _power(given.k.shape[-2])
+    m, total, acc = _online(given.scores(), given.v, block, carried, padded)
+    return [acc / total, (m + total.log())[..., 0]]
+
+
+def _flash_rescaled(
+    given: _Given, block: int, factor: Callable[[float], float]
+) -> Sequence[torch.Tensor]:
+    """Attention in blocks; the exponent that rescales the sums is multiplied by `factor`."""
+    of_sums = factor(given.sm_scale)
+    m, total, acc = _online(given.scores(), given.v, block, "nothing_wrong", -math.inf, of_sums)
+    return [acc / total, (m + total.log())[..., 0]]
+
+
 def _attention(
-    q: torch.Tensor,
-    k: torch.Tensor,
-    v: torch.Tensor,
-    sm_scale: float,
-    causal: bool,
+    given: _Given,
     shift: int = 0,
     lse: Callable[[torch.Tensor, torch.Tensor], torch.Tensor] | None = None,
 ) -> Sequence[torch.Tensor]:
     """Attention whose causal mask is moved by `shift`, or with another log-sum-exp."""
-    scores = _masked(q @ k.mT * sm_scale, causal, shift)
+    scores = given.scores(shift)
     right = scores.logsumexp(-1)
     weights = torch.exp(scores - right.nan_to_num(neginf=0.0)[..., None])
-    return [weights @ v, lse(scores.amax(-1), right) if lse else right]
+    return [weights @ given.v, lse(scores.amax(-1), right) if lse else right]
 
 
-def _mask_from_the_start(
-    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, sm_scale: float, causal: bool
-) -> Sequence[torch.Tensor]:
-    return _attention(q, k, v, sm_scale, causal, shift=q.shape[-2] - k.shape[-2])
+def _mask_from_the_start(given: _Given) -> Sequence[torch.Tensor]:
+    return _attention(given, shift=given.q.shape[-2] - given.k.shape[-2])
 
 
-def _unnormalised(
-    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, sm_scale: float, causal: bool
-) -> Sequence[torch.Tensor]:
-    scores = _masked(q @ k.mT * sm_scale, causal)
+def _unnormalised(given: _Given) -> Sequence[torch.Tensor]:
+    scores = given.scores()
     weights = torch.exp(scores - scores.amax(-1, keepdim=True))
-    return [weights @ v, scores.logsumexp(-1)]
+    return [weights @ given.v, scores.logsumexp(-1)]
 
 
-def _heads_exchanged(
-    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, sm_scale: float, causal: bool
-) -> Sequence[torch.Tensor]:
-    k, v = (t[:, :1].expand(t.shape) for t in (k, v))
-    return _attention(q, k, v, sm_scale, causal)
+def _heads_exchanged(given: _Given) -> Sequence[torch.Tensor]:
+    k, v = (t[:, :1].expand(t.shape) for t in (given.k, given.v))
+    return _attention(given._replace(k=k, v=v))
 
 
 _LN2, _LOG2E = math.log(2), math.log2(math.e)
@@ -272,24 +267,15 @@ _LSE: Mapping[str, _OfLse] = {
 }
 
 
-def _base_two(
-    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, sm_scale: float, causal: bool, scale: float
-) -> Sequence[torch.Tensor]:
+def _base_two(given: _Given, scale: float) -> Sequence[torch.Tensor]:
     """Attention that mixes powers of two with natural exponentials."""
-    return _attention(q, k, v, sm_scale * scale, causal)
+    return _attention(given._replace(sm_scale=given.sm_scale * scale))
 
 
-def _no_visible_key(
-    q: torch.Tensor,
-    k: torch.Tensor,
-    v: torch.Tensor,
-    sm_scale: float,
-    causal: bool,
-    lse_too: bool = False,
-) -> Sequence[torch.Tensor]:
+def _no_visible_key(given: _Given, lse_too: bool) -> Sequence[torch.Tensor]:
     """Attention in which rows without a visible key are nan."""
-    out, lse = _attention(q, k, v, sm_scale, causal)
-    hidden = (_masked(q @ k.mT * sm_scale, causal) == -math.inf).all(-1)
+    out, lse = _attention(given)
+    hidden = (given.scores() == -math.inf).all(-1)
     if lse_too:
         lse = lse.masked_fill(hidden, math.nan)
     return [out.masked_fill(hidden[..., None], math.nan), lse]
@@ -302,7 +288,7 @@ def _no_key_flaws() -> Iterator[Flaw]:
             "A row that sees no key becomes nan: its maximum is -inf and its sum is 0",
             "-inf - (-inf) and 0 / 0 are nan: take 0 in the place of such a maximum, and 1 in the "
             "place of such a sum.",
-            partial(_no_visible_key, lse_too=own),
+            _flash(_no_visible_key, lse_too=own),
         )
 
 
@@ -320,43 +306,43 @@ def _flash_flaws() -> Iterator[Flaw]:
         "not_divided",
         "`out` isn't divided by the sum of the exponentials",
         "Divide acc by the running sum after the loop.",
-        _unnormalised,
+        _flash(_unnormalised),
     )
     advice = "`lse` is m + log(sum), both natural: what is in powers of two is multiplied by ln 2."
     for what, lse in _LSE.items():
-        yield Flaw("lse", f"`lse` {what}", advice, partial(_attention, lse=lse))
+        yield Flaw("lse", f"`lse` {what}", advice, _flash(_attention, lse=lse))
     yield Flaw(
         "mask_from_the_start",
         "The causal mask lets query i see the keys up to i: right only for as many keys as queries",
         "It has to be the keys up to i + N_KV - N_CTX.",
-        _mask_from_the_start,
+        _flash(_mask_from_the_start),
     )
     for shift, who in ((-1, "doesn't see its last key"), (1, "sees one key behind its last")):
         yield Flaw(
             "mask_off_by_one",
             f"The causal mask is off by one: a query {who}",
             "The last key of query i is number i + N_KV - N_CTX.",
-            partial(_attention, shift=shift),
+            _flash(_attention, shift=shift),
         )
     yield Flaw(
         "keys_of_one_head",
         "Every head uses the keys and values of the first head",
         "Move k and v by their own head stride: a head has N_KV rows there.",
-        _heads_exchanged,
+        _flash(_heads_exchanged),
     )
     for text, scale in (("log2(e)", _LOG2E), ("ln 2", _LN2)):
         yield Flaw(
             "base_of_the_exponential",
             f"The scores are {text} times what they should be: powers of 2 and of e are mixed",
             "With exp2 the scores need the factor log2(e); with exp they don't.",
-            partial(_base_two, scale=scale),
+            _flash(_base_two, scale=scale),
         )
     for (text, factor), block in itertools.product(_FACTORS.items(), BLOCKS):
         yield Flaw(
             "rescaling_exponent",
             f"The exponent of the factor that rescales the sums is {text} times what it should be",
             "It is the old maximum minus the new one, to the base of the scores' exponentials.",
-            partial(_flash_rescaled, block=block, factor=factor),
+            _flash(_flash_rescaled, block=block, factor=factor),
         )
 
 
@@ -422,10 +408,6 @@ def _gelu_overflow(x: torch.Tensor) -> Sequence[torch.Tensor]:
     return [x.float() / 2 * (1 + (e - 1) / (e + 1))]
 
 
-def _exact_gelu(x: torch.Tensor) -> Sequence[torch.Tensor]:
-    return [torch.nn.functional.gelu(x)]
-
-
 def _products(
     a: torch.Tensor, b: torch.Tensor, block: int, moved: tuple[bool, bool]
 ) -> Sequence[torch.Tensor]:
@@ -445,20 +427,14 @@ def _slice_of_k(
     return [a[:, part] @ b[part]]
 
 
-def _first_of_k(block: int, k: int) -> slice:
-    return slice(0, block)
-
-
-def _whole_of_k(block: int, k: int) -> slice:
-    return slice(0, k // block * block)
-
-
-def _last_of_k(block: int, k: int) -> slice:
-    return slice((k - 1) // block * block, None)
-
-
-def _rest_of_k(block: int, k: int) -> slice:
-    return slice(block, None)
+# Parts of a sum of k products, by the size n of a block.
+_OF_BLOCKS: Sequence[tuple[str, Callable[[int, int], slice]]] = (
+    ("only the first {} products count", lambda n, k: slice(0, n)),
+    # Its size stays open: sums of 33 products tell no block of 8 from one of 32.
+    ("the last, partly filled block is missing", lambda n, k: slice(0, k // n * n)),
+    ("only the last block of {} counts", lambda n, k: slice((k - 1) // n * n, None)),
+    ("the first block of {} is missing", lambda n, k: slice(n, None)),
+)
 
 
 def _gemm_flaws() -> Iterator[Flaw]:
@@ -475,13 +451,7 @@ def _gemm_flaws() -> Iterator[Flaw]:
                 "loop.",
                 partial(_products, block=block, moved=moved),
             )
-        slices += [
-            (f"only the first {block} products count", partial(_first_of_k, block)),
-            # Its size stays open: sums of 33 products tell no block of 8 from one of 32.
-            ("the last, partly filled block is missing", partial(_whole_of_k, block)),
-            (f"only the last block of {block} counts", partial(_last_of_k, block)),
-            (f"the first block of {block} is missing", partial(_rest_of_k, block)),
-        ]
+        slices += [(what.format(block), partial(which, block)) for what, which in _OF_BLOCKS]
     for what, which in slices:
         yield Flaw(
             "sum_over_k",
@@ -502,7 +472,7 @@ FLAWS: Mapping[str, Sequence[Flaw]] = {
             "base_of_the_exponential",
             "The exponentials are powers of 2 where powers of e belong",
             "exp2 needs x * log2(e); exp takes x as it is.",
-            partial(_softmax_to_base, base=2.0),
+            lambda x: [torch.softmax(x.double() * math.log(2), -1)],
         ),
         Flaw(
             "scaled_first",
@@ -519,8 +489,8 @@ FLAWS: Mapping[str, Sequence[Flaw]] = {
             )
             for parts in BLOCKS
         ),
-        *_online_flaws(_softmax_in_blocks),
-        *_padded_flaws(_softmax_in_blocks, "of a row"),
+        *_online_flaws(partial(partial, _softmax_in_blocks)),
+        *_padded_flaws(partial(partial, _softmax_in_blocks), "of a row"),
         Flaw(
             "unshifted",
             "The maximum isn't subtracted before the exponential, which then overflows",
@@ -539,8 +509,8 @@ FLAWS: Mapping[str, Sequence[Flaw]] = {
     ),
     "flash_attention": (
         *_no_key_flaws(),  # first: each flaw of the sum makes these rows nan, too
-        *_online_flaws(_flash_in_blocks),
-        *_padded_flaws(_flash_in_blocks, "of the keys"),
+        *_online_flaws(partial(_flash, _flash_in_blocks)),
+        *_padded_flaws(partial(_flash, _flash_in_blocks), "of the keys"),
         *_flash_flaws(),
     ),
     "rmsnorm": tuple(_rms_flaws()),
@@ -552,7 +522,7 @@ FLAWS: Mapping[str, Sequence[Flaw]] = {
             "exact",
             "This is the exact GELU, by erf, and not the approximation by tanh",
             "Compare with `gelu` in reference/oracles.py.",
-            _exact_gelu,
+            lambda x: [torch.nn.functional.gelu(x)],
         ),
     ),
 }

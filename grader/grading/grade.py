@@ -16,11 +16,9 @@ from grader.grading.check import LEAST_ON_A_GPU, check
 from grader.grading.measure import measure
 from grader.grading.parallel import Checked, checked_side_by_side
 from grader.grading.session import (
-    PUBLIC_SEED,
     Options,
     Progress,
     Session,
-    Step,
     SubmissionError,
     selected,
     unwatched,
@@ -29,19 +27,6 @@ from grader.spec import Exercise
 from grader.spec.course import option_for
 from grader.spec.exercise import REFERENCE
 from grader.spec.task import Task
-
-__all__ = [
-    "PUBLIC_SEED",
-    "Options",
-    "Progress",
-    "Session",
-    "Step",
-    "SubmissionError",
-    "expect_files",
-    "grade",
-    "grade_task",
-    "selected",
-]
 
 
 def grade(

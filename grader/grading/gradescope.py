@@ -23,8 +23,9 @@ from typing import Any
 
 from grader.evidence import Evidence
 from grader.gpu import machine
-from grader.grading.grade import PUBLIC_SEED, Options, Step, grade, selected
+from grader.grading.grade import grade
 from grader.grading.search import Effort
+from grader.grading.session import PUBLIC_SEED, Options, Step, selected
 from grader.report import gradescope_results
 from grader.report.gradescope_results import Visibility
 from grader.report.summary import STUDENTS_FOLDER

@@ -17,13 +17,13 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Generic, TypeVar
 
-from grader.cases import Case, Space, fixed_case, inputs
-from grader.cases.arena import described
+from grader.cases import Case, Space, fixed_case
 from grader.cases.beside import case_beside
 from grader.evidence import MemoryEvidence, Metric
 from grader.executors import needless
 from grader.executors.cuda import cuda_metrics
 from grader.executors.cuda.native_runner import PlannedNativeRunner
+from grader.executors.planning import blank_arguments
 from grader.executors.runner import CaseResult, Runner
 from grader.executors.triton import configurations, triton_metrics, triton_report
 from grader.executors.triton.triton_runner import PlannedTritonRunner
@@ -34,7 +34,6 @@ from grader.spec import ITEMSIZE, Variant
 from grader.spec.blocks import GROWTH, Memory
 from grader.spec.task import Task
 from grader.status import Status
-from grader.worker.protocol import Argument
 
 MEBIBYTE = 1 << 20
 MOST_CONFIGURATIONS = 32  # measured of one kernel
@@ -75,7 +74,7 @@ class Runs(ABC, Generic[_Runner]):
 
     def plan_of(self, case: Case) -> Plan | CaseResult:
         """The plan of a case of any size, or why there is none; nothing runs."""
-        return self._runner.plans.planned(case, _arguments(self.task, case))
+        return self._runner.plans.planned(case, blank_arguments(self.task, case))
 
     def standing(self) -> Collection[int]:
         """The numbers of the last plan's configurations that a GPU may choose, as far as known."""
@@ -83,16 +82,7 @@ class Runs(ABC, Generic[_Runner]):
 
 
 class TritonRuns(Runs[PlannedTritonRunner]):
-    """Runs of Triton kernels in the TTIR executor. `lines` are those of the source."""
-
-    def __init__(
-        self,
-        task: Task,
-        runner: PlannedTritonRunner,
-        lines: Sequence[str],
-    ) -> None:
-        super().__init__(task, runner)
-        self._lines = lines
+    """Runs of Triton kernels in the TTIR executor."""
 
     def evidence(
         self, case: Case, without: Collection[int] = (), configuration: int | None = None
@@ -133,7 +123,7 @@ class TritonRuns(Runs[PlannedTritonRunner]):
             if isinstance(after, CaseResult):
                 return _failed(after, larger)
             grown = (larger, after)
-        return triton_metrics.measure(report, self.task, case, self._lines, grown)
+        return triton_metrics.measure(report, self.task, case, self.source.splitlines(), grown)
 
     def _grown(
         self, larger: Case, leaves_out: bool, configuration: int | None
@@ -167,7 +157,7 @@ def keeps_its_lesson(runner: Runner, seed: int) -> bool:
         return True
     runs: TritonRuns | NativeRuns
     if isinstance(runner, PlannedTritonRunner):
-        runs = TritonRuns(task, runner, ())
+        runs = TritonRuns(task, runner)
     elif isinstance(runner, PlannedNativeRunner):
         runs = NativeRuns(task, runner)
     else:
@@ -328,12 +318,6 @@ def _block(task: Task) -> Memory:
     """The bounds that a task's spec has on its use of memory."""
     assert task.variant.memory is not None  # only such tasks are measured
     return task.variant.memory
-
-
-def _arguments(task: Task, case: Case) -> list[Argument]:
-    """An entry's arguments for a case, as a planner gets them."""
-    blank = inputs.blank(task.exercise, task.variant, case)
-    return blank.arguments(described(blank.slots))
 
 
 def _grown(case: Case, names: Collection[str]) -> Case:

@@ -40,6 +40,7 @@ from grader.executors.gpu.bundle import (
     PlannedPart,
     PlannedVariant,
 )
+from grader.executors.planning import blank_arguments
 from grader.executors.runner import CaseResult, Runner
 from grader.gpu import machine
 from grader.grading.check import any_space
@@ -80,9 +81,7 @@ def make(
     return making.bundle(submission, [making.variant(task, task.parts) for task in tasks])
 
 
-def plan_case(
-    session: Session, task: Task, case: Case, arguments: Sequence[Argument]
-) -> Plan | Failure:
+def plan_case(session: Session, task: Task, case: Case) -> Plan | Failure:
     """An entry's plan for a case, or why there is none; runs no kernel.
 
     Raises SandboxError.
@@ -92,7 +91,7 @@ def plan_case(
         return Failure(Status.not_measured, str(case), reason)
     in_cuda = task.variant.language == "cuda"
     runner = runners.planned_native(task) if in_cuda else runners.planned(task)
-    planned = runner.plans.plan_of(case, arguments)
+    planned = runner.plans.plan_of(case, blank_arguments(task, case))
     if isinstance(planned, CaseResult):
         space = any_space(session, task, case.dtype)
         failure = failure_of(space, replace(planned, case=case), session.files.called)

@@ -554,19 +554,13 @@ def _failure(
         advice = cause.advice
     if not advice and verdict.status.is_failure:  # a fault of the grader has no hint
         advice = hint(verdict, separation)
-    return Failure(
-        status=verdict.status,
-        case=str(result.case),
-        what=verdict.what,
-        where=f"{space.variant.file}:{result.line}" if result.line else "",
+    return replace(
+        failure_of(space, replace(result, verdict=verdict), submission),
         pattern=separation.sentence if separation else "",
         cause=cause.what if cause else "",
         hint=advice,
-        reproduce=reproduce_line(space, _case_of(result), submission),
         occurrences=occurrences,
         code=(cause.code if cause else ()) or marked_lines(search.runner.source, result),
-        detail=result.detail,
-        observed_by=result.observed_by,
         picture=picture_of(Task(space.exercise, space.variant), search.runner, result),
     )
 

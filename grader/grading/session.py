@@ -22,7 +22,7 @@ from grader.evidence import PartEvidence, VariantEvidence
 from grader.executors.compile.kept_for_source import Store
 from grader.executors.cuda import joining
 from grader.executors.cuda.cuda_build import Backend, Begun
-from grader.executors.registry import RunnerOptions, Runners
+from grader.executors.registry import RunnerOptions, Runners, Ways
 from grader.gpu import machine
 from grader.gpu.devices import DeviceName
 from grader.grading import head_start
@@ -32,7 +32,6 @@ from grader.grading.source_rules import Enforcement
 from grader.grading.submitted import Files
 from grader.mistakes import Mistake
 from grader.sandbox import Sandbox
-from grader.sandbox.confinement import Level
 from grader.spec import Exercise
 from grader.spec.compiling import digest
 from grader.spec.task import Task
@@ -69,27 +68,17 @@ def unwatched(step: Step) -> None:
 
 
 @dataclass(frozen=True)
-class Options:
+class Options(Ways):
     """How a submission is graded: the caller's choices."""
 
     seed: int = PUBLIC_SEED
     device: DeviceName | None = None  # None: the GPU, where there is one
     effort: Effort = field(default_factory=Effort)
-    require_sandbox: bool = False
     lifted: tuple[str, ...] = ()  # exercises and variants that may break the rules
-    # Whether Triton's compiled kernels are kept in the user's cache for the next run. Not where a
-    # sandbox is required: one submission's compiled kernels serve no other.
-    keeps_builds: bool = True
     # Whether answers to a spec's questions are compared with what is right: by a class's grade. A
     # student's own run would give the right ones away.
     checks_answers: bool = False
-
-    # For tests.
-    level: Level | None = None  # of confinement; None: the best available
-    policy: bool = True  # whether the rules are checked
-    check_with_nvcc: bool = True
-    backends: tuple[Backend, ...] | None = None  # where CUDA C++ runs; None: all
-    guarded: bool = True  # whether the CUDA C++ object file is inspected, and watched
+    policy: bool = True  # whether the rules are checked; for tests
 
 
 @dataclass(frozen=True)
@@ -117,23 +106,6 @@ def _plan_sandbox(options: Options) -> Sandbox:
 def _begun_build(options: Options, lent: Lent) -> Begun | None:
     is_usual = options.level is None and not options.require_sandbox and not lent.native
     return head_start.take_build() if is_usual else None
-
-
-def _runner_options(
-    options: Options, files: Files, lent: Lent, begun: Begun | None
-) -> RunnerOptions:
-    return RunnerOptions(
-        modules=files.modules,
-        level=options.level,
-        required=options.require_sandbox,
-        check_with_nvcc=options.check_with_nvcc,
-        backends=options.backends,
-        guarded=options.guarded,
-        keeps_builds=options.keeps_builds and not options.require_sandbox,
-        store=lent.store,
-        native=lent.native,
-        begun=begun,
-    )
 
 
 class Session:
@@ -180,7 +152,7 @@ class Session:
             self.device,
             self.files.read,
             self.rules.apply_to,
-            _runner_options(options, self.files, lent, begun),
+            RunnerOptions(options, self.files.modules, lent.store, lent.native, begun),
         )
         self.stopwatch = Stopwatch(self.device, self.seed, exercises, self.runners, lent.trusted)
         self.runners.begin()

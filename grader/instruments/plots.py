@@ -62,8 +62,7 @@ def over_sizes(
     """
     shown = [each for each in series if each.points]
     computes = _has_flops(point for each in shown for point in each.points)
-    with _figure() as made:
-        axes = made.subplots()
+    with _figure() as (made, axes):
         _lines(axes, shown, partial(_speed, computes))
         for name, height in _flat_roofs(shown, roofs, computes):
             axes.axhline(height, color=_GREY, linestyle="--", linewidth=1)
@@ -83,8 +82,7 @@ def times(series: Sequence[Series], title: str, size_name: str, stem: Path) -> t
     Writes `stem`.png and `stem`.svg and returns their paths. Raises PlotsMissing, OSError.
     """
     shown = [each for each in series if each.points]
-    with _figure() as made:
-        axes = made.subplots()
+    with _figure() as (made, axes):
         axes.set_yscale("log")
         _lines(axes, shown, lambda point, microseconds: microseconds / 1e3)
         _scale_sizes(axes, shown)
@@ -105,8 +103,7 @@ def side_by_side(
     shown = [each for each in series if each.points]
     computes = _has_flops(each.points[0] for each in shown)
     families = list(dict.fromkeys(each.name.partition("_")[0] for each in shown))
-    with _figure() as made:
-        axes = made.subplots()
+    with _figure() as (made, axes):
         for index, each in enumerate(shown):
             colour = _COLOURS[families.index(each.name.partition("_")[0]) % len(_COLOURS)]
             speed = _speed(computes, each.points[0], each.points[0].microseconds)
@@ -162,8 +159,7 @@ def heat_map(
     roof = next(_flat_roofs([Series("", dtype, tuple(timed))], roofs, computes), None)
     top = max([*speeds, roof[1] if roof else 0.0])
     size = max(_SIZE[0], 2.5 + 1.1 * len(columns)), max(2.6, 1.6 + 0.5 * len(rows))
-    with _figure(size) as made:
-        axes = made.subplots()
+    with _figure(size) as (made, axes):
         grid = [[math.nan] * len(columns) for _ in rows]
         for name, cell in zip(named, cells, strict=True):
             x, y = columns.index(cell.values[last]), rows.index(name)
@@ -196,8 +192,7 @@ def below_roofline(
     ridges = [roofs.flops[dtype] / roofs.bandwidth for dtype in dtypes]
     left = min([UNCOUNTED, *(spot.x for spot in spots)]) / 2.5
     right = 8 * max([*ridges, *(spot.x for spot in spots), 10.0])
-    with _figure() as made:
-        axes = made.subplots()
+    with _figure() as (made, axes):
         axes.set_xscale("log")
         axes.set_yscale("log")
         _draw_roofs(axes, roofs, list(dtypes), left, right)
@@ -218,8 +213,8 @@ def below_roofline(
 
 
 @contextmanager
-def _figure(size: tuple[float, float] = _SIZE) -> Iterator[Any]:
-    """An empty figure of so many inches, in our style. Raises PlotsMissing."""
+def _figure(size: tuple[float, float] = _SIZE) -> Iterator[tuple[Any, Any]]:
+    """An empty figure of so many inches in our style, and its axes. Raises PlotsMissing."""
     try:
         import matplotlib
         from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -231,7 +226,7 @@ def _figure(size: tuple[float, float] = _SIZE) -> Iterator[Any]:
         matplotlib.rcParams.update(_STYLE)
         made = Figure(figsize=size, dpi=_DPI, layout="constrained")
         FigureCanvasAgg(made)
-        yield made
+        yield made, made.subplots()
 
 
 def _save(figure: Any, stem: Path) -> tuple[Path, Path]:

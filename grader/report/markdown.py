@@ -54,14 +54,12 @@ def render_header(header: Header) -> str:
     return "\n".join(_header_lines(header)).rstrip("\n") + "\n"
 
 
-def code(text: str, in_table: bool = False) -> str:
+def code(text: str) -> str:
     """One line of anybody's text as a code span; "" where there is none."""
     line = one_line(text)
     if not line:
         return ""
     ticks = "`" * (1 + max((len(run) for run in re.findall("`+", line)), default=0))
-    # A table's cell ends at a bar, in code too, and ends no sooner at one with a backslash.
-    line = line.replace("|", "\\|") if in_table else line
     pad = " " if line[0] == "`" or line[-1] == "`" else ""
     return f"{ticks}{pad}{line}{pad}{ticks}"
 

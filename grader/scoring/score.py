@@ -215,12 +215,12 @@ def _score_variant(
     correctness = _overall(check.status for check, _ in classes)
     if PERFORMANCE in variant.points:
         verdict = _decide_performance(Task(exercise, variant), observed, correctness, has_gpu)
-        rows.append(_close(PERFORMANCE, verdict, _exact(variant.points[PERFORMANCE])))
+        rows.append(_close(PERFORMANCE, verdict, exact(variant.points[PERFORMANCE])))
     if MEMORY in variant.points:
         verdict = _decide_memory(exercise, variant, observed, correctness)
-        rows.append(_close(MEMORY, verdict, _exact(variant.points[MEMORY])))
+        rows.append(_close(MEMORY, verdict, exact(variant.points[MEMORY])))
     if PREDICTIONS in variant.points:
-        offered = _exact(variant.points[PREDICTIONS])
+        offered = exact(variant.points[PREDICTIONS])
         rows.append(_close(PREDICTIONS, _decide_predictions(observed, offered), offered))
     points = _Points.total(points for _, points in rows)
     checks = tuple(check for check, _ in rows)
@@ -242,7 +242,7 @@ def _score_class(
     parts_by_dtype = {
         part.dtype: part for part in reversed(observed.parts) if part.size_class == size_class
     }
-    share = _exact(variant.points[size_class]) / len(variant.dtypes)
+    share = exact(variant.points[size_class]) / len(variant.dtypes)
     statuses: dict[str, Status] = {}
     parts, points = [], []
     for dtype in variant.dtypes:
@@ -288,7 +288,7 @@ def _decide_performance(
     task: Task, observed: VariantEvidence, correctness: Status, has_gpu: bool
 ) -> _Verdict:
     variant = task.variant
-    offered = _exact(variant.points[PERFORMANCE])
+    offered = exact(variant.points[PERFORMANCE])
     timed = observed.performance
     if observed.not_attempted:
         gradable = offered if has_gpu else Fraction(0)
@@ -332,10 +332,10 @@ def _decide_thresholds(thresholds: Iterable[Threshold], timed: PerformanceEviden
     decided = speed.decided(thresholds, timed)
     if not decided:
         return _Verdict(Status.not_measured, message="timed, but not against what the spec asks")
-    gradable = max(_exact(each.threshold.points) for each in decided)
+    gradable = max(exact(each.threshold.points) for each in decided)
     for each in decided:
         if each.holds:
-            return _Verdict(Status.passed, _exact(each.threshold.points), gradable, each.message)
+            return _Verdict(Status.passed, exact(each.threshold.points), gradable, each.message)
     # For each baseline the least target: the next one to reach.
     easiest: dict[str, str] = {}
     for threshold, _, message in decided:
@@ -347,7 +347,7 @@ def _decide_thresholds(thresholds: Iterable[Threshold], timed: PerformanceEviden
 def _decide_memory(
     exercise: Exercise, variant: Variant, observed: VariantEvidence, correctness: Status
 ) -> _Verdict:
-    offered = _exact(variant.points[MEMORY])
+    offered = exact(variant.points[MEMORY])
     counted = observed.memory
     if observed.not_attempted:
         # Thresholds that this machine can't decide don't become lost by leaving the variant out.
@@ -426,6 +426,6 @@ def _variant_status(checks: Iterable[CheckScore]) -> Status:
     )
 
 
-def _exact(points: float) -> Fraction:
+def exact(points: float) -> Fraction:
     """The number the instructor wrote: 0.1 is a tenth, not the nearest binary fraction."""
     return Fraction(repr(float(points)))

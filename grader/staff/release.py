@@ -39,6 +39,7 @@ SHARED = (
     "LICENSE",
     "Makefile",
     "constraints.txt",
+    "grader/cli/app.py",
     "pyproject.toml",
     "tests/__init__.py",
     "tests/conftest.py",
@@ -58,7 +59,6 @@ STAFF_FILES = (
     "grader/cli/serve_command.py",
     "grader/cli/staff_commands.py",
 )
-COMMANDS = "grader/cli/app.py"  # some are the staff's
 
 _GRADER_SUFFIXES = {
     "",  # headers of the C++ kind: <cuda/pipeline>
@@ -134,9 +134,9 @@ def make(
     course = course or Course(project.resolve())
     stubs = make_stubs(course.reference, kept)
     files = {f"assignment/{name}": text.encode() for name, text in stubs.items()}
-    files |= {name: _for_students(_text(project, name), name) for name in SHARED}
     files |= {name: _read(project, f"students/{name}") for name in THEIRS}
-    files |= {name: _grader_file(project, name) for name in _grader_files(project)}
+    files |= {name: _read(project, name) for name in _grader_files(project)}
+    files |= {name: _for_students(_text(project, name), name) for name in SHARED}
     files |= notebooks.made(project)
     files |= _of_course(course, kept, left_out)
     files |= _pages(project, course, exercises, left_out, files)
@@ -172,12 +172,6 @@ def _grader_files(project: Path) -> list[str]:
         if not any(part.startswith((".", "__pycache__")) for part in name.parts)
         and not name.as_posix().startswith(STAFF_FILES)
     ]
-
-
-def _grader_file(project: Path, name: str) -> bytes:
-    if name == COMMANDS:
-        return _for_students(_text(project, name), name)
-    return _read(project, name)
 
 
 def _of_course(

@@ -13,7 +13,7 @@ from functools import cached_property, partial
 
 from grader.evidence import PerformanceEvidence
 from grader.executors.cuda import cuda_build, joining
-from grader.executors.registry import RunnerOptions, Runners
+from grader.executors.registry import RunnerOptions, Runners, Ways
 from grader.gpu import machine, measured_roofs, nvml
 from grader.gpu.devices import DeviceName
 from grader.sandbox import Sandbox
@@ -140,7 +140,7 @@ class Stopwatch:
             self._device,
             partial(joining.read_trusted, folder, joining.labs_of(self._exercises)),
             lambda task: False,
-            RunnerOptions(level=Level.limits),
+            RunnerOptions(Ways(level=Level.limits)),
         )
         return runners, sandbox
 

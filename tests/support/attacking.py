@@ -22,8 +22,8 @@ from grader.executors.cuda import cuda_build, native_planner
 from grader.gpu.devices import DeviceName
 from grader.grading import source_rules
 from grader.grading.check import check_case, check_memory, check_part
-from grader.grading.grade import Options, Session
 from grader.grading.search import Effort
+from grader.grading.session import Options, Session
 from grader.sandbox import Sandbox, confinement, worker_process
 from grader.sandbox.confinement import Level
 from grader.sandbox.seccomp import FilterError

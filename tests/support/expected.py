@@ -7,7 +7,8 @@ from pathlib import Path
 
 from grader.evidence import VariantEvidence
 from grader.grading.check import check_memory, check_parts
-from grader.grading.grade import Session, grade_task
+from grader.grading.grade import grade_task
+from grader.grading.session import Session
 from grader.spec.task import Task
 from grader.staff.author.trials import asked_of, status_on, unnoticed_by
 from grader.staff.calibration.corpus import Submission, lines

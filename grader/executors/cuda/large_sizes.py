@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from grader.cases import Case, inputs
-from grader.cases.arena import described
+from grader.cases import Case
 from grader.cases.compare import Verdict
 from grader.executors.cuda import emulator_encoding
 from grader.executors.cuda.native_answers import read_report
@@ -16,6 +15,7 @@ from grader.executors.cuda.native_planner import NativePlanner
 from grader.executors.encoding import NotExecutable
 from grader.executors.executor import Manner
 from grader.executors.large_sizes import LargeSizes
+from grader.executors.planning import blank_arguments
 from grader.executors.runner import CaseResult
 from grader.plan import Buffer, Launch, Plan
 from grader.plan.model import Refused
@@ -37,9 +37,7 @@ class CudaLargeSizes(LargeSizes):
         self._plans = plans
 
     def _plan(self, case: Case) -> Plan | CaseResult | None:
-        task = self._plans.answers.task
-        blank = inputs.blank(task.exercise, task.variant, case)
-        made = self._plans.planned(case, blank.arguments(described(blank.slots)))
+        made = self._plans.planned(case, blank_arguments(self._plans.answers.task, case))
         if isinstance(made, CaseResult):
             return made if made.status is Status.launch_error and self._found_launch() else None
         return self._unanswered(case, made) or made

@@ -16,15 +16,20 @@ import torch
 
 from grader import plan
 from grader.cases import Case
-from grader.cases.arena import described
 from grader.cases.compare import Verdict
 from grader.cases.inputs import Inputs
-from grader.cases.inputs import blank as blank_inputs
 from grader.executors.answers import Answers
 from grader.executors.encoding import DeviceKernel, NotExecutable
 from grader.executors.executor import Executor, Manner, limits_of
 from grader.executors.gpu import executor_program, gpu_encoding
-from grader.executors.planning import Plans, dtype_of, first_of, left_running, notes_of
+from grader.executors.planning import (
+    Plans,
+    blank_arguments,
+    dtype_of,
+    first_of,
+    left_running,
+    notes_of,
+)
 from grader.executors.runner import CaseResult, Times
 from grader.gpu import locks
 from grader.plan import Buffer, Plan, Step
@@ -120,8 +125,7 @@ class GpuRunner(Executor):
         for case in cases:
             if case not in self._expected:
                 self._expected.add(case)
-                blank = blank_inputs(self.task.exercise, self.task.variant, case)
-                planned = self._plans.planned(case, blank.arguments(described(blank.slots)))
+                planned = self._plans.planned(case, blank_arguments(self.task, case))
                 if isinstance(planned, Plan):
                     self._plans.compiled_steps(case, planned)
 

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from grader.cases import Case, inputs
-from grader.cases.arena import described
+from grader.cases import Case
 from grader.cases.compare import Verdict
 from grader.emulator.report import ReportError
 from grader.executors import program_orders
 from grader.executors.compile.frontend import Kernel
 from grader.executors.compile.kernels import Kernels
 from grader.executors.large_sizes import LargeSizes
-from grader.executors.planning import launched
+from grader.executors.planning import blank_arguments, launched
 from grader.executors.runner import CaseResult
 from grader.executors.triton import configurations, triton_metrics, triton_report
 from grader.executors.triton.triton_planner import GRID, TritonPlanner
@@ -59,9 +58,7 @@ class TritonLargeSizes(LargeSizes):
         return None
 
     def _plan(self, case: Case) -> Plan | CaseResult | None:
-        task = self._plans.answers.task
-        blank = inputs.blank(task.exercise, task.variant, case)
-        made = self._plans.plan_of(case, blank.arguments(described(blank.slots)))
+        made = self._plans.plan_of(case, blank_arguments(self._plans.answers.task, case))
         if isinstance(made, CaseResult):
             return made if made.verdict.pattern == GRID else None
         return made

@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from grader import plan
-from grader.cases import Case, inputs
-from grader.cases.arena import Buffers, described
+from grader.cases import Case
+from grader.cases.arena import Buffers
 from grader.cases.compare import Verdict
 from grader.executors.answers import Answers, from_violation
 from grader.executors.compile.frontend import Failure
@@ -21,7 +21,14 @@ from grader.executors.compile.kept_builds import KeptBuilds
 from grader.executors.compile.kernels import Kernels
 from grader.executors.encoding import DeviceKernel
 from grader.executors.executor import Manner
-from grader.executors.planning import Plans, key_of_call, launched, layouts_of, relies_on_others
+from grader.executors.planning import (
+    Plans,
+    blank_arguments,
+    key_of_call,
+    launched,
+    layouts_of,
+    relies_on_others,
+)
 from grader.executors.runner import CaseResult, Times
 from grader.executors.triton import configurations
 from grader.executors.triton.configurations import Tuning
@@ -154,8 +161,7 @@ class TritonPlanner(Plans):
             return
         if self._keeps_state or following.dtype not in self._compared:
             return
-        blank = inputs.blank(self._task.exercise, self._task.variant, following)
-        given = blank.arguments(described(blank.slots))
+        given = blank_arguments(self._task, following)
         if self._kept.get(self._key(given)) is not None:
             return
         if self.planner.post(Operation.plan, given, document=self._news()) is None:

@@ -10,7 +10,7 @@ import hashlib
 import itertools
 import json
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -43,7 +43,6 @@ from grader.executors.triton.ttir_executor import TritonExecutor
 from grader.gpu import machine
 from grader.plan import Plan, Specialisation
 from grader.sandbox import Sandbox
-from grader.sandbox.worker_process import Limits, Worker
 from grader.spec.task import Task
 from grader.status import Status
 
@@ -107,7 +106,7 @@ class PlannedTritonRunner(Runner):
         self._answers = answers = Answers(task, path, limits_of(task))
         worker = partial(sandbox.worker, path, task.variant.entry)
 
-        compiler = partial(_compiler, worker)
+        compiler = partial(worker, (), role="compiler")
         lifted = not watched or "torch" in task.rules.lifted
         torch = frozenset({"*"}) if lifted else task.rules.torch
         allowed = plan.Allowed(torch, task.exercise.moves_data)
@@ -279,10 +278,6 @@ class PlannedTritonRunner(Runner):
             first = too_long().result(self._answers, None)
         self.times.compiles += time.perf_counter() - started
         return Compiled(first) if first or None not in answers else None
-
-
-def _compiler(worker: Callable[..., Worker], limits: Limits) -> Worker:
-    return worker((), limits, role="compiler")
 
 
 def _host_gpu() -> str:

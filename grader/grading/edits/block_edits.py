@@ -57,7 +57,7 @@ def _threads(scope: Scope) -> Iterator[Edit]:
     if scope.is_triton:
         return
     code = scope.text.code
-    for square in _SQUARE.finditer(code, scope.function.body, scope.function.end):
+    for square in scope.matches(_SQUARE):
         for size in {*_SQUARE_TILE.findall(code)} - {square[2]}:
             new = f"{square[1]}{size}, {size}{square[3]}"
             yield scope.instead("threads", square.start(), square.end(), new, 1)
@@ -81,7 +81,7 @@ def _capped(scope: Scope) -> Iterator[Edit]:
     """A number of blocks, or a block's length, that a launcher bounds, and no loop goes on."""
     if scope.function.is_kernel:
         return
-    capped = [*_CAPPED.finditer(scope.text.code, scope.function.body, scope.function.end)]
+    capped = [*scope.matches(_CAPPED)]
     bounds = [(match.span(), Change(*match.span(3), ";")) for match in capped]
     for call in (each for each in scope.calls if each.name == "min" and len(each.arguments) == 2):
         span = call.start, call.end
@@ -100,12 +100,12 @@ def _one_of_warp(scope: Scope) -> Iterator[Edit]:
     """A warp's element of shared memory that all of its threads store to, where one has the sum."""
     if scope.is_triton:
         return
-    code, span = scope.text.code, (scope.function.body, scope.function.end)
-    numbers = [match[1] for match in _IN_WARP.finditer(code, *span)] or ["threadIdx.x % 32"]
+    code = scope.text.code
+    numbers = [match[1] for match in scope.matches(_IN_WARP)] or ["threadIdx.x % 32"]
     shared = shared_arrays(code)
-    for warp in {match[1] for match in _WARP.finditer(code, *span)}:
+    for warp in {match[1] for match in scope.matches(_WARP)}:
         stored = re.compile(rf"^[ \t]*((\w+)\[{warp}\] = [^;\n]+;)", re.M)
-        for match in stored.finditer(code, *span):
+        for match in scope.matches(stored):
             if match[2] in shared:
                 guard = f"{numbers[0]} == 0"
                 what = f"Every thread of a warp stores to `{match[2]}[{warp}]`"
@@ -141,7 +141,7 @@ def _once(scope: Scope) -> Iterator[Edit]:
     """A branch that moves on what it is taken by: a loop over the grid that turns once."""
     if scope.is_triton:
         return
-    for match in _IF.finditer(scope.text.code, scope.function.body, scope.function.end):
+    for match in scope.matches(_IF):
         moved = re.findall(r"\b(\w+) (?:\+=|= \w+ \+) ", match[4])
         if any(re.search(rf"\b{name}\b", match[3]) for name in moved):
             around = match.start(2), match.end(3) + 1
@@ -154,7 +154,7 @@ _FILLED = re.compile(r"\bstd::vector<\w+> (\w+)(\((\w+)\))(?=;)")
 def _filled_before(scope: Scope) -> Iterator[Edit]:
     """A vector that is made with its elements, and to which as many are appended."""
     code, span = scope.text.code, (scope.function.body, scope.function.end)
-    for match in _FILLED.finditer(code, *span):
+    for match in scope.matches(_FILLED):
         if f"{match[1]}.push_back(" in code[match.end() : span[1]]:
             what = f"`{match[1]}` has {match[3]} elements already, and `push_back` appends others"
             advice = f"Begin without elements, or store to {match[1]}[i]."
@@ -168,9 +168,8 @@ _LOADED = re.compile(
 
 def _guards_lack(scope: Scope) -> Iterator[Edit]:
     """Loads of tiles that check one of two indices: each index needs its own bound."""
-    code, span = scope.text.code, (scope.function.body, scope.function.end)
     lacking: list[list[tuple[Change, str]]] = []
-    for match in _LOADED.finditer(code, *span):
+    for match in scope.matches(_LOADED):
         row, column, length = match[2] or match[5], match[3] or match[7], match[4] or match[6]
         within = {column: [length], row: sorted(scope.function.integers - {length})}
         bounds = [

@@ -268,7 +268,7 @@ def _rounded_down(scope: Scope) -> Iterator[Edit]:
     pattern = re.compile(
         rf"{_FACTOR}\s*(?<!/){divided}(?!/)\s*(\w+(?:\.\w+)*(?:\[[^\[\]\n]+\])?)(?![\w(])"
     )
-    for match in pattern.finditer(scope.text.code, scope.function.body, scope.function.end):
+    for match in scope.matches(pattern):
         one, other = (scope.text.source[slice(*match.span(place))] for place in (1, 2))
         if one[0].isdigit():
             continue
@@ -524,20 +524,19 @@ def _parameters(scope: Scope) -> Iterator[Edit]:
 def _subscripts(scope: Scope) -> Iterator[Edit]:
     """`tile[x][y]` for `tile[y][x]`, and `[None, :]` for `[:, None]`."""
     code = scope.text.code
-    span = (scope.function.body, scope.function.end)
-    for match in re.compile(r"(\w+)\s*\[([^\[\]]*)\]\s*\[([^\[\]]*)\]").finditer(code, *span):
+    for match in scope.matches(r"(\w+)\s*\[([^\[\]]*)\]\s*\[([^\[\]]*)\]"):
         is_declared = match[2].isupper() or match[2].isdigit()  # an array of a constant size
         if match[2] != match[3] and not is_declared:
             new = f"{match[1]}[{match[3]}][{match[2]}]"
             yield scope.instead("subscripts", match.start(), match.end(), new, 1)
     flat = re.compile(r"(\[|_ptr \+ )(\w+)( \* \w+ \+ )(\w+)(?=[\],])")
-    for match in flat.finditer(code, *span):
+    for match in scope.matches(flat):
         new = f"{match[1]}{match[4]}{match[3]}{match[2]}"
         yield scope.instead("subscripts", match.start(), match.end(), new, 1)
-    for match in re.compile(r"(\w+)\[(None, :|:, None)\]").finditer(code, *span):
+    for match in scope.matches(r"(\w+)\[(None, :|:, None)\]"):
         new = f"{match[1]}[{':, None' if match[2] == 'None, :' else 'None, :'}]"
         yield scope.instead("subscripts", match.start(), match.end(), new, 4)
-    for match in re.compile(r"tl\.trans\((\w+)\)|(?<=, )(\w+)\.T\b").finditer(code, *span):
+    for match in scope.matches(r"tl\.trans\((\w+)\)|(?<=, )(\w+)\.T\b"):
         yield scope.instead("transposed", match.start(), match.end(), match[1] or match[2], 3)
     for call in scope.calls:
         if call.name == "tl.dot":
@@ -559,19 +558,19 @@ _OF_REST = re.compile(r"(\([^()\n]+\)|\w+ % \w+) (%|//?) (\w+)")
 def _quotients(scope: Scope) -> Iterator[Edit]:
     """A quotient and its remainder in each other's place, or one by another block's length."""
     divided = "//" if scope.is_triton else "/"
-    for match in _ROUNDED_UP.finditer(scope.text.code, scope.function.body, scope.function.end):
+    for match in scope.matches(_ROUNDED_UP):
         for block in (each for each in scope.kinds if re.search("BLOCK|TILE", each)):
             if block != match[2]:
                 changes = [Change(*match.span(2), block), Change(*match.span(3), block)]
                 new = f"({match[1]} + {block} - 1) {divided} {block}"
                 what = f"{scope.quoted(*match.span())} stands where `{new}` belongs"
                 yield scope.edit("divisor", changes, what, "", 1)
-    of_rest = [*_OF_REST.finditer(scope.text.code, scope.function.body, scope.function.end)]
+    of_rest = [*scope.matches(_OF_REST)]
     for one, other in itertools.permutations(of_rest, 2):
         if one[1] == other[1] and one[2] != other[2] and one[3] != other[3]:
             yield scope.instead("divisor", *one.span(3), other[3], 1, one.span())
     pattern = re.compile(rf"\b(\w+(?:\.\w+)?)\s*(%|{divided})\s*(\w+(?:\.\w+)?)")
-    matches = list(pattern.finditer(scope.text.code, scope.function.body, scope.function.end))
+    matches = list(scope.matches(pattern))
     for place, one in enumerate(matches):
         for other in matches[place + 1 : place + 4]:
             apart = scope.text.line_at(other.start()) - scope.text.line_at(one.start())
@@ -603,31 +602,29 @@ def _split(scope: Scope, one: re.Match[str], other: re.Match[str]) -> Iterator[E
 
 def _indices(scope: Scope) -> Iterator[Edit]:
     """An index without the block's or program's own part."""
-    code = scope.text.code
-    span = (scope.function.body, scope.function.end)
     if scope.is_triton:
         ids = [each for each in scope.values if "pid" in each or "row" in each] or [
             "tl.program_id(0)"
         ]
-        for match in re.compile(r"tl\.arange\(0, (\w+)\)").finditer(code, *span):
+        for match in scope.matches(r"tl\.arange\(0, (\w+)\)"):
             for each in ids:
                 if scope.first_use.get(each, 0) < match.start():
                     new = f"({each} * {match[1]} + {match[0]})"
                     yield scope.instead("index", *match.span(), new, 4)
         return
-    for match in re.compile(r"(?<![*.+] )\bthreadIdx\.([xy])\b").finditer(code, *span):
+    for match in scope.matches(r"(?<![*.+] )\bthreadIdx\.([xy])\b"):
         axis = match[1]
         new = f"(blockIdx.{axis} * blockDim.{axis} + threadIdx.{axis})"
-        uses_blocks = f"blockIdx.{axis}" in code[slice(*span)]
+        uses_blocks = f"blockIdx.{axis}" in scope.code
         yield scope.instead("index", *match.span(), new, 3 if uses_blocks else 1)
     pattern = re.compile(r"\bblockIdx\.([xy])\b(?!\s*\*)")
-    for match in pattern.finditer(code, *span):
+    for match in scope.matches(pattern):
         new = f"(blockIdx.{match[1]} * blockDim.{match[1]} + threadIdx.{match[1]})"
         yield scope.instead("index", *match.span(), new, 4)
     own = re.compile(r"\bblockIdx\.([xy]) \* blockDim\.\1 \+ threadIdx\.\1")
-    for match in own.finditer(code, *span):  # a block has a row, and its threads share it
+    for match in scope.matches(own):  # a block has a row, and its threads share it
         yield scope.instead("index", *match.span(), f"blockIdx.{match[1]}", 3)
-    for match in re.compile(r"(\b\w+)\s*\[(\w+)\]").finditer(code, *span):
+    for match in scope.matches(r"(\b\w+)\s*\[(\w+)\]"):
         for size in sorted(scope.function.integers):
             for block in ("blockIdx.x", "blockIdx.y", *_rows(scope)):
                 new = f"{match[1]}[{block} * {size} + {match[2]}]"
@@ -643,7 +640,7 @@ _DIVIDED = re.compile(r"\b(\w+)\s*=\s*\w+\s*/{1,2}\s*(\d+)\b")
 
 def _multiples(scope: Scope) -> Iterator[Edit]:
     """A part of a size where all such parts belong: `4 * n4` for `n4 = n / 4`."""
-    code = scope.text.code[scope.function.body : scope.function.end]
+    code = scope.code
     counts = dict(_DIVIDED.findall(code))
     for index, token in enumerate(scope.tokens):
         count = counts.get(token.text)
@@ -685,8 +682,7 @@ _CHAIN = re.compile(
 
 def _parentheses(scope: Scope) -> Iterator[Edit]:
     """A quotient or product whose second operand lacks its parentheses: `1 / 1 + e`."""
-    code = scope.text.code
-    for match in _CHAIN.finditer(code, scope.function.body, scope.function.end):
+    for match in scope.matches(_CHAIN):
         new = f"({match[3]})"
         cost = 1 if match[2] == "/" else 3
         yield scope.instead("parentheses", *match.span(3), new, cost, match.span())

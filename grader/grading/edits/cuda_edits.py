@@ -20,14 +20,10 @@ from grader.grading.edits.source_text import Change
 
 def _guards(scope: Scope) -> Iterator[Edit]:
     """An access in CUDA C++ that no condition guards, or one that lacks a part."""
-    if scope.is_triton:
-        return
     code = scope.text.code
-    span = (scope.function.body, scope.function.end)
     conditions = scope.conditions
-    for match in re.compile(
-        r"\bif\s*\(([^(){};]{1,200})\)|([^?;={}()]{3,120}[^?;={}]{0,80})\?"
-    ).finditer(code, *span):
+    pattern = r"\bif\s*\(([^(){};]{1,200})\)|([^?;={}()]{3,120}[^?;={}]{0,80})\?"
+    for match in scope.matches(pattern):
         low, high = match.span(1) if match[1] else match.span(2)
         low += len(code[low:high]) - len(code[low:high].lstrip())
         inner = code[low:high].rstrip()
@@ -38,9 +34,8 @@ def _guards(scope: Scope) -> Iterator[Edit]:
                 what = f"The condition {scope.quoted(low, high)} lacks a part: `{condition}`"
                 change = Change(low, low + len(inner), f"({inner}) && {condition}")
                 yield scope.edit("guard_lacks", [change], what, "Each dimension needs its own.", 2)
-    for match in re.compile(
-        r"^([ \t]*)(?!if|for|while|else|return)([^\n;{}]*\w\[[^\n;{}]*);", re.M
-    ).finditer(code, *span):
+    pattern = r"(?m)^([ \t]*)(?!if|for|while|else|return)([^\n;{}]*\w\[[^\n;{}]*);"
+    for match in scope.matches(pattern):
         statement = match[2]
         start = match.start(2)
         tried = [*_bounds(statement, scope), *conditions]
@@ -66,7 +61,7 @@ _GUARDED = re.compile(r"\bif \(([^{};\n]{1,120})\)\s*\{?\s*(\w+\[[^;{}]*);")
 
 def _other_guards(scope: Scope) -> Iterator[Edit]:
     """A condition on a store that isn't held against the indices of the array stored to."""
-    for match in _GUARDED.finditer(scope.text.code, *_span(scope)):
+    for match in scope.matches(_GUARDED):
         stored = match[2].partition(" = ")[0]
         for condition in _bounds(stored, scope):
             if "&&" in condition and {*condition.split(" && ")} != {*match[1].split(" && ")}:
@@ -78,8 +73,6 @@ MOST_FILLED = 4  # places of a function that lack the same
 
 def _fills(scope: Scope) -> Iterator[Edit]:
     """An element of shared memory that is filled under a condition, and else holds anything."""
-    if scope.is_triton:
-        return
     code = scope.text.code
     head = code[scope.function.start : scope.function.body]
     passed = re.findall(r"\(&\s*(\w+)\)\s*\[|\b(\w+)\s*\[\w*\]\s*\[", head)
@@ -88,7 +81,7 @@ def _fills(scope: Scope) -> Iterator[Edit]:
         r"\bif\s*\(([^{};\n]{1,200})\)\s*(\{?)\s*((\w+)(?:\[[^\]\n]*\])+)\s*=\s*([^;{}]{1,300});"
     )
     filled_all = []
-    for match in pattern.finditer(code, scope.function.body, scope.function.end):
+    for match in scope.matches(pattern):
         behind = code[match.end() :].lstrip(" \t\n}") if match[2] else code[match.end() :].lstrip()
         if match[4] in shared and not behind.startswith("else"):
             what = f"Where `{match[1]}` is false, nothing fills `{match[3]}`"
@@ -104,13 +97,9 @@ def _fills(scope: Scope) -> Iterator[Edit]:
 
 def _elements(scope: Scope) -> Iterator[Edit]:
     """An element read past the end of an array of shared memory or of registers."""
-    if scope.is_triton:
-        return
     code = scope.text.code
     sizes = dict(re.findall(r"\b(?:float|int|double)\s+(\w+)\s*\[(\w+)\]\s*[;=]", code))
-    for match in re.compile(r"\b(\w+)\[([^\[\]\n]+)\](?!\s*[-+*/]?=[^=])").finditer(
-        code, scope.function.body, scope.function.end
-    ):
+    for match in scope.matches(r"\b(\w+)\[([^\[\]\n]+)\](?!\s*[-+*/]?=[^=])"):
         size = sizes.get(match[1])
         if size is None or code[: match.start()].rstrip().endswith(("float", "int", "double")):
             continue
@@ -126,7 +115,7 @@ _DECLARED = re.compile(r"__shared__\s+\w+\s+(\w+)((?:\s*\[[^\[\]\n]+\])+)")
 def _array_sizes(scope: Scope) -> Iterator[Edit]:
     """A dimension of an array in shared memory that has another constant of the file for a size."""
     code = scope.text.code
-    for match in _DECLARED.finditer(code, *_span(scope)):
+    for match in scope.matches(_DECLARED):
         for size in re.compile(r"\b[A-Z]\w*\b").finditer(code, *match.span(2)):
             others = [each for each in scope.kinds if each.isupper() and each != size[0]]
             for other in others if size[0] in scope.kinds else ():
@@ -140,8 +129,8 @@ _FLAT = re.compile(r"\b(\w+)\[[^\[\]\n]*?\* (\w+|\(\w+ \+ \w+\))(?= \+| *\])[^\[
 
 def _pitches(scope: Scope) -> Iterator[Edit]:
     """A row of a flat array in shared memory that is as long here as in no other access."""
-    matches = [*_FLAT.finditer(scope.text.code, *_span(scope))]
-    shared = shared_arrays(scope.text.code[slice(*_span(scope))])
+    matches = [*scope.matches(_FLAT)]
+    shared = shared_arrays(scope.code)
     for match, other in itertools.permutations(matches, 2):
         if match[1] == other[1] and match[2] != other[2] and match[1] in shared:
             yield scope.instead("pitch", *match.span(2), other[2], 1, match.span())
@@ -152,8 +141,7 @@ _QUOTIENT_OF_NUMBERS = re.compile(r"(?<![\w.])(\d+) / (\d+)(?![\w.])")
 
 def _whole_quotients(scope: Scope) -> Iterator[Edit]:
     """A quotient of two whole numbers, which drops its fraction: `1 / 2` is 0."""
-    code = scope.text.code
-    for match in _QUOTIENT_OF_NUMBERS.finditer(code, *_span(scope)):
+    for match in scope.matches(_QUOTIENT_OF_NUMBERS):
         one, other = int(match[1]), int(match[2])
         if other and one % other:
             what = f"`{match[0]}` is a quotient of whole numbers, which is {one // other} in C++"
@@ -166,11 +154,10 @@ _WARPS = ("blockDim.x / 32", "(blockDim.x + 31) / 32", "blockDim.x")
 
 def _unfilled(scope: Scope) -> Iterator[Edit]:
     """An element of shared memory that is read where fewer have been filled."""
-    if scope.is_triton or not scope.function.is_kernel:
+    if not scope.function.is_kernel:
         return
-    code = scope.text.code
-    shared = shared_arrays(code[slice(*_span(scope))])
-    for match in re.compile(r"=\s*(\w+)\[(\w+(?:\.x)?)\]\s*;").finditer(code, *_span(scope)):
+    shared = shared_arrays(scope.code)
+    for match in scope.matches(r"=\s*(\w+)\[(\w+(?:\.x)?)\]\s*;"):
         if match[1] not in shared:
             continue
         element = f"{match[1]}[{match[2]}]"
@@ -179,10 +166,6 @@ def _unfilled(scope: Scope) -> Iterator[Edit]:
             advice = f"Take 0 where {match[2]} isn't below {count}."
             new = f"= ({match[2]} < {count} ? {element} : 0);"
             yield scope.edit("past_filled", [Change(*match.span(), new)], what, advice, 1)
-
-
-def _span(scope: Scope) -> tuple[int, int]:
-    return scope.function.body, scope.function.end
 
 
 def _bounds(statement: str, scope: Scope) -> Iterator[str]:
@@ -212,8 +195,8 @@ def _barriers(scope: Scope) -> Iterator[Edit]:
 
     Places outside loops come first: where one of them is enough, no turn of a loop has to wait.
     """
-    body = scope.text.code[slice(*_span(scope))]
-    if scope.is_triton or not (scope.function.is_kernel or "threadIdx" in body):
+    body = scope.code
+    if not (scope.function.is_kernel or "threadIdx" in body):
         return
     first, last = (scope.text.line_at(at) for at in (scope.function.body, scope.function.end - 1))
     starts = scope.text.starts
@@ -249,9 +232,7 @@ def _barriers(scope: Scope) -> Iterator[Edit]:
             ]
         previous = code
     yield from (edit for _, edit in sorted(missing, key=lambda each: each[0]))
-    for match in re.compile(r"\bif\s*\([^;{}]{1,200}\)\s*\{?\s*return\s*;").finditer(
-        scope.text.code, scope.function.body, scope.function.end
-    ):
+    for match in scope.matches(r"\bif\s*\([^;{}]{1,200}\)\s*\{?\s*return\s*;"):
         at = scope.text.code.rindex("return", match.start(), match.end())
         what = "Threads return here, before a barrier or a shuffle that all of them must reach"
         advice = "Let threads beyond the end skip the loads and stores, and reach every barrier."
@@ -287,13 +268,9 @@ def _moved(scope: Scope, at: int, end: int, blocks: Sequence[str]) -> Iterator[E
 
 def _other_indices(scope: Scope) -> Iterator[Edit]:
     """An array of the arguments at the index of another access, or at another local."""
-    if scope.is_triton:
-        return
-    code = scope.text.code
-    span = (scope.function.body, scope.function.end)
     pattern = re.compile(r"\b(\w+)\s*\[([^\[\]\n]{1,80})\]")
-    matches = [each for each in pattern.finditer(code, *span) if each[1] in scope.pointers]
-    locals_ = re.findall(r"\b(?:int|size_t|unsigned)\s+(\w+)\s*=", code[slice(*span)])
+    matches = [each for each in scope.matches(pattern) if each[1] in scope.pointers]
+    locals_ = re.findall(r"\b(?:int|size_t|unsigned)\s+(\w+)\s*=", scope.code)
     for match in matches:
         for index in dict.fromkeys([*(each[2] for each in matches), *locals_]):
             if index != match[2] and is_known(index, scope, match.start()):
@@ -303,13 +280,8 @@ def _other_indices(scope: Scope) -> Iterator[Edit]:
 
 def _declarations(scope: Scope) -> Iterator[Edit]:
     """A local of CUDA C++ without a first value; an addition that other threads may undo."""
-    if scope.is_triton:
-        return
     code = scope.text.code
-    span = (scope.function.body, scope.function.end)
-    for match in re.compile(r"\b(float|double|int|unsigned|long)\s+(\w+)\s*;").finditer(
-        code, *span
-    ):
+    for match in scope.matches(r"\b(float|double|int|unsigned|long)\s+(\w+)\s*;"):
         if code[: match.start()].rstrip().endswith(("__shared__", "extern")):
             continue
         zero = "0.0f" if match[1] == "float" else "0"
@@ -318,12 +290,12 @@ def _declarations(scope: Scope) -> Iterator[Edit]:
             advice = f"Write `{match[1]} {match[2]} = {value};`."
             change = Change(match.end() - 1, match.end() - 1, f" = {value}")
             yield scope.edit("uninitialised", [change], what, advice, cost)
-    shared = shared_arrays(code[slice(*span)])
-    for match in re.compile(r"\breturn\s+(\w+)\s*;").finditer(code, *span):
+    shared = shared_arrays(scope.code)
+    for match in scope.matches(r"\breturn\s+(\w+)\s*;"):
         for new in (*(f"{each}[0]" for each in shared), *scope.values):
             if new != match[1] and scope.first_use.get(new.split("[")[0], 0) < match.start():
                 yield scope.instead("returned", *match.span(1), new, 2, match.span())
-    for match in re.compile(r"(\w+(?:\[[^\]\n]*\])?)\s*\+=\s*([^;\n]+);").finditer(code, *span):
+    for match in scope.matches(r"(\w+(?:\[[^\]\n]*\])?)\s*\+=\s*([^;\n]+);"):
         what = f"Several threads add to `{match[1]}` at the same time, so additions get lost"
         advice = "Use atomicAdd, or keep a sum in a register of each thread and reduce them."
         change = Change(*match.span(), f"atomicAdd(&{match[1]}, {match[2]});")
@@ -338,15 +310,13 @@ _ALLOCATED = re.compile(
 
 def _bytes(scope: Scope) -> Iterator[Edit]:
     """A number of elements where the CUDA runtime or a launch takes bytes."""
-    if scope.is_triton:
-        return
     code = scope.text.code
-    for match in _BYTES.finditer(code, scope.function.body, scope.function.end):
+    for match in scope.matches(_BYTES):
         if "sizeof" not in match[2] and not _is_in_a_grid(scope, match[1]):
             what = f"`{match[1]}` is a number of elements, and it is used as one of bytes"
             change = Change(*match.span(2), f"({match[2]}) * sizeof(float)")
             yield scope.edit("bytes", [change], what, "Multiply by sizeof(float).", 1)
-    for match in _ALLOCATED.finditer(code, scope.function.body, scope.function.end):
+    for match in scope.matches(_ALLOCATED):
         what = f"Nothing sets the memory of `{match[1]}` to 0: cudaMalloc leaves anything in it"
         advice = f"Clear it before the launch: cudaMemset({match[1]}, 0, …)."
         cleared = f" cudaMemset({match[1]}, 0, {match[2]});"

@@ -32,17 +32,25 @@ class Edit:
 
 
 @dataclass(frozen=True)
-class Scope:
-    """One function of a submission, as the makers of edits see it: its text and its file's."""
+class _Body:
+    """One function of a submission: its text and its file's."""
 
     text: SourceText
     function: Function
-    reached: Sequence[Function]
-    is_triton: bool
 
     @cached_property
     def tokens(self) -> list[Token]:
         return self.text.tokens(self.function)
+
+    @property
+    def code(self) -> str:
+        """The code of the function's body."""
+        return self.text.code[self.function.body : self.function.end]
+
+    def matches(self, pattern: str | re.Pattern[str]) -> Iterator[re.Match[str]]:
+        """The matches of a pattern in the function's body, by places in the whole text."""
+        span = self.function.body, self.function.end
+        return re.compile(pattern).finditer(self.text.code, *span)
 
     @cached_property
     def first_use(self) -> dict[str, int]:
@@ -59,12 +67,19 @@ class Scope:
         names = {token.text for token in self.tokens}
         return [each for each in self.function.parameters if each not in names]
 
+
+@dataclass(frozen=True)
+class Scope(_Body):
+    """One function of a submission, as the makers of edits see it."""
+
+    reached: Sequence[Function]
+    is_triton: bool
+
     @cached_property
     def values(self) -> list[str]:
         """Names that may stand for one another: parameters and locals, as they come."""
         assigned = []
-        code = self.text.code[self.function.body : self.function.end]
-        for several in re.findall(r"^[ \t]*(\w+(?:, \w+)+) = ", code, re.M):
+        for several in re.findall(r"^[ \t]*(\w+(?:, \w+)+) = ", self.code, re.M):
             assigned += several.split(", ")
         for token, following in zip(self.tokens, self.tokens[1:], strict=False):
             if token.is_name and following.text in ("=", "in") and token.text not in WORDS:
@@ -85,19 +100,18 @@ class Scope:
     @cached_property
     def kinds(self) -> dict[str, str]:
         """The kind of each parameter and local, as far as the text tells it."""
-        function, code = self.function, self.text.code
-        body = code[function.body : function.end]
+        function = self.function
         if self.is_triton:
             known = kinds.of_python(
                 function.parameters,
                 function.integers,
-                body,
+                self.code,
                 function.is_kernel,
                 function.addresses,
             )
         else:
-            head = code[function.start : function.body]
-            known = kinds.of_cpp(head, body, frozenset(self.text.functions))
+            head = self.text.code[function.start : function.body]
+            known = kinds.of_cpp(head, self.code, frozenset(self.text.functions))
         return {
             n: kind
             for n, kind in (kinds.of_constants(self.text.source) | known).items()
@@ -131,7 +145,7 @@ class Scope:
     @cached_property
     def conditions(self) -> list[str]:
         """Comparisons of the function, as `row < rows`, `offs_n[None, :] < N` or `mask`."""
-        code = self.text.code[self.function.body : self.function.end]
+        code = self.code
         if not self.is_triton:  # those of loops guard nothing
             code = "; ".join(match[1] or match[2] for match in _GUARD.finditer(code))
         pattern = MASK if self.is_triton else _BOUND

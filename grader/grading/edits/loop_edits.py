@@ -20,7 +20,7 @@ _ROUNDS = re.compile(r"(?:cdiv\(\s*[^,()\n]+,\s*|//?\s*)(\w+)|range\([^()\n]*,\s
 def _not_advanced(scope: Scope) -> Iterator[Edit]:
     """A variable that a loop uses from round to round, and that nothing in it moves on."""
     code = scope.text.code
-    for loop in _LOOP.finditer(code, scope.function.body, scope.function.end):
+    for loop in scope.matches(_LOOP):
         end, indent = end_of(scope, loop)
         body = code[loop.end() : end]
         before = code[scope.function.body : loop.start()]
@@ -62,10 +62,10 @@ def _stops(scope: Scope) -> Iterator[Edit]:
     """The end of a loop, computed before it: off by one, or of a block's first row alone."""
     code = scope.text.code
     span = scope.function.body, scope.function.end
-    blocks = {match[1]: match[2] for match in _FIRST_OF_BLOCK.finditer(code, *span)}
-    for stop in dict.fromkeys(match[1] for match in _STOP.finditer(code, *span)):
+    blocks = {match[1]: match[2] for match in scope.matches(_FIRST_OF_BLOCK)}
+    for stop in dict.fromkeys(match[1] for match in scope.matches(_STOP)):
         made = re.compile(rf"^[ \t]*(?:(?:const|int|size_t) )*{stop} = ([^;\n]+?);?[ \t]*$", re.M)
-        for match in made.finditer(code, *span):
+        for match in scope.matches(made):
             for by in (" + 1", " - 1"):
                 new = f"{match[1]}{by}" if match[1][-1:] != ")" else f"({match[1]}){by}"
                 yield scope.instead("stop", *match.span(1), new, 1)
@@ -89,7 +89,7 @@ def _elements(scope: Scope) -> Iterator[Edit]:
     """A loop over the elements of an array that ends at another number than there are."""
     code, span = scope.text.code, (scope.function.body, scope.function.end)
     arrays = dict(_ARRAY.findall(code, *span))
-    for match in _COUNTED.finditer(code, *span):
+    for match in scope.matches(_COUNTED):
         read = {each for each in arrays if re.search(rf"\b{each}\[{match[1]}\]", match[0])}
         for size in dict.fromkeys(arrays[each] for each in read if arrays[each] != match[2]):
             yield scope.instead("stop", *match.span(2), size, 1, (match.start(1), match.end(2)))
@@ -100,7 +100,7 @@ _HALVED = re.compile(r"\bfor \(\w+ (\w+) = ([\w.]+); \1 > 0; \1 (?:/= 2|>>= 1)\)
 
 def _halved(scope: Scope) -> Iterator[Edit]:
     """A reduction that begins with all elements, where half of them add the other half."""
-    for match in _HALVED.finditer(scope.text.code, scope.function.body, scope.function.end):
+    for match in scope.matches(_HALVED):
         around = match.start(1), match.end(2)
         yield scope.instead("steps", *match.span(2), f"{match[2]} / 2", 1, around)
 
@@ -111,16 +111,15 @@ _ENDS = ("min", "minimum", "tl.minimum", "tl.min")
 
 def _stop_lacks(scope: Scope) -> Iterator[Edit]:
     """The end of a loop that lacks what is added where its indices are compared: a shift."""
-    code, span = scope.text.code, (scope.function.body, scope.function.end)
     sizes = scope.function.integers
-    shifts = [f"+ {m[1]} - {m[2]}" for m in _SHIFT.finditer(code, *span) if {m[1], m[2]} <= sizes]
+    shifts = [f"+ {m[1]} - {m[2]}" for m in scope.matches(_SHIFT) if {m[1], m[2]} <= sizes]
     named = re.compile(r"\b(\w+) = (\w+) - (\w+);?[ \t]*$", re.M)
-    shifts += [f"+ {m[1]}" for m in named.finditer(code, *span) if {m[2], m[3]} <= sizes]
-    stops = "|".join(dict.fromkeys(match[1] for match in _STOP.finditer(code, *span)))
+    shifts += [f"+ {m[1]}" for m in scope.matches(named) if {m[2], m[3]} <= sizes]
+    stops = "|".join(dict.fromkeys(match[1] for match in scope.matches(_STOP)))
     if not shifts or not stops:
         return
     made = re.compile(rf"\b(?:{stops}) = ([^;\n]+?);?[ \t]*$", re.M)
-    for match in made.finditer(code, *span):
+    for match in scope.matches(made):
         low, high = match.span(1)
         ends = [
             end
@@ -140,10 +139,9 @@ _COUNTED_LOOP = re.compile(
 
 def _loop_lacks(scope: Scope) -> Iterator[Edit]:
     """A loop over a thread's part of a row, which may go on behind the row's end."""
-    code, span = scope.text.code, (scope.function.body, scope.function.end)
-    members = re.findall(r"(?<![\w.])[a-z]\w*\.[a-z]\w*(?![\w(])", code[slice(*span)])
+    members = re.findall(r"(?<![\w.])[a-z]\w*\.[a-z]\w*(?![\w(])", scope.code)
     sizes = [*sorted(scope.function.integers), *dict.fromkeys(members)]
-    for match in _COUNTED_LOOP.finditer(code, *span):
+    for match in scope.matches(_COUNTED_LOOP):
         beside = [re.sub(r"\W", "", each) for each in match[3].split(",")[1:]]
         for name in [*beside, *([match[1]] if "+" in match[2] else [])]:
             for size in sizes if name.isidentifier() else ():
@@ -160,7 +158,7 @@ _STEPPED = re.compile(r"\bfor (\w+) in range\([^,()\n]+, [^,()\n]+, (\w+)\)")
 def _stepped_twice(scope: Scope) -> Iterator[Edit]:
     """The variable of a loop in steps of a block, that is multiplied by the block once more."""
     code = scope.text.code
-    for loop in _STEPPED.finditer(code, scope.function.body, scope.function.end):
+    for loop in scope.matches(_STEPPED):
         again = re.compile(rf"\b{loop[1]} \* {loop[2]}\b")
         for match in again.finditer(code, loop.end(), scope.function.end):
             yield scope.instead("steps", *match.span(), loop[1], 1)
@@ -204,7 +202,7 @@ _RESET = re.compile(
 def _hoisted(scope: Scope) -> Iterator[Edit]:
     """A first value that is set in each turn of a loop, and belongs in front of it."""
     code = scope.text.code
-    for loop in _LOOP.finditer(code, scope.function.body, scope.function.end):
+    for loop in scope.matches(_LOOP):
         number = scope.text.line_at(loop.start()) + 1
         line = code_line(scope, number) if number <= len(scope.text.lines) else ""
         reset = _RESET.match(line.rstrip())
@@ -233,10 +231,8 @@ _OWN = re.compile(
 
 def _turns(scope: Scope) -> Iterator[Edit]:
     """A program's first element, where each takes several blocks: `pid * BLOCK * TURNS`."""
-    code = scope.text.code
-    span = scope.function.body, scope.function.end
-    for turns in dict.fromkeys(match[1] or match[2] for match in _TURNS.finditer(code, *span)):
-        for match in _OWN.finditer(code, *span):
+    for turns in dict.fromkeys(match[1] or match[2] for match in scope.matches(_TURNS)):
+        for match in scope.matches(_OWN):
             new = f"{match[1]} * {turns}"
             yield scope.instead("turns", *match.span(1), new, 1, match.span())
 
@@ -246,8 +242,7 @@ _STEPS = re.compile(r"\brange\((?:0, )?(?:tl\.)?cdiv\((\w+), (\w+)\)\)")
 
 def _steps(scope: Scope) -> Iterator[Edit]:
     """A loop that counts blocks, whose variable is used as the offset of a block."""
-    code = scope.text.code
-    for match in _STEPS.finditer(code, scope.function.body, scope.function.end):
+    for match in scope.matches(_STEPS):
         new = f"range(0, {match[1]}, {match[2]})"
         yield scope.instead("steps", *match.span(), new, 1)
 
@@ -258,7 +253,7 @@ _CASE = re.compile(r"^([ \t]*)(?:case\b[^:\n]*|default\s*):", re.M)
 def _falls_through(scope: Scope) -> Iterator[Edit]:
     """A case of a `switch` without `break`, so that the next one runs as well."""
     code = scope.text.code
-    cases = [*_CASE.finditer(code, scope.function.body, scope.function.end)]
+    cases = [*scope.matches(_CASE)]
     for one, other in itertools.pairwise(cases):
         between = code[one.end() : other.start()]
         if between.strip() and not re.search(r"\b(?:break|return|continue)\b", between):

@@ -146,7 +146,6 @@ _BLOCK_INDEX = re.compile(r"\b(\w+)\[(?::, None|None, :)\]")
 def _index_unmasked(scope: Scope) -> Iterator[Edit]:
     """An access whose mask has no bound for one of the indices that its address is made of."""
     code = scope.text.code
-    span = (scope.function.body, scope.function.end)
     for call in scope.calls:
         mask = _mask_of(scope, call) if call.name in ("tl.load", "tl.store") else None
         if mask is None:
@@ -156,7 +155,7 @@ def _index_unmasked(scope: Scope) -> Iterator[Edit]:
         for index in _BLOCK_INDEX.finditer(pointers[1] if pointers else code[low:high]):
             if re.search(rf"\b{index[1]}\b", code[slice(*mask)]):
                 continue
-            bounds = re.findall(rf"\b{index[1]}(?:\[[:, None]+\])? < (\w+)\b", code[slice(*span)])
+            bounds = re.findall(rf"\b{index[1]}(?:\[[:, None]+\])? < (\w+)\b", scope.code)
             for bound in dict.fromkeys(bounds):
                 lacks = f"{index[0]} < {bound}"
                 what = f"The mask lacks a condition: {scope.quoted(0, 0, lacks)}"
@@ -174,7 +173,7 @@ _ROUNDS = re.compile(
 def _same_each_round(scope: Scope) -> Iterator[Edit]:
     """Masks of pointers that a loop moves on, which compare with all of a size in each round."""
     code = scope.text.code
-    for loop in _ROUNDS.finditer(code, scope.function.body, scope.function.end):
+    for loop in scope.matches(_ROUNDS):
         end, _ = end_of(scope, loop)
         size = loop["n"] or loop["m"]
         done = loop[2] if loop["n"] else f"{loop[2]} * {loop['block']}"
@@ -197,12 +196,11 @@ _TWO_BOUNDS = re.compile(r"(\w+)\[:, None\] < (\w+)\)? & \(?(\w+)\[None, :\] < (
 
 def _crossed(scope: Scope) -> Iterator[Edit]:
     """A mask of two directions whose bounds are exchanged: each is the other index's elsewhere."""
-    code, span = scope.text.code, (scope.function.body, scope.function.end)
-    for match in _TWO_BOUNDS.finditer(code, *span):
+    for match in scope.matches(_TWO_BOUNDS):
         one, other = match.group(2, 4)
 
         def is_bound(index: str, size: str) -> bool:
-            again = re.search(rf"\b{index}(?:\[[:, None]+\])? < {size}\b", code[slice(*span)])
+            again = re.search(rf"\b{index}(?:\[[:, None]+\])? < {size}\b", scope.code)
             return bool(again) or axis_of(index) == axis_of(size) != ""
 
         if one != other and is_bound(match[1], other) and is_bound(match[3], one):

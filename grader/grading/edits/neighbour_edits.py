@@ -76,8 +76,7 @@ def _ideas(edit: Edit) -> Iterator[str]:
 
 def _components(scope: Scope) -> Iterator[Edit]:
     """A component of a vector that is made from another one: `y.w = f(x.z)`."""
-    code = scope.text.code
-    for match in _COMPONENTS.finditer(code, scope.function.body, scope.function.end):
+    for match in scope.matches(_COMPONENTS):
         to, made_of = match[2] or match[3], match[6] or match[7]
         alike = bool(match[2]) == bool(match[6])
         if not alike or to == made_of or {match[1], match[5]} & {*BUILTINS}:
@@ -94,9 +93,8 @@ _INDEXED = re.compile(r"(?<![\w.])([A-Za-z_]\w*)\[([A-Za-z_]\w*)\]")
 
 def _odd_index(scope: Scope) -> Iterator[Edit]:
     """An index that differs from the others of its line: `y[j] = x[j] * w[tid]`."""
-    code = scope.text.code
     lines: dict[int, list[re.Match[str]]] = {}
-    for match in _INDEXED.finditer(code, scope.function.body, scope.function.end):
+    for match in scope.matches(_INDEXED):
         lines.setdefault(scope.text.line_at(match.start()), []).append(match)
     for accesses in lines.values():
         counts = Counter(match[2] for match in accesses)
@@ -166,13 +164,8 @@ _LIKE_FUNCTIONS = (("exp", "exp2"), ("log", "log2"), ("expf", "exp2f"), ("logf",
 
 def _odd_function(scope: Scope) -> Iterator[Edit]:
     """An exponential or logarithm to another base than the others of its function."""
-    code = scope.text.code
     for pair in _LIKE_FUNCTIONS:
-        calls = [
-            *re.compile(rf"\b({'|'.join(pair)})(?=\()").finditer(
-                code, scope.function.body, scope.function.end
-            )
-        ]
+        calls = [*scope.matches(rf"\b({'|'.join(pair)})(?=\()")]
         counts = Counter(call[1] for call in calls)
         for call in calls if len(counts) == 2 else ():
             other = pair[call[1] == pair[0]]
@@ -325,7 +318,7 @@ def _whole(scope: Scope) -> Iterator[Edit]:
         whole = parts.get(token.text)
         if whole and scope.first_use.get(token.text, token.start) < token.start:
             yield scope.instead("whole", token.start, token.end, whole, 1)
-    for match in (*_SUM.finditer(code, *span), *_FIRST.finditer(code, *span)):
+    for match in (*scope.matches(_SUM), *scope.matches(_FIRST)):
         _, name, start, part = match.groups()
         is_likely = not start or in_loop(scope, scope.text.line_at(match.start(2)))
         end = span[1] if start else end_of(scope, match)[0]
@@ -348,8 +341,7 @@ def _same_form(scope: Scope) -> Iterator[Edit]:
 
     Such as `a[j][i]` for `a[j][i ^ j]`, or `a[x][y]` beside `a[y + j][x]`.
     """
-    code = scope.text.code
-    accesses = [*_TWO_INDICES.finditer(code, scope.function.body, scope.function.end)]
+    accesses = [*scope.matches(_TWO_INDICES)]
     for own, other in itertools.permutations(accesses, 2):
         if own[1] != other[1]:
             continue
@@ -375,7 +367,7 @@ def _members(scope: Scope) -> Iterator[Edit]:
     members: dict[str, dict[str, None]] = {}
     for match in _MEMBER.finditer(scope.text.code):
         members.setdefault(match[1], {})[match[2]] = None
-    for match in _MEMBER.finditer(scope.text.code, scope.function.body, scope.function.end):
+    for match in scope.matches(_MEMBER):
         for other in members[match[1]] if match[1] not in BUILTINS else ():
             if other != match[2] and len(other) > 1 < len(match[2]):
                 yield scope.instead("name", *match.span(2), other, 2, match.span())
@@ -389,7 +381,7 @@ _END = re.compile(
 def _not_clamped(scope: Scope) -> Iterator[Edit]:
     """The end of a thread's or program's part of a size, that isn't kept below the size."""
     code = scope.text.code
-    for match in _END.finditer(code, scope.function.body, scope.function.end):
+    for match in scope.matches(_END):
         bounds = re.compile(rf"<\s*{match[1]}\b|\brange\([^()\n]*\b{match[1]}\b")
         for size in sorted(scope.function.integers) if bounds.search(code, match.end()) else ():
             smaller = "tl.minimum" if scope.is_triton else "min"
@@ -406,7 +398,7 @@ def _whole_sum(scope: Scope) -> Iterator[Edit]:
         return
     code = scope.text.code
     shared = shared_arrays(code[scope.function.start : scope.function.end])
-    for match in _OWN_ELEMENT.finditer(code, scope.function.body, scope.function.end):
+    for match in scope.matches(_OWN_ELEMENT):
         behind = code[match.end() : match.end() + 3].strip()
         is_read = not re.match(r"[-+*/]?=(?!=)", behind)
         if match[1] in shared and is_read:
@@ -423,7 +415,7 @@ def _views(scope: Scope) -> Iterator[Edit]:
     """A tensor of a launcher that is to be transposed, or is and isn't to be."""
     if not scope.is_triton or scope.function.is_kernel:
         return
-    for match in _VIEW.finditer(scope.text.code, scope.function.body, scope.function.end):
+    for match in scope.matches(_VIEW):
         if scope.kinds.get(match[1]) == "tensor":
             is_turned = re.search(r"\.(?:t\(|T\b|transpose|permute)", match[0])
             new = match[1] if is_turned else f"{match[1]}.t()"

@@ -123,7 +123,6 @@ _CONSTANT_OF = re.compile(
 
 def _derived(scope: Scope) -> Iterator[Edit]:
     """A value in the place of what is made of it, or a constant for one that it is made of."""
-    code = scope.text.code
     constants = [
         pair
         for match in _CONSTANT_OF.finditer(scope.text.source)
@@ -133,7 +132,7 @@ def _derived(scope: Scope) -> Iterator[Edit]:
     made: dict[str, dict[str, int]] = {}  # what is made of a name, and from where on
     for base, name in constants:
         made.setdefault(base, {})[name] = 0
-    for match in _DEFINED.finditer(code, scope.function.body, scope.function.end):
+    for match in scope.matches(_DEFINED):
         for base in {*_NAMES.findall(match[2])} - {match[1]}:
             made.setdefault(base, {}).setdefault(match[1], match.end())
     tokens = scope.tokens
@@ -160,8 +159,7 @@ _INDEXED = re.compile(r"(?<![\w.])(\w+)((?:\s*\[[^\[\]]*\])+)")
 
 def _in_other_indices(scope: Scope, token: Token) -> set[str]:
     """Names in the indices of an array that another index of it, with `token`, lacks."""
-    code = scope.text.code
-    accesses = [*_INDEXED.finditer(code, scope.function.body, scope.function.end)]
+    accesses = [*scope.matches(_INDEXED)]
     own = next((each for each in accesses if each.start(2) < token.start < each.end(2)), None)
     if own is None:
         return set()
@@ -188,11 +186,11 @@ def _exchanged(scope: Scope) -> Iterator[Edit]:
                 yield exchanged(scope, one, other, f"the call of `{call.name}`", 3)
     for one, other in _tuples(scope):
         yield exchanged(scope, one, other, "this line", 2)
-    for given in _UNPACKED.finditer(scope.text.code, scope.function.body, scope.function.end):
+    for given in scope.matches(_UNPACKED):
         yield exchanged(scope, given.span(1), given.span(2), "this line", 1)
-    for given in _EXPONENT.finditer(scope.text.code, scope.function.body, scope.function.end):
+    for given in scope.matches(_EXPONENT):
         yield exchanged(scope, given.span(1), given.span(2), "this exponent", 1)
-    for given in _INDEX.finditer(scope.text.code, scope.function.body, scope.function.end):
+    for given in scope.matches(_INDEX):
         yield exchanged(scope, given.span(1), given.span(2), "this index", 1)
     by_line: dict[int, list[Token]] = {}
     for index, last in _operand_starts(scope):
@@ -242,7 +240,7 @@ def _fragments(scope: Scope) -> dict[str, str]:
     First those that are likely, then of names never read, then what stands in the function.
     """
     tokens = scope.tokens
-    code = scope.text.code[scope.function.body : scope.function.end]
+    code = scope.code
     known: dict[str, str] = dict.fromkeys(_TWO_TERMS.findall(code), "likely int")
     known |= {f" * {each}": "likely int" for each in _SHARES.findall(code)}
     for name in scope.unread:
@@ -338,7 +336,7 @@ _POWER = re.compile(r"(?<![\w.])([A-Za-z_]\w*)(?: \* \1)+\b(?![\w.(\[])")
 
 def _powers(scope: Scope) -> Iterator[Edit]:
     """A power of a value, written as a product, with one factor more or fewer: `x * x`."""
-    for match in _POWER.finditer(scope.text.code, scope.function.body, scope.function.end):
+    for match in scope.matches(_POWER):
         if scope.kinds.get(match[1]) in ("data", "float"):
             more = f"{match[0]} * {match[1]}"
             fewer = match[0].removesuffix(f" * {match[1]}")
@@ -401,7 +399,7 @@ def _counted_blocks(scope: Scope) -> Iterator[Edit]:
     """
     if scope.function.is_kernel:
         return
-    for match in _QUOTIENT.finditer(scope.text.code, scope.function.body, scope.function.end):
+    for match in scope.matches(_QUOTIENT):
         div, counted, size = match.groups()
         yield scope.instead("grid", *match.span(), counted, 2)
         if scope.is_triton and size.isdigit():
@@ -552,7 +550,7 @@ def _changes_in_a_loop(code: str, name: str) -> bool:
 def _statements(scope: Scope) -> Iterator[Edit]:
     """A statement that is too much, or that has to be repeated before a later loop."""
     code = scope.text.code
-    for match in _STATEMENT.finditer(code, scope.function.body, scope.function.end):
+    for match in scope.matches(_STATEMENT):
         text = match[2]
         is_open = text.count("(") != text.count(")") or text.rstrip().endswith(",")
         if is_open or re.match(r"(?:return|def|for|if|while|else|elif|assert)\b", text):
@@ -591,7 +589,7 @@ _ADVANCE = re.compile(r"^([ \t]*)(\w+) (?:\+=|= \2 \+) ([^;\n]+?);?$", re.M)
 def _like_statements(scope: Scope) -> Iterator[Edit]:
     """A statement that another value of a loop lacks: `a += step * one`, but nothing moves b."""
     code = scope.text.code
-    for match in _ADVANCE.finditer(code, scope.function.body, scope.function.end):
+    for match in scope.matches(_ADVANCE):
         kind = scope.kinds.get(match[2])
         if kind is None or not in_loop(scope, scope.text.line_at(match.start(2))):
             continue
@@ -684,7 +682,7 @@ _ASSIGNMENT = re.compile(r"^[ \t]*(?:(?:const|int|size_t|float) )*(\w+) = ([^;\n
 
 def _pasted(scope: Scope) -> Iterator[Edit]:
     """A value that is computed from the parts of another one: of rows where columns belong."""
-    matches = [*_ASSIGNMENT.finditer(scope.text.code, scope.function.body, scope.function.end)]
+    matches = [*scope.matches(_ASSIGNMENT)]
     times = Counter(match[2] for match in matches)
     for one in matches:
         instead = {
@@ -731,9 +729,7 @@ def _conditions(scope: Scope) -> Iterator[Edit]:
         re.M,
     )
     guards = re.compile(r"\bif\s*\(([^(){};]{1,120})\)")
-    for match in (masks if scope.is_triton else guards).finditer(
-        code, scope.function.body, scope.function.end
-    ):
+    for match in scope.matches(masks if scope.is_triton else guards):
         low, high = match.span(1)
         text = code[low:high]
         both = "&" if scope.is_triton else "&&"
@@ -765,7 +761,7 @@ def _conditions(scope: Scope) -> Iterator[Edit]:
 
 def _counts(scope: Scope, name: str) -> bool:
     """Whether a variable is an index, a size or a counter, by what is done with it."""
-    code = scope.text.code[scope.function.body : scope.function.end]
+    code = scope.code
     word = rf"\b{re.escape(name)}\b"
     return bool(
         re.search(
@@ -792,31 +788,23 @@ def _types(scope: Scope) -> Iterator[Edit]:
             what = f"`{name[1]}` is an int, so what is behind the point is cut off"
             change = Change(*match.span(), "float")
             yield scope.edit("whole_number", [change], what, "Declare it as a float.", 1)
-        for match in re.compile(r"(?<![\w.])1 / (?=[a-z_]\w*\b(?!\s*\())").finditer(
-            code, scope.function.body, scope.function.end
-        ):
+        for match in scope.matches(r"(?<![\w.])1 / (?=[a-z_]\w*\b(?!\s*\())"):
             what = "`1 / n` of whole numbers is 0 for every n above 1"
             change = Change(match.start(), match.start() + 1, "1.0f")
             yield scope.edit("whole_number", [change], what, "Divide 1.0f, or a float, by it.", 1)
-        for match in re.compile(r"^[ \t]*float (\w+(?:\[\w+\])+)\s*;", re.M).finditer(
-            code, scope.function.body, scope.function.end
-        ):
+        for match in scope.matches(r"(?m)^[ \t]*float (\w+(?:\[\w+\])+)\s*;"):
             what = f"Nothing sets the elements of `{match[1]}` before they are added to"
             change = Change(match.end() - 1, match.end() - 1, " = {}")
             advice = f"Write `float {match[1]} = {{}};`, or set each to 0 first."
             yield scope.edit("uninitialised", [change], what, advice, 1)
-    for match in re.compile(r"\b(?:torch\.|\w+\.new_)(empty(?:_like)?)\(").finditer(
-        code, scope.function.body, scope.function.end
-    ):
+    for match in scope.matches(r"\b(?:torch\.|\w+\.new_)(empty(?:_like)?)\("):
         new = match[1].replace("empty", "zeros")
         of = match[0][: match.start(1) - match.start()]
         what = f"Nothing sets the memory of `{of}{match[1]}` before the kernel adds to it"
         change = Change(*match.span(1), new)
         yield scope.edit("cleared", [change], what, f"Take {of}{new}.", 1)
     if scope.is_triton and scope.function.is_kernel:
-        for match in re.compile(r"= (0)$", re.M).finditer(
-            code, scope.function.body, scope.function.end
-        ):
+        for match in scope.matches(r"(?m)= (0)$"):
             yield scope.instead("number", *match.span(1), "0.0", 2, match.span(1))
 
 

@@ -24,11 +24,11 @@ _COUNTED = re.compile(r"\b(\w+)\s*=\s*tl\.cdiv\(")
 
 def _last_group(scope: Scope) -> Iterator[Edit]:
     """A group of tile rows that is taken to be whole, where the last one has fewer."""
-    if not scope.is_triton or not scope.function.is_kernel:
+    if not scope.function.is_kernel:
         return
     code = scope.text.code
     span = (scope.function.body, scope.function.end)
-    for match in _GROUPED.finditer(code, *span):
+    for match in scope.matches(_GROUPED):
         for size, others in (match.group(2, 3), match.group(3, 2)):
             for rows in _COUNTED.findall(code, *span):
                 if rows == others:
@@ -53,7 +53,7 @@ _HEIGHT = re.compile(r"\b(\w+) = (?:tl\.minimum|min)\((?:\w+, )?\w+ - ([^,()\n]+
 def _without_group(scope: Scope) -> Iterator[Edit]:
     """A tile's row in its group that is taken for one in the matrix, as if groups began at 0."""
     code, span = scope.text.code, (scope.function.body, scope.function.end)
-    for match in _HEIGHT.finditer(code, *span):
+    for match in scope.matches(_HEIGHT):
         row = re.compile(rf"(?<![+*] )(?<![+*]\()\(?\w+ % {match[1]}\b").finditer
         for within in row(code, match.end(), span[1]):
             new = f"{match[2]} + "
@@ -73,7 +73,7 @@ def _groups_by_product(scope: Scope) -> Iterator[Edit]:
     span = (scope.function.body, scope.function.end)
     # A helper is given the numbers of tiles.
     counted = _COUNTED.findall(code, *span) or sorted(scope.function.integers)
-    for match in _BEGINNING.finditer(code, *span):
+    for match in scope.matches(_BEGINNING):
         if not {*counted}.isdisjoint(re.findall(r"\w+", match[0])):
             continue  # how many programs a group has
         size = match[2] or match[3]
@@ -87,7 +87,7 @@ def _groups_by_product(scope: Scope) -> Iterator[Edit]:
 
 def _offsets(scope: Scope) -> Iterator[Edit]:
     """A pointer with another offset than that of a like access: a block's part, for instance."""
-    if not scope.is_triton or not scope.function.is_kernel:
+    if not scope.function.is_kernel:
         return
     code = scope.text.code
     offsets = []
@@ -151,19 +151,17 @@ _NARROW_FIRST = re.compile(
 
 def _casts(scope: Scope) -> Iterator[Edit]:
     """A value that isn't converted to float32, or too early to a narrower type."""
-    if not scope.is_triton:
-        return
     for call in scope.calls:
         if call.name == "tl.load" and not scope.text.code[call.end :].startswith(".to("):
             what = "The loaded values aren't converted to float32, so later steps are in their type"
             change = Change(call.end, call.end, ".to(tl.float32)")
             yield scope.edit("no_cast", [change], what, "Convert right behind the load.", 3)
-    for match in _NARROW_FIRST.finditer(scope.text.code, scope.function.body, scope.function.end):
+    for match in scope.matches(_NARROW_FIRST):
         what = f"`{match[1]}` is kept in {scope.quoted(*match.span(2))}, so each addition rounds"
         advice = "Keep it in float32, and convert where the result is stored."
         yield scope.edit("cast", [Change(*match.span(2), "tl.float32")], what, advice, 3)
     pattern = re.compile(r"\.to\([\w.]+\)")
-    for match in pattern.finditer(scope.text.code, scope.function.body, scope.function.end):
+    for match in scope.matches(pattern):
         what = f"The conversion {scope.quoted(*match.span())} rounds here, and is too early"
         advice = "Convert where the result is stored."
         yield scope.edit("cast", [Change(*match.span(), "")], what, advice, 3)
@@ -172,7 +170,7 @@ def _casts(scope: Scope) -> Iterator[Edit]:
 def _axes(scope: Scope) -> Iterator[Edit]:
     """Program ids that are taken from each other's axes, or an axis that the grid doesn't have."""
     pattern = re.compile(r"tl\.program_id\(\s*(?:axis\s*=\s*)?(\d)\s*\)")
-    matches = list(pattern.finditer(scope.text.code, scope.function.body, scope.function.end))
+    matches = list(scope.matches(pattern))
     if len({match[1] for match in matches}) == 2:
         axes = sorted({match[1] for match in matches})
         other = {axes[0]: axes[1], axes[1]: axes[0]}
@@ -192,11 +190,11 @@ _STRIDE = re.compile(r"\b(\w+)\.stride\((\d)\)")
 
 def _strides(scope: Scope) -> Iterator[Edit]:
     """A size that is passed for a stride, a stride for a size, or another tensor's stride."""
-    if not scope.is_triton or scope.function.is_kernel:
+    if scope.function.is_kernel:
         return
     source = scope.text.source
     launches = [each for each in scope.calls if each.is_launch]
-    for match in _STRIDE.finditer(scope.text.code, scope.function.body, scope.function.end):
+    for match in scope.matches(_STRIDE):
         is_passed = any(each.start < match.start() < each.end for each in launches)
         new = f"{match[1]}.shape[{int(match[2]) + 1}]"
         advice = "A stride says how far rows lie apart, which can be more than their length."
@@ -264,7 +262,7 @@ def _several_strides(scope: Scope, call: Call, spans: Sequence[tuple[int, int]])
 
 def _one_block(scope: Scope) -> Iterator[Edit]:
     """A block of a fixed size for rows that may be longer."""
-    if not scope.is_triton or scope.function.is_kernel:
+    if scope.function.is_kernel:
         return
     code = scope.text.code
     kernels = [each for each in scope.reached if each.is_kernel]
@@ -274,7 +272,7 @@ def _one_block(scope: Scope) -> Iterator[Edit]:
     shared = {each[2] for each in _PLAIN_SUM.finditer(bodies)}  # see _program_offset
     sizes = [each for each in scope.values if each not in scope.function.parameters]
     pattern = re.compile(r"\b(BLOCK\w*)\s*=\s*(\d+)\b")
-    for match in pattern.finditer(code, scope.function.body, scope.function.end):
+    for match in scope.matches(pattern):
         for size in sizes if match[1] not in shared else ():
             if not (size.islower() or len(size) == 1):
                 continue
@@ -289,12 +287,10 @@ _PLAIN_SUM = re.compile(r"\b(\w+)\s*\+\s*tl\.arange\(0,\s*(\w+)\)")
 
 def _program_offset(scope: Scope) -> Iterator[Edit]:
     """A program's number that is added to `tl.arange` without the block's length."""
-    if not scope.is_triton:
-        return
     code = scope.text.code
     span = (scope.function.body, scope.function.end)
     numbers = set(re.compile(r"\b(\w+)\s*=\s*tl\.program_id\(").findall(code, *span))
-    for match in _PLAIN_SUM.finditer(code, *span):
+    for match in scope.matches(_PLAIN_SUM):
         if match[1] in numbers:
             what = (
                 f"{scope.quoted(*match.span(1))} counts programs, and a program has {match[2]} "
@@ -307,10 +303,10 @@ def _program_offset(scope: Scope) -> Iterator[Edit]:
 
 def _copies(scope: Scope) -> Iterator[Edit]:
     """A copy that a launcher makes of a tensor, to which the kernel then writes."""
-    if not scope.is_triton or scope.function.is_kernel:
+    if scope.function.is_kernel:
         return
     pattern = re.compile(r"(\w+)\.(?:contiguous|clone|flatten|ravel)\(\)|(\w+)\.reshape\([^()]*\)")
-    for match in pattern.finditer(scope.text.code, scope.function.body, scope.function.end):
+    for match in scope.matches(pattern):
         tensor = match[1] or match[2]
         what = f"{scope.quoted(*match.span())} may be a copy, and what is written to it is lost"
         advice = (
@@ -321,12 +317,9 @@ def _copies(scope: Scope) -> Iterator[Edit]:
 
 def _rebound(scope: Scope) -> Iterator[Edit]:
     """An output that a launcher gives another tensor by its name, instead of writing into it."""
-    if not scope.is_triton or scope.function.is_kernel:
+    if scope.function.is_kernel:
         return
-    code = scope.text.code
-    for match in re.compile(r"^([ \t]*)(\w+) = ([^\n]+)$", re.M).finditer(
-        code, scope.function.body, scope.function.end
-    ):
+    for match in scope.matches(r"(?m)^([ \t]*)(\w+) = ([^\n]+)$"):
         if match[2] in scope.function.parameters:
             what = (
                 f"`{match[2]} = ...` gives the name another tensor; the one passed stays as it is"
@@ -338,7 +331,7 @@ def _rebound(scope: Scope) -> Iterator[Edit]:
 
 def _grid_axes(scope: Scope) -> Iterator[Edit]:
     """A grid with more or fewer axes than the kernel takes its ids from."""
-    if not scope.is_triton or scope.function.is_kernel:
+    if scope.function.is_kernel:
         return
     code = scope.text.code
     kernels = [each for each in scope.reached if each.is_kernel]
@@ -350,7 +343,7 @@ def _grid_axes(scope: Scope) -> Iterator[Edit]:
     pattern = re.compile(
         r"(?<=[\[=:] )?\((\w[^()]*\([^()]*\)|\w+)\s*(,|\*)\s*(\w[^()]*\([^()]*\)|\w+),?\)"
     )
-    for match in pattern.finditer(code, scope.function.body, scope.function.end):
+    for match in scope.matches(pattern):
         one, sign, other = match.groups()
         if sign == "," and ids == {0}:
             what = "The grid has two axes, and the kernel takes its id from one: `tl.program_id(0)`"
@@ -373,7 +366,7 @@ def _grids_by_numbers(scope: Scope) -> Iterator[Edit]:
     kernels = [each for each in scope.reached if each.is_kernel]
     blocks = [p for each in kernels for p in each.parameters if len(p) > 1 and p.isupper()]
     is_tuned = "autotune" in scope.text.code
-    for match in _GRID.finditer(scope.text.code, scope.function.body, scope.function.end):
+    for match in scope.matches(_GRID):
         chosen: dict[str, str] = {}  # by the size that is divided, the block's length
 
         def taken(quotient: re.Match[str], chosen: dict[str, str] = chosen) -> str:
@@ -400,7 +393,7 @@ _OF_AXIS = re.compile(r"""cdiv\((\w+), \w+\[["'](\w+)["']\]\)""")
 
 def _grids(scope: Scope) -> Iterator[Edit]:
     """A grid that is counted with numbers, where configurations choose the blocks' sizes."""
-    if not scope.is_triton or scope.function.is_kernel:
+    if scope.function.is_kernel:
         return
     code = scope.text.code
     given = _OF_META.search(code, scope.function.body, scope.function.end)
@@ -432,8 +425,7 @@ _COUNTED_TILES = re.compile(r"\bcdiv\((\w+), (\w+)\)")
 
 def _odd_strides(scope: Scope) -> Iterator[Edit]:
     """Two strides of a tensor in the other order than those of the call's other tensors."""
-    code, span = scope.text.code, (scope.function.body, scope.function.end)
-    pairs = [*_STRIDES.finditer(code, *span)]
+    pairs = [*scope.matches(_STRIDES)]
     for match in pairs if not scope.function.is_kernel else ():
         others = {each.group(2, 3) for each in pairs if each[1] != match[1]}
         if match[2] != match[3] and others == {(match[3], match[2])}:
@@ -444,10 +436,9 @@ def _odd_strides(scope: Scope) -> Iterator[Edit]:
 
 def _other_axis(scope: Scope) -> Iterator[Edit]:
     """A number of tiles along the other axis than the one that tiles are counted by."""
-    code, span = scope.text.code, (scope.function.body, scope.function.end)
     blocks = [n for n in scope.function.parameters if n.isupper() and scope.kinds[n] == "int"]
     sizes = sorted(scope.function.integers)
-    for match in _COUNTED_TILES.finditer(code, *span):
+    for match in scope.matches(_COUNTED_TILES):
         for size, block in itertools.product(sizes, blocks):
             if size != match[1] and block != match[2] and {match[1]} <= {*sizes}:
                 new = f"cdiv({size}, {block})"
@@ -460,7 +451,7 @@ _ADVANCED = re.compile(r"^[ \t]*(\w+) \+= (\w+)(?: \* (\w+))?[ \t]*$", re.M)
 def _advance(scope: Scope) -> Iterator[Edit]:
     """A pointer that a loop moves on by another stride than that of the axis it goes along."""
     code, span = scope.text.code, (scope.function.body, scope.function.end)
-    for match in _ADVANCED.finditer(code, *span):
+    for match in scope.matches(_ADVANCED):
         made = re.compile(rf"^[ \t]*{match[1]} = ([^\n]+)$", re.M).search(
             code, span[0], match.start()
         )
@@ -480,8 +471,8 @@ _ADDRESS = re.compile(r"^[ \t]*\w+ = ((\w)\w*_ptr \+ [^\n]+)$", re.M)
 
 def _odd_tensor(scope: Scope) -> Iterator[Edit]:
     """An address of one tensor with several strides of another one: a line that was copied."""
-    code, known = scope.text.code, {*scope.function.parameters}
-    for match in _ADDRESS.finditer(code, scope.function.body, scope.function.end):
+    known = {*scope.function.parameters}
+    for match in scope.matches(_ADDRESS):
 
         def own(stride: re.Match[str], tensor: str = match[2]) -> str:
             name = f"stride_{tensor}{stride[1]}"
@@ -497,9 +488,7 @@ def _launch_numbers(scope: Scope) -> Iterator[Edit]:
     code = scope.text.code
     if scope.function.is_kernel:
         return
-    counted = re.findall(
-        r"\bcdiv\([^,()]+, (\w+)\)", code[scope.function.body : scope.function.end]
-    )
+    counted = re.findall(r"\bcdiv\([^,()]+, (\w+)\)", scope.code)
     names = [each for each in dict.fromkeys(counted) if not each.isdigit()]
     for call in (each for each in scope.calls if each.is_launch):
         for low, high in call.arguments:

@@ -144,7 +144,7 @@ def _of_pipelining(kernel: Kernel) -> Iterator[Finding]:
     stages = kernel.options.get("num_stages")
     is_asked = any(_DOT.search(each.text) for each in kernel.ttgir)
     is_asked |= kernel.wanted is not None and "num_stages" in kernel.wanted.options
-    is_ahead = tma or _anywhere(kernel, frozenset({"LDGSTS"}))
+    is_ahead = tma or any(each.parts[0] == "LDGSTS" for each in kernel.sass)
     if not is_asked or is_ahead or not isinstance(stages, int) or stages < 2:
         return
     looped = sass.in_loops(kernel.sass)
@@ -159,11 +159,8 @@ def _of_pipelining(kernel: Kernel) -> Iterator[Finding]:
 
 def _of_local_memory(kernel: Kernel) -> Iterator[Finding]:
     local = kernel.code.usage.stack
-    used = _by_place(kernel, frozenset({"LDL", "STL"}))
-    if not used and not _anywhere(kernel, frozenset({"LDL", "STL"})):
-        return
     why = "registers that were spilled" if spilled(kernel) else "an array, or spilled registers"
-    for place, counts in used.items():
+    for place, counts in _by_place(kernel, frozenset({"LDL", "STL"})).items():
         text = f"Local memory, which is as slow as global memory: {_listed(counts)} ({why}; "
         yield Finding("local memory", "cost", f"{text}{local:,} bytes of each thread).", place)
 
@@ -260,10 +257,6 @@ def _by_place(kernel: Kernel, names: frozenset[str]) -> dict[Place, Counter[str]
         if each.parts[0] in names and each.place is not None:
             results.setdefault(each.place, Counter())[each.opcode] += 1
     return dict(sorted(results.items()))
-
-
-def _anywhere(kernel: Kernel, names: frozenset[str]) -> bool:
-    return any(each.parts[0] in names for each in kernel.sass)
 
 
 def _listed(counts: Counter[str]) -> str:

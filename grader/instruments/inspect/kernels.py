@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from grader.cases import Case, arena, inputs
+from grader.cases import Case
 from grader.evidence import Failure
 from grader.executors.triton import configurations
 from grader.grading import plan_files
@@ -170,9 +170,7 @@ def _planned(session: Session, task: Task, case: Case) -> Plan:
     """What the entry asks for. Raises NothingToInspect where there is no plan."""
     if reason := session.not_attempted(task):
         raise NothingToInspect(f"{task}: not attempted: {reason}")
-    made = inputs.blank(task.exercise, task.variant, case)
-    arguments = made.arguments(arena.described(made.slots))
-    planned = plan_files.plan_case(session, task, case, arguments)
+    planned = plan_files.plan_case(session, task, case)
     if isinstance(planned, Failure):
         where = planned.where or str(task)
         raise NothingToInspect(f"{where}: {planned.status.headline}: {planned.what}")

@@ -8,7 +8,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path as FilePath
 
 from grader.evidence import PerformanceEvidence
-from grader.executors.registry import RunnerOptions, Runners
+from grader.executors.registry import RunnerOptions, Runners, Ways
 from grader.gpu import machine, measured_roofs, nvml
 from grader.gpu.devices import DeviceName
 from grader.gpu.roofline import Roofs
@@ -122,7 +122,7 @@ def clock(device: DeviceName = "cuda") -> Iterator[Measure]:
                 device,
                 lambda _: source,
                 lambda _: False,
-                RunnerOptions(level=Level.limits),
+                RunnerOptions(Ways(level=Level.limits)),
             )
             with closing(runners):
                 try:

@@ -57,10 +57,6 @@ def _flag(value: Any) -> bool:
     return type(value) is bool
 
 
-def _precision(value: Any) -> bool:
-    return value in ("tf32", "tf32x3", "ieee", "bf16x3", "bf16x6")
-
-
 _OPTIONS: dict[str, Callable[[Any], bool]] = {
     "num_warps": _integer(1, 64),
     "num_stages": _integer(0, 64),
@@ -69,7 +65,7 @@ _OPTIONS: dict[str, Callable[[Any], bool]] = {
     "enable_fp_fusion": _flag,
     "launch_cooperative_grid": _flag,
     "launch_pdl": _flag,
-    "default_dot_input_precision": _precision,
+    "default_dot_input_precision": ("tf32", "tf32x3", "ieee", "bf16x3", "bf16x6").__contains__,
     "max_num_imprecise_acc_default": _or_none(_integer(0, 2**31)),
     "debug": _flag,
     "sanitize_overflow": _flag,

@@ -307,13 +307,12 @@ def install() -> None:
         setattr(cuda, name, answer)
     for name in _REFUSED:
         setattr(cuda, name, _refused(f"torch.cuda.{name}"))
-    if hasattr(torch, "accelerator"):
-        accelerator: Any = torch.accelerator
-        for name, value in _OF_ANY_DEVICE.items():
-            setattr(accelerator, name, _answer(value))
-        accelerator.synchronize = synchronize
-        accelerator.current_stream = current_stream
-        accelerator.set_stream = set_stream
+    accelerator: Any = torch.accelerator
+    for name, value in _OF_ANY_DEVICE.items():
+        setattr(accelerator, name, _answer(value))
+    accelerator.synchronize = synchronize
+    accelerator.current_stream = current_stream
+    accelerator.set_stream = set_stream
     for replacement in (Event, Stream, device, device_of, stream, set_stream, synchronize):
         setattr(cuda, replacement.__name__, replacement)
     # Of a generator with the seed 0 and no draws: seed and offset.

@@ -159,8 +159,7 @@ def _read_modify_write(op: Op) -> Run:
         atomic.check(state, frame, slots[1], given)
         addresses, value = values[slots[0]], values[slots[1]]
         shape, mask, placed = atomic.located(state, frame, addresses, given)
-        if state.execution.observers:
-            tell(state, op, "atomic", atomic.width, addresses, mask, atomic.block.shape, placed)
+        tell(state, op, "atomic", atomic.width, addresses, mask, atomic.block.shape, placed)
         state.execution.changes += 1
         parts = [(each.chosen, update(each, value, shape)) for each in placed]
         atomic.put_old(frame, shape, parts if op.used else [])
@@ -196,8 +195,7 @@ def _compare_and_swap(op: Op) -> Run:
         atomic.check(state, frame, new, None)
         addresses = values[pointer]
         shape, mask, placed = atomic.located(state, frame, addresses, None)
-        if state.execution.observers:
-            tell(state, op, "atomic", atomic.width, addresses, mask, atomic.block.shape, placed)
+        tell(state, op, "atomic", atomic.width, addresses, mask, atomic.block.shape, placed)
         wanted, value = (to_bits(values[slot], kind) for slot in (expected, new))
         parts = []
         for each in placed:

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from .floats import to_bits, width_of
+from . import places
+from .floats import width_of
 from .ir import Op
-from .places import elements_mask, read, write
-from .poison import Poison, report, some
+from .poison import Poison, some
 from .rectangles import Tensor, rectangle, span
 from .registry import Run, operation
 from .state import Frame, State
@@ -60,7 +60,7 @@ def load(op: Op) -> Run:
 
     def run(state: State, frame: Frame) -> None:
         addresses, inside = _block(op, frame.values[op.operands[0]], width_of(kind))
-        value = read(state, op, kind, addresses, inside, shape, padding or 0)
+        value = places.read(state, op, kind, addresses, inside, shape, padding or 0)
         undefined: Poison | None = None
         if inside is not None and padding is None:
             active = state.active_as(len(shape))
@@ -72,16 +72,11 @@ def load(op: Op) -> Run:
 
 def store(op: Op) -> Run:
     """A store through a block pointer: elements outside aren't written."""
-    kind, shape = op.operand_types[0].pointee, op.operand_types[0].shape
-    width = width_of(kind)
+    width = width_of(op.operand_types[0].pointee)
 
     def run(state: State, frame: Frame) -> None:
         pointer, value = (frame.values[slot] for slot in op.operands[:2])
         addresses, inside = _block(op, pointer, width)
-        mask = elements_mask(state, inside, len(shape))
-        poison = frame.poison.get(op.operands[1])
-        if poison is not None:
-            report(state, poison, op, mask, addresses, width)
-        write(state, op, "store", kind, addresses, to_bits(value, kind), mask, shape)
+        places.store(state, op, addresses, value, inside, frame.poison.get(op.operands[1]))
 
     return run

@@ -145,8 +145,7 @@ def _reduce(op: Op) -> Run:
         shape = (state.programs, *described.shape)
         mask = elements_mask(state, inside, len(described.shape))
         parts = places(state, op, "atomic", addresses, mask, width)
-        if state.execution.observers:
-            tell(state, op, "atomic", width, addresses, mask, described.shape, parts)
+        tell(state, op, "atomic", width, addresses, mask, described.shape, parts)
         source = op.operands[-1]
         value = frame.values[source]
         if value.ndim != len(shape):

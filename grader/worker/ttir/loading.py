@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from . import block_pointers
-from .floats import computed, from_bits, stored, to_bits, width_of
+from .floats import computed, from_bits, stored, width_of
 from .ir import Op
-from .places import elements_mask, places, tell, write
-from .poison import Poison, check, report, some
+from .places import elements_mask, places, store, tell
+from .poison import Poison, check, some
 from .registry import Run, operation
 from .state import Frame, State
 
@@ -57,8 +57,7 @@ def load(
     parts = places(state, op, "load", addresses, mask, width)
     for each in parts:
         each.buffer.was_read = True
-    if state.execution.observers:
-        tell(state, op, way, width, addresses, mask, declared.shape, parts)
+    tell(state, op, way, width, addresses, mask, declared.shape, parts)
     if len(parts) == 1 and parts[0].chosen is None:
         return from_bits(parts[0].reading(dtype), kind), None
     shape = np.broadcast_shapes(addresses.shape, () if mask is None else mask.shape)
@@ -114,22 +113,3 @@ def _store(op: Op) -> Run:
         store(state, op, frame.values[slots[0]], frame.values[slots[1]], mask, poison)
 
     return run
-
-
-def store(
-    state: State,
-    op: Op,
-    addresses: np.ndarray,
-    value: np.ndarray,
-    mask: np.ndarray | None,
-    poison: Poison | None,
-) -> None:
-    """Write values to memory at addresses under a mask."""
-    declared = op.operand_types[0]
-    kind, block = declared.pointee, declared.shape
-    width = width_of(kind)
-    mask = elements_mask(state, mask, len(block))
-    if poison is not None:
-        report(state, poison, op, mask, addresses, width)
-    bits = to_bits(value, kind)
-    write(state, op, "store", kind, addresses, bits, mask, block)

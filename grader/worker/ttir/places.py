@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .floats import computed, from_bits, stored, width_of
+from .floats import computed, from_bits, stored, to_bits, width_of
 from .ir import Op
 from .memory import Buffer, Zeros
 from .observer import Access
+from .poison import Poison, report
 from .state import State
 
 
@@ -141,6 +142,8 @@ def tell(  # noqa: PLR0913 - what an access is
     stored: np.ndarray | None = None,
 ) -> None:
     """Report an access to `parts` to the observers."""
+    if not state.execution.observers:
+        return
     shape = (state.programs, *block)
     active = None if mask is None else np.broadcast_to(mask, shape)
     bits = None if stored is None else np.broadcast_to(stored, shape)
@@ -163,13 +166,29 @@ def read(
     width = width_of(kind)
     mask = elements_mask(state, inside, len(block))
     parts = places(state, op, "load", addresses, mask, width)
-    if state.execution.observers:
-        tell(state, op, "load", width, addresses, mask, block, parts)
+    tell(state, op, "load", width, addresses, mask, block, parts)
     value: np.ndarray = np.full((1,) * (len(block) + 1), padding, computed(kind))
     for each in parts:
         here = from_bits(each.reading(stored(kind)), kind)
         value = here if each.chosen is None else np.where(each.chosen, here, value)
     return value
+
+
+def store(
+    state: State,
+    op: Op,
+    addresses: np.ndarray,
+    value: np.ndarray,
+    mask: np.ndarray | None,
+    poison: Poison | None,
+    way: str = "store",
+) -> None:
+    """Write a block of values to memory at the addresses of the first operand, under a mask."""
+    kind, block = op.operand_types[0].pointee, op.operand_types[0].shape
+    mask = elements_mask(state, mask, len(block))
+    if poison is not None:
+        report(state, poison, op, mask, addresses, width_of(kind))
+    write(state, op, way, kind, addresses, to_bits(value, kind), mask, block)
 
 
 def write(
@@ -188,9 +207,8 @@ def write(
     """
     width = width_of(kind)
     parts = places(state, op, "store", addresses, mask, width)
-    if state.execution.observers:
-        as_bits = bits.view(f"u{width}") if bits.dtype.itemsize == width else bits
-        tell(state, op, way, width, addresses, mask, block, parts, as_bits)
+    as_bits = bits.view(f"u{width}") if bits.dtype.itemsize == width else bits
+    tell(state, op, way, width, addresses, mask, block, parts, as_bits)
     state.execution.changes += 1
     for each in parts:
         shape = np.broadcast_shapes(

@@ -6,11 +6,11 @@ import numpy as np
 
 from .control import Steps
 from .errors import MalformedIR
-from .floats import from_bits, stored, to_bits, width_of
+from .floats import from_bits, stored, width_of
 from .ir import Op
 from .loading import load
-from .places import elements_mask, places, tell, write
-from .poison import check, report
+from .places import elements_mask, places, store, tell
+from .poison import check
 from .registry import Run, control_flow, operation
 from .state import Frame, State
 
@@ -35,15 +35,11 @@ def _load(op: Op) -> Run:
 @operation("tt.atomic_store")
 def _store(op: Op) -> Run:
     pointer, source, *rest = op.operands
-    kind, block = op.operand_types[0].pointee, op.operand_types[0].shape
 
     def run(state: State, frame: Frame) -> None:
         addresses, value = frame.values[pointer], frame.values[source]
-        mask = elements_mask(state, frame.values[rest[0]] if rest else None, len(block))
-        poison = frame.poison.get(source)
-        if poison is not None:
-            report(state, poison, op, mask, addresses, width_of(kind))
-        write(state, op, "atomic", kind, addresses, to_bits(value, kind), mask, block)
+        mask = frame.values[rest[0]] if rest else None
+        store(state, op, addresses, value, mask, frame.poison.get(source), way="atomic")
 
     return run
 
@@ -81,9 +77,8 @@ def _poll(op: Op) -> Run:
             if not state.execution.interleaved:
                 raise MalformedIR("a program that waits")
             yield
-        if state.execution.observers:
-            addresses, mask = frame.values[pointer], elements_mask(state, None, len(block.shape))
-            tell(state, op, "atomic", width, addresses, mask, block.shape, [])
+        addresses, mask = frame.values[pointer], elements_mask(state, None, len(block.shape))
+        tell(state, op, "atomic", width, addresses, mask, block.shape, [])
         frame.put([out], [(same, None)])
 
     return run

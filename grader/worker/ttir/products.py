@@ -130,14 +130,14 @@ def _e2m1() -> np.ndarray:
     return np.concatenate([positive, -positive])
 
 
-def _decoded(bits: np.ndarray, form: str, along: int, packed: bool) -> np.ndarray:
+def _decoded(bits: np.ndarray, form: str, along: int) -> np.ndarray:
     """Numbers of a microscaling format. A byte of e2m1 has two, the lower half first."""
     if form == "e2m1":
         code = bits.view(np.uint8)
         low, high = _e2m1()[code & 15], _e2m1()[code >> 4]
-        stacked = np.stack([low, high], axis=along + 1 if packed else -1)
+        stacked = np.stack([low, high], axis=along + 1)
         shape = list(bits.shape)
-        shape[along if packed else -1] *= 2
+        shape[along] *= 2
         return stacked.reshape(shape)
     kind = _SCALED.get(form)
     if kind is None:
@@ -193,8 +193,8 @@ def _dot_scaled(op: Op) -> Run:
         values = frame.values
         left: np.ndarray = full(values[a], type_a.shape)
         right: np.ndarray = full(values[b], type_b.shape)
-        left = _decoded(np.ascontiguousarray(left), lhs, left.ndim - (1 if pack_a else 2), True)
-        right = _decoded(np.ascontiguousarray(right), rhs, right.ndim - (2 if pack_b else 1), True)
+        left = _decoded(np.ascontiguousarray(left), lhs, left.ndim - (1 if pack_a else 2))
+        right = _decoded(np.ascontiguousarray(right), rhs, right.ndim - (2 if pack_b else 1))
         left = scaled_by(left, None if scale_a is None else values[scale_a], kind_a, False)
         right = scaled_by(right, None if scale_b is None else values[scale_b], kind_b, True)
         values[out] = round_to(np.matmul(left, right) + values[c], op.types[0].kind)

@@ -103,18 +103,18 @@ def _run_region(
         raise NotModelled("waiting for another program in a reduction")
 
 
-def _broadcast(pair: Pair, shape: tuple[int, ...]) -> Pair:
+def _moved(pair: Pair, move: Callable[[np.ndarray], np.ndarray]) -> Pair:
+    """Elements at other places, together with which of them are undefined."""
     value, poison = pair
-    if poison is not None:
-        poison = poison.moved(lambda where: np.broadcast_to(where, shape))
-    return np.broadcast_to(value, shape), poison
+    return move(value), poison and poison.moved(move)
+
+
+def _broadcast(pair: Pair, shape: tuple[int, ...]) -> Pair:
+    return _moved(pair, lambda each: np.broadcast_to(each, shape))
 
 
 def _reshaped(pair: Pair, shape: tuple[int, ...]) -> Pair:
-    value, poison = pair
-    if poison is not None:
-        poison = poison.moved(lambda where: where.reshape(shape))
-    return value.reshape(shape), poison
+    return _moved(pair, lambda each: each.reshape(shape))
 
 
 def _inputs(op: Op, frame: Frame, axis: int) -> list[Pair]:
@@ -130,18 +130,13 @@ def _inputs(op: Op, frame: Frame, axis: int) -> list[Pair]:
             rows = np.broadcast_shapes(rows, poison.where.shape)
     for value, poison, length in arrays:
         shape = (*rows[:axis], length, *rows[axis + 1 :])
-        whole, undefined = _broadcast((value, poison), shape)
-        if undefined is not None:
-            undefined = undefined.moved(lambda where: np.moveaxis(where, axis, -1))
-        pairs.append((np.moveaxis(whole, axis, -1), undefined))
+        whole = _broadcast((value, poison), shape)
+        pairs.append(_moved(whole, lambda each: np.moveaxis(each, axis, -1)))
     return pairs
 
 
 def _cut(pairs: list[Pair], part: slice) -> list[Pair]:
-    return [
-        (value[..., part], poison and poison.moved(lambda where: where[..., part]))
-        for value, poison in pairs
-    ]
+    return [_moved(pair, lambda each: each[..., part]) for pair in pairs]
 
 
 def _joined(first: list[Pair], second: list[Pair]) -> list[Pair]:
@@ -176,11 +171,7 @@ def _reduce(op: Op) -> Run:
             left, right = _cut(pairs, slice(half)), _cut(pairs, slice(half, 2 * half))
             halves = _combined(state, frame, blocks, left + right, left[0][0].shape)
             pairs = halves if length % 2 == 0 else _joined(halves, _cut(pairs, slice(-1, None)))
-        dropped = [
-            (value[..., 0], poison and poison.moved(lambda where: where[..., 0]))
-            for value, poison in pairs
-        ]
-        frame.put(op.results, dropped)
+        frame.put(op.results, [_moved(pair, lambda each: each[..., 0]) for pair in pairs])
 
     return run
 
@@ -246,14 +237,9 @@ def _scan(op: Op) -> Run:
                 step *= 2
         if backwards:
             pairs = _cut(pairs, slice(None, None, -1))
-        moved = [
-            (
-                np.moveaxis(value, -1, axis),
-                poison and poison.moved(lambda where: np.moveaxis(where, -1, axis)),
-            )
-            for value, poison in pairs
-        ]
-        frame.put(op.results, moved)
+        frame.put(
+            op.results, [_moved(pair, lambda each: np.moveaxis(each, -1, axis)) for pair in pairs]
+        )
 
     return run
 

@@ -29,9 +29,9 @@ from grader.evidence import (
     VariantEvidence,
 )
 from grader.grading.check import check as check_task
-from grader.grading.grade import Options, grade
+from grader.grading.grade import grade
 from grader.grading.search import Effort
-from grader.grading.session import Session
+from grader.grading.session import Options, Session
 from grader.spec import SpecError, load_all
 from grader.spec.task import Task
 from grader.status import Status

@@ -13,7 +13,7 @@ import pytest
 
 from grader.evidence import Evidence, PartEvidence, VariantEvidence
 from grader.grading.check import check_part
-from grader.grading.grade import Options, Session
+from grader.grading.session import Options, Session
 from grader.sandbox import Sandbox
 from grader.sandbox.confinement import Level
 from grader.scoring import score

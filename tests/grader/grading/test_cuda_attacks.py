@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from grader.evidence import PartEvidence
 from grader.executors.cuda import cuda_build
 from grader.grading.check import check_part
-from grader.grading.grade import Options, Session
+from grader.grading.session import Options, Session
 from grader.sandbox import Sandbox
 from grader.sandbox.confinement import Level
 from grader.spec.task import Task
 from grader.status import Status
-from tests.grader.grading.test_attacks import earned
+from tests.grader.grading.test_attacks import by_layer, earned
 from tests.support import attacking, attacks
 from tests.support.attacks import Attack, AttackError, Layer
 from tests.support.canaries import Machine
@@ -32,12 +31,6 @@ ALONE = [
     pytest.param(attack, layer, level, id=f"{attack.name}-{label}")
     for attack, label, layer, level in attacks.alone(CORPUS)
 ]
-
-
-def by_layer(values: Sequence[Any]) -> tuple[str, str]:
-    """The layer that is tried alone, with its level: of each the suite takes a sample."""
-    _, layer, level = values
-    return layer.value, level.value if level else ""
 
 
 HARMFUL = [each for each in CORPUS if Layer.sandbox in each.layers]

@@ -10,8 +10,8 @@ import pytest
 from grader.evidence import VariantEvidence
 from grader.executors.cuda import cuda_build
 from grader.executors.cuda.cuda_build import Backend
-from grader.grading.grade import Options, Session
 from grader.grading.search import Effort
+from grader.grading.session import Options, Session
 from grader.scoring import memory_bounds
 from grader.spec import load_all
 from grader.spec.blocks import Limits

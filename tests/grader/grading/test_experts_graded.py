@@ -12,8 +12,9 @@ import pytest
 
 from grader.executors.cuda import cuda_build
 from grader.gpu.devices import DeviceName
-from grader.grading.grade import Options, Session, grade_task
+from grader.grading.grade import grade_task
 from grader.grading.search import Effort
+from grader.grading.session import Options, Session
 from grader.spec import load_all
 from grader.spec.task import Task
 from grader.status import Status

@@ -18,8 +18,8 @@ from typer.testing import CliRunner
 from grader.cli import app
 from grader.evidence import Evidence
 from grader.grading import gradescope as autograder
-from grader.grading.grade import PUBLIC_SEED
 from grader.grading.gradescope import CONFIG, Config
+from grader.grading.session import PUBLIC_SEED
 from grader.sandbox import confinement
 from grader.sandbox.confinement import Confinement, Level
 from grader.staff import release

@@ -335,7 +335,7 @@ def test_a_mistake_is_told_only_if_cases_of_other_size_classes_agree(only_one_ke
     def kernel(q, k, v, sm_scale, causal):
         if only_one_key and k.shape[2] > 1:
             return right(q, k, v, sm_scale, causal)
-        return flaws._attention(q, k, v, sm_scale, causal, shift=-1)
+        return flaws._attention(flaws._Given(q, k, v, sm_scale, causal), shift=-1)
 
     def results(space):
         cases = [each for each in space.edges() if dict(each.scalars).get("causal")]

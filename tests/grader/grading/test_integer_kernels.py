@@ -11,8 +11,8 @@ import torch
 from grader.cases import inputs, parse
 from grader.evidence import VariantEvidence
 from grader.grading.check import check
-from grader.grading.grade import Options, Session
 from grader.grading.search import Effort
+from grader.grading.session import Options, Session
 from grader.spec import Course
 from grader.spec.task import Task
 from grader.status import Status

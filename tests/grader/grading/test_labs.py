@@ -10,8 +10,8 @@ import pytest
 from grader.evidence import VariantEvidence
 from grader.executors.cuda import cuda_build, joining
 from grader.grading.check import check
-from grader.grading.grade import Options, Session
 from grader.grading.search import Effort
+from grader.grading.session import Options, Session
 from grader.grading.source_rules import violations_of
 from grader.service.single import RequestError, check_source
 from grader.spec import Course, SpecError

@@ -11,8 +11,9 @@ from grader.cli.app import app
 from grader.evidence import Evidence
 from grader.executors.cuda import cuda_build
 from grader.grading.check import check_part
-from grader.grading.grade import Options, Session, grade, grade_task
+from grader.grading.grade import grade, grade_task
 from grader.grading.search import Effort
+from grader.grading.session import Options, Session
 from grader.sandbox.confinement import Confinement, ConfinementError, Level, Offer
 from grader.scoring.score import score
 from grader.spec import load_all

@@ -13,8 +13,9 @@ import pytest
 from grader.evidence import VariantEvidence
 from grader.gpu.devices import DeviceName
 from grader.grading.check import check_part
-from grader.grading.grade import Options, Session, grade_task
+from grader.grading.grade import grade_task
 from grader.grading.search import Effort
+from grader.grading.session import Options, Session
 from grader.sandbox import Sandbox
 from grader.scoring import memory_bounds
 from grader.spec import Exercise, Variant, load_all

@@ -9,7 +9,7 @@ import pytest
 
 from grader.executors.cuda import cuda_build
 from grader.grading.check import check_memory, check_part
-from grader.grading.grade import Options, Session
+from grader.grading.session import Options, Session
 from grader.scoring import memory_bounds
 from grader.spec import load_all
 from grader.spec.task import Task

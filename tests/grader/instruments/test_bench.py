@@ -19,8 +19,7 @@ from rich.console import Console
 from grader.cli import bench_command
 from grader.evidence import Baseline, PerformanceEvidence
 from grader.gpu.roofline import Roofs, peaks
-from grader.grading.grade import Session
-from grader.grading.session import Options, selected
+from grader.grading.session import Options, Session, selected
 from grader.instruments import bench, bench_report, plots
 from grader.instruments.bench import NO_GPU, NothingToTime, Timed, with_a_case
 from grader.instruments.bench_sizes import SizesError, parse, plan, scaled_names

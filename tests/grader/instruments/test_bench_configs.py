@@ -12,8 +12,7 @@ from rich.console import Console
 from grader.evidence import PerformanceEvidence
 from grader.executors.registry import Runners
 from grader.gpu.roofline import Roofs
-from grader.grading.grade import Session
-from grader.grading.session import Options
+from grader.grading.session import Options, Session
 from grader.instruments import bench, bench_configs, bench_configs_report, plots
 from grader.instruments.bench_configs import Configured, configurations, parse
 from grader.spec import Exercise, Variant, load_all

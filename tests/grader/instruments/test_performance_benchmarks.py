@@ -14,7 +14,7 @@ import pytest
 
 import tests.test_performance as target
 from grader.cases import fixed_case
-from grader.grading.grade import Options, Session
+from grader.grading.session import Options, Session
 from grader.instruments import rounds
 from grader.spec import load_all
 from grader.spec.task import Task

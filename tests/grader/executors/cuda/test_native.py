@@ -15,7 +15,8 @@ from grader.executors.cuda import cuda_build
 from grader.executors.cuda.cuda_build import BuildError, Checked, Problem, Program
 from grader.executors.cuda.native_answers import _STATUS_OF_PROBLEM, NativeAnswers, with_const
 from grader.grading.check import check_memory, check_part, check_parts
-from grader.grading.grade import Options, Session, grade
+from grader.grading.grade import grade
+from grader.grading.session import Options, Session
 from grader.sandbox.worker_process import Cause, Death, Limits
 from grader.scoring.score import score
 from grader.spec import load_all

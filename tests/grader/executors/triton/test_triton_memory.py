@@ -14,7 +14,7 @@ from grader.evidence import MemoryEvidence
 from grader.executors.triton import triton_metrics
 from grader.executors.triton.triton_report import message_of, parse, parse_findings
 from grader.grading.check import check_memory, check_part
-from grader.grading.grade import Options, Session
+from grader.grading.session import Options, Session
 from grader.scoring import memory_bounds
 from grader.spec import Exercise, SpecError
 from grader.spec.task import Task
