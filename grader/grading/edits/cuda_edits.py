@@ -127,6 +127,9 @@ def _array_sizes(scope: Scope) -> Iterator[Edit]:
     """A dimension of an array in shared memory that has another constant of the file for a size."""
     code = scope.text.code
     for match in _DECLARED.finditer(code, *_span(scope)):
+        for part in re.compile(r"\[(\w+) / \w+\]").finditer(code, *match.span(2)):
+            at = *part.span(), f"[{part[1]}]", 1, (match.start(1), match.end())
+            yield scope.instead("array_size", *at)
         for size in re.compile(r"\b[A-Z]\w*\b").finditer(code, *match.span(2)):
             others = [each for each in scope.kinds if each.isupper() and each != size[0]]
             for other in others if size[0] in scope.kinds else ():

@@ -431,7 +431,8 @@ def _left_out(scope: Scope) -> Iterator[Edit]:
         is_binary = earlier[-1] in ")]" or earlier[0].isalnum() or earlier[0] == "_"
         if before and before.text in ("*", "+", "-", "%") and is_binary:
             around = operands(scope, index - 1)
-            yield scope.instead("term", before.start, high, "", 4, around)
+            name, cost = ("twice", 1) if _is_twice(scope, index) else ("term", 4)
+            yield scope.instead(name, before.start, high, "", cost, around)
         elif before and before.text in ("-", "&", "!") and earlier not in WORDS:
             around = (before.start, high)
             yield scope.instead("sign", before.start, before.end, "", 3, around)
@@ -444,6 +445,16 @@ def _left_out(scope: Scope) -> Iterator[Edit]:
         if inner is not None:
             cost = 2 if "abs" in scope.text.source[low : inner[0]] else 4
             yield scope.instead("call", low, high, scope.text.source[slice(*inner)], cost)
+
+
+def _is_twice(scope: Scope, index: int) -> bool:
+    """Whether a token is a number that a kernel is passed and that several products have."""
+    name, code = scope.tokens[index].text, scope.text.code
+    if scope.tokens[index - 1].text != "*" or name not in scope.function.parameters:
+        return False
+    factor = re.compile(rf"\* {name}\b|\b{name} \*")
+    products = factor.findall(code, scope.function.body, scope.function.end)
+    return scope.kinds.get(name) == "float" and len(products) > 1
 
 
 def _product_left_out(scope: Scope, index: int) -> Iterator[Edit]:
@@ -798,6 +809,15 @@ def _types(scope: Scope) -> Iterator[Edit]:
             what = "`1 / n` of whole numbers is 0 for every n above 1"
             change = Change(match.start(), match.start() + 1, "1.0f")
             yield scope.edit("whole_number", [change], what, "Divide 1.0f, or a float, by it.", 1)
+        for match in re.compile(r"(?:\(int\)|\bint(?=\())\s*\(?(\w+)").finditer(
+            code, scope.function.body, scope.function.end
+        ):
+            declared = rf"\bfloat\s[^;(){{}}]*\b{match[1]}\b"
+            if re.search(declared, code[scope.function.body : scope.function.end]):
+                cast = match[0][: match[0].index("int") + 3] + ")" * match[0].startswith("(")
+                what = f"`{cast}` cuts off what is behind the point of `{match[1]}`"
+                change = Change(match.start(), match.start() + len(cast), "")
+                yield scope.edit("whole_number", [change], what, "Leave it out.", 0)
         for match in re.compile(r"^[ \t]*float (\w+(?:\[\w+\])+)\s*;", re.M).finditer(
             code, scope.function.body, scope.function.end
         ):
