@@ -62,11 +62,13 @@ def _guards(scope: Scope) -> Iterator[Edit]:
 
 
 _GUARDED = re.compile(r"\bif \(([^{};\n]{1,120})\)\s*\{?\s*(\w+\[[^;{}]*);")
+_CHOSEN = re.compile(r"= \(?([^?;={}\n]{1,120}?)\)? \? (\w+\[[^;:{}]*\]) :")
 
 
 def _other_guards(scope: Scope) -> Iterator[Edit]:
-    """A condition on a store that isn't held against the indices of the array stored to."""
-    for match in _GUARDED.finditer(scope.text.code, *_span(scope)):
+    """A condition on a store or load that isn't held against the indices of its array."""
+    patterns, code = (_GUARDED, _CHOSEN), scope.text.code
+    for match in itertools.chain(*(each.finditer(code, *_span(scope)) for each in patterns)):
         stored = match[2].partition(" = ")[0]
         for condition in _bounds(stored, scope):
             if "&&" in condition and {*condition.split(" && ")} != {*match[1].split(" && ")}:

@@ -245,6 +245,7 @@ def _fragments(scope: Scope) -> dict[str, str]:
     code = scope.text.code[scope.function.body : scope.function.end]
     known: dict[str, str] = dict.fromkeys(_TWO_TERMS.findall(code), "likely int")
     known |= {f" * {each}": "likely int" for each in _SHARES.findall(code)}
+    known |= {f" * {each}": "likely int" for each in _VECTORS.findall(code)}
     for name in scope.unread:
         kind = scope.kinds[name]
         if kind in _MAY_STAND and name not in scope.function.integers:
@@ -266,6 +267,7 @@ def _fragments(scope: Scope) -> dict[str, str]:
 # As in a causal mask: `rows + N_KV - N_CTX`.
 _TWO_TERMS = re.compile(r" \+ (?:\([A-Z]\w* - [A-Z]\w*\)|[A-Z]\w* - [A-Z]\w*\b)")
 # How much each thread or block takes: the quotient of a size, rounded up.
+_VECTORS = re.compile(r"\b\w+ = \w+ //? (\d+)\b")  # how many elements a vector has
 _SHARES = re.compile(r"\b(\w+) = (?:\w+\.)?(?:\w*[dD]iv\w*\(|\(\w+ \+ [\w.]+ - 1\) /)")
 
 
@@ -431,8 +433,12 @@ def _left_out(scope: Scope) -> Iterator[Edit]:
         is_binary = earlier[-1] in ")]" or earlier[0].isalnum() or earlier[0] == "_"
         if before and before.text in ("*", "+", "-", "%") and is_binary:
             around = operands(scope, index - 1)
-            name, cost = ("twice", 1) if _is_twice(scope, index) else ("term", 4)
-            yield scope.instead(name, before.start, high, "", cost, around)
+            if _is_twice(scope, index):
+                what = f"The factor {scope.quoted(low, high)} is there once too often"
+                change = Change(before.start, high, "")
+                yield scope.edit("twice", [change], what, "Another product has it, too.", 1)
+            else:
+                yield scope.instead("term", before.start, high, "", 4, around)
         elif before and before.text in ("-", "&", "!") and earlier not in WORDS:
             around = (before.start, high)
             yield scope.instead("sign", before.start, before.end, "", 3, around)

@@ -253,6 +253,8 @@ def test_a_number_that_is_passed_may_be_a_factor_once_too_often():
         without_blanks(SCALED.replace(one, other))
         for one, other in [("(x * scale)", "(x)"), ("(tl.float32) * scale", "(tl.float32)")]
     )
+    told = {e.what for scope in scopes(SCALED, True) for e in edits_of(scope) if e.name == "twice"}
+    assert told == {"The factor `scale` is there once too often"}
     once = SCALED.replace("tl.exp(x * scale)", "tl.exp(x)")
     assert "twice" not in [name for name, _ in undone(once, is_triton=True)]
 
@@ -274,3 +276,23 @@ def test_whole_numbers_are_not_multiplied_where_they_are_divided():
         if edit.name == "operator"
     ]  # fmt: skip
     assert operators and not [each for each in operators if "cols*64" in each]
+
+
+VECTORS = """
+__global__ void four(const float4* in, float4* out, int n) { out[threadIdx.x] = in[threadIdx.x]; }
+__global__ void rest(const float* in, float* out, int from, int n) { out[from] = in[from]; }
+extern "C" void f(const float* in, float* out, int n) {
+    int quads = n / 4;
+    if (quads > 0) four<<<1, quads>>>((const float4*)in, (float4*)out, quads);
+    if (n % 4 != 0) rest<<<1, 4>>>(in, out, quads * 4, n);
+}
+"""
+
+
+def test_what_counts_vectors_is_multiplied_where_a_condition_chooses_the_launch():
+    wrong = VECTORS.replace("quads * 4", "quads")
+    made = {changed(wrong, edit) for scope in scopes(wrong, False) for edit in edits_of(scope)}
+    assert "".join(VECTORS.split()) in made
+    hidden = VECTORS.replace("n % 4 != 0", "n % 4 == 0")  # the condition stays as it is
+    made = {changed(hidden, edit) for scope in scopes(hidden, False) for edit in edits_of(scope)}
+    assert "".join(VECTORS.split()) not in made
