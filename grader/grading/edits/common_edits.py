@@ -275,8 +275,8 @@ def _rounded_down(scope: Scope) -> Iterator[Edit]:
         r"((?:\(int\)\s*)?\w+(?:\.\w+)*(?:\[[^\[\]\n]+\])?)(?![\w(])"
     )
     span = scope.function.body, scope.function.end
-    to_whole = _TO_WHOLE.finditer(scope.text.code, *span) if scope.is_triton else ()
-    for match in (*pattern.finditer(scope.text.code, *span), *to_whole):
+    patterns = (pattern, _TO_WHOLE) if scope.is_triton else (pattern,)
+    for match in itertools.chain(*(each.finditer(scope.text.code, *span) for each in patterns)):
         one, other = (scope.text.source[slice(*match.span(place))] for place in (1, 2))
         if one[0].isdigit():
             continue
