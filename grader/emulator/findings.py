@@ -317,10 +317,7 @@ KINDS: dict[str, Kind] = {
     "launch_error": Kind(
         "launch_error",
         _says("launches a kernel that can't run"),
-        "At most 1024 threads in a block, or as many as the kernel's __launch_bounds__ say, at "
-        "least one block and one thread in every dimension, "
-        "48 KiB of shared memory unless cudaFuncSetAttribute asks for more. Check "
-        "cudaGetLastError() after a launch.",
+        "A launch that CUDA refuses runs nothing: check cudaGetLastError() behind it.",
     ),
     "bad_free": Kind(
         "launch_error",

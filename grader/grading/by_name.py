@@ -488,6 +488,32 @@ def _lost_additions(context: Context) -> Cause | None:
     )
 
 
+_BEYOND = re.compile(
+    r"an array beyond its bounds: (index \d+) of an array of type (\w+ (?:\[\d+\])+)"
+)
+_DECLARED = re.compile(r"__shared__\s+\w+\s+(\w+)\s*\[")
+
+
+def _beyond_array(context: Context) -> Cause | None:
+    """An array in shared memory that the line of the failure indexes too far, with both lines."""
+    match = _BEYOND.search(context.words)
+    if match is None:
+        return None
+    lines = {
+        declared[1]: number
+        for number, line in enumerate(context.lines, 1)
+        if (declared := _DECLARED.search(line))
+        and re.search(rf"\b{declared[1]}\s*\[", context.line)
+    }
+    if len(lines) != 1:
+        return None
+    [(name, number)] = lines.items()
+    what = f"`{name}` is too small, or its index too large: {match[1]} of `{match[2]}`"
+    shown = dict.fromkeys((number, context.result.line or number))
+    code = tuple(SourceLine(each, context.lines[each - 1].rstrip()) for each in shown)
+    return Cause("beyond_array", what, "The last index is the size minus one.", code)
+
+
 TABLE: Sequence[Callable[[Context], Cause | None]] = (
     _unknown_name,
     _misnamed_configuration,
@@ -508,4 +534,8 @@ TABLE: Sequence[Callable[[Context], Cause | None]] = (
     *by_source.TABLE,
 )
 # What a race shows of itself, where no try says more.
-GENERAL: Sequence[Callable[[Context], Cause | None]] = (_same_element, _lost_additions)
+GENERAL: Sequence[Callable[[Context], Cause | None]] = (
+    _same_element,
+    _lost_additions,
+    _beyond_array,
+)

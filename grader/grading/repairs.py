@@ -67,6 +67,7 @@ _REPAIRABLE = frozenset(
 _EXCHANGES = frozenset(
     ["axes", "divisor", "exchanged", "grid", "names", "quotients", "reordered", "stride"]
 )
+_MASKS = frozenset(["keyword", "without_mask"])  # which say the same of one access
 _WRONG_NAMES = frozenset(["as_parameter", "axis_of", "derived", "name", "pair", "unused"])
 NVCC = "nvcc"  # the pattern of an error that nvcc alone finds: cuda_build.Kind
 _BLOCK = re.compile(r"of block (\([\d, ]+\))")
@@ -398,7 +399,8 @@ def _likeliest(right: list[tuple[Edit, Runner]], failure: Failing) -> tuple[Edit
     by_line = {each.line: each for each, _ in reversed(others) if each.line != edit.line}
     named = sorted(by_line.values(), key=lambda each: each.cost)[:MOST_OTHERS]
     if not named:
-        named = [each for each, _ in others if each.what != edit.what][:1]
+        named = [e for e, _ in others if e.what != edit.what and not {e.name, edit.name} <= _MASKS]
+        named = named[:1]
     for other in named:
         where = f"at line {other.line}, " if other.line != edit.line else ""
         what = f"{edit.what}; or, {where}{other.what[0].lower()}{other.what[1:]}"

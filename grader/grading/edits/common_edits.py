@@ -243,6 +243,8 @@ def _operators(scope: Scope) -> Iterator[Edit]:
         for new, cost in swaps:
             if is_of_loop and token.text + "=" == new:  # a round too few
                 cost = 1
+            if token.text + new == "/*" and scope.kinds.get(before.text) == "int":
+                continue  # more rounds, blocks or elements are right by chance
             line = code_line(scope, token.line)
             if new == "=" and len(re.findall(rf"\b{re.escape(before.text)}\b", line)) > 1:
                 cost = 1  # `acc += tl.dot(a, b, acc)`
@@ -262,25 +264,35 @@ def _operators(scope: Scope) -> Iterator[Edit]:
 _FACTOR = r"(?<![\w.)\]])(\w+(?:\.\w+(?:\([^()\n]*\))?)*)"  # n, x.numel(), blockDim.x, x.size(0)
 
 
+_TO_WHOLE = re.compile(r"\b(?:round|int|math\.floor)\((\w+) / (\w+)\)")
+
+
 def _rounded_down(scope: Scope) -> Iterator[Edit]:
     """A quotient that rounds down where the last, partly filled block counts."""
     divided = "//" if scope.is_triton else "/"
     pattern = re.compile(
-        rf"{_FACTOR}\s*(?<!/){divided}(?!/)\s*(\w+(?:\.\w+)*(?:\[[^\[\]\n]+\])?)(?![\w(])"
+        rf"{_FACTOR}\s*(?<!/){divided}(?!/)\s*"
+        r"((?:\(int\)\s*)?\w+(?:\.\w+)*(?:\[[^\[\]\n]+\])?)(?![\w(])"
     )
-    for match in scope.matches(pattern):
+    to_whole = scope.matches(_TO_WHOLE) if scope.is_triton else ()
+    for match in (*scope.matches(pattern), *to_whole):
         one, other = (scope.text.source[slice(*match.span(place))] for place in (1, 2))
         if one[0].isdigit():
             continue
         up = f"(({one} + {other} - 1) / {other})"
         if scope.is_triton:
             up = f"{'tl' if scope.function.is_kernel else 'triton'}.cdiv({one}, {other})"
-        is_size = bool(re.fullmatch(r"[A-Z_\d]+|\w+\[.[A-Z_\d]+.\]|(?:block|grid)Dim\.\w", other))
+        is_size = bool(
+            re.fullmatch(
+                r"[A-Z_\d]+|(?:\(int\)\s*)?\w+\[.[A-Z_\d]+.\]|(?:block|grid)Dim\.\w", other
+            )
+        )
+        rounds = "may round down" if match[0].startswith("round") else "rounds down"
         up_words = "triton.cdiv" if scope.is_triton else "(n + size - 1) / size"
         yield scope.edit(
             "rounded_down",
             [Change(*match.span(), up)],
-            f"{scope.quoted(*match.span())} rounds down, so a rest of the elements is left out",
+            f"{scope.quoted(*match.span())} {rounds}, so a rest of the elements is left out",
             f"Round up: {up_words}.",
             1 if is_size or counts_blocks(scope, scope.text.line_at(match.start())) else 5,
         )

@@ -57,11 +57,12 @@ def _guards(scope: Scope) -> Iterator[Edit]:
 
 
 _GUARDED = re.compile(r"\bif \(([^{};\n]{1,120})\)\s*\{?\s*(\w+\[[^;{}]*);")
+_CHOSEN = re.compile(r"= \(?([^?;={}\n]{1,120}?)\)? \? (\w+\[[^;:{}]*\]) :")
 
 
 def _other_guards(scope: Scope) -> Iterator[Edit]:
-    """A condition on a store that isn't held against the indices of the array stored to."""
-    for match in scope.matches(_GUARDED):
+    """A condition on a store or load that isn't held against the indices of its array."""
+    for match in (*scope.matches(_GUARDED), *scope.matches(_CHOSEN)):
         stored = match[2].partition(" = ")[0]
         for condition in _bounds(stored, scope):
             if "&&" in condition and {*condition.split(" && ")} != {*match[1].split(" && ")}:
@@ -116,6 +117,9 @@ def _array_sizes(scope: Scope) -> Iterator[Edit]:
     """A dimension of an array in shared memory that has another constant of the file for a size."""
     code = scope.text.code
     for match in scope.matches(_DECLARED):
+        for part in re.compile(r"\[(\w+) / \w+\]").finditer(code, *match.span(2)):
+            at = *part.span(), f"[{part[1]}]", 1, (match.start(1), match.end())
+            yield scope.instead("array_size", *at)
         for size in re.compile(r"\b[A-Z]\w*\b").finditer(code, *match.span(2)):
             others = [each for each in scope.kinds if each.isupper() and each != size[0]]
             for other in others if size[0] in scope.kinds else ():

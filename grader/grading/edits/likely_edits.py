@@ -58,7 +58,7 @@ RARITY = {
     "same_each_round": {0: 2}, "shared_bytes": {1: 7}, "sign": {3: 8, 4: 11}, "steps": {1: 5},
     "stop": {1: 6}, "stop_lacks": {1: 3}, "stride": {0: 5, 2: 11}, "subscripts": {1: 7, 4: 12},
     "term": {3: 9, 4: 11}, "threads": {1: 3}, "tile": {1: 3}, "too_much": {5: 12},
-    "transposed": {2: 6, 3: 10, 4: 9}, "turns": {1: 4}, "two_lines": {1: 5},
+    "transposed": {2: 6, 3: 10, 4: 9}, "turns": {1: 4}, "twice": {1: 4}, "two_lines": {1: 5},
     "uninitialised": {0: 5, 1: 5, 3: 7}, "unused": {1: 4, 2: 8, 5: 10}, "view": {1: 4, 3: 6},
     "whole": {1: 6, 2: 9}, "whole_number": {0: 3, 1: 7, 4: 9}, "whole_sum": {1: 6},
     "without_mask": {1: 4}, "without_other": {2: 8},
@@ -187,7 +187,11 @@ _ONLY = {
 
 
 # Changes that mostly undo failures of these statuses, among others.
-_TYPICAL = {"fills": {"uninitialised_read"}, "past_filled": {"uninitialised_read"}}
+_TYPICAL = {
+    "array_size": {"wrote_out_of_bounds", "invalid_read"},
+    "fills": {"uninitialised_read"},
+    "past_filled": {"uninitialised_read"},
+}
 # A race may end by chance, with fewer threads or less work. Only these changes count.
 _OF_RACES = frozenset([
     "barrier", "barrier_in_branch", "lost_additions", "index", "name", "names", "subscripts",

@@ -143,6 +143,28 @@ def _unmasked_along(scope: Scope) -> Iterator[Edit]:
 _BLOCK_INDEX = re.compile(r"\b(\w+)\[(?::, None|None, :)\]")
 
 
+def _without_bounds(scope: Scope) -> Iterator[Edit]:
+    """An access of a tile without a mask, where bounds of its indices stand elsewhere."""
+    code = scope.text.code
+    for call in scope.calls:
+        if call.name not in ("tl.load", "tl.store") or "mask" in code[call.start : call.end]:
+            continue
+        low, high = call.arguments[0]
+        pointers = _definition(scope, code[low:high], call.start)
+        bounds = []
+        for index in _BLOCK_INDEX.finditer(pointers[1] if pointers else code[low:high]):
+            known = rf"\b{index[1]}(?:\[[:, None]+\])? < (\w+)\b"
+            there = re.compile(known).finditer(code, scope.function.body, scope.function.end)
+            nearest = sorted(there, key=lambda each: abs(each.start() - call.start))[:1]
+            bounds += [f"({index[0]} < {bound[1]})" for bound in nearest]
+        mask = " & ".join(dict.fromkeys(bounds))
+        if mask:
+            filled = ", other=0.0" if call.name == "tl.load" else ""
+            change = Change(call.end - 1, call.end - 1, f", mask={mask}{filled}")
+            what = f"This `{call.name}` lacks `mask={mask}`"
+            yield scope.edit("without_mask", [change], what, _OWN_BOUND, 1)
+
+
 def _index_unmasked(scope: Scope) -> Iterator[Edit]:
     """An access whose mask has no bound for one of the indices that its address is made of."""
     code = scope.text.code
@@ -238,6 +260,7 @@ RULES: Sequence[Callable[[Scope], Iterator[Edit]]] = (
     _masks,
     _unmasked_along,
     _index_unmasked,
+    _without_bounds,
     _same_each_round,
     _crossed,
     _filled_before_cast,

@@ -31,7 +31,7 @@ def edits_of(scope: Scope) -> list[Edit]:
     beside = (*neighbour_edits.RULES, *loop_edits.RULES, *block_edits.RULES)
     for rule in (*own, *beside, *common_edits.RULES, *schemas.RULES):
         for edit in rule(scope):
-            if _chooses_kernel(scope, edit.line):
+            if _chooses_kernel(scope, edit):
                 continue
             counts[edit.line] = counts.get(edit.line, 0) + 1
             if counts[edit.line] <= MOST_PER_LINE:
@@ -39,10 +39,17 @@ def edits_of(scope: Scope) -> list[Edit]:
     return [*made, *neighbour_edits.at_all_places(made)]
 
 
-def _chooses_kernel(scope: Scope, line: int) -> bool:
-    """Whether a launcher's line chooses between kernels: another choice only hides a mistake."""
+def _chooses_kernel(scope: Scope, edit: Edit) -> bool:
+    """Whether a launcher's line chooses between kernels: another choice only hides a mistake.
+
+    What stands behind the condition, from the launch on, is changed all the same.
+    """
     kernels = [each for each in scope.reached if each.is_kernel]
     head = scope.text.code[scope.function.start : scope.function.body]
     if scope.function.is_kernel or "__device__" in head or len(kernels) < 2:
         return False
-    return bool(re.search(r"\bif\b|\belse\b|\?", code_line(scope, line)))
+    line = code_line(scope, edit.line)
+    launch = line.find("<<<")
+    start = min(each.start for each in edit.changes) - scope.text.starts[edit.line - 1]
+    chooses = re.search(r"\bif\b|\belse\b|\?", line)
+    return chooses is not None and not 0 <= launch < start

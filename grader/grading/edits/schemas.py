@@ -243,6 +243,7 @@ def _fragments(scope: Scope) -> dict[str, str]:
     code = scope.code
     known: dict[str, str] = dict.fromkeys(_TWO_TERMS.findall(code), "likely int")
     known |= {f" * {each}": "likely int" for each in _SHARES.findall(code)}
+    known |= {f" * {each}": "likely int" for each in _VECTORS.findall(code)}
     for name in scope.unread:
         kind = scope.kinds[name]
         if kind in _MAY_STAND and name not in scope.function.integers:
@@ -264,6 +265,7 @@ def _fragments(scope: Scope) -> dict[str, str]:
 # As in a causal mask: `rows + N_KV - N_CTX`.
 _TWO_TERMS = re.compile(r" \+ (?:\([A-Z]\w* - [A-Z]\w*\)|[A-Z]\w* - [A-Z]\w*\b)")
 # How much each thread or block takes: the quotient of a size, rounded up.
+_VECTORS = re.compile(r"\b\w+ = \w+ //? (\d+)\b")  # how many elements a vector has
 _SHARES = re.compile(r"\b(\w+) = (?:\w+\.)?(?:\w*[dD]iv\w*\(|\(\w+ \+ [\w.]+ - 1\) /)")
 
 
@@ -429,7 +431,12 @@ def _left_out(scope: Scope) -> Iterator[Edit]:
         is_binary = earlier[-1] in ")]" or earlier[0].isalnum() or earlier[0] == "_"
         if before and before.text in ("*", "+", "-", "%") and is_binary:
             around = operands(scope, index - 1)
-            yield scope.instead("term", before.start, high, "", 4, around)
+            if _is_twice(scope, index):
+                what = f"The factor {scope.quoted(low, high)} is there once too often"
+                change = Change(before.start, high, "")
+                yield scope.edit("twice", [change], what, "Another product has it, too.", 1)
+            else:
+                yield scope.instead("term", before.start, high, "", 4, around)
         elif before and before.text in ("-", "&", "!") and earlier not in WORDS:
             around = (before.start, high)
             yield scope.instead("sign", before.start, before.end, "", 3, around)
@@ -442,6 +449,16 @@ def _left_out(scope: Scope) -> Iterator[Edit]:
         if inner is not None:
             cost = 2 if "abs" in scope.text.source[low : inner[0]] else 4
             yield scope.instead("call", low, high, scope.text.source[slice(*inner)], cost)
+
+
+def _is_twice(scope: Scope, index: int) -> bool:
+    """Whether a token is a number that a kernel is passed and that several products have."""
+    name, code = scope.tokens[index].text, scope.text.code
+    if scope.tokens[index - 1].text != "*" or name not in scope.function.parameters:
+        return False
+    factor = re.compile(rf"\* {name}\b|\b{name} \*")
+    products = factor.findall(code, scope.function.body, scope.function.end)
+    return scope.kinds.get(name) == "float" and len(products) > 1
 
 
 def _product_left_out(scope: Scope, index: int) -> Iterator[Edit]:
@@ -792,6 +809,13 @@ def _types(scope: Scope) -> Iterator[Edit]:
             what = "`1 / n` of whole numbers is 0 for every n above 1"
             change = Change(match.start(), match.start() + 1, "1.0f")
             yield scope.edit("whole_number", [change], what, "Divide 1.0f, or a float, by it.", 1)
+        for match in scope.matches(r"(?:\(int\)|\bint(?=\())\s*\(?(\w+)"):
+            declared = rf"\bfloat\s[^;(){{}}]*\b{match[1]}\b"
+            if re.search(declared, scope.code):
+                cast = match[0][: match[0].index("int") + 3] + ")" * match[0].startswith("(")
+                what = f"`{cast}` cuts off what is behind the point of `{match[1]}`"
+                change = Change(match.start(), match.start() + len(cast), "")
+                yield scope.edit("whole_number", [change], what, "Leave it out.", 0)
         for match in scope.matches(r"(?m)^[ \t]*float (\w+(?:\[\w+\])+)\s*;"):
             what = f"Nothing sets the elements of `{match[1]}` before they are added to"
             change = Change(match.end() - 1, match.end() - 1, " = {}")

@@ -146,6 +146,19 @@ def test_additions_to_a_threads_own_element_arent_lost() -> None:
     assert told is not None and "get lost" in told.what
 
 
+def test_an_array_that_is_indexed_too_far_is_shown_with_its_declaration() -> None:
+    words = (
+        "Thread (8,0,0) of block (0,0,0) writes an array beyond its bounds: index 8 of an array "
+        "of type float [8], at a.cu:3."
+    )
+    source = "__shared__ float part[8];\n__shared__ float whole[8];\npart[threadIdx.x] = x;"
+    told = cause("wrote_out_of_bounds", words, source, "cuda", line=3)
+    assert told is not None and told.what.startswith("`part` is too small, or its index too large")
+    assert [each.line for each in told.code] == [1, 3]
+    both = source.replace("= x", "= whole[0]")
+    assert cause("wrote_out_of_bounds", words, both, "cuda", line=3) is None
+
+
 NAMED = [
     ("compile_error", "incompatible types in assignment of 'float' to 'float [32]'",
      "As[ty, tx] = 0;", "cuda", "the comma leaves the first index out"),

@@ -276,6 +276,15 @@ def test_of_changes_that_are_as_good_two_places_are_told():
     assert sum(not each.closed for each in runner.opened) == 1
 
 
+def test_two_masks_of_one_access_are_told_as_one():
+    text = SOURCE.replace("x, mask=offs < rows)", "x)")
+    runner = Runner(text, lambda source, n: n <= 3 or source.count("mask=offs") > 1)
+    runner.bytes = lambda text: 8
+    cause = Repairs().cause_of(runner, failure(runner))
+    assert "mask" in cause.what and "; or" not in cause.what
+    assert cause.advice != repairs.EITHER
+
+
 def test_of_three_changes_that_are_as_good_all_places_are_told():
     source = SOURCE.replace(
         "    tl.store(", "    y = tl.load(x_ptr, mask=offs < rows)\n    tl.store("

@@ -138,6 +138,7 @@ def undone(text: str, right: str, wrong: str, is_triton: bool) -> list[str]:
         ("while (element < rows) {", "if (element < rows) {", "once"),
         ("std::vector<float> column;", "std::vector<float> column(rows);", "filled_before"),
         ("(at < keys && first < cols)", "(at < keys)", "guard_lacks"),
+        ("(at < keys && first < cols)", "(at < cols && first < cols)", "crossed"),
         (
             "out += blockIdx.x * keys * TILE;\n    partial += blockIdx.x * keys",
             "out += blockIdx.x * queries * TILE;\n    partial += blockIdx.x * queries",

@@ -193,3 +193,17 @@ def test_the_rows_of_a_flat_array_have_one_length():
     ]
     assert ("pitch", "".join(FLAT.split())) in made
     assert not [each for name, each in made if name == "pitch" and "buf[threadIdx.y*n" in each]
+
+
+def test_a_tile_without_a_mask_gets_the_bounds_that_its_indices_have_elsewhere():
+    wrong = SHORT.replace(
+        "tl.store(pc, most[:, None] + k * 0.0, mask=(i[:, None] < M) & (k[None, :] < K))",
+        "tl.store(pc, most[:, None] + k * 0.0)",
+    ).replace("k = tl.arange(0, TK)", "k = tl.arange(0, TK)\n    inside = k < K")
+    told = [
+        (edit.cost, edit.what)
+        for scope in scopes(wrong, True)
+        for edit in edits_of(scope)
+        if edit.name == "without_mask" and "tl.store" in edit.what
+    ]
+    assert (1, "This `tl.store` lacks `mask=(i[:, None] < M) & (k[None, :] < K)`") in told

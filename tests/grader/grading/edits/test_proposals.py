@@ -376,6 +376,26 @@ FILES = {
 }
 
 
+FILES["whole_number"] = (
+    "__shared__ float s[8];\nx[n] = rsqrtf((int)s[0] / n);",
+    "void f(float* x, int n) { k<<<1, 32>>>(x, n); }",
+    "wrong_values",
+    "`(int)` cuts off what is behind the point of `s`",
+)
+FILES["array_size"] = (
+    "__shared__ float s[T / 2];\ns[threadIdx.x] = x[n];\nx[n] = s[0];",
+    "void f(float* x, int n) { k<<<1, 32>>>(x, n); }",
+    "wrote_out_of_bounds",
+    "`s[T / 2]` stands where `s[T]` belongs",
+)
+FILES["rounded_down"] = (
+    "int share = max(1, n / (int)blockDim.x);\nx[threadIdx.x * share] = 0;",
+    "void f(float* x, int n) { k<<<1, 32>>>(x, n); }",
+    "not_written",
+    "`n / (int)blockDim.x` rounds down",
+)
+
+
 @pytest.mark.parametrize(("name", "given"), FILES.items())
 def test_a_mistake_in_a_cuda_file_is_undone(name, given):
     kernel, host, status, words = given

@@ -4,8 +4,9 @@ import pytest
 
 from grader.grading.edits import schemas
 from grader.grading.edits.edit_scope import Scope
+from grader.grading.edits.proposals import edits_of
 from grader.grading.edits.source_text import SourceText
-from tests.support.changed_texts import changed_texts
+from tests.support.changed_texts import changed, changed_texts, scopes
 
 TRITON = """
 import triton
@@ -81,8 +82,8 @@ def without_blanks(text):
 
 def undone(text, is_triton):
     """The texts that a general change makes of a text, by the change's name."""
-    for name, changed in changed_texts(schemas.RULES, text, is_triton):
-        yield name, without_blanks(changed)
+    for name, made in changed_texts(schemas.RULES, text, is_triton):
+        yield name, without_blanks(made)
 
 
 def test_a_parameter_keeps_the_value_of_its_name():
@@ -231,3 +232,67 @@ def test_a_value_is_set_again_only_behind_a_loop_that_changes_it():
     unchanged = text.replace("at += 32; }\n", "}\n", 1)
     assert unchanged != text
     assert "not_reset" not in {name for name, _ in undone(unchanged, False)}
+
+
+SCALED = """
+@triton.jit
+def k(x_ptr, out_ptr, n, scale, BLOCK: tl.constexpr):
+    offs = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + offs, mask=offs < n).to(tl.float32) * scale
+    tl.store(out_ptr + offs, tl.exp(x * scale), mask=offs < n)
+
+
+def f(x, out, scale):
+    k[(1,)](x, out, 8, scale, BLOCK=8)
+"""
+
+
+def test_a_number_that_is_passed_may_be_a_factor_once_too_often():
+    twice = [text for name, text in undone(SCALED, is_triton=True) if name == "twice"]
+    assert sorted(twice) == sorted(
+        without_blanks(SCALED.replace(one, other))
+        for one, other in [("(x * scale)", "(x)"), ("(tl.float32) * scale", "(tl.float32)")]
+    )
+    told = {e.what for scope in scopes(SCALED, True) for e in edits_of(scope) if e.name == "twice"}
+    assert told == {"The factor `scale` is there once too often"}
+    once = SCALED.replace("tl.exp(x * scale)", "tl.exp(x)")
+    assert "twice" not in [name for name, _ in undone(once, is_triton=True)]
+
+
+def test_a_launcher_s_quotient_that_is_rounded_to_the_nearest_is_rounded_up():
+    text = SCALED.replace("k[(1,)]", "k[(round(n / BLOCK),)]")
+    [edit] = [
+        edit for scope in scopes(text, True) for edit in edits_of(scope)
+        if edit.name == "rounded_down"
+    ]  # fmt: skip
+    assert "triton.cdiv(n,BLOCK)" in changed(text, edit)
+    assert edit.what.startswith("`round(n / BLOCK)` may round down")
+
+
+def test_whole_numbers_are_not_multiplied_where_they_are_divided():
+    text = CUDA.replace("ceil_div(cols, 64);", "cols / 64;")
+    operators = [
+        changed(text, edit) for scope in scopes(text, False) for edit in edits_of(scope)
+        if edit.name == "operator"
+    ]  # fmt: skip
+    assert operators and not [each for each in operators if "cols*64" in each]
+
+
+VECTORS = """
+__global__ void four(const float4* in, float4* out, int n) { out[threadIdx.x] = in[threadIdx.x]; }
+__global__ void rest(const float* in, float* out, int from, int n) { out[from] = in[from]; }
+extern "C" void f(const float* in, float* out, int n) {
+    int quads = n / 4;
+    if (quads > 0) four<<<1, quads>>>((const float4*)in, (float4*)out, quads);
+    if (n % 4 != 0) rest<<<1, 4>>>(in, out, quads * 4, n);
+}
+"""
+
+
+def test_what_counts_vectors_is_multiplied_where_a_condition_chooses_the_launch():
+    wrong = VECTORS.replace("quads * 4", "quads")
+    made = {changed(wrong, edit) for scope in scopes(wrong, False) for edit in edits_of(scope)}
+    assert "".join(VECTORS.split()) in made
+    hidden = VECTORS.replace("n % 4 != 0", "n % 4 == 0")  # the condition stays as it is
+    made = {changed(hidden, edit) for scope in scopes(hidden, False) for edit in edits_of(scope)}
+    assert "".join(VECTORS.split()) not in made
