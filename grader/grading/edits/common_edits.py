@@ -291,7 +291,7 @@ def _rounded_down(scope: Scope) -> Iterator[Edit]:
         up_words = "triton.cdiv" if scope.is_triton else "(n + size - 1) / size"
         yield scope.edit(
             "rounded_down",
-            [Change(*match.span(), up)],
+            [Change(match.start(), match.end(), up)],
             f"{scope.quoted(*match.span())} {rounds}, so a rest of the elements is left out",
             f"Round up: {up_words}.",
             1 if is_size or counts_blocks(scope, scope.text.line_at(match.start())) else 5,

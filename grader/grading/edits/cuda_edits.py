@@ -114,12 +114,13 @@ _DECLARED = re.compile(r"__shared__\s+\w+\s+(\w+)((?:\s*\[[^\[\]\n]+\])+)")
 
 
 def _array_sizes(scope: Scope) -> Iterator[Edit]:
-    """A dimension of an array in shared memory that has another constant of the file for a size."""
+    """A size of an array in shared memory that should be another constant, or the whole of one."""
     code = scope.text.code
     for match in scope.matches(_DECLARED):
-        for part in re.compile(r"\[(\w+) / \w+\]").finditer(code, *match.span(2)):
-            at = *part.span(), f"[{part[1]}]", 1, (match.start(1), match.end())
-            yield scope.instead("array_size", *at)
+        for part in re.compile(r"\[(\w+) / (\w+)\]").finditer(code, *match.span(2)):
+            if {*re.findall(rf"\b{part[1]} / (\w+)", code)} == {part[2]}:  # no other part is meant
+                at = *part.span(), f"[{part[1]}]", 1, (match.start(1), match.end())
+                yield scope.instead("array_size", *at)
         for size in re.compile(r"\b[A-Z]\w*\b").finditer(code, *match.span(2)):
             others = [each for each in scope.kinds if each.isupper() and each != size[0]]
             for other in others if size[0] in scope.kinds else ():
@@ -254,7 +255,7 @@ _ALONE = re.compile(r"\bif\s*\([^;{}]{1,200}\)\s*$")
 
 def _moved(scope: Scope, at: int, end: int, blocks: Sequence[str]) -> Iterator[Edit]:
     """A barrier in a branch, moved behind it, or without the condition that it has alone."""
-    what = "This `__syncthreads()` stands in a branch, and nobody waits where that isn't taken"
+    what = "This `__syncthreads()` stands in a branch that not every thread takes"
     advice = "Move it out of the branch: every thread of the block has to reach it, in every turn."
     if alone := _ALONE.search(scope.text.code, scope.function.body, at):
         change = Change(alone.start(), at, "")

@@ -407,6 +407,17 @@ def test_a_mistake_in_a_cuda_file_is_undone(name, given):
     assert any(words in each for each in told), told
 
 
+def test_a_part_of_a_size_is_another_part_where_the_file_has_one():
+    kernel = (
+        "__shared__ float s[T / 64];\ns[threadIdx.x / 32] = x[n];\nif (n < T / 32) x[n] = s[0];"
+    )
+    host = 'extern "C" void f(float* x, int n) { k<<<1, 64>>>(x, n); }'
+    source = f"__global__ void k(float* x, int n) {{\n{kernel}\n}}\n{host}\n"
+    edits = ranked(source, False, "f", "wrote_out_of_bounds", [], ("", ""), 48)
+    assert not [each for each in edits if each["name"] == "array_size"]
+    assert [each for each in edits if each["what"] == "`T / 64` stands where `T / 32` belongs"]
+
+
 def test_the_size_of_a_pointer_gives_way_to_a_number_of_bytes():
     source = (
         'extern "C" void f(float* x, int n) {\n    size_t bytes = n * sizeof(float);\n'
