@@ -1,4 +1,4 @@
-"""The suite's sample of submissions has some of every check and status that the corpora have."""
+"""The suite's samples have some of every exercise, check and status that the corpora have."""
 
 from __future__ import annotations
 
@@ -7,18 +7,30 @@ from collections import Counter
 import pytest
 
 from grader.staff.calibration import corpus
+from tests.grader.grading.test_attacks import CORPUS, sample
 from tests.support.sampling import ONE_IN, sampled
 
 
+@pytest.mark.parametrize("language", ["triton", "cuda"])
 @pytest.mark.parametrize("kind", ["wrong", "honest"])
-def test_of_each_exercise_language_check_and_status_some_are_in_the_sample(kind: corpus.Kind):
-    parameters = sampled(corpus.load(kind))
-    whole = Counter(group(each.values[0]) for each in parameters)
-    taken = Counter(group(each.values[0]) for each in parameters if not each.marks)
-    assert {each.id for each in corpus.load(kind)} == {each.id for each in parameters}
-    assert all(taken[key] >= count / ONE_IN for key, count in whole.items())
-    assert taken.total() < whole.total() / 2
+def test_of_each_exercise_and_of_each_check_and_status_some_are_in_the_sample(kind, language):
+    parameters = sampled(corpus.load(kind, language))
+    every = [each.values[0] for each in parameters]
+    taken = [each.values[0] for each in parameters if not each.marks]
+    assert [each.id for each in corpus.load(kind, language)] == [each.id for each in parameters]
+    of_exercises = Counter(each.exercise for each in taken)
+    whole = Counter(each.exercise for each in every)
+    assert all(of_exercises[name] >= count / ONE_IN for name, count in whole.items())
+    assert {(e.check, e.status) for e in every} == {(e.check, e.status) for e in taken}
+    assert len(taken) < len(every) / 2
 
 
-def group(each: corpus.Submission) -> tuple[str, ...]:
-    return (each.exercise, each.language, each.check, each.status.value)
+def test_of_attacks_a_third_is_taken_and_some_of_each_status_and_layer():
+    parameters = sample(CORPUS)
+    taken = [each.values[0] for each in parameters if not each.marks]
+    assert [each.values[0] for each in parameters] == CORPUS
+    assert {each.status for each in taken} == {each.status for each in CORPUS}
+    assert {layer for e in taken for layer in e.layers} == {
+        layer for e in CORPUS for layer in e.layers
+    }
+    assert len(CORPUS) / 3 <= len(taken) < len(CORPUS) / 2
