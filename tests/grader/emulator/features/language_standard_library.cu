@@ -1,4 +1,4 @@
-// Language: cuda::std of kernels: array, tuple, pair, optional, limits, functional, type_traits, utility, cmath; `cuda::ceil_div`, `cuda::round_up`
+// Language: cuda::std of kernels: array, tuple, pair, optional, limits, functional, type_traits, utility, cmath; ceil_div and round_up of cuda
 #include <cuda/cmath>
 #include <cuda/std/array>
 #include <cuda/std/cmath>
