@@ -317,7 +317,7 @@ KINDS: dict[str, Kind] = {
     "launch_error": Kind(
         "launch_error",
         _says("launches a kernel that can't run"),
-        "A launch that CUDA refuses runs nothing: check cudaGetLastError() behind it.",
+        "A launch that CUDA refuses runs nothing: check cudaGetLastError() after it.",
     ),
     "bad_free": Kind(
         "launch_error",
