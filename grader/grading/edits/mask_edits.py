@@ -154,9 +154,8 @@ def _without_bounds(scope: Scope) -> Iterator[Edit]:
         bounds = []
         for index in _BLOCK_INDEX.finditer(pointers[1] if pointers else code[low:high]):
             known = rf"\b{index[1]}(?:\[[:, None]+\])? < (\w+)\b"
-            there = re.compile(known).finditer(code, scope.function.body, scope.function.end)
-            nearest = sorted(there, key=lambda each: abs(each.start() - call.start))[:1]
-            bounds += [f"({index[0]} < {bound[1]})" for bound in nearest]
+            there = sorted(scope.matches(known), key=lambda each: abs(each.start() - call.start))
+            bounds += [f"({index[0]} < {bound[1]})" for bound in there[:1]]
         mask = " & ".join(dict.fromkeys(bounds))
         if mask:
             filled = ", other=0.0" if call.name == "tl.load" else ""

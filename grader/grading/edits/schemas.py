@@ -453,11 +453,10 @@ def _left_out(scope: Scope) -> Iterator[Edit]:
 
 def _is_twice(scope: Scope, index: int) -> bool:
     """Whether a token is a number that a kernel is passed and that several products have."""
-    name, code = scope.tokens[index].text, scope.text.code
+    name = scope.tokens[index].text
     if scope.tokens[index - 1].text != "*" or name not in scope.function.parameters:
         return False
-    factor = re.compile(rf"\* {name}\b|\b{name} \*")
-    products = factor.findall(code, scope.function.body, scope.function.end)
+    products = re.findall(rf"\* {name}\b|\b{name} \*", scope.code)
     return scope.kinds.get(name) == "float" and len(products) > 1
 
 
