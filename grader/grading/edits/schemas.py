@@ -812,7 +812,7 @@ def _types(scope: Scope) -> Iterator[Edit]:
             declared = rf"\bfloat\s[^;(){{}}]*\b{match[1]}\b"
             if re.search(declared, scope.code):
                 cast = match[0][: match[0].index("int") + 3] + ")" * match[0].startswith("(")
-                what = f"`{cast}` cuts off what is behind the point of `{match[1]}`"
+                what = f"`{cast}` drops the fraction of `{match[1]}`"
                 change = Change(match.start(), match.start() + len(cast), "")
                 yield scope.edit("whole_number", [change], what, "Leave it out.", 0)
         for match in scope.matches(r"(?m)^[ \t]*float (\w+(?:\[\w+\])+)\s*;"):

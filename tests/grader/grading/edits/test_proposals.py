@@ -380,7 +380,7 @@ FILES["whole_number"] = (
     "__shared__ float s[8];\nx[n] = rsqrtf((int)s[0] / n);",
     "void f(float* x, int n) { k<<<1, 32>>>(x, n); }",
     "wrong_values",
-    "`(int)` cuts off what is behind the point of `s`",
+    "`(int)` drops the fraction of `s`",
 )
 FILES["array_size"] = (
     "__shared__ float s[T / 2];\ns[threadIdx.x] = x[n];\nx[n] = s[0];",
