@@ -205,7 +205,7 @@ def _bound(name: str, bound: int, kind: str) -> Condition:
 
 
 def _as_tried(condition: Condition, outcomes: dict[Case, bool]) -> Condition:
-    """A bound as the sizes that fail have it, where far from it no size was tried that fails."""
+    """The condition, with the nearest size that failed where its own bound is far from that."""
     choose, sign = {"above": (min, ">="), "below": (max, "<=")}.get(condition.kind, (None, ""))
     if choose is None:
         return condition

@@ -53,7 +53,7 @@ _SQUARE_TILE = re.compile(r"\b\w+\[([A-Z]\w*)\]\[\1\b")
 
 
 def _threads(scope: Scope) -> Iterator[Edit]:
-    """A launch with other threads than the constant by which its kernel goes on, or has a tile."""
+    """A launch whose threads differ from the constant its kernel steps by, or from its tile."""
     if scope.is_triton:
         return
     code = scope.text.code
@@ -78,7 +78,7 @@ _CAPPED = re.compile(r"\bif \((\w+) > (\w+)\)\s*\{?\s*(\1 = \2;)")
 
 
 def _capped(scope: Scope) -> Iterator[Edit]:
-    """A number of blocks, or a block's length, that a launcher bounds, and no loop goes on."""
+    """A launcher's bound on its blocks, or on a block's length, without a loop over the rest."""
     if scope.function.is_kernel:
         return
     capped = [*scope.matches(_CAPPED)]

@@ -254,7 +254,7 @@ _ALONE = re.compile(r"\bif\s*\([^;{}]{1,200}\)\s*$")
 
 
 def _moved(scope: Scope, at: int, end: int, blocks: Sequence[str]) -> Iterator[Edit]:
-    """A barrier in a branch, moved behind it, or without the condition that it has alone."""
+    """A barrier in a branch: moved to its end, or freed of a condition of its own."""
     what = "This `__syncthreads()` stands in a branch that not every thread takes"
     advice = "Move it out of the branch: every thread of the block has to reach it, in every turn."
     if alone := _ALONE.search(scope.text.code, scope.function.body, at):

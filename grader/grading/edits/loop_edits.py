@@ -86,7 +86,7 @@ _ARRAY = re.compile(r"\b(?:float|int|double) (\w+)\[([^\[\]\n]+)\]")
 
 
 def _elements(scope: Scope) -> Iterator[Edit]:
-    """A loop over the elements of an array that ends at another number than there are."""
+    """A loop over an array that ends at another number than that of its elements."""
     code, span = scope.text.code, (scope.function.body, scope.function.end)
     arrays = dict(_ARRAY.findall(code, *span))
     for match in scope.matches(_COUNTED):
@@ -99,7 +99,7 @@ _HALVED = re.compile(r"\bfor \(\w+ (\w+) = ([\w.]+); \1 > 0; \1 (?:/= 2|>>= 1)\)
 
 
 def _halved(scope: Scope) -> Iterator[Edit]:
-    """A reduction that begins with all elements, where half of them add the other half."""
+    """A halving reduction that starts with all elements instead of half of them."""
     for match in scope.matches(_HALVED):
         around = match.start(1), match.end(2)
         yield scope.instead("steps", *match.span(2), f"{match[2]} / 2", 1, around)

@@ -307,7 +307,7 @@ _FIRST = re.compile(r"^([ \t]*)for \((?:\w+ )+(\w+) = ()([a-z][\w.]*);", re.M)
 
 
 def _whole(scope: Scope) -> Iterator[Edit]:
-    """A part of an index where the whole one belongs: the head of a batch for the head.
+    """A part of an index where the whole one belongs: the head within a batch for the head of all.
 
     Or an offset within a block, `tl.arange(0, BLOCK)`, where one with the block's start belongs;
     or a thread's first element where the one of this turn of the loop does.

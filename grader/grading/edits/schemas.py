@@ -264,8 +264,8 @@ def _fragments(scope: Scope) -> dict[str, str]:
 
 # As in a causal mask: `rows + N_KV - N_CTX`.
 _TWO_TERMS = re.compile(r" \+ (?:\([A-Z]\w* - [A-Z]\w*\)|[A-Z]\w* - [A-Z]\w*\b)")
-# How much each thread or block takes: the quotient of a size, rounded up.
 _VECTORS = re.compile(r"\b\w+ = \w+ //? (\d+)\b")  # how many elements a vector has
+# How much each thread or block takes: the quotient of a size, rounded up.
 _SHARES = re.compile(r"\b(\w+) = (?:\w+\.)?(?:\w*[dD]iv\w*\(|\(\w+ \+ [\w.]+ - 1\) /)")
 
 

@@ -175,6 +175,7 @@ class Pasting:
     behind: bool
 
     def can_make(self, name: str) -> bool:
+        """Whether the whole of what it makes can be this name."""
         if self.before:
             return self.text in name if self.behind else name.endswith(self.text)
         return name.startswith(self.text) if self.behind else name == self.text
