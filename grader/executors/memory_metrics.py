@@ -25,7 +25,9 @@ spec's memory block (scoring/memory_bounds.py judges it) and names the counters 
 
 Only of CUDA C++ (cuda/cuda_metrics.py):
 
-    shared_bank_conflicts           wavefronts beyond those that an access without conflicts needs
+    shared_bank_conflicts           wavefronts beyond those that an access without conflicts needs;
+                                    for a spec that allows none, also those beyond what whole warps
+                                    need, where half a warp's lanes or fewer take part
     copies, bytes_copied            between host and device
     scratch_stores                  bytes that kernels store to global memory beside the arguments
 

@@ -16,6 +16,8 @@ from rich.padding import Padding
 from rich.table import Column, Table
 from rich.text import Text
 
+from grader.sandbox.untrusted import clean
+
 BETWEEN = 2  # columns of space between those of a table: its padding
 _HELD = "\ue000"  # stands for a space at which no line is broken
 _WHOLE = re.compile(
@@ -76,7 +78,8 @@ def tell(
 
 
 def say(text: str, console: Console, style: str = "", whole: str = "") -> None:
-    """Print a message as it is: no markup, and in one piece where nobody sees a window's edge."""
+    """Print a message: no markup or controls, in one piece where nobody sees a window's edge."""
+    text = clean(text)  # names of files and folders are students' too
     if console.is_terminal:
         tell(Text(text, style=style), console, whole=whole)
     else:

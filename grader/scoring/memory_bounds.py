@@ -244,8 +244,10 @@ def _least_useful(lines: Sequence[LineCounters], kind: str) -> LineCounters | No
 
 def _conflicts(amount: str, lines: Sequence[LineCounters], file: str) -> str:
     rows = [row for row in lines if row.space == "shared" and row.conflicts]
+    if not rows and amount != "0":
+        return f"threads take turns in shared memory: {amount} wavefronts more than warps need"
     if not rows:
-        return f"shared memory has {'no' if amount == '0' else amount} bank conflicts"
+        return "shared memory has no bank conflicts"
     worst = max(rows, key=lambda row: (row.conflicts, -row.line))
     at = f" at {file}:{worst.line}" if worst.line else ""
     others = "" if len(rows) == 1 else f", {amount} in all"

@@ -191,8 +191,10 @@ void observe_global(const Request& request, std::uint32_t offset) {
               [&](RaceCell& cell, unsigned first, unsigned count) {
                   check_race(cell, first, count, race, request.kind);
               });
-    bool is_constant = shadow[offset] & shadow_bit::constant;  // by its own cache: not counted
-    if (!is_constant) count(request, offset, request.kind, access::global);
+    // A __constant__ variable has a cache of its own. Its loads aren't counted, except where it holds
+    // what lay in device memory: then one thread could read a whole tensor there.
+    const int held = shadow[offset] & (shadow_bit::constant | shadow_bit::copied);
+    if (held != shadow_bit::constant) count(request, offset, request.kind, access::global);
 }
 
 // ---- Shared memory ------------------------------------------------------------------------------

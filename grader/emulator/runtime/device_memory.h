@@ -23,7 +23,8 @@ constexpr std::size_t page_bytes = 4096;
 
 // The bits of a shadow byte. Zero: kernels may not touch the byte.
 namespace shadow_bit {
-constexpr std::uint8_t addressable = 1, initialised = 2, writable = 4, freed = 8, constant = 16;
+constexpr std::uint8_t addressable = 1, initialised = 2, writable = 4, freed = 8, constant = 16,
+                       copied = 32;  // from device memory, so that it may hold a tensor's values
 }
 
 extern std::uint8_t* shadow;  // of arena_bytes + the executable's image

@@ -132,6 +132,21 @@ __global__ void copy(float* out, const float* in, int n, int step) {
 }
 ENTRY every_element(const float* in, float* out, int n) { copy<<<1, 256>>>(out, in, n, 1); }
 ENTRY every_eighth(const float* in, float* out, int n) { copy<<<1, 256>>>(out, in, n, 8); }
+__constant__ float held[256];
+__global__ void sum(float* out, int n) {
+    float s = 0;
+    for (int i = 0; i < n; i++) s += held[i];
+    out[threadIdx.x] = s;
+}
+ENTRY from_the_device(const float* in, float* out, int n) {
+    cudaMemcpyToSymbolAsync(held, in, 4 * n, 0, cudaMemcpyDeviceToDevice);
+    sum<<<1, 32>>>(out, n);
+}
+ENTRY from_the_host(const float* in, float* out, int n) {
+    float values[256] = {};
+    cudaMemcpyToSymbol(held, values, 4 * n);
+    sum<<<1, 32>>>(out, n);
+}
 ENTRY many_launches(const float* in, float* out, int n) {
     for (int i = 1; i <= 1024; i++) copy<<<1, i>>>(out, in, n, 1);
 }
@@ -153,6 +168,16 @@ def test_bytes_and_sectors_are_counted_per_argument(buffers: Program) -> None:
     assert (load.argument, load.load_bytes, load.load_sectors) == (0, 1024, 32)
     assert (load.store_bytes, load.store_sectors) == (0, 0)
     assert (store.argument, store.store_bytes, store.store_sectors) == (1, 1024, 32)
+
+
+@pytest.mark.parametrize(("entry", "most"), [("from_the_device", 1028), ("from_the_host", 4)])
+def test_constant_memory_counts_where_it_was_copied_from_the_device(
+    buffers: Program, entry: str, most: int
+) -> None:
+    """There it may hold a whole tensor, which one thread could read unseen."""
+    report = buffers.run(entry, measure=True).report
+    assert report is not None
+    assert [launch.largest_bytes for launch in report.launches] == [most]
 
 
 def test_strided_loads_cost_an_argument_a_sector_each(buffers: Program) -> None:

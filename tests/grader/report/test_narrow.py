@@ -42,6 +42,16 @@ def printed(show: Show, width: int, **options: Any) -> str:
     return file.getvalue()
 
 
+@pytest.mark.parametrize("terminal", [True, False])
+def test_a_folder_whose_name_has_an_escape_sequence_reaches_no_terminal_with_it(
+    terminal: bool,
+) -> None:
+    file = io.StringIO()
+    window = Console(file=file, force_terminal=terminal, no_color=True, width=80)
+    narrow.say("/tmp/\x1b[2Jada\x9b[31m\u202e: expected a folder", window)
+    assert file.getvalue() == "/tmp/ada\ufffd[31m\ufffd: expected a folder\n"
+
+
 def expect_whole_words(narrow_text: str, wide_text: str, width: int) -> None:
     """Every word of the wide text is in the narrow one, and no line of several is too wide."""
     assert set(narrow_text.split()) - FIRST_TITLES == set(wide_text.split()) - FIRST_TITLES

@@ -150,6 +150,16 @@ def test_accesses_of_other_spaces_and_atomics_are_no_loads_or_stores_of_sectors(
     assert values(evidence)["shared_bank_conflicts"] == 31  # those of atomics count
 
 
+def test_lanes_that_take_turns_in_shared_memory_cost_what_conflicts_cost() -> None:
+    turns = site(3, "shared", "load", 32 * REQUESTS, wavefronts=32 * REQUESTS, ways=1)
+    evidence = measured(report_of(LOAD, dataclasses.replace(turns, lanes=32 * REQUESTS), STORE))
+    assert values(evidence)["shared_bank_conflicts"] == 31 * REQUESTS
+    assert not judged(evidence, "cuda_v4")["shared_bank_conflicts"].holds
+    more_than_half = dataclasses.replace(WITHOUT_CONFLICTS, lanes=17 * REQUESTS)
+    evidence = measured(report_of(LOAD, more_than_half, STORE))
+    assert values(evidence)["shared_bank_conflicts"] == 0
+
+
 def test_counters_are_summed_by_line() -> None:
     two_sites = (
         LOAD,
@@ -486,6 +496,14 @@ def test_copies_are_told_in_words() -> None:
         "kernels store nothing beside the arguments, asked for: none",
         "every element of weight is read 2.5 times, asked for: at most 1",
     ]
+
+
+def test_lanes_that_take_turns_are_told_as_that() -> None:
+    missed = memory_bounds.Judged(("shared_bank_conflicts",), 1000, 0, False, False)
+    assert memory_bounds.missed(missed, [], "t.cu") == (
+        "threads take turns in shared memory: 1,000 wavefronts more than warps need, "
+        "asked for: none"
+    )
 
 
 def test_conflicts_in_several_lines_are_told_with_their_sum() -> None:

@@ -247,6 +247,15 @@ struct Steps::Content {
         work::copy({to, step.to.pitch, from, step.from.pitch, step.to.width, step.to.height,
                     is_device(to), is_device(from)},
                    0);
+        if (in_image(reinterpret_cast<Address>(to))) mark_as_copied(to, step.to);
+    }
+
+    // Of a variable, the bytes that a copy has filled.
+    void mark_as_copied(char* to, const Rows& rows) {
+        for (std::uint64_t row = 0; row < rows.height; ++row, to += rows.pitch) {
+            std::uint8_t* state = shadow + global_offset(reinterpret_cast<Address>(to));
+            for (std::uint64_t i = 0; i < rows.width; ++i) state[i] |= shadow_bit::copied;
+        }
     }
 
     void fill(const Step& step) {
