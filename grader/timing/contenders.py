@@ -81,6 +81,36 @@ class FromPlans:
         return list(dict.fromkeys(documents))
 
 
+_Begin = Callable[[Sequence[Case], contextlib.ExitStack], "Standing"]
+
+
+class Stay(contextlib.AbstractContextManager["Stay"]):
+    """One executor for several cases of a variant; ends it. For times that no points depend on.
+
+    To start an executor and to end it takes as long as a case's rounds.
+    """
+
+    def __init__(self, cases: Sequence[Case]) -> None:
+        self.cases = cases
+        self._opened = contextlib.ExitStack()
+        self._standing: Standing | None = None
+
+    def __exit__(self, *_: object) -> None:
+        self._opened.close()
+
+    def standing(
+        self, begin: Callable[[Sequence[Case], contextlib.ExitStack], Standing]
+    ) -> Standing:
+        """The executor, started by `begin` if there is none, or none that is alive.
+
+        Raises as `begin` does.
+        """
+        if self._standing is None or not self._standing.worker.alive:
+            self._opened.close()
+            self._standing = begin(self.cases, self._opened)
+        return self._standing
+
+
 @dataclass(frozen=True)
 class Planned:
     """A variant that is timed by plan, and the sandbox of its executor."""
@@ -88,6 +118,7 @@ class Planned:
     sandbox: Sandbox
     task: Task
     plans: Documents
+    stay: Stay | None = None  # of the executor over some of the cases; else each has its own
 
     def prepare(self, case: Case) -> None:
         """Make the plan of a case and compile its kernels, before a GPU is needed.
@@ -98,12 +129,13 @@ class Planned:
         self.plans.documents(case, layout.arguments(0))
 
     def executor(self, case: Case, opened: contextlib.ExitStack) -> Standing:
-        """An executor with buffers for a case and nothing of the variant; it ends with `opened`.
+        """An executor with buffers for a case and no plan; it ends with `opened`, or as it stays.
 
         Raises as `start` does, and ValueError where an argument can't be timed.
         """
-        layout = Layout.of(self.task.exercise, self.task.variant, case)
-        return executor(self.sandbox, [layout], opened)
+        if self.stay is not None and case in self.stay.cases:
+            return self.stay.standing(self._begun)
+        return self._begun([case], opened)
 
     def begin(
         self,
@@ -129,6 +161,10 @@ class Planned:
         replays = (executor or self.executor(case, opened)).serve(layout, make_sets)
         tune(replays, documents)
         return replays
+
+    def _begun(self, cases: Sequence[Case], opened: contextlib.ExitStack) -> Standing:
+        layouts = [Layout.of(self.task.exercise, self.task.variant, each) for each in cases]
+        return executor(self.sandbox, layouts, opened)
 
 
 def tune(replays: Replays, documents: Sequence[bytes]) -> None:
@@ -312,7 +348,6 @@ def source_of(baseline: str, task: Task) -> str:
     """
     more, function = _FUNCTIONS[baseline]
     arguments, name = task.signature, task.exercise.oracle
-    parameters = ", ".join(argument.name for argument in arguments)
     tensors = [each for each in arguments if isinstance(each, Tensor)]
     numbers = {each.name: each.name for each in arguments if not isinstance(each, Tensor)}
     for each in tensors:  # sizes that aren't passed: where a tensor has one as a dimension
@@ -321,10 +356,13 @@ def source_of(baseline: str, task: Task) -> str:
                 numbers.setdefault(dimension.text, f"{each.name}.shape[{place}]")
     own = f"{name}_torch"
     names = oracle.of(task.exercise).names_of(numbers)
-    passed = ", ".join(
-        [f"{each.name}={each.name}" for each in tensors if each.is_input]
-        + [f"{each}={numbers[each]}" for each in names]
-    )
+    passed = {each.name: each.name for each in tensors if each.is_input}
+    passed |= {each: numbers[each] for each in names}
+    # What follows the last parameter that is used differs between languages.
+    used = {value.partition(".")[0] for value in passed.values()}
+    last = max((at for at, each in enumerate(arguments) if each.name in used), default=-1)
+    parameters = ", ".join([*(each.name for each in arguments[: last + 1]), "*_"])
+    written = ", ".join(f"{keyword}={value}" for keyword, value in passed.items())
     # The source includes the oracles: a sandbox doesn't show their file.
     text = oracle.file_of(task.exercise).read_text(encoding="utf-8")
     return (
@@ -332,5 +370,5 @@ def source_of(baseline: str, task: Task) -> str:
         f"own = globals().get({own!r}, {name})\n"
         f"function = {function}\n\n"
         f"def baseline({parameters}):\n"
-        f"    return function({passed})\n"
+        f"    return function({written})\n"
     )

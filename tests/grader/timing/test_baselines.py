@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -182,6 +183,53 @@ def test_after_noise_all_are_new_and_the_old_ones_have_ended(python_sandbox, ope
         second = baselines.begin("copy", CASES[0], opened)
         assert process_of(first) != process_of(second)
     assert has_ended(second)
+
+
+def test_variants_whose_baselines_are_the_same_python_share_their_workers(python_sandbox, opened):
+    in_cuda = Task(EXERCISE, EXERCISE.variants["cuda_vector"])
+    larger = [fixed_case(EXERCISE, in_cuda.variant, {"rows": 64, "cols": 2000}, 7)]
+    again = Task(EXERCISE, asking("torch", at_least=0.7))
+    later = [(again, larger), (in_cuda, larger)]
+    first = Task(EXERCISE, asking("copy"))
+    with Baselines(python_sandbox, python_sandbox, first, CASES, None, later) as baselines:
+
+        def processes(case: Case) -> list[int]:
+            return [process_of(baselines.begin(name, case, opened)) for name in ("copy", "torch")]
+
+        before = processes(CASES[0])
+        baselines.turn_to(again, None)
+        assert processes(larger[0]) == before
+        assert baselines.needed == {"torch"}
+        baselines.turn_to(in_cuda, None)  # whose parameters are others
+        assert not {*processes(larger[0])} & {*before}
+        assert not any(map(psutil.pid_exists, before))
+
+
+def test_the_baselines_of_two_languages_are_the_same_python():
+    silu = load_all()["silu"]
+    for name in ("torch", "compile"):
+        of = [contenders.source_of(name, Task(silu, silu.variants[v])) for v in ("triton", "cuda")]
+        assert of[0] == of[1]
+    made: dict[str, Any] = {}
+    exec(contenders.source_of("torch", Task(silu, silu.variants["cuda"])), made)
+    given = torch.tensor([0.0, 1.0, -3.0])
+    expected = torch.nn.functional.silu(given)
+    assert torch.allclose(made["baseline"](given, None, 3), expected)
+
+
+def test_an_executor_that_stays_serves_its_cases_until_it_ends(python_sandbox, opened):
+    made = InPython.of(python_sandbox, EXERCISE, VARIANT, RMSNORM)
+    with contenders.Stay(CASES[1:]) as stay:
+        staying = replace(made, stay=stay)
+        scored = staying.begin(CASES[0], opened)
+        around = [staying.begin(case, opened) for case in CASES[1:]]
+        assert around[-1].settle() > 0
+        processes = [process_of(each) for each in around]
+        assert len({*processes}) == 1 and process_of(scored) not in processes
+        around[-1]._worker.close()
+        assert process_of(staying.begin(CASES[1], opened)) not in processes
+        last = staying.begin(CASES[2], opened)
+    assert has_ended(last) and not has_ended(scored)
 
 
 def test_a_reference_is_started_only_when_it_is_asked_for(python_sandbox, opened):
