@@ -5,6 +5,7 @@ Evidence is returned to the grading process. A lost process costs only the task 
 
 from __future__ import annotations
 
+import os
 from collections import Counter, defaultdict
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -23,6 +24,10 @@ from grader.spec.task import Task
 from grader.status import Status
 
 LOST = "the grader's own process was killed, twice: for want of memory?"
+
+
+# Of processes that check beside one that times: it gets a core at once, though all of them compile.
+CHECKING_NICENESS = 10
 
 
 @dataclass(frozen=True)
@@ -68,9 +73,10 @@ class Work:
 
     def session(self) -> Session:
         """This process's session, opened once."""
-        if self.options.device == locks.ON_GPU:  # before anything here uses CUDA
-            locks.settle(False)
         if not _opened:
+            if self.options.device == locks.ON_GPU:
+                locks.settle(False)  # before anything here uses CUDA
+                os.nice(CHECKING_NICENESS)
             session = Session(self.submission, self.exercises, self.options, files=self.files)
             process_pool.at_end(session.close)
             _opened.append(session)

@@ -455,6 +455,18 @@ def test_the_plans_of_what_is_timed_serve_the_clock():
         parallel._opened.pop().close()
 
 
+@pytest.mark.parametrize(("device", "nice"), [("cuda", [parallel.CHECKING_NICENESS]), (None, [])])
+def test_beside_a_process_that_times_others_check_at_a_lower_priority(monkeypatch, device, nice):
+    monkeypatch.setattr(parallel, "_opened", [])
+    monkeypatch.setattr(locks, "settle", lambda owned: "GPU 0")
+    monkeypatch.setattr(parallel, "Session", Mock())
+    given: list[int] = []
+    monkeypatch.setattr(os, "nice", given.append)
+    work = parallel.Work(ROOT, {}, EXERCISES, replace(OPTIONS, device=device), [])
+    assert work.session() is work.session()
+    assert given == nice
+
+
 @pytest.mark.parametrize(("is_right", "plans"), [(True, b"plans"), (False, b"")])
 def test_a_right_task_that_is_one_share_comes_with_its_plans_for_the_clock(
     monkeypatch, is_right, plans
