@@ -25,7 +25,7 @@ from grader.status import Status
 from grader.timing import sequential
 from grader.timing.attempt import Options
 from grader.timing.baselines import Baselines
-from grader.timing.contenders import Planned, Stay
+from grader.timing.contenders import Planned
 from grader.timing.failures import TimingFailed
 from grader.timing.timed_variant import measure_case
 
@@ -123,24 +123,28 @@ def run(
             if isinstance(candidate, PerformanceEvidence):
                 yield Timed(task.exercise.name, task.variant.name, None, True, candidate)
                 continue
-            strict = [each.is_scored and not is_ladder for each in planned]
-            around = [case for case, is_strict in zip(cases, strict, strict=True) if not is_strict]
-            with Stay(around) as stay, Stay(around) as stay_of_staff:
-                staff = partial(_staff, session, task, stay_of_staff)
-                if baselines is None:
-                    given = (trusted, candidate.sandbox, task, cases, staff, every[place + 1 :])
-                    baselines = opened.enter_context(Baselines(*given))
-                else:
-                    baselines.turn_to(task, staff)
-                baselines.expect(names)
-                for at, (each, case) in enumerate(zip(planned, cases, strict=True)):
-                    on_step(Step(str(task), case, at + 1, len(planned)))
-                    options = _options(strict[at], names, known, budget)
-                    evidence = time_alike(replace(candidate, stay=stay), baselines, case, options)
-                    name, kind = task.exercise.name, task.variant.name
-                    yield Timed(name, kind, each.size, strict[at], evidence)
-                    if evidence.status not in (Status.passed, Status.not_measured):
-                        break
+            staff = partial(session.stopwatch.reference, task.exercise, task.variant)
+            if baselines is None:
+                given = (trusted, candidate.sandbox, task, cases, staff, every[place + 1 :])
+                baselines = opened.enter_context(Baselines(*given))
+            else:
+                baselines.turn_to(task, staff)
+            baselines.expect(names)
+            for at, (each, case) in enumerate(zip(planned, cases, strict=True), 1):
+                on_step(Step(str(task), case, at, len(planned)))
+                # The scored case is timed as strictly as in a grade.
+                is_scored = each.is_scored and not is_ladder
+                options = Options(
+                    also=names,
+                    roofs=known,
+                    budget=budget or (None if is_scored else AROUND),
+                    held_to_idle=is_scored,
+                )
+                evidence = time_alike(candidate, baselines, case, options)
+                name, of = task.exercise.name, task.variant.name
+                yield Timed(name, of, each.size, is_scored, evidence)
+                if evidence.status not in (Status.passed, Status.not_measured):
+                    break
 
 
 def _candidate(session: Session, task: Task) -> Planned | PerformanceEvidence:
@@ -151,19 +155,6 @@ def _candidate(session: Session, task: Task) -> Planned | PerformanceEvidence:
         return session.stopwatch.planned(task.exercise, task.variant)
     except TimingFailed as failed:
         return PerformanceEvidence(failed.status, str(failed))
-
-
-def _staff(session: Session, task: Task, stay: Stay) -> Planned:
-    """The staff's solution, whose executor stays. Raises as Stopwatch.reference does."""
-    return replace(session.stopwatch.reference(task.exercise, task.variant), stay=stay)
-
-
-def _options(
-    is_strict: bool, names: Sequence[str], known: Roofs | None, budget: sequential.Budget | None
-) -> Options:
-    """The scored case is timed as strictly as in a grade."""
-    budget = budget or (None if is_strict else AROUND)
-    return Options(also=names, roofs=known, budget=budget, held_to_idle=is_strict)
 
 
 def time_alike(

@@ -42,7 +42,8 @@ class Baselines(contextlib.AbstractContextManager["Baselines"]):
         """`sandbox` runs the baselines in Python and no submission; `executors` runs our plan of
         a copy. `reference` makes the staff's solution. `later` are timed after this task."""
         self._sandbox, self._executors, self._task = sandbox, executors, task
-        self._every, self._reference = [(task, cases), *later], reference
+        self._cases, self._reference = cases, reference
+        self._every = [(task, cases), *later]
         self._opened = contextlib.ExitStack()
         self._kept: dict[str, Standing] = {}
         self._for_reference: Standing | None = None  # an executor without a plan
@@ -56,10 +57,17 @@ class Baselines(contextlib.AbstractContextManager["Baselines"]):
         self._opened.close()
 
     def turn_to(self, task: Task, reference: Callable[[], Planned] | None) -> None:
-        """Time one of the later tasks from now on. Baselines end that are other Python for it."""
-        if not all(self._is_the_same(name, task) for name in self._kept):
-            self.renew()
-        self._task, self._reference = task, reference
+        """Time one of the later tasks from now on.
+
+        All baselines end where one is other Python for this task, has too little memory for it, or
+        has failed.
+        """
+        [cases] = [cases for each, cases in self._every if each is task]
+        for name, standing in [*self._kept.items()]:
+            layouts = [self._layout(name, case, task) for case in cases]
+            if not (self._is_the_same(name, task) and standing.can_serve(layouts)):
+                self.renew()
+        self._task, self._cases, self._reference = task, cases, reference
 
     def expect(self, names: Collection[str]) -> None:
         """Start the workers of baselines, but the reference's, without waiting for them.
@@ -95,19 +103,26 @@ class Baselines(contextlib.AbstractContextManager["Baselines"]):
     def _standing(self, name: str) -> Standing:
         """The one worker of a baseline, started with its first use."""
         if name not in self._kept:
-            layouts = [
-                self._layout(name, each, task)
-                for task, cases in self._every
-                if self._is_the_same(name, task)
-                for each in cases
-            ]
-            if self._is_by_plan(name):
-                started = contenders.executor(self._executors, layouts, self._opened)
-            else:
-                given = (self._sandbox, name, self._task, layouts)
-                started = contenders.baseline(*given, self._opened)
+            own = [(self._task, self._cases)]
+            others = [pair for pair in self._every if pair[0] is not self._task]
+            try:
+                started = self._started(name, [*own, *others])
+            except (TooLittleMemory, ValueError):  # because of a later task
+                started = self._started(name, own)
             self._kept[name] = started
         return self._kept[name]
+
+    def _started(self, name: str, tasks: Sequence[tuple[Task, Sequence[Case]]]) -> Standing:
+        """A worker with room for the cases of those tasks for which the baseline is the same."""
+        layouts = [
+            self._layout(name, case, task)
+            for task, cases in tasks
+            if self._is_the_same(name, task)
+            for case in cases
+        ]
+        if self._is_by_plan(name):
+            return contenders.executor(self._executors, layouts, self._opened)
+        return contenders.baseline(self._sandbox, name, self._task, layouts, self._opened)
 
     def _is_by_plan(self, name: str) -> bool:
         """Whether a baseline is a plan that the GPU executor runs; the others are Python."""

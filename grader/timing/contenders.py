@@ -81,36 +81,6 @@ class FromPlans:
         return list(dict.fromkeys(documents))
 
 
-_Begin = Callable[[Sequence[Case], contextlib.ExitStack], "Standing"]
-
-
-class Stay(contextlib.AbstractContextManager["Stay"]):
-    """One executor for several cases of a variant; ends it. For times that no points depend on.
-
-    To start an executor and to end it takes as long as a case's rounds.
-    """
-
-    def __init__(self, cases: Sequence[Case]) -> None:
-        self.cases = cases
-        self._opened = contextlib.ExitStack()
-        self._standing: Standing | None = None
-
-    def __exit__(self, *_: object) -> None:
-        self._opened.close()
-
-    def standing(
-        self, begin: Callable[[Sequence[Case], contextlib.ExitStack], Standing]
-    ) -> Standing:
-        """The executor, started by `begin` if there is none, or none that is alive.
-
-        Raises as `begin` does.
-        """
-        if self._standing is None or not self._standing.worker.alive:
-            self._opened.close()
-            self._standing = begin(self.cases, self._opened)
-        return self._standing
-
-
 @dataclass(frozen=True)
 class Planned:
     """A variant that is timed by plan, and the sandbox of its executor."""
@@ -118,7 +88,6 @@ class Planned:
     sandbox: Sandbox
     task: Task
     plans: Documents
-    stay: Stay | None = None  # of the executor over some of the cases; else each has its own
 
     def prepare(self, case: Case) -> None:
         """Make the plan of a case and compile its kernels, before a GPU is needed.
@@ -129,13 +98,12 @@ class Planned:
         self.plans.documents(case, layout.arguments(0))
 
     def executor(self, case: Case, opened: contextlib.ExitStack) -> Standing:
-        """An executor with buffers for a case and no plan; it ends with `opened`, or as it stays.
+        """An executor with buffers for a case and nothing of the variant; it ends with `opened`.
 
         Raises as `start` does, and ValueError where an argument can't be timed.
         """
-        if self.stay is not None and case in self.stay.cases:
-            return self.stay.standing(self._begun)
-        return self._begun([case], opened)
+        layout = Layout.of(self.task.exercise, self.task.variant, case)
+        return executor(self.sandbox, [layout], opened)
 
     def begin(
         self,
@@ -161,10 +129,6 @@ class Planned:
         replays = (executor or self.executor(case, opened)).serve(layout, make_sets)
         tune(replays, documents)
         return replays
-
-    def _begun(self, cases: Sequence[Case], opened: contextlib.ExitStack) -> Standing:
-        layouts = [Layout.of(self.task.exercise, self.task.variant, each) for each in cases]
-        return executor(self.sandbox, layouts, opened)
 
 
 def tune(replays: Replays, documents: Sequence[bytes]) -> None:
@@ -254,6 +218,12 @@ class Standing:
         if not self._is_ready:
             expect_ok(self.worker.wait())
             self._is_ready = True
+
+    def can_serve(self, layouts: Sequence[Layout]) -> bool:
+        """Whether it is alive, and enough buffer sets of each layout fit."""
+        needed = [layout.bytes(FEWEST_BUFFER_SETS) for layout in layouts]
+        fit = all(inputs <= self.room[0] and outputs <= self.room[1] for inputs, outputs in needed)
+        return fit and self.worker.alive
 
     def serve(self, layout: Layout, make_sets: Callable[[Memory, int], BufferSets]) -> Replays:
         """Replays over as many buffer sets of a layout as there is room for.

@@ -57,10 +57,10 @@ class OnCuda:
     def arrange(self, entry: Entry, calls: Sequence[Sequence[Any]]) -> None:
         """Capture the calls.
 
-        Calls of a new kind of tensors are made before, since they may compile. Each call has memory of
-        its own for what it returns, as a submission has an output per call: memory that is freed
-        would be given to the next call, which would find it in the cache. The graph is launched
-        once, since the first launch uploads it.
+        Calls with a new kind of tensors are made once before, since they may compile. Each call has
+        memory of its own for what it returns, as a submission has an output per call: memory that
+        is freed would be given to the next call, which would find it in the cache. The graph is
+        launched once, since the first launch uploads it.
         """
         stream = self._stream
         for values in calls:

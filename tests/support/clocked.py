@@ -26,7 +26,7 @@ from grader.spec import Exercise, Variant
 from grader.spec.task import Task
 from grader.timing import attempt, contenders, graph_replays, sequential
 from grader.timing.buffer_sets import BufferSets, Layout, Memory
-from grader.timing.contenders import Standing, Stay
+from grader.timing.contenders import Standing
 from grader.timing.graded_buffer_sets import GradedBufferSets
 from grader.timing.graph_replays import Replays
 from grader.worker.protocol import Argument, Code, Operation, Reply
@@ -169,7 +169,6 @@ class InPython:
     sandbox: Sandbox
     task: Task
     path: Path
-    stay: Stay | None = None
 
     @classmethod
     def of(cls, sandbox: Sandbox, exercise: Exercise, variant: Variant, source: str) -> InPython:
@@ -177,14 +176,9 @@ class InPython:
         return cls(sandbox, Task(exercise, variant), path)
 
     def executor(self, case: Case, opened: contextlib.ExitStack) -> Standing:
-        if self.stay is not None and case in self.stay.cases:
-            return self.stay.standing(self._begun)
-        return self._begun([case], opened)
-
-    def _begun(self, cases: Sequence[Case], opened: contextlib.ExitStack) -> Standing:
-        layouts = [Layout.of(self.task.exercise, self.task.variant, each) for each in cases]
+        layout = Layout.of(self.task.exercise, self.task.variant, case)
         entry = self.task.variant.entry
-        return contenders.start(self.sandbox, self.path, entry, layouts, opened)
+        return contenders.start(self.sandbox, self.path, entry, [layout], opened)
 
     def begin(
         self,

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -200,9 +199,28 @@ def test_variants_whose_baselines_are_the_same_python_share_their_workers(python
         baselines.turn_to(again, None)
         assert processes(larger[0]) == before
         assert baselines.needed == {"torch"}
+        baselines._kept["torch"].worker.close()
+        baselines.turn_to(again, None)
+        assert not {*processes(larger[0])} & {*before}
+        before = processes(larger[0])
         baselines.turn_to(in_cuda, None)  # whose parameters are others
         assert not {*processes(larger[0])} & {*before}
         assert not any(map(psutil.pid_exists, before))
+
+
+def test_where_memory_lacks_for_later_variants_each_has_its_own_workers(
+    python_sandbox, opened, monkeypatch
+):
+    later = Task(EXERCISE, asking("torch"))
+    large = [fixed_case(EXERCISE, VARIANT, {"rows": 256, "cols": 512, "dtype": "float32"}, 7)]
+    given = (Task(EXERCISE, asking("copy")), CASES, None, [(later, large)])
+    monkeypatch.setattr(contenders, "_room", lambda on_gpu: 5 << 20)
+    with Baselines(python_sandbox, python_sandbox, *given) as baselines:
+        before = process_of(baselines.begin("torch", CASES[0], opened))
+        baselines.turn_to(later, None)
+        assert not psutil.pid_exists(before)
+        monkeypatch.setattr(contenders, "_room", lambda on_gpu: 1 << 30)
+        assert baselines.begin("torch", large[0], opened).settle() > 0
 
 
 def test_the_baselines_of_two_languages_are_the_same_python():
@@ -215,21 +233,6 @@ def test_the_baselines_of_two_languages_are_the_same_python():
     given = torch.tensor([0.0, 1.0, -3.0])
     expected = torch.nn.functional.silu(given)
     assert torch.allclose(made["baseline"](given, None, 3), expected)
-
-
-def test_an_executor_that_stays_serves_its_cases_until_it_ends(python_sandbox, opened):
-    made = InPython.of(python_sandbox, EXERCISE, VARIANT, RMSNORM)
-    with contenders.Stay(CASES[1:]) as stay:
-        staying = replace(made, stay=stay)
-        scored = staying.begin(CASES[0], opened)
-        around = [staying.begin(case, opened) for case in CASES[1:]]
-        assert around[-1].settle() > 0
-        processes = [process_of(each) for each in around]
-        assert len({*processes}) == 1 and process_of(scored) not in processes
-        around[-1]._worker.close()
-        assert process_of(staying.begin(CASES[1], opened)) not in processes
-        last = staying.begin(CASES[2], opened)
-    assert has_ended(last) and not has_ended(scored)
 
 
 def test_a_reference_is_started_only_when_it_is_asked_for(python_sandbox, opened):
