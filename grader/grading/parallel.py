@@ -5,7 +5,6 @@ Evidence is returned to the grading process. A lost process costs only the task 
 
 from __future__ import annotations
 
-import os
 from collections import Counter, defaultdict
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -24,10 +23,6 @@ from grader.spec.task import Task
 from grader.status import Status
 
 LOST = "the grader's own process was killed, twice: for want of memory?"
-
-
-# Of processes that check beside one that times: it gets a core at once, though all of them compile.
-CHECKING_NICENESS = 10
 
 
 @dataclass(frozen=True)
@@ -73,10 +68,9 @@ class Work:
 
     def session(self) -> Session:
         """This process's session, opened once."""
+        if self.options.device == locks.ON_GPU:  # before anything here uses CUDA
+            locks.settle(False)
         if not _opened:
-            if self.options.device == locks.ON_GPU:
-                locks.settle(False)  # before anything here uses CUDA
-                os.nice(CHECKING_NICENESS)
             session = Session(self.submission, self.exercises, self.options, files=self.files)
             process_pool.at_end(session.close)
             _opened.append(session)
@@ -215,13 +209,10 @@ def shared_out(tasks: Sequence[Task], device: str | None) -> list[Share]:
         else:
             shares[index] = _shares_of_triton(index, tasks[index])
 
-    def order(share: Share) -> tuple[bool, bool, bool]:
-        """What will be timed goes first; of that, and of the rest, counting comes last.
-
-        CUDA C++ is checked soonest: the first of it is timed while Triton is still compiled.
-        """
+    def order(share: Share) -> tuple[bool, bool]:
+        """What will be timed goes first; of that, and of the rest, counting comes last."""
         timed = any(tasks[index].variant.is_graded_on_speed for index in share.indices)
-        return not timed, share.counts, tasks[share.indices[0]].variant.language != "cuda"
+        return not timed, share.counts
 
     return sorted(chain.from_iterable(shares.values()), key=order)
 

@@ -337,18 +337,6 @@ def test_on_a_gpu_one_process_compiles_a_file_of_cuda_for_all_of_its_variants(de
     assert sum(len(each.indices) > 1 for each in shares) == (device == "cuda")
 
 
-def test_what_is_timed_soonest_is_checked_first():
-    tasks = selected(load_all(), ["rmsnorm", "silu", "gelu"])
-    shares = parallel.shared_out(tasks, "cuda")
-    of = [[tasks[index] for index in share.indices] for share in shares]
-    timed = [any(task.variant.is_graded_on_speed for task in each) for each in of]
-    assert timed == sorted(timed, reverse=True)
-    in_cuda = [each[0].variant.language == "cuda" for each in of[: timed.index(False)]]
-    counting = [share.counts for share in shares[: timed.index(False)]]
-    assert counting == sorted(counting)
-    assert in_cuda[:2] == [True, True] and not any(in_cuda[2:])
-
-
 @pytest.mark.parametrize(("times", "failed"), [(1, 0), (2, 1)])
 def test_where_a_process_is_lost_its_variants_are_tried_again_one_by_one(times, failed):
     processes = Shares(lost=times)
@@ -453,18 +441,6 @@ def test_the_plans_of_what_is_timed_serve_the_clock():
         assert not nothing.plans and nothing.evidence.not_attempted
     finally:
         parallel._opened.pop().close()
-
-
-@pytest.mark.parametrize(("device", "nice"), [("cuda", [parallel.CHECKING_NICENESS]), (None, [])])
-def test_beside_a_process_that_times_others_check_at_a_lower_priority(monkeypatch, device, nice):
-    monkeypatch.setattr(parallel, "_opened", [])
-    monkeypatch.setattr(locks, "settle", lambda owned: "GPU 0")
-    monkeypatch.setattr(parallel, "Session", Mock())
-    given: list[int] = []
-    monkeypatch.setattr(os, "nice", given.append)
-    work = parallel.Work(ROOT, {}, EXERCISES, replace(OPTIONS, device=device), [])
-    assert work.session() is work.session()
-    assert given == nice
 
 
 @pytest.mark.parametrize(("is_right", "plans"), [(True, b"plans"), (False, b"")])
