@@ -138,13 +138,12 @@ def run(
 
     Raises typer.Exit with INTERRUPTED after Ctrl-C.
     """
-    plots.prepare()  # while sandboxes start
     roofs, out = output.roofs, output.out
     _time_and_write(
         partial(bench.run, session, trusted, chosen, sizes, roofs, budget),
         lambda timings: bench_report.show(timings, roofs, console),
         lambda timings: bench_report.to_json(timings, roofs),
-        lambda timings: bench_report.write_plots(timings, session.exercises, roofs, out),
+        lambda timings: bench_report.figures(timings, session.exercises, roofs, out),
         output,
     )
 
@@ -159,7 +158,7 @@ def compare(session: Session, trusted: Sandbox, rungs: Sequence[Task], output: O
         partial(bench.run, session, trusted, rungs, (), roofs, is_ladder=True),
         lambda timings: bench_ladder.show(timings, exercise, roofs, console),
         lambda timings: bench_report.to_json(timings, roofs),
-        lambda timings: bench_ladder.write_plot(timings, exercise, roofs, out),
+        lambda timings: bench_ladder.figures(timings, exercise, roofs, out),
         output,
     )
 
@@ -177,7 +176,7 @@ def sweep(
         partial(bench_configs.run, session, trusted, task, values, roofs),
         lambda timings: bench_configs_report.show(timings, task, roofs, console),
         lambda timings: bench_configs_report.to_json(timings, task),
-        lambda timings: bench_configs_report.write_plots(timings, task, roofs, out),
+        lambda timings: bench_configs_report.figures(timings, task, roofs, out),
         output,
     )
 
@@ -186,10 +185,11 @@ def _time_and_write(
     timing: Callable[..., Iterator[_T]],
     show: Callable[[list[_T]], None],
     to_json: Callable[[list[_T]], str],
-    draw: Callable[[list[_T]], list[Path]],
+    figures: Callable[[list[_T]], list[plots.Figure]],
     output: Output,
 ) -> None:
     """Take timings, show them, write them and their plots, and say where. Ends as `run` does."""
+    plots.prepare()  # while sandboxes start
     timings: list[_T] = []
     interrupted = False
     try:
@@ -206,7 +206,7 @@ def _time_and_write(
         if output.json is not None:
             write(output.json, to_json(timings))
         try:
-            for path in draw(timings):
+            for path in plots.draw_all(figures(timings)):
                 tell(str(path))
         except plots.PlotsMissing as error:
             tell(str(error), "yellow")

@@ -5,6 +5,7 @@ The clock is the grade's (timing/timed_variant.py); what it doesn't judge isn't 
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -111,24 +112,26 @@ def run(
     """
     plans = [plan(task.exercise, task.variant, () if is_ladder else sizes) for task in chosen]
     names = BESIDE_OTHERS if is_ladder else BASELINES
-    for task, planned in zip(chosen, plans, strict=True):
-        exercise, variant = task.exercise, task.variant
-        if reason := why_not(session, task):
-            nothing = PerformanceEvidence(reason[0], reason[1])
-            yield Timed(exercise.name, variant.name, None, True, nothing)
-            continue
-        try:
-            candidate = session.stopwatch.planned(exercise, variant)
-        except TimingFailed as failed:
-            nothing = PerformanceEvidence(failed.status, str(failed))
-            yield Timed(exercise.name, variant.name, None, True, nothing)
-            continue
-        cases = [fixed_case(exercise, variant, each.given, session.seed) for each in planned]
-        staff = partial(session.stopwatch.reference, exercise, variant)
-        with Baselines(trusted, candidate.sandbox, candidate.task, cases, staff) as baselines:
+    every = [
+        (task, [fixed_case(task.exercise, task.variant, p.given, session.seed) for p in planned])
+        for task, planned in zip(chosen, plans, strict=True)
+    ]
+    baselines: Baselines | None = None
+    with contextlib.ExitStack() as opened:
+        for place, ((task, cases), planned) in enumerate(zip(every, plans, strict=True)):
+            candidate = _candidate(session, task)
+            if isinstance(candidate, PerformanceEvidence):
+                yield Timed(task.exercise.name, task.variant.name, None, True, candidate)
+                continue
+            staff = partial(session.stopwatch.reference, task.exercise, task.variant)
+            if baselines is None:
+                given = (trusted, candidate.sandbox, task, cases, staff, every[place + 1 :])
+                baselines = opened.enter_context(Baselines(*given))
+            else:
+                baselines.turn_to(task, staff)
             baselines.expect(names)
-            for number, (each, case) in enumerate(zip(planned, cases, strict=True), 1):
-                on_step(Step(str(task), case, number, len(planned)))
+            for at, (each, case) in enumerate(zip(planned, cases, strict=True), 1):
+                on_step(Step(str(task), case, at, len(planned)))
                 # The scored case is timed as strictly as in a grade.
                 is_scored = each.is_scored and not is_ladder
                 options = Options(
@@ -138,9 +141,20 @@ def run(
                     held_to_idle=is_scored,
                 )
                 evidence = time_alike(candidate, baselines, case, options)
-                yield Timed(exercise.name, variant.name, each.size, is_scored, evidence)
+                name, of = task.exercise.name, task.variant.name
+                yield Timed(name, of, each.size, is_scored, evidence)
                 if evidence.status not in (Status.passed, Status.not_measured):
                     break
+
+
+def _candidate(session: Session, task: Task) -> Planned | PerformanceEvidence:
+    """A variant ready to be timed, or why it isn't."""
+    if reason := why_not(session, task):
+        return PerformanceEvidence(*reason)
+    try:
+        return session.stopwatch.planned(task.exercise, task.variant)
+    except TimingFailed as failed:
+        return PerformanceEvidence(failed.status, str(failed))
 
 
 def time_alike(

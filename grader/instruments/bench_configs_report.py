@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import pydantic_core
@@ -42,12 +43,12 @@ def fastest(timings: Sequence[Configured]) -> Configured | None:
     return min(timed, key=lambda each: each.evidence.microseconds or 0.0, default=None)
 
 
-def write_plots(
+def figures(
     timings: Sequence[Configured], task: Task, roofs: Roofs | None, folder: Path
-) -> list[Path]:
-    """Write the heat map, and below the roofline the fastest and the slowest configuration.
+) -> list[plots.Figure]:
+    """The heat map, and below the roofline the fastest and the slowest configuration, to be drawn.
 
-    Returns their paths; none where nothing was timed. Raises plots.PlotsMissing, OSError.
+    Nothing where nothing was timed.
     """
     best = fastest(timings)
     if best is None:
@@ -65,11 +66,12 @@ def write_plots(
         for each in timings
     ]
     dtype = series_of("", [(0.0, best.evidence)]).dtype
-    written = [*plots.heat_map(cells, dtype, roofs, title, folder / f"{stem}-configs")]
+    to = folder / f"{stem}-configs"
+    found: list[plots.Figure] = [partial(plots.heat_map, cells, dtype, roofs, title, to)]
     if roofs is not None:
-        drawn = _below_the_roof(timings, best)
-        written += plots.below_roofline(drawn, roofs, title, folder / f"{stem}-configs-roofline")
-    return written
+        drawn, to = _below_the_roof(timings, best), folder / f"{stem}-configs-roofline"
+        found.append(partial(plots.below_roofline, drawn, roofs, title, to))
+    return found
 
 
 def to_json(timings: Sequence[Configured], task: Task) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
@@ -52,17 +53,18 @@ def show(
     narrow.tell(Text(f"\n{tip}", "dim"), console)
 
 
-def write_plot(
+def figures(
     timings: Sequence[Timed], exercise: Exercise, roofs: Roofs | None, folder: Path
-) -> list[Path]:
-    """Write the plot of the speeds; returns its paths. Raises plots.PlotsMissing, OSError."""
+) -> list[plots.Figure]:
+    """The speeds side by side, to be drawn; nothing where nothing was timed."""
     rows = [(name, each) for name, each in _rows(timings, exercise) if each.is_timed]
     if not rows:
         return []
     common = _common([evidence for _, evidence in rows])
     series = [series_of(_label(name, each, common), [(0.0, each)]) for name, each in rows]
     title = f"{exercise.title} on {one_line(rows[0][1].device) or 'no GPU'}"
-    return [*plots.side_by_side(series, roofs, title, folder / f"{exercise.name}-ladder")]
+    stem = folder / f"{exercise.name}-ladder"
+    return [partial(plots.side_by_side, series, roofs, title, stem)]
 
 
 def _rows(

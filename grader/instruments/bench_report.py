@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 
@@ -54,15 +55,14 @@ def show(timings: Sequence[Timed], roofs: Roofs | None, console: Console) -> Non
             narrow.tell(Text(one_line(f"{label}: {sentence}")), console)
 
 
-def write_plots(
+def figures(
     timings: Sequence[Timed], exercises: Mapping[str, Exercise], roofs: Roofs | None, folder: Path
-) -> list[Path]:
-    """Write plots of speed over sizes and of the scored case; returns their paths.
+) -> list[plots.Figure]:
+    """Each variant's speed over sizes, and its scored case below the roofline, to be drawn.
 
-    A variant of which nothing was timed has none, and without roofs there is no roofline. Raises
-    plots.PlotsMissing, OSError.
+    A variant of which nothing was timed has none, and without roofs there is no roofline.
     """
-    written: list[Path] = []
+    found: list[plots.Figure] = []
     for name, of_it in _by_variant(timings):
         exercise = exercises[of_it[0].exercise]
         variant = exercise.variants[of_it[0].variant]
@@ -71,16 +71,14 @@ def write_plots(
             continue
         stem = f"{exercise.name}-{variant.name}"
         title = f"{name} on {one_line(family[0].evidence.device) or 'no GPU'}"
-        drawn = _series(family)
-        written += plots.over_sizes(
-            drawn, roofs, title, axis(exercise, variant), folder / f"{stem}-sizes"
-        )
+        drawn, along = _series(family), axis(exercise, variant)
+        to = folder / f"{stem}-sizes"
+        found.append(partial(plots.over_sizes, drawn, roofs, title, along, to))
         scored = [each for each in family if each.is_scored]
         if roofs is not None and scored:
-            written += plots.below_roofline(
-                _series(scored), roofs, title, folder / f"{stem}-roofline"
-            )
-    return written
+            to = folder / f"{stem}-roofline"
+            found.append(partial(plots.below_roofline, _series(scored), roofs, title, to))
+    return found
 
 
 def to_json(timings: Sequence[Timed], roofs: Roofs | None) -> str:

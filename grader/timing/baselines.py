@@ -1,4 +1,4 @@
-"""The baselines of one variant, each started once for all cases."""
+"""The baselines of one variant or of several, each started once for all cases."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ class Baselines(contextlib.AbstractContextManager["Baselines"]):
     """Starts baselines by name. A context manager, which ends them.
 
     Starting a worker takes long, and a variant may be timed on several cases. So one worker per
-    baseline serves all cases in turn, with buffers for the largest.
+    baseline serves all cases in turn, with buffers for the largest. It can serve several variants
+    whose baselines are the same Python: see `turn_to`.
     """
 
     def __init__(
@@ -36,11 +37,13 @@ class Baselines(contextlib.AbstractContextManager["Baselines"]):
         task: Task,
         cases: Sequence[Case],
         reference: Callable[[], Planned] | None,
+        later: Sequence[tuple[Task, Sequence[Case]]] = (),
     ) -> None:
         """`sandbox` runs the baselines in Python and no submission; `executors` runs our plan of
-        a copy. `reference` makes the staff's solution."""
+        a copy. `reference` makes the staff's solution. `later` are timed after this task."""
         self._sandbox, self._executors, self._task = sandbox, executors, task
         self._cases, self._reference = cases, reference
+        self._every = [(task, cases), *later]
         self._opened = contextlib.ExitStack()
         self._kept: dict[str, Standing] = {}
         self._for_reference: Standing | None = None  # an executor without a plan
@@ -52,6 +55,19 @@ class Baselines(contextlib.AbstractContextManager["Baselines"]):
         """End all baselines; each is started anew when it is next asked for."""
         self._kept.clear()
         self._opened.close()
+
+    def turn_to(self, task: Task, reference: Callable[[], Planned] | None) -> None:
+        """Time one of the later tasks from now on.
+
+        All baselines end where one is other Python for this task, has too little memory for it, or
+        has failed.
+        """
+        [cases] = [cases for each, cases in self._every if each is task]
+        for name, standing in [*self._kept.items()]:
+            layouts = [self._layout(name, case, task) for case in cases]
+            if not (self._is_the_same(name, task) and standing.can_serve(layouts)):
+                self.renew()
+        self._task, self._cases, self._reference = task, cases, reference
 
     def expect(self, names: Collection[str]) -> None:
         """Start the workers of baselines, but the reference's, without waiting for them.
@@ -79,7 +95,7 @@ class Baselines(contextlib.AbstractContextManager["Baselines"]):
             assert self._reference is not None  # by has_reference
             executor, self._for_reference = self._for_reference, None
             return self._reference().begin(case, opened, graded=False, executor=executor)
-        standing, layout = self._standing(name), self._layout(name, case)
+        standing, layout = self._standing(name), self._layout(name, case, self._task)
         if self._is_by_plan(name):
             return contenders.copy(standing, layout)
         return standing.ungraded(layout)
@@ -87,22 +103,39 @@ class Baselines(contextlib.AbstractContextManager["Baselines"]):
     def _standing(self, name: str) -> Standing:
         """The one worker of a baseline, started with its first use."""
         if name not in self._kept:
-            layouts = [self._layout(name, each) for each in self._cases]
-            if self._is_by_plan(name):
-                started = contenders.executor(self._executors, layouts, self._opened)
-            else:
-                given = (self._sandbox, name, self._task, layouts)
-                started = contenders.baseline(*given, self._opened)
+            own = [(self._task, self._cases)]
+            others = [pair for pair in self._every if pair[0] is not self._task]
+            try:
+                started = self._started(name, [*own, *others])
+            except (TooLittleMemory, ValueError):  # because of a later task
+                started = self._started(name, own)
             self._kept[name] = started
         return self._kept[name]
+
+    def _started(self, name: str, tasks: Sequence[tuple[Task, Sequence[Case]]]) -> Standing:
+        """A worker with room for the cases of those tasks for which the baseline is the same."""
+        layouts = [
+            self._layout(name, case, task)
+            for task, cases in tasks
+            if self._is_the_same(name, task)
+            for case in cases
+        ]
+        if self._is_by_plan(name):
+            return contenders.executor(self._executors, layouts, self._opened)
+        return contenders.baseline(self._sandbox, name, self._task, layouts, self._opened)
 
     def _is_by_plan(self, name: str) -> bool:
         """Whether a baseline is a plan that the GPU executor runs; the others are Python."""
         return name == CONTROL and self._executors.device == "cuda"
 
-    def _layout(self, name: str, case: Case) -> Layout:
-        moved = self.moved_by(name, case)
-        return contenders.layout_of(name, self._task, case, moved)
+    def _is_the_same(self, name: str, task: Task) -> bool:
+        """Whether a baseline is the same for a task as for the one being timed."""
+        if name == CONTROL:
+            return True
+        return contenders.source_of(name, task) == contenders.source_of(name, self._task)
+
+    def _layout(self, name: str, case: Case, task: Task) -> Layout:
+        return contenders.layout_of(name, task, case, self._moved_by(name, case, task))
 
     @property
     def has_reference(self) -> bool:
@@ -112,11 +145,18 @@ class Baselines(contextlib.AbstractContextManager["Baselines"]):
     @property
     def needed(self) -> set[str]:
         """The baselines that thresholds name."""
-        return {each.speed_vs for each in self._task.variant.timed.steps if each.speed_vs}
+        return _needed(self._task)
 
     def moved_by(self, name: str, case: Case) -> int:
         """Bytes that a baseline moves: the case's, or more for a control without a threshold."""
-        moved = contenders.moved_bytes(self._task.variant, case)
-        if name == CONTROL and CONTROL not in self.needed and self._sandbox.device == "cuda":
+        return self._moved_by(name, case, self._task)
+
+    def _moved_by(self, name: str, case: Case, task: Task) -> int:
+        moved = contenders.moved_bytes(task.variant, case)
+        if name == CONTROL and CONTROL not in _needed(task) and self._sandbox.device == "cuda":
             return max(moved, CONTROL_BYTES)
         return moved
+
+
+def _needed(task: Task) -> set[str]:
+    return {each.speed_vs for each in task.variant.timed.steps if each.speed_vs}

@@ -219,6 +219,12 @@ class Standing:
             expect_ok(self.worker.wait())
             self._is_ready = True
 
+    def can_serve(self, layouts: Sequence[Layout]) -> bool:
+        """Whether it is alive, and enough buffer sets of each layout fit."""
+        needed = [layout.bytes(FEWEST_BUFFER_SETS) for layout in layouts]
+        fit = all(inputs <= self.room[0] and outputs <= self.room[1] for inputs, outputs in needed)
+        return fit and self.worker.alive
+
     def serve(self, layout: Layout, make_sets: Callable[[Memory, int], BufferSets]) -> Replays:
         """Replays over as many buffer sets of a layout as there is room for.
 
@@ -312,7 +318,6 @@ def source_of(baseline: str, task: Task) -> str:
     """
     more, function = _FUNCTIONS[baseline]
     arguments, name = task.signature, task.exercise.oracle
-    parameters = ", ".join(argument.name for argument in arguments)
     tensors = [each for each in arguments if isinstance(each, Tensor)]
     numbers = {each.name: each.name for each in arguments if not isinstance(each, Tensor)}
     for each in tensors:  # sizes that aren't passed: where a tensor has one as a dimension
@@ -321,10 +326,13 @@ def source_of(baseline: str, task: Task) -> str:
                 numbers.setdefault(dimension.text, f"{each.name}.shape[{place}]")
     own = f"{name}_torch"
     names = oracle.of(task.exercise).names_of(numbers)
-    passed = ", ".join(
-        [f"{each.name}={each.name}" for each in tensors if each.is_input]
-        + [f"{each}={numbers[each]}" for each in names]
-    )
+    passed = {each.name: each.name for each in tensors if each.is_input}
+    passed |= {each: numbers[each] for each in names}
+    # What follows the last parameter that is used differs between languages.
+    used = {value.partition(".")[0] for value in passed.values()}
+    last = max((at for at, each in enumerate(arguments) if each.name in used), default=-1)
+    parameters = ", ".join([*(each.name for each in arguments[: last + 1]), "*_"])
+    written = ", ".join(f"{keyword}={value}" for keyword, value in passed.items())
     # The source includes the oracles: a sandbox doesn't show their file.
     text = oracle.file_of(task.exercise).read_text(encoding="utf-8")
     return (
@@ -332,5 +340,5 @@ def source_of(baseline: str, task: Task) -> str:
         f"own = globals().get({own!r}, {name})\n"
         f"function = {function}\n\n"
         f"def baseline({parameters}):\n"
-        f"    return function({passed})\n"
+        f"    return function({written})\n"
     )

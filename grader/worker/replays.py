@@ -52,25 +52,26 @@ class OnCuda:
     def __init__(self) -> None:
         self._graph: torch.cuda.CUDAGraph | None = None
         self._outputs: list[Any] = []  # of the graph's calls
-        self._warm: set[tuple[Any, ...]] = set()  # shapes
+        self._warm: set[tuple[Any, ...]] = set()  # shapes, strides and dtypes
 
     def arrange(self, entry: Entry, calls: Sequence[Sequence[Any]]) -> None:
         """Capture the calls.
 
-        Calls of new shapes are made once before, since they may compile. Each call has memory of
-        its own for what it returns, as a submission has an output per call: memory that is freed
-        would be given to the next call, which would find it in the cache. The graph is launched
-        once, since the first launch uploads it.
+        Calls with a new kind of tensors are made once before, since they may compile. Each call has
+        memory of its own for what it returns, as a submission has an output per call: memory that
+        is freed would be given to the next call, which would find it in the cache. The graph is
+        launched once, since the first launch uploads it.
         """
         stream = self._stream
         for values in calls:
-            shapes = tuple(tuple(each.shape) for each in values if isinstance(each, torch.Tensor))
-            if shapes not in self._warm:
+            tensors = [each for each in values if isinstance(each, torch.Tensor)]
+            kind = tuple((tuple(each.shape), each.stride(), each.dtype) for each in tensors)
+            if kind not in self._warm:
                 with torch.cuda.stream(stream):
                     for _ in range(2):
                         entry(*values)
                 torch.cuda.synchronize()
-                self._warm.add(shapes)
+                self._warm.add(kind)
         self._graph, self._outputs = None, []  # frees their memory for the next ones
         graph = torch.cuda.CUDAGraph()
         begin, end = self._events

@@ -241,6 +241,8 @@ def test_a_kernel_is_timed_over_sizes_and_leaves_tables_plots_and_json(
         return (stem.with_suffix(".png"),)
 
     monkeypatch.setattr(plots, "_save", save)
+    here = lambda figures: [path for figure in figures for path in figure()]  # noqa: E731
+    monkeypatch.setattr(plots, "draw_all", here)
     folder = submission(tmp_path / "mine", SOLUTION)
     out = benched(small, folder, python_sandbox, tmp_path)
     told = printed.getvalue()
@@ -312,7 +314,7 @@ def test_what_was_done_before_an_interrupt_is_kept(
     small, python_sandbox, tmp_path, printed, monkeypatch
 ):
     monkeypatch.setattr(bench, "measure_case", Interrupting())
-    monkeypatch.setattr(bench_report, "write_plots", lambda *_: [])
+    monkeypatch.setattr(bench_report, "figures", lambda *_: [])
     folder = submission(tmp_path / "mine", SOLUTION)
     with pytest.raises(typer.Exit) as ended:
         benched(small, folder, python_sandbox, tmp_path)
@@ -373,7 +375,8 @@ def test_baselines_are_curves_and_a_copy_is_none_where_something_is_computed(tmp
     computing = replace(TIMED, evidence=replace(TIMED.evidence, flops=4e9))
     other = replace(TIMED, size=None)
     for timed in (TIMED, computing):
-        bench_report.write_plots([timed, other], EXERCISES, ROOFS, tmp_path)
+        for figure in bench_report.figures([timed, other], EXERCISES, ROOFS, tmp_path):
+            figure()
     every = ["yours", "copy", "torch", "compile", "reference"]
     computes = [each for each in every if each != "copy"]
     assert drawn == [every, every, computes, computes]
@@ -382,8 +385,9 @@ def test_baselines_are_curves_and_a_copy_is_none_where_something_is_computed(tmp
 def test_failures_and_unknown_roofs_leave_no_plots(tmp_path, monkeypatch):
     monkeypatch.setattr(plots, "over_sizes", lambda *_: (tmp_path / "a",))
     failed = replace(TIMED, evidence=PerformanceEvidence(Status.crashed, "it ended"))
-    assert bench_report.write_plots([failed], EXERCISES, ROOFS, tmp_path) == []
-    assert bench_report.write_plots([TIMED], EXERCISES, None, tmp_path) == [tmp_path / "a"]
+    assert bench_report.figures([failed], EXERCISES, ROOFS, tmp_path) == []
+    [over_sizes] = bench_report.figures([TIMED], EXERCISES, None, tmp_path)
+    assert over_sizes() == (tmp_path / "a",)
 
 
 def test_roofs_are_the_measured_ones_where_they_are_kept_else_the_data_sheets(monkeypatch):

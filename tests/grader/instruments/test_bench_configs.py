@@ -127,7 +127,8 @@ def test_each_configuration_is_timed_and_judged_and_a_failing_one_ends_none(take
         return (stem,)
 
     monkeypatch.setattr(plots, "_save", save)
-    bench_configs_report.write_plots(taken, task, ROOFS, Path("out"))
+    for figure in bench_configs_report.figures(taken, task, ROOFS, Path("out")):
+        figure()
     assert [*drawn] == ["rmsnorm-triton-configs", "rmsnorm-triton-configs-roofline"]
     cells = drawn["rmsnorm-triton-configs"]
     assert len(cells) == 4 and float(cells[0]) > 0
@@ -141,6 +142,6 @@ def test_where_nothing_was_timed_there_is_no_plot_and_no_fastest(tmp_path):
         Configured({"BLOCK": "1"}, PerformanceEvidence(Status.compile_error, "no", case="n=1"))
     ]
     task = Task(EXERCISES["silu"], EXERCISES["silu"].variants["triton"])
-    assert bench_configs_report.write_plots(failed, task, ROOFS, tmp_path) == []
+    assert bench_configs_report.figures(failed, task, ROOFS, tmp_path) == []
     assert bench_configs_report.fastest(failed) is None
     assert bench.BESIDE_OTHERS

@@ -97,10 +97,10 @@ def test_the_plot_has_a_bar_for_each_kernel_that_was_timed(monkeypatch):
 
     monkeypatch.setattr(plots, "_save", save)
     pytest.importorskip("matplotlib")
-    written = bench_ladder.write_plot(RUNGS, EXERCISES["transpose"], ROOFS, Path("out"))
-    assert written == [Path("out/transpose-ladder")]
+    [figure] = bench_ladder.figures(RUNGS, EXERCISES["transpose"], ROOFS, Path("out"))
+    assert figure() == (Path("out/transpose-ladder"),)
     assert drawn["names"] == ["torch_v0", "cuda_v3", "triton_v4 bfloat16"]
     assert drawn["speeds"] == [981, 1688, 5651]
     assert ROOFS.bandwidth / 1e9 in drawn["roofs"]
     untimed = [replace(each, evidence=STUB) for each in RUNGS]
-    assert bench_ladder.write_plot(untimed, EXERCISES["transpose"], ROOFS, Path("out")) == []
+    assert bench_ladder.figures(untimed, EXERCISES["transpose"], ROOFS, Path("out")) == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -65,6 +66,23 @@ def test_both_files_are_written_and_the_same_each_time(tmp_path):
         assert [path.read_bytes() for path in first] == [path.read_bytes() for path in again]
         assert first[0].read_bytes().startswith(b"\x89PNG")
         ElementTree.parse(first[1])
+
+
+def test_figures_are_drawn_in_other_processes_and_come_in_order(tmp_path):
+    here = [*over_sizes([ROWS], ROOFS, "silu", "n", tmp_path / "a")]
+    here += below_roofline([ROWS], ROOFS, "silu", tmp_path / "b")
+    there = plots.draw_all(
+        [
+            partial(over_sizes, [ROWS], ROOFS, "silu", "n", tmp_path / "there" / "a"),
+            partial(below_roofline, [ROWS], ROOFS, "silu", tmp_path / "there" / "b"),
+        ]
+    )
+    assert [path.name for path in there] == ["a.png", "a.svg", "b.png", "b.svg"]
+    assert [path.read_bytes() for path in there] == [path.read_bytes() for path in here]
+    (tmp_path / "file").touch()
+    with pytest.raises(OSError, match="file"):
+        plots.draw_all([partial(over_sizes, [ROWS], ROOFS, "silu", "n", tmp_path / "file" / "a")])
+    assert plots.draw_all([]) == []
 
 
 def test_speeds_are_in_gb_per_second_below_the_memory_roof(drawn):
@@ -137,6 +155,9 @@ def test_missing_matplotlib_is_said_with_what_to_install(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(plots.PlotsMissing, match=r"pip install matplotlib"):
         over_sizes([ROWS], ROOFS, "silu", "elements", tmp_path / "a")
+    with pytest.raises(plots.PlotsMissing, match=r"pip install matplotlib"):
+        plots.draw_all([partial(over_sizes, [ROWS], ROOFS, "silu", "n", tmp_path / "a")])
+    plots.prepare()
     assert list(tmp_path.iterdir()) == []
 
 

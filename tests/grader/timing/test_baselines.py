@@ -184,6 +184,57 @@ def test_after_noise_all_are_new_and_the_old_ones_have_ended(python_sandbox, ope
     assert has_ended(second)
 
 
+def test_variants_whose_baselines_are_the_same_python_share_their_workers(python_sandbox, opened):
+    in_cuda = Task(EXERCISE, EXERCISE.variants["cuda_vector"])
+    larger = [fixed_case(EXERCISE, in_cuda.variant, {"rows": 64, "cols": 2000}, 7)]
+    again = Task(EXERCISE, asking("torch", at_least=0.7))
+    later = [(again, larger), (in_cuda, larger)]
+    first = Task(EXERCISE, asking("copy"))
+    with Baselines(python_sandbox, python_sandbox, first, CASES, None, later) as baselines:
+
+        def processes(case: Case) -> list[int]:
+            return [process_of(baselines.begin(name, case, opened)) for name in ("copy", "torch")]
+
+        before = processes(CASES[0])
+        baselines.turn_to(again, None)
+        assert processes(larger[0]) == before
+        assert baselines.needed == {"torch"}
+        baselines._kept["torch"].worker.close()
+        baselines.turn_to(again, None)
+        assert not {*processes(larger[0])} & {*before}
+        before = processes(larger[0])
+        baselines.turn_to(in_cuda, None)  # whose parameters are others
+        assert not {*processes(larger[0])} & {*before}
+        assert not any(map(psutil.pid_exists, before))
+
+
+def test_where_memory_lacks_for_later_variants_each_has_its_own_workers(
+    python_sandbox, opened, monkeypatch
+):
+    later = Task(EXERCISE, asking("torch"))
+    large = [fixed_case(EXERCISE, VARIANT, {"rows": 256, "cols": 512, "dtype": "float32"}, 7)]
+    given = (Task(EXERCISE, asking("copy")), CASES, None, [(later, large)])
+    monkeypatch.setattr(contenders, "_room", lambda on_gpu: 5 << 20)
+    with Baselines(python_sandbox, python_sandbox, *given) as baselines:
+        before = process_of(baselines.begin("torch", CASES[0], opened))
+        baselines.turn_to(later, None)
+        assert not psutil.pid_exists(before)
+        monkeypatch.setattr(contenders, "_room", lambda on_gpu: 1 << 30)
+        assert baselines.begin("torch", large[0], opened).settle() > 0
+
+
+def test_the_baselines_of_two_languages_are_the_same_python():
+    silu = load_all()["silu"]
+    for name in ("torch", "compile"):
+        of = [contenders.source_of(name, Task(silu, silu.variants[v])) for v in ("triton", "cuda")]
+        assert of[0] == of[1]
+    made: dict[str, Any] = {}
+    exec(contenders.source_of("torch", Task(silu, silu.variants["cuda"])), made)
+    given = torch.tensor([0.0, 1.0, -3.0])
+    expected = torch.nn.functional.silu(given)
+    assert torch.allclose(made["baseline"](given, None, 3), expected)
+
+
 def test_a_reference_is_started_only_when_it_is_asked_for(python_sandbox, opened):
     asked: list[object] = []
 
