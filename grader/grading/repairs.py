@@ -67,7 +67,11 @@ _REPAIRABLE = frozenset(
 _EXCHANGES = frozenset(
     ["axes", "divisor", "exchanged", "grid", "names", "quotients", "reordered", "stride"]
 )
-_MASKS = frozenset(["keyword", "without_mask"])  # which say the same of one access
+# Names of changes that say the same of one access, or of one quotient.
+_ALIKE = (
+    frozenset(["keyword", "without_mask"]),
+    frozenset(["off_by_one", "rounded_down", "rounds"]),
+)
 _WRONG_NAMES = frozenset(["as_parameter", "axis_of", "derived", "name", "pair", "unused"])
 NVCC = "nvcc"  # the pattern of an error that nvcc alone finds: cuda_build.Kind
 _BLOCK = re.compile(r"of block (\([\d, ]+\))")
@@ -399,11 +403,16 @@ def _likeliest(right: list[tuple[Edit, Runner]], failure: Failing) -> tuple[Edit
     by_line = {each.line: each for each, _ in reversed(others) if each.line != edit.line}
     named = sorted(by_line.values(), key=lambda each: each.cost)[:MOST_OTHERS]
     if not named:
-        named = [e for e, _ in others if e.what != edit.what and not {e.name, edit.name} <= _MASKS]
-        named = named[:1]
+        named = [
+            e
+            for e, _ in others
+            if e.what != edit.what and not any({e.name, edit.name} <= each for each in _ALIKE)
+        ][:1]
+    first = edit.what
     for other in named:
         where = f"at line {other.line}, " if other.line != edit.line else ""
-        what = f"{edit.what}; or, {where}{other.what[0].lower()}{other.what[1:]}"
+        again = f"{other.what[0].lower()}{other.what[1:]}" if other.what != first else "the same"
+        what = f"{edit.what}; or, {where}{again}"
         edit = replace(edit, what=what, advice=EITHER)
     return edit, changed
 

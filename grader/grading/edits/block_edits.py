@@ -87,9 +87,39 @@ def _capped(scope: Scope) -> Iterator[Edit]:
         span = call.start, call.end
         bounds += [(span, Change(*span, scope.text.code[low:high])) for low, high in call.arguments]
     for span, change in bounds:
+        if _is_looped(scope, span):
+            continue
         what = f"{scope.quoted(*span)} is a bound, and what lies past it is left out"
         advice = "Leave the bound out, or take the rest in a loop."
         yield scope.edit("one_block", [change], what, advice, 1)
+
+
+_LOOP_HEAD = re.compile(r"^[ \t]*(?:for|while)\b[^\n]*", re.M)
+
+
+def _is_looped(scope: Scope, span: tuple[int, int]) -> bool:
+    """Whether a kernel takes what lies past a launcher's bound in a loop.
+
+    The loop steps by the parameter that is bounded, or by the grid. Without the bound a mistake in
+    the loop would only be out of sight.
+    """
+    code = scope.text.code
+    line = code_line(scope, scope.text.line_at(span[0]))
+    given = re.match(r"\s*(?:\w+ )*(\w+) = |\s*if \((\w+)", line)
+    bounded = re.compile(rf"\b{given[1] or given[2]}\b" if given else re.escape(code[slice(*span)]))
+    for call in (each for each in scope.calls if each.is_launch):
+        kernel = callee_of(scope, call)
+        if kernel is None:
+            continue
+        steps = {"gridDim", "num_programs"}
+        for place, (low, high) in enumerate(call.arguments):
+            keyword, is_named, value = code[low:high].rpartition("=")
+            own = [keyword.strip()] if is_named else [*kernel.parameters[place : place + 1]]
+            steps |= {*own} if bounded.search(value) else set()
+        loops = _LOOP_HEAD.findall(code, kernel.body, kernel.end)
+        if any(not steps.isdisjoint(re.findall(r"\w+", each)) for each in loops):
+            return True
+    return False
 
 
 _WARP = re.compile(r"\b(\w+)\s*=\s*threadIdx\.x\s*(?:/|>>)\s*\w+")
@@ -107,11 +137,28 @@ def _one_of_warp(scope: Scope) -> Iterator[Edit]:
         stored = re.compile(rf"^[ \t]*((\w+)\[{warp}\] = [^;\n]+;)", re.M)
         for match in scope.matches(stored):
             if match[2] in shared:
-                guard = f"{numbers[0]} == 0"
-                what = f"Every thread of a warp stores to `{match[2]}[{warp}]`"
-                advice = f"Let the thread that has the result store it: if ({guard})."
-                change = Change(match.start(1), match.start(1), f"if ({guard}) ")
-                yield scope.edit("one_of_warp", [change], what, advice, 1)
+                yield _by_one(
+                    scope,
+                    match,
+                    f"Every thread of a warp stores to `{match[2]}[{warp}]`",
+                    numbers[0],
+                )
+    for name in _SHARED_NUMBER.findall(code):
+        for match in scope.matches(re.compile(rf"^[ \t]*({name} = [^;\n]+;)", re.M)):
+            for number in dict.fromkeys(["threadIdx.x", *numbers]):
+                yield _by_one(
+                    scope, match, f"Every thread that comes here stores to `{name}`", number
+                )
+
+
+_SHARED_NUMBER = re.compile(r"__shared__\s+\w+\s+(\w+);")
+
+
+def _by_one(scope: Scope, match: re.Match[str], what: str, number: str) -> Edit:
+    """A store that only the first thread of a warp or block makes."""
+    advice = f"Let the thread that has the result store it: if ({number} == 0)."
+    change = Change(match.start(1), match.start(1), f"if ({number} == 0) ")
+    return scope.edit("one_of_warp", [change], what, advice, 1)
 
 
 def _never_called(scope: Scope) -> Iterator[Edit]:

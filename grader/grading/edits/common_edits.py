@@ -65,6 +65,8 @@ def _names(scope: Scope) -> Iterator[Edit]:
                     token.text.lower() in each and other.lower() in each for each in _PAIRS
                 )
                 name = "pair" if is_pair else "name"
+                if other in scope.siblings.get(token.text, ()):
+                    name, cost = "sibling", 1
                 yield scope.instead(name, token.start, token.end, other, cost, (low, high))
 
 
@@ -159,6 +161,7 @@ def _alike(name: str, scope: Scope) -> Iterator[str]:
         if "stride" in name:  # of another axis, or of another tensor
             same_parts = same_parts and len(name) == len(other) and one_letter
         known = {scope.kinds.get(name), scope.kinds.get(other)} - {None}
+        is_pair |= other in scope.siblings.get(name, ())
         if len(known) < 2 and (same_parts or one_letter or is_longer or is_pair):
             yield other
 

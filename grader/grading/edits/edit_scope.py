@@ -119,6 +119,23 @@ class Scope(_Body):
         }
 
     @cached_property
+    def siblings(self) -> dict[str, set[str]]:
+        """Names that two lines, with at most one between them, make in one form.
+
+        Such as `tall = cdiv(M, BM)` and `wide = cdiv(N, BN)`, or a quotient and its rest.
+        """
+        made: list[tuple[int, str, str]] = []
+        for match in _MADE.finditer(self.code):
+            form = _OPERAND.sub("_", match[2]).replace("//", "/").replace("%", "/")
+            made.append((self.code.count("\n", 0, match.start(1)), match[1], form))
+        known: dict[str, set[str]] = {}
+        for one, other in itertools.permutations(made, 2):
+            is_near = abs(one[0] - other[0]) <= MOST_APART
+            if is_near and one[2] == other[2] and one[2] != "_" and one[1] != other[1]:
+                known.setdefault(one[1], set()).add(other[1])
+        return known
+
+    @cached_property
     def unread(self) -> list[str]:
         """Parameters and locals that nothing reads but their own updates, and unused constants."""
         everywhere = Counter(re.findall(r"[A-Za-z_]\w*", self.text.code))
@@ -208,6 +225,13 @@ class Call:
     arguments: tuple[tuple[int, int], ...]
     start: int
     end: int  # behind the closing parenthesis
+
+
+MOST_APART = 2  # lines from one name to another that is made in the same form
+_MADE = re.compile(
+    r"(?:^[ \t]*|\b)(?:(?:const|int|size_t|unsigned) )*(\w+) = ([^=;\n]+?);?[ \t]*$", re.M
+)
+_OPERAND = re.compile(r"(?<![\w.])[A-Za-z_]\w*\b(?![.(])")
 
 
 WORDS = frozenset([

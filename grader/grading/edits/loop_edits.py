@@ -149,7 +149,11 @@ def _loop_lacks(scope: Scope) -> Iterator[Edit]:
                 yield scope.instead("loop_lacks", match.end(), match.end(), new, 1, match.span())
 
 
-_SIMPLE = re.compile(r"^([ \t]*)([A-Za-z_]\w*)(?:\[[^\]=]*\])?\s*[-+*/]?=(?!=)[^;\n]*(;?)[ \t]*$")
+_SIMPLE = re.compile(
+    r"^([ \t]*)(?:(?:const|auto|float|int|size_t) )*([A-Za-z_]\w*)(?:\[[^\]=]*\])?"
+    r"\s*[-+*/]?=(?!=)[^;\n]*(;?)[ \t]*$"
+)
+_COPIED = re.compile(r"\s*\w+ = [A-Za-z_]\w*;?$")  # such as `m = m_new`
 
 
 _STEPPED = re.compile(r"\bfor (\w+) in range\([^,()\n]+, [^,()\n]+, (\w+)\)")
@@ -165,33 +169,76 @@ def _stepped_twice(scope: Scope) -> Iterator[Edit]:
 
 
 def _order(scope: Scope) -> Iterator[Edit]:
-    """Two neighbouring statements in the wrong order, of which one reads what the other sets."""
+    """Two statements in the wrong order, of which one reads what the other sets.
+
+    They are neighbours, or the first one only takes on a new value, some lines too early.
+    """
     first, last = (scope.text.line_at(at) for at in (scope.function.body, scope.function.end - 1))
     for number in range(first, last):
-        lines = code_line(scope, number).rstrip(), code_line(scope, number + 1).rstrip()
-        one, two = map(_SIMPLE.match, lines)
-        balanced = all(each.count("(") == each.count(")") for each in lines)
-        if one is None or two is None or one[1] != two[1] or not balanced:
+        is_copied = _COPIED.match(code_line(scope, number).rstrip())
+        for below in range(number + 1, min(number + (MOST_EARLY if is_copied else 1), last) + 1):
+            yield from _in_order(scope, number, below)
+
+
+MOST_EARLY = 4  # lines by which a value is taken on too early
+
+
+def _in_order(scope: Scope, number: int, following: int) -> Iterator[Edit]:
+    """A statement behind one that it stands before, with the lines between them where they are."""
+    lines = code_line(scope, number).rstrip(), code_line(scope, following).rstrip()
+    one, two = map(_SIMPLE.match, lines)
+    balanced = all(each.count("(") == each.count(")") for each in lines)
+    if one is None or two is None or one[1] != two[1] or not balanced:
+        return
+    starts = [scope.text.starts[each - 1] for each in (number, following)]
+    reads = [
+        re.search(rf"\b{set_[2]}\b", line.partition("=")[2])
+        and scope.first_use.get(set_[2], starts[0]) < starts[0]
+        for set_, line in ((one, lines[1]), (two, lines[0]))
+    ]
+    reads.append(one[2] == two[2] and "*=" in lines[1] and "+=" in lines[0])
+    if not any(reads):
+        return
+    spans = [(start, start + len(line)) for start, line in zip(starts, lines, strict=True)]
+    changes = [Change(*spans[0], lines[1]), Change(*spans[1], lines[0])]
+    if following > number + 1:
+        changes = [Change(*spans[0], ""), Change(spans[1][1], spans[1][1], f"\n{lines[0]}")]
+    below = scope.quoted(0, 0, lines[1])
+    behind = scope.text.code[spans[1][1] : scope.function.end]
+    if not re.search(rf"\b{one[2]}\b", behind):  # there nothing would read it
+        what = f"{scope.quoted(*spans[0])} is a line too many: it changes what {below} reads"
+        change = Change(starts[0], starts[0] + len(lines[0]) + 1, "")
+        yield scope.edit("order", [change], what, "Leave it out.", 3)
+        return
+    what = f"{scope.quoted(*spans[0])} stands before {below} and belongs behind it"
+    yield scope.edit("order", changes, what, "", 1 if _COPIED.match(lines[0]) else 3)
+
+
+_SCALED = re.compile(
+    r"[ \t]*\}?\n*^([ \t]*)(?:for \([^\n)]*\)\s*)?(\w+)(?:\[\w+\])? \*= [^;\n]+;?$", re.M
+)
+
+
+def _scaled_late(scope: Scope) -> Iterator[Edit]:
+    """A sum that is rescaled behind the loop which adds to it, and belongs in front of it."""
+    for loop in scope.matches(_LOOP):
+        end, _ = end_of(scope, loop)
+        late = _SCALED.match(scope.text.code, end)
+        added = late and re.search(
+            rf"\b{late[2]}(?:\[\w+\])? \+=", scope.text.code[loop.end() : end]
+        )
+        if late is None or not added or late[1] != loop[1]:
             continue
-        starts = [scope.text.starts[each - 1] for each in (number, number + 1)]
-        reads = [
-            re.search(rf"\b{set_[2]}\b", line.partition("=")[2])
-            and scope.first_use.get(set_[2], starts[0]) < starts[0]
-            for set_, line in ((one, lines[1]), (two, lines[0]))
+        low = late.start(1)
+        statement = scope.text.source[low : late.end()]
+        changes = [
+            Change(loop.start(), loop.start(), f"{statement}\n"),
+            Change(low, late.end(), ""),
         ]
-        if not any(reads):
-            continue
-        spans = [(start, start + len(line)) for start, line in zip(starts, lines, strict=True)]
-        changes = [Change(*spans[0], lines[1]), Change(*spans[1], lines[0])]
-        below = scope.quoted(0, 0, lines[1])
-        behind = scope.text.code[spans[1][1] : scope.function.end]
-        if not re.search(rf"\b{one[2]}\b", behind):  # there nothing would read it
-            what = f"{scope.quoted(*spans[0])} is a line too many: it changes what {below} reads"
-            change = Change(starts[0], starts[1], "")
-            yield scope.edit("order", [change], what, "Leave it out.", 3)
-            continue
-        what = f"{scope.quoted(*spans[0])} stands before {below} and belongs behind it"
-        yield scope.edit("order", changes, what, "", 3)
+        what = f"{scope.quoted(0, 0, statement)} scales what this loop has added, too"
+        advice = "Rescale the earlier sum first, in front of the loop."
+        edit = scope.edit("order", changes, what, advice, 1)
+        yield replace(edit, line=scope.text.line_at(low + len(late[1])))
 
 
 _RESET = re.compile(
@@ -199,24 +246,32 @@ _RESET = re.compile(
 )
 
 
+_FIRST_VALUE = re.compile(r".* = -?(?:[\d.]+f?|INFINITY|float\(\"-?inf\"\));?$")
+
+
 def _hoisted(scope: Scope) -> Iterator[Edit]:
     """A first value that is set in each turn of a loop, and belongs in front of it."""
     code = scope.text.code
     for loop in scope.matches(_LOOP):
-        number = scope.text.line_at(loop.start()) + 1
-        line = code_line(scope, number) if number <= len(scope.text.lines) else ""
-        reset = _RESET.match(line.rstrip())
-        body = code[loop.end() : end_of(scope, loop)[0]]
-        if reset is None or not re.search(rf"\b{reset[1]}\b", body.replace(line, "", 1)):
-            continue
-        start = scope.text.starts[number - 1]
-        changes = [
-            Change(loop.start(), loop.start(), f"{loop[1]}{line.strip()}\n"),
-            Change(start, start + len(line), ""),
-        ]
-        what = f"{scope.quoted(0, 0, line)} stands in the loop, so each turn begins anew"
-        edit = scope.edit("hoisted", changes, what, "Set it once, in front of the loop.", 1)
-        yield replace(edit, line=number)
+        end, indent = end_of(scope, loop)
+        first = scope.text.line_at(loop.start()) + 1
+        for number in range(first, scope.text.line_at(end)):
+            line = code_line(scope, number).rstrip()
+            reset = _RESET.match(line)
+            body = code[loop.end() : end]
+            if reset is None or not re.search(rf"\b{reset[1]}\b", body.replace(line, "", 1)):
+                continue
+            is_first_value = line.startswith(indent + line.strip()) and _FIRST_VALUE.match(line)
+            if number > first and not is_first_value:
+                continue
+            start = scope.text.starts[number - 1]
+            changes = [
+                Change(loop.start(), loop.start(), f"{loop[1]}{line.strip()}\n"),
+                Change(start, start + len(line), ""),
+            ]
+            what = f"{scope.quoted(0, 0, line)} stands in the loop, so each turn begins anew"
+            edit = scope.edit("hoisted", changes, what, "Set it once, in front of the loop.", 1)
+            yield replace(edit, line=number)
 
 
 _TURNS = re.compile(
@@ -276,6 +331,7 @@ RULES: Sequence[Callable[[Scope], Iterator[Edit]]] = (
     _stop_lacks,
     _loop_lacks,
     _order,
+    _scaled_late,
     _hoisted,
     _falls_through,
 )

@@ -320,6 +320,7 @@ def _whole(scope: Scope) -> Iterator[Edit]:
             yield scope.instead("whole", token.start, token.end, whole, 1)
     for match in (*scope.matches(_SUM), *scope.matches(_FIRST)):
         _, name, start, part = match.groups()
+        part = part.removesuffix(".to(tl.int64)")
         is_likely = not start or in_loop(scope, scope.text.line_at(match.start(2)))
         end = span[1] if start else end_of(scope, match)[0]
         again = rf"(?<![\w.])(\w+\[)?(?<![\w.]){re.escape(part)}(?(1)\]|(?![\w.\[(]))"

@@ -192,6 +192,9 @@ def _exchanged(scope: Scope) -> Iterator[Edit]:
         yield exchanged(scope, given.span(1), given.span(2), "this exponent", 1)
     for given in scope.matches(_INDEX):
         yield exchanged(scope, given.span(1), given.span(2), "this index", 1)
+    for given in scope.matches(_DIFFERENCE):
+        if {scope.kinds.get(given[1]), scope.kinds.get(given[2])} == {"int"}:
+            yield scope.instead("exchanged", *given.span(), f"{given[2]} - {given[1]}", 1)
     by_line: dict[int, list[Token]] = {}
     for index, last in _operand_starts(scope):
         if index == last and scope.tokens[index].text in scope.kinds:
@@ -204,6 +207,7 @@ def _exchanged(scope: Scope) -> Iterator[Edit]:
 
 # A thread's index, `block * blockDim.x + thread`, with block and thread in each other's place.
 _INDEX = re.compile(r"\b(\w+(?:\.[xy])?) \+ (\w+(?:\.[xy])?) \* blockDim\.[xy]")
+_DIFFERENCE = re.compile(r"(?<![\w.])([A-Za-z_]\w*) - ([A-Za-z_]\w*)(?![\w.(\[]| [*/%])")
 _EXPONENT = re.compile(r"\bexp2?f?\((\w+) - (\w+)\)")
 _UNPACKED = re.compile(r"^[ \t]*(\w+), (\w+)(?:, \w+)* = ", re.M)
 
@@ -244,6 +248,7 @@ def _fragments(scope: Scope) -> dict[str, str]:
     known: dict[str, str] = dict.fromkeys(_TWO_TERMS.findall(code), "likely int")
     known |= {f" * {each}": "likely int" for each in _SHARES.findall(code)}
     known |= {f" * {each}": "likely int" for each in _VECTORS.findall(code)}
+    known |= {f" * {n}": f"constant {k}" for n, k in scope.kinds.items() if _is_factor(n, k)}
     for name in scope.unread:
         kind = scope.kinds[name]
         if kind in _MAY_STAND and name not in scope.function.integers:
@@ -260,6 +265,10 @@ def _fragments(scope: Scope) -> dict[str, str]:
         if before not in ("(", ",") and made in ("data", "float") and index == last:
             known.setdefault(f" * {text}", made)
     return known
+
+
+def _is_factor(name: str, kind: str) -> bool:
+    return kind == "float" and name.isupper() and len(name) > 1
 
 
 # As in a causal mask: `rows + N_KV - N_CTX`.
@@ -294,16 +303,20 @@ def _put_in(scope: Scope) -> Iterator[Edit]:
             fits = other in _MAY_STAND.get(kind or "", ()) and not (
                 kind == "pointer" and "*" in fragment[:3]
             )
-            if not fits or name in text or (fragment in line and mark != ["unused"]):
+            is_constant = mark == ["constant"]  # may be a factor of each summand
+            is_there = fragment in line and not is_constant and mark != ["unused"]
+            if not fits or name in text or is_there:
                 continue
             first = re.match(r"\w+", name)
-            if first and scope.first_use.get(first[0], 0) > low:
+            if first and not is_constant and scope.first_use.get(first[0], 0) > low:
                 continue
             chosen += 1
             if chosen > MOST_FRAGMENTS:
                 break
             carried = re.match(rf"\s*{re.escape(tokens[index].text)}\s*[-+*]?=", line)
-            is_likely = mark == ["likely"] or (carried and in_loop(scope, tokens[index].line))
+            is_likely = mark in (["likely"], ["constant"]) or (
+                carried and in_loop(scope, tokens[index].line)
+            )
             if text.isupper() and "*" in fragment[:3] and not scope.function.is_kernel:
                 continue  # that takes a launcher's limit away
             what = f"{scope.quoted(low, high)} lacks {scope.quoted(0, 0, fragment)}"
@@ -344,6 +357,18 @@ def _powers(scope: Scope) -> Iterator[Edit]:
             fewer = match[0].removesuffix(f" * {match[1]}")
             for new in (more, fewer):
                 yield scope.instead("power", *match.span(), new, 1)
+
+
+_QUOTIENT_OF_SUM = re.compile(r"(?<![\w.])(1(?:\.0?f?)?|[A-Za-z_]\w*) / \((1[^()\n]*)\)")
+
+
+def _numerators(scope: Scope) -> Iterator[Edit]:
+    """A quotient of 1 where a part of its divisor is divided, or the other way: `e / (1 + e)`."""
+    for match in scope.matches(_QUOTIENT_OF_SUM):
+        names = [n for n in _NAMES.findall(match[2]) if scope.kinds.get(n) in ("data", "float")]
+        for new in ["1.0", *names] if names else ():
+            if new != match[1]:
+                yield scope.instead("numerator", *match.span(1), new, 1, match.span())
 
 
 _OF_SUMS = re.compile(r"(?:r?sqrt|exp2?|log2?|tanh|f?abs|sum)f?")
@@ -843,6 +868,7 @@ RULES: Sequence[Callable[[Scope], Iterator[Edit]]] = (
     _put_in,
     _whole_argument,
     _powers,
+    _numerators,
     _regrouped,
     _counted_blocks,
     _left_out,

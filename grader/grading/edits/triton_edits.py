@@ -155,7 +155,8 @@ def _casts(scope: Scope) -> Iterator[Edit]:
         if call.name == "tl.load" and not scope.text.code[call.end :].startswith(".to("):
             what = "The loaded values aren't converted to float32, so later steps are in their type"
             change = Change(call.end, call.end, ".to(tl.float32)")
-            yield scope.edit("no_cast", [change], what, "Convert right behind the load.", 3)
+            edit = scope.edit("no_cast", [change], what, "Convert right behind the load.", 3)
+            yield replace(edit, line=scope.text.line_at(call.start))
     for match in scope.matches(_NARROW_FIRST):
         what = f"`{match[1]}` is kept in {scope.quoted(*match.span(2))}, so each addition rounds"
         advice = "Keep it in float32, and convert where the result is stored."
