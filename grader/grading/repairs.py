@@ -35,7 +35,7 @@ MOST_COST_OF_LIKELY = 8  # bits: see likely_edits.RARITY
 ABOUT_AS_LIKELY = 2  # bits between changes that may both be meant
 # The same for exchanges: one in a kernel is undone by exchanging what its launcher passes, too.
 ABOUT_AS_LIKELY_EXCHANGED = 5
-MOST_TRIED = {"triton": 120, "cuda": 240}
+MOST_TRIED = {"triton": 200, "cuda": 240}
 AT_FIRST = 5  # changes in the first file: the likeliest
 FILES_AT_ONCE = 2  # the edits of one are tried while the other is compiled
 AT_ONCE = {"triton": 12, "cuda": 12}  # that are held against each other
@@ -70,7 +70,7 @@ _EXCHANGES = frozenset(
 # Names of changes that say the same of one access, or of one quotient.
 _ALIKE = (
     frozenset(["keyword", "without_mask"]),
-    frozenset(["off_by_one", "rounded_down", "rounds"]),
+    frozenset(["off_by_one", "rounded_down", "rounds", "stop"]),
 )
 _WRONG_NAMES = frozenset(["as_parameter", "axis_of", "derived", "name", "pair", "unused"])
 NVCC = "nvcc"  # the pattern of an error that nvcc alone finds: cuda_build.Kind
@@ -573,7 +573,8 @@ def _cause(edit: Edit, source: str) -> Cause:
     """
     lines = source.split("\n")
     marked = []
-    for change in edit.changes[: 1 if edit.advice == EITHER else 2]:
+    moved_from = [each for each in edit.changes if each.start < each.end]  # and not where to
+    for change in (moved_from or edit.changes)[: 1 if edit.advice == EITHER else 2]:
         is_one = len(edit.changes) == 1 or edit.name == "constant"
         number = edit.line if is_one else source.count("\n", 0, change.start) + 1
         text = lines[number - 1] if number <= len(lines) else ""

@@ -365,7 +365,7 @@ def _numbers(scope: Scope) -> Iterator[Edit]:
             continue
         low = tokens[index - 2].start if before and index > 1 else token.start
         low -= len(re.findall(r"[\w.]*$", scope.text.code[:low][-40:])[0])  # `x` of `blockIdx.x`
-        around = axes.get(token.start, (low, token.end))
+        around = axes.get(token.start, (low, _product_end(tokens, index)))
         is_axis = token.start in axes or _is_axis(tokens, index)
         if re.fullmatch(r"\d{1,5}", token.text):
             number = int(token.text)
@@ -397,6 +397,14 @@ def _numbers(scope: Scope) -> Iterator[Edit]:
             yield scope.instead("number", token.start, token.end, "0.0", 2, around)
         if re.fullmatch(r"0[xX][fF]+[uUlL]*", token.text):
             yield scope.instead("number", token.start, token.end, "0xffffffff", 2, around)
+
+
+def _product_end(tokens: Sequence[Token], index: int) -> int:
+    """Where a number ends, or what it is multiplied by: `64 * 1024` is quoted whole."""
+    behind = tokens[index + 1 : index + 3]
+    is_product = len(behind) == 2 and behind[0].text in ("*", "/", "//")
+    is_plain = is_product and (behind[1].is_name or behind[1].text.isdigit())
+    return behind[1].end if is_plain else tokens[index].end
 
 
 def _infinities(scope: Scope) -> Iterator[Edit]:

@@ -254,6 +254,10 @@ def _fragments(scope: Scope) -> dict[str, str]:
         if kind in _MAY_STAND and name not in scope.function.integers:
             joined = ("*", "+", "/") if kind in ("data", "float") else ("*", "+")
             known |= {f" {each} {name}": f"unused {kind}" for each in joined}
+    if not scope.is_triton:  # an array that nothing reads, at an index of another one
+        arrays = [each for each in scope.unused if each in scope.pointers]
+        indices = dict.fromkeys(match[1] for match in scope.matches(_ONE_INDEX))
+        known |= {f" * {each}[{at}]": "unused float" for each in arrays for at in indices}
     for index, last in _operand_starts(scope):
         before = tokens[index - 1].text if index else ""
         text = scope.text.source[tokens[index].start : tokens[last].end]
@@ -267,8 +271,18 @@ def _fragments(scope: Scope) -> dict[str, str]:
     return known
 
 
+def _is_left_out(scope: Scope, text: str, fragment: str) -> bool:
+    """Whether a value that nothing reads is likely a factor of this operand, both of numbers."""
+    name = fragment.removeprefix(" * ")
+    is_number = name.isidentifier() and scope.kinds[name] in ("data", "float")
+    return is_number and f"{name}[" not in scope.code and not text[0].isdigit()
+
+
 def _is_factor(name: str, kind: str) -> bool:
     return kind == "float" and name.isupper() and len(name) > 1
+
+
+_ONE_INDEX = re.compile(r"(?<![\w.])[a-z]\w*\[([a-z]\w*)\](?!\[)")
 
 
 # As in a causal mask: `rows + N_KV - N_CTX`.
@@ -323,6 +337,9 @@ def _put_in(scope: Scope) -> Iterator[Edit]:
             change = Change(high, high, fragment)
             if mark == ["unused"] and name not in scope.first_use:  # a constant of the file
                 yield scope.edit("unused", [change], what, "", 1 if index == last else 2)
+            elif mark == ["unused"] and _is_left_out(scope, text, fragment):
+                advice = f"Nothing reads `{name}` otherwise."
+                yield scope.edit("unread", [change], what, advice, 1)
             else:
                 cost = 1 if mark == ["unused"] else 2 if is_likely else 5
                 yield scope.edit("missing_term", [change], what, "", cost)
@@ -357,6 +374,18 @@ def _powers(scope: Scope) -> Iterator[Edit]:
             fewer = match[0].removesuffix(f" * {match[1]}")
             for new in (more, fewer):
                 yield scope.instead("power", *match.span(), new, 1)
+
+
+_BY_BLOCK = re.compile(r"(?:[\w.]+\([^()\n]*\)|\w+\[\w+\]|\w+) / ([A-Z]\w*|blockDim\.x)\b(?!\()")
+
+
+def _means(scope: Scope) -> Iterator[Edit]:
+    """A sum over a row that is divided by a block's length, or the threads of one."""
+    for match in scope.matches(_BY_BLOCK):
+        summed = match[0].rpartition(" / ")[0]
+        if scope.function.is_kernel and scope.kind_of(summed) in ("data", "float"):
+            for size in sorted(scope.function.integers):
+                yield scope.instead("divisor", *match.span(1), size, 1, match.span())
 
 
 _QUOTIENT_OF_SUM = re.compile(r"(?<![\w.])(1(?:\.0?f?)?|[A-Za-z_]\w*) / \((1[^()\n]*)\)")
@@ -868,6 +897,7 @@ RULES: Sequence[Callable[[Scope], Iterator[Edit]]] = (
     _put_in,
     _whole_argument,
     _powers,
+    _means,
     _numerators,
     _regrouped,
     _counted_blocks,
