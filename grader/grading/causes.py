@@ -30,7 +30,7 @@ _PLACED = {
     "formula": frozenset(
         [
             *("call", "doubled", "exchanged", "function", "missing_term", "name", "number"),
-            *("operator", "parentheses", "power", "sign", "term"),
+            *("operator", "parentheses", "unread", "unused", "power", "sign", "term"),
         ]
     ),
     "lse": _OF_EXPONENTS,

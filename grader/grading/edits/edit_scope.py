@@ -124,15 +124,15 @@ class Scope(_Body):
 
         Such as `tall = cdiv(M, BM)` and `wide = cdiv(N, BN)`, or a quotient and its rest.
         """
-        made: list[tuple[int, str, str]] = []
-        for match in _MADE.finditer(self.code):
-            form = _OPERAND.sub("_", match[2]).replace("//", "/").replace("%", "/")
-            made.append((self.code.count("\n", 0, match.start(1)), match[1], form))
+        made = [
+            (self.text.line_at(match.start(1)), match[1], _OPERAND.sub("_", match[2]))
+            for match in self.matches(_MADE)
+        ]
         known: dict[str, set[str]] = {}
-        for one, other in itertools.permutations(made, 2):
-            is_near = abs(one[0] - other[0]) <= MOST_APART
-            if is_near and one[2] == other[2] and one[2] != "_" and one[1] != other[1]:
-                known.setdefault(one[1], set()).add(other[1])
+        for (line, name, form), (other_line, other, other_form) in itertools.permutations(made, 2):
+            is_alike = re.sub("[/%]+", "/", form) == re.sub("[/%]+", "/", other_form) != "_"
+            if is_alike and name != other and abs(line - other_line) <= MOST_APART:
+                known.setdefault(name, set()).add(other)
         return known
 
     @cached_property
@@ -228,9 +228,7 @@ class Call:
 
 
 MOST_APART = 2  # lines from one name to another that is made in the same form
-_MADE = re.compile(
-    r"(?:^[ \t]*|\b)(?:(?:const|int|size_t|unsigned) )*(\w+) = ([^=;\n]+?);?[ \t]*$", re.M
-)
+_MADE = re.compile(r"\b(\w+) = ([^=;\n]+?);?[ \t]*$", re.M)
 _OPERAND = re.compile(r"(?<![\w.])[A-Za-z_]\w*\b(?![.(])")
 
 

@@ -212,7 +212,9 @@ def _fits(edit: Edit, status: str) -> bool:
     return status in _ONLY.get(edit.name, {status})
 
 
-_OF_DATA = frozenset({"no_cast", "cast", "infinity", "without_other", "function", "sign"})
+_OF_DATA = frozenset(
+    {"no_cast", "cast", "infinity", "without_other", "function", "numerator", "sign"}
+)
 
 
 @dataclass(frozen=True)

@@ -47,14 +47,31 @@ def _last_group(scope: Scope) -> Iterator[Edit]:
     yield from _without_group(scope)
 
 
+_SPLIT = re.compile(r"^[ \t]*\w+ = (\w+) // (\w+)[ \t]*$", re.M)
 _HEIGHT = re.compile(r"\b(\w+) = (?:tl\.minimum|min)\((?:\w+, )?\w+ - ([^,()\n]+)(?=[,)])")
 
 
 def _without_group(scope: Scope) -> Iterator[Edit]:
-    """A tile's row in its group that is taken for one in the matrix, as if groups began at 0."""
+    """A place within a group that is taken for one in the matrix, or the other way.
+
+    Such as a tile's row, as if groups began at 0; a group's first row, counted in groups; or a
+    program's number, of all instead of the group's.
+    """
     code, span = scope.text.code, (scope.function.body, scope.function.end)
+    for match in scope.matches(_SPLIT):
+        whole = re.compile(rf"(?<![\w.]){match[1]}\b(?! - | % {match[2]}\b)")
+        found = [each.span() for each in whole.finditer(code, match.end(), span[1])]
+        changes = [Change(*each, f"({match[1]} % {match[2]})") for each in found[:MOST_OFFSETS]]
+        if changes:
+            what = f"`{match[1]}` stands where `{changes[0].new}` belongs, its number in the group"
+            yield scope.edit("group_start", changes, what, "", 1)
     for match in scope.matches(_HEIGHT):
-        row = re.compile(rf"(?<![+*] )(?<![+*]\()\(?\w+ % {match[1]}\b").finditer
+        first = re.compile(rf"^[ \t]*{re.escape(match[2])} = (\w+)[ \t]*$", re.M)
+        size = re.search(r"(?:\(|, )([A-Z]\w*)\b", match[0] + code[match.end() : match.end() + 40])
+        for begin in first.finditer(code, span[0], match.start()) if size else ():
+            new = f"{begin[1]} * {size[1]}"
+            yield scope.instead("group_start", *begin.span(1), new, 1, begin.span())
+        row = re.compile(rf"(?<![+*] )(?<![+*]\()(?<!\w)\(?\w+ % {match[1]}\b").finditer
         for within in row(code, match.end(), span[1]):
             new = f"{match[2]} + "
             yield scope.instead(
@@ -437,8 +454,9 @@ def _odd_strides(scope: Scope) -> Iterator[Edit]:
 
 def _other_axis(scope: Scope) -> Iterator[Edit]:
     """A number of tiles along the other axis than the one that tiles are counted by."""
-    blocks = [n for n in scope.function.parameters if n.isupper() and scope.kinds[n] == "int"]
     sizes = sorted(scope.function.integers)
+    given = (n for n in scope.function.parameters if n.isupper() and n not in sizes)
+    blocks = [each for each in given if scope.kinds[each] == "int"]
     for match in scope.matches(_COUNTED_TILES):
         for size, block in itertools.product(sizes, blocks):
             if size != match[1] and block != match[2] and {match[1]} <= {*sizes}:
