@@ -68,10 +68,7 @@ _EXCHANGES = frozenset(
     ["axes", "divisor", "exchanged", "grid", "names", "quotients", "reordered", "stride"]
 )
 # Names of changes that say the same of one access, or of one quotient.
-_ALIKE = (
-    frozenset(["keyword", "without_mask"]),
-    frozenset(["off_by_one", "rounded_down", "rounds", "stop"]),
-)
+_ALIKE = frozenset(["keyword", "without_mask"]), frozenset(["rounded_down", "stop"])
 _WRONG_NAMES = frozenset(["as_parameter", "axis_of", "derived", "name", "pair", "unused"])
 NVCC = "nvcc"  # the pattern of an error that nvcc alone finds: cuda_build.Kind
 _BLOCK = re.compile(r"of block (\([\d, ]+\))")
@@ -403,18 +400,19 @@ def _likeliest(right: list[tuple[Edit, Runner]], failure: Failing) -> tuple[Edit
     by_line = {each.line: each for each, _ in reversed(others) if each.line != edit.line}
     named = sorted(by_line.values(), key=lambda each: each.cost)[:MOST_OTHERS]
     if not named:
-        named = [
-            e
-            for e, _ in others
-            if e.what != edit.what and not any({e.name, edit.name} <= each for each in _ALIKE)
-        ][:1]
-    first = edit.what
+        named = [each for each, _ in others if _says_more(each, edit)][:1]
     for other in named:
         where = f"at line {other.line}, " if other.line != edit.line else ""
-        again = f"{other.what[0].lower()}{other.what[1:]}" if other.what != first else "the same"
-        what = f"{edit.what}; or, {where}{again}"
+        what = f"{edit.what}; or, {where}{other.what[0].lower()}{other.what[1:]}"
         edit = replace(edit, what=what, advice=EITHER)
     return edit, changed
+
+
+def _says_more(edit: Edit, told: Edit) -> bool:
+    """Whether a change of the line that another one is told of is about something else."""
+    new = [{change.new for change in each.changes} for each in (edit, told)]
+    is_alike = any({edit.name, told.name} <= each for each in _ALIKE)
+    return not is_alike and edit.what != told.what and (edit.name != told.name or new[0] != new[1])
 
 
 def _is_weak(runner: Runner, failure: Failing, edit: Edit) -> bool:

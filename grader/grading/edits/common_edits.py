@@ -197,26 +197,12 @@ def _unused(scope: Scope) -> Iterator[Edit]:
 
 
 _OTHER_OPERATORS = {
-    "<": (("<=", 3),),
-    "<=": (("<", 1),),
-    ">": ((">=", 3),),
-    ">=": ((">", 3), ("<=", 4)),
-    "==": (("!=", 4),),
-    "!=": (("==", 4),),
-    "+": (("-", 4), ("^", 6)),
-    "-": (("+", 4),),
-    "*": (("/", 5),),
-    "/": (("*", 5), ("%", 4)),
-    "%": (("/", 4),),
-    "//": (("%", 4),),
-    "&&": (("||", 4),),
-    "||": (("&&", 3),),
-    "&": (("|", 5),),
-    "|": (("&", 3),),
-    "+=": (("=", 4), ("-=", 5)),
-    "-=": (("+=", 4),),
-    "*=": (("/=", 5),),
-}
+    "<": (("<=", 3),), "<=": (("<", 1),), ">": ((">=", 3),), ">=": ((">", 3), ("<=", 4)),
+    "==": (("!=", 4),), "!=": (("==", 4),), "&&": (("||", 4),), "||": (("&&", 3),),
+    "+": (("-", 4), ("^", 6)), "-": (("+", 4),), "*": (("/", 5),), "/": (("*", 5), ("%", 4)),
+    "%": (("/", 4),), "//": (("%", 4),), "&": (("|", 5),), "|": (("&", 3),),
+    "+=": (("=", 4), ("-=", 5)), "-=": (("+=", 4),), "*=": (("/=", 5),),
+}  # fmt: skip
 
 
 _TYPES = frozenset([
@@ -414,36 +400,21 @@ def _infinities(scope: Scope) -> Iterator[Edit]:
             yield scope.instead("number", match.start(), match.end(), "0.0", 4)
 
 
+_LIKE_EACH_OTHER = (
+    ("exp", "exp2"), ("log", "log2"), ("expf", "exp2f"), ("logf", "log2f"), ("sqrt", "rsqrt"),
+    ("sqrtf", "rsqrtf"), ("maximum", "minimum"), ("fmaxf", "fminf"),
+    ("cudaMemcpyHostToDevice", "cudaMemcpyDeviceToHost"),
+)  # fmt: skip
 _FUNCTIONS = {
-    "exp": ("exp2",),
-    "exp2": ("exp",),
-    "log": ("log2",),
-    "log2": ("log",),
+    **{one: (two,) for pair in _LIKE_EACH_OTHER for one, two in (pair, pair[::-1])},
     "max": ("sum", "min", "maximum"),
     "sum": ("max",),
-    "maximum": ("minimum",),
-    "minimum": ("maximum",),
-    "sqrt": ("rsqrt",),
-    "rsqrt": ("sqrt",),
-    "fmaxf": ("fminf",),
-    "fminf": ("fmaxf",),
-    "expf": ("exp2f",),
-    "exp2f": ("expf",),
-    "logf": ("log2f",),
-    "log2f": ("logf",),
-    "sqrtf": ("rsqrtf",),
-    "rsqrtf": ("sqrtf",),
     "__shfl_down_sync": ("__shfl_xor_sync",),
     "__shfl_up_sync": ("__shfl_xor_sync", "__shfl_down_sync"),
     "__shfl_sync": ("__shfl_xor_sync",),
-    "cudaMemcpyHostToDevice": ("cudaMemcpyDeviceToHost",),
-    "cudaMemcpyDeviceToHost": ("cudaMemcpyHostToDevice",),
-    "float16": ("float32",),
-    "bfloat16": ("float32",),
     "int32": ("int64",),
-    "half": ("float",),
-    "__half": ("float",),
-    "double": ("float",),
+    **dict.fromkeys(["float16", "bfloat16"], ("float32",)),
+    **dict.fromkeys(["half", "__half", "double"], ("float",)),
 }
 
 

@@ -149,21 +149,17 @@ def _is_python(text: str) -> bool:
     return True
 
 
+_WRONG = frozenset({"wrong_values", "not_finite"})
+_OUTSIDE = frozenset({"invalid_read", "wrote_out_of_bounds", "modified_input", "data_race"})
 # Kinds of changes that only undo some failures.
 _ONLY = {
     "barrier": {"data_race", "nondeterministic", "barrier_error", "uninitialised_read"},
-    "infinity": {"wrong_values", "not_finite"},
-    "filled_before_cast": {"wrong_values", "not_finite"},
+    "infinity": _WRONG,
+    "filled_before_cast": _WRONG,
     "past_filled": {"uninitialised_read", "wrong_values"},
     "past_array": {"invalid_read", "wrong_values", "uninitialised_read"},
     "array_size": {"wrote_out_of_bounds", "invalid_read", "crashed", "wrong_values"},
-    "cleared": {
-        "uninitialised_read",
-        "nondeterministic",
-        "wrong_values",
-        "not_finite",
-        "not_written",
-    },
+    "cleared": {"uninitialised_read", "nondeterministic", "not_written", *_WRONG},
     "shared_bytes": {"wrote_out_of_bounds", "invalid_read"},
     "fills": {"uninitialised_read", "wrong_values", "not_finite"},
     "one_block": {"not_written", "wrong_values", "not_finite"},
@@ -171,21 +167,12 @@ _ONLY = {
     "grid": {"not_written", "wrong_values", "wrote_out_of_bounds", "launch_error"},
     "early_return": {"barrier_error"},
     "barrier_in_branch": {"barrier_error", "data_race"},
-    "no_guard": {"invalid_read", "wrote_out_of_bounds", "modified_input", "data_race"},
-    "without_mask": {"invalid_read", "wrote_out_of_bounds", "modified_input", "data_race"},
-    "mask_lacks": {"invalid_read", "wrote_out_of_bounds", "modified_input", "data_race"},
+    **dict.fromkeys(["no_guard", "without_mask", "mask_lacks"], _OUTSIDE),
     "uninitialised": {"wrong_values", "not_finite", "nondeterministic", "uninitialised_read"},
     "lost_additions": {"data_race", "wrong_values", "nondeterministic"},
-    "rounded_down": {
-        "crashed",
-        "not_written",
-        "wrong_values",
-        "not_finite",
-        "launch_error",
-        "uninitialised_read",
-    },
-    "no_cast": {"wrong_values", "not_finite"},
-    "cast": {"wrong_values", "not_finite"},
+    "rounded_down": {"crashed", "not_written", "launch_error", "uninitialised_read", *_WRONG},
+    "no_cast": _WRONG,
+    "cast": _WRONG,
 }
 
 

@@ -221,24 +221,29 @@ _SCALED = re.compile(
 
 def _scaled_late(scope: Scope) -> Iterator[Edit]:
     """A sum that is rescaled behind the loop which adds to it, and belongs in front of it."""
+    code = scope.text.code
     for loop in scope.matches(_LOOP):
         end, _ = end_of(scope, loop)
-        late = _SCALED.match(scope.text.code, end)
-        added = late and re.search(
-            rf"\b{late[2]}(?:\[\w+\])? \+=", scope.text.code[loop.end() : end]
-        )
-        if late is None or not added or late[1] != loop[1]:
-            continue
-        low = late.start(1)
-        statement = scope.text.source[low : late.end()]
-        changes = [
-            Change(loop.start(), loop.start(), f"{statement}\n"),
-            Change(low, late.end(), ""),
-        ]
-        what = f"{scope.quoted(0, 0, statement)} scales what this loop has added, too"
-        advice = "Rescale the earlier sum first, in front of the loop."
-        edit = scope.edit("order", changes, what, advice, 1)
-        yield replace(edit, line=scope.text.line_at(low + len(late[1])))
+        late = _SCALED.match(code, end)
+        added = late and re.search(rf"\b{late[2]}(?:\[\w+\])? \+=", code[loop.end() : end])
+        if late and added and late[1] == loop[1]:
+            what = "{} scales what this loop has added, too"
+            advice = "Rescale the earlier sum first, in front of the loop."
+            yield _in_front(scope, loop, (late.end(1), late.end()), ("order", what, advice))
+
+
+def _in_front(
+    scope: Scope, loop: re.Match[str], span: tuple[int, int], words: tuple[str, str, str]
+) -> Edit:
+    """A statement in front of a loop instead of in it or behind it; `words` quote it as {}."""
+    name, what, advice = words
+    statement = scope.text.source[slice(*span)]
+    changes = [
+        Change(loop.start(), loop.start(), f"{loop[1]}{statement}\n"),
+        Change(*span, ""),
+    ]
+    edit = scope.edit(name, changes, what.format(scope.quoted(*span)), advice, 1)
+    return replace(edit, line=scope.text.line_at(span[0]))
 
 
 _RESET = re.compile(
@@ -265,13 +270,10 @@ def _hoisted(scope: Scope) -> Iterator[Edit]:
             if number > first and not is_first_value:
                 continue
             start = scope.text.starts[number - 1]
-            changes = [
-                Change(loop.start(), loop.start(), f"{loop[1]}{line.strip()}\n"),
-                Change(start, start + len(line), ""),
-            ]
-            what = f"{scope.quoted(0, 0, line)} stands in the loop, so each turn begins anew"
-            edit = scope.edit("hoisted", changes, what, "Set it once, in front of the loop.", 1)
-            yield replace(edit, line=number)
+            span = start + len(line) - len(line.lstrip()), start + len(line)
+            words = "{} stands in the loop, so each turn begins anew"
+            advice = "Set it once, in front of the loop."
+            yield _in_front(scope, loop, span, ("hoisted", words, advice))
 
 
 _TURNS = re.compile(

@@ -186,12 +186,9 @@ def _exchanged(scope: Scope) -> Iterator[Edit]:
                 yield exchanged(scope, one, other, f"the call of `{call.name}`", 3)
     for one, other in _tuples(scope):
         yield exchanged(scope, one, other, "this line", 2)
-    for given in scope.matches(_UNPACKED):
-        yield exchanged(scope, given.span(1), given.span(2), "this line", 1)
-    for given in scope.matches(_EXPONENT):
-        yield exchanged(scope, given.span(1), given.span(2), "this exponent", 1)
-    for given in scope.matches(_INDEX):
-        yield exchanged(scope, given.span(1), given.span(2), "this index", 1)
+    for pattern, where in ((_UNPACKED, "line"), (_EXPONENT, "exponent"), (_INDEX, "index")):
+        for given in scope.matches(pattern):
+            yield exchanged(scope, given.span(1), given.span(2), f"this {where}", 1)
     for given in scope.matches(_DIFFERENCE):
         if {scope.kinds.get(given[1]), scope.kinds.get(given[2])} == {"int"}:
             yield scope.instead("exchanged", *given.span(), f"{given[2]} - {given[1]}", 1)
@@ -248,7 +245,8 @@ def _fragments(scope: Scope) -> dict[str, str]:
     known: dict[str, str] = dict.fromkeys(_TWO_TERMS.findall(code), "likely int")
     known |= {f" * {each}": "likely int" for each in _SHARES.findall(code)}
     known |= {f" * {each}": "likely int" for each in _VECTORS.findall(code)}
-    known |= {f" * {n}": f"constant {k}" for n, k in scope.kinds.items() if _is_factor(n, k)}
+    factors = [n for n, kind in scope.kinds.items() if kind == "float" and n.isupper()]
+    known |= {f" * {each}": "constant float" for each in factors if len(each) > 1}
     for name in scope.unread:
         kind = scope.kinds[name]
         if kind in _MAY_STAND and name not in scope.function.integers:
@@ -276,10 +274,6 @@ def _is_left_out(scope: Scope, text: str, fragment: str) -> bool:
     name = fragment.removeprefix(" * ")
     is_number = name.isidentifier() and scope.kinds[name] in ("data", "float")
     return is_number and f"{name}[" not in scope.code and not text[0].isdigit()
-
-
-def _is_factor(name: str, kind: str) -> bool:
-    return kind == "float" and name.isupper() and len(name) > 1
 
 
 _ONE_INDEX = re.compile(r"(?<![\w.])[a-z]\w*\[([a-z]\w*)\](?!\[)")
@@ -328,9 +322,8 @@ def _put_in(scope: Scope) -> Iterator[Edit]:
             if chosen > MOST_FRAGMENTS:
                 break
             carried = re.match(rf"\s*{re.escape(tokens[index].text)}\s*[-+*]?=", line)
-            is_likely = mark in (["likely"], ["constant"]) or (
-                carried and in_loop(scope, tokens[index].line)
-            )
+            is_likely = mark == ["likely"] or is_constant
+            is_likely |= bool(carried) and in_loop(scope, tokens[index].line)
             if text.isupper() and "*" in fragment[:3] and not scope.function.is_kernel:
                 continue  # that takes a launcher's limit away
             what = f"{scope.quoted(low, high)} lacks {scope.quoted(0, 0, fragment)}"

@@ -13,7 +13,7 @@ from grader.grading.edits.edit_scope import (
     Scope,
     axis_of,
     callee_of,
-    code_line,
+    end_of,
     is_known,
 )
 from grader.grading.edits.source_text import Change
@@ -67,9 +67,11 @@ def _without_group(scope: Scope) -> Iterator[Edit]:
             yield scope.edit("group_start", changes, what, "", 1)
     for match in scope.matches(_HEIGHT):
         first = re.compile(rf"^[ \t]*{re.escape(match[2])} = (\w+)[ \t]*$", re.M)
-        size = re.search(r"(?:\(|, )([A-Z]\w*)\b", match[0] + code[match.end() : match.end() + 40])
-        for begin in first.finditer(code, span[0], match.start()) if size else ():
-            new = f"{begin[1]} * {size[1]}"
+        call = match[0] + code[match.end() : code.find("\n", match.end())]
+        sizes = re.findall(r"(?:\(|, )([A-Z]\w*)\b", call)[:1]
+        begins = first.finditer(code, span[0], match.start())
+        for size, begin in itertools.product(sizes, begins):
+            new = f"{begin[1]} * {size}"
             yield scope.instead("group_start", *begin.span(1), new, 1, begin.span())
         row = re.compile(rf"(?<![+*] )(?<![+*]\()(?<!\w)\(?\w+ % {match[1]}\b").finditer
         for within in row(code, match.end(), span[1]):
@@ -125,39 +127,25 @@ def _offsets(scope: Scope) -> Iterator[Edit]:
 MOST_OFFSETS = 6
 
 
+_LOOP = re.compile(r"^([ \t]*)(?:for|while)\b.*:[ \t]*$", re.M)
+
+
 def _not_kept(scope: Scope) -> Iterator[Edit]:
     """A value that a loop reads, and that nothing in it changes: its new one isn't kept."""
-    first, last = (scope.text.line_at(at) for at in (scope.function.body, scope.function.end - 1))
-    lines = {number: code_line(scope, number) for number in range(first, last + 1)}
-    for number, head in lines.items():
-        if not re.match(r"\s*(?:for|while)\b.*:\s*$", head):
-            continue
-        indent = len(head) - len(head.lstrip())
-        inside = []
-        for below in range(number + 1, last + 1):
-            if lines[below].strip():
-                if len(lines[below]) - len(lines[below].lstrip()) <= indent:
-                    break
-                inside.append(below)
-        body = "\n".join(lines[each] for each in inside)
-        given = re.findall(r"^\s*(\w+)\s*[-+*/]?=(?!=)", body, re.MULTILINE)
-        before = [
-            n for n, at in scope.first_use.items() if at and at < scope.text.starts[number - 1]
-        ]
-        kept = [n for n in before if n not in given and re.search(rf"\b{n}\b", body)]
-        for name in kept:
-            for new in dict.fromkeys(given):
-                if new.split("_")[0] != name.split("_")[0] or not inside:
-                    continue
-                start = scope.text.starts[inside[-1]]
-                margin = " " * (len(lines[inside[0]]) - len(lines[inside[0]].lstrip()))
-                what = (
-                    f"Nothing in the loop changes `{name}`: `{name} = {new}` is missing at its end"
-                )
-                change = Change(start, start, f"{margin}{name} = {new}\n")
+    for loop in scope.matches(_LOOP):
+        end, margin = end_of(scope, loop)
+        body = scope.text.code[loop.end() : end]
+        given = dict.fromkeys(re.findall(r"^\s*(\w+)\s*[-+*/]?=(?!=)", body, re.MULTILINE))
+        before = (name for name, at in scope.first_use.items() if 0 < at < loop.start())
+        kept = [each for each in before if each not in given and re.search(rf"\b{each}\b", body)]
+        for name, new in itertools.product(kept, given):
+            if new.split("_")[0] == name.split("_")[0]:
+                missing = f"`{name} = {new}` is missing at its end"
+                change = Change(end, end, f"{margin}{name} = {new}\n")
                 advice = "Each round then begins with what the one before it left."
+                what = f"Nothing in the loop changes `{name}`: {missing}"
                 edit = scope.edit("not_kept", [change], what, advice, 1)
-                yield replace(edit, line=number)
+                yield replace(edit, line=scope.text.line_at(loop.start()))
 
 
 _NARROW_FIRST = re.compile(
@@ -220,9 +208,8 @@ def _strides(scope: Scope) -> Iterator[Edit]:
         yield replace(scope.instead("stride", *match.span(), new, cost), advice=advice)
     for call in launches:
         callee = callee_of(scope, call)
-        for (low, high), parameter in zip(
-            call.arguments, callee.parameters if callee else (), strict=False
-        ):
+        passed = [*zip(call.arguments, callee.parameters if callee else (), strict=False)]
+        for (low, high), parameter in passed:
             given = source[low:high]
             is_named = "stride" in parameter
             may_be_one = is_named or given.isidentifier()
@@ -241,9 +228,7 @@ def _strides(scope: Scope) -> Iterator[Edit]:
                         yield scope.edit("stride", [Change(low, high, new)], what, advice, cost)
         spans = [
             span
-            for span, parameter in zip(
-                call.arguments, callee.parameters if callee else (), strict=False
-            )
+            for span, parameter in passed
             if "=" not in (text := source[slice(*span)]) and "stride" in parameter + text
         ]
         yield from _several_strides(scope, call, spans)
