@@ -30,7 +30,8 @@ _PLACED = {
     "formula": frozenset(
         [
             *("call", "doubled", "exchanged", "function", "missing_term", "name", "number"),
-            *("operator", "parentheses", "unread", "unused", "power", "sign", "term"),
+            *("numerator", "operator", "parentheses", "power", "sibling", "sign", "term"),
+            *("unread", "unused"),
         ]
     ),
     "lse": _OF_EXPONENTS,

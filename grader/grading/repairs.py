@@ -580,7 +580,8 @@ def _cause(edit: Edit, source: str) -> Cause:
         start = max(0, change.start - begin)
         length = max(1, min(change.end - change.start, len(text) - start))
         if change.start == change.end or not text[start : start + length].strip():
-            start, length = 0, 0
+            behind = re.search(r"[\w.\[\]]*$", text[:start])  # what something is put behind
+            start, length = (behind.start(), len(behind[0])) if behind else (0, 0)
         marked.append(SourceLine(number, text.rstrip(), "", start, length))
     one_each = {each.line: each for each in marked}
     advice = edit.advice

@@ -288,11 +288,14 @@ def _one_block(scope: Scope) -> Iterator[Edit]:
 _PLAIN_SUM = re.compile(r"\b(\w+)\s*\+\s*tl\.arange\(0,\s*(\w+)\)")
 
 
+_NUMBER = re.compile(r"\b(\w+)\s*=\s*tl\.program_id\([^()\n]*\)(?!.*\*)")
+
+
 def _program_offset(scope: Scope) -> Iterator[Edit]:
     """A program's number that is added to `tl.arange` without the block's length."""
     code = scope.text.code
     span = (scope.function.body, scope.function.end)
-    numbers = set(re.compile(r"\b(\w+)\s*=\s*tl\.program_id\(").findall(code, *span))
+    numbers = set(_NUMBER.findall(code, *span))
     for match in scope.matches(_PLAIN_SUM):
         if match[1] in numbers:
             what = (
