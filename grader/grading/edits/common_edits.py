@@ -178,15 +178,6 @@ def _unused(scope: Scope) -> Iterator[Edit]:
             end = token.end
             if behind == "[" and scope.is_triton:
                 end = next((t.end for t in scope.tokens[index:] if t.text == "]"), token.end)
-            before = scope.tokens[index - 1].text if index else ""
-            if before == "*" and parameter not in scope.function.integers:
-                end = token.end
-                what = (
-                    f"`{scope.function.name}` never uses its parameter `{parameter}`, and "
-                    f"multiplies by `{token.text}` instead"
-                )
-                change = Change(token.start, end, parameter)
-                yield scope.edit("unused", [change], what, "", 1)
             what = (
                 f"`{scope.function.name}` never uses its parameter `{parameter}`: "
                 f"{scope.quoted(token.start, end)} isn't multiplied by it"

@@ -120,10 +120,7 @@ class Scope(_Body):
 
     @cached_property
     def siblings(self) -> dict[str, set[str]]:
-        """Names that two lines, with at most one between them, make in one form.
-
-        Such as `tall = cdiv(M, BM)` and `wide = cdiv(N, BN)`, or a quotient and its rest.
-        """
+        """Names that near lines make in one form: two numbers of tiles, a quotient and its rest."""
         made = [
             (self.text.line_at(match.start(1)), match[1], _OPERAND.sub("_", match[2]))
             for match in self.matches(_MADE)

@@ -46,7 +46,7 @@ RARITY = {
     "names": {1: 5, 2: 8, 3: 13}, "never_called": {1: 3}, "no_cast": {3: 6, 4: 10},
     "no_guard": {2: 9, 3: 10}, "not_advanced": {1: 4}, "not_clamped": {1: 5}, "not_kept": {1: 7},
     "not_moved": {1: 4, 2: 10}, "not_reset": {2: 7},
-    "number": {1: 7, 2: 6, 3: 9, 4: 11, 5: 10, 6: 11, 7: 10}, "numerator": {1: 5},
+    "number": {1: 7, 2: 6, 3: 9, 4: 11, 5: 10, 6: 11, 7: 10}, "numerator": {1: 4},
     "odd_function": {1: 4, 2: 6},
     "odd_index": {1: 3, 2: 6}, "odd_strides": {0: 2}, "odd_tensor": {1: 3},
     "off_by_one": {2: 8, 5: 13}, "offset": {2: 6}, "once": {0: 2}, "one_block": {1: 5},

@@ -169,10 +169,7 @@ def _stepped_twice(scope: Scope) -> Iterator[Edit]:
 
 
 def _order(scope: Scope) -> Iterator[Edit]:
-    """Two statements in the wrong order, of which one reads what the other sets.
-
-    They are neighbours, or the first one only takes on a new value, some lines too early.
-    """
+    """A statement in front of one that it belongs behind; `m = m_new` may be some lines early."""
     first, last = (scope.text.line_at(at) for at in (scope.function.body, scope.function.end - 1))
     for number in range(first, last):
         is_copied = _COPIED.match(code_line(scope, number).rstrip())
@@ -212,6 +209,28 @@ def _in_order(scope: Scope, number: int, following: int) -> Iterator[Edit]:
         return
     what = f"{scope.quoted(*spans[0])} stands before {below} and belongs behind it"
     yield scope.edit("order", changes, what, "", 1 if _COPIED.match(lines[0]) else 3)
+
+
+_SET = re.compile(r"^\s*(?:(?:const|auto|float|int) )*(\w+)\s*[-+*/]?=(?!=)([^\n]*)", re.M)
+
+
+def _not_kept(scope: Scope) -> Iterator[Edit]:
+    """A value that a loop reads, and that nothing in it changes: its new one isn't kept."""
+    for loop in scope.matches(_LOOP):
+        end, margin = end_of(scope, loop)
+        body = scope.text.code[loop.end() : end]
+        given = dict(_SET.findall(body))
+        before = (name for name in scope.kinds if 0 < scope.first_use.get(name, 0) < loop.start())
+        kept = [each for each in before if each not in given and re.search(rf"\b{each}\b", body)]
+        for name, (new, made) in itertools.product(kept, given.items()):
+            is_made_of_it = re.search(rf"\bf?max\w*\(.*\b{name}\b", made)
+            if is_made_of_it or new.split("_")[0] == name.split("_")[0]:
+                statement = f"{name} = {new}{'' if scope.is_triton else ';'}"
+                what = f"Nothing in the loop changes `{name}`: `{statement}` is missing at its end"
+                change = Change(end, end, f"{margin}{statement}\n")
+                advice = "Each round then begins with what the one before it left."
+                edit = scope.edit("not_kept", [change], what, advice, 1)
+                yield replace(edit, line=scope.text.line_at(loop.start()))
 
 
 _SCALED = re.compile(
@@ -334,6 +353,7 @@ RULES: Sequence[Callable[[Scope], Iterator[Edit]]] = (
     _loop_lacks,
     _order,
     _scaled_late,
+    _not_kept,
     _hoisted,
     _falls_through,
 )

@@ -113,6 +113,10 @@ def _other_values(scope: Scope) -> Iterator[Edit]:
         for other in scope.unread:
             if other in near and _looks_like(other, token.text):
                 yield scope.instead("unused", token.start, token.end, other, 1, around)
+            elif other in scope.unused and kind in ("int", "pointer"):
+                is_factor = tokens[index - 1].text == "*" and other not in scope.function.integers
+                cost = 1 if is_factor else 2
+                yield scope.instead("unused", token.start, token.end, other, cost, around)
 
 
 _DEFINED = re.compile(r"\b([A-Za-z_]\w*)\s*=\s*([^;=\n]{1,80})")

@@ -13,7 +13,6 @@ from grader.grading.edits.edit_scope import (
     Scope,
     axis_of,
     callee_of,
-    end_of,
     is_known,
 )
 from grader.grading.edits.source_text import Change
@@ -52,11 +51,7 @@ _HEIGHT = re.compile(r"\b(\w+) = (?:tl\.minimum|min)\((?:\w+, )?\w+ - ([^,()\n]+
 
 
 def _without_group(scope: Scope) -> Iterator[Edit]:
-    """A place within a group that is taken for one in the matrix, or the other way.
-
-    Such as a tile's row, as if groups began at 0; a group's first row, counted in groups; or a
-    program's number, of all instead of the group's.
-    """
+    """A tile's row, a group's first row, or a program's number that isn't counted in its group."""
     code, span = scope.text.code, (scope.function.body, scope.function.end)
     for match in scope.matches(_SPLIT):
         whole = re.compile(rf"(?<![\w.]){match[1]}\b(?! - | % {match[2]}\b)")
@@ -125,27 +120,6 @@ def _offsets(scope: Scope) -> Iterator[Edit]:
 
 
 MOST_OFFSETS = 6
-
-
-_LOOP = re.compile(r"^([ \t]*)(?:for|while)\b.*:[ \t]*$", re.M)
-
-
-def _not_kept(scope: Scope) -> Iterator[Edit]:
-    """A value that a loop reads, and that nothing in it changes: its new one isn't kept."""
-    for loop in scope.matches(_LOOP):
-        end, margin = end_of(scope, loop)
-        body = scope.text.code[loop.end() : end]
-        given = dict.fromkeys(re.findall(r"^\s*(\w+)\s*[-+*/]?=(?!=)", body, re.MULTILINE))
-        before = (name for name, at in scope.first_use.items() if 0 < at < loop.start())
-        kept = [each for each in before if each not in given and re.search(rf"\b{each}\b", body)]
-        for name, new in itertools.product(kept, given):
-            if new.split("_")[0] == name.split("_")[0]:
-                missing = f"`{name} = {new}` is missing at its end"
-                change = Change(end, end, f"{margin}{name} = {new}\n")
-                advice = "Each round then begins with what the one before it left."
-                what = f"Nothing in the loop changes `{name}`: {missing}"
-                edit = scope.edit("not_kept", [change], what, advice, 1)
-                yield replace(edit, line=scope.text.line_at(loop.start()))
 
 
 _NARROW_FIRST = re.compile(
@@ -521,6 +495,5 @@ RULES: Sequence[Callable[[Scope], Iterator[Edit]]] = (
     _grid_axes,
     _offsets,
     _last_group,
-    _not_kept,
     _casts,
 )
