@@ -319,8 +319,8 @@ def _put_in(scope: Scope) -> Iterator[Edit]:
             is_there = fragment in line and not is_constant and mark != ["unused"]
             if not fits or name in text or is_there:
                 continue
-            first = re.match(r"\w+", name)
-            if first and not is_constant and scope.first_use.get(first[0], 0) > low:
+            later = [n for n in _NAMES.findall(name) if scope.first_use.get(n, 0) > low]
+            if later and not is_constant:
                 continue
             chosen += 1
             if chosen > MOST_FRAGMENTS:

@@ -152,3 +152,81 @@ def test_one_thread_stores_a_number_of_shared_memory():
 def test_what_a_kernel_cuts_from_shared_memory_is_told_where_a_launch_asks_for_less():
     [edit] = [each for each in made(CUDA, False) if each.name == "shared_bytes"]
     assert "all of it: `32 * rows` elements, and what follows them" in edit.advice
+
+
+@pytest.mark.parametrize("loops", [TRITON, CUDA])
+def test_a_maximum_that_a_loop_computes_and_doesnt_keep_is_kept_at_its_end(loops):
+    line = "        best = peak\n" if loops is TRITON else "        best = peak;\n"
+    edits = made(loops.replace(line, ""), loops is TRITON)
+    told = [each.what for each in edits if each.name == "not_kept"]
+    assert f"Nothing in the loop changes `best`: `{line.strip()}` is missing at its end" in told
+    assert not any("`tl" in each or "`expf" in each for each in told)
+
+
+GROUPS = """
+import triton.language as tl
+
+@triton.jit
+def order(pid, M, N, B: tl.constexpr, BAND: tl.constexpr):
+    tall = tl.cdiv(M, B)
+    wide = tl.cdiv(N, B)
+    size = BAND * wide
+    band = pid // size
+    top = band * BAND
+    height = min(tall - top, BAND)
+    inside = (pid % size)
+    return top + inside % height, inside // height
+
+@triton.jit
+def k(x, w, gain, out, M, N, gap, B: tl.constexpr, BAND: tl.constexpr):
+    row, col = order(tl.program_id(0), M, N, B, BAND)
+    v = tl.load(x + row * gap + col)
+    g = tl.load(w + col)
+    mean = tl.sum(v, axis=0) / N
+    out += row * gap
+    tl.store(out + col, v * mean * g)
+
+
+def f(x, w, out):
+    k[(9,)](x, w, 2.0, out, *x.shape, x.stride(0), B=64 * 1024, BAND=8)
+"""
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "name"),
+    [
+        ("top = band * BAND", "top = band", "group_start"),
+        ("inside = (pid % size)", "inside = pid", "group_start"),
+        ("axis=0) / N", "axis=0) / B", "divisor"),
+        ("mean * g)", "mean)", "unread"),
+    ],
+)
+def test_a_mistake_in_groups_or_in_a_mean_is_undone(right, wrong, name):
+    assert name in undone(GROUPS, right, wrong, is_triton=True)
+
+
+def test_a_parameter_that_nothing_uses_may_belong_anywhere_in_the_place_of_its_kind():
+    mistaken = GROUPS.replace("out += row * gap\n    tl.store(out + col,", "tl.store(x + col,")
+    told = [each.what for each in made(mistaken, True) if each.name == "unused"]
+    assert "`x + col` stands where `out + col` belongs" in told
+
+
+def test_arguments_that_are_called_as_their_parameters_stay():
+    changed_arguments = [each.what for each in made(GROUPS, True) if "call of `order`" in each.what]
+    assert not any("`B` and `BAND`" in each for each in changed_arguments)
+    given = "B: tl.constexpr, BAND: tl.constexpr):\n    tall"
+    other = GROUPS.replace(given, "T: tl.constexpr, G: tl.constexpr):\n    tall")
+    told = [each.what for each in made(other, True)]
+    assert any("`B` and `BAND` are exchanged in the call of `order`" in each for each in told)
+
+
+def test_a_product_of_numbers_is_quoted_whole():
+    told = [each.what for each in made(GROUPS, True) if each.name == "number"]
+    assert "`B=64 * 1024` stands where `B=128 * 1024` belongs" in told
+
+
+def test_an_array_that_nothing_reads_is_a_factor_at_an_index_of_its_kernel():
+    text = CUDA.replace("(const float* in,", "(const float* w, const float* in,", 1)
+    told = [each.what for each in made(text, False)]
+    assert "`best` lacks `* w[lane]`" in told
+    assert "`in[lane]` lacks `* w[j]`" not in told  # there is no j yet
