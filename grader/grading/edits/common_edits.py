@@ -126,7 +126,8 @@ def _term(scope: Scope, index: int) -> tuple[int, int]:
     line = tokens[index].line
     if index > 1 and tokens[index - 1].text in joined and tokens[index - 2].line == line:
         first = index - 2 if tokens[index - 2].is_name else index
-    if index + 2 < len(tokens) and tokens[index + 1].text in joined and first == index:
+    is_free = first == index and tokens[index - 1].text not in ("*", "/", "//", "%")
+    if index + 2 < len(tokens) and tokens[index + 1].text in joined and is_free:
         last = index + 2 if tokens[index + 2].is_name else index
     return tokens[first].start, tokens[last].end
 

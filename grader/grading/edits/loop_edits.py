@@ -69,6 +69,10 @@ def _stops(scope: Scope) -> Iterator[Edit]:
             for by in (" + 1", " - 1"):
                 new = f"{match[1]}{by}" if match[1][-1:] != ")" else f"({match[1]}){by}"
                 yield scope.instead("stop", *match.span(1), new, 1)
+            for own in re.finditer(r"(?<![\w.])([A-Za-z_][\w.]*) \* ([A-Z]\w*)\b", match[1]):
+                start, end = (match.start(1) + at for at in own.span())
+                new = f"({own[1]} + 1) * {own[2]}"
+                yield scope.instead("last_of_block", start, end, new, 1, match.span(1))
             for first in re.finditer(r"\b[A-Za-z_]\w*\b", match[1]):
                 if block := blocks.get(first[0]):
                     start, end = (match.start(1) + at for at in first.span())

@@ -113,7 +113,7 @@ def _other_values(scope: Scope) -> Iterator[Edit]:
         for other in scope.unread:
             if other in near and _looks_like(other, token.text):
                 yield scope.instead("unused", token.start, token.end, other, 1, around)
-            elif other in scope.unused and kind in ("int", "pointer"):
+            elif other in before or (other in scope.unused and kind in ("int", "pointer")):
                 is_factor = tokens[index - 1].text == "*" and other not in scope.function.integers
                 cost = 1 if is_factor else 2
                 yield scope.instead("unused", token.start, token.end, other, cost, around)
@@ -316,7 +316,9 @@ def _put_in(scope: Scope) -> Iterator[Edit]:
                 kind == "pointer" and "*" in fragment[:3]
             )
             is_constant = mark == ["constant"]  # may be a factor of each summand
-            is_there = fragment in line and not is_constant and mark != ["unused"]
+            at = low - scope.text.starts[tokens[index].line - 1]
+            part = line[line.rfind(";", 0, at) + 1 :].partition(";")[0]  # of a loop's head
+            is_there = fragment in part and not is_constant and mark != ["unused"]
             if not fits or name in text or is_there:
                 continue
             later = [n for n in _NAMES.findall(name) if scope.first_use.get(n, 0) > low]
