@@ -408,11 +408,11 @@ def _likeliest(right: list[tuple[Edit, Runner]], failure: Failing) -> tuple[Edit
     return edit, changed
 
 
-def _says_more(edit: Edit, told: Edit) -> bool:
-    """Whether a change of the line that another one is told of is about something else."""
-    new = [{change.new for change in each.changes} for each in (edit, told)]
-    is_alike = any({edit.name, told.name} <= each for each in _ALIKE)
-    return not is_alike and edit.what != told.what and (edit.name != told.name or new[0] != new[1])
+def _says_more(edit: Edit, first: Edit) -> bool:
+    """Whether a change of the line that the first one is of is about something else."""
+    new = [(each.name, {change.new for change in each.changes}) for each in (edit, first)]
+    is_alike = any({edit.name, first.name} <= each for each in _ALIKE)
+    return not is_alike and edit.what != first.what and new[0] != new[1]
 
 
 def _is_weak(runner: Runner, failure: Failing, edit: Edit) -> bool:

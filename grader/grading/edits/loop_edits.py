@@ -11,6 +11,7 @@ from grader.grading.edits.edit_scope import Edit, Scope, code_line, end_of
 from grader.grading.edits.source_text import Change
 
 MOST_STEPS = 6  # by which a variable may be moved on
+MOST_EARLY = 4  # lines by which a value is taken on too early
 
 
 _LOOP = re.compile(r"^([ \t]*)(?:for|while)\b.*$", re.M)
@@ -181,9 +182,6 @@ def _order(scope: Scope) -> Iterator[Edit]:
             yield from _in_order(scope, number, below)
 
 
-MOST_EARLY = 4  # lines by which a value is taken on too early
-
-
 def _in_order(scope: Scope, number: int, following: int) -> Iterator[Edit]:
     """A statement behind one that it stands before, with the lines between them where they are."""
     lines = code_line(scope, number).rstrip(), code_line(scope, following).rstrip()
@@ -201,9 +199,7 @@ def _in_order(scope: Scope, number: int, following: int) -> Iterator[Edit]:
     if not any(reads):
         return
     spans = [(start, start + len(line)) for start, line in zip(starts, lines, strict=True)]
-    changes = [Change(*spans[0], lines[1]), Change(*spans[1], lines[0])]
-    if following > number + 1:
-        changes = [Change(*spans[0], ""), Change(spans[1][1], spans[1][1], f"\n{lines[0]}")]
+    changes = [Change(*spans[0], ""), Change(spans[1][1], spans[1][1], f"\n{lines[0]}")]
     below = scope.quoted(0, 0, lines[1])
     behind = scope.text.code[spans[1][1] : scope.function.end]
     if not re.search(rf"\b{one[2]}\b", behind):  # there nothing would read it

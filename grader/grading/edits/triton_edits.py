@@ -55,10 +55,11 @@ def _without_group(scope: Scope) -> Iterator[Edit]:
     code, span = scope.text.code, (scope.function.body, scope.function.end)
     for match in scope.matches(_SPLIT):
         whole = re.compile(rf"(?<![\w.]){match[1]}\b(?! - | % {match[2]}\b)")
-        found = [each.span() for each in whole.finditer(code, match.end(), span[1])]
-        changes = [Change(*each, f"({match[1]} % {match[2]})") for each in found[:MOST_OFFSETS]]
+        rest = f"({match[1]} % {match[2]})"
+        later = itertools.islice(whole.finditer(code, match.end(), span[1]), MOST_OFFSETS)
+        changes = [Change(*each.span(), rest) for each in later]
         if changes:
-            what = f"`{match[1]}` stands where `{changes[0].new}` belongs, its number in the group"
+            what = f"`{match[1]}` stands where `{rest}` belongs, its number in the group"
             yield scope.edit("group_start", changes, what, "", 1)
     for match in scope.matches(_HEIGHT):
         first = re.compile(rf"^[ \t]*{re.escape(match[2])} = (\w+)[ \t]*$", re.M)
@@ -66,14 +67,12 @@ def _without_group(scope: Scope) -> Iterator[Edit]:
         sizes = re.findall(r"(?:\(|, )([A-Z]\w*)\b", call)[:1]
         begins = first.finditer(code, span[0], match.start())
         for size, begin in itertools.product(sizes, begins):
-            new = f"{begin[1]} * {size}"
-            yield scope.instead("group_start", *begin.span(1), new, 1, begin.span())
+            product = f"{begin[1]} * {size}"
+            yield scope.instead("group_start", *begin.span(1), product, 1, begin.span())
         row = re.compile(rf"(?<![+*] )(?<![+*]\()(?<!\w)\(?\w+ % {match[1]}\b").finditer
         for within in row(code, match.end(), span[1]):
-            new = f"{match[2]} + "
-            yield scope.instead(
-                "group_start", within.start(), within.start(), new, 1, within.span()
-            )
+            at = within.start()
+            yield scope.instead("group_start", at, at, f"{match[2]} + ", 1, within.span())
 
 
 _BEGINNING = re.compile(
