@@ -258,7 +258,8 @@ def _fragments(scope: Scope) -> dict[str, str]:
             known |= {f" {each} {name}": f"unused {kind}" for each in joined}
     if not scope.is_triton:  # an array that nothing reads, at an index of another one
         arrays = [each for each in scope.unused if each in scope.pointers]
-        indices = dict.fromkeys(match[1] for match in scope.matches(_ONE_INDEX))
+        one_index = r"(?<![\w.])[a-z]\w*\[([a-z]\w*)\](?!\[)"
+        indices = dict.fromkeys(match[1] for match in scope.matches(one_index))
         known |= {f" * {each}[{at}]": "unused float" for each in arrays for at in indices}
     for index, last in _operand_starts(scope):
         before = tokens[index - 1].text if index else ""
@@ -278,9 +279,6 @@ def _is_left_out(scope: Scope, text: str, fragment: str) -> bool:
     name = fragment.removeprefix(" * ")
     is_number = name.isidentifier() and scope.kinds[name] in ("data", "float")
     return is_number and f"{name}[" not in scope.code and not text[0].isdigit()
-
-
-_ONE_INDEX = re.compile(r"(?<![\w.])[a-z]\w*\[([a-z]\w*)\](?!\[)")
 
 
 # As in a causal mask: `rows + N_KV - N_CTX`.
@@ -381,8 +379,8 @@ _BY_BLOCK = re.compile(r"(?:[\w.]+\([^()\n]*\)|\w+\[\w+\]|\w+) / ([A-Z]\w*|block
 def _means(scope: Scope) -> Iterator[Edit]:
     """A sum over a row that is divided by a block's length, or the threads of one."""
     for match in scope.matches(_BY_BLOCK):
-        summed = match[0].rpartition(" / ")[0]
-        if scope.function.is_kernel and scope.kind_of(summed) in ("data", "float"):
+        kind = scope.kind_of(match[0].rpartition(" / ")[0])
+        if scope.function.is_kernel and kind in ("data", "float"):
             for size in sorted(scope.function.integers):
                 yield scope.instead("divisor", *match.span(1), size, 1, match.span())
 
