@@ -208,7 +208,7 @@ def _repeated(buffers: Sequence[Any], task: Task, case: Case) -> str:
         if tensor.is_output and times >= 2:
             return (
                 f"{who} do each other's work: every element of {tensor.name} is stored "
-                f"{times:.3g} times (does a loop go on by the number of all {who}?); "
+                f"{times:.3g} times (does the loop step by the number of all {who}?); "
             )
     return ""
 

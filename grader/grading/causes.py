@@ -23,14 +23,15 @@ from grader.grading.diagnosis import Cause, Separation
 from grader.grading.repairs import ELSEWHERE, Failing, Repairs, failing_of
 from grader.status import Status
 
-_OF_EXPONENTS = frozenset(["odd_function", "term", "unused"])
+_OF_EXPONENTS = frozenset(["missing_term", "odd_function", "term", "unused"])
 # By the name of a cause that outputs show, the changes that may show its place: by default any.
 _PLACED = {
     "rounded": frozenset({"cast", "no_cast", "function"}),
     "formula": frozenset(
         [
-            *("call", "doubled", "function", "missing_term", "name", "number", "operator"),
-            *("parentheses", "power", "sign", "term"),
+            *("call", "doubled", "exchanged", "function", "missing_term", "name", "number"),
+            *("numerator", "operator", "parentheses", "power", "sibling", "sign", "term"),
+            *("unread", "unused"),
         ]
     ),
     "lse": _OF_EXPONENTS,

@@ -35,7 +35,7 @@ MOST_COST_OF_LIKELY = 8  # bits: see likely_edits.RARITY
 ABOUT_AS_LIKELY = 2  # bits between changes that may both be meant
 # The same for exchanges: one in a kernel is undone by exchanging what its launcher passes, too.
 ABOUT_AS_LIKELY_EXCHANGED = 5
-MOST_TRIED = {"triton": 120, "cuda": 240}
+MOST_TRIED = {"triton": 200, "cuda": 240}
 AT_FIRST = 5  # changes in the first file: the likeliest
 FILES_AT_ONCE = 2  # the edits of one are tried while the other is compiled
 AT_ONCE = {"triton": 12, "cuda": 12}  # that are held against each other
@@ -67,7 +67,8 @@ _REPAIRABLE = frozenset(
 _EXCHANGES = frozenset(
     ["axes", "divisor", "exchanged", "grid", "names", "quotients", "reordered", "stride"]
 )
-_MASKS = frozenset(["keyword", "without_mask"])  # which say the same of one access
+# Names of changes that say the same of one access, or of one quotient.
+_ALIKE = frozenset(["keyword", "without_mask"]), frozenset(["rounded_down", "stop"])
 _WRONG_NAMES = frozenset(["as_parameter", "axis_of", "derived", "name", "pair", "unused"])
 NVCC = "nvcc"  # the pattern of an error that nvcc alone finds: cuda_build.Kind
 _BLOCK = re.compile(r"of block (\([\d, ]+\))")
@@ -399,13 +400,19 @@ def _likeliest(right: list[tuple[Edit, Runner]], failure: Failing) -> tuple[Edit
     by_line = {each.line: each for each, _ in reversed(others) if each.line != edit.line}
     named = sorted(by_line.values(), key=lambda each: each.cost)[:MOST_OTHERS]
     if not named:
-        named = [e for e, _ in others if e.what != edit.what and not {e.name, edit.name} <= _MASKS]
-        named = named[:1]
+        named = [each for each, _ in others if _says_more(each, edit)][:1]
     for other in named:
         where = f"at line {other.line}, " if other.line != edit.line else ""
         what = f"{edit.what}; or, {where}{other.what[0].lower()}{other.what[1:]}"
         edit = replace(edit, what=what, advice=EITHER)
     return edit, changed
+
+
+def _says_more(edit: Edit, first: Edit) -> bool:
+    """Whether a change of the line that the first one is of is about something else."""
+    new = [(each.name, {change.new for change in each.changes}) for each in (edit, first)]
+    is_alike = any({edit.name, first.name} <= each for each in _ALIKE)
+    return not is_alike and edit.what != first.what and new[0] != new[1]
 
 
 def _is_weak(runner: Runner, failure: Failing, edit: Edit) -> bool:
@@ -564,7 +571,8 @@ def _cause(edit: Edit, source: str) -> Cause:
     """
     lines = source.split("\n")
     marked = []
-    for change in edit.changes[: 1 if edit.advice == EITHER else 2]:
+    moved_from = [each for each in edit.changes if each.start < each.end]  # and not where to
+    for change in (moved_from or edit.changes)[: 1 if edit.advice == EITHER else 2]:
         is_one = len(edit.changes) == 1 or edit.name == "constant"
         number = edit.line if is_one else source.count("\n", 0, change.start) + 1
         text = lines[number - 1] if number <= len(lines) else ""
@@ -572,7 +580,8 @@ def _cause(edit: Edit, source: str) -> Cause:
         start = max(0, change.start - begin)
         length = max(1, min(change.end - change.start, len(text) - start))
         if change.start == change.end or not text[start : start + length].strip():
-            start, length = 0, 0
+            behind = re.search(r"[\w.\[\]]*$", text[:start])  # what something is put behind
+            start, length = (behind.start(), len(behind[0])) if behind else (0, 0)
         marked.append(SourceLine(number, text.rstrip(), "", start, length))
     one_each = {each.line: each for each in marked}
     advice = edit.advice

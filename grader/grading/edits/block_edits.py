@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from grader.grading.edits import kinds
 from grader.grading.edits.edit_scope import Edit, Scope, callee_of, code_line, shared_arrays
-from grader.grading.edits.source_text import Change
+from grader.grading.edits.source_text import Change, Function
 
 MOST_CONSTANTS = 4  # for a launch's threads
 MOST_WRAPPED = 12  # values that a helper which nothing calls may be meant for
@@ -75,11 +75,21 @@ def _threads(scope: Scope) -> Iterator[Edit]:
 
 
 _CAPPED = re.compile(r"\bif \((\w+) > (\w+)\)\s*\{?\s*(\1 = \2;)")
+_STRIDED = re.compile(
+    r"^[ \t]*(?:for|while)\b.*(?:\b(?:gridDim|num_programs)\b|,.*, [A-Z]\w*\)|cdiv\(.*\))",
+    re.M,
+)
+
+
+def _takes_the_rest(scope: Scope, function: Function) -> bool:
+    """Whether a kernel loops by blocks or over the grid, where a bound is no mistake."""
+    loop = _STRIDED.search(scope.text.code, function.body, function.end)
+    return function.is_kernel and loop is not None
 
 
 def _capped(scope: Scope) -> Iterator[Edit]:
     """A launcher's bound on its blocks, or on a block's length, without a loop over the rest."""
-    if scope.function.is_kernel:
+    if scope.function.is_kernel or any(_takes_the_rest(scope, each) for each in scope.reached):
         return
     capped = [*scope.matches(_CAPPED)]
     bounds = [(match.span(), Change(*match.span(3), ";")) for match in capped]
@@ -97,21 +107,24 @@ _IN_WARP = re.compile(r"\b(\w+)\s*=\s*threadIdx\.x\s*(?:%|&)\s*\(?\w+")
 
 
 def _one_of_warp(scope: Scope) -> Iterator[Edit]:
-    """A warp's element of shared memory that all of its threads store to, where one has the sum."""
+    """A warp's element of shared memory, or a block's number there, that several threads store."""
     if scope.is_triton:
         return
     code = scope.text.code
     numbers = [match[1] for match in scope.matches(_IN_WARP)] or ["threadIdx.x % 32"]
-    shared = shared_arrays(code)
-    for warp in {match[1] for match in scope.matches(_WARP)}:
-        stored = re.compile(rf"^[ \t]*((\w+)\[{warp}\] = [^;\n]+;)", re.M)
-        for match in scope.matches(stored):
-            if match[2] in shared:
-                guard = f"{numbers[0]} == 0"
-                what = f"Every thread of a warp stores to `{match[2]}[{warp}]`"
-                advice = f"Let the thread that has the result store it: if ({guard})."
-                change = Change(match.start(1), match.start(1), f"if ({guard}) ")
+    own = _SHARED_NUMBER.findall(code)
+    warps = "|".join({match[1] for match in scope.matches(_WARP)}) or " "
+    for match in scope.matches(rf"(?m)^[ \t]*((\w+)(?:\[(?:{warps})\])? = [^;\n]+;)"):
+        stored = match[1].partition(" =")[0]
+        if stored in own or ("[" in stored and match[2] in shared_arrays(code)):
+            for number in dict.fromkeys((["threadIdx.x"] if stored in own else []) + numbers[:1]):
+                what = f"More than one thread of a warp stores to `{stored}`"
+                advice = f"Let the thread that has the result store it: if ({number} == 0)."
+                change = Change(match.start(1), match.start(1), f"if ({number} == 0) ")
                 yield scope.edit("one_of_warp", [change], what, advice, 1)
+
+
+_SHARED_NUMBER = re.compile(r"__shared__\s+\w+\s+(\w+);")
 
 
 def _never_called(scope: Scope) -> Iterator[Edit]:

@@ -65,6 +65,8 @@ def _names(scope: Scope) -> Iterator[Edit]:
                     token.text.lower() in each and other.lower() in each for each in _PAIRS
                 )
                 name = "pair" if is_pair else "name"
+                if other in scope.siblings.get(token.text, ()):
+                    name, cost = "sibling", 1
                 yield scope.instead(name, token.start, token.end, other, cost, (low, high))
 
 
@@ -124,7 +126,8 @@ def _term(scope: Scope, index: int) -> tuple[int, int]:
     line = tokens[index].line
     if index > 1 and tokens[index - 1].text in joined and tokens[index - 2].line == line:
         first = index - 2 if tokens[index - 2].is_name else index
-    if index + 2 < len(tokens) and tokens[index + 1].text in joined and first == index:
+    is_free = first == index and tokens[index - 1].text not in ("*", "/", "//", "%")
+    if index + 2 < len(tokens) and tokens[index + 1].text in joined and is_free:
         last = index + 2 if tokens[index + 2].is_name else index
     return tokens[first].start, tokens[last].end
 
@@ -159,6 +162,7 @@ def _alike(name: str, scope: Scope) -> Iterator[str]:
         if "stride" in name:  # of another axis, or of another tensor
             same_parts = same_parts and len(name) == len(other) and one_letter
         known = {scope.kinds.get(name), scope.kinds.get(other)} - {None}
+        is_pair |= other in scope.siblings.get(name, ())
         if len(known) < 2 and (same_parts or one_letter or is_longer or is_pair):
             yield other
 
@@ -175,15 +179,6 @@ def _unused(scope: Scope) -> Iterator[Edit]:
             end = token.end
             if behind == "[" and scope.is_triton:
                 end = next((t.end for t in scope.tokens[index:] if t.text == "]"), token.end)
-            before = scope.tokens[index - 1].text if index else ""
-            if before == "*" and parameter not in scope.function.integers:
-                end = token.end
-                what = (
-                    f"`{scope.function.name}` never uses its parameter `{parameter}`, and "
-                    f"multiplies by `{token.text}` instead"
-                )
-                change = Change(token.start, end, parameter)
-                yield scope.edit("unused", [change], what, "", 1)
             what = (
                 f"`{scope.function.name}` never uses its parameter `{parameter}`: "
                 f"{scope.quoted(token.start, end)} isn't multiplied by it"
@@ -194,26 +189,12 @@ def _unused(scope: Scope) -> Iterator[Edit]:
 
 
 _OTHER_OPERATORS = {
-    "<": (("<=", 3),),
-    "<=": (("<", 1),),
-    ">": ((">=", 3),),
-    ">=": ((">", 3), ("<=", 4)),
-    "==": (("!=", 4),),
-    "!=": (("==", 4),),
-    "+": (("-", 4), ("^", 6)),
-    "-": (("+", 4),),
-    "*": (("/", 5),),
-    "/": (("*", 5), ("%", 4)),
-    "%": (("/", 4),),
-    "//": (("%", 4),),
-    "&&": (("||", 4),),
-    "||": (("&&", 3),),
-    "&": (("|", 5),),
-    "|": (("&", 3),),
-    "+=": (("=", 4), ("-=", 5)),
-    "-=": (("+=", 4),),
-    "*=": (("/=", 5),),
-}
+    "<": (("<=", 3),), "<=": (("<", 1),), ">": ((">=", 3),), ">=": ((">", 3), ("<=", 4)),
+    "==": (("!=", 4),), "!=": (("==", 4),), "&&": (("||", 4),), "||": (("&&", 3),),
+    "+": (("-", 4), ("^", 6)), "-": (("+", 4),), "*": (("/", 5),), "/": (("*", 5), ("%", 4)),
+    "%": (("/", 4),), "//": (("%", 4),), "&": (("|", 5),), "|": (("&", 3),),
+    "+=": (("=", 4), ("-=", 5)), "-=": (("+=", 4),), "*=": (("/=", 5),),
+}  # fmt: skip
 
 
 _TYPES = frozenset([
@@ -362,7 +343,7 @@ def _numbers(scope: Scope) -> Iterator[Edit]:
             continue
         low = tokens[index - 2].start if before and index > 1 else token.start
         low -= len(re.findall(r"[\w.]*$", scope.text.code[:low][-40:])[0])  # `x` of `blockIdx.x`
-        around = axes.get(token.start, (low, token.end))
+        around = axes.get(token.start, (low, _product_end(tokens, index)))
         is_axis = token.start in axes or _is_axis(tokens, index)
         if re.fullmatch(r"\d{1,5}", token.text):
             number = int(token.text)
@@ -396,6 +377,14 @@ def _numbers(scope: Scope) -> Iterator[Edit]:
             yield scope.instead("number", token.start, token.end, "0xffffffff", 2, around)
 
 
+def _product_end(tokens: Sequence[Token], index: int) -> int:
+    """Where a number ends, or what it is multiplied by: `64 * 1024` is quoted whole."""
+    behind = tokens[index + 1 : index + 3]
+    is_product = len(behind) == 2 and behind[0].text in ("*", "/", "//")
+    is_plain = is_product and (behind[1].is_name or behind[1].text.isdigit())
+    return behind[1].end if is_plain else tokens[index].end
+
+
 def _infinities(scope: Scope) -> Iterator[Edit]:
     """An infinity where 0 belongs."""
     for match in re.finditer("|".join(map(re.escape, _INFINITIES)), scope.text.source):
@@ -403,36 +392,21 @@ def _infinities(scope: Scope) -> Iterator[Edit]:
             yield scope.instead("number", match.start(), match.end(), "0.0", 4)
 
 
+_LIKE_EACH_OTHER = (
+    ("exp", "exp2"), ("log", "log2"), ("expf", "exp2f"), ("logf", "log2f"), ("sqrt", "rsqrt"),
+    ("sqrtf", "rsqrtf"), ("maximum", "minimum"), ("fmaxf", "fminf"),
+    ("cudaMemcpyHostToDevice", "cudaMemcpyDeviceToHost"),
+)  # fmt: skip
 _FUNCTIONS = {
-    "exp": ("exp2",),
-    "exp2": ("exp",),
-    "log": ("log2",),
-    "log2": ("log",),
+    **{one: (two,) for pair in _LIKE_EACH_OTHER for one, two in (pair, pair[::-1])},
     "max": ("sum", "min", "maximum"),
     "sum": ("max",),
-    "maximum": ("minimum",),
-    "minimum": ("maximum",),
-    "sqrt": ("rsqrt",),
-    "rsqrt": ("sqrt",),
-    "fmaxf": ("fminf",),
-    "fminf": ("fmaxf",),
-    "expf": ("exp2f",),
-    "exp2f": ("expf",),
-    "logf": ("log2f",),
-    "log2f": ("logf",),
-    "sqrtf": ("rsqrtf",),
-    "rsqrtf": ("sqrtf",),
     "__shfl_down_sync": ("__shfl_xor_sync",),
     "__shfl_up_sync": ("__shfl_xor_sync", "__shfl_down_sync"),
     "__shfl_sync": ("__shfl_xor_sync",),
-    "cudaMemcpyHostToDevice": ("cudaMemcpyDeviceToHost",),
-    "cudaMemcpyDeviceToHost": ("cudaMemcpyHostToDevice",),
-    "float16": ("float32",),
-    "bfloat16": ("float32",),
     "int32": ("int64",),
-    "half": ("float",),
-    "__half": ("float",),
-    "double": ("float",),
+    **dict.fromkeys(["float16", "bfloat16"], ("float32",)),
+    **dict.fromkeys(["half", "__half", "double"], ("float",)),
 }
 
 
@@ -541,7 +515,10 @@ def _subscripts(scope: Scope) -> Iterator[Edit]:
         if match[2] != match[3] and not is_declared:
             new = f"{match[1]}[{match[3]}][{match[2]}]"
             yield scope.instead("subscripts", match.start(), match.end(), new, 1)
-    flat = re.compile(r"(\[|_ptr \+ )(\w+)( \* \w+ \+ )(\w+)(?=[\],])")
+    index = (
+        r"(\w+(?:\[[:, None]+\])?)"  # in Triton a block of two dimensions has its axes behind it
+    )
+    flat = re.compile(rf"(\[|\b\w+ \+ ){index}( \* \w+ \+ ){index}(?=[\],])")
     for match in scope.matches(flat):
         new = f"{match[1]}{match[4]}{match[3]}{match[2]}"
         yield scope.instead("subscripts", match.start(), match.end(), new, 1)

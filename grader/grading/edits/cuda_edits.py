@@ -11,6 +11,7 @@ from grader.grading.edits.edit_scope import (
     Call,
     Edit,
     Scope,
+    callee_of,
     code_line,
     is_known,
     shared_arrays,
@@ -365,6 +366,11 @@ def _is_in_a_grid(scope: Scope, name: str) -> bool:
     return any(word.search(scope.text.code[low:high]) for low, high in spans)
 
 
+SHARED = 49152  # bytes that a launch may ask for, without more
+MOST_CUT = 3  # parts of dynamic shared memory that are quoted
+_CUT = re.compile(r"\* ?\w+ = \w+ \+ ([^;\n]+);")  # a part of it begins behind another one
+
+
 def _shared_bytes(scope: Scope, call: Call) -> Iterator[Edit]:
     """A launch with less dynamic shared memory than its kernel uses."""
     low, high = call.grid[2]
@@ -376,11 +382,15 @@ def _shared_bytes(scope: Scope, call: Call) -> Iterator[Edit]:
             "The kernel uses more dynamic shared memory than its launch asks for: "
             f"{scope.quoted(low, high)}"
         )
-        advice = "Count all that the kernel keeps there, padding included."
-        if defined:
-            counted = scope.quoted(*defined.span(1))
-            advice = f"{counted} lacks something that the kernel keeps there: its padding?"
-        change = Change(low, high, f"2 * ({given}) + 1024")
+        counted = scope.quoted(*defined.span(1)) if defined else scope.quoted(low, high)
+        advice = f"{counted} lacks something that the kernel keeps there: its padding?"
+        kernel = callee_of(scope, call)
+        parts = _CUT.findall(code, kernel.body, kernel.end) if kernel else []
+        if parts:
+            kept = " and ".join(scope.quoted(0, 0, each) for each in parts[:MOST_CUT])
+            advice = f"{counted} has to count all of it: {kept} elements, and what follows them."
+        more = f"(({given}) < {SHARED} ? ({SHARED} - ({given})) / 4 * 3 : ({given}) + 1024)"
+        change = Change(low, high, f"({given}) + {more}")
         yield scope.edit("shared_bytes", [change], what, advice, 1)
         return
     what = f"{scope.quoted(low, high)} counts elements, and a launch takes bytes"

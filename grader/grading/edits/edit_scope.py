@@ -119,6 +119,20 @@ class Scope(_Body):
         }
 
     @cached_property
+    def siblings(self) -> dict[str, set[str]]:
+        """Names that near lines make in one form: two numbers of tiles, a quotient and its rest."""
+        made = [
+            (self.text.line_at(match.start(1)), match[1], _OPERAND.sub("_", match[2]))
+            for match in self.matches(_MADE)
+        ]
+        known: dict[str, set[str]] = {}
+        for (line, name, form), (other_line, other, other_form) in itertools.permutations(made, 2):
+            is_alike = re.sub("[/%]+", "/", form) == re.sub("[/%]+", "/", other_form) != "_"
+            if is_alike and name != other and abs(line - other_line) <= MOST_APART:
+                known.setdefault(name, set()).add(other)
+        return known
+
+    @cached_property
     def unread(self) -> list[str]:
         """Parameters and locals that nothing reads but their own updates, and unused constants."""
         everywhere = Counter(re.findall(r"[A-Za-z_]\w*", self.text.code))
@@ -208,6 +222,11 @@ class Call:
     arguments: tuple[tuple[int, int], ...]
     start: int
     end: int  # behind the closing parenthesis
+
+
+MOST_APART = 2  # lines from one name to another that is made in the same form
+_MADE = re.compile(r"\b(\w+) = ([^=;\n]+?);?[ \t]*$", re.M)
+_OPERAND = re.compile(r"(?<![\w.])[A-Za-z_]\w*\b(?![.(])")
 
 
 WORDS = frozenset([

@@ -46,21 +46,24 @@ RARITY = {
     "names": {1: 5, 2: 8, 3: 13}, "never_called": {1: 3}, "no_cast": {3: 6, 4: 10},
     "no_guard": {2: 9, 3: 10}, "not_advanced": {1: 4}, "not_clamped": {1: 5}, "not_kept": {1: 7},
     "not_moved": {1: 4, 2: 10}, "not_reset": {2: 7},
-    "number": {1: 7, 2: 6, 3: 9, 4: 11, 5: 10, 6: 11, 7: 10}, "odd_function": {1: 4, 2: 6},
+    "number": {1: 7, 2: 6, 3: 9, 4: 11, 5: 10, 6: 11, 7: 10}, "numerator": {1: 4},
+    "odd_function": {1: 4, 2: 6},
     "odd_index": {1: 3, 2: 6}, "odd_strides": {0: 2}, "odd_tensor": {1: 3},
     "off_by_one": {2: 8, 5: 13}, "offset": {2: 6}, "once": {0: 2}, "one_block": {1: 5},
-    "one_of_warp": {1: 2}, "operator": {1: 6, 2: 9, 3: 9, 4: 12, 5: 12}, "order": {3: 8},
+    "one_of_warp": {1: 2}, "operator": {1: 6, 2: 9, 3: 9, 4: 12, 5: 12}, "order": {1: 5, 3: 8},
     "other_axis": {1: 4}, "pair": {2: 7, 3: 8}, "parameters": {3: 11},
     "parentheses": {1: 6, 2: 7, 3: 9}, "pitch": {1: 4}, "past_array": {1: 8}, "past_filled": {1: 6},
     "pasted": {1: 4, 2: 6}, "power": {1: 8}, "product": {2: 7}, "program_offset": {0: 5},
     "quotients": {1: 6}, "rebound": {0: 3}, "reordered": {1: 5}, "returned": {2: 6},
     "rounded_down": {1: 5, 5: 9}, "rounds": {2: 8, 3: 13}, "running": {1: 3},
-    "same_each_round": {0: 2}, "shared_bytes": {1: 7}, "sign": {3: 8, 4: 11}, "steps": {1: 5},
-    "stop": {1: 6}, "stop_lacks": {1: 3}, "stride": {0: 5, 2: 11}, "subscripts": {1: 7, 4: 12},
+    "same_each_round": {0: 2}, "shared_bytes": {1: 7}, "sibling": {1: 6},
+    "sign": {3: 8, 4: 11}, "steps": {1: 5}, "stop": {1: 6}, "stop_lacks": {1: 3},
+    "stride": {0: 5, 2: 11}, "subscripts": {1: 7, 4: 12},
     "term": {3: 9, 4: 11}, "threads": {1: 3}, "tile": {1: 3}, "too_much": {5: 12},
     "transposed": {2: 6, 3: 10, 4: 9}, "turns": {1: 4}, "twice": {1: 4}, "two_lines": {1: 5},
-    "uninitialised": {0: 5, 1: 5, 3: 7}, "unused": {1: 4, 2: 8, 5: 10}, "view": {1: 4, 3: 6},
-    "whole": {1: 6, 2: 9}, "whole_number": {0: 3, 1: 7, 4: 9}, "whole_sum": {1: 6},
+    "uninitialised": {0: 5, 1: 5, 3: 7}, "unread": {1: 4}, "unused": {1: 4, 2: 8, 5: 10},
+    "view": {1: 4, 3: 6}, "whole": {1: 6, 2: 9}, "whole_number": {0: 3, 1: 7, 4: 9},
+    "whole_sum": {1: 6},
     "without_mask": {1: 4}, "without_other": {2: 8},
 }  # fmt: skip
 UNKNOWN = 9  # of a change that is in no corpus
@@ -146,21 +149,17 @@ def _is_python(text: str) -> bool:
     return True
 
 
+_WRONG = frozenset({"wrong_values", "not_finite"})
+_OUTSIDE = frozenset({"invalid_read", "wrote_out_of_bounds", "modified_input", "data_race"})
 # Kinds of changes that only undo some failures.
 _ONLY = {
     "barrier": {"data_race", "nondeterministic", "barrier_error", "uninitialised_read"},
-    "infinity": {"wrong_values", "not_finite"},
-    "filled_before_cast": {"wrong_values", "not_finite"},
+    "infinity": _WRONG,
+    "filled_before_cast": _WRONG,
     "past_filled": {"uninitialised_read", "wrong_values"},
     "past_array": {"invalid_read", "wrong_values", "uninitialised_read"},
     "array_size": {"wrote_out_of_bounds", "invalid_read", "crashed", "wrong_values"},
-    "cleared": {
-        "uninitialised_read",
-        "nondeterministic",
-        "wrong_values",
-        "not_finite",
-        "not_written",
-    },
+    "cleared": {"uninitialised_read", "nondeterministic", "not_written", *_WRONG},
     "shared_bytes": {"wrote_out_of_bounds", "invalid_read"},
     "fills": {"uninitialised_read", "wrong_values", "not_finite"},
     "one_block": {"not_written", "wrong_values", "not_finite"},
@@ -168,21 +167,12 @@ _ONLY = {
     "grid": {"not_written", "wrong_values", "wrote_out_of_bounds", "launch_error"},
     "early_return": {"barrier_error"},
     "barrier_in_branch": {"barrier_error", "data_race"},
-    "no_guard": {"invalid_read", "wrote_out_of_bounds", "modified_input", "data_race"},
-    "without_mask": {"invalid_read", "wrote_out_of_bounds", "modified_input", "data_race"},
-    "mask_lacks": {"invalid_read", "wrote_out_of_bounds", "modified_input", "data_race"},
+    **dict.fromkeys(["no_guard", "without_mask", "mask_lacks"], _OUTSIDE),
     "uninitialised": {"wrong_values", "not_finite", "nondeterministic", "uninitialised_read"},
     "lost_additions": {"data_race", "wrong_values", "nondeterministic"},
-    "rounded_down": {
-        "crashed",
-        "not_written",
-        "wrong_values",
-        "not_finite",
-        "launch_error",
-        "uninitialised_read",
-    },
-    "no_cast": {"wrong_values", "not_finite"},
-    "cast": {"wrong_values", "not_finite"},
+    "rounded_down": {"crashed", "not_written", "launch_error", "uninitialised_read", *_WRONG},
+    "no_cast": _WRONG,
+    "cast": _WRONG,
 }
 
 
@@ -209,7 +199,9 @@ def _fits(edit: Edit, status: str) -> bool:
     return status in _ONLY.get(edit.name, {status})
 
 
-_OF_DATA = frozenset({"no_cast", "cast", "infinity", "without_other", "function", "sign"})
+_OF_DATA = frozenset(
+    {"no_cast", "cast", "infinity", "without_other", "function", "numerator", "sign"}
+)
 
 
 @dataclass(frozen=True)

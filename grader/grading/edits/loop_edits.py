@@ -11,6 +11,7 @@ from grader.grading.edits.edit_scope import Edit, Scope, code_line, end_of
 from grader.grading.edits.source_text import Change
 
 MOST_STEPS = 6  # by which a variable may be moved on
+MOST_EARLY = 4  # lines by which a value is taken on too early
 
 
 _LOOP = re.compile(r"^([ \t]*)(?:for|while)\b.*$", re.M)
@@ -69,6 +70,10 @@ def _stops(scope: Scope) -> Iterator[Edit]:
             for by in (" + 1", " - 1"):
                 new = f"{match[1]}{by}" if match[1][-1:] != ")" else f"({match[1]}){by}"
                 yield scope.instead("stop", *match.span(1), new, 1)
+            for own in re.finditer(r"(?<![\w.])([A-Za-z_][\w.]*) \* ([A-Z]\w*)\b", match[1]):
+                start, end = (match.start(1) + at for at in own.span())
+                new = f"({own[1]} + 1) * {own[2]}"
+                yield scope.instead("last_of_block", start, end, new, 1, match.span(1))
             for first in re.finditer(r"\b[A-Za-z_]\w*\b", match[1]):
                 if block := blocks.get(first[0]):
                     start, end = (match.start(1) + at for at in first.span())
@@ -149,7 +154,11 @@ def _loop_lacks(scope: Scope) -> Iterator[Edit]:
                 yield scope.instead("loop_lacks", match.end(), match.end(), new, 1, match.span())
 
 
-_SIMPLE = re.compile(r"^([ \t]*)([A-Za-z_]\w*)(?:\[[^\]=]*\])?\s*[-+*/]?=(?!=)[^;\n]*(;?)[ \t]*$")
+_SIMPLE = re.compile(
+    r"^([ \t]*)(?:(?:const|auto|float|int|size_t) )*([A-Za-z_]\w*)(?:\[[^\]=]*\])?"
+    r"\s*[-+*/]?=(?!=)[^;\n]*(;?)[ \t]*$"
+)
+_COPIED = re.compile(r"\s*\w+ = [A-Za-z_]\w*;?$")  # such as `m = m_new`
 
 
 _STEPPED = re.compile(r"\bfor (\w+) in range\([^,()\n]+, [^,()\n]+, (\w+)\)")
@@ -165,33 +174,95 @@ def _stepped_twice(scope: Scope) -> Iterator[Edit]:
 
 
 def _order(scope: Scope) -> Iterator[Edit]:
-    """Two neighbouring statements in the wrong order, of which one reads what the other sets."""
+    """A statement in front of one that it belongs behind; `m = m_new` may be some lines early."""
     first, last = (scope.text.line_at(at) for at in (scope.function.body, scope.function.end - 1))
     for number in range(first, last):
-        lines = code_line(scope, number).rstrip(), code_line(scope, number + 1).rstrip()
-        one, two = map(_SIMPLE.match, lines)
-        balanced = all(each.count("(") == each.count(")") for each in lines)
-        if one is None or two is None or one[1] != two[1] or not balanced:
-            continue
-        starts = [scope.text.starts[each - 1] for each in (number, number + 1)]
-        reads = [
-            re.search(rf"\b{set_[2]}\b", line.partition("=")[2])
-            and scope.first_use.get(set_[2], starts[0]) < starts[0]
-            for set_, line in ((one, lines[1]), (two, lines[0]))
-        ]
-        if not any(reads):
-            continue
-        spans = [(start, start + len(line)) for start, line in zip(starts, lines, strict=True)]
-        changes = [Change(*spans[0], lines[1]), Change(*spans[1], lines[0])]
-        below = scope.quoted(0, 0, lines[1])
-        behind = scope.text.code[spans[1][1] : scope.function.end]
-        if not re.search(rf"\b{one[2]}\b", behind):  # there nothing would read it
-            what = f"{scope.quoted(*spans[0])} is a line too many: it changes what {below} reads"
-            change = Change(starts[0], starts[1], "")
-            yield scope.edit("order", [change], what, "Leave it out.", 3)
-            continue
-        what = f"{scope.quoted(*spans[0])} stands before {below} and belongs behind it"
-        yield scope.edit("order", changes, what, "", 3)
+        is_copied = _COPIED.match(code_line(scope, number).rstrip())
+        for below in range(number + 1, min(number + (MOST_EARLY if is_copied else 1), last) + 1):
+            yield from _in_order(scope, number, below)
+
+
+def _in_order(scope: Scope, number: int, following: int) -> Iterator[Edit]:
+    """A statement behind one that it stands before, with the lines between them where they are."""
+    lines = code_line(scope, number).rstrip(), code_line(scope, following).rstrip()
+    one, two = map(_SIMPLE.match, lines)
+    balanced = all(each.count("(") == each.count(")") for each in lines)
+    if one is None or two is None or one[1] != two[1] or not balanced:
+        return
+    starts = [scope.text.starts[each - 1] for each in (number, following)]
+    reads = [
+        re.search(rf"\b{set_[2]}\b", line.partition("=")[2])
+        and scope.first_use.get(set_[2], starts[0]) < starts[0]
+        for set_, line in ((one, lines[1]), (two, lines[0]))
+    ]
+    reads.append(one[2] == two[2] and "*=" in lines[1] and "+=" in lines[0])
+    if not any(reads):
+        return
+    spans = [(start, start + len(line)) for start, line in zip(starts, lines, strict=True)]
+    changes = [Change(*spans[0], ""), Change(spans[1][1], spans[1][1], f"\n{lines[0]}")]
+    below = scope.quoted(0, 0, lines[1])
+    behind = scope.text.code[spans[1][1] : scope.function.end]
+    if not re.search(rf"\b{one[2]}\b", behind):  # there nothing would read it
+        what = f"{scope.quoted(*spans[0])} is a line too many: it changes what {below} reads"
+        change = Change(starts[0], starts[0] + len(lines[0]) + 1, "")
+        yield scope.edit("order", [change], what, "Leave it out.", 3)
+        return
+    what = f"{scope.quoted(*spans[0])} stands before {below} and belongs behind it"
+    yield scope.edit("order", changes, what, "", 1 if _COPIED.match(lines[0]) else 3)
+
+
+_SET = re.compile(r"^\s*(?:(?:const|auto|float|int) )*(\w+)\s*[-+*/]?=(?!=)([^\n]*)", re.M)
+
+
+def _not_kept(scope: Scope) -> Iterator[Edit]:
+    """A value that a loop reads, and that nothing in it changes: its new one isn't kept."""
+    for loop in scope.matches(_LOOP):
+        end, margin = end_of(scope, loop)
+        body = scope.text.code[loop.end() : end]
+        given = dict(_SET.findall(body))
+        before = (name for name in scope.kinds if 0 < scope.first_use.get(name, 0) < loop.start())
+        kept = [each for each in before if each not in given and re.search(rf"\b{each}\b", body)]
+        for name, (new, made) in itertools.product(kept, given.items()):
+            is_made_of_it = re.search(rf"\bf?max\w*\(.*\b{name}\b", made)
+            if is_made_of_it or new.split("_")[0] == name.split("_")[0]:
+                statement = f"{name} = {new}{'' if scope.is_triton else ';'}"
+                what = f"Nothing in the loop changes `{name}`: `{statement}` is missing at its end"
+                change = Change(end, end, f"{margin}{statement}\n")
+                advice = "Each round then begins with what the one before it left."
+                edit = scope.edit("not_kept", [change], what, advice, 1)
+                yield replace(edit, line=scope.text.line_at(loop.start()))
+
+
+_SCALED = re.compile(
+    r"[ \t]*\}?\n*^([ \t]*)(?:for \([^\n)]*\)\s*)?(\w+)(?:\[\w+\])? \*= [^;\n]+;?$", re.M
+)
+
+
+def _scaled_late(scope: Scope) -> Iterator[Edit]:
+    """A sum that is rescaled behind the loop which adds to it, and belongs in front of it."""
+    code = scope.text.code
+    for loop in scope.matches(_LOOP):
+        end, _ = end_of(scope, loop)
+        late = _SCALED.match(code, end)
+        added = late and re.search(rf"\b{late[2]}(?:\[\w+\])? \+=", code[loop.end() : end])
+        if late and added and late[1] == loop[1]:
+            what = "{} scales what this loop has added, too"
+            advice = "Rescale the earlier sum first, in front of the loop."
+            yield _in_front(scope, loop, (late.end(1), late.end()), ("order", what, advice))
+
+
+def _in_front(
+    scope: Scope, loop: re.Match[str], span: tuple[int, int], words: tuple[str, str, str]
+) -> Edit:
+    """A statement in front of a loop instead of in it or behind it; `words` quote it as {}."""
+    name, what, advice = words
+    statement = scope.text.source[slice(*span)]
+    changes = [
+        Change(loop.start(), loop.start(), f"{loop[1]}{statement}\n"),
+        Change(*span, ""),
+    ]
+    edit = scope.edit(name, changes, what.format(scope.quoted(*span)), advice, 1)
+    return replace(edit, line=scope.text.line_at(span[0]))
 
 
 _RESET = re.compile(
@@ -199,24 +270,29 @@ _RESET = re.compile(
 )
 
 
+_FIRST_VALUE = re.compile(r".* = -?(?:[\d.]+f?|INFINITY|float\(\"-?inf\"\));?$")
+
+
 def _hoisted(scope: Scope) -> Iterator[Edit]:
     """A first value that is set in each turn of a loop, and belongs in front of it."""
     code = scope.text.code
     for loop in scope.matches(_LOOP):
-        number = scope.text.line_at(loop.start()) + 1
-        line = code_line(scope, number) if number <= len(scope.text.lines) else ""
-        reset = _RESET.match(line.rstrip())
-        body = code[loop.end() : end_of(scope, loop)[0]]
-        if reset is None or not re.search(rf"\b{reset[1]}\b", body.replace(line, "", 1)):
-            continue
-        start = scope.text.starts[number - 1]
-        changes = [
-            Change(loop.start(), loop.start(), f"{loop[1]}{line.strip()}\n"),
-            Change(start, start + len(line), ""),
-        ]
-        what = f"{scope.quoted(0, 0, line)} stands in the loop, so each turn begins anew"
-        edit = scope.edit("hoisted", changes, what, "Set it once, in front of the loop.", 1)
-        yield replace(edit, line=number)
+        end, indent = end_of(scope, loop)
+        first = scope.text.line_at(loop.start()) + 1
+        for number in range(first, scope.text.line_at(end)):
+            line = code_line(scope, number).rstrip()
+            reset = _RESET.match(line)
+            body = code[loop.end() : end]
+            if reset is None or not re.search(rf"\b{reset[1]}\b", body.replace(line, "", 1)):
+                continue
+            is_first_value = line.startswith(indent + line.strip()) and _FIRST_VALUE.match(line)
+            if number > first and not is_first_value:
+                continue
+            start = scope.text.starts[number - 1]
+            span = start + len(line) - len(line.lstrip()), start + len(line)
+            words = "{} stands in the loop, so each turn begins anew"
+            advice = "Set it once, in front of the loop."
+            yield _in_front(scope, loop, span, ("hoisted", words, advice))
 
 
 _TURNS = re.compile(
@@ -276,6 +352,8 @@ RULES: Sequence[Callable[[Scope], Iterator[Edit]]] = (
     _stop_lacks,
     _loop_lacks,
     _order,
+    _scaled_late,
+    _not_kept,
     _hoisted,
     _falls_through,
 )

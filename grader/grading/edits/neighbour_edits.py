@@ -186,7 +186,8 @@ def _across_lines(scope: Scope) -> Iterator[Edit]:
             continue
         names = [dict.fromkeys(_TWIN.findall(each)) for each in values]
         for one, other in itertools.product(*names):
-            if one in names[1] or other in names[0] or not _are_twins(one, other):
+            is_other_kind = scope.kinds.get(one) != scope.kinds.get(other)
+            if one in names[1] or other in names[0] or is_other_kind or not _are_twins(one, other):
                 continue
             changes = [
                 Change(at, at + len(name), new)
@@ -226,7 +227,8 @@ def _axes(scope: Scope) -> Iterator[Edit]:
     while match := _PAIRED.search(code, at, scope.function.end):
         at = match.start(2)
         axes = axis_of(match[1]), axis_of(match[2])
-        if not all(axes) or axes[0] == axes[1]:
+        is_listed = "," in match[0] and code[match.end() : match.end() + 1] != ")"  # of arguments
+        if not all(axes) or axes[0] == axes[1] or is_listed:
             continue
         for place, axis in ((2, axes[0]), (1, axes[1])):
             letter = axis.upper() if match[place][-1].isupper() else axis
@@ -320,6 +322,7 @@ def _whole(scope: Scope) -> Iterator[Edit]:
             yield scope.instead("whole", token.start, token.end, whole, 1)
     for match in (*scope.matches(_SUM), *scope.matches(_FIRST)):
         _, name, start, part = match.groups()
+        part = part.removesuffix(".to(tl.int64)")
         is_likely = not start or in_loop(scope, scope.text.line_at(match.start(2)))
         end = span[1] if start else end_of(scope, match)[0]
         again = rf"(?<![\w.])(\w+\[)?(?<![\w.]){re.escape(part)}(?(1)\]|(?![\w.\[(]))"

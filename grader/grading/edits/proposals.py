@@ -7,6 +7,7 @@ only where failing cases become right with it.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from grader.grading.edits import (
     block_edits,
@@ -18,7 +19,8 @@ from grader.grading.edits import (
     schemas,
     triton_edits,
 )
-from grader.grading.edits.edit_scope import Edit, Scope, code_line
+from grader.grading.edits.edit_scope import Edit, Scope, callee_of, code_line
+from grader.grading.edits.source_text import Change
 
 MOST_PER_LINE = 240  # changes of one line
 
@@ -28,15 +30,29 @@ def edits_of(scope: Scope) -> list[Edit]:
     counts: dict[int, int] = {}
     own = (*mask_edits.RULES, *triton_edits.RULES) if scope.is_triton else cuda_edits.RULES
     made: list[Edit] = []
+    as_named = {*_as_named(scope)}
     beside = (*neighbour_edits.RULES, *loop_edits.RULES, *block_edits.RULES)
     for rule in (*own, *beside, *common_edits.RULES, *schemas.RULES):
         for edit in rule(scope):
-            if _chooses_kernel(scope, edit):
+            if _chooses_kernel(scope, edit) or not as_named.isdisjoint(map(_span, edit.changes)):
                 continue
             counts[edit.line] = counts.get(edit.line, 0) + 1
             if counts[edit.line] <= MOST_PER_LINE:
                 made.append(edit)
     return [*made, *neighbour_edits.at_all_places(made)]
+
+
+def _span(change: Change) -> tuple[int, int]:
+    return change.start, change.end
+
+
+def _as_named(scope: Scope) -> Iterator[tuple[int, int]]:
+    """Arguments that are called as their parameters are: another one is hardly meant there."""
+    for call in scope.calls:
+        callee = callee_of(scope, call)
+        for span, name in zip(call.arguments, callee.parameters if callee else (), strict=False):
+            if scope.text.source[slice(*span)] == name:
+                yield span
 
 
 def _chooses_kernel(scope: Scope, edit: Edit) -> bool:

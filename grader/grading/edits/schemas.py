@@ -113,6 +113,10 @@ def _other_values(scope: Scope) -> Iterator[Edit]:
         for other in scope.unread:
             if other in near and _looks_like(other, token.text):
                 yield scope.instead("unused", token.start, token.end, other, 1, around)
+            elif other in before or (other in scope.unused and kind in ("int", "pointer")):
+                is_factor = tokens[index - 1].text == "*" and other not in scope.function.integers
+                cost = 1 if is_factor else 2
+                yield scope.instead("unused", token.start, token.end, other, cost, around)
 
 
 _DEFINED = re.compile(r"\b([A-Za-z_]\w*)\s*=\s*([^;=\n]{1,80})")
@@ -186,12 +190,12 @@ def _exchanged(scope: Scope) -> Iterator[Edit]:
                 yield exchanged(scope, one, other, f"the call of `{call.name}`", 3)
     for one, other in _tuples(scope):
         yield exchanged(scope, one, other, "this line", 2)
-    for given in scope.matches(_UNPACKED):
-        yield exchanged(scope, given.span(1), given.span(2), "this line", 1)
-    for given in scope.matches(_EXPONENT):
-        yield exchanged(scope, given.span(1), given.span(2), "this exponent", 1)
-    for given in scope.matches(_INDEX):
-        yield exchanged(scope, given.span(1), given.span(2), "this index", 1)
+    for pattern, where in ((_UNPACKED, "line"), (_EXPONENT, "exponent"), (_INDEX, "index")):
+        for given in scope.matches(pattern):
+            yield exchanged(scope, given.span(1), given.span(2), f"this {where}", 1)
+    for given in scope.matches(_DIFFERENCE):
+        if {scope.kinds.get(given[1]), scope.kinds.get(given[2])} == {"int"}:
+            yield scope.instead("exchanged", *given.span(), f"{given[2]} - {given[1]}", 1)
     by_line: dict[int, list[Token]] = {}
     for index, last in _operand_starts(scope):
         if index == last and scope.tokens[index].text in scope.kinds:
@@ -204,6 +208,7 @@ def _exchanged(scope: Scope) -> Iterator[Edit]:
 
 # A thread's index, `block * blockDim.x + thread`, with block and thread in each other's place.
 _INDEX = re.compile(r"\b(\w+(?:\.[xy])?) \+ (\w+(?:\.[xy])?) \* blockDim\.[xy]")
+_DIFFERENCE = re.compile(r"(?<![\w.])([A-Za-z_]\w*) - ([A-Za-z_]\w*)(?![\w.(\[]| [*/%])")
 _EXPONENT = re.compile(r"\bexp2?f?\((\w+) - (\w+)\)")
 _UNPACKED = re.compile(r"^[ \t]*(\w+), (\w+)(?:, \w+)* = ", re.M)
 
@@ -244,11 +249,18 @@ def _fragments(scope: Scope) -> dict[str, str]:
     known: dict[str, str] = dict.fromkeys(_TWO_TERMS.findall(code), "likely int")
     known |= {f" * {each}": "likely int" for each in _SHARES.findall(code)}
     known |= {f" * {each}": "likely int" for each in _VECTORS.findall(code)}
+    factors = [n for n, kind in scope.kinds.items() if kind == "float" and n.isupper()]
+    known |= {f" * {each}": "constant float" for each in factors if len(each) > 1}
     for name in scope.unread:
         kind = scope.kinds[name]
         if kind in _MAY_STAND and name not in scope.function.integers:
             joined = ("*", "+", "/") if kind in ("data", "float") else ("*", "+")
             known |= {f" {each} {name}": f"unused {kind}" for each in joined}
+    if not scope.is_triton:  # an array that nothing reads, at an index of another one
+        arrays = [each for each in scope.unused if each in scope.pointers]
+        one_index = r"(?<![\w.])[a-z]\w*\[([a-z]\w*)\](?!\[)"
+        indices = dict.fromkeys(match[1] for match in scope.matches(one_index))
+        known |= {f" * {each}[{at}]": "unused float" for each in arrays for at in indices}
     for index, last in _operand_starts(scope):
         before = tokens[index - 1].text if index else ""
         text = scope.text.source[tokens[index].start : tokens[last].end]
@@ -260,6 +272,13 @@ def _fragments(scope: Scope) -> dict[str, str]:
         if before not in ("(", ",") and made in ("data", "float") and index == last:
             known.setdefault(f" * {text}", made)
     return known
+
+
+def _is_left_out(scope: Scope, text: str, fragment: str) -> bool:
+    """Whether a value that nothing reads is likely a factor of this operand, both of numbers."""
+    name = fragment.removeprefix(" * ")
+    is_number = name.isidentifier() and scope.kinds[name] in ("data", "float")
+    return is_number and f"{name}[" not in scope.code and not text[0].isdigit()
 
 
 # As in a causal mask: `rows + N_KV - N_CTX`.
@@ -294,22 +313,30 @@ def _put_in(scope: Scope) -> Iterator[Edit]:
             fits = other in _MAY_STAND.get(kind or "", ()) and not (
                 kind == "pointer" and "*" in fragment[:3]
             )
-            if not fits or name in text or (fragment in line and mark != ["unused"]):
+            is_constant = mark == ["constant"]  # may be a factor of each summand
+            at = low - scope.text.starts[tokens[index].line - 1]
+            part = line[line.rfind(";", 0, at) + 1 :].partition(";")[0]  # of a loop's head
+            is_there = fragment in part and not is_constant and mark != ["unused"]
+            if not fits or name in text or is_there:
                 continue
-            first = re.match(r"\w+", name)
-            if first and scope.first_use.get(first[0], 0) > low:
+            later = [n for n in _NAMES.findall(name) if scope.first_use.get(n, 0) > low]
+            if later and not is_constant:
                 continue
             chosen += 1
             if chosen > MOST_FRAGMENTS:
                 break
             carried = re.match(rf"\s*{re.escape(tokens[index].text)}\s*[-+*]?=", line)
-            is_likely = mark == ["likely"] or (carried and in_loop(scope, tokens[index].line))
+            is_likely = mark == ["likely"] or is_constant
+            is_likely |= bool(carried) and in_loop(scope, tokens[index].line)
             if text.isupper() and "*" in fragment[:3] and not scope.function.is_kernel:
                 continue  # that takes a launcher's limit away
             what = f"{scope.quoted(low, high)} lacks {scope.quoted(0, 0, fragment)}"
             change = Change(high, high, fragment)
             if mark == ["unused"] and name not in scope.first_use:  # a constant of the file
                 yield scope.edit("unused", [change], what, "", 1 if index == last else 2)
+            elif mark == ["unused"] and _is_left_out(scope, text, fragment):
+                advice = f"Nothing reads `{name}` otherwise."
+                yield scope.edit("unread", [change], what, advice, 1)
             else:
                 cost = 1 if mark == ["unused"] else 2 if is_likely else 5
                 yield scope.edit("missing_term", [change], what, "", cost)
@@ -344,6 +371,30 @@ def _powers(scope: Scope) -> Iterator[Edit]:
             fewer = match[0].removesuffix(f" * {match[1]}")
             for new in (more, fewer):
                 yield scope.instead("power", *match.span(), new, 1)
+
+
+_BY_BLOCK = re.compile(r"(?:[\w.]+\([^()\n]*\)|\w+\[\w+\]|\w+) / ([A-Z]\w*|blockDim\.x)\b(?!\()")
+
+
+def _means(scope: Scope) -> Iterator[Edit]:
+    """A sum over a row that is divided by a block's length, or the threads of one."""
+    for match in scope.matches(_BY_BLOCK):
+        kind = scope.kind_of(match[0].rpartition(" / ")[0])
+        if scope.function.is_kernel and kind in ("data", "float"):
+            for size in sorted(scope.function.integers):
+                yield scope.instead("divisor", *match.span(1), size, 1, match.span())
+
+
+_QUOTIENT_OF_SUM = re.compile(r"(?<![\w.])(1(?:\.0?f?)?|[A-Za-z_]\w*) / \((1[^()\n]*)\)")
+
+
+def _numerators(scope: Scope) -> Iterator[Edit]:
+    """A quotient of 1 where a part of its divisor is divided, or the other way: `e / (1 + e)`."""
+    for match in scope.matches(_QUOTIENT_OF_SUM):
+        names = [n for n in _NAMES.findall(match[2]) if scope.kinds.get(n) in ("data", "float")]
+        for new in ["1.0", *names] if names else ():
+            if new != match[1]:
+                yield scope.instead("numerator", *match.span(1), new, 1, match.span())
 
 
 _OF_SUMS = re.compile(r"(?:r?sqrt|exp2?|log2?|tanh|f?abs|sum)f?")
@@ -843,6 +894,8 @@ RULES: Sequence[Callable[[Scope], Iterator[Edit]]] = (
     _put_in,
     _whole_argument,
     _powers,
+    _means,
+    _numerators,
     _regrouped,
     _counted_blocks,
     _left_out,

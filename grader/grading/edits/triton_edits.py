@@ -13,7 +13,6 @@ from grader.grading.edits.edit_scope import (
     Scope,
     axis_of,
     callee_of,
-    code_line,
     is_known,
 )
 from grader.grading.edits.source_text import Change
@@ -47,19 +46,33 @@ def _last_group(scope: Scope) -> Iterator[Edit]:
     yield from _without_group(scope)
 
 
+_SPLIT = re.compile(r"^[ \t]*\w+ = (\w+) // (\w+)[ \t]*$", re.M)
 _HEIGHT = re.compile(r"\b(\w+) = (?:tl\.minimum|min)\((?:\w+, )?\w+ - ([^,()\n]+)(?=[,)])")
 
 
 def _without_group(scope: Scope) -> Iterator[Edit]:
-    """A tile's row in its group that is taken for one in the matrix, as if groups began at 0."""
+    """A tile's row, a group's first row, or a program's number that isn't counted in its group."""
     code, span = scope.text.code, (scope.function.body, scope.function.end)
+    for match in scope.matches(_SPLIT):
+        whole = re.compile(rf"(?<![\w.]){match[1]}\b(?! - | % {match[2]}\b)")
+        rest = f"({match[1]} % {match[2]})"
+        later = itertools.islice(whole.finditer(code, match.end(), span[1]), MOST_OFFSETS)
+        changes = [Change(*each.span(), rest) for each in later]
+        if changes:
+            what = f"`{match[1]}` stands where `{rest}` belongs, its number in the group"
+            yield scope.edit("group_start", changes, what, "", 1)
     for match in scope.matches(_HEIGHT):
-        row = re.compile(rf"(?<![+*] )(?<![+*]\()\(?\w+ % {match[1]}\b").finditer
+        first = re.compile(rf"^[ \t]*{re.escape(match[2])} = (\w+)[ \t]*$", re.M)
+        call = match[0] + code[match.end() : code.find("\n", match.end())]
+        sizes = re.findall(r"(?:\(|, )([A-Z]\w*)\b", call)[:1]
+        begins = first.finditer(code, span[0], match.start())
+        for size, begin in itertools.product(sizes, begins):
+            product = f"{begin[1]} * {size}"
+            yield scope.instead("group_start", *begin.span(1), product, 1, begin.span())
+        row = re.compile(rf"(?<![+*] )(?<![+*]\()(?<!\w)\(?\w+ % {match[1]}\b").finditer
         for within in row(code, match.end(), span[1]):
-            new = f"{match[2]} + "
-            yield scope.instead(
-                "group_start", within.start(), within.start(), new, 1, within.span()
-            )
+            at = within.start()
+            yield scope.instead("group_start", at, at, f"{match[2]} + ", 1, within.span())
 
 
 _BEGINNING = re.compile(
@@ -108,41 +121,6 @@ def _offsets(scope: Scope) -> Iterator[Edit]:
 MOST_OFFSETS = 6
 
 
-def _not_kept(scope: Scope) -> Iterator[Edit]:
-    """A value that a loop reads, and that nothing in it changes: its new one isn't kept."""
-    first, last = (scope.text.line_at(at) for at in (scope.function.body, scope.function.end - 1))
-    lines = {number: code_line(scope, number) for number in range(first, last + 1)}
-    for number, head in lines.items():
-        if not re.match(r"\s*(?:for|while)\b.*:\s*$", head):
-            continue
-        indent = len(head) - len(head.lstrip())
-        inside = []
-        for below in range(number + 1, last + 1):
-            if lines[below].strip():
-                if len(lines[below]) - len(lines[below].lstrip()) <= indent:
-                    break
-                inside.append(below)
-        body = "\n".join(lines[each] for each in inside)
-        given = re.findall(r"^\s*(\w+)\s*[-+*/]?=(?!=)", body, re.MULTILINE)
-        before = [
-            n for n, at in scope.first_use.items() if at and at < scope.text.starts[number - 1]
-        ]
-        kept = [n for n in before if n not in given and re.search(rf"\b{n}\b", body)]
-        for name in kept:
-            for new in dict.fromkeys(given):
-                if new.split("_")[0] != name.split("_")[0] or not inside:
-                    continue
-                start = scope.text.starts[inside[-1]]
-                margin = " " * (len(lines[inside[0]]) - len(lines[inside[0]].lstrip()))
-                what = (
-                    f"Nothing in the loop changes `{name}`: `{name} = {new}` is missing at its end"
-                )
-                change = Change(start, start, f"{margin}{name} = {new}\n")
-                advice = "Each round then begins with what the one before it left."
-                edit = scope.edit("not_kept", [change], what, advice, 1)
-                yield replace(edit, line=number)
-
-
 _NARROW_FIRST = re.compile(
     r"\b(\w+) = tl\.(?:zeros|full)\([^=\n]*?(?:dtype=|, )(?!tl\.(?:float32|float64|u?int))"
     r"(tl\.b?float16|[\w.]+\.element_ty|\w+\.dtype)\)"
@@ -155,7 +133,8 @@ def _casts(scope: Scope) -> Iterator[Edit]:
         if call.name == "tl.load" and not scope.text.code[call.end :].startswith(".to("):
             what = "The loaded values aren't converted to float32, so later steps are in their type"
             change = Change(call.end, call.end, ".to(tl.float32)")
-            yield scope.edit("no_cast", [change], what, "Convert right behind the load.", 3)
+            edit = scope.edit("no_cast", [change], what, "Convert right behind the load.", 3)
+            yield replace(edit, line=scope.text.line_at(call.start))
     for match in scope.matches(_NARROW_FIRST):
         what = f"`{match[1]}` is kept in {scope.quoted(*match.span(2))}, so each addition rounds"
         advice = "Keep it in float32, and convert where the result is stored."
@@ -202,9 +181,8 @@ def _strides(scope: Scope) -> Iterator[Edit]:
         yield replace(scope.instead("stride", *match.span(), new, cost), advice=advice)
     for call in launches:
         callee = callee_of(scope, call)
-        for (low, high), parameter in zip(
-            call.arguments, callee.parameters if callee else (), strict=False
-        ):
+        passed = [*zip(call.arguments, callee.parameters if callee else (), strict=False)]
+        for (low, high), parameter in passed:
             given = source[low:high]
             is_named = "stride" in parameter
             may_be_one = is_named or given.isidentifier()
@@ -223,9 +201,7 @@ def _strides(scope: Scope) -> Iterator[Edit]:
                         yield scope.edit("stride", [Change(low, high, new)], what, advice, cost)
         spans = [
             span
-            for span, parameter in zip(
-                call.arguments, callee.parameters if callee else (), strict=False
-            )
+            for span, parameter in passed
             if "=" not in (text := source[slice(*span)]) and "stride" in parameter + text
         ]
         yield from _several_strides(scope, call, spans)
@@ -285,11 +261,14 @@ def _one_block(scope: Scope) -> Iterator[Edit]:
 _PLAIN_SUM = re.compile(r"\b(\w+)\s*\+\s*tl\.arange\(0,\s*(\w+)\)")
 
 
+_NUMBER = re.compile(r"\b(\w+)\s*=\s*tl\.program_id\([^()\n]*\)(?!.*\*)")
+
+
 def _program_offset(scope: Scope) -> Iterator[Edit]:
     """A program's number that is added to `tl.arange` without the block's length."""
     code = scope.text.code
     span = (scope.function.body, scope.function.end)
-    numbers = set(re.compile(r"\b(\w+)\s*=\s*tl\.program_id\(").findall(code, *span))
+    numbers = set(_NUMBER.findall(code, *span))
     for match in scope.matches(_PLAIN_SUM):
         if match[1] in numbers:
             what = (
@@ -436,8 +415,9 @@ def _odd_strides(scope: Scope) -> Iterator[Edit]:
 
 def _other_axis(scope: Scope) -> Iterator[Edit]:
     """A number of tiles along the other axis than the one that tiles are counted by."""
-    blocks = [n for n in scope.function.parameters if n.isupper() and scope.kinds[n] == "int"]
     sizes = sorted(scope.function.integers)
+    given = (n for n in scope.function.parameters if n.isupper() and n not in sizes)
+    blocks = [each for each in given if scope.kinds[each] == "int"]
     for match in scope.matches(_COUNTED_TILES):
         for size, block in itertools.product(sizes, blocks):
             if size != match[1] and block != match[2] and {match[1]} <= {*sizes}:
@@ -514,6 +494,5 @@ RULES: Sequence[Callable[[Scope], Iterator[Edit]]] = (
     _grid_axes,
     _offsets,
     _last_group,
-    _not_kept,
     _casts,
 )

@@ -206,6 +206,34 @@ def test_of_two_changes_of_which_one_is_meant_a_message_shows_one_line(advice, l
     assert [each.line for each in repairs._cause(edit, source).code] == lines
 
 
+def test_of_a_statement_that_moves_the_line_that_it_leaves_is_shown():
+    moved = Edit("order", (Change(0, 0, "b = y\n"), Change(6, 11, "")), 2, "too late", "", 1)
+    [line] = repairs._cause(moved, "a = x\nb = y\n").code
+    assert (line.line, line.start, line.length) == (2, 0, 5)
+
+
+def test_what_something_is_put_behind_is_marked():
+    edit = Edit("unread", (Change(12, 12, " * w"),), 1, "`x[c]` lacks `* w`", "", 1)
+    [line] = repairs._cause(edit, "y = r + x[c] + b\n").code
+    assert line.text[line.start : line.start + line.length] == "x[c]"
+
+
+@pytest.mark.parametrize(
+    ("names", "new", "is_more"),
+    [
+        (("unread", "unread"), (" * w", " * w"), False),  # factors of one product
+        (("rounded_down", "stop"), ("cdiv(n, 4)", "n // 4 + 1"), False),
+        (("name", "name"), ("rows", "cols"), True),
+    ],
+)
+def test_another_change_of_a_line_is_told_only_if_it_is_about_something_else(names, new, is_more):
+    edits = [
+        Edit(name, (Change(at, at, text),), 1, f"{name} {at}", "", 1)
+        for at, (name, text) in enumerate(zip(names, new, strict=True))
+    ]
+    assert repairs._says_more(*edits) is is_more
+
+
 def test_the_place_of_a_known_mistake_is_looked_for_among_the_likeliest(monkeypatch):
     runner = Runner(SOURCE, stores_in("cols"))
     known = replace(failure(runner), is_known=True)

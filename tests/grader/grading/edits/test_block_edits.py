@@ -220,6 +220,11 @@ def test_arrays_are_parameters_by_their_names():
         ("tl.exp(x - m_i)", "tl.exp(x - tl.max(x, axis=0))", "running"),
         ("out_ptr + start * stride + pid,", "out_ptr + pid * stride + start,", "subscripts"),
         (
+            "out_ptr + offs_m[:, None] * stride + offs_n[None, :]",
+            "out_ptr + offs_n[None, :] * stride + offs_m[:, None]",
+            "subscripts",
+        ),
+        (
             "ok = (offs_m[:, None] < M) & (offs_n[None, :] < N)",
             "ok = (offs_m[:, None] < N) & (offs_n[None, :] < M)",
             "crossed",
