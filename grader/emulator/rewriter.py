@@ -61,7 +61,8 @@ def rewrite(source: Source) -> Rewritten:
         edits.extend(launch_bounds.marks(run.tokens))
         edits.extend(variables.dynamic_shared(run.tokens))
         edits.extend(variables.aligned_shared(run.tokens))
-        edits.extend(variables.in_sections(run.tokens))
+        for each in variables.in_sections(run.tokens):
+            troubles.append(each) if isinstance(each, Trouble) else edits.append(each)
         edits.extend(_single_tokens(run.tokens))
     for include in unsupported.known_includes(source):
         edits.append(Edit(include.at.start, include.end, ""))

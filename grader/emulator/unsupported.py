@@ -50,7 +50,6 @@ _HEADERS = {
     "nvToolsExt": "NVTX",
     "cuComplex": "cuComplex",
     "cudaProfiler": "the driver API",
-    "cooperative_groups/scan": "cooperative groups' scans",
 }
 # Of libcu++ these headers are here, with these names of namespace cuda.
 _OUR_HEADERS = frozenset(
@@ -88,7 +87,6 @@ _BROUGHT = {
     "nvtx": r"nvtx\w*|NVTX_\w*",
     "nvToolsExt": r"nvtx\w*|NVTX_\w*",
     "cuComplex": r"cu[CF]\w*|cuDouble\w*|make_cu\w*",
-    "cooperative_groups/scan": r"inclusive_scan\w*|exclusive_scan\w*",
 }
 # By a name in the code.
 _NAMES = {
@@ -100,8 +98,6 @@ _NAMES = {
     "this_cluster": "thread block clusters",
     "cluster_group": "thread block clusters",
     "__cluster_dims__": "thread block clusters",
-    "labeled_partition": "cooperative groups' labeled_partition",
-    "binary_partition": "cooperative groups' binary_partition",
     "__managed__": "managed memory (__managed__)",
     "cudaTextureObject_t": "textures",
     "cudaSurfaceObject_t": "surfaces",
@@ -128,6 +124,8 @@ _LACKING = {
     "thread block clusters": r"__cluster\w+|__threadfence_cluster|cluster\w*Dim\w*",
     "address space queries": r"__is(?:Global|Shared|Local|Constant|GridConstant|C\w+Shared)",
     "addresses for PTX": r"__cvta_\w+",
+    "cooperative groups' operations with a destination": r"(?:in|ex)clusive_scan_update"
+    r"|reduce_(?:store|update)_async",
     "named barriers": r"__barrier_sync\w*",
     "128-bit atomics": r"__u128Atomic\w+|__nv_atomic\w+",
     "asynchronous copies": r"__nv_memcpy_async\w+|__pipeline_\w+",

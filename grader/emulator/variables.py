@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from . import glue, tokens
-from .edits import Edit
+from .edits import Edit, Trouble
 from .kernels import split_arguments
 from .lexer import Token
 
@@ -117,24 +117,31 @@ def aligned_shared(run: tuple[Token, ...]) -> Iterator[Edit]:
             yield Edit(token.start, run[end].end, f"{alignment} __shared__")
 
 
-def in_sections(run: tuple[Token, ...]) -> Iterator[Edit]:
+def in_sections(run: tuple[Token, ...]) -> Iterator[Edit | Trouble]:
     """Put `__device__` and `__constant__` variables in sections that the runtime knows."""
     for i, token in enumerate(run):
-        if token.text in _SPACES and _is_plain_variable(run, i):
+        if token.text not in _SPACES or not _is_plain_variable(run, i):
+            continue
+        behind = [each.text for each in run[i + 2 : i + 3]]
+        if run[_statement_start(run, i)].text == "template":  # the linker keeps them elsewhere
+            yield Trouble(token.start, f"variable templates in {token.text} memory")
+        elif i and run[i - 1].text == "}" and behind[0] in (";", "=", "[", ","):
+            yield Trouble(token.start, f"{token.text} behind the body of a variable's class")
+        else:
             section = "warpgrade_" + token.text.strip("_")
             yield Edit(token.start, token.end, f'__attribute__((section("{section}")))')
 
 
 def _is_plain_variable(run: tuple[Token, ...], i: int) -> bool:
-    """Whether token `i` qualifies a variable that may be in a section: no constant, no template
-    (the linker keeps those in sections of another kind)."""
-    start = i
-    while start > 0 and run[start - 1].text not in (";", "}", "{", ")", ":"):
-        start -= 1
-    if run[start].text == "template" or run[i].text in {t.text for t in run[start:i]}:
+    """Whether token `i` qualifies a variable, or a template of one, that isn't constant."""
+    start = _statement_start(run, i)
+    if run[i].text in {t.text for t in run[start:i]}:
         return False
     words = [token.text for token in run[start:i]]
-    names, j = 0, i + 1
+    if words[:1] == ["template"] and ">" in words:  # `class` of its parameters is none
+        words = words[len(words) - words[::-1].index(">") :]
+    j = _behind_class(run, i + 1)
+    names = int(j > i + 1 or (i > 0 and run[i - 1].text == "}"))  # a class of its own
     while j < len(run) and run[j].text not in (";", "=", "[", "{", "(", ","):
         words.append(run[j].text)
         if run[j].text in _ALIGNMENTS:
@@ -147,4 +154,32 @@ def _is_plain_variable(run: tuple[Token, ...], i: int) -> bool:
     own = words[-words[::-1].index("*") :] if "*" in words[:-1] else words  # a pointer's own
     forbidden = {"constexpr", "inline", "struct", "class", "operator", "typedef", "using"}
     is_plain = not forbidden & {*words} and "const" not in own
-    return j < len(run) and run[j].text != "(" and names >= 2 and is_plain
+    if _is_pointer_in_parentheses(run, j):  # float (*f)(float), int (*rows)[8]
+        return names >= 1 and is_plain
+    is_function = run[j : j + 1] and run[j].text == "(" and not _is_value(run[j + 1 : j + 2])
+    return j < len(run) and not is_function and names >= 2 and is_plain
+
+
+def _statement_start(run: tuple[Token, ...], i: int) -> int:
+    while i > 0 and run[i - 1].text not in (";", "}", "{", ")", ":"):
+        i -= 1
+    return i
+
+
+def _behind_class(run: tuple[Token, ...], j: int) -> int:
+    """Behind `struct Name`, or `struct { ... }`, where that begins at `j`; else `j`."""
+    if j + 2 >= len(run) or run[j].text not in ("struct", "class", "union"):
+        return j
+    j += 1 + (run[j + 1].kind == "name")
+    return (tokens.closing(run, j) or len(run)) + 1 if run[j].text == "{" else j
+
+
+def _is_value(first: tuple[Token, ...]) -> bool:
+    """Whether parentheses that begin so hold a variable's first value: `float bias(0.5f);`."""
+    return any(each.kind == "number" or each.text in ("-", "nullptr", "{") for each in first)
+
+
+def _is_pointer_in_parentheses(run: tuple[Token, ...], j: int) -> bool:
+    """Whether `(*name)` or `(*name[2])` is at token `j`, and no function that returns a pointer."""
+    words = [token.text for token in run[j : j + 4]]
+    return words[:2] == ["(", "*"] and words[2:3] != ["const"] and words[3:] in ([")"], ["["])

@@ -366,7 +366,9 @@ def _parameter_allocated(context: Context) -> Cause | None:
     )
 
 
-_ELSEWHERE = re.compile(r"uses a (device|host) pointer (?:on the host|in a kernel): .*? of (\w+)")
+_ELSEWHERE = re.compile(
+    r"uses a (device|host) pointer (?:on the host|in a kernel): .*? of (?!an? |the )(\w+)"
+)
 
 
 def _other_memory(context: Context) -> Cause | None:

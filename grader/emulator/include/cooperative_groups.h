@@ -54,6 +54,8 @@ WARPGRADE_INLINE T shuffle(int operation, unsigned mask, T value, int argument, 
     }
 }
 
+struct parts;  // makes groups of the lanes of others
+
 }  // namespace details
 
 // The base of every group: a block, or lanes of one warp by a mask. A grid converted to it loses
@@ -80,6 +82,7 @@ class thread_group {
     unsigned mask_;   // 0: the block, or a grid
     unsigned count_;  // 0: a grid
     friend thread_group tiled_partition(const thread_group& parent, unsigned size);
+    friend struct details::parts;
 };
 
 // All threads of a launch. They can wait for each other where the launch is cooperative.
@@ -197,7 +200,7 @@ WARPGRADE_INLINE thread_block_tile<N, Parent> tiled_partition(const Parent& pare
     return thread_block_tile<N, Parent>(parent.num_threads());
 }
 
-// Threads of a warp that are converged now.
+// Threads of a warp that are converged now, or a part of such threads or of a tile.
 class coalesced_group : public thread_group {
  public:
     WARPGRADE_INLINE void sync() const { __syncwarp(mask_); }
@@ -206,8 +209,8 @@ class coalesced_group : public thread_group {
     }
     WARPGRADE_INLINE unsigned num_threads() const { return count_; }
     WARPGRADE_INLINE unsigned size() const { return count_; }
-    WARPGRADE_INLINE unsigned meta_group_rank() const { return 0; }
-    WARPGRADE_INLINE unsigned meta_group_size() const { return 1; }
+    WARPGRADE_INLINE unsigned meta_group_rank() const { return part_; }
+    WARPGRADE_INLINE unsigned meta_group_size() const { return parts_; }
 
     template <class T>
     WARPGRADE_INLINE T shfl(T value, int rank) const {
@@ -232,9 +235,14 @@ class coalesced_group : public thread_group {
     WARPGRADE_INLINE unsigned match_any(T value) const {
         return packed(__match_any_sync(mask_, value));
     }
+    template <class T>
+    WARPGRADE_INLINE unsigned match_all(T value, int& predicate) const {
+        return packed(__match_all_sync(mask_, value, &predicate));
+    }
 
  private:
-    WARPGRADE_INLINE explicit coalesced_group(unsigned mask) : thread_group(mask, __popc(mask)) {}
+    WARPGRADE_INLINE explicit coalesced_group(unsigned mask, unsigned part = 0, unsigned parts = 1)
+        : thread_group(mask, __popc(mask)), part_(part), parts_(parts) {}
     template <class T>
     WARPGRADE_INLINE T from_rank(T value, unsigned rank) const {
         const int lane = details::nth_lane(mask_, rank);
@@ -246,9 +254,56 @@ class coalesced_group : public thread_group {
             if (mask_ >> lane & 1) result |= (lanes >> lane & 1) << rank++;
         return result;
     }
+    unsigned part_, parts_;  // which part of its parent it is, and of how many
     friend coalesced_group coalesced_threads();
+    friend struct details::parts;
 };
 WARPGRADE_INLINE coalesced_group coalesced_threads() { return coalesced_group(__activemask()); }
+
+// ---- Parts of a group by a value of each thread -------------------------------------------------
+
+namespace details {
+
+template <class Group>
+inline constexpr bool has_lanes = false;
+template <unsigned N, class Parent>
+inline constexpr bool has_lanes<thread_block_tile<N, Parent>> = true;
+template <>
+inline constexpr bool has_lanes<coalesced_group> = true;
+
+struct parts {
+    WARPGRADE_INLINE static coalesced_group of_two(const thread_group& parent, bool side) {
+        const unsigned mask = parent.mask_, set = __ballot_sync(mask, side);
+        if (set == mask || set == 0) return coalesced_group(mask);
+        return coalesced_group(side ? set : mask & ~set, side, 2);
+    }
+    // Parts are counted by the first thread of each.
+    WARPGRADE_INLINE static coalesced_group by_label(const thread_group& parent,
+                                                     unsigned long long label) {
+        const unsigned mask = parent.mask_, part = __match_any_sync(mask, label);
+        const unsigned first = __ffs(part) - 1;
+        const unsigned firsts = __ballot_sync(mask, first == lane());
+        return coalesced_group(part, __popc(firsts & lanes_below(first)), __popc(firsts));
+    }
+};
+
+}  // namespace details
+
+template <class Group, class = std::enable_if_t<details::has_lanes<Group>>>
+WARPGRADE_INLINE coalesced_group binary_partition(const Group& group, bool side) {
+    return details::parts::of_two(group, side);
+}
+template <class Group, class Label, class = std::enable_if_t<details::has_lanes<Group>>>
+WARPGRADE_INLINE coalesced_group labeled_partition(const Group& group, Label label) {
+    static_assert(std::is_integral_v<Label> || std::is_pointer_v<Label>,
+                  "labeled_partition takes an integer or a pointer");
+    if constexpr (std::is_pointer_v<Label>)
+        return details::parts::by_label(group, reinterpret_cast<unsigned long long>(label));
+    else if constexpr (std::is_same_v<Label, bool>)
+        return details::parts::of_two(group, label);
+    else
+        return details::parts::by_label(group, static_cast<unsigned long long>(label));
+}
 
 // In one thread of the group, the first one here.
 template <class Group, class Function, class... Arguments>

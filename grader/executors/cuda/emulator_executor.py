@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from grader.cases import Case
 from grader.cases.compare import Verdict
+from grader.cases.inputs import Inputs
 from grader.emulator import report
 from grader.executors.answers import nonsense
 from grader.executors.cuda import emulator_encoding
@@ -37,6 +38,10 @@ MOST_ARENA_BYTES = 760 << 20
 _NO_RESULTS_ON_THE_HOST = (
     "this copy to the host gives zeros: a launcher plans its kernels before they run. What the "
     "next kernel needs of the last one has to stay on the device."
+)
+_NO_FUNCTIONS_FROM_THE_DEVICE = (
+    "A function that a kernel calls through a pointer is one of them: take its address in the "
+    "kernel, or pass an object whose operator() it calls."
 )
 
 
@@ -165,9 +170,19 @@ class EmulatorExecutor(Executor):
         """The result by the verdict; host code that computes with results gets a hint."""
         if verdict.passed or self._readback is None:
             return CaseResult(case, verdict)
-        place = f"{self.task.variant.file}:{self._readback.line}"
         computed = self._plans.answers.computed_by_library(case, fields)
-        return computed or CaseResult(case, verdict, hint=f"{place}: {_NO_RESULTS_ON_THE_HOST}")
+        return computed or CaseResult(case, verdict, hint=self._about_readback())
+
+    def _result_of(self, case: Case, inputs: Inputs) -> CaseResult:
+        """The result of a case; a crash by an address that host code read back gets a hint."""
+        result = super()._result_of(case, inputs)
+        if result.status is not Status.crashed or not result.signal or self._readback is None:
+            return result
+        return replace(result, hint=f"{self._about_readback()} {_NO_FUNCTIONS_FROM_THE_DEVICE}")
+
+    def _about_readback(self) -> str:
+        assert self._readback is not None
+        return f"{self.task.variant.file}:{self._readback.line}: {_NO_RESULTS_ON_THE_HOST}"
 
     def _combined(
         self, answer: Reply | Death, made: Plan, arguments: Sequence[Argument]

@@ -24,6 +24,7 @@ from grader.policy.cuda.names import (
     SEEN_IN_OBJECT,
     STD_WORDS,
     SYSTEM,
+    SYSTEM_NOUNS,
     SYSTEM_PREFIXES,
     SYSTEM_WORDS,
 )
@@ -68,10 +69,12 @@ class _Checker:
         check_directives(self.lexed, self.report)
         bodies = [each.tokens for each in self.lexed.directives if each.name == "define"]
         defined = _defined(self.lexed)
+        code = self.lexed.tokens
+        own = {code[i].text for i in range(len(code)) if _is_declared(code, i)}
         for tokens in (self.lexed.tokens, *bodies):
             check_operators(tokens, self.report)
             check_attributes(tokens, self.report)
-            self._names(tokens, defined)
+            self._names(tokens, defined, own if tokens is code else set())
         self._asked()
         self._pasted()
         try:
@@ -86,17 +89,18 @@ class _Checker:
         violation = Violation(rule, at.line, at.column, message, instead_of(rule))
         self.violations.setdefault((at.line, at.column, rule), violation)
 
-    def _names(self, tokens: Sequence[Token], defined: frozenset[str]) -> None:
+    def _names(self, tokens: Sequence[Token], defined: frozenset[str], own: set[str]) -> None:
         for index, token in enumerate(tokens):
             if token.kind != "name":
                 continue
             name = token.text
             before = tokens[index - 1].text if index else ""
             after = tokens[index + 1].text if index + 1 < len(tokens) else ""
+            is_own = name in own and before != "::" and after != "("  # a call is the system's
             if name in RESERVED or name.startswith(RESERVED_PREFIXES):
                 message = f"{name} is a name of the compiler's, the runtime's or the grader's"
                 self.report("reserved", token, message)
-            elif before in _MEMBER or _is_variable(tokens, index):
+            elif is_own or before in _MEMBER or _is_variable(tokens, index):
                 continue
             elif name in SYSTEM or name.startswith(SYSTEM_PREFIXES):
                 self.report("system", token, f"{name} is a service of the system")
@@ -133,6 +137,13 @@ def _is_variable(tokens: Sequence[Token], index: int) -> bool:
     before, after = tokens[index - 1], tokens[index + 1]
     is_type = before.kind == "name" and before.text not in _NO_TYPE
     return is_type and after.text in (";", ",", "=", ")", "[")
+
+
+def _is_declared(tokens: Sequence[Token], index: int) -> bool:
+    """As `_is_variable`, or a later one of a declaration: `cudaEvent_t join, fork;`."""
+    around = [each.text for each in tokens[max(0, index - 1) : index + 2]]
+    is_later = len(around) == 3 and around[0] == "," and around[2] in (";", "=")
+    return tokens[index].text in SYSTEM_NOUNS and (is_later or _is_variable(tokens, index))
 
 
 def _is_call(tokens: Sequence[Token], index: int) -> bool:

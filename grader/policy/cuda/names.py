@@ -92,6 +92,8 @@ _SYSTEM = (
     "jthread cudaLaunchHostFunc cudaStreamAddCallback cudaDeviceReset"
 )
 SYSTEM = frozenset(_SYSTEM.split())
+# Of those, words that a launcher may call a variable of its own, such as the event of a fork.
+SYSTEM_NOUNS = frozenset({"fork", "splice", "truncate", "mount", "backtrace"})
 SYSTEM_PREFIXES = (
     "pthread_",
     "cudaIpc",

@@ -205,10 +205,19 @@ def test_an_extern_c_function_with_shared_memory_is_no_declaration_of_it() -> No
         ("__device__ const float* kept;", "warpgrade_device"),
         ("const __device__ float* const* kept;", "warpgrade_device"),
         ("__device__ const float* const kept = 0;", None),
+        ("__constant__ struct Parameters kept;", "warpgrade_constant"),
+        ("__constant__ struct { float a; int b; } kept = {1, 2};", "warpgrade_constant"),
+        ("struct Parameters { float a; };__device__ Parameters kept;", "warpgrade_device"),
+        ("__device__ float kept(0.5f), more(-1);", "warpgrade_device"),
+        ("__device__ float (*kept)(float) = chosen;", "warpgrade_device"),
+        ("__device__ float (*kept[2])(float);", "warpgrade_device"),
+        ("__device__ float (*const kept)(float) = chosen;", None),
+        ("__device__ float (*function(int x))(float);", None),
+        ("__device__ struct Pair function(int x) { return {}; }", None),
+        ("struct S { __device__ S(int n); int get() {} __device__ S(); };", None),
         ("__device__ int function(int x);", None),
         ("__device__ __forceinline__ float function() { return 1; }", None),
         ("__constant__ const int table[] = {1};", None),
-        ("template <class T> __device__ T variable;", None),
         ("struct S { __device__ S() {} __device__ int get() const; };", None),
         ("void f() { auto g = [=] __device__(int i) { return i; }; }", None),
     ],
@@ -218,6 +227,19 @@ def test_device_variables_lie_in_sections_of_their_own(
 ) -> None:
     made = rewritten(declaration)
     assert made == declaration if section is None else f'section("{section}")' in made
+
+
+@pytest.mark.parametrize(
+    ("declaration", "feature"),
+    [
+        ("template <class T> __device__ T variable;", "variable templates in __device__ memory"),
+        ("struct P { int a; } __constant__ kept;", "__constant__ behind the body of a variable's"),
+    ],
+)
+def test_device_variables_without_a_section_are_lacking(declaration: str, feature: str) -> None:
+    made = rewriter.rewrite(tokens.read(declaration))
+    assert made.text == declaration
+    assert [each.message.startswith(feature) for each in made.troubles] == [True]
 
 
 def test_the_alignment_of_shared_memory_comes_first() -> None:

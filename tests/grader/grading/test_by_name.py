@@ -226,6 +226,13 @@ NAMED = [
 ]  # fmt: skip
 
 NOT_NAMED = [
+    (
+        "wrong_memory_space",
+        "Thread (0,0,0) of block (0,0,0) uses a host pointer in a kernel: 4 bytes of a global "
+        "variable of the host code",
+        "out[i] = table[i];",
+        "cuda",
+    ),
     ("wrong_values", "", "As[ty, tx] = 0;", "cuda"),  # it compiles: a pointer's second index
     ("compile_error", "NameError: foo is not defined.", "bar = foo", "triton"),
     (

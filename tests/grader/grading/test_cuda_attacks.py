@@ -289,6 +289,28 @@ def test_a_kernel_that_waits_for_sums_of_the_host_is_wrong_and_told_why(tmp_path
         assert "rmsnorm.cu:18: this copy to the host gives zeros" in part.failures[0].hint
 
 
+POINTER = """
+__device__ float act(float x) { return x / (1 + expf(-x)); }
+__device__ float (*chosen)(float) = act;
+__global__ void apply(const float* x, float* out, int n, float (*f)(float)) {
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) out[i] = f(x[i]);
+}
+extern "C" void silu(const float* x, float* out, int n) {
+    float (*f)(float);
+    cudaMemcpyFromSymbol(&f, chosen, sizeof f);
+    apply<<<(n + 255) / 256, 256>>>(x, out, n, f);
+}
+"""
+
+
+def test_a_crash_by_a_function_that_host_code_fetched_is_told_why(tmp_path: Path):
+    for part in graded("silu/cuda", POINTER, tmp_path):
+        assert part.status is Status.crashed
+        assert "this copy to the host gives zeros" in part.failures[0].hint
+        assert "A function that a kernel calls through a pointer" in part.failures[0].hint
+
+
 def graded(target: str, text: str, tmp_path: Path) -> list[PartEvidence]:
     """What two size classes of a file with this text get."""
     exercise, _, name = target.partition("/")

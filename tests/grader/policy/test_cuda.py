@@ -228,6 +228,9 @@ evades("by_name", "system", "int (*p)(const char*) = system;")
 evades("returned", "system", "auto f() { return system; }")
 evades("declared_as_variable", "system", 'void f() { int system; }\nvoid g() { system("id"); }')
 evades("behind_a_macro", "system", '#define GO system\nvoid f() { GO("id"); }')
+evades("call_beside_a_variable", "system", "void f() { int fork = 0; }\nint a = fork();")
+evades("value_beside_a_variable", "system", "void f() { int fork = 0; }\nauto g = ::fork;")
+evades("macro_beside_a_variable", "system", "#define GO fork\nvoid f() { int fork = GO(); }")
 evades("after_raw_string", "system", 'const char* s = R"x(\n)" // )x"; int a = fork();\n')
 evades("after_raw_splice", "system", 'const char* s = R"(a)\\\n" b)"; int a = fork();')
 evades("after_char", "system", "char a = '\"'; int b = fork(); char c = '\"';")
@@ -367,6 +370,10 @@ HONEST = {
     "lambda_word": "void f() { auto write = [](int i) { return i; }; write(2); }",
     "variable_words": "void f(int select, float* link) { int open = 1; link[open] = select; }",
     "declared_words": "void f() { dim3 link(2, 2); dim3 pipe(3); }",
+    "events_of_a_fork": "void f(cudaStream_t a, cudaStream_t b) {\n    cudaEvent_t fork, join;\n"
+    "    cudaEventCreate(&fork);\n    cudaEventRecord(fork, a);\n"
+    "    cudaStreamWaitEvent(b, fork, 0);\n}\n"
+    "void g() { cudaEvent_t join, fork; cudaEventDestroy(fork); }",
     "method_words": "struct Q { int read(int); int system; };\n"
     "int f(Q q) { return q.read(1) + q.system; }",
     "own_namespace": "namespace at { int one() { return 1; } }\nint f() { return at::one(); }",
@@ -436,6 +443,12 @@ def test_a_violation_names_its_place_and_what_to_do() -> None:
     assert (found.rule, found.line, found.column) == ("library", 2, 3)
     assert found.message == "#include <torch/all.h>: a library's kernels would do the work"
     assert found.instead == "Compute it in a __global__ function of your own."
+
+
+def test_a_header_of_the_students_own_is_told_where_its_text_belongs() -> None:
+    [own, system] = check('#include "helpers.cuh"\n#include <dlfcn.h>\n')
+    assert own.message.endswith("text of a file of your own belongs into it")
+    assert system.message == "#include <dlfcn.h> is not one of the headers that kernels need"
 
 
 def test_lines_are_those_of_the_file_behind_joined_lines_and_raw_strings() -> None:

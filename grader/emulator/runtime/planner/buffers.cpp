@@ -43,7 +43,10 @@ std::size_t Buffers::at(Address a) {
         // Memory may have been reused: then the later one counts.
         if (best == none || far < least || (far == least && !each.freed)) best = i;
     }
-    return best == none && in_image(a) ? of_variable(a) : best;
+    if (best != none && distance(all_[best], a) == 0) return best;
+    // A variable may begin where another one ends.
+    const std::size_t variable = in_image(a) ? of_variable(a) : none;
+    return variable == none ? best : variable;
 }
 
 }  // namespace warpgrade::plan
