@@ -215,3 +215,39 @@ def test_a_long_kernel_without_a_barrier_of_the_whole_block_is_counted(tmp_path:
     assert report is not None
     sites = [site for site in report.launches[0].sites if site.space == "global"]
     assert {site.kind: site.requests for site in sites} == {"load": 32 * 20000, "store": 1}
+
+
+TURNED = """
+#include <cuda_runtime.h>
+__global__ void turn(const float* in, float* out) {
+    const int lane = threadIdx.x;
+    float v[4];
+    for (int i = 0; i < 4; ++i) v[i] = in[i * 32 + lane];
+#pragma unroll
+    for (int d = 2; d; d >>= 1) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i)
+            if (!(i & d)) {
+                const float a = v[i], b = v[i | d];
+                const float got = __shfl_xor_sync(~0u, lane & d ? a : b, d);
+                v[i] = lane & d ? got : a;
+                v[i | d] = lane & d ? b : got;
+            }
+    }
+#pragma unroll
+    for (int i = 0; i < 4; ++i) out[i * 32 + lane] = v[i];
+}
+extern "C" void entry(const float* in, float* out, int n) { turn<<<1, 32>>>(in, out); }
+"""
+
+
+def test_lanes_that_took_two_branches_store_together_behind_them(tmp_path: Path) -> None:
+    source = tmp_path / "turned.cu"
+    source.write_text(TURNED)
+    report = Program(source, tmp_path / "built").run("entry", measure=True).report
+    assert report is not None
+    sites = [site for site in report.launches[0].sites if site.space == "global"]
+    assert {site.kind: (site.requests, site.sectors) for site in sites} == {
+        "load": (4, 16),
+        "store": (4, 16),
+    }
