@@ -6,12 +6,13 @@
 
 namespace cooperative_groups {
 
+// A thread's own value is the first operand, and what lies before it the second, as in CUDA's header.
 template <class Group, class T, class Operation,
           class = std::enable_if_t<details::has_lanes<Group>>>
 WARPGRADE_INLINE T inclusive_scan(const Group& group, T value, Operation operation) {
     for (unsigned delta = 1; delta < group.num_threads(); delta *= 2) {
         const T before = group.shfl_up(value, delta);
-        if (group.thread_rank() >= delta) value = operation(before, value);
+        if (group.thread_rank() >= delta) value = operation(value, before);
     }
     return value;
 }

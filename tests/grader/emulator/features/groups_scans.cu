@@ -11,9 +11,9 @@ __global__ void kernel(int* output) {
     bool right = cg::inclusive_scan(tile, rank) == rank * (rank + 1) / 2;
     right &= cg::exclusive_scan(tile, 2.0f, cg::plus<float>()) == 2.0f * rank;
     right &= cg::inclusive_scan(tile, rank ^ 8, cg::greater<int>()) == (rank < 8 ? rank + 8 : 15);
-    // What is combined keeps its order: the pair (first, last) of ranks.
-    const auto joined = cg::inclusive_scan(tile, make_int2(rank, rank), [](int2 a, int2 b) {
-        return a.y + 1 == b.x ? make_int2(a.x, b.y) : make_int2(-1, -1);
+    // What is combined keeps its order, the earlier part second: the pair (first, last) of ranks.
+    const auto joined = cg::inclusive_scan(tile, make_int2(rank, rank), [](int2 own, int2 before) {
+        return before.y + 1 == own.x ? make_int2(before.x, own.y) : make_int2(-1, -1);
     });
     right &= joined.x == 0 && joined.y == rank;
     if (x % 3 == 0) {
