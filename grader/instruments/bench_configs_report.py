@@ -67,11 +67,11 @@ def figures(
     ]
     dtype = series_of("", [(0.0, best.evidence)]).dtype
     to = folder / f"{stem}-configs"
-    found: list[plots.Figure] = [partial(plots.heat_map, cells, dtype, roofs, title, to)]
+    to_draw: list[plots.Figure] = [partial(plots.heat_map, cells, dtype, roofs, title, to)]
     if roofs is not None:
         drawn, to = _below_the_roof(timings, best), folder / f"{stem}-configs-roofline"
-        found.append(partial(plots.below_roofline, drawn, roofs, title, to))
-    return found
+        to_draw.append(partial(plots.below_roofline, drawn, roofs, title, to))
+    return to_draw
 
 
 def to_json(timings: Sequence[Configured], task: Task) -> str:

@@ -62,7 +62,7 @@ def figures(
 
     A variant of which nothing was timed has none, and without roofs there is no roofline.
     """
-    found: list[plots.Figure] = []
+    to_draw: list[plots.Figure] = []
     for name, of_it in _by_variant(timings):
         exercise = exercises[of_it[0].exercise]
         variant = exercise.variants[of_it[0].variant]
@@ -73,12 +73,12 @@ def figures(
         title = f"{name} on {one_line(family[0].evidence.device) or 'no GPU'}"
         drawn, along = _series(family), axis(exercise, variant)
         to = folder / f"{stem}-sizes"
-        found.append(partial(plots.over_sizes, drawn, roofs, title, along, to))
+        to_draw.append(partial(plots.over_sizes, drawn, roofs, title, along, to))
         scored = [each for each in family if each.is_scored]
         if roofs is not None and scored:
             to = folder / f"{stem}-roofline"
-            found.append(partial(plots.below_roofline, _series(scored), roofs, title, to))
-    return found
+            to_draw.append(partial(plots.below_roofline, _series(scored), roofs, title, to))
+    return to_draw
 
 
 def to_json(timings: Sequence[Timed], roofs: Roofs | None) -> str:
