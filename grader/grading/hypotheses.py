@@ -11,7 +11,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, TypeVar
 
 import torch
@@ -32,6 +32,7 @@ FURTHER = 3  # failing cases, beside the smallest, that a hypothesis has to expl
 SMALLEST_FACTOR = 1e-3  # of scalars that may be factors, of which 1.0 has no effect
 MOST_PASSING = 2  # cases that a hypothesis has to leave right
 NEARLY_WRONG = 0.5  # of the allowed error: the kernel's own rounding may add the rest
+CLEARLY = 2.0  # times nearer to the kernel's outputs: another mistake is the one
 NEARER = 0.5  # an output's distance from a hypothesis, at most, by that from the right result
 ENOUGH = 6  # elements in all cases: fewer agree by chance
 
@@ -63,6 +64,14 @@ class Observed:
         tolerances = [self.task.tolerance.of(each.name) for each in self.task.outputs]
         quadruples = zip(self.outputs, outputs, self.truths, tolerances, strict=True)
         return all(_agree(*each) for each in quadruples)
+
+    def apart(self, outputs: Sequence[torch.Tensor] | None) -> float:
+        """How far outputs are from the kernel's, as a share of these; 0 for none."""
+        shares = []
+        for one, other in zip(self.outputs, outputs or (), strict=False):
+            off = (one.double() - other.double()).nan_to_num(0.0, 0.0, 0.0).abs().sum()
+            shares.append(float(off / one.double().nan_to_num(0.0, 0.0, 0.0).abs().sum()))
+        return sum(each for each in shares if math.isfinite(each))
 
 
 # What the kernel would compute with a mistake: its name and words, and its outputs in a case.
@@ -111,25 +120,45 @@ def _cause_of(
     # Nan everywhere is what several mistakes give: of those one has to leave passing cases right.
     passing = [] if is_telling(smallest) else _passing(space, results)
     known: Cause | None = None
-    others: list[Observed] | None = None
+    others = _Elsewhere(elsewhere)
     for hypothesis in HYPOTHESES:
-        for cause, compute in hypothesis(first):
-            if time.thread_time() > until:
-                return None if is_telling(smallest) else known
-            if not _explains_most(cause, compute, first, further, untried):
-                continue
-            if others is None:
-                others = [_as_seen(*each) for each in elsewhere()]
-            if not _agrees_elsewhere(cause, first, others):
-                continue
-            if is_telling(smallest):
-                return cause
+        explaining = [
+            attempt
+            for attempt in hypothesis(first)
+            if time.thread_time() <= until
+            and _explains_most(*attempt, first, further, untried)
+            and _agrees_elsewhere(attempt[0], first, others.observed)
+        ]
+        if is_telling(smallest) and explaining:
+            return _nearest(explaining, [first, *further])
+        for cause, compute in explaining:
             if not passing or not all(_explains(compute, each) for each in passing):
                 continue
             if known is not None and known.name != cause.name:
                 return None
             known = known or cause
     return known
+
+
+def _nearest(explaining: Sequence[Attempt], observed: Sequence[Observed]) -> Cause:
+    """The first mistake, unless the outputs of a later one are clearly nearer to the kernel's.
+
+    What half precision allows can be more than two mistakes differ by.
+    """
+    apart = [sum(each.apart(compute(each)) for each in observed) for _, compute in explaining]
+    near = CLEARLY * min(apart)
+    return next(cause for (cause, _), off in zip(explaining, apart, strict=True) if off <= near)
+
+
+@dataclass
+class _Elsewhere:
+    """Cases of other size classes, which are run when they are first asked for."""
+
+    run: Callable[[], Results]
+
+    @cached_property
+    def observed(self) -> list[Observed]:
+        return [_as_seen(*each) for each in self.run()]
 
 
 def _passing(space: Space, results: Sequence[CaseResult]) -> list[Observed]:

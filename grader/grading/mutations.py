@@ -10,7 +10,7 @@ import ast
 import copy
 import inspect
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -91,7 +91,7 @@ def _changes(tree: ast.FunctionDef) -> Iterator[tuple[str, ast.FunctionDef]]:
     for index, node in enumerate(nodes):
         if not isinstance(node, ast.expr):
             continue
-        for what, instead in _instead_of(node):
+        for what, instead in (*_instead_of(node), *_before_the_mean(node, nodes)):
             changed = copy.deepcopy(tree)
             twins = [each for statement in changed.body for each in ast.walk(statement)]
             yield what, _Replaced(twins[index], copy.deepcopy(instead)).visit(changed)
@@ -147,6 +147,24 @@ def _of_operation(node: ast.BinOp) -> Iterator[tuple[str, ast.expr]]:
             ast.BinOp(node, ast.Add(), ast.Constant(1)),
         ):
             yield f"{_quoted(wrong)} stands where {_quoted(node)} belongs", wrong
+
+
+def _before_the_mean(node: ast.expr, nodes: Sequence[ast.AST]) -> Iterator[tuple[str, ast.expr]]:
+    """What is added to a mean, divided as the sum is."""
+    if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Add):
+        return
+    for each in nodes:
+        match each:
+            case ast.Assign(
+                [ast.Name(name)], ast.Call(ast.Attribute(summed, "mean"), keywords=[*given])
+            ) if isinstance(node.left, ast.Name) and node.left.id == name:
+                axis = next((word.value for word in given if word.arg == "dim"), None)
+                if axis is not None:
+                    shape = ast.Attribute(summed, "shape", ast.Load())
+                    length = ast.Subscript(shape, axis, ast.Load())
+                    divided = ast.BinOp(node.right, ast.Div(), length)
+                    what = f"{_quoted(node.right)} is added before the mean's division, not after"
+                    yield what, ast.BinOp(node.left, ast.Add(), divided)
 
 
 def _of_call(node: ast.Call) -> Iterator[tuple[str, ast.expr]]:

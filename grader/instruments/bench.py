@@ -119,9 +119,9 @@ def run(
     baselines: Baselines | None = None
     with contextlib.ExitStack() as opened:
         for place, ((task, cases), planned) in enumerate(zip(every, plans, strict=True)):
-            candidate = _candidate(session, task)
+            candidate, name_of = _candidate(session, task), (task.exercise.name, task.variant.name)
             if isinstance(candidate, PerformanceEvidence):
-                yield Timed(task.exercise.name, task.variant.name, None, True, candidate)
+                yield Timed(*name_of, None, True, candidate)
                 continue
             staff = partial(session.stopwatch.reference, task.exercise, task.variant)
             if baselines is None:
@@ -141,8 +141,7 @@ def run(
                     held_to_idle=is_scored,
                 )
                 evidence = time_alike(candidate, baselines, case, options)
-                name, of = task.exercise.name, task.variant.name
-                yield Timed(name, of, each.size, is_scored, evidence)
+                yield Timed(*name_of, each.size, is_scored, evidence)
                 if evidence.status not in (Status.passed, Status.not_measured):
                     break
 

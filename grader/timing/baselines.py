@@ -135,7 +135,7 @@ class Baselines(contextlib.AbstractContextManager["Baselines"]):
         return contenders.source_of(name, task) == contenders.source_of(name, self._task)
 
     def _layout(self, name: str, case: Case, task: Task) -> Layout:
-        return contenders.layout_of(name, task, case, self._moved_by(name, case, task))
+        return contenders.layout_of(name, task, case, self.moved_by(name, case, task))
 
     @property
     def has_reference(self) -> bool:
@@ -147,11 +147,9 @@ class Baselines(contextlib.AbstractContextManager["Baselines"]):
         """The baselines that thresholds name."""
         return _needed(self._task)
 
-    def moved_by(self, name: str, case: Case) -> int:
+    def moved_by(self, name: str, case: Case, task: Task | None = None) -> int:
         """Bytes that a baseline moves: the case's, or more for a control without a threshold."""
-        return self._moved_by(name, case, self._task)
-
-    def _moved_by(self, name: str, case: Case, task: Task) -> int:
+        task = task or self._task
         moved = contenders.moved_bytes(task.variant, case)
         if name == CONTROL and CONTROL not in _needed(task) and self._sandbox.device == "cuda":
             return max(moved, CONTROL_BYTES)

@@ -347,3 +347,20 @@ def test_a_mistake_is_told_only_if_cases_of_other_size_classes_agree(only_one_ke
     assert "off by one" in cause_of(here, own, smallest).what
     told = cause_of(here, own, smallest, lambda: [(there, each) for each in results(there)[:4]])
     assert (told is None) == only_one_key
+
+
+def test_of_formulas_that_half_precision_cannot_tell_apart_the_nearest_is_told(monkeypatch):
+    def kernel(x, weight, eps):
+        mean = (x.square().sum(-1, keepdim=True) + eps) / x.shape[-1]
+        return x * torch.rsqrt(mean) * weight
+
+    exercise = EXERCISES["rmsnorm"]
+    space = Space(exercise, exercise.variants["triton"], "float16", "ragged", 4)
+    long = [case for case in space.edges() if dict(case.sizes)["cols"] >= 64]
+    cases = [replace(case, data="tiny", seed=seed) for case in long for seed in range(6)]
+    results = [each for case in dict.fromkeys(cases) if (each := wrong(space, case, kernel))]
+    smallest = min(results, key=lambda each: each.case.complexity)
+    told = cause_of(space, results, smallest)
+    assert "`eps` is added before the mean's division, not after" in told.what
+    monkeypatch.setattr(hypotheses, "CLEARLY", math.inf)
+    assert "added to the root" in cause_of(space, results, smallest).what
