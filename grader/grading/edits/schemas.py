@@ -88,6 +88,8 @@ def _other_values(scope: Scope) -> Iterator[Edit]:
             continue
         if [each.text for each in tokens[max(index - 2, 0) : index]] == [token.text, "="]:
             continue  # `BLOCK=BLOCK`: another value would be right by chance alone
+        if _is_counter(scope, token):
+            continue
         near = sorted(
             (
                 each
@@ -117,6 +119,16 @@ def _other_values(scope: Scope) -> Iterator[Edit]:
                 is_factor = tokens[index - 1].text == "*" and other not in scope.function.integers
                 cost = 1 if is_factor else 2
                 yield scope.instead("unused", token.start, token.end, other, cost, around)
+
+
+_COUNTED = re.compile(r"\s*for \(\w+ (\w+) = [^)]*")
+
+
+def _is_counter(scope: Scope, token: Token) -> bool:
+    """Whether a token is its loop's counter in the loop's head: no other value is meant there."""
+    head = _COUNTED.match(code_line(scope, token.line))
+    at = token.start - scope.text.starts[token.line - 1]
+    return head is not None and head[1] == token.text and at < head.end()
 
 
 _DEFINED = re.compile(r"\b([A-Za-z_]\w*)\s*=\s*([^;=\n]{1,80})")

@@ -92,6 +92,17 @@ def test_a_parameter_keeps_the_value_of_its_name():
     assert not [each for _, each in undone(text, is_triton=True) if "BM=BN,BN=BN" in each]
 
 
+def test_a_loop_keeps_its_counter():
+    text = (
+        "void f(float* a, const float* b, int rows, int cols) {\n"
+        "    for (int row = 0; row < rows; ++row) a[row] = b[row * rows];\n"
+        "}\n"
+    )
+    made = [each for _, each in undone(text, is_triton=False)]
+    assert any("b[row*cols]" in each for each in made)
+    assert not [each for each in made if "++cols" in each or "cols<rows" in each]
+
+
 def test_memory_that_a_tensor_method_allocates_is_cleared():
     text = TRITON.replace("torch.zeros(", "x.new_empty(")
     wanted = without_blanks(TRITON.replace("torch.zeros(", "x.new_zeros("))
