@@ -62,7 +62,10 @@ def rewrite(source: Source) -> Rewritten:
         edits.extend(variables.dynamic_shared(run.tokens))
         edits.extend(variables.aligned_shared(run.tokens))
         for each in variables.in_sections(run.tokens):
-            troubles.append(each) if isinstance(each, Trouble) else edits.append(each)
+            if isinstance(each, Trouble):
+                troubles.append(each)
+            else:
+                edits.append(each)
         edits.extend(_single_tokens(run.tokens))
     for include in unsupported.known_includes(source):
         edits.append(Edit(include.at.start, include.end, ""))

@@ -150,7 +150,7 @@ def _of_operation(node: ast.BinOp) -> Iterator[tuple[str, ast.expr]]:
 
 
 def _before_the_mean(node: ast.expr, nodes: Sequence[ast.AST]) -> Iterator[tuple[str, ast.expr]]:
-    """What is added to a mean, divided as the sum is."""
+    """A term that is added to a sum before the division which makes a mean of it."""
     if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Add):
         return
     for each in nodes:

@@ -515,9 +515,7 @@ def _subscripts(scope: Scope) -> Iterator[Edit]:
         if match[2] != match[3] and not is_declared:
             new = f"{match[1]}[{match[3]}][{match[2]}]"
             yield scope.instead("subscripts", match.start(), match.end(), new, 1)
-    index = (
-        r"(\w+(?:\[[:, None]+\])?)"  # in Triton a block of two dimensions has its axes behind it
-    )
+    index = r"(\w+(?:\[[:, None]+\])?)"  # in Triton a block's axes may stand behind it
     flat = re.compile(rf"(\[|\b\w+ \+ ){index}( \* \w+ \+ ){index}(?=[\],])")
     for match in scope.matches(flat):
         new = f"{match[1]}{match[4]}{match[3]}{match[2]}"
