@@ -74,6 +74,9 @@ class Observed:
         return sum(each for each in shares if math.isfinite(each))
 
 
+# What computing with a mistake raises where the shapes don't allow for it.
+_IMPOSSIBLE = (RuntimeError, ValueError, TypeError, IndexError, AttributeError)
+
 # What the kernel would compute with a mistake: its name and words, and its outputs in a case.
 Attempt = tuple[Cause, Callable[[Observed], Outputs | None]]
 
@@ -145,9 +148,16 @@ def _nearest(explaining: Sequence[Attempt], observed: Sequence[Observed]) -> Cau
 
     What half precision allows can be more than two mistakes differ by.
     """
-    apart = [sum(each.apart(compute(each)) for each in observed) for _, compute in explaining]
+    apart = [sum(_apart(compute, each) for each in observed) for _, compute in explaining]
     near = CLEARLY * min(apart)
     return next(cause for (cause, _), off in zip(explaining, apart, strict=True) if off <= near)
+
+
+def _apart(compute: Callable[[Observed], Outputs | None], observed: Observed) -> float:
+    try:
+        return observed.apart(compute(observed))
+    except _IMPOSSIBLE:
+        return math.inf
 
 
 @dataclass
@@ -257,8 +267,8 @@ def _observed(space: Space, result: CaseResult) -> Observed:
 def _explains(compute: Callable[[Observed], Outputs | None], observed: Observed) -> bool:
     try:
         return observed.explained_by(compute(observed))
-    except (RuntimeError, ValueError, TypeError, IndexError, AttributeError):
-        return False  # the mistake isn't possible with these shapes
+    except _IMPOSSIBLE:
+        return False
 
 
 def _agree(actual: torch.Tensor, wrong: torch.Tensor, truth: Truth, tolerance: Tolerance) -> bool:

@@ -42,8 +42,7 @@ class Baselines(contextlib.AbstractContextManager["Baselines"]):
         """`sandbox` runs the baselines in Python and no submission; `executors` runs our plan of
         a copy. `reference` makes the staff's solution. `later` are timed after this task."""
         self._sandbox, self._executors, self._task = sandbox, executors, task
-        self._cases, self._reference = cases, reference
-        self._every = [(task, cases), *later]
+        self._every, self._reference = [(task, cases), *later], reference
         self._opened = contextlib.ExitStack()
         self._kept: dict[str, Standing] = {}
         self._for_reference: Standing | None = None  # an executor without a plan
@@ -67,7 +66,7 @@ class Baselines(contextlib.AbstractContextManager["Baselines"]):
             layouts = [self._layout(name, case, task) for case in cases]
             if not (self._is_the_same(name, task) and standing.can_serve(layouts)):
                 self.renew()
-        self._task, self._cases, self._reference = task, cases, reference
+        self._task, self._reference = task, reference
 
     def expect(self, names: Collection[str]) -> None:
         """Start the workers of baselines, but the reference's, without waiting for them.
@@ -103,10 +102,9 @@ class Baselines(contextlib.AbstractContextManager["Baselines"]):
     def _standing(self, name: str) -> Standing:
         """The one worker of a baseline, started with its first use."""
         if name not in self._kept:
-            own = [(self._task, self._cases)]
-            others = [pair for pair in self._every if pair[0] is not self._task]
+            own = [pair for pair in self._every if pair[0] is self._task]
             try:
-                started = self._started(name, [*own, *others])
+                started = self._started(name, self._every)
             except (TooLittleMemory, ValueError):  # because of a later task
                 started = self._started(name, own)
             self._kept[name] = started

@@ -364,3 +364,19 @@ def test_of_formulas_that_half_precision_cannot_tell_apart_the_nearest_is_told(m
     assert "`eps` is added before the mean's division, not after" in told.what
     monkeypatch.setattr(hypotheses, "CLEARLY", math.inf)
     assert "added to the root" in cause_of(space, results, smallest).what
+
+
+def test_a_mistake_that_some_shapes_do_not_allow_for_may_be_told_among_several():
+    exercise = EXERCISES["rmsnorm"]
+    space = Space(exercise, exercise.variants["triton"], "float32", "ragged", 4)
+    one, other = (hypotheses._as_seen(space, run(space, case, rms)) for case in space.edges()[:2])
+
+    def once(each):
+        if each is other:
+            raise RuntimeError("shapes")
+        return each.outputs
+
+    causes = [hypotheses.Cause(name, name, "") for name in ("first", "second")]
+    attempts = [(causes[0], once), (causes[1], lambda each: each.outputs)]
+    assert hypotheses._nearest(attempts, [one, other]) is causes[1]
+    assert hypotheses._nearest(attempts[:1], [one, other]) is causes[0]
