@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 
 from grader.grading.edits import kinds
-from grader.grading.edits.edit_scope import Edit, Scope, callee_of, code_line, shared_arrays
+from grader.grading.edits.edit_scope import Edit, Scope, shared_arrays
 from grader.grading.edits.source_text import Change, Function
 
 MOST_CONSTANTS = 4  # for a launch's threads
@@ -63,7 +63,7 @@ def _threads(scope: Scope) -> Iterator[Edit]:
             yield scope.instead("threads", square.start(), square.end(), new, 1)
     constants = kinds.of_constants(scope.text.source)
     for call in scope.calls:
-        kernel = callee_of(scope, call) if call.is_launch and len(call.grid) > 1 else None
+        kernel = scope.callee_of(call) if call.is_launch and len(call.grid) > 1 else None
         if kernel is None:
             continue
         low, high = call.grid[1]
@@ -206,7 +206,7 @@ def _guards_lack(scope: Scope) -> Iterator[Edit]:
 
 def _statement(scope: Scope, number: int) -> tuple[int, int]:
     """Where the code of a line begins and ends, without blanks around it."""
-    line = code_line(scope, number)
+    line = scope.code_line(number)
     start = scope.text.starts[number - 1]
     return start + len(line) - len(line.lstrip()), start + len(line.rstrip())
 

@@ -7,20 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from grader.grading.edits.edit_scope import (
-    BUILTINS,
-    LONGEST,
-    WORDS,
-    Edit,
-    Scope,
-    callee_of,
-    code_line,
-    counts_blocks,
-    exchanged,
-    in_loop,
-    operands,
-    plain,
-)
+from grader.grading.edits.edit_scope import BUILTINS, LONGEST, WORDS, Edit, Scope, plain
 from grader.grading.edits.source_text import Change, Token
 
 
@@ -208,7 +195,7 @@ def _operators(scope: Scope) -> Iterator[Edit]:
     tokens = scope.tokens
     for index in range(1, len(tokens) - 1):
         token, before, behind = tokens[index], tokens[index - 1], tokens[index + 1]
-        around = operands(scope, index)
+        around = scope.operands(index)
         if scope.is_triton and token.text in ("%", "/"):
             swaps: tuple[tuple[str, int], ...] = (("//", 4),)
         else:
@@ -220,20 +207,20 @@ def _operators(scope: Scope) -> Iterator[Edit]:
                 signed = (around[0], behind.end)
                 yield scope.instead("sign", token.start, token.end, "", 4, signed)
             continue
-        is_of_loop = bool(re.match(r"\s*(?:for|while)\b", code_line(scope, token.line)))
+        is_of_loop = bool(re.match(r"\s*(?:for|while)\b", scope.code_line(token.line)))
         for new, cost in swaps:
             if is_of_loop and token.text + "=" == new:  # a round too few
                 cost = 1
             if token.text + new == "/*" and scope.kinds.get(before.text) == "int":
                 continue  # more rounds, blocks or elements are right by chance
-            line = code_line(scope, token.line)
+            line = scope.code_line(token.line)
             if new == "=" and len(re.findall(rf"\b{re.escape(before.text)}\b", line)) > 1:
                 cost = 1  # `acc += tl.dot(a, b, acc)`
             yield scope.instead("operator", token.start, token.end, new, cost, around)
         if token.text == "=" and behind.text != "=":
             earlier = tokens[index - 2].text if index > 1 else ""
             is_first = scope.first_use.get(before.text, 0) >= before.start
-            is_first = is_first or not in_loop(scope, token.line)
+            is_first = is_first or not scope.in_loop(token.line)
             is_first = is_first or bool(re.fullmatch(r"0(?:\.0*)?f?", behind.text))  # adds nothing
             if not (is_first or earlier in WORDS or earlier in ("*", "(", ",", "&")):
                 start = rf"^[ \t]*(?:float )?{re.escape(before.text)} = (?:tl\.zeros|0)"
@@ -275,7 +262,7 @@ def _rounded_down(scope: Scope) -> Iterator[Edit]:
             [Change(match.start(), match.end(), up)],
             f"{scope.quoted(*match.span())} {rounds}, so a rest of the elements is left out",
             f"Round up: {up_words}.",
-            1 if is_size or counts_blocks(scope, scope.text.line_at(match.start())) else 5,
+            1 if is_size or scope.counts_blocks(scope.text.line_at(match.start())) else 5,
         )
 
 
@@ -285,7 +272,7 @@ _COUNTS = ("range", "arange", "size", "stride", "program_id", "num_programs")
 def _is_shuffled(scope: Scope, line: int) -> bool:
     """Whether a line, or the next one, exchanges values within a warp."""
     near = range(line, min(line + 2, len(scope.text.lines) + 1))
-    return any("__shfl" in code_line(scope, each) for each in near)
+    return any("__shfl" in scope.code_line(each) for each in near)
 
 
 _WIDTHS = (1, 2, 4, 8, 16, 32)
@@ -444,23 +431,23 @@ def _arguments(scope: Scope) -> Iterator[Edit]:
     """Two arguments, indices or numbers of a grid in the wrong order."""
     source = scope.text.source
     for call in scope.calls:
-        callee = callee_of(scope, call)
+        callee = scope.callee_of(call)
         if call.is_launch and len(call.grid) > 1:
             words = "grid" if scope.is_triton else "launch"
             one, other = call.grid[:2]
-            edit = exchanged(scope, one, other, f"the {words} of `{call.name}`", 2)
+            edit = scope.exchanged(one, other, f"the {words} of `{call.name}`", 2)
             yield replace(edit, name="grid")
         if call.name in ("dim3", "cudaMemcpy") and len(call.arguments) > 1:
             first, second = call.arguments[:2]
-            yield exchanged(scope, first, second, f"`{call.name}`", 2)
+            yield scope.exchanged(first, second, f"`{call.name}`", 2)
         if call.name == "cudaMemcpy2D" and len(call.arguments) > 5:
             for first_place, second_place in ((4, 5), (1, 3), (0, 2)):
                 pair = call.arguments[first_place], call.arguments[second_place]
-                yield exchanged(scope, *pair, f"`{call.name}`", 1)
+                yield scope.exchanged(*pair, f"`{call.name}`", 1)
         before = source[max(call.start - 6, 0) : call.start]
         if before.strip() == "dim3":
             for one, other in zip(call.arguments, call.arguments[1:], strict=False):
-                yield exchanged(scope, one, other, f"`{call.name}`", 2)
+                yield scope.exchanged(one, other, f"`{call.name}`", 2)
         if callee is None or len(call.arguments) < 2:
             continue
         given = [source[low:high] for low, high in call.arguments]
@@ -481,7 +468,7 @@ def _arguments(scope: Scope) -> Iterator[Edit]:
                         f"`{callee.parameters[i]}`, and {scope.quoted(0, 0, given[j])} for "
                         f"`{callee.parameters[j]}`"
                     )
-                    edit = exchanged(scope, call.arguments[i], call.arguments[j], "", cost)
+                    edit = scope.exchanged(call.arguments[i], call.arguments[j], "", cost)
                     yield replace(edit, what=what, advice="Exchange the two arguments.")
 
 
@@ -502,7 +489,7 @@ def _parameters(scope: Scope) -> Iterator[Edit]:
         at += len(part) + 1
     for place, one in enumerate(spans):
         for other in spans[place + 1 : place + 3]:
-            edit = exchanged(scope, one, other, f"the parameters of `{scope.function.name}`", 3)
+            edit = scope.exchanged(one, other, f"the parameters of `{scope.function.name}`", 3)
             advice = "Keep the order of the stub's signature: arguments come by their places."
             yield replace(edit, name="parameters", advice=advice)
 
@@ -635,7 +622,7 @@ def _multiples(scope: Scope) -> Iterator[Edit]:
             continue
         if not re.search(rf"\b{token.text}\s*(?:[-+*/]|>>|<<)=", code):  # as a loop halves it
             new = f"({count} * {token.text})"
-            around = operands(scope, index)
+            around = scope.operands(index)
             yield scope.instead("product", token.start, token.end, new, 2, around)
 
 
@@ -656,7 +643,7 @@ def _products(scope: Scope) -> Iterator[Edit]:
             is_alone = token.text == one and behind not in ("(", "[", "=", "*", ".", ":")
             is_alone = is_alone and (index == 0 or tokens[index - 1].text not in (".", "&"))
             if is_alone and scope.first_use.get(one, 0) < token.start:
-                around = operands(scope, index)
+                around = scope.operands(index)
                 new = f"({one} * {other})"
                 yield scope.instead("product", token.start, token.end, new, 2, around)
 

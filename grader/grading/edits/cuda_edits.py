@@ -7,15 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from grader.grading.edits.edit_scope import (
-    Call,
-    Edit,
-    Scope,
-    callee_of,
-    code_line,
-    is_known,
-    shared_arrays,
-)
+from grader.grading.edits.edit_scope import Call, Edit, Scope, shared_arrays
 from grader.grading.edits.source_text import Change
 
 
@@ -31,7 +23,7 @@ def _guards(scope: Scope) -> Iterator[Edit]:
         for condition in conditions:
             is_bound = bool(re.search(r"[<>](?!\s*-?INFINITY)", inner))
             is_there = condition in inner or condition.replace("<", ">=") in inner
-            if is_bound and not is_there and is_known(condition, scope, low):
+            if is_bound and not is_there and scope.is_known(condition, low):
                 what = f"The condition {scope.quoted(low, high)} lacks a part: `{condition}`"
                 change = Change(low, low + len(inner), f"({inner}) && {condition}")
                 yield scope.edit("guard_lacks", [change], what, "Each dimension needs its own.", 2)
@@ -40,7 +32,7 @@ def _guards(scope: Scope) -> Iterator[Edit]:
         statement = match[2]
         start = match.start(2)
         tried = [*_bounds(statement, scope), *conditions]
-        tried = [each for each in dict.fromkeys(tried) if is_known(each, scope, start)]
+        tried = [each for each in dict.fromkeys(tried) if scope.is_known(each, start)]
         for place, condition in enumerate(tried):
             what = f"Nothing keeps this access inside: `{condition}` isn't checked before it"
             advice = "The last block has threads beyond the end: they must not load or store."
@@ -210,7 +202,7 @@ def _barriers(scope: Scope) -> Iterator[Edit]:
     blocks: list[str] = []  # around the line: "if" where some threads may not be there, or "for"
     missing: list[tuple[int, Edit]] = []  # by the loops around it
     for number in range(first, last + 1):
-        code = code_line(scope, number).strip()
+        code = scope.code_line(number).strip()
         if not code:
             continue
         closes, opens = code.startswith("}"), code.endswith("{")
@@ -279,7 +271,7 @@ def _other_indices(scope: Scope) -> Iterator[Edit]:
     locals_ = re.findall(r"\b(?:int|size_t|unsigned)\s+(\w+)\s*=", scope.code)
     for match in matches:
         for index in dict.fromkeys([*(each[2] for each in matches), *locals_]):
-            if index != match[2] and is_known(index, scope, match.start()):
+            if index != match[2] and scope.is_known(index, match.start()):
                 new = f"{match[1]}[{index}]"
                 yield scope.instead("index", *match.span(), new, 3)
 
@@ -384,7 +376,7 @@ def _shared_bytes(scope: Scope, call: Call) -> Iterator[Edit]:
         )
         counted = scope.quoted(*defined.span(1)) if defined else scope.quoted(low, high)
         advice = f"{counted} lacks something that the kernel keeps there: its padding?"
-        kernel = callee_of(scope, call)
+        kernel = scope.callee_of(call)
         parts = _CUT.findall(code, kernel.body, kernel.end) if kernel else []
         if parts:
             kept = " and ".join(scope.quoted(0, 0, each) for each in parts[:MOST_CUT])

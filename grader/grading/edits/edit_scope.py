@@ -15,6 +15,7 @@ from grader.grading.edits.source_text import Change, Function, SourceText, Token
 MOST_CONDITIONS = 24  # of a function, that are tried as masks
 
 
+_ENDS_OPERAND = frozenset([",", ";", "=", "{", "}", "?", ":", "&", "&&"])
 LONGEST = 60  # characters of code that a message quotes
 WORDS_BEFORE = 2  # words that are quoted in front of a difference between long texts
 
@@ -47,9 +48,12 @@ class _Body:
         """The code of the function's body."""
         return self.text.code[self.function.body : self.function.end]
 
-    def matches(self, pattern: str | re.Pattern[str]) -> Iterator[re.Match[str]]:
-        """The matches of a pattern in the function's body, by places in the whole text."""
-        span = self.function.body, self.function.end
+    def matches(
+        self, pattern: str | re.Pattern[str], start: int | None = None, end: int | None = None
+    ) -> Iterator[re.Match[str]]:
+        """The matches of a pattern in the function's body, or in a part; places are the file's."""
+        low, high = self.function.body, self.function.end
+        span = low if start is None else start, high if end is None else end
         return re.compile(pattern).finditer(self.text.code, *span)
 
     @cached_property
@@ -66,6 +70,77 @@ class _Body:
         """Parameters that the body never has."""
         names = {token.text for token in self.tokens}
         return [each for each in self.function.parameters if each not in names]
+
+    def code_line(self, number: int) -> str:
+        """A line of the file, without its comments."""
+        start = self.text.starts[number - 1]
+        return self.text.code[start : start + len(self.text.lines[number - 1])]
+
+    def in_loop(self, line: int) -> bool:
+        """Whether a line is in a loop of its function, by indentation."""
+        code = self.code_line(line)
+        indent = len(code) - len(code.lstrip())
+        for number in range(line - 1, self.text.line_at(self.function.body) - 1, -1):
+            above = self.code_line(number)
+            if above.strip() and len(above) - len(above.lstrip()) < indent:
+                indent = len(above) - len(above.lstrip())
+                if re.match(r"\s*(?:for|while)\b", above):
+                    return True
+        return False
+
+    def end_of(self, loop: re.Match[str]) -> tuple[int, str]:
+        """Where a loop's last statement ends, at the start of a line, and how it is indented."""
+        number = self.text.line_at(loop.start()) + 1
+        last, within = number, ""
+        while number <= len(self.text.lines) and self.text.starts[number - 1] < self.function.end:
+            line = self.code_line(number)
+            indent = line[: len(line) - len(line.lstrip())]
+            if line.strip() and len(indent) <= len(loop[1]):
+                break
+            if line.strip():
+                within, last = within or indent, number + 1
+            number += 1
+        starts = self.text.starts
+        return starts[last - 1] if last <= len(starts) else self.function.end, within
+
+    def is_known(self, condition: str, at: int) -> bool:
+        """Whether the names of a condition are there before a place."""
+        names = re.findall(r"(?<![\w.])[A-Za-z_]\w*", condition)
+        return all(self.first_use.get(each, at) < at for each in names if each not in BUILTINS)
+
+    def operands(self, index: int) -> tuple[int, int]:
+        """An operator with its operands, as far as they are names or numbers on its line."""
+        tokens = self.tokens
+        low, high = index, index
+        for step in (-1, 1):
+            at = index + step
+            depth = 0
+            while 0 <= at < len(tokens) and tokens[at].line == tokens[index].line:
+                text = tokens[at].text
+                depth += step * ((text in "([") - (text in ")]"))
+                if depth < 0 or (not depth and text in _ENDS_OPERAND):
+                    break
+                if step < 0:
+                    low = at
+                else:
+                    high = at
+                if not depth and abs(at - index) > 6:
+                    break
+                at += step
+        return tokens[low].start, tokens[high].end
+
+    def callee_of(self, call: Call) -> Function | None:
+        """The function that a call is of, also by a local name: `kernel = one if ... else two`."""
+        known = self.text.functions
+        if call.name in known:
+            return known[call.name]
+        named = re.search(rf"\b{re.escape(call.name)}\s*=\s*(\w+)", self.code)
+        return known.get(named[1]) if named else None
+
+    def counts_blocks(self, line: int) -> bool:
+        """Whether a line may say how many programs, blocks or rounds of a loop there are."""
+        counts = re.search(r"\brange|\bfor\b", self.code_line(line))
+        return not self.function.is_kernel or counts is not None
 
 
 @dataclass(frozen=True)
@@ -196,6 +271,14 @@ class Scope(_Body):
         what = f"{self.quoted(0, 0, before)} stands where {self.quoted(0, 0, changed)} belongs"
         return self.edit(name, [Change(start, end, new)], what, "", cost)
 
+    def exchanged(
+        self, one: tuple[int, int], other: tuple[int, int], where: str, cost: int
+    ) -> Edit:
+        """Two texts in each other's place."""
+        a, b = (self.text.source[slice(*each)] for each in (one, other))
+        what = f"{self.quoted(*one)} and {self.quoted(*other)} are exchanged in {where}"
+        return self.edit("exchanged", [Change(*one, b), Change(*other, a)], what, "", cost)
+
 
 def _apart(one: str, other: str) -> tuple[str, str]:
     """Two texts as they are quoted beside each other: long ones are cut to where they differ."""
@@ -301,60 +384,6 @@ def _parts(
 BUILTINS = ("threadIdx", "blockIdx", "blockDim", "gridDim")
 
 
-def in_loop(scope: Scope, line: int) -> bool:
-    """Whether a line is in a loop of its function, by indentation."""
-    code = code_line(scope, line)
-    indent = len(code) - len(code.lstrip())
-    for number in range(line - 1, scope.text.line_at(scope.function.body) - 1, -1):
-        above = code_line(scope, number)
-        if above.strip() and len(above) - len(above.lstrip()) < indent:
-            indent = len(above) - len(above.lstrip())
-            if re.match(r"\s*(?:for|while)\b", above):
-                return True
-    return False
-
-
-def counts_blocks(scope: Scope, line: int) -> bool:
-    """Whether a line may say how many programs, blocks or rounds of a loop there are."""
-    return not scope.function.is_kernel or bool(
-        re.search(r"\brange|\bfor\b", code_line(scope, line))
-    )
-
-
-def operands(scope: Scope, index: int) -> tuple[int, int]:
-    """An operator with its operands, as far as they are names or numbers on its line."""
-    tokens = scope.tokens
-    low, high = index, index
-    for step in (-1, 1):
-        at = index + step
-        depth = 0
-        while 0 <= at < len(tokens) and tokens[at].line == tokens[index].line:
-            text = tokens[at].text
-            depth += (
-                (text in ")]") - (text in "([") if step < 0 else (text in "([") - (text in ")]")
-            )
-            if depth < 0 or (not depth and text in (",", ";", "=", "{", "}", "?", ":", "&", "&&")):
-                break
-            if step < 0:
-                low = at
-            else:
-                high = at
-            if not depth and abs(at - index) > 6:
-                break
-            at += step
-    return tokens[low].start, tokens[high].end
-
-
-def callee_of(scope: Scope, call: Call) -> Function | None:
-    """The function that a call is of, also by a local name: `kernel = one if ... else other`."""
-    known = scope.text.functions
-    if call.name in known:
-        return known[call.name]
-    body = scope.text.code[scope.function.body : scope.function.end]
-    named = re.search(rf"\b{re.escape(call.name)}\s*=\s*(\w+)", body)
-    return known.get(named[1]) if named else None
-
-
 def plain(name: str) -> str:
     """A name as arguments and parameters share it: `n_cols` and `cols`, `x_ptr` and `x`."""
     name = name.strip()
@@ -365,41 +394,10 @@ def plain(name: str) -> str:
     return re.sub(r"^(?:n|num|d)_|_(?:ptr|pointer|size)$", "", name.lower())
 
 
-def exchanged(
-    scope: Scope, one: tuple[int, int], other: tuple[int, int], where: str = "", cost: int = 2
-) -> Edit:
-    source = scope.text.source
-    a, b = source[slice(*one)], source[slice(*other)]
-    what = f"{scope.quoted(*one)} and {scope.quoted(*other)} are exchanged in {where}"
-    changes = [Change(*one, b), Change(*other, a)]
-    return scope.edit("exchanged", changes, what, "", cost)
-
-
-def code_line(scope: Scope, number: int) -> str:
-    start = scope.text.starts[number - 1]
-    return scope.text.code[start : start + len(scope.text.lines[number - 1])]
-
-
-def end_of(scope: Scope, loop: re.Match[str]) -> tuple[int, str]:
-    """Where a loop's last statement ends, at the start of a line, and how it is indented."""
-    number = scope.text.line_at(loop.start()) + 1
-    last, within = number, ""
-    while number <= len(scope.text.lines) and scope.text.starts[number - 1] < scope.function.end:
-        line = code_line(scope, number)
-        indent = line[: len(line) - len(line.lstrip())]
-        if line.strip() and len(indent) <= len(loop[1]):
-            break
-        if line.strip():
-            within, last = within or indent, number + 1
-        number += 1
-    starts = scope.text.starts
-    return starts[last - 1] if last <= len(starts) else scope.function.end, within
-
-
 def _is_unread(scope: Scope, name: str, lines: Iterable[int]) -> bool:
     """Whether the lines that have a name do nothing but give it a value."""
     updates = re.compile(rf"\s*(?:[\w*]+ )*{name}\s*[-+*/]?=(?!=)")
-    return all(updates.match(code_line(scope, each)) for each in lines)
+    return all(updates.match(scope.code_line(each)) for each in lines)
 
 
 _SHARED = re.compile(r"__shared__\s+\w+\s+([^;{}]{1,300});")
@@ -409,12 +407,6 @@ def shared_arrays(code: str) -> list[str]:
     """The names of a CUDA C++ text's arrays in shared memory; one declaration may have several."""
     declared = " ".join(_SHARED.findall(code))
     return re.findall(r"(?<![\w\[])([A-Za-z_]\w*)\s*\[", declared)
-
-
-def is_known(condition: str, scope: Scope, at: int) -> bool:
-    """Whether the names of a condition are there before a place."""
-    names = re.findall(r"(?<![\w.])[A-Za-z_]\w*", condition)
-    return all(scope.first_use.get(each, at) < at for each in names if each not in BUILTINS)
 
 
 _AXES = "mnk"

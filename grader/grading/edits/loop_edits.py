@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from grader.grading.edits.edit_scope import Edit, Scope, code_line, end_of
+from grader.grading.edits.edit_scope import Edit, Scope
 from grader.grading.edits.source_text import Change
 
 MOST_STEPS = 6  # by which a variable may be moved on
@@ -22,7 +22,7 @@ def _not_advanced(scope: Scope) -> Iterator[Edit]:
     """A variable that a loop uses from round to round, and that nothing in it moves on."""
     code = scope.text.code
     for loop in scope.matches(_LOOP):
-        end, indent = end_of(scope, loop)
+        end, indent = scope.end_of(loop)
         body = code[loop.end() : end]
         before = code[scope.function.body : loop.start()]
         steps = [one or other for one, other in _ROUNDS.findall(code[loop.start() : loop.end()])]
@@ -177,14 +177,14 @@ def _order(scope: Scope) -> Iterator[Edit]:
     """A statement in front of one that it belongs behind; `m = m_new` may be some lines early."""
     first, last = (scope.text.line_at(at) for at in (scope.function.body, scope.function.end - 1))
     for number in range(first, last):
-        is_copied = _COPIED.match(code_line(scope, number).rstrip())
+        is_copied = _COPIED.match(scope.code_line(number).rstrip())
         for below in range(number + 1, min(number + (MOST_EARLY if is_copied else 1), last) + 1):
             yield from _in_order(scope, number, below)
 
 
 def _in_order(scope: Scope, number: int, following: int) -> Iterator[Edit]:
     """A statement behind one that it stands before, with the lines between them where they are."""
-    lines = code_line(scope, number).rstrip(), code_line(scope, following).rstrip()
+    lines = scope.code_line(number).rstrip(), scope.code_line(following).rstrip()
     one, two = map(_SIMPLE.match, lines)
     balanced = all(each.count("(") == each.count(")") for each in lines)
     if one is None or two is None or one[1] != two[1] or not balanced:
@@ -217,7 +217,7 @@ _SET = re.compile(r"^\s*(?:(?:const|auto|float|int) )*(\w+)\s*[-+*/]?=(?!=)([^\n
 def _not_kept(scope: Scope) -> Iterator[Edit]:
     """A value that a loop reads, and that nothing in it changes: its new one isn't kept."""
     for loop in scope.matches(_LOOP):
-        end, margin = end_of(scope, loop)
+        end, margin = scope.end_of(loop)
         body = scope.text.code[loop.end() : end]
         given = dict(_SET.findall(body))
         before = (name for name in scope.kinds if 0 < scope.first_use.get(name, 0) < loop.start())
@@ -242,7 +242,7 @@ def _scaled_late(scope: Scope) -> Iterator[Edit]:
     """A sum that is rescaled behind the loop which adds to it, and belongs in front of it."""
     code = scope.text.code
     for loop in scope.matches(_LOOP):
-        end, _ = end_of(scope, loop)
+        end, _ = scope.end_of(loop)
         late = _SCALED.match(code, end)
         added = late and re.search(rf"\b{late[2]}(?:\[\w+\])? \+=", code[loop.end() : end])
         if late and added and late[1] == loop[1]:
@@ -277,10 +277,10 @@ def _hoisted(scope: Scope) -> Iterator[Edit]:
     """A first value that is set in each turn of a loop, and belongs in front of it."""
     code = scope.text.code
     for loop in scope.matches(_LOOP):
-        end, indent = end_of(scope, loop)
+        end, indent = scope.end_of(loop)
         first = scope.text.line_at(loop.start()) + 1
         for number in range(first, scope.text.line_at(end)):
-            line = code_line(scope, number).rstrip()
+            line = scope.code_line(number).rstrip()
             reset = _RESET.match(line)
             body = code[loop.end() : end]
             if reset is None or not re.search(rf"\b{reset[1]}\b", body.replace(line, "", 1)):

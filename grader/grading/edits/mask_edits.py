@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from grader.grading.edits.edit_scope import MASK, Call, Edit, Scope, axis_of, end_of
+from grader.grading.edits.edit_scope import MASK, Call, Edit, Scope, axis_of
 from grader.grading.edits.source_text import Change
 
 _OWN_BOUND = "Each index of the pointers needs a bound of its own."
@@ -195,7 +195,7 @@ def _same_each_round(scope: Scope) -> Iterator[Edit]:
     """Masks of pointers that a loop moves on, which compare with all of a size in each round."""
     code = scope.text.code
     for loop in scope.matches(_ROUNDS):
-        end, _ = end_of(scope, loop)
+        end, _ = scope.end_of(loop)
         size = loop["n"] or loop["m"]
         done = loop[2] if loop["n"] else f"{loop[2]} * {loop['block']}"
         bound = re.compile(rf"\b(\w+)(?:\[[:, None]+\])? < ({size})\b(?! -)")

@@ -12,19 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from grader.grading.edits.edit_scope import (
-    BUILTINS,
-    Edit,
-    Scope,
-    axis_of,
-    callee_of,
-    code_line,
-    end_of,
-    in_loop,
-    is_known,
-    plain,
-    shared_arrays,
-)
+from grader.grading.edits.edit_scope import BUILTINS, Edit, Scope, axis_of, plain, shared_arrays
 from grader.grading.edits.source_text import Change
 
 MOST_PLACES = 5  # of one change that is made in all of them: a warp's reduction has five steps
@@ -115,9 +103,9 @@ def _like_neighbour(scope: Scope) -> Iterator[Edit]:
     Loops of a function are like each other, too, however far they are apart.
     """
     first, last = (scope.text.line_at(at) for at in (scope.function.body, scope.function.end - 1))
-    numbers = [n for n in range(first, last + 1) if code_line(scope, n).strip()]
-    heads = {n: match for n in numbers if (match := _HEAD.match(code_line(scope, n)))}
-    given = {n: heads.get(n) or _ASSIGNED.match(code_line(scope, n)) for n in numbers}
+    numbers = [n for n in range(first, last + 1) if scope.code_line(n).strip()]
+    heads = {n: match for n in numbers if (match := _HEAD.match(scope.code_line(n)))}
+    given = {n: heads.get(n) or _ASSIGNED.match(scope.code_line(n)) for n in numbers}
     for at, number in enumerate(numbers):
         beside = numbers[at + 1 : at + 1 + MOST_APART]
         for other in heads if number in heads else beside:
@@ -180,7 +168,7 @@ def _across_lines(scope: Scope) -> Iterator[Edit]:
     """Two like names, one in each of two neighbouring lines, in each other's place."""
     first, last = (scope.text.line_at(at) for at in (scope.function.body, scope.function.end - 1))
     for number in range(first, last):
-        pair = code_line(scope, number), code_line(scope, number + 1)
+        pair = scope.code_line(number), scope.code_line(number + 1)
         values = [line.partition("=")[2] for line in pair]
         if not all(values) or any(re.match(r"\s*(?:if|for|while|return)\b", x) for x in pair):
             continue
@@ -200,7 +188,7 @@ def _across_lines(scope: Scope) -> Iterator[Edit]:
 
 def _places(scope: Scope, number: int, name: str) -> Iterator[int]:
     """The offsets of a name behind a line's first `=`."""
-    line = code_line(scope, number)
+    line = scope.code_line(number)
     start = scope.text.starts[number - 1]
     for match in re.finditer(rf"(?<![\w.]){re.escape(name)}\b", line):
         if match.start() > line.index("="):
@@ -248,7 +236,7 @@ def _axes(scope: Scope) -> Iterator[Edit]:
 def _reordered(scope: Scope) -> Iterator[Edit]:
     """Arguments of a call in the order in which the parameters of these names come."""
     for call in scope.calls:
-        callee = callee_of(scope, call)
+        callee = scope.callee_of(call)
         given = [scope.text.source[slice(*each)] for each in call.arguments]
         if callee is None or any("=" in each or each.startswith("*") for each in given):
             continue
@@ -275,7 +263,7 @@ def _reordered(scope: Scope) -> Iterator[Edit]:
 def _as_parameter(scope: Scope) -> Iterator[Edit]:
     """An argument where one that is named as its parameter belongs, and isn't passed: `f(n, n)`."""
     for call in scope.calls:
-        callee = callee_of(scope, call)
+        callee = scope.callee_of(call)
         given = [scope.text.source[slice(*each)].strip() for each in call.arguments]
         for span, argument, name in zip(
             call.arguments, given, callee.parameters if callee else (), strict=False
@@ -323,11 +311,11 @@ def _whole(scope: Scope) -> Iterator[Edit]:
     for match in (*scope.matches(_SUM), *scope.matches(_FIRST)):
         _, name, start, part = match.groups()
         part = part.removesuffix(".to(tl.int64)")
-        is_likely = not start or in_loop(scope, scope.text.line_at(match.start(2)))
-        end = span[1] if start else end_of(scope, match)[0]
+        is_likely = not start or scope.in_loop(scope.text.line_at(match.start(2)))
+        end = span[1] if start else scope.end_of(match)[0]
         again = rf"(?<![\w.])(\w+\[)?(?<![\w.]){re.escape(part)}(?(1)\]|(?![\w.\[(]))"
         for other in re.compile(again).finditer(code, match.end(), end):
-            line = code_line(scope, scope.text.line_at(other.start()))
+            line = scope.code_line(scope.text.line_at(other.start()))
             is_given = re.match(rf"\s*(?:\w+ )*{name} =", line)
             is_there = start and code[: other.start()].endswith(start)
             if part.upper() != part and not is_given and not is_there:
@@ -356,7 +344,7 @@ def _same_form(scope: Scope) -> Iterator[Edit]:
                 yield scope.instead("as_elsewhere", *own.span(place), new, 1, own.span())
         for place, theirs in itertools.product((2, 3), (other[2], other[3])):
             begins = re.match(rf"{re.escape(own[place])} [-+^] ", theirs)
-            if begins and is_known(theirs, scope, own.start()):
+            if begins and scope.is_known(theirs, own.start()):
                 yield scope.instead("as_elsewhere", *own.span(place), theirs, 1, own.span())
 
 

@@ -19,7 +19,7 @@ from grader.grading.edits import (
     schemas,
     triton_edits,
 )
-from grader.grading.edits.edit_scope import Edit, Scope, callee_of, code_line
+from grader.grading.edits.edit_scope import Edit, Scope
 from grader.grading.edits.source_text import Change
 
 MOST_PER_LINE = 240  # changes of one line
@@ -49,7 +49,7 @@ def _span(change: Change) -> tuple[int, int]:
 def _as_named(scope: Scope) -> Iterator[tuple[int, int]]:
     """Arguments that are called as their parameters are: another one is hardly meant there."""
     for call in scope.calls:
-        callee = callee_of(scope, call)
+        callee = scope.callee_of(call)
         for span, name in zip(call.arguments, callee.parameters if callee else (), strict=False):
             if scope.text.source[slice(*span)] == name:
                 yield span
@@ -64,7 +64,7 @@ def _chooses_kernel(scope: Scope, edit: Edit) -> bool:
     head = scope.text.code[scope.function.start : scope.function.body]
     if scope.function.is_kernel or "__device__" in head or len(kernels) < 2:
         return False
-    line = code_line(scope, edit.line)
+    line = scope.code_line(edit.line)
     launch = line.find("<<<")
     start = min(each.start for each in edit.changes) - scope.text.starts[edit.line - 1]
     chooses = re.search(r"\bif\b|\belse\b|\?", line)

@@ -14,16 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from grader.grading.edits.edit_scope import (
-    WORDS,
-    Edit,
-    Scope,
-    axis_of,
-    code_line,
-    exchanged,
-    in_loop,
-    operands,
-)
+from grader.grading.edits.edit_scope import WORDS, Edit, Scope, axis_of
 from grader.grading.edits.source_text import Change, Token
 
 MOST_FRAGMENTS = 12  # operators with their second operand, that are put in elsewhere
@@ -82,7 +73,7 @@ def _other_values(scope: Scope) -> Iterator[Edit]:
     for index, last in _operand_starts(scope):
         token = tokens[index]
         kind = scope.kinds.get(token.text)
-        line = code_line(scope, token.line)
+        line = scope.code_line(token.line)
         is_address = kind == "int" and "tl.load(" in line
         if kind is None or not token.is_name or (last > index and tokens[index + 1].text == "("):
             continue
@@ -99,7 +90,7 @@ def _other_values(scope: Scope) -> Iterator[Edit]:
             key=lambda each: abs(scope.first_use.get(each, 0) - token.start),
         )
         before = [each for each in near if scope.first_use.get(each, token.end) < token.start]
-        around = operands(scope, index)
+        around = scope.operands(index)
         with_it = _in_other_indices(scope, token)
         for other in (each for each in before if each in with_it):
             yield scope.instead("as_elsewhere", token.start, token.end, other, 1, around)
@@ -126,7 +117,7 @@ _COUNTED = re.compile(r"\s*for \(\w+ (\w+) = [^)]*")
 
 def _is_counter(scope: Scope, token: Token) -> bool:
     """Whether a token is its loop's counter in the loop's head: no other value is meant there."""
-    head = _COUNTED.match(code_line(scope, token.line))
+    head = _COUNTED.match(scope.code_line(token.line))
     at = token.start - scope.text.starts[token.line - 1]
     return head is not None and head[1] == token.text and at < head.end()
 
@@ -159,7 +150,7 @@ def _derived(scope: Scope) -> Iterator[Edit]:
         for name, at in made.get(token.text, {}).items():
             is_alike = scope.kinds.get(token.text) == scope.kinds.get(name) is not None
             if token.start >= at and is_alike:
-                around = operands(scope, index)
+                around = scope.operands(index)
                 yield scope.instead("derived", token.start, token.end, name, 2 if at else 1, around)
 
 
@@ -199,12 +190,12 @@ def _exchanged(scope: Scope) -> Iterator[Edit]:
                 continue
             kinds = [scope.kind_of(each) for each in texts]
             if kinds[0] == kinds[1] and kinds[0] is not None:
-                yield exchanged(scope, one, other, f"the call of `{call.name}`", 3)
+                yield scope.exchanged(one, other, f"the call of `{call.name}`", 3)
     for one, other in _tuples(scope):
-        yield exchanged(scope, one, other, "this line", 2)
+        yield scope.exchanged(one, other, "this line", 2)
     for pattern, where in ((_UNPACKED, "line"), (_EXPONENT, "exponent"), (_INDEX, "index")):
         for given in scope.matches(pattern):
-            yield exchanged(scope, given.span(1), given.span(2), f"this {where}", 1)
+            yield scope.exchanged(given.span(1), given.span(2), f"this {where}", 1)
     for given in scope.matches(_DIFFERENCE):
         if {scope.kinds.get(given[1]), scope.kinds.get(given[2])} == {"int"}:
             yield scope.instead("exchanged", *given.span(), f"{given[2]} - {given[1]}", 1)
@@ -215,7 +206,7 @@ def _exchanged(scope: Scope) -> Iterator[Edit]:
     for tokens in by_line.values():
         for a, b in itertools.combinations(tokens[:8], 2):
             if a.text != b.text and scope.kinds[a.text] == scope.kinds[b.text]:
-                yield exchanged(scope, (a.start, a.end), (b.start, b.end), "this line", 4)
+                yield scope.exchanged((a.start, a.end), (b.start, b.end), "this line", 4)
 
 
 # A thread's index, `block * blockDim.x + thread`, with block and thread in each other's place.
@@ -232,7 +223,7 @@ def _tuples(scope: Scope) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
         begins = token.text == "(" and not (
             tokens[index - 1].is_name or tokens[index - 1].text in ")]>"
         )
-        given = code_line(scope, token.line)[: token.end - scope.text.starts[token.line - 1]]
+        given = scope.code_line(token.line)[: token.end - scope.text.starts[token.line - 1]]
         is_whole = token.text == "return" or bool(re.fullmatch(r"\s*[\w, ]+=", given))
         if scope.is_triton and (begins or is_whole):
             closed = _closing(tokens, index) if begins else None
@@ -317,7 +308,7 @@ def _put_in(scope: Scope) -> Iterator[Edit]:
         low, high = tokens[index].start, tokens[last].end
         text = scope.text.source[low:high]
         kind = scope.kind_of(text)
-        line = code_line(scope, tokens[index].line)
+        line = scope.code_line(tokens[index].line)
         chosen = 0
         for fragment, other in fragments:
             *mark, other = other.split()
@@ -339,7 +330,7 @@ def _put_in(scope: Scope) -> Iterator[Edit]:
                 break
             carried = re.match(rf"\s*{re.escape(tokens[index].text)}\s*[-+*]?=", line)
             is_likely = mark == ["likely"] or is_constant
-            is_likely |= bool(carried) and in_loop(scope, tokens[index].line)
+            is_likely |= bool(carried) and scope.in_loop(tokens[index].line)
             if text.isupper() and "*" in fragment[:3] and not scope.function.is_kernel:
                 continue  # that takes a launcher's limit away
             what = f"{scope.quoted(low, high)} lacks {scope.quoted(0, 0, fragment)}"
@@ -493,7 +484,7 @@ def _left_out(scope: Scope) -> Iterator[Edit]:
         earlier = tokens[index - 2].text if index > 1 else "("
         is_binary = earlier[-1] in ")]" or earlier[0].isalnum() or earlier[0] == "_"
         if before and before.text in ("*", "+", "-", "%") and is_binary:
-            around = operands(scope, index - 1)
+            around = scope.operands(index - 1)
             if _is_twice(scope, index):
                 what = f"The factor {scope.quoted(low, high)} is there once too often"
                 change = Change(before.start, high, "")
@@ -504,7 +495,7 @@ def _left_out(scope: Scope) -> Iterator[Edit]:
             around = (before.start, high)
             yield scope.instead("sign", before.start, before.end, "", 3, around)
         if behind in ("*", "+") and (before is None or before.text in ("(", "=", ",", "[", "+")):
-            around = operands(scope, last + 1)
+            around = scope.operands(last + 1)
             yield scope.instead("term", low, tokens[last + 2].start, "", 4, around)
         if behind == "*" and index == last and last + 3 < len(tokens):
             yield from _product_left_out(scope, index)
@@ -531,10 +522,10 @@ def _product_left_out(scope: Scope, index: int) -> Iterator[Edit]:
         return
     behind = tokens[last + 1].text
     if before and before.text == "+" and behind not in ("*", "/", "[", "(", "."):
-        around = operands(scope, index - 1)
+        around = scope.operands(index - 1)
         yield scope.instead("term", before.start, tokens[last].end, "", 3, around)
     elif behind == "+" and (before is None or before.text in ("(", "=", ",", "[", "+")):
-        around = operands(scope, last + 1)
+        around = scope.operands(last + 1)
         yield scope.instead("term", tokens[index].start, tokens[last + 2].start, "", 3, around)
 
 
@@ -670,7 +661,7 @@ def _like_statements(scope: Scope) -> Iterator[Edit]:
     code = scope.text.code
     for match in scope.matches(_ADVANCE):
         kind = scope.kinds.get(match[2])
-        if kind is None or not in_loop(scope, scope.text.line_at(match.start(2))):
+        if kind is None or not scope.in_loop(scope.text.line_at(match.start(2))):
             continue
         for other, known in scope.kinds.items():
             is_moved = re.compile(rf"^[ \t]*{other}\s*(?:\+=|= {other} )", re.M)

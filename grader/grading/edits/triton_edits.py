@@ -7,14 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from grader.grading.edits.edit_scope import (
-    Call,
-    Edit,
-    Scope,
-    axis_of,
-    callee_of,
-    is_known,
-)
+from grader.grading.edits.edit_scope import Call, Edit, Scope, axis_of
 from grader.grading.edits.source_text import Change
 
 _GROUPED = re.compile(r"\b(\w+)\s*=\s*\w+\s*//\s*\(\s*(\w+)\s*\*\s*(\w+)\s*\)")
@@ -113,7 +106,7 @@ def _offsets(scope: Scope) -> Iterator[Edit]:
     known = dict.fromkeys(offset for *_, offset in offsets if "*" not in offset)
     for low, high, offset in offsets:
         for new in itertools.islice(known, MOST_OFFSETS):
-            if new != offset and is_known(new, scope, low):
+            if new != offset and scope.is_known(new, low):
                 around = (code.rindex("(", 0, low) + 1, high)
                 yield scope.instead("offset", low, high, new, 2, around)
 
@@ -180,7 +173,7 @@ def _strides(scope: Scope) -> Iterator[Edit]:
         cost = 2 if is_passed else 0  # most strides that are passed are right
         yield replace(scope.instead("stride", *match.span(), new, cost), advice=advice)
     for call in launches:
-        callee = callee_of(scope, call)
+        callee = scope.callee_of(call)
         passed = [*zip(call.arguments, callee.parameters if callee else (), strict=False)]
         for (low, high), parameter in passed:
             given = source[low:high]
