@@ -22,12 +22,12 @@ _AXIS = re.compile(r"\b(\w+)\s*=\s*blockIdx\.([xy])(?:\s*\*\s*\w+)?\s*[;,]")
 
 def _tile_behind_barrier(scope: Scope) -> Iterator[Edit]:
     """A transposed tile whose place isn't exchanged: its row and column, behind the barrier."""
-    code, (start, end) = scope.text.code, (scope.function.body, scope.function.end)
-    barrier = code.rfind("__syncthreads()", start, end)
+    start, end = scope.function.body, scope.function.end
+    barrier = scope.text.code.rfind("__syncthreads()", start, end)
     if scope.is_triton or barrier < 0:
         return
-    pairs = [(match[1], match[4]) for match in _DIVIDED.finditer(code, start, barrier)]
-    axes = {match[2]: match[1] for match in _AXIS.finditer(code, start, barrier)}
+    pairs = [(match[1], match[4]) for match in scope.matches(_DIVIDED, end=barrier)]
+    axes = {match[2]: match[1] for match in scope.matches(_AXIS, end=barrier)}
     if len(axes) == 2:
         pairs.append((axes["x"], axes["y"]))
     for one, other in pairs:
@@ -41,7 +41,7 @@ def _tile_behind_barrier(scope: Scope) -> Iterator[Edit]:
             )
             advice = "The tile in row i and column j of the input goes to row j and column i."
             yield scope.edit("tile", changes, what, advice, 1)
-    both = [*re.compile(r"\bblockIdx\.([xy])\b").finditer(code, barrier, end)]
+    both = [*scope.matches(r"\bblockIdx\.([xy])\b", barrier)]
     if {each[1] for each in both} == {"x", "y"}:
         changes = [Change(*each.span(1), "yx"["xy".index(each[1])]) for each in both]
         what = "Behind the barrier `blockIdx.x` and `blockIdx.y` stand in each other's place"
@@ -166,9 +166,8 @@ _FILLED = re.compile(r"\bstd::vector<\w+> (\w+)(\((\w+)\))(?=;)")
 
 def _filled_before(scope: Scope) -> Iterator[Edit]:
     """A vector that is made with its elements, and to which as many are appended."""
-    code, span = scope.text.code, (scope.function.body, scope.function.end)
     for match in scope.matches(_FILLED):
-        if f"{match[1]}.push_back(" in code[match.end() : span[1]]:
+        if f"{match[1]}.push_back(" in scope.text.code[match.end() : scope.function.end]:
             what = f"`{match[1]}` has {match[3]} elements already, and `push_back` appends others"
             advice = f"Begin without elements, or store to {match[1]}[i]."
             yield scope.edit("filled_before", [Change(*match.span(2), "")], what, advice, 0)
@@ -223,8 +222,7 @@ def _running(scope: Scope) -> Iterator[Edit]:
         if name is None:
             continue
         for part in (code[low:high] for low, high in call.arguments):
-            again = re.compile(re.escape(part)).finditer(code, call.end, scope.function.end)
-            for match in again if "(" in part else ():
+            for match in scope.matches(re.escape(part), call.end) if "(" in part else ():
                 around = _statement(scope, scope.text.line_at(match.start()))
                 yield scope.instead("running", *match.span(), name[1], 1, around)
 

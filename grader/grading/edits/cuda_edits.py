@@ -110,11 +110,11 @@ def _array_sizes(scope: Scope) -> Iterator[Edit]:
     """A size of an array in shared memory that should be another constant, or the whole of one."""
     code = scope.text.code
     for match in scope.matches(_DECLARED):
-        for part in re.compile(r"\[(\w+) / (\w+)\]").finditer(code, *match.span(2)):
+        for part in scope.matches(r"\[(\w+) / (\w+)\]", *match.span(2)):
             if {*re.findall(rf"\b{part[1]} / (\w+)", code)} == {part[2]}:  # no other part is meant
                 at = *part.span(), f"[{part[1]}]", 1, (match.start(1), match.end())
                 yield scope.instead("array_size", *at)
-        for size in re.compile(r"\b[A-Z]\w*\b").finditer(code, *match.span(2)):
+        for size in scope.matches(r"\b[A-Z]\w*\b", *match.span(2)):
             others = [each for each in scope.kinds if each.isupper() and each != size[0]]
             for other in others if size[0] in scope.kinds else ():
                 is_near = size[0].startswith(other) or other.startswith(size[0])
@@ -196,7 +196,7 @@ def _barriers(scope: Scope) -> Iterator[Edit]:
     body = scope.code
     if not (scope.function.is_kernel or "threadIdx" in body):
         return
-    first, last = (scope.text.line_at(at) for at in (scope.function.body, scope.function.end - 1))
+    first, last = scope.line_span
     starts = scope.text.starts
     previous = ""
     blocks: list[str] = []  # around the line: "if" where some threads may not be there, or "for"

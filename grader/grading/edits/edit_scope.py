@@ -71,6 +71,11 @@ class _Body:
         names = {token.text for token in self.tokens}
         return [each for each in self.function.parameters if each not in names]
 
+    @property
+    def line_span(self) -> tuple[int, int]:
+        """The numbers of the body's first and last line."""
+        return self.text.line_at(self.function.body), self.text.line_at(self.function.end - 1)
+
     def code_line(self, number: int) -> str:
         """A line of the file, without its comments."""
         start = self.text.starts[number - 1]
@@ -248,6 +253,16 @@ class Scope(_Body):
     def calls(self) -> list[Call]:
         """The calls and launches in the body."""
         return list(_calls(self))
+
+    @property
+    def launches(self) -> list[Call]:
+        """The launches in the body."""
+        return [each for each in self.calls if each.is_launch]
+
+    @property
+    def kernels(self) -> list[Function]:
+        """The kernels that the entry reaches."""
+        return [each for each in self.reached if each.is_kernel]
 
     def quoted(self, start: int, end: int, new: str | None = None) -> str:
         """The source's text from `start` to `end`, or what stands instead, as code."""

@@ -61,8 +61,6 @@ _ALIAS = re.compile(r"\b(\w+) = ([A-Za-z_]\w*)[ \t]*(?=[;\n])")
 
 def _stops(scope: Scope) -> Iterator[Edit]:
     """The end of a loop, computed before it: off by one, or of a block's first row alone."""
-    code = scope.text.code
-    span = scope.function.body, scope.function.end
     blocks = {match[1]: match[2] for match in scope.matches(_FIRST_OF_BLOCK)}
     for stop in dict.fromkeys(match[1] for match in scope.matches(_STOP)):
         made = re.compile(rf"^[ \t]*(?:(?:const|int|size_t) )*{stop} = ([^;\n]+?);?[ \t]*$", re.M)
@@ -79,7 +77,7 @@ def _stops(scope: Scope) -> Iterator[Edit]:
                     start, end = (match.start(1) + at for at in first.span())
                     new = f"{first[0]} + {block} - 1"
                     yield scope.instead("last_of_block", start, end, new, 1, match.span(1))
-            for alias in _ALIAS.finditer(code, span[0], match.start()):
+            for alias in scope.matches(_ALIAS, end=match.start()):
                 block = blocks.get(alias[2])
                 if block and re.search(rf"\b{alias[1]}\b", match[1]):
                     new = f"{alias[2]} + {block} - 1"
@@ -92,8 +90,7 @@ _ARRAY = re.compile(r"\b(?:float|int|double) (\w+)\[([^\[\]\n]+)\]")
 
 def _elements(scope: Scope) -> Iterator[Edit]:
     """A loop over an array that ends at another number than that of its elements."""
-    code, span = scope.text.code, (scope.function.body, scope.function.end)
-    arrays = dict(_ARRAY.findall(code, *span))
+    arrays = dict(match.groups() for match in scope.matches(_ARRAY))
     for match in scope.matches(_COUNTED):
         read = {each for each in arrays if re.search(rf"\b{each}\[{match[1]}\]", match[0])}
         for size in dict.fromkeys(arrays[each] for each in read if arrays[each] != match[2]):
@@ -166,16 +163,14 @@ _STEPPED = re.compile(r"\bfor (\w+) in range\([^,()\n]+, [^,()\n]+, (\w+)\)")
 
 def _stepped_twice(scope: Scope) -> Iterator[Edit]:
     """The variable of a loop in steps of a block, that is multiplied by the block once more."""
-    code = scope.text.code
     for loop in scope.matches(_STEPPED):
-        again = re.compile(rf"\b{loop[1]} \* {loop[2]}\b")
-        for match in again.finditer(code, loop.end(), scope.function.end):
+        for match in scope.matches(rf"\b{loop[1]} \* {loop[2]}\b", loop.end()):
             yield scope.instead("steps", *match.span(), loop[1], 1)
 
 
 def _order(scope: Scope) -> Iterator[Edit]:
     """A statement in front of one that it belongs behind; `m = m_new` may be some lines early."""
-    first, last = (scope.text.line_at(at) for at in (scope.function.body, scope.function.end - 1))
+    first, last = scope.line_span
     for number in range(first, last):
         is_copied = _COPIED.match(scope.code_line(number).rstrip())
         for below in range(number + 1, min(number + (MOST_EARLY if is_copied else 1), last) + 1):

@@ -93,8 +93,7 @@ def _mask_of(scope: Scope, call: Call) -> tuple[int, int] | None:
 
 def _definition(scope: Scope, name: str, before: int) -> re.Match[str] | None:
     """The last statement before a place that gives a name its value, as a match with the value."""
-    pattern = re.compile(rf"^[ \t]*{name}\s*=\s*([^\n#]+?)[ \t]*$", re.M)
-    matches = [*pattern.finditer(scope.text.code, scope.function.body, before)]
+    matches = [*scope.matches(rf"(?m)^[ \t]*{name}\s*=\s*([^\n#]+?)[ \t]*$", end=before)]
     return matches[-1] if matches else None
 
 
@@ -119,9 +118,10 @@ _BLOCKS = re.compile(r"\bfor (\w+) in range\((?:0, )?(\w+), \w+\)")
 
 def _unmasked_along(scope: Scope) -> Iterator[Edit]:
     """Loads of a loop whose masks all lack the bound of the index that the loop moves along."""
-    code, end = scope.text.code, scope.function.end
-    for loop in _BLOCKS.finditer(code, scope.function.body, end):
-        made = re.compile(rf"\b(\w+) = \(?{loop[1]} \+ tl\.arange").search(code, loop.end(), end)
+    code = scope.text.code
+    for loop in scope.matches(_BLOCKS):
+        start = rf"\b(\w+) = \(?{loop[1]} \+ tl\.arange"
+        made = next(scope.matches(start, loop.end()), None)
         changes = []
         for call in scope.calls if made else ():
             mask = _mask_of(scope, call) if call.name == "tl.load" else None
@@ -198,10 +198,10 @@ def _same_each_round(scope: Scope) -> Iterator[Edit]:
         end, _ = scope.end_of(loop)
         size = loop["n"] or loop["m"]
         done = loop[2] if loop["n"] else f"{loop[2]} * {loop['block']}"
-        bound = re.compile(rf"\b(\w+)(?:\[[:, None]+\])? < ({size})\b(?! -)")
+        bound = rf"\b(\w+)(?:\[[:, None]+\])? < ({size})\b(?! -)"
         matches = [
             match
-            for match in bound.finditer(code, loop.end(), end)
+            for match in scope.matches(bound, loop.end(), end)
             if scope.first_use.get(match[1], end) < loop.start()
         ]
         if matches and re.search(r"\+=", code[loop.end() : end]):

@@ -102,7 +102,7 @@ def _like_neighbour(scope: Scope) -> Iterator[Edit]:
 
     Loops of a function are like each other, too, however far they are apart.
     """
-    first, last = (scope.text.line_at(at) for at in (scope.function.body, scope.function.end - 1))
+    first, last = scope.line_span
     numbers = [n for n in range(first, last + 1) if scope.code_line(n).strip()]
     heads = {n: match for n in numbers if (match := _HEAD.match(scope.code_line(n)))}
     given = {n: heads.get(n) or _ASSIGNED.match(scope.code_line(n)) for n in numbers}
@@ -166,7 +166,7 @@ _TWIN = re.compile(r"(?<![\w.])[A-Za-z_]\w*(?:\.[xy]\b)?")
 
 def _across_lines(scope: Scope) -> Iterator[Edit]:
     """Two like names, one in each of two neighbouring lines, in each other's place."""
-    first, last = (scope.text.line_at(at) for at in (scope.function.body, scope.function.end - 1))
+    first, last = scope.line_span
     for number in range(first, last):
         pair = scope.code_line(number), scope.code_line(number + 1)
         values = [line.partition("=")[2] for line in pair]
@@ -302,8 +302,8 @@ def _whole(scope: Scope) -> Iterator[Edit]:
     Or an offset within a block, `tl.arange(0, BLOCK)`, where one with the block's start belongs;
     or a thread's first element where the one of this turn of the loop does.
     """
-    code, span = scope.text.code, (scope.function.body, scope.function.end)
-    parts = dict(_PART.findall(code, *span))
+    code = scope.text.code
+    parts = dict(match.groups() for match in scope.matches(_PART))
     for token in scope.tokens:
         whole = parts.get(token.text)
         if whole and scope.first_use.get(token.text, token.start) < token.start:
@@ -312,9 +312,9 @@ def _whole(scope: Scope) -> Iterator[Edit]:
         _, name, start, part = match.groups()
         part = part.removesuffix(".to(tl.int64)")
         is_likely = not start or scope.in_loop(scope.text.line_at(match.start(2)))
-        end = span[1] if start else scope.end_of(match)[0]
+        end = None if start else scope.end_of(match)[0]
         again = rf"(?<![\w.])(\w+\[)?(?<![\w.]){re.escape(part)}(?(1)\]|(?![\w.\[(]))"
-        for other in re.compile(again).finditer(code, match.end(), end):
+        for other in scope.matches(again, match.end(), end):
             line = scope.code_line(scope.text.line_at(other.start()))
             is_given = re.match(rf"\s*(?:\w+ )*{name} =", line)
             is_there = start and code[: other.start()].endswith(start)

@@ -60,7 +60,7 @@ def _chooses_kernel(scope: Scope, edit: Edit) -> bool:
 
     What stands behind the condition, from the launch on, is changed all the same.
     """
-    kernels = [each for each in scope.reached if each.is_kernel]
+    kernels = scope.kernels
     head = scope.text.code[scope.function.start : scope.function.body]
     if scope.function.is_kernel or "__device__" in head or len(kernels) < 2:
         return False

@@ -156,8 +156,7 @@ def _derived(scope: Scope) -> Iterator[Edit]:
 
 def _is_in_grid(scope: Scope, token: Token) -> bool:
     """Whether a token alone says how many blocks or programs a launch has."""
-    launches = (each for each in scope.calls if each.is_launch)
-    return any((token.start, token.end) in each.grid[:1] for each in launches)
+    return any((token.start, token.end) in each.grid[:1] for each in scope.launches)
 
 
 _NAMES = re.compile(r"(?<![\w.])[A-Za-z_]\w*")
@@ -640,8 +639,8 @@ def _statements(scope: Scope) -> Iterator[Edit]:
         )
         if first is None:
             continue
-        again = re.compile(rf"^([ \t]*)(?:while|for)\b[^\n]*\b{first[1]}\b[^\n]*$", re.M)
-        loops = [*again.finditer(code, match.end(), scope.function.end)]
+        again = rf"(?m)^([ \t]*)(?:while|for)\b[^\n]*\b{first[1]}\b[^\n]*$"
+        loops = [*scope.matches(again, match.end())]
         for loop in loops[1:] if scope.is_triton else loops:
             if not _changes_in_a_loop(code[match.end() : loop.start()], first[1]):
                 continue
@@ -850,7 +849,7 @@ def _types(scope: Scope) -> Iterator[Edit]:
     if not scope.is_triton and scope.function.is_kernel | (
         "__device__" in code[scope.function.start : scope.function.body]
     ):
-        for match in _TYPE.finditer(code, scope.function.start, scope.function.end):
+        for match in scope.matches(_TYPE, scope.function.start):
             name = re.match(r"\s+(\w+)", code[match.end() :])
             assert name is not None
             if _counts(scope, name[1]):

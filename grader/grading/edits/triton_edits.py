@@ -18,11 +18,10 @@ def _last_group(scope: Scope) -> Iterator[Edit]:
     """A group of tile rows that is taken to be whole, where the last one has fewer."""
     if not scope.function.is_kernel:
         return
-    code = scope.text.code
-    span = (scope.function.body, scope.function.end)
+    counted = [match[1] for match in scope.matches(_COUNTED)]
     for match in scope.matches(_GROUPED):
         for size, others in (match.group(2, 3), match.group(3, 2)):
-            for rows in _COUNTED.findall(code, *span):
+            for rows in counted:
                 if rows == others:
                     continue
                 new = f"min({rows} - {match[1]} * {size}, {size})"
@@ -45,25 +44,25 @@ _HEIGHT = re.compile(r"\b(\w+) = (?:tl\.minimum|min)\((?:\w+, )?\w+ - ([^,()\n]+
 
 def _without_group(scope: Scope) -> Iterator[Edit]:
     """A tile's row, a group's first row, or a program's number that isn't counted in its group."""
-    code, span = scope.text.code, (scope.function.body, scope.function.end)
+    code = scope.text.code
     for match in scope.matches(_SPLIT):
-        whole = re.compile(rf"(?<![\w.]){match[1]}\b(?! - | % {match[2]}\b)")
+        whole = rf"(?<![\w.]){match[1]}\b(?! - | % {match[2]}\b)"
         rest = f"({match[1]} % {match[2]})"
-        later = itertools.islice(whole.finditer(code, match.end(), span[1]), MOST_OFFSETS)
+        later = itertools.islice(scope.matches(whole, match.end()), MOST_OFFSETS)
         changes = [Change(*each.span(), rest) for each in later]
         if changes:
             what = f"`{match[1]}` stands where `{rest}` belongs, its number in the group"
             yield scope.edit("group_start", changes, what, "", 1)
     for match in scope.matches(_HEIGHT):
-        first = re.compile(rf"^[ \t]*{re.escape(match[2])} = (\w+)[ \t]*$", re.M)
+        first = rf"(?m)^[ \t]*{re.escape(match[2])} = (\w+)[ \t]*$"
         call = match[0] + code[match.end() : code.find("\n", match.end())]
         sizes = re.findall(r"(?:\(|, )([A-Z]\w*)\b", call)[:1]
-        begins = first.finditer(code, span[0], match.start())
+        begins = scope.matches(first, end=match.start())
         for size, begin in itertools.product(sizes, begins):
             product = f"{begin[1]} * {size}"
             yield scope.instead("group_start", *begin.span(1), product, 1, begin.span())
-        row = re.compile(rf"(?<![+*] )(?<![+*]\()(?<!\w)\(?\w+ % {match[1]}\b").finditer
-        for within in row(code, match.end(), span[1]):
+        row = rf"(?<![+*] )(?<![+*]\()(?<!\w)\(?\w+ % {match[1]}\b"
+        for within in scope.matches(row, match.end()):
             at = within.start()
             yield scope.instead("group_start", at, at, f"{match[2]} + ", 1, within.span())
 
@@ -75,20 +74,18 @@ _BEGINNING = re.compile(
 
 def _groups_by_product(scope: Scope) -> Iterator[Edit]:
     """A group's size that isn't kept below the rows left behind `first`, the group's first row."""
-    code = scope.text.code
-    span = (scope.function.body, scope.function.end)
     # A helper is given the numbers of tiles.
-    counted = _COUNTED.findall(code, *span) or sorted(scope.function.integers)
+    counted = [match[1] for match in scope.matches(_COUNTED)] or sorted(scope.function.integers)
     for match in scope.matches(_BEGINNING):
         if not {*counted}.isdisjoint(re.findall(r"\w+", match[0])):
             continue  # how many programs a group has
         size = match[2] or match[3]
-        whole = re.compile(rf"=[ \t]*({size})[ \t]*$", re.M).search(code, match.end(), span[1])
-        if whole is None:
-            continue
-        for rows in counted:
-            new = f"min({rows} - {match[1]}, {size})"
-            yield scope.instead("last_group", *whole.span(1), new, 1)
+        for whole in itertools.islice(
+            scope.matches(rf"(?m)=[ \t]*({size})[ \t]*$", match.end()), 1
+        ):
+            for rows in counted:
+                new = f"min({rows} - {match[1]}, {size})"
+                yield scope.instead("last_group", *whole.span(1), new, 1)
 
 
 def _offsets(scope: Scope) -> Iterator[Edit]:
@@ -165,7 +162,7 @@ def _strides(scope: Scope) -> Iterator[Edit]:
     if scope.function.is_kernel:
         return
     source = scope.text.source
-    launches = [each for each in scope.calls if each.is_launch]
+    launches = scope.launches
     for match in scope.matches(_STRIDE):
         is_passed = any(each.start < match.start() < each.end for each in launches)
         new = f"{match[1]}.shape[{int(match[2]) + 1}]"
@@ -233,9 +230,7 @@ def _one_block(scope: Scope) -> Iterator[Edit]:
     """A block of a fixed size for rows that may be longer."""
     if scope.function.is_kernel:
         return
-    code = scope.text.code
-    kernels = [each for each in scope.reached if each.is_kernel]
-    bodies = "\n".join(code[each.body : each.end] for each in kernels)
+    bodies = "\n".join(scope.text.code[each.body : each.end] for each in scope.kernels)
     if re.search(r"\*\s*BLOCK|BLOCK\w*\s*\*|\brange\([^)\n]*BLOCK", bodies):
         return  # several programs, or rounds of a loop, share the row
     shared = {each[2] for each in _PLAIN_SUM.finditer(bodies)}  # see _program_offset
@@ -259,9 +254,7 @@ _NUMBER = re.compile(r"\b(\w+)\s*=\s*tl\.program_id\([^()\n]*\)(?!.*\*)")
 
 def _program_offset(scope: Scope) -> Iterator[Edit]:
     """A program's number that is added to `tl.arange` without the block's length."""
-    code = scope.text.code
-    span = (scope.function.body, scope.function.end)
-    numbers = set(_NUMBER.findall(code, *span))
+    numbers = {match[1] for match in scope.matches(_NUMBER)}
     for match in scope.matches(_PLAIN_SUM):
         if match[1] in numbers:
             what = (
@@ -305,12 +298,10 @@ def _grid_axes(scope: Scope) -> Iterator[Edit]:
     """A grid with more or fewer axes than the kernel takes its ids from."""
     if scope.function.is_kernel:
         return
-    code = scope.text.code
-    kernels = [each for each in scope.reached if each.is_kernel]
     ids = {
-        int(axis)
-        for each in kernels
-        for axis in re.findall(r"program_id\((?:axis=)?(\d)\)", code[each.body : each.end])
+        int(match[1])
+        for each in scope.kernels
+        for match in scope.matches(r"program_id\((?:axis=)?(\d)\)", each.body, each.end)
     }
     pattern = re.compile(
         r"(?<=[\[=:] )?\((\w[^()]*\([^()]*\)|\w+)\s*(,|\*)\s*(\w[^()]*\([^()]*\)|\w+),?\)"
@@ -335,8 +326,8 @@ _GRID = re.compile(r"(?: = |\w\[)(\([^\[\]\n]*\bcdiv\([^\[\]\n]*\))(?:[ \t]*$|\]
 
 def _grids_by_numbers(scope: Scope) -> Iterator[Edit]:
     """A grid that is counted with numbers before a configuration of the kernel is chosen."""
-    kernels = [each for each in scope.reached if each.is_kernel]
-    blocks = [p for each in kernels for p in each.parameters if len(p) > 1 and p.isupper()]
+    parameters = [p for each in scope.kernels for p in each.parameters]
+    blocks = [each for each in parameters if len(each) > 1 and each.isupper()]
     is_tuned = "autotune" in scope.text.code
     for match in scope.matches(_GRID):
         chosen: dict[str, str] = {}  # by the size that is divided, the block's length
@@ -367,15 +358,12 @@ def _grids(scope: Scope) -> Iterator[Edit]:
     """A grid that is counted with numbers, where configurations choose the blocks' sizes."""
     if scope.function.is_kernel:
         return
-    code = scope.text.code
-    given = _OF_META.search(code, scope.function.body, scope.function.end)
+    given = next(scope.matches(_OF_META), None)
     if given is None:
         yield from _grids_by_numbers(scope)
         return
-    pattern = re.compile(r"triton\.cdiv\([^,()]+,\s*([\w.]+)\)")
-    matches = list(pattern.finditer(code, given.end(), scope.function.end))[:2]
-    kernels = [each for each in scope.reached if each.is_kernel]
-    parameters = dict.fromkeys(p for each in kernels for p in each.parameters)
+    matches = [*scope.matches(r"triton\.cdiv\([^,()]+,\s*([\w.]+)\)", given.end())][:2]
+    parameters = dict.fromkeys(p for each in scope.kernels for p in each.parameters)
     names = [each for each in parameters if re.search("BLOCK|TILE", each)]
     for match in _OF_AXIS.finditer(scope.text.source, given.end(), scope.function.end):
         other = match[2][:-1] + match[1][-1].upper()
@@ -423,11 +411,9 @@ _ADVANCED = re.compile(r"^[ \t]*(\w+) \+= (\w+)(?: \* (\w+))?[ \t]*$", re.M)
 
 def _advance(scope: Scope) -> Iterator[Edit]:
     """A pointer that a loop moves on by another stride than that of the axis it goes along."""
-    code, span = scope.text.code, (scope.function.body, scope.function.end)
     for match in scope.matches(_ADVANCED):
-        made = re.compile(rf"^[ \t]*{match[1]} = ([^\n]+)$", re.M).search(
-            code, span[0], match.start()
-        )
+        start = rf"(?m)^[ \t]*{match[1]} = ([^\n]+)$"
+        made = next(scope.matches(start, end=match.start()), None)
         if made is None or scope.kinds.get(match[1]) != "pointer":
             continue
         factors = {*re.findall(r"\* (\w+)", made[1])} & {*scope.function.parameters}
@@ -463,7 +449,7 @@ def _launch_numbers(scope: Scope) -> Iterator[Edit]:
         return
     counted = re.findall(r"\bcdiv\([^,()]+, (\w+)\)", scope.code)
     names = [each for each in dict.fromkeys(counted) if not each.isdigit()]
-    for call in (each for each in scope.calls if each.is_launch):
+    for call in scope.launches:
         for low, high in call.arguments:
             given = re.match(r"\w*(?:BLOCK|TILE)\w*=\d+$", code[low:high])
             for name in names if given else ():
