@@ -35,10 +35,6 @@ T = TypeVar("T")
 _CALLED = {"course": "course", "roster": "roster", "times": "file of times"}
 
 
-class ClassError(Mistake, ValueError):
-    """A class can't be worked on as asked: one line with what was expected and what came."""
-
-
 @dataclass
 class CourseClass:
     """A class, its course and its roster, as they were when they were read."""
@@ -108,8 +104,7 @@ class CourseClass:
     def compared(self) -> list[StoredHandin]:
         """The hand-ins to compare: of each student the one that counts, a group's once.
 
-        Of people whom the roster doesn't have, the last one. Raises ClassError, GradebookError and
-        StoreError.
+        Of people whom the roster doesn't have, the last one. Raises Mistake.
         """
         book = self.gradebook()
         counted = {id(entry.counted.handin) for entry in book.entries if entry.counted}
@@ -138,18 +133,18 @@ class CourseClass:
         return lifted
 
     def student(self, name: str) -> str:
-        """`name`, checked: the id of a student. Raises ClassError with the nearest one."""
+        """`name`, checked: the id of a student. Raises Mistake with the nearest one."""
         if name in self.handins_of:
             return name
         known = dict.fromkeys(self.handins_of)
         close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
         hint = f"; did you mean {one_line(close[0])!r}?" if close else ""
-        raise ClassError(f"--student {one_line(name)}: expected the id of a student{hint}")
+        raise Mistake(f"--student {one_line(name)}: expected the id of a student{hint}")
 
     # --- the gradebook --------------------------------------------------------------------------
 
     def device(self, here: str = "") -> str:
-        """The device that the gradebook is of. Raises ClassError where that isn't clear."""
+        """The device that the gradebook is of. Raises Mistake where that isn't clear."""
         devices = self.store.results.devices()
         final = [each for each in devices if not self.course.why_not_final(each)]
         if self.course.final_device is not None and len(final) == 1:
@@ -163,7 +158,7 @@ class CourseClass:
         wanted = "say which one under `device` in course.yaml"
         if self.course.device is not None:
             wanted = f"course.yaml says {self.course.device}, which is not one of them alone"
-        raise ClassError(
+        raise Mistake(
             f"{self.store.path.parent}: results of several devices ({', '.join(devices)}), and a "
             f"gradebook is of one: {wanted}"
         )
@@ -175,7 +170,7 @@ class CourseClass:
         return Plans(self.store, self.exercises, conditions, self.lifted)
 
     def gradebook(self, here: str = "") -> Gradebook:
-        """The class's gradebook. Raises ClassError, GradebookError and StoreError."""
+        """The class's gradebook. Raises Mistake."""
         device = self.device(here)
         seed = self.store.seed or 0
         attempts = self.plans(device).attempts(self.handins, seed)

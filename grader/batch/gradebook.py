@@ -55,10 +55,6 @@ _COUNTED = {
 }
 
 
-class GradebookError(Mistake, ValueError):
-    """A gradebook can't be made or exported: one line says of which students, and what to do."""
-
-
 def make(
     course: CourseFile,
     roster: Roster | None,
@@ -74,7 +70,7 @@ def make(
 
     Without a roster, the class is everybody who handed in something. An attempt's `grade` is taken
     as it is; where it has none, or where people decided about its evidence, that is scored by
-    `exercises`. Raises GradebookError where attempts were graded on another device, or with
+    `exercises`. Raises Mistake where attempts were graded on another device, or with
     another seed, than the gradebook is of.
     """
     ordered = sorted(attempts, key=lambda attempt: _order(attempt.handin))
@@ -327,7 +323,7 @@ def _extensions(course: CourseFile, people: People) -> tuple[dict[str, datetime]
 
 
 def _expect_one_test(attempts: Iterable[Attempt], device: str, seed: int) -> None:
-    """Raise GradebookError unless everybody was graded on one device and with one seed."""
+    """Raise Mistake unless everybody was graded on one device and with one seed."""
     records = [(e.handin.id, record) for e in attempts if (record := e.evidence or e.grade)]
     devices = [(id, each.environment.get("gpu") or INTERPRETER) for id, each in records]
     seeds = [(id, each.seed) for id, each in records]
@@ -335,7 +331,7 @@ def _expect_one_test(attempts: Iterable[Attempt], device: str, seed: int) -> Non
         if others := [(id, value) for id, value in observed if value != wanted]:
             id, first = others[0]
             count = f"{len(others)} hand-in{'' if len(others) == 1 else 's'}"
-            raise GradebookError(
+            raise Mistake(
                 f"expected everything to be graded with the {name} {wanted}; {count} had another: "
                 f"{one_line(f'{id}: {first}')}. A gradebook never mixes them: grade those again"
             )

@@ -45,10 +45,6 @@ CAUTION = (
 Spans = tuple[tuple[int, int], ...]
 
 
-class SimilarityError(Mistake, RuntimeError):
-    """Files can't be compared here; the message says what to install."""
-
-
 @dataclass(frozen=True)
 class Pair:
     """Two hand-ins of different people with a file that is alike.
@@ -82,7 +78,7 @@ def pairs(
     Only the first `located` have spans: in a class of copies these take longer than all the rest.
     `stubs` maps a file's name to what students started from; other files aren't compared. Hand-ins
     with a person in common are never a pair, and of several pairs of the same people in a file the
-    most alike stands. Raises SimilarityError where copydetect isn't installed.
+    most alike stands. Raises Mistake where copydetect isn't installed.
     """
     library = _copydetect()
     alike = [
@@ -201,7 +197,7 @@ def _copydetect() -> ModuleType:
             library = importlib.import_module("copydetect")
             importlib.import_module("copydetect.utils")
     except ImportError as error:
-        raise SimilarityError(
+        raise Mistake(
             f"similarity needs copydetect, which can't be imported ({error}): "
             "pip install 'warpgrade[similarity]'"
         ) from None

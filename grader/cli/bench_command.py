@@ -39,8 +39,8 @@ from grader.instruments import (
     plots,
 )
 from grader.instruments.bench import Step
-from grader.instruments.bench_configs import ConfigsError
 from grader.instruments.bench_sizes import parse, plan
+from grader.mistakes import Mistake
 from grader.sandbox import Sandbox
 from grader.spec import Exercise
 from grader.spec.task import Task
@@ -218,7 +218,7 @@ def _time_and_write(
 def _chosen(
     exercises: Mapping[str, Exercise], name: str, sizes: Sequence[int] | None
 ) -> list[Task]:
-    """The variants to time. Raises NothingToTime and SizesError before anything runs."""
+    """The variants to time. Raises Mistake before anything runs."""
     named = selected(exercises, known_names(exercises, [name]))
     chosen = bench.with_a_case(named, selected(exercises))
     have_oracles(exercises, [name])
@@ -230,13 +230,13 @@ def _chosen(
 def _constants(
     configs: str | None, more: Sequence[str], sizes: str | None
 ) -> dict[str, list[str]] | None:
-    """The values that --configs gives. Raises ConfigsError."""
+    """The values that --configs gives. Raises Mistake."""
     if configs is None:
         if more:
-            raise ConfigsError(f"expected one name, or --configs before constants, got {more[0]}")
+            raise Mistake(f"expected one name, or --configs before constants, got {more[0]}")
         return None
     if sizes is not None:
-        raise ConfigsError("--configs: expected no --sizes beside it: one case is timed")
+        raise Mistake("--configs: expected no --sizes beside it: one case is timed")
     values = bench_configs.parse([configs, *more])
     bench_configs.configurations(values)
     return values
@@ -245,10 +245,10 @@ def _constants(
 def _expect_constants(
     submission: Path, chosen: Sequence[Task], values: bench_configs.Values
 ) -> None:
-    """Refuse several variants, and constants that the file lacks. Raises ConfigsError."""
+    """Refuse several variants, and constants that the file lacks. Raises Mistake."""
     if len(chosen) > 1:
         names = ", ".join(map(str, chosen))
-        raise ConfigsError(f"--configs: expected the name of one variant, of {names}")
+        raise Mistake(f"--configs: expected the name of one variant, of {names}")
     bench_configs.constants(contents(submission / chosen[0].variant.file), chosen[0], values)
 
 

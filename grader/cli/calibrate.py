@@ -22,9 +22,10 @@ from grader.cli.console import (
 )
 from grader.gpu import machine
 from grader.grading.session import selected
+from grader.mistakes import Mistake
 from grader.spec import Exercise
 from grader.staff.calibration import readings, table
-from grader.staff.calibration.readings import CalibrationError, Readings
+from grader.staff.calibration.readings import Readings
 from grader.staff.calibration.timings import clock, lint_lines, of_these, written
 
 
@@ -52,9 +53,9 @@ def command(
     have_oracles(exercises, names)
     writable(out)
     if resume and out is None:
-        raise CalibrationError("--resume: expected --out too, the file to go on with")
+        raise Mistake("--resume: expected --out too, the file to go on with")
     if resume and taken is not None:
-        raise CalibrationError("--resume: expected to time something, and --readings times nothing")
+        raise Mistake("--resume: expected to time something, and --readings times nothing")
     if taken is None:
         timings = _timed(exercises, names, out, resume)
     else:
@@ -80,7 +81,7 @@ def _timed(
 ) -> Readings:
     device = machine.gpu_name()
     if device is None:
-        raise CalibrationError("expected an NVIDIA GPU to calibrate on, found none")
+        raise Mistake("expected an NVIDIA GPU to calibrate on, found none")
     known = readings.read(out) if resume and out is not None and out.exists() else None
     with progress(str) as on_step, clock() as timer:
 

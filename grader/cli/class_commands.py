@@ -18,7 +18,7 @@ import typer
 from grader import __version__
 from grader import evidence as evidence_files
 from grader.batch import exports, similarity
-from grader.batch.classes import ClassError, CourseClass, moves, to_run_again
+from grader.batch.classes import CourseClass, moves, to_run_again
 from grader.batch.collect import LAYOUTS, Collection, collect
 from grader.batch.collect.classroom_times import LAYOUT, judged_by
 from grader.batch.course.records import Adjustment, AdjustmentKind, Gradebook
@@ -52,6 +52,7 @@ from grader.cli.console import (
     write,
 )
 from grader.gpu.locks import choose
+from grader.mistakes import Mistake
 from grader.report import narrow, one_line
 from grader.report.summary import number
 from grader.sandbox.untrusted import clean
@@ -448,7 +449,7 @@ def _publish(course_class: CourseClass, book: Gradebook) -> None:
     try:
         views.write(book, course_class.exercises, folder)
     except OSError as error:
-        raise ClassError(
+        raise Mistake(
             f"{error.filename or folder}: can't be written: {error.strerror}. All results are "
             f"stored: `grader export {folder}` writes these files"
         ) from None
@@ -557,6 +558,6 @@ def _user() -> str:
 
 
 def _folder(results: Path) -> Path:
-    """The folder of a class's results, given itself or by its file. Raises StoreError."""
+    """The folder of a class's results, given itself or by its file. Raises Mistake."""
     folder = results.parent if results.name == NAME else results
     return Store.expect(folder)

@@ -18,13 +18,9 @@ from grader.mistakes import Mistake
 CAPABILITY = 90  # of an H100, which is the usual course's GPU
 
 
-class ForeignGpu(Mistake, RuntimeError):
-    """This machine's GPU isn't NVIDIA's. The line has its name, and how to grade without it."""
-
-
 @lru_cache(maxsize=1)
 def gpu_name() -> str | None:
-    """The first CUDA device torch can use, or None. Raises ForeignGpu for a device of AMD's.
+    """The first CUDA device torch can use, or None. Raises Mistake for a device of AMD's.
 
     Without a driver there is none, and torch isn't imported for that.
     """
@@ -37,7 +33,7 @@ def gpu_name() -> str | None:
     except (RuntimeError, AssertionError):  # an unsuitable driver, a lost device
         return None
     if name is not None and (getattr(torch.version, "hip", None) or is_amd(name)):
-        raise ForeignGpu(
+        raise Mistake(
             f"{name}: expected an NVIDIA GPU, got AMD's. To grade as on a machine without a GPU, "
             "install PyTorch's CPU build, or hide it: HIP_VISIBLE_DEVICES=-1"
         )

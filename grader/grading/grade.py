@@ -15,14 +15,8 @@ from grader.grading import plan_files, predictions
 from grader.grading.check import LEAST_ON_A_GPU, check
 from grader.grading.measure import measure
 from grader.grading.parallel import Checked, checked_side_by_side
-from grader.grading.session import (
-    Options,
-    Progress,
-    Session,
-    SubmissionError,
-    selected,
-    unwatched,
-)
+from grader.grading.session import Options, Progress, Session, selected, unwatched
+from grader.mistakes import Mistake
 from grader.spec import Exercise
 from grader.spec.course import option_for
 from grader.spec.exercise import REFERENCE
@@ -43,7 +37,7 @@ def grade(
     `only` holds names of exercises (`rmsnorm`) or variants (`rmsnorm/triton`). With `jobs`
     processes, tasks are checked in parallel, on all GPUs. This process times each right one on the
     first GPU while others are still checked. Ctrl-C ends it with the evidence of the finished
-    tasks, marked incomplete. Raises SubmissionError when the folder doesn't exist, ConfinementError
+    tasks, marked incomplete. Raises Mistake when the folder doesn't exist, ConfinementError
     where a sandbox is required and none is available.
     """
     started = time.monotonic()
@@ -143,12 +137,12 @@ def how_memory_reaches_workers(refused: str) -> str:
 
 
 def expect_files(submission: Path, exercises: Mapping[str, Exercise]) -> None:
-    """Raise SubmissionError for a folder without a file of any exercise: a wrong folder."""
+    """Raise Mistake for a folder without a file of any exercise: a wrong folder."""
     names = [v.file for exercise in exercises.values() for v in exercise.variants.values()]
     if submission.is_dir() and not any((submission / name).exists() for name in names):
         oracles = (submission / "oracles.py").exists()
         why = ": the students' release has no solutions" if oracles else ""
-        raise SubmissionError(
+        raise Mistake(
             f"{submission}: expected a folder like assignment/, with {names[0]} or other files of "
             f"exercises; found none{why}"
         )

@@ -40,10 +40,6 @@ from grader.timing.submission import Stopwatch
 PUBLIC_SEED = 2026  # of students' own runs; a class is graded with another one
 
 
-class SubmissionError(Mistake, ValueError):
-    """The folder to grade doesn't exist."""
-
-
 @dataclass(frozen=True)
 class Step:
     """A step of grading, reported before each part and after each case."""
@@ -125,11 +121,11 @@ class Session:
         they are known already: the folder isn't read then. `lent` is what else outlives the
         session.
 
-        Raises SubmissionError when the folder doesn't exist, ConfinementError where a sandbox is
+        Raises Mistake when the folder doesn't exist, ConfinementError where a sandbox is
         required and none is available.
         """
         if files is None and not submission.is_dir():
-            raise SubmissionError(f"{submission}: expected a folder like assignment/, found none")
+            raise Mistake(f"{submission}: expected a folder like assignment/, found none")
         torch.set_num_threads(1)  # the tensors are small: threads would only wait for each other
         options, lent = options or Options(), lent or Lent()
         self.submission, self.exercises = submission, exercises

@@ -33,10 +33,6 @@ class TooInvolved(Exception):
     """Reading a text took too much time or memory; the message says which."""
 
 
-class ReadingHung(Mistake, RuntimeError):
-    """Every process that should read a text hung, which is the machine's fault."""
-
-
 class _Hung(Exception):
     """The process neither answers nor uses processor time."""
 
@@ -45,13 +41,13 @@ def limited(function: Callable[..., Any], *arguments: Any) -> Any:
     """The result of `function` in a process of its own, passed as JSON.
 
     Raises TooInvolved when the process uses SECONDS of processor time or ends without an answer,
-    ReadingHung when it hangs MOST_TRIES times.
+    Mistake when it hangs MOST_TRIES times.
     """
     for _ in range(MOST_TRIES):
         with contextlib.suppress(_Hung):
             return _asked(function, arguments)
     what = f"a process that reads a source hung {MOST_TRIES} times: the machine's fault; try again"
-    raise ReadingHung(what)
+    raise Mistake(what)
 
 
 def _asked(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:

@@ -40,10 +40,6 @@ BESIDE_OTHERS = ("copy", "torch")
 SHORT_MICROSECONDS = 50.0  # below which launches are timed as much as the kernel
 
 
-class NothingToTime(Mistake, ValueError):
-    """None of the variants asked for has a performance case; the message names those that do."""
-
-
 @dataclass(frozen=True)
 class Timed:
     """One case of a variant, timed; without a size, why nothing of the variant was timed."""
@@ -72,7 +68,7 @@ class Step:
 def with_a_case(chosen: Sequence[Task], every: Sequence[Task]) -> list[Task]:
     """Those of the chosen tasks that have something to time.
 
-    Raises NothingToTime where that is none, with what in `every` has.
+    Raises Mistake where that is none, with what in `every` has.
     """
     timed = [task for task in chosen if task.variant.performance is not None]
     if timed:
@@ -80,7 +76,7 @@ def with_a_case(chosen: Sequence[Task], every: Sequence[Task]) -> list[Task]:
     names = ", ".join(str(task) for task in every if task.variant.performance is not None)
     asked = ", ".join(map(str, chosen))
     there_are = f": {names}" if names else ", and no exercise has one: see docs/spec.md#variants"
-    raise NothingToTime(f"{asked}: expected a variant with a performance case{there_are}")
+    raise Mistake(f"{asked}: expected a variant with a performance case{there_are}")
 
 
 def why_not(session: Session, task: Task) -> tuple[Status, str] | None:
@@ -108,7 +104,7 @@ def run(
 
     A ladder's variants are compared with each other: on no other sizes, and beside fewer baselines.
     `trusted` is where the baselines run. A timing that fails, and not for want of memory or quiet,
-    is the last one of its variant. Raises SizesError before anything is timed.
+    is the last one of its variant. Raises Mistake before anything is timed.
     """
     plans = [plan(task.exercise, task.variant, () if is_ladder else sizes) for task in chosen]
     names = BESIDE_OTHERS if is_ladder else BASELINES

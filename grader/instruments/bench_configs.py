@@ -35,10 +35,6 @@ _VALUE = re.compile(r"-?\d+(\.\d+)?([eE][-+]?\d+)?|True|False")
 Values = Mapping[str, Sequence[str]]  # by the constant's name, in the order given
 
 
-class ConfigsError(Mistake, ValueError):
-    """Constants that can't be swept: the message says which, and what was expected."""
-
-
 @dataclass(frozen=True)
 class Configured:
     """One configuration, timed or not."""
@@ -53,47 +49,47 @@ class Configured:
 
 
 def parse(words: Sequence[str]) -> dict[str, list[str]]:
-    """`BLOCK=64,128 num_warps=4,8` as values by name. Raises ConfigsError."""
+    """`BLOCK=64,128 num_warps=4,8` as values by name. Raises Mistake."""
     values: dict[str, list[str]] = {}
     for word in " ".join(words).split():
         name, _, listed = word.partition("=")
         several = list(dict.fromkeys(listed.split(",")))
         if not _NAME.fullmatch(name) or not all(map(_VALUE.fullmatch, several)):
-            raise ConfigsError(
+            raise Mistake(
                 "--configs: expected constants with numbers, as in BLOCK=64,128 num_warps=4,8, "
                 f"got {word!r}"
             )
         if name in values:
-            raise ConfigsError(f"--configs: expected each constant once, got {name} again")
+            raise Mistake(f"--configs: expected each constant once, got {name} again")
         values[name] = several
     if not values:
-        raise ConfigsError("--configs: expected constants, as in BLOCK=64,128 num_warps=4,8")
+        raise Mistake("--configs: expected constants, as in BLOCK=64,128 num_warps=4,8")
     return values
 
 
 def configurations(values: Values) -> list[dict[str, str]]:
-    """All combinations, the last constant changing fastest. Raises ConfigsError for too many."""
+    """All combinations, the last constant changing fastest. Raises Mistake for too many."""
     count = 1
     for several in values.values():
         count *= len(several)
     if count > MOST:
-        raise ConfigsError(f"--configs: expected at most {MOST} configurations, got {count}")
+        raise Mistake(f"--configs: expected at most {MOST} configurations, got {count}")
     return [dict(zip(values, each, strict=True)) for each in itertools.product(*values.values())]
 
 
 def constants(data: bytes | str, task: Task, values: Values) -> Constants:
-    """The constants of a task's file. Raises ConfigsError where it lacks one of `values`."""
+    """The constants of a task's file. Raises Mistake where it lacks one of `values`."""
     file = task.variant.file
     if isinstance(data, str):
-        raise ConfigsError(f"{task}: {data}")
+        raise Mistake(f"{task}: {data}")
     try:
         known = constants_of(data, task.variant.entry, task.variant.language)
     except Unreadable as error:
-        raise ConfigsError(f"{file}: its constants can't be read: {error}") from None
+        raise Mistake(f"{file}: its constants can't be read: {error}") from None
     for name in values:
         if name not in known.names:
             listed = ", ".join(known.constants) or "none"
-            raise ConfigsError(
+            raise Mistake(
                 f"--configs: expected a constant that {task.variant.entry} uses in {file}, of "
                 f"which there are {listed}; got {name}"
             )
@@ -111,7 +107,7 @@ def run(
 ) -> Iterator[Configured]:
     """Time a task's first performance case with each configuration.
 
-    `trusted` is where the baselines run. Raises ConfigsError before anything is timed.
+    `trusted` is where the baselines run. Raises Mistake before anything is timed.
     """
     every = configurations(values)
     of_file = constants(session.files.read(task.variant.file), task, values)

@@ -18,10 +18,6 @@ EIGHTHS = (1, 2, 4, 16)  # of the size in the spec, which is timed as it is
 MOST = 1 << 31  # what an index of 32 bits holds
 
 
-class SizesError(Mistake, ValueError):
-    """Sizes that can't be timed: the message says which, and what was expected."""
-
-
 @dataclass(frozen=True)
 class Planned:
     """A case to time, as a spec would give it.
@@ -44,7 +40,7 @@ def scaled_names(exercise: Exercise, variant: Variant) -> tuple[str, ...]:
 def plan(exercise: Exercise, variant: Variant, sizes: Sequence[int] | None = None) -> list[Planned]:
     """The cases to time, the spec's own first; `sizes` in the place of those derived from it.
 
-    Needs a variant with a performance block. Raises SizesError where a tensor can't have such a
+    Needs a variant with a performance block. Raises Mistake where a tensor can't have such a
     size.
     """
     first, *others = variant.timed.every_case
@@ -61,12 +57,12 @@ def plan(exercise: Exercise, variant: Variant, sizes: Sequence[int] | None = Non
 
 
 def parse(text: str) -> list[int]:
-    """'1024,2048' as numbers. Raises SizesError."""
+    """'1024,2048' as numbers. Raises Mistake."""
     sizes = []
     for word in text.split(","):
         word = word.strip()
         if not (word.isascii() and word.isdecimal() and len(word) < 12 and 0 < int(word) < MOST):
-            raise SizesError(
+            raise Mistake(
                 f"--sizes: expected whole numbers from 1 on, as in 1024,2048, got {word!r}"
             )
         sizes.append(int(word))
@@ -82,4 +78,4 @@ def _expect_possible(
             try:
                 tensor.concrete_shape(sizes)
             except FormulaError as error:
-                raise SizesError(f"--sizes: {size}: the shape of {tensor.name}: {error}") from None
+                raise Mistake(f"--sizes: {size}: the shape of {tensor.name}: {error}") from None

@@ -25,14 +25,10 @@ _STARTER = Path(__file__).parent / "starter"
 _SUFFIXES = {"triton": ".py", "cuda": ".cu"}
 
 
-class NewError(Mistake, ValueError):
-    """A course or an exercise can't be begun as asked: what was expected, and what came."""
-
-
 def course(folder: Path) -> list[Path]:
     """Begin a course in a new or an empty folder; returns the files written."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise NewError(f"{folder}: expected a new or an empty folder; nothing was written")
+        raise Mistake(f"{folder}: expected a new or an empty folder; nothing was written")
     names = {FILE: "course.yaml.txt", "reference/oracles.py": "oracles.txt"}
     names |= {"handout.md": "handout.txt"}
     words = {"TITLE": _title(folder.resolve().name)}
@@ -44,7 +40,7 @@ def course(folder: Path) -> list[Path]:
 def exercise(at: Course, name: str, languages: Sequence[str]) -> list[Path]:
     """Add a small exercise to a course; returns the files written.
 
-    Raises NewError where the name can't be one, or where a file of it is there already, and
+    Raises Mistake where the name can't be one, or where a file of it is there already, and
     HandoutError where the handout has no place for its points. Nothing is written then.
     """
     _check_name(name)
@@ -62,7 +58,7 @@ def exercise(at: Course, name: str, languages: Sequence[str]) -> list[Path]:
     texts[at.specs / f"{name}.yaml"] = spec
     exercises = _with_new(at, name, spec)
     if there := [str(path) for path in texts if path.exists()]:
-        raise NewError(f"{', '.join(there)}: expected no such file yet; nothing was written")
+        raise Mistake(f"{', '.join(there)}: expected no such file yet; nothing was written")
     texts[at.oracles] = _appended(at.oracles, _text("oracle.txt", words), f"def {name}(")
     section = _text("section.txt", words).replace("FILES", _files(name, languages))
     before = _appended(at.handout, section, f"## {name}\n")
@@ -72,29 +68,29 @@ def exercise(at: Course, name: str, languages: Sequence[str]) -> list[Path]:
 
 def _check_name(name: str) -> None:
     if not re.fullmatch(r"[a-z][a-z0-9_]*", name) or keyword.iskeyword(name) or name == "oracles":
-        raise NewError(
+        raise Mistake(
             f"expected a Python name of lower-case letters, digits and _, got {name!r}; "
             "nothing was written"
         )
 
 
 def _with_new(at: Course, name: str, spec: str) -> dict[str, Exercise]:
-    """The course's exercises and the new one. Raises NewError where its name means another."""
+    """The course's exercises and the new one. Raises Mistake where its name means another."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"{name}.yaml"
         path.write_text(spec, encoding="utf-8")
         there = at.exercises if any(at.specs.glob("*.yaml")) else {}
         known = dict(sorted({**there, name: load(path)}.items()))
     if conflicts := [text for _, text in name_conflicts(known)]:
-        raise NewError("\n".join(conflicts))
+        raise Mistake("\n".join(conflicts))
     return in_order(known, at.settings.order)
 
 
 def _appended(path: Path, text: str, mark: str) -> str:
-    """The file with a text at its end. Raises NewError where it has the mark already."""
+    """The file with a text at its end. Raises Mistake where it has the mark already."""
     before = path.read_text(encoding="utf-8") if path.exists() else ""
     if mark in before:
-        raise NewError(f"{path}: expected no {mark.strip()!r} yet; nothing was written")
+        raise Mistake(f"{path}: expected no {mark.strip()!r} yet; nothing was written")
     return before.rstrip("\n") + "\n" + text if before else text.lstrip("\n")
 
 

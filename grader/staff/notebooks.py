@@ -21,14 +21,10 @@ _METADATA = {
 }
 
 
-class NotebookError(Mistake, ValueError):
-    """A text source is no notebook: the message names the line."""
-
-
 def made(project: Path) -> dict[str, bytes]:
     """The notebooks of the checkout `project`, by their paths in a release.
 
-    Raises NotebookError, OSError.
+    Raises Mistake, OSError.
     """
     sources = sorted((project / FOLDER).glob("*.py"))
     return {
@@ -38,11 +34,11 @@ def made(project: Path) -> dict[str, bytes]:
 
 
 def notebook(text: str, name: str) -> bytes:
-    """A source's text as a notebook of format 4.5. Raises NotebookError."""
+    """A source's text as a notebook of format 4.5. Raises Mistake."""
     before, *parts = _MARK.split(text)
     if before or not parts:
         first = text.partition("\n")[0]
-        raise NotebookError(f"{name}:1: expected '# %%' or '# %% [markdown]', got {first!r}")
+        raise Mistake(f"{name}:1: expected '# %%' or '# %% [markdown]', got {first!r}")
     bodies = enumerate(zip(parts[::2], parts[1::2], strict=True))
     cells = [_cell(bool(prose), body, f"cell-{n}", name) for n, (prose, body) in bodies]
     document = {"cells": cells, "metadata": _METADATA, "nbformat": 4, "nbformat_minor": 5}
@@ -59,7 +55,7 @@ def _cell(prose: bool, body: str, name: str, file: str) -> dict[str, object]:
     if prose:
         lines = body.split("\n")
         if wrong := [line for line in lines if line and not re.match(r"#( |$)", line)]:
-            raise NotebookError(f"{file}: expected a comment in a cell of prose, got {wrong[0]!r}")
+            raise Mistake(f"{file}: expected a comment in a cell of prose, got {wrong[0]!r}")
         source = "\n".join(line[2:] for line in lines)
         return {"cell_type": "markdown", "id": name, "metadata": {}, "source": source}
     code: dict[str, object] = {

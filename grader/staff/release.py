@@ -90,10 +90,6 @@ _LINK = re.compile(
 _DRAWN = re.compile(rf"src=\"(?P<file>[\w./-]+\.(?:{_LINKED_SUFFIXES}))\"")
 
 
-class ReleaseError(Mistake, ValueError):
-    """A release can't be made or written: the message names the file and what was expected."""
-
-
 @dataclass(frozen=True)
 class Release:
     """The files of a release by their paths, which have slashes and are sorted.
@@ -120,15 +116,13 @@ def make(
     """The release of the checkout `project`, with the exercises `only` names, or all.
 
     They are those of `course`, whose root is the project where none is given. Oracles stay whole;
-    spec, stubs and the handout's section are there for those exercises alone. Raises ReleaseError
+    spec, stubs and the handout's section are there for those exercises alone. Raises Mistake
     where a name is no exercise's and where a file is missing, is a link or isn't UTF-8, and
     StubError as `make_stubs` does.
     """
     named = set(only) or set(exercises)
     if unknown := sorted(named - set(exercises)):
-        raise ReleaseError(
-            f"{', '.join(unknown)}: expected whole exercises, of {', '.join(exercises)}"
-        )
+        raise Mistake(f"{', '.join(unknown)}: expected whole exercises, of {', '.join(exercises)}")
     kept = {name: exercise for name, exercise in exercises.items() if name in named}
     left_out = [name for name in exercises if name not in named]
     course = course or Course(project.resolve())
@@ -147,12 +141,12 @@ def write(release: Release, out: Path) -> None:
     """Write a release to the folder `out`, or to a zip where its name ends in .zip.
 
     It is complete or not there. A folder that isn't empty, and a file that isn't an unchanged
-    release, are left alone: ReleaseError.
+    release, are left alone: Mistake.
     """
     when = _time()
     parent = out.absolute().parent
     if not parent.is_dir():
-        raise ReleaseError(f"{out}: expected a folder that exists, there is no {parent}")
+        raise Mistake(f"{out}: expected a folder that exists, there is no {parent}")
     if out.suffix.lower() == ".zip":
         _write_zip(release, out, when)
     else:
@@ -198,7 +192,7 @@ def _spec(root: Path, name: str) -> bytes:
     before, matched, _ = text.partition("missed_by")
     if matched:
         line = before.count("\n") + 1
-        raise ReleaseError(
+        raise Mistake(
             f"{name}:{line}: expected missed_by: [names] last in a threshold's {{...}}, "
             "from where it can be taken out for students"
         )
@@ -244,18 +238,18 @@ def _read(project: Path, name: str) -> bytes:
     path = project / name
     try:
         if path.resolve() != project.resolve() / name:
-            raise ReleaseError(f"{path}: expected a file of the project, got a symbolic link")
+            raise Mistake(f"{path}: expected a file of the project, got a symbolic link")
         return path.read_bytes()
     except OSError as error:
         wanted = "expected a file for the students' release"
-        raise ReleaseError(f"{path}: {wanted}: {error.strerror}") from None
+        raise Mistake(f"{path}: {wanted}: {error.strerror}") from None
 
 
 def _text(project: Path, name: str) -> str:
     try:
         return _read(project, name).decode("utf-8")
     except UnicodeDecodeError as error:
-        raise ReleaseError(f"{project / name}: expected UTF-8, byte {error.start} is not") from None
+        raise Mistake(f"{project / name}: expected UTF-8, byte {error.start} is not") from None
 
 
 # --- what changes in them -------------------------------------------------------------------------
@@ -272,11 +266,11 @@ def _for_students(text: str, source: str) -> bytes:
                 kept.append(line)
         elif (marker[1] == "BEGIN") == bool(begun):
             other = f"END STAFF for line {begun}" if begun else "BEGIN STAFF first"
-            raise ReleaseError(f"{source}:{number}: expected # {other}, got {line.strip()}")
+            raise Mistake(f"{source}:{number}: expected # {other}, got {line.strip()}")
         else:
             begun = 0 if begun else number
     if begun:
-        raise ReleaseError(f"{source}:{begun}: # BEGIN STAFF without # END STAFF")
+        raise Mistake(f"{source}:{begun}: # BEGIN STAFF without # END STAFF")
     return "".join(kept).encode()
 
 
@@ -285,7 +279,7 @@ def _without_sections(
 ) -> str:
     """The handout without the sections `## name` and rows of some exercises, its tables made anew.
 
-    Raises ReleaseError where the handout has no place for a table.
+    Raises Mistake where the handout has no place for a table.
     """
     headings = {f"## {name}" for name in left_out}
     rows = tuple(f"| [{name}](#{name}) |" for name in left_out)
@@ -301,7 +295,7 @@ def _without_sections(
     try:
         return render("".join(kept), named, HANDOUT)
     except HandoutError as error:
-        raise ReleaseError(str(error)) from None
+        raise Mistake(str(error)) from None
 
 
 def _links(text: str, page: str) -> Iterator[str]:
@@ -336,17 +330,17 @@ def _time() -> int:
     if not given:
         return _FIRST_TIME
     if not re.fullmatch(r"\d{1,12}", given):
-        raise ReleaseError(f"SOURCE_DATE_EPOCH: expected seconds since 1970, got {given!r}")
+        raise Mistake(f"SOURCE_DATE_EPOCH: expected seconds since 1970, got {given!r}")
     # A zip counts in steps of two seconds from 1980 on.
     return min(max(int(given), _FIRST_TIME), _LAST_TIME) // 2 * 2
 
 
 def _write_folder(release: Release, out: Path, when: int) -> None:
     if out.is_symlink() or (out.exists() and not out.is_dir()):
-        raise ReleaseError(f"{out}: expected a new folder, or a name ending in .zip; got a file")
+        raise Mistake(f"{out}: expected a new folder, or a name ending in .zip; got a file")
     if out.exists() and any(out.iterdir()):
         wanted = "a new or an empty folder, this one holds files"
-        raise ReleaseError(f"{out}: expected {wanted}; nothing was written")
+        raise Mistake(f"{out}: expected {wanted}; nothing was written")
     with _beside(out) as temporary:
         made = temporary / "made"
         for name, data in release.files.items():
@@ -362,7 +356,7 @@ def _write_folder(release: Release, out: Path, when: int) -> None:
 def _write_zip(release: Release, out: Path, when: int) -> None:
     if (out.exists() or out.is_symlink()) and not _is_a_release(out):
         wanted = "a new name, or a release that nobody has changed"
-        raise ReleaseError(f"{out}: expected {wanted}; nothing was written")
+        raise Mistake(f"{out}: expected {wanted}; nothing was written")
     with _beside(out) as temporary:
         made = temporary / "made"
         with zipfile.ZipFile(made, "w", zipfile.ZIP_STORED) as archive:
@@ -399,4 +393,4 @@ def _beside(out: Path) -> Iterator[Path]:
         with tempfile.TemporaryDirectory("", prefix, parent, ignore_cleanup_errors=True) as made:
             yield Path(made)
     except OSError as error:
-        raise ReleaseError(f"{out}: can't be written: {error.strerror}") from None
+        raise Mistake(f"{out}: can't be written: {error.strerror}") from None

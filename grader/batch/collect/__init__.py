@@ -16,6 +16,5 @@ but a regular file is opened, and no size is believed before it was measured.
 from __future__ import annotations
 
 from grader.batch.collect.class_layouts import LAYOUTS, Collection, collect
-from grader.batch.collect.sources import CollectError
 
-__all__ = ["LAYOUTS", "CollectError", "Collection", "collect"]
+__all__ = ["LAYOUTS", "Collection", "collect"]

@@ -13,9 +13,10 @@ from pathlib import Path
 from grader.batch.collect import canvas_zip, classroom_clones, gradescope_export
 from grader.batch.collect.archives import open_archive, without_suffix
 from grader.batch.collect.file_names import Match, Quality, Wanted, identifier
-from grader.batch.collect.sources import CollectError, Part, Reader, Source, opened
+from grader.batch.collect.sources import Part, Reader, Source, opened
 from grader.batch.course.records import Handin, Member
 from grader.grading.submitted import Unreadable
+from grader.mistakes import Mistake
 from grader.report import one_line
 from grader.spec import Exercise
 
@@ -50,17 +51,17 @@ def collect(
 
     The layout is recognised unless it is given. With `merge` a hand-in gets the files that it lacks
     from earlier ones of the same people. `leave_out` are folders in the source that aren't
-    submissions. Raises CollectError where the source isn't there or has no such layout; whatever is
+    submissions. Raises Mistake where the source isn't there or has no such layout; whatever is
     wrong with one hand-in is its `problem`. Ids are the same whenever the same source is collected.
     """
     if layout is not None and layout not in LAYOUTS:
-        raise CollectError(f"layout: expected {', '.join(LAYOUTS)}; got {one_line(layout)}")
+        raise Mistake(f"layout: expected {', '.join(LAYOUTS)}; got {one_line(layout)}")
     variants = [v for exercise in exercises.values() for v in exercise.graded.values()]
     headers = (name for each in variants for name in each.compile.headers)
     wanted = Wanted((name for each in variants for name in each.files), headers)
     with opened(source, leave_out) as whole:
         if not whole.parts and whole.archive is None:
-            raise CollectError(f"{source}: expected submissions, found nothing")
+            raise Mistake(f"{source}: expected submissions, found nothing")
         name, root = _forced(whole, layout, source) if layout else _recognised(whole, wanted)
         made, notes = _LAYOUTS[name].read(root, Reader(wanted))
     made = _with_earlier(_with_own_ids(made), merge)
@@ -134,9 +135,7 @@ def _forced(source: Source, layout: str, path: Path) -> tuple[str, Source]:
     root = _LAYOUTS[layout].find(source)
     if root is None:
         expected = _LAYOUTS[layout].expected
-        raise CollectError(
-            f"{path}: layout {layout}: expected {expected}; found {_contents(source)}"
-        )
+        raise Mistake(f"{path}: layout {layout}: expected {expected}; found {_contents(source)}")
     return layout, root
 
 
@@ -169,7 +168,7 @@ def _recognised(source: Source, wanted: Wanted) -> tuple[str, Source]:
         source = wrapped
     archives = sum(part.is_archive for part in source.parts)
     if not archives and not source.folders and not any(_is_refused(part) for part in source.parts):
-        raise CollectError(
+        raise Mistake(
             f"{source.name}: expected submissions in a known layout; found {_contents(source)}"
         )
     return ("archives" if archives > len(source.folders) else "folders"), source

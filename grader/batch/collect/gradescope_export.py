@@ -15,9 +15,10 @@ from typing import Any
 import yaml
 
 from grader.batch.collect.file_names import identifier
-from grader.batch.collect.sources import CollectError, Part, Reader, Source, listing_of
+from grader.batch.collect.sources import Part, Reader, Source, listing_of
 from grader.batch.course.records import Handin, Member
 from grader.grading.submitted import Unreadable
+from grader.mistakes import Mistake
 from grader.report import one_line
 
 METADATA = "submission_metadata.yml"
@@ -43,7 +44,7 @@ def find(source: Source) -> Source | None:
 
 
 def handins(source: Source, reader: Reader) -> tuple[list[Handin], list[str]]:
-    """The hand-ins of an export, and what was left out of it. Raises CollectError."""
+    """The hand-ins of an export, and what was left out of it. Raises Mistake."""
     metadata = _metadata(source)
     notes = list(source.notes)
     made = []
@@ -137,17 +138,17 @@ def _metadata(source: Source) -> Mapping[str, Any]:
     place = f"{source.name}/{METADATA}"
     part = source.part(METADATA)
     if part is None or part.item is None or part.item.refused:
-        raise CollectError(f"{place}: expected a file")
+        raise Mistake(f"{place}: expected a file")
     try:
         data = part.item.read(_LARGEST + 1)
     except Unreadable as error:
-        raise CollectError(f"{place} {error}") from None
+        raise Mistake(f"{place} {error}") from None
     if len(data) > _LARGEST:
-        raise CollectError(f"{place}: expected at most {_LARGEST >> 20} MiB")
+        raise Mistake(f"{place}: expected at most {_LARGEST >> 20} MiB")
     try:
         read = yaml.load(data, _Loader)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise CollectError(f"{place}: expected YAML: {one_line(str(error))}") from None
+        raise Mistake(f"{place}: expected YAML: {one_line(str(error))}") from None
     if not isinstance(read, Mapping) or not all(isinstance(key, str) for key in read):
-        raise CollectError(f"{place}: expected a mapping of submissions")
+        raise Mistake(f"{place}: expected a mapping of submissions")
     return read

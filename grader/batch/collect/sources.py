@@ -22,10 +22,6 @@ from grader.mistakes import Mistake
 from grader.report import one_line
 
 
-class CollectError(Mistake, ValueError):
-    """There is no such source, or it has none of the layouts; the message is one line."""
-
-
 @dataclass(frozen=True)
 class Part:
     """A folder or a file at the top of a source.
@@ -83,7 +79,7 @@ class Source:
 
 @contextmanager
 def opened(path: Path, leave_out: Iterable[Path] = ()) -> Iterator[Source]:
-    """The parts of a folder or an archive. Raises CollectError where it is neither.
+    """The parts of a folder or an archive. Raises Mistake where it is neither.
 
     `leave_out` are folders in it that hold no submissions, such as the one for the results.
     """
@@ -91,19 +87,19 @@ def opened(path: Path, leave_out: Iterable[Path] = ()) -> Iterator[Source]:
         try:
             yield _of_folder(path, {each.resolve() for each in leave_out})
         except Unreadable as error:
-            raise CollectError(f"{path} {error}") from None
+            raise Mistake(f"{path} {error}") from None
         return
     expected = "expected a folder of submissions, or an archive"
     if not path.is_file():
-        raise CollectError(f"{path}: {expected}; found {'no file' if path.exists() else 'nothing'}")
+        raise Mistake(f"{path}: {expected}; found {'no file' if path.exists() else 'nothing'}")
     if not archives.is_archive(path.name):
-        raise CollectError(f"{path}: {expected} (zip or tar.gz); found another file")
+        raise Mistake(f"{path}: {expected} (zip or tar.gz); found another file")
     try:
         with path.open("rb") as file:
             yield _of_archive(path, file)
     except (OSError, Unreadable) as error:
         why = reason(error) if isinstance(error, OSError) else error
-        raise CollectError(f"{path} can't be read: {why}") from None
+        raise Mistake(f"{path} can't be read: {why}") from None
 
 
 def _of_folder(path: Path, leave_out: Collection[Path]) -> Source:

@@ -6,7 +6,7 @@ to_classroom   a CSV of the layout of GitHub Classroom's grades
 to_csv         a CSV with everything in it
 to_json        the same as JSON, with a schema number
 
-A gradebook in which a score isn't final is refused with a GradebookError, unless
+A gradebook in which a score isn't final is refused with a Mistake, unless
 `allow_incomplete` is set: then such a score is an empty cell, never a 0.
 """
 

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 from grader.batch.course.records import Gradebook, Student
 from grader.batch.exports.cells import expect_complete, identifier, points, table, text
-from grader.batch.gradebook import GradebookError
+from grader.mistakes import Mistake
 from grader.report import one_line
 
 UNTITLED = "warpgrade"
@@ -39,7 +39,7 @@ def render(
     Canvas's own gradebook as roster, its student columns stand here as they stand there. A score of
     nobody's is an empty cell: Canvas leaves that student's grade as it is.
 
-    Raises GradebookError where a score isn't final, where two columns have the wanted title, and
+    Raises Mistake where a score isn't final, where two columns have the wanted title, and
     for a name that Canvas gives to a column of its own.
     """
     expect_complete(book, allow_incomplete)
@@ -66,7 +66,7 @@ def _assignment_column(columns: Sequence[str], wanted: str) -> str:
     others = [name for name in columns if not _is_canvas_own(name)]
     wanted = one_line(wanted)
     if _is_canvas_own(wanted):
-        raise GradebookError(
+        raise Mistake(
             f"expected another name for the assignment: {wanted!r} is one that Canvas keeps for "
             "columns of its own"
         )
@@ -77,7 +77,7 @@ def _assignment_column(columns: Sequence[str], wanted: str) -> str:
     meant = [each[0] for each in titled if title in (each["id"], each["title"].casefold())]
     if len(meant) > 1:
         names = ", ".join(map(repr, meant))
-        raise GradebookError(f"expected one assignment called {wanted!r} in Canvas, got {names}")
+        raise Mistake(f"expected one assignment called {wanted!r} in Canvas, got {names}")
     return meant[0] if meant else text(wanted)
 
 

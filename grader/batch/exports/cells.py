@@ -15,7 +15,8 @@ import re
 from collections.abc import Iterable, Sequence
 
 from grader.batch.course.records import Gradebook
-from grader.batch.gradebook import GradebookError, incomplete
+from grader.batch.gradebook import incomplete
+from grader.mistakes import Mistake
 from grader.report import one_line
 from grader.report.summary import number
 
@@ -43,10 +44,10 @@ def points(value: float | None) -> str:
 
 
 def expect_complete(book: Gradebook, allow_incomplete: bool) -> None:
-    """Raise GradebookError where a score isn't final, unless that is allowed."""
+    """Raise Mistake where a score isn't final, unless that is allowed."""
     problem = incomplete(book)
     if problem and not allow_incomplete:
-        raise GradebookError(f"{problem}: grade or decide those first, or allow an incomplete file")
+        raise Mistake(f"{problem}: grade or decide those first, or allow an incomplete file")
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

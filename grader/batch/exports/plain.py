@@ -57,7 +57,7 @@ _CELLS: Mapping[str, Callable[[Any], str]] = {
 def render(book: Gradebook, *, allow_incomplete: bool = False) -> str:
     """The CSV file's text: a row per student, then two columns per variant: points and status.
 
-    Raises GradebookError where a score isn't final.
+    Raises Mistake where a score isn't final.
     """
     expect_complete(book, allow_incomplete)
     names = list(
@@ -68,7 +68,7 @@ def render(book: Gradebook, *, allow_incomplete: bool = False) -> str:
 
 
 def render_json(book: Gradebook, *, allow_incomplete: bool = False) -> str:
-    """The JSON file's text. Raises GradebookError where a score isn't final."""
+    """The JSON file's text. Raises Mistake where a score isn't final."""
     expect_complete(book, allow_incomplete)
     data = {
         "schema": SCHEMA,

@@ -16,12 +16,12 @@ _NAME_COLUMNS = {"first name": 0, "firstname": 0, "last name": 1, "lastname": 1}
 
 
 def to_gradescope(book: Gradebook, *, allow_incomplete: bool = False) -> str:
-    """The file's text. Raises GradebookError where a score isn't final."""
+    """The file's text. Raises Mistake where a score isn't final."""
     return _render(book, _GRADESCOPE, allow_incomplete)
 
 
 def to_classroom(book: Gradebook, *, allow_incomplete: bool = False) -> str:
-    """The file's text. Raises GradebookError where a score isn't final.
+    """The file's text. Raises Mistake where a score isn't final.
 
     Addresses are left empty: a clone doesn't tell them. Who handed in nothing has 0 points; a
     hand-in that can't be read, or isn't graded yet, has an empty cell.

@@ -18,9 +18,9 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import Any
 
-from grader.batch.classes import ClassError
 from grader.batch.run.run import Machines, device_here
 from grader.batch.tasks import INTERPRETER, Graded, HandinTask, grade_in_pool
+from grader.mistakes import Mistake
 
 GPU = "GPU"  # the resource
 CONNECT_SECONDS = 20
@@ -62,17 +62,17 @@ class OnCluster:
 def at(address: str) -> Iterator[Machines]:
     """The cluster of a scheduler, such as tcp://head:8786.
 
-    Raises ClassError where Dask isn't installed, where nobody answers, and where the workers can't
+    Raises Mistake where Dask isn't installed, where nobody answers, and where the workers can't
     do the work.
     """
     if importlib.util.find_spec("distributed") is None:
-        raise ClassError("--scheduler: expected Dask: pip install 'warpgrade[cluster]'")
+        raise Mistake("--scheduler: expected Dask: pip install 'warpgrade[cluster]'")
     from distributed import Client
 
     try:
         client = Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
     except (OSError, ValueError, TimeoutError) as error:
-        raise ClassError(
+        raise Mistake(
             f"--scheduler {address}: expected a Dask scheduler, nobody answers there "
             f"({type(error).__name__})"
         ) from None
@@ -81,18 +81,18 @@ def at(address: str) -> Iterator[Machines]:
 
 
 def machines_of(client: Any, function: Callable[[HandinTask], Graded] = grade_in_pool) -> Machines:
-    """What a cluster's workers are. Raises ClassError where they can't do the work."""
+    """What a cluster's workers are. Raises Mistake where they can't do the work."""
     everyone = _workers(client, {})
     if not everyone:
-        raise ClassError("--scheduler: it has no workers; start some, as docs/batch.md says")
+        raise Mistake("--scheduler: it has no workers; start some, as docs/batch.md says")
     if any(worker["nthreads"] != 1 for worker in everyone.values()):
-        raise ClassError("--scheduler: expected workers of one thread each: --nthreads 1")
+        raise Mistake("--scheduler: expected workers of one thread each: --nthreads 1")
     resources = {GPU: 1.0} if _workers(client, {GPU: 1.0}) else {}
     chosen = list(_workers(client, resources))
     devices = client.run(device_here, workers=chosen) if resources else {"": INTERPRETER}
     kinds = sorted(set(devices.values()))
     if len(kinds) > 1:
-        raise ClassError(
+        raise Mistake(
             f"--scheduler: expected one kind of GPU, the workers have {', '.join(kinds)}: a "
             "class is graded on one"
         )

@@ -21,11 +21,10 @@ from pathlib import Path
 from typing import Any
 
 from grader import evidence as evidence_files
-from grader.batch.classes import ClassError, CourseClass
+from grader.batch.classes import CourseClass
 from grader.batch.missing_results import Job, Plan
 from grader.batch.run.finished import Finished, finished
 from grader.batch.run.progress import Watcher
-from grader.batch.store.database import StoreError
 from grader.batch.store.handins import StoredHandin
 from grader.batch.store.results import NewResult
 from grader.batch.store.store import NAME, Store
@@ -34,6 +33,7 @@ from grader.gpu import locks, machine
 from grader.grading import process_pool, schedule
 from grader.grading.schedule import Executor, InPool, Queue, Stopped
 from grader.grading.search import Effort
+from grader.mistakes import Mistake
 from grader.sandbox import confinement
 
 MOST_SEEDS = 1 << 32
@@ -113,7 +113,7 @@ def grade(
 ) -> Outcome:
     """Run what is missing of the hand-ins. Setting `stop` ends it, with what is stored so far.
 
-    Raises StoreError where a result can't be stored, TaskError and ConfinementError where nothing
+    Raises Mistake where a result can't be stored, TaskError and ConfinementError where nothing
     can be graded.
     """
     plan = course_class.plans(machines.device).make(
@@ -274,7 +274,7 @@ def _one_by_one(job: Job) -> Iterator[Job]:
 def seed_of(store: Store, wanted: int | None, course: int | None = None) -> int:
     """The class's seed: as wanted, the course's, or drawn, at the first run.
 
-    Raises ClassError for another one than the class has.
+    Raises Mistake for another one than the class has.
     """
     known = store.seed
     if known is None:
@@ -282,7 +282,7 @@ def seed_of(store: Store, wanted: int | None, course: int | None = None) -> int:
         return store.set_seed(secrets.randbelow(MOST_SEEDS) if given is None else given)
     for seed, origin in ((wanted, f"--seed {wanted}"), (course, f"course.yaml: seed: {course}")):
         if seed is not None and seed != known:
-            raise ClassError(
+            raise Mistake(
                 f"{origin}: expected {known}, with which {store.path.parent} is graded: a class "
                 "has one seed. Leave it out, or give another --out"
             )
@@ -291,17 +291,17 @@ def seed_of(store: Store, wanted: int | None, course: int | None = None) -> int:
 
 @contextmanager
 def alone(folder: Path) -> Iterator[None]:
-    """Hold a class's folder against a second command. Raises StoreError where one is at work."""
+    """Hold a class's folder against a second command. Raises Mistake where one is at work."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         lock = (folder / LOCK).open("a")
     except OSError as error:
-        raise StoreError(f"{error.filename}: can't be written: {error.strerror}") from None
+        raise Mistake(f"{error.filename}: can't be written: {error.strerror}") from None
     with lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise StoreError(
+            raise Mistake(
                 f"{folder}: another command is at work on this class: wait for it, or stop it"
             ) from None
         yield

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from grader.batch.course.records import Adjustment, AdjustmentKind
-from grader.batch.store.database import Database, StoreError, now
+from grader.batch.store.database import Database, now
+from grader.mistakes import Mistake
 
 
 @dataclass(frozen=True)
@@ -39,12 +40,12 @@ class AdjustmentTable:
         return stored
 
     def undo(self, number: int, reason: str, by: str = "") -> None:
-        """Undo an adjustment; both stay. Raises StoreError where there is none to undo."""
+        """Undo an adjustment; both stay. Raises Mistake where there is none to undo."""
         stored = {each.number: each for each in self.all()}.get(number)
         if stored is None:
-            raise StoreError(f"{self._database.path}: there is no adjustment {number}")
+            raise Mistake(f"{self._database.path}: there is no adjustment {number}")
         if stored.undone_by is not None:
-            raise StoreError(f"{self._database.path}: adjustment {number} is undone already")
+            raise Mistake(f"{self._database.path}: adjustment {number} is undone already")
         note = Adjustment(stored.adjustment.student, AdjustmentKind.note, reason, by=by)
         self.add(note, number)
 

@@ -1,6 +1,6 @@
 """A class's SQLite file: opened, migrated, read and written in transactions.
 
-Whatever SQLite or the file system say becomes a StoreError that says what to do.
+Whatever SQLite or the file system say becomes a Mistake that says what to do.
 """
 
 from __future__ import annotations
@@ -22,17 +22,13 @@ FULL = "the disk is full. All that is stored is safe: make room, and the same co
 BUSY = "another program is using it: wait for it or close it, then give the same command again"
 
 
-class StoreError(Mistake, RuntimeError):
-    """The file can't be used or written; the message names it and says what to do."""
-
-
 class Database:
     """One SQLite file of a class, at the newest version. Not for several threads."""
 
     def __init__(self, path: Path, *, create: bool = False) -> None:
         """Open a file; `create` makes its folder where there is none.
 
-        Raises StoreError where it is another program's, a newer grader's or damaged, and where it
+        Raises Mistake where it is another program's, a newer grader's or damaged, and where it
         can't be written.
         """
         self.path = path
@@ -54,7 +50,7 @@ class Database:
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """Write all or nothing; other processes that write wait meanwhile. Raises StoreError."""
+        """Write all or nothing; other processes that write wait meanwhile. Raises Mistake."""
         with self._explained():
             self._connection.execute("BEGIN IMMEDIATE")
             try:
@@ -76,25 +72,25 @@ class Database:
             return insert(connection, table, **values)
 
     def rows(self, query: str, values: Sequence[Any] = ()) -> list[Any]:
-        """All rows of a query. Raises StoreError."""
+        """All rows of a query. Raises Mistake."""
         with self._explained():
             return self._connection.execute(query, values).fetchall()
 
     def row(self, query: str, values: Sequence[Any] = ()) -> Any:
-        """The first row of a query, or None. Raises StoreError."""
+        """The first row of a query, or None. Raises Mistake."""
         with self._explained():
             return self._connection.execute(query, values).fetchone()
 
     def _begin(self) -> None:
         version = migrations.version_of(self._connection)
         if version > len(migrations.STEPS):
-            raise StoreError(
+            raise Mistake(
                 f"{self.path}: written by a newer grader (version {version} of the file; this "
                 f"grader knows versions up to {len(migrations.STEPS)}): update the grader"
             )
         is_empty = not self._connection.execute("SELECT 1 FROM sqlite_master").fetchone()
         if version == 0 and not is_empty:
-            raise StoreError(f"{self.path}: not a class's results: another program wrote it")
+            raise Mistake(f"{self.path}: not a class's results: another program wrote it")
         self._connection.execute("PRAGMA journal_mode = WAL")
         # A result is on the disk once it is stored.
         self._connection.execute("PRAGMA synchronous = FULL")
@@ -103,11 +99,11 @@ class Database:
 
     @contextlib.contextmanager
     def _explained(self) -> Iterator[None]:
-        """Turn errors of SQLite and the file system into a StoreError that says what to do."""
+        """Turn errors of SQLite and the file system into a Mistake that says what to do."""
         try:
             yield
         except (sqlite3.Error, OSError) as error:
-            raise StoreError(f"{self.path}: {_why(self.path, error)}") from error
+            raise Mistake(f"{self.path}: {_why(self.path, error)}") from error
 
 
 def _why(path: Path, error: Exception) -> str:

@@ -11,8 +11,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from grader import evidence as evidence_files
-from grader.batch.store.database import Database, StoreError, insert, now
+from grader.batch.store.database import Database, insert, now
 from grader.evidence import EvidenceError, VariantEvidence
+from grader.mistakes import Mistake
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,7 @@ class ResultTable:
         return row[0] if row else ""
 
     def of(self, key: str) -> StoredResult | None:
-        """The current result of a key. Raises StoreError where it can't be read."""
+        """The current result of a key. Raises Mistake where it can't be read."""
         row = self._database.row(
             "SELECT evidence, json, stored FROM results "
             "JOIN environments ON environments.number = environment "
@@ -110,7 +111,7 @@ class ResultTable:
                 row[0], f"{self._database.path}: result {key[:12]}"
             )
         except EvidenceError as error:
-            raise StoreError(f"{error}; grade it again with `grader regrade`") from None
+            raise Mistake(f"{error}; grade it again with `grader regrade`") from None
         return StoredResult(observed, json.loads(row[1]), row[2])
 
     def keep(

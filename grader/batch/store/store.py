@@ -14,9 +14,10 @@ from typing import Any
 
 from grader.batch.course.records import Gradebook
 from grader.batch.store.adjustments import AdjustmentTable
-from grader.batch.store.database import Database, StoreError, as_text, insert, now
+from grader.batch.store.database import Database, as_text, insert, now
 from grader.batch.store.handins import HandinTable
 from grader.batch.store.results import ResultTable
+from grader.mistakes import Mistake
 
 NAME = "class.sqlite"
 
@@ -31,7 +32,7 @@ class Store:
     def __init__(self, folder: Path, *, create: bool = False) -> None:
         """Open RESULTS/class.sqlite, brought to the newest version.
 
-        Raises StoreError where there is none (unless `create`), where it is another program's, a
+        Raises Mistake where there is none (unless `create`), where it is another program's, a
         newer grader's or damaged, and where it can't be written.
         """
         if not create:
@@ -50,9 +51,9 @@ class Store:
 
     @staticmethod
     def expect(folder: Path) -> Path:
-        """The folder, in which there is a class's store. Raises StoreError where there is none."""
+        """The folder, in which there is a class's store. Raises Mistake where there is none."""
         if not (folder / NAME).is_file():
-            raise StoreError(
+            raise Mistake(
                 f"{folder / NAME}: not found; expected the folder that `grader batch --out` wrote"
             )
         return folder

@@ -51,10 +51,6 @@ _Hash = Annotated[str, Field(pattern=r"^([0-9a-f]{64})?$")]
 _Document = Annotated[bytes, Field(max_length=MAX_DOCUMENT_BYTES)]
 
 
-class BundleError(Mistake, ValueError):
-    """A file of plans that can't be used: the message names file, place, what was expected."""
-
-
 @dataclass(frozen=True, config=_CONFIG)
 class PlannedCase:
     """A case by its text, and the numbers of its documents; without any, why there is none."""
@@ -141,7 +137,7 @@ def write(path: Path, bundle: Bundle) -> None:
 
 
 def read(path: Path) -> Bundle:
-    """The bundle that a file holds. Raises BundleError for whatever else it is, and OSError."""
+    """The bundle that a file holds. Raises Mistake for whatever else it is, and OSError."""
     with path.open("rb") as file:
         return from_bytes(file.read(MAX_FILE_BYTES + 1), path)
 
@@ -149,13 +145,13 @@ def read(path: Path) -> Bundle:
 def from_bytes(data: bytes, path: Path | str = "plans") -> Bundle:
     """The same of a file's bytes; `path` names them in messages."""
     if len(data) > MAX_FILE_BYTES:
-        raise BundleError(f"{path}: expected at most {MAX_FILE_BYTES >> 20} MiB, got more")
+        raise Mistake(f"{path}: expected at most {MAX_FILE_BYTES >> 20} MiB, got more")
     head = data[: data.find(b"\n", 0, 40) + 1]
     if not head.startswith(_MAGIC):
-        raise BundleError(f"{path}: expected a file that `grader plan --out` wrote, got another")
+        raise Mistake(f"{path}: expected a file that `grader plan --out` wrote, got another")
     if head != _head():
         came = untrusted.brief(head[len(_MAGIC) :].decode("ascii", "replace"), 20)
-        raise BundleError(f"{path}: version: expected {VERSION}, got {came}; plan it again here")
+        raise Mistake(f"{path}: version: expected {VERSION}, got {came}; plan it again here")
     text = _unpacked(data[len(head) :], path)
     try:
         return _BUNDLE.validate_json(text)
@@ -165,7 +161,7 @@ def from_bytes(data: bytes, path: Path | str = "plans") -> Bundle:
         came = first["input"]
         shown = type(came).__name__ if isinstance(came, dict | list | Bundle) else repr(came)[:60]
         message = untrusted.brief(first["msg"])
-        raise BundleError(f"{path}: {place}: {message}, got {untrusted.clean(shown)}") from None
+        raise Mistake(f"{path}: {place}: {message}, got {untrusted.clean(shown)}") from None
 
 
 def _unpacked(data: bytes, path: Path | str) -> bytes:
@@ -173,12 +169,12 @@ def _unpacked(data: bytes, path: Path | str) -> bytes:
     try:
         text = unpacking.decompress(data, MAX_JSON_BYTES)
     except zlib.error:
-        raise BundleError(f"{path}: expected compressed data, got damaged data") from None
+        raise Mistake(f"{path}: expected compressed data, got damaged data") from None
     if unpacking.unconsumed_tail:
-        raise BundleError(f"{path}: expected at most {MAX_JSON_BYTES >> 20} MiB of plans, got more")
+        raise Mistake(f"{path}: expected at most {MAX_JSON_BYTES >> 20} MiB of plans, got more")
     if not unpacking.eof or unpacking.unused_data:
         got = "more behind it" if unpacking.eof else "a part of it"
-        raise BundleError(f"{path}: expected a whole file, got {got}; copy it again")
+        raise Mistake(f"{path}: expected a whole file, got {got}; copy it again")
     return text
 
 
@@ -189,16 +185,16 @@ def _head() -> bytes:
 def expect_usable(
     bundle: Bundle, path: Path, exercises: Mapping[str, Exercise], capability: int
 ) -> None:
-    """Raise BundleError where a bundle isn't for this grader, these specs or this GPU."""
+    """Raise Mistake where a bundle isn't for this grader, these specs or this GPU."""
     if bundle.warpgrade != __version__:
         came = untrusted.brief(bundle.warpgrade, 40)
-        raise BundleError(
+        raise Mistake(
             f"{path}: warpgrade: expected version {__version__}, which runs here, got {came}; "
             "install the same on both machines and plan again"
         )
     if bundle.capability != capability:
         wanted, came = (f"{n // 10}.{n % 10}" for n in (capability, bundle.capability))
-        raise BundleError(
+        raise Mistake(
             f"{path}: capability: expected kernels for {wanted}, which this GPU has, got {came}; "
             f"plan again with --gpu {capability}"
         )
@@ -208,7 +204,7 @@ def expect_usable(
         variant = exercise.variants.get(each.variant) if exercise else None
         known = (spec_hash(exercise), variant.file) if exercise and variant else None
         if (each.spec, each.file) != known:
-            raise BundleError(
+            raise Mistake(
                 f"{path}: {name}: expected the spec that it was planned for, got "
                 f"{'another' if variant else 'none'}; have the same exercises/ on both "
                 "machines and plan again"

@@ -90,7 +90,7 @@ _ARRAY = re.compile(r"\b(?:float|int|double) (\w+)\[([^\[\]\n]+)\]")
 
 def _elements(scope: Scope) -> Iterator[Edit]:
     """A loop over an array that ends at another number than that of its elements."""
-    arrays = dict(match.groups() for match in scope.matches(_ARRAY))
+    arrays = {match[1]: match[2] for match in scope.matches(_ARRAY)}
     for match in scope.matches(_COUNTED):
         read = {each for each in arrays if re.search(rf"\b{each}\[{match[1]}\]", match[0])}
         for size in dict.fromkeys(arrays[each] for each in read if arrays[each] != match[2]):

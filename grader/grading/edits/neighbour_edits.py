@@ -303,7 +303,7 @@ def _whole(scope: Scope) -> Iterator[Edit]:
     or a thread's first element where the one of this turn of the loop does.
     """
     code = scope.text.code
-    parts = dict(match.groups() for match in scope.matches(_PART))
+    parts = {match[1]: match[2] for match in scope.matches(_PART)}
     for token in scope.tokens:
         whole = parts.get(token.text)
         if whole and scope.first_use.get(token.text, token.start) < token.start:

@@ -44,10 +44,6 @@ _WAITING_OPERATORS = {
 }
 
 
-class NoTrace(Mistake):
-    """A file is no trace that `grader profile` wrote."""
-
-
 @dataclass(frozen=True)
 class Place:
     """A line of the user's files."""
@@ -158,11 +154,11 @@ class Profile:
 
 
 def read(path: Path) -> Profile:
-    """The profile that a trace shows. Raises NoTrace, OSError."""
+    """The profile that a trace shows. Raises Mistake, OSError."""
     try:
         return from_trace(json.loads(path.read_text(encoding="utf-8")))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise NoTrace(f"{path}: expected a trace of `grader profile`: {error!r}") from None
+        raise Mistake(f"{path}: expected a trace of `grader profile`: {error!r}") from None
 
 
 def from_trace(trace: Mapping[str, Any]) -> Profile:

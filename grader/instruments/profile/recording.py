@@ -15,10 +15,6 @@ from grader.mistakes import Mistake
 _COLLECT = Path(__file__).resolve().parent / "collect.py"
 
 
-class NotRecorded(Mistake):
-    """The program left no trace; what it printed says why."""
-
-
 @dataclass(frozen=True)
 class Program:
     """What is profiled: a file, a function of it, or a variant of a submission on a case."""
@@ -44,9 +40,9 @@ class Program:
 
 
 def record(program: Program, out: Path) -> Profile:
-    """Run it here and now, with this terminal, and read its trace. Raises NotRecorded."""
+    """Run it here and now, with this terminal, and read its trace. Raises Mistake."""
     quiet = {"KINETO_LOG_LEVEL": "5"}  # or torch's profiler tells when it starts and stops
     done = subprocess.run(program.command(out), env={**quiet, **os.environ}, check=False)
     if not out.is_file():
-        raise NotRecorded(f"{program.target}: it left no trace (status {done.returncode})")
+        raise Mistake(f"{program.target}: it left no trace (status {done.returncode})")
     return read.read(out)

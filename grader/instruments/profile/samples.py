@@ -24,15 +24,11 @@ FUNCTIONS = ("manual", "fused", "waiting")
 _DETAILS = ("correlation", "stream")
 
 
-class NoSample(Mistake):
-    """No trace is stored."""
-
-
 def profile(name: str) -> Profile:
     """The stored profile of a function of the program."""
     path = trace(name)
     if not path.is_file():
-        raise NoSample("There is no NVIDIA GPU here, and this version has no stored sample.")
+        raise Mistake("There is no NVIDIA GPU here, and this version has no stored sample.")
     return read.read(path)
 
 

@@ -18,10 +18,6 @@ from grader.staff.author.trials import Trials
 from grader.staff.calibration.corpus import Kind
 
 
-class UnknownName(Mistake, ValueError):
-    """A name that no exercise of the course has."""
-
-
 @dataclass(frozen=True)
 class Finding:
     """A line about an exercise.
@@ -39,7 +35,7 @@ def check(
 ) -> Iterator[Finding]:
     """Check some exercises of a course, or all of them, as it goes on.
 
-    Raises UnknownName for a name that has no spec, SpecError where the course file is wrong.
+    Raises Mistake for a name that has no spec, SpecError where the course file is wrong.
     """
     right, mistakes = _read(course)
     known = {*right, *(path.stem for path in course.specs.glob("*.yaml"))}
@@ -48,7 +44,7 @@ def check(
             close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
             hint = f" Did you mean {close[0]}?" if close else ""
             there_are = ", ".join(sorted(known)) or "none yet: `grader new exercise` begins one"
-            raise UnknownName(f"{name}: expected an exercise, one of {there_are}.{hint}")
+            raise Mistake(f"{name}: expected an exercise, one of {there_are}.{hint}")
     chosen = {name: each for name, each in right.items() if not names or name in names}
     for line in mistakes:
         of_spec = line.partition(".")[0]  # else of the course file, which all exercises need

@@ -20,10 +20,11 @@ from pathlib import Path
 from typing import cast, get_args
 
 from grader.grading.gradescope import CONFIG, Config
+from grader.mistakes import Mistake
 from grader.report.gradescope_results import Visibility
 from grader.spec import Course, Exercise
 from grader.staff import release
-from grader.staff.release import Release, ReleaseError
+from grader.staff.release import Release
 
 TIMEOUT = 600  # seconds that Gradescope gives, unless told otherwise
 SPARE = 90  # of these, for starting, for the case under way when time is over, and for the end
@@ -60,12 +61,12 @@ class Settings:
 
     @property
     def shown(self) -> Visibility:
-        """`visibility`, checked. Raises ReleaseError."""
+        """`visibility`, checked. Raises Mistake."""
         known = [each for each in get_args(Visibility) if each != "visible"]
         if self.visibility in known:
             return cast(Visibility, self.visibility)
         wanted = ", ".join(known)
-        raise ReleaseError(f"--visibility: expected one of {wanted}, got {self.visibility!r}")
+        raise Mistake(f"--visibility: expected one of {wanted}, got {self.visibility!r}")
 
 
 def make(
@@ -76,12 +77,12 @@ def make(
 ) -> Release:
     """The autograder of the checkout `project`.
 
-    Raises ReleaseError as release.make does, and for settings that can't be.
+    Raises Mistake as release.make does, and for settings that can't be.
     """
     settings = settings or Settings()
     if settings.timeout < 2 * SPARE:
         wanted = f"at least {2 * SPARE} seconds"
-        raise ReleaseError(f"--timeout: expected {wanted}, got {settings.timeout:g}")
+        raise Mistake(f"--timeout: expected {wanted}, got {settings.timeout:g}")
     visibility = settings.shown
     kept = release.make(project, exercises, settings.only, course).files
     files = {
@@ -110,9 +111,9 @@ def make(
 
 
 def write(made: Release, out: Path) -> None:
-    """Write the zip. Raises ReleaseError as release.write does, and where `out` is no .zip."""
+    """Write the zip. Raises Mistake as release.write does, and where `out` is no .zip."""
     if out.suffix.lower() != ".zip":
-        raise ReleaseError(f"{out}: expected a name ending in .zip")
+        raise Mistake(f"{out}: expected a name ending in .zip")
     release.write(made, out)
 
 
@@ -121,5 +122,5 @@ def _version(project: Path, name: str) -> str:
     text = (project / "Makefile").read_text(encoding="utf-8")
     line = re.search(rf"^{name} := (\S+)$", text, re.MULTILINE)
     if line is None:
-        raise ReleaseError(f"{project / 'Makefile'}: expected a line {name} := VERSION")
+        raise Mistake(f"{project / 'Makefile'}: expected a line {name} := VERSION")
     return line[1]

@@ -23,10 +23,6 @@ from grader.staff.calibration.corpus import Submission
 Measure = Callable[[Task, bytes], PerformanceEvidence]  # of the text that is compiled
 
 
-class CalibrationError(Mistake, ValueError):
-    """Nothing can be calibrated; the message is one line that says why."""
-
-
 @dataclass(frozen=True)
 class VariantReadings:
     """The timings of one variant's solution and its slow submissions."""
@@ -63,15 +59,15 @@ def to_json(readings: Readings) -> str:
 
 
 def read(path: Path) -> Readings:
-    """Read what `to_json` wrote. Raises CalibrationError."""
+    """Read what `to_json` wrote. Raises Mistake."""
     try:
         return _ADAPTER.validate_json(path.read_bytes())
     except OSError as error:
-        raise CalibrationError(f"{path}: can't be read: {error.strerror}") from None
+        raise Mistake(f"{path}: can't be read: {error.strerror}") from None
     except pydantic.ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"])) or "top level"
-        raise CalibrationError(f"{path}: {place}: {first['msg']}") from None
+        raise Mistake(f"{path}: {place}: {first['msg']}") from None
 
 
 def take(
@@ -87,11 +83,11 @@ def take(
     """Time the solutions and slow submissions of the variants, and every ladder they belong to.
 
     `on_timing` gets the name of what is timed next, `on_reading` all readings after each timing.
-    What is among `known` is not timed again. Raises CorpusError, CalibrationError, and what
+    What is among `known` is not timed again. Raises CorpusError, Mistake, and what
     `measure` raises.
     """
     if known is not None and known.device != device:
-        raise CalibrationError(f"expected timings taken on {device}, got {known.device}'s")
+        raise Mistake(f"expected timings taken on {device}, got {known.device}'s")
     taking = _Taking(known or Readings(device), measure, on_timing, on_reading)
     slow = [*corpus.load("wrong", course=course), *corpus.load("wrong", "cuda", course)]
     for task in chosen:
@@ -135,7 +131,7 @@ class _Taking:
         taken = taken or LadderReadings(exercise.name, {})
         if not (timed_alike := on_one_case(rungs)):
             named = ", ".join(each.name for each in rungs)
-            raise CalibrationError(f"{named}: expected a dtype that all of them take, found none")
+            raise Mistake(f"{named}: expected a dtype that all of them take, found none")
         for each in timed_alike:
             if each.name not in taken.rungs:
                 task = Task(exercise, each)
@@ -209,9 +205,9 @@ def _text(task: Task, edited: Mapping[str, bytes] | None) -> bytes:
         text = joining.read_trusted(task.exercise.reference, labs, task.variant.file, edited)
     except OSError as error:
         wanted = "expected the staff's solution"
-        raise CalibrationError(f"{error.filename}: {wanted}: {error.strerror}") from None
+        raise Mistake(f"{error.filename}: {wanted}: {error.strerror}") from None
     if isinstance(text, str):
-        raise CalibrationError(f"{task}: {text}")
+        raise Mistake(f"{task}: {text}")
     return text
 
 

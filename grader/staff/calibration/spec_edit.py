@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from grader.staff.calibration.readings import CalibrationError
+from grader.mistakes import Mistake
 
 Path = tuple[str | int, ...]
 
@@ -21,7 +21,7 @@ def changed(text: str, values: Mapping[Path, float | str], source: str = "spec")
     """The YAML `text` with other values at some places.
 
     A place that isn't there must be a key of a mapping in block style; it is put in front of the
-    mapping's last key. Raises CalibrationError where a place has no single value, or where the
+    mapping's last key. Raises Mistake where a place has no single value, or where the
     change would reach further than that place.
     """
     root = _composed(text, source)
@@ -33,7 +33,7 @@ def changed(text: str, values: Mapping[Path, float | str], source: str = "spec")
         elif isinstance(node, yaml.ScalarNode):
             edits.append((node.start_mark.index, node.end_mark.index, _written(value)))
         else:
-            raise CalibrationError(f"{source}: {_shown(path)}: expected one value")
+            raise Mistake(f"{source}: {_shown(path)}: expected one value")
     for start, end, written in sorted(edits, reverse=True):
         text = text[:start] + written + text[end:]
     _expect_meant(_composed(text, source), root, values, source)
@@ -43,7 +43,7 @@ def changed(text: str, values: Mapping[Path, float | str], source: str = "spec")
 def _composed(text: str, source: str) -> yaml.Node:
     root = yaml.compose(text, Loader=yaml.SafeLoader)
     if root is None:
-        raise CalibrationError(f"{source}: expected a spec, got an empty file")
+        raise Mistake(f"{source}: expected a spec, got an empty file")
     return root
 
 
@@ -67,7 +67,7 @@ def _inserted(
 ) -> tuple[int, int, str]:
     around = _at(root, path[:-1])
     if not isinstance(around, yaml.MappingNode) or around.flow_style or not around.value:
-        raise CalibrationError(f"{source}: {_shown(path)}: expected a place for it, found none")
+        raise Mistake(f"{source}: {_shown(path)}: expected a place for it, found none")
     last, _ = around.value[-1]
     indent = " " * last.start_mark.column
     line = text.rfind("\n", 0, last.start_mark.index) + 1
@@ -93,7 +93,7 @@ def _expect_meant(
         place[path[-1]] = value
     if _data(now) != wanted:
         paths = ", ".join(map(_shown, values))
-        raise CalibrationError(
+        raise Mistake(
             f"{source}: {paths}: expected values that stand nowhere else; are there aliases? "
             "Write them by hand"
         )

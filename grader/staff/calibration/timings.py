@@ -14,6 +14,7 @@ from grader.gpu.devices import DeviceName
 from grader.gpu.roofline import Roofs
 from grader.gpu.state import GpuState
 from grader.grading.session import PUBLIC_SEED, selected
+from grader.mistakes import Mistake
 from grader.sandbox import Sandbox
 from grader.sandbox.confinement import Level
 from grader.spec import Course, Exercise, SpecError, load
@@ -22,7 +23,7 @@ from grader.spec.task import Task
 from grader.staff.calibration import corpus, readings
 from grader.staff.calibration.lint import lint
 from grader.staff.calibration.proposals import Proposal, propose
-from grader.staff.calibration.readings import CalibrationError, Measure, Readings
+from grader.staff.calibration.readings import Measure, Readings
 from grader.staff.calibration.spec_edit import Path, changed
 from grader.timing.attempt import Options
 from grader.timing.failures import TimingFailed
@@ -49,7 +50,7 @@ def lint_lines(course: Course, taken: Readings) -> list[str]:
 def written(exercises: Mapping[str, Exercise], taken: Readings, folder: FilePath) -> list[FilePath]:
     """Put the proposed numbers and the GPU's name into the specs; returns those that changed.
 
-    All of them or none. Raises CalibrationError where one can't be edited, or would be refused.
+    All of them or none. Raises Mistake where one can't be edited, or would be refused.
     """
     made: dict[FilePath, str] = {}
     for name in dict.fromkeys(each.exercise for each in taken.variants):
@@ -95,7 +96,7 @@ def _expect_accepted(name: str, text: str) -> None:
         try:
             load(path)
         except SpecError as error:
-            raise CalibrationError(f"not written, the spec would be refused:\n{error}") from None
+            raise Mistake(f"not written, the spec would be refused:\n{error}") from None
 
 
 def of_these(taken: Readings, exercises: Mapping[str, Exercise], names: list[str]) -> Readings:

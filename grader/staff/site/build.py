@@ -17,8 +17,9 @@ from pathlib import Path
 
 import yaml
 
+from grader.mistakes import Mistake
 from grader.spec import Exercise
-from grader.staff.site.pages import FIRST, Page, SiteError, pages
+from grader.staff.site.pages import FIRST, Page, pages
 
 ASSETS = Path(__file__).resolve().parent / "assets"
 HANDOUT = "handout.md"
@@ -38,12 +39,12 @@ def build(
 ) -> dict[str, bytes]:
     """The site of a release's `files`: of its handout, and the pages and drawings of docs/.
 
-    `title` and `due` are the course's. Raises SiteError where Material isn't installed, and where
+    `title` and `due` are the course's. Raises Mistake where Material isn't installed, and where
     MkDocs finds a mistake, such as a link that leads nowhere.
     """
     if importlib.util.find_spec("material") is None:
         install = f"{sys.executable} -m pip install --constraint constraints.txt '.[site]'"
-        raise SiteError(f"The site needs mkdocs-material. To install: {install} (`make site` does)")
+        raise Mistake(f"The site needs mkdocs-material. To install: {install} (`make site` does)")
     made = pages(files[HANDOUT].decode(), exercises, due)
     with tempfile.TemporaryDirectory() as folder:
         _lay_out(Path(folder), made, files)
@@ -117,4 +118,4 @@ def _run(folder: Path) -> None:
         command, cwd=folder, env=environment, capture_output=True, text=True, timeout=SECONDS
     )
     if ran.returncode:
-        raise SiteError(f"MkDocs can't build the site:\n{(ran.stdout + ran.stderr).strip()}")
+        raise Mistake(f"MkDocs can't build the site:\n{(ran.stdout + ran.stderr).strip()}")

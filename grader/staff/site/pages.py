@@ -23,10 +23,6 @@ _ANCHOR = re.compile(r"(?<=\]\()#([\w-]+)(?=\))")
 _OUTPUT = re.compile(r"```(\w+) (?:output|shown)$")
 
 
-class SiteError(Mistake, RuntimeError):
-    """No site can be made of a handout, or here: the message says why."""
-
-
 @dataclass(frozen=True)
 class Page:
     """One page: its file, its heading, the part of the navigation it belongs to, and its text."""
@@ -40,13 +36,13 @@ class Page:
 def pages(handout: str, exercises: Mapping[str, Exercise], due: str = "") -> list[Page]:
     """The handout's pages in its order, those of exercises in the order of `exercises`.
 
-    `due` is the due date as text. Raises SiteError for a link to a heading that isn't there, and
+    `due` is the due date as text. Raises Mistake for a link to a heading that isn't there, and
     for two sections of one name.
     """
     cut = list(_cut(handout))
     places = {anchor(each.title): each.file for each in cut}
     if twice := [each.title for each in cut if [p.file for p in cut].count(each.file) > 1]:
-        raise SiteError(f"handout.md: expected one heading '## {twice[0]}', got {len(twice)}")
+        raise Mistake(f"handout.md: expected one heading '## {twice[0]}', got {len(twice)}")
     for page in cut:
         for title in _headings(page.text):
             places.setdefault(anchor(title), f"{page.file}#{anchor(title)}")
@@ -103,7 +99,7 @@ def _finished(
 
     def link(match: re.Match[str]) -> str:
         if match[1] not in places:
-            raise SiteError(f"handout.md: expected a heading for the link #{match[1]}, found none")
+            raise Mistake(f"handout.md: expected a heading for the link #{match[1]}, found none")
         return places[match[1]]
 
     made = []

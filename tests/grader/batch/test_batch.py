@@ -19,13 +19,11 @@ import pytest
 
 from grader import executors
 from grader.batch import tasks
-from grader.batch.classes import ClassError, CourseClass
-from grader.batch.collect import CollectError
+from grader.batch.classes import CourseClass
 from grader.batch.missing_results import Job
 from grader.batch.pages import views
 from grader.batch.run import progress, run
 from grader.batch.run.run import Machines
-from grader.batch.store.database import StoreError
 from grader.batch.store.store import NAME, Store
 from grader.batch.tasks import Graded, HandinTask, TaskError, Wanted, grade_files
 from grader.cases import Space
@@ -36,6 +34,7 @@ from grader.grading.check import TaskCheck
 from grader.grading.schedule import InPool, Queue, Stopped
 from grader.grading.search import Effort
 from grader.grading.session import Options, Step
+from grader.mistakes import Mistake
 from grader.sandbox import confinement
 from grader.spec import Exercise
 from grader.status import Status
@@ -241,7 +240,7 @@ def test_a_class_has_one_seed_drawn_once(source, out, exercises, ran, tmp_path):
     grade_class(source, out, exercises, seed=None)
     grade_class(source, out, exercises, seed=int(seed))
     assert {row["seed"] for row in rows(out)} == {seed}
-    with pytest.raises(ClassError, match=f"--seed {int(seed) + 1}: expected {seed}"):
+    with pytest.raises(Mistake, match=f"--seed {int(seed) + 1}: expected {seed}"):
         grade_class(source, out, exercises, seed=int(seed) + 1)
     grade_class(source, tmp_path / "other", exercises, seed=None)
     assert {row["seed"] for row in rows(tmp_path / "other")} != {seed}
@@ -458,13 +457,13 @@ def test_results_inside_the_source_are_no_submission(source, exercises, ran):
 
 
 def test_a_source_that_is_not_there_leaves_nothing_behind(tmp_path, out, exercises):
-    with pytest.raises(CollectError):
+    with pytest.raises(Mistake):
         grade_class(tmp_path / "none", out, exercises)
     assert not out.exists()
 
 
 def test_two_commands_do_not_work_on_one_class(source, out, exercises):
-    with run.alone(out), pytest.raises(StoreError, match="another command is at work"):
+    with run.alone(out), pytest.raises(Mistake, match="another command is at work"):
         grade_class(source, out, exercises)
 
 
@@ -641,7 +640,7 @@ def test_a_disk_that_fills_up_midway_costs_nothing_that_was_stored(tmp_path, mon
             return f"skip: no disk of one's own here: {error}"
         try:
             grade_class(source, disk / "out", specs, function=instant)
-        except StoreError as error:
+        except Mistake as error:
             said = str(error)
         before = results(disk / "out")
         own_disk(disk, "32m")

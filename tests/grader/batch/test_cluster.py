@@ -9,10 +9,10 @@ import time
 
 import pytest
 
-from grader.batch.classes import ClassError
 from grader.batch.run import cluster
 from grader.batch.run.run import Machines
 from grader.batch.tasks import Graded, HandinTask
+from grader.mistakes import Mistake
 from tests.support import standin
 from tests.support.small_exercise import GRID_ROUNDS_DOWN, ROOT, submission, write_spec
 from tests.support.standin import InThisProcess, grade_class, make_class, quick, two_variants
@@ -120,7 +120,7 @@ def test_workers_that_cannot_do_the_work_are_refused(workers):
         ((worker(threads=4),), "--nthreads 1"),
         ((worker("H100"), worker("A100")), "one kind of GPU, the workers have A100, H100"),
     ):
-        with pytest.raises(ClassError, match=said):
+        with pytest.raises(Mistake, match=said):
             cluster.machines_of(Told(*found))
     machines = cluster.machines_of(Told(worker("H100"), worker(), worker()))
     assert machines.device == "H100"

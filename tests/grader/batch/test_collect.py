@@ -15,7 +15,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from grader.batch.collect import LAYOUTS, CollectError, Collection, collect, files
+from grader.batch.collect import LAYOUTS, Collection, collect, files
 from grader.batch.collect.canvas_zip import CanvasName, parse
 from grader.batch.collect.choosing import Taken, in_utf8, take
 from grader.batch.collect.classroom_clones import assignment_prefix
@@ -24,6 +24,7 @@ from grader.batch.collect.files import Item, Listing
 from grader.batch.collect.git_time import _applied, commit_time
 from grader.batch.course.records import Handin
 from grader.grading.submitted import MAX_FILE_BYTES, Unreadable, read_file
+from grader.mistakes import Mistake
 from grader.spec import Exercise, load_all
 from tests.support.synthetic_class import tarred, zipped
 
@@ -584,7 +585,7 @@ def test_metadata_that_isnt_what_gradescope_writes_is_a_line(tmp_path, text, exp
     if expected is None:
         assert collect(source, EXERCISES).handins[0].problem
         return
-    with pytest.raises(CollectError, match=expected) as caught:
+    with pytest.raises(Mistake, match=expected) as caught:
         collect(source, EXERCISES)
     assert "submission_metadata.yml" in str(caught.value)
     assert "\n" not in str(caught.value)
@@ -592,7 +593,7 @@ def test_metadata_that_isnt_what_gradescope_writes_is_a_line(tmp_path, text, exp
 
 def test_a_metadata_file_cannot_make_objects(tmp_path):
     text = b"submission_1: !!python/object/apply:os.system ['touch ran']\n"
-    with pytest.raises(CollectError, match="expected YAML"):
+    with pytest.raises(Mistake, match="expected YAML"):
         collect(write(tmp_path / "e", {"submission_metadata.yml": text}), EXERCISES)
     assert not Path("ran").exists()
 
@@ -894,7 +895,7 @@ def test_hand_ins_whose_order_isnt_known_are_never_merged(tmp_path):
 def test_a_source_without_submissions_is_a_line(tmp_path, name, expected):
     write(tmp_path, {"notes.txt": b"", "papers/a.pdf": b"", "papers/b.pdf": b""})
     (tmp_path / "empty").mkdir()
-    with pytest.raises(CollectError, match=expected) as caught:
+    with pytest.raises(Mistake, match=expected) as caught:
         collect(tmp_path / name, EXERCISES)
     assert name in str(caught.value)
     assert "\n" not in str(caught.value)
@@ -903,7 +904,7 @@ def test_a_source_without_submissions_is_a_line(tmp_path, name, expected):
 @pytest.mark.parametrize("layout", sorted(set(LAYOUTS) - {"folders", "archives", "single"}))
 def test_a_forced_layout_that_doesnt_fit_says_what_was_expected_and_found(tmp_path, layout):
     source = write(tmp_path / "c", {"ada/silu.py": A, "bob.zip": b"", "x.txt": b""})
-    with pytest.raises(CollectError) as caught:
+    with pytest.raises(Mistake) as caught:
         collect(source, EXERCISES, layout=layout)
     told = str(caught.value)
     assert f"layout {layout}: expected " in told
@@ -913,9 +914,9 @@ def test_a_forced_layout_that_doesnt_fit_says_what_was_expected_and_found(tmp_pa
 def test_folders_and_archives_can_only_be_forced_where_there_are_some(tmp_path):
     write(tmp_path, {"f/ada/silu.py": A, "a/ada.zip": b""})
     for name, layout in (("a", "folders"), ("f", "archives")):
-        with pytest.raises(CollectError, match=f"layout {layout}: expected {layout} in it"):
+        with pytest.raises(Mistake, match=f"layout {layout}: expected {layout} in it"):
             collect(tmp_path / name, EXERCISES, layout=layout)
-    with pytest.raises(CollectError, match="layout: expected folders, archives"):
+    with pytest.raises(Mistake, match="layout: expected folders, archives"):
         collect(tmp_path / "f", EXERCISES, layout="moodle")
 
 

@@ -24,7 +24,7 @@ from grader.batch.course.records import (
 )
 from grader.batch.course.roster import Roster
 from grader.batch.exports.cells import identifier, text
-from grader.batch.gradebook import GradebookError
+from grader.mistakes import Mistake
 from grader.spec.course_file import CourseFile, Late
 from grader.status import Status
 from tests.support.class_records import (
@@ -156,12 +156,12 @@ def test_the_canvas_assignment_is_one_that_is_there_or_a_new_one(tmp_path, wante
 
 @pytest.mark.parametrize("name", ["Final Score", "My Current Points", "Section", "SIS User ID"])
 def test_a_column_that_canvas_would_not_take_for_an_assignment_is_refused(tmp_path, name):
-    with pytest.raises(GradebookError, match=f"expected another name .* {name!r}"):
+    with pytest.raises(Mistake, match=f"expected another name .* {name!r}"):
         exports.to_canvas(a_class(tmp_path), assignment=name)
 
 
 def test_two_canvas_assignments_of_one_name_have_to_be_told_apart(tmp_path):
-    with pytest.raises(GradebookError) as raised:
+    with pytest.raises(Mistake) as raised:
         exports.to_canvas(a_class(tmp_path))
     assert str(raised.value) == (
         "expected one assignment called 'Kernels 1' in Canvas, got 'Kernels 1 (78)', "
@@ -342,7 +342,7 @@ def test_the_json_lists_who_is_nobody():
 @pytest.mark.parametrize("export", ALL, ids=exports.__all__)
 def test_a_gradebook_that_is_not_final_is_refused_and_never_a_zero(export):
     waiting = book(COURSE, attempt(100, "h1", member("ada")), attempt(None, "h2", member("bob")))
-    with pytest.raises(GradebookError) as raised:
+    with pytest.raises(Mistake) as raised:
         export(waiting)
     assert str(raised.value) == (
         "1 of 2 students has no final score (bob; the first: not graded yet): "

@@ -16,7 +16,8 @@ from grader.batch.course.decisions import TO_RUN, decided
 from grader.batch.course.lateness import days_late
 from grader.batch.course.records import Adjustment, AdjustmentKind, Attempt, Entry, Member, Student
 from grader.batch.course.roster import Roster
-from grader.batch.gradebook import GradebookError, incomplete, page_stem
+from grader.batch.gradebook import incomplete, page_stem
+from grader.mistakes import Mistake
 from grader.scoring.score import score
 from grader.spec.course_file import CourseFile, Late, duration_of, load
 from grader.status import Status
@@ -499,7 +500,7 @@ def test_without_a_gpu_a_score_is_final_all_the_same():
 )
 def test_a_gradebook_never_mixes_devices_or_seeds(seen, words):
     others = attempt(seen=seen, id="a"), attempt(seen=seen, id="b")
-    with pytest.raises(GradebookError) as raised:
+    with pytest.raises(Mistake) as raised:
         book(COURSE, attempt(), *others)
     assert words in str(raised.value)
     assert "\n" not in str(raised.value)

@@ -15,9 +15,9 @@ from typer.testing import CliRunner
 from grader.batch import similarity
 from grader.batch.classes import CourseClass
 from grader.batch.course.records import Handin, Member
-from grader.batch.store.database import StoreError
 from grader.batch.store.store import Store
 from grader.cli import app
+from grader.mistakes import Mistake
 from grader.spec import load_all
 from grader.spec.exercise import HOME, REFERENCE
 from grader.staff.stubs import make_stubs
@@ -217,12 +217,12 @@ def test_a_class_of_copies_is_a_page_that_opens(monkeypatch):
 
 def test_a_folder_without_results_is_one_line(tmp_path):
     ran = CliRunner().invoke(app.app, ["similarity", str(tmp_path)])
-    assert isinstance(ran.exception, StoreError)  # which main() tells in a line
+    assert isinstance(ran.exception, Mistake)  # which main() tells in a line
 
 
 def test_without_the_library_there_is_one_line(monkeypatch):
     monkeypatch.setitem(sys.modules, "copydetect", None)
     similarity._copydetect.cache_clear()
-    with pytest.raises(similarity.SimilarityError, match=r"pip install 'warpgrade\[similarity\]'"):
+    with pytest.raises(Mistake, match=r"pip install 'warpgrade\[similarity\]'"):
         similarity.pairs([], STUBS)
     similarity._copydetect.cache_clear()

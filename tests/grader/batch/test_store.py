@@ -26,10 +26,10 @@ from grader.batch.course.records import (
 )
 from grader.batch.store import database as databases
 from grader.batch.store import migrations
-from grader.batch.store.database import StoreError
 from grader.batch.store.results import NewResult
 from grader.batch.store.store import NAME, Store
 from grader.evidence import PartEvidence, VariantEvidence, variant_to_json
+from grader.mistakes import Mistake
 from grader.status import Status
 from tests.support.small_exercise import ROOT
 
@@ -221,7 +221,7 @@ def test_adjustments_are_only_ever_added(store):
 def test_only_what_is_there_can_be_undone(store, number, said):
     store.adjustments.add(Adjustment("1", AdjustmentKind.note, "hello"))
     store.adjustments.undo(1, "why not")
-    with pytest.raises(StoreError, match=said):
+    with pytest.raises(Mistake, match=said):
         store.adjustments.undo(number, "again")
 
 
@@ -277,7 +277,7 @@ def test_a_migration_that_fails_leaves_the_file_as_it_was(tmp_path, monkeypatch)
         newer.setattr(
             migrations, "STEPS", (*migrations.STEPS, "CREATE TABLE half (done);\nno SQL at all;")
         )
-        with pytest.raises(StoreError, match="syntax error"):
+        with pytest.raises(Mistake, match="syntax error"):
             Store(tmp_path)
     with Store(tmp_path) as store:
         assert store.seed == 7
@@ -290,13 +290,13 @@ def test_a_newer_file_is_refused_and_left_alone(store, tmp_path):
     database.execute("PRAGMA user_version = 99")
     database.close()
     before = store.path.read_bytes()
-    with pytest.raises(StoreError, match=r"version 99 .* update the grader"):
+    with pytest.raises(Mistake, match=r"version 99 .* update the grader"):
         Store(store.path.parent)
     assert store.path.read_bytes() == before
 
 
 def test_a_file_that_is_not_there_is_not_made(tmp_path):
-    with pytest.raises(StoreError, match="not found; expected the folder"):
+    with pytest.raises(Mistake, match="not found; expected the folder"):
         Store(tmp_path)
     assert list(tmp_path.iterdir()) == []
 
@@ -305,10 +305,10 @@ def test_another_programs_file_is_refused(tmp_path):
     database = sqlite3.connect(tmp_path / NAME)
     database.execute("CREATE TABLE theirs (x)")
     database.close()
-    with pytest.raises(StoreError, match="another program wrote it"):
+    with pytest.raises(Mistake, match="another program wrote it"):
         Store(tmp_path, create=True)
     (tmp_path / NAME).write_bytes(b"PK" + os.urandom(4000))
-    with pytest.raises(StoreError, match=r"damaged .* put a backup in its place"):
+    with pytest.raises(Mistake, match=r"damaged .* put a backup in its place"):
         Store(tmp_path)
 
 
@@ -319,7 +319,7 @@ def test_a_damaged_file_is_said(store):
     with store.path.open("r+b") as file:
         file.seek(4096 * 3)
         file.write(os.urandom(size - 4096 * 3))
-    with pytest.raises(StoreError, match="damaged") as caught, Store(store.path.parent) as again:
+    with pytest.raises(Mistake, match="damaged") as caught, Store(store.path.parent) as again:
         for number in range(200):
             again.results.of(f"k{number}")
         again.results.known()
@@ -331,7 +331,7 @@ def test_a_file_in_use_is_said_and_nothing_is_lost(store, monkeypatch):
     with Store(store.path.parent) as second:
         first = sqlite3.connect(store.path, isolation_level=None)
         first.execute("BEGIN IMMEDIATE")
-        with pytest.raises(StoreError, match="another program is using it"):
+        with pytest.raises(Mistake, match="another program is using it"):
             second.results.keep([result("k1")], 7, ENVIRONMENT, 1)
         first.close()
         second.results.keep([result("k1")], 7, ENVIRONMENT, 1)
@@ -370,7 +370,7 @@ def test_a_file_without_the_right_to_write_is_said(store):
         try:
             with Store(Path()) as again:
                 again.begin_run("grader batch", "0.6", {})
-        except StoreError as error:
+        except Mistake as error:
             return str(error)
         return "nothing"
 
@@ -406,7 +406,7 @@ def test_a_full_disk_loses_nothing_and_the_message_says_what_to_do(tmp_path):
                 for number in range(10_000):
                     store.results.keep([result(f"k{number}")], 7, ENVIRONMENT, 1)
                     kept.append(f"k{number}")
-            except StoreError as error:
+            except Mistake as error:
                 said = str(error)
             assert all(store.results.of(key) for key in kept)
         with Store(tmp_path / "results") as store:

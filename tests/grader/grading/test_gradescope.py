@@ -20,12 +20,12 @@ from grader.evidence import Evidence
 from grader.grading import gradescope as autograder
 from grader.grading.gradescope import CONFIG, Config
 from grader.grading.session import PUBLIC_SEED
+from grader.mistakes import Mistake
 from grader.sandbox import confinement
 from grader.sandbox.confinement import Confinement, Level
 from grader.staff import release
 from grader.staff.autograder import upload
 from grader.staff.autograder.upload import Settings
-from grader.staff.release import ReleaseError
 from tests.support.gradebooks import EXERCISES, variant_evidence
 from tests.support.leaks import leaks, solution_lines
 from tests.support.small_exercise import ROOT
@@ -201,7 +201,7 @@ def test_the_image_gets_the_newest_python_and_3_10_only_where_there_is_no_other(
     ],
 )
 def test_settings_that_cannot_be_are_one_line(settings, told):
-    with pytest.raises(ReleaseError, match=told):
+    with pytest.raises(Mistake, match=told):
         upload.make(ROOT, EXERCISES, Settings(**settings))
 
 
@@ -221,7 +221,7 @@ def test_the_command_packs_a_courses_seed_and_what_it_lifts(tmp_path):
 
 def test_only_a_zip_is_written(tmp_path):
     made = upload.make(ROOT, EXERCISES, Settings(only=["silu"]))
-    with pytest.raises(ReleaseError, match=r"expected a name ending in \.zip"):
+    with pytest.raises(Mistake, match=r"expected a name ending in \.zip"):
         upload.write(made, tmp_path / "folder")
 
 

@@ -21,8 +21,9 @@ from grader.evidence import Baseline, PerformanceEvidence
 from grader.gpu.roofline import Roofs, peaks
 from grader.grading.session import Options, Session, selected
 from grader.instruments import bench, bench_report, plots
-from grader.instruments.bench import NO_GPU, NothingToTime, Timed, with_a_case
-from grader.instruments.bench_sizes import SizesError, parse, plan, scaled_names
+from grader.instruments.bench import NO_GPU, Timed, with_a_case
+from grader.instruments.bench_sizes import parse, plan, scaled_names
+from grader.mistakes import Mistake
 from grader.spec import Exercise, load_all
 from grader.spec.task import Task
 from grader.status import Status
@@ -83,7 +84,7 @@ def test_sizes_given_by_hand_stand_in_for_those_derived():
 
 @pytest.mark.parametrize("text", ["", "0", "-1", "1e3", "12,", "²", "9" * 20])
 def test_sizes_that_are_none_are_told(text):
-    with pytest.raises(SizesError, match="expected whole numbers from 1 on"):
+    with pytest.raises(Mistake, match="expected whole numbers from 1 on"):
         parse(text)
 
 
@@ -98,7 +99,7 @@ def test_without_a_gpu_one_line_says_so(capsys, monkeypatch):
 
 def test_a_course_without_a_performance_case_says_so():
     task = Task(EXERCISES["copy_first_column"], EXERCISES["copy_first_column"].variants["cuda"])
-    with pytest.raises(bench.NothingToTime, match="case, and no exercise has one: see docs/spec"):
+    with pytest.raises(Mistake, match="case, and no exercise has one: see docs/spec"):
         bench.with_a_case([task], [task])
 
 
@@ -126,7 +127,7 @@ def test_variants_that_have_no_case_are_passed_over_where_others_have_one():
     every = selected(EXERCISES)
     names = [each.variant.name for each in with_a_case(selected(EXERCISES, ["gemm"]), every)]
     assert names == [*(f"triton_v{rung}" for rung in (1, 2, 3, 4)), "cuda_tiled"]
-    with pytest.raises(NothingToTime, match="silu/triton"):
+    with pytest.raises(Mistake, match="silu/triton"):
         with_a_case(selected(EXERCISES, ["copy_first_column"]), every)
 
 

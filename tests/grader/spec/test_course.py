@@ -254,7 +254,7 @@ def test_a_new_course_and_its_exercise_work_from_the_command_line(tmp_path, caps
 
 def test_what_is_there_is_never_overwritten(tmp_path):
     new.course(tmp_path / "c")
-    with pytest.raises(new.NewError, match="expected a new or an empty folder"):
+    with pytest.raises(Mistake, match="expected a new or an empty folder"):
         new.course(tmp_path / "c")
     course = Course(tmp_path / "c")
     new.exercise(course, "square", ["triton"])
@@ -266,6 +266,6 @@ def test_what_is_there_is_never_overwritten(tmp_path):
         ("triton", "is a variant of square.yaml"),
         ("float32", "a word in the names of tests"),
     ):
-        with pytest.raises(new.NewError, match=said):
+        with pytest.raises(Mistake, match=said):
             new.exercise(Course(tmp_path / "c"), name, ["triton"])
     assert before == {path: path.read_bytes() for path in course.root.rglob("*") if path.is_file()}

@@ -10,11 +10,12 @@ import pytest
 
 from grader.evidence import Failure, VariantEvidence
 from grader.grading.session import unwatched
+from grader.mistakes import Mistake
 from grader.spec import Course
 from grader.spec.task import Task
 from grader.staff import new
 from grader.staff.author import definitions, texts, trials
-from grader.staff.author.check import UnknownName, check
+from grader.staff.author.check import check
 from grader.staff.author.trials import Ran, Trials
 from grader.staff.stubs import make_stubs
 from grader.status import Status
@@ -146,7 +147,7 @@ def test_a_new_exercise_is_whole_and_an_unknown_name_is_refused(tmp_path, capsys
     ran = call(capsys, "author", "check", "--plain", "--quick", "--course", course.root)
     said = "No mistake found: 1 exercise, 1 variant, a sample of 2 submissions\n"
     assert (ran.code, ran.out) == (0, said), ran
-    with pytest.raises(UnknownName, match=r"sqare: expected an exercise, one of square\. Did you"):
+    with pytest.raises(Mistake, match=r"sqare: expected an exercise, one of square\. Did you"):
         list(check(course, ["sqare"]))
 
 

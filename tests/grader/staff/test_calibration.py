@@ -14,6 +14,7 @@ from grader.cli import calibrate
 from grader.cli.console import console
 from grader.evidence import Baseline, PerformanceEvidence
 from grader.grading.session import selected
+from grader.mistakes import Mistake
 from grader.spec import EXERCISES as FOLDER
 from grader.spec import Course, Exercise, Variant, load, load_all
 from grader.spec.blocks import Threshold
@@ -21,12 +22,7 @@ from grader.spec.task import Task
 from grader.staff.calibration import corpus, readings, timings
 from grader.staff.calibration.lint import lint
 from grader.staff.calibration.proposals import FULL, MARGIN, down, propose, up
-from grader.staff.calibration.readings import (
-    CalibrationError,
-    LadderReadings,
-    Readings,
-    VariantReadings,
-)
+from grader.staff.calibration.readings import LadderReadings, Readings, VariantReadings
 from grader.staff.calibration.spec_edit import changed
 from grader.status import Status
 from tests.support.commandline import call
@@ -289,7 +285,7 @@ def test_a_lab_is_timed_with_all_its_files_whichever_of_them_is_edited(tmp_path)
         assert part in solution and part in slow
     assert "2.0f * x + 1.0f" in solution and "1.0f + x + x" in slow
     (tmp_path / "reference" / "kernel.cu").unlink()
-    with pytest.raises(CalibrationError, match=r"kernel\.cu: expected the staff's solution"):
+    with pytest.raises(Mistake, match=r"kernel\.cu: expected the staff's solution"):
         readings.take(GPU, selected(course.exercises), clock, course=course)
 
 
@@ -339,9 +335,9 @@ def test_readings_are_json_in_and_out(everything, tmp_path):
     path.write_text(readings.to_json(everything.found))
     assert readings.read(path) == everything.found
     path.write_text('{"device": 1}')
-    with pytest.raises(CalibrationError, match=r"readings\.json: device: "):
+    with pytest.raises(Mistake, match=r"readings\.json: device: "):
         readings.read(path)
-    with pytest.raises(CalibrationError, match="can't be read"):
+    with pytest.raises(Mistake, match="can't be read"):
         readings.read(tmp_path / "none.json")
 
 
@@ -368,7 +364,7 @@ def test_what_was_timed_is_kept_at_once_and_not_timed_again(everything):
     assert len(ladder.rungs) == 4 and len(rest.seen) == 4
     again = Clock()
     assert readings.take(GPU, [*rmsnorm, *gemm], again, known=whole) == whole and not again.seen
-    with pytest.raises(CalibrationError, match="expected timings taken on A100, got NVIDIA H100"):
+    with pytest.raises(Mistake, match="expected timings taken on A100, got NVIDIA H100"):
         readings.take("A100", rmsnorm, Clock(), known=whole)
 
 
@@ -412,7 +408,7 @@ def test_numbers_change_in_place_and_every_other_letter_stays():
     ],
 )
 def test_what_can_not_be_changed_in_place_is_said(text, path, said):
-    with pytest.raises(CalibrationError, match=said):
+    with pytest.raises(Mistake, match=said):
         changed(text, {path: 2.0}, "x.yaml")
 
 
@@ -442,7 +438,7 @@ def test_what_a_spec_would_not_allow_is_not_written(tmp_path, monkeypatch, every
     exercises = copied(tmp_path)
     before = {path: path.read_text() for path in tmp_path.glob("*.yaml")}
     monkeypatch.setattr(timings, "_numbers", lambda place, proposal: {(*place, "at_least"): -1.0})
-    with pytest.raises(CalibrationError, match="not written, the spec would be refused"):
+    with pytest.raises(Mistake, match="not written, the spec would be refused"):
         timings.written(exercises, everything.found, tmp_path)
     assert {path: path.read_text() for path in tmp_path.glob("*.yaml")} == before
 

@@ -9,6 +9,7 @@ import shutil
 
 import pytest
 
+from grader.mistakes import Mistake
 from grader.spec import load_all
 from grader.staff import notebooks, release
 from tests.support.small_exercise import ROOT
@@ -92,5 +93,5 @@ def test_a_source_is_cut_into_its_cells():
     ],
 )
 def test_what_is_no_notebook_is_named(text, message):
-    with pytest.raises(notebooks.NotebookError, match=message):
+    with pytest.raises(Mistake, match=message):
         notebooks.notebook(text, "a.py")

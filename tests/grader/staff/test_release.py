@@ -18,11 +18,12 @@ import pytest
 
 from grader.gpu import machine
 from grader.grading.grade import grade
+from grader.mistakes import Mistake
 from grader.scoring.score import score
 from grader.spec import load, load_all
 from grader.staff import release
 from grader.staff.handout import difference
-from grader.staff.release import Release, ReleaseError
+from grader.staff.release import Release
 from grader.staff.stubs import make_stubs
 from tests.support import attacks
 from tests.support.commandline import in_one_process
@@ -348,7 +349,7 @@ def test_only_some_exercises_are_released_with_their_sections(few):
 
 
 def test_a_name_that_is_no_exercises_is_refused():
-    with pytest.raises(ReleaseError, match=r"silu/triton: expected whole exercises, of .*silu"):
+    with pytest.raises(Mistake, match=r"silu/triton: expected whole exercises, of .*silu"):
         release.make(ROOT, EXERCISES, ["silu/triton"])
 
 
@@ -409,7 +410,7 @@ def test_source_date_epoch_is_the_time_of_every_entry(tmp_path, monkeypatch, giv
 
 def test_a_date_that_is_none_is_named(tmp_path, monkeypatch):
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "yesterday")
-    with pytest.raises(ReleaseError, match=r"SOURCE_DATE_EPOCH: .* got 'yesterday'"):
+    with pytest.raises(Mistake, match=r"SOURCE_DATE_EPOCH: .* got 'yesterday'"):
         release.write(small(), tmp_path / "x.zip")
 
 
@@ -420,7 +421,7 @@ def test_a_folder_with_files_is_left_alone(tmp_path):
     (tmp_path / "course").mkdir()
     release.write(small(), tmp_path / "course")  # an empty one is filled
     (tmp_path / "course" / "c.txt").write_text("my work")
-    with pytest.raises(ReleaseError, match="nothing was written"):
+    with pytest.raises(Mistake, match="nothing was written"):
         release.write(small(), tmp_path / "course")
     assert (tmp_path / "course" / "c.txt").read_text() == "my work"
 
@@ -428,7 +429,7 @@ def test_a_folder_with_files_is_left_alone(tmp_path):
 @pytest.mark.parametrize("out", ["course", "course.zip"])
 def test_a_file_that_is_no_release_is_left_alone(tmp_path, out):
     (tmp_path / out).write_bytes(zipped("slides"))
-    with pytest.raises(ReleaseError, match=f"{out}: expected a new"):
+    with pytest.raises(Mistake, match=f"{out}: expected a new"):
         release.write(small(), tmp_path / out)
     assert (tmp_path / out).read_bytes() == zipped("slides")
 
@@ -440,7 +441,7 @@ def test_a_zip_is_replaced_as_long_as_nobody_changed_it(tmp_path):
     assert unzipped(out) == {"new.txt": b"new"}
     with zipfile.ZipFile(out, "a") as archive:
         archive.writestr("slides.txt", "mine")
-    with pytest.raises(ReleaseError, match="nobody has changed"):
+    with pytest.raises(Mistake, match="nobody has changed"):
         release.write(small(), out)
 
 
@@ -457,7 +458,7 @@ def test_a_release_that_was_interrupted_leaves_nothing(tmp_path, monkeypatch, ou
 
 
 def test_a_place_that_is_not_there_is_named(tmp_path):
-    with pytest.raises(ReleaseError, match=r"there is no .*/nowhere"):
+    with pytest.raises(Mistake, match=r"there is no .*/nowhere"):
         release.write(small(), tmp_path / "nowhere" / "x.zip")
 
 
@@ -486,7 +487,7 @@ def test_a_file_that_is_missing_or_wrong_is_named(tmp_path, made, name, data, sa
         del files[name]
     else:
         files[name] = data
-    with pytest.raises(ReleaseError, match=said):
+    with pytest.raises(Mistake, match=said):
         release.make(project(tmp_path, files), EXERCISES)
 
 
@@ -494,7 +495,7 @@ def test_a_link_is_not_followed(tmp_path, made):
     copy = project(tmp_path, {**made.files, **sources()})
     (copy / "grader" / "spec" / "formula.py").unlink()
     (copy / "grader" / "spec" / "formula.py").symlink_to(ROOT / "reference" / "silu.py")
-    with pytest.raises(ReleaseError, match=r"formula\.py: .* got a symbolic link"):
+    with pytest.raises(Mistake, match=r"formula\.py: .* got a symbolic link"):
         release.make(copy, EXERCISES)
 
 

@@ -8,10 +8,11 @@ import re
 
 import pytest
 
+from grader.mistakes import Mistake
 from grader.spec import load_all
 from grader.staff import release
 from grader.staff.site.build import build
-from grader.staff.site.pages import SiteError, pages
+from grader.staff.site.pages import pages
 from tests.support.small_exercise import ROOT
 
 EXERCISES = load_all()
@@ -80,7 +81,7 @@ def test_an_exercises_page_begins_with_its_points_and_the_due_date():
     ],
 )
 def test_a_handout_that_makes_no_site_is_told_why(text, message):
-    with pytest.raises(SiteError, match=re.escape(message)):
+    with pytest.raises(Mistake, match=re.escape(message)):
         pages(text, EXERCISES)
 
 

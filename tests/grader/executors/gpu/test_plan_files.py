@@ -25,11 +25,12 @@ from grader.evidence import PartEvidence, PerformanceEvidence
 from grader.executors import gpu
 from grader.executors.cuda import cuda_build
 from grader.executors.gpu import bundle as bundles
-from grader.executors.gpu.bundle import Bundle, BundleError, BundleRunner, PlannedCase
+from grader.executors.gpu.bundle import Bundle, BundleRunner, PlannedCase
 from grader.executors.runner import CaseResult
 from grader.gpu import locks, machine
 from grader.grading import plan_files
 from grader.grading.session import Options, Session, selected
+from grader.mistakes import Mistake
 from grader.spec import load_all
 from grader.spec.task import Task
 from grader.status import Status
@@ -242,7 +243,7 @@ def test_a_wrong_field_is_named(tmp_path: Path, change, message: str):
     fields = _fields(_small())
     change(fields)
     path = _write(tmp_path / "f.plans", json.dumps(fields).encode())
-    with pytest.raises(BundleError) as raised:
+    with pytest.raises(Mistake) as raised:
         bundles.read(path)
     assert str(raised.value).startswith(f"{path}: ") and message in str(raised.value)
     assert len(str(raised.value)) < len(str(path)) + 600
@@ -266,7 +267,7 @@ def test_a_wrong_field_is_named(tmp_path: Path, change, message: str):
 def test_other_files_are_refused(tmp_path: Path, data: bytes, message: str):
     path = tmp_path / "f.plans"
     path.write_bytes(data)
-    with pytest.raises(BundleError) as raised:
+    with pytest.raises(Mistake) as raised:
         bundles.read(path)
     assert str(raised.value).startswith(f"{path}: ") and message in str(raised.value)
 
@@ -274,7 +275,7 @@ def test_other_files_are_refused(tmp_path: Path, data: bytes, message: str):
 def test_a_small_file_that_unpacks_to_a_large_one_is_refused(tmp_path: Path, monkeypatch):
     monkeypatch.setattr(bundles, "MAX_JSON_BYTES", 1 << 20)
     path = _write(tmp_path / "f.plans", b" " * (3 << 20))
-    with pytest.raises(BundleError, match="at most 1 MiB of plans"):
+    with pytest.raises(Mistake, match="at most 1 MiB of plans"):
         bundles.read(path)
 
 
@@ -297,7 +298,7 @@ def test_no_mutation_of_a_file_gives_a_traceback(silu: Bundle, tmp_path: Path):
         _write(path, bytes(data)) if inside else path.write_bytes(data)
         try:
             bundles.expect_usable(bundles.read(path), path, EXERCISES, 90)
-        except BundleError as error:
+        except Mistake as error:
             wrong += 1
             assert str(error).startswith(f"{path}: ") and "\n" not in str(error)
     assert wrong > 300
@@ -320,7 +321,7 @@ def test_what_is_not_for_this_machine_is_refused_by_name(changed: dict[str, Any]
         made = replace(made, **changed)
     else:
         made = replace(made, variants=(replace(made.variants[0], **changed),))
-    with pytest.raises(BundleError, match=message) as raised:
+    with pytest.raises(Mistake, match=message) as raised:
         bundles.expect_usable(made, Path("f.plans"), EXERCISES, 90)
     assert "\x1b" not in str(raised.value)
 

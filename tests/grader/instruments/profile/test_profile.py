@@ -12,8 +12,9 @@ import pytest
 from rich.console import Console
 
 from grader.instruments.profile import page, read, recording, sentences, tables, terminal, tools
-from grader.instruments.profile.read import NoTrace, Place, Profile
+from grader.instruments.profile.read import Place, Profile
 from grader.instruments.profile.recording import Program
+from grader.mistakes import Mistake
 from tests.grader.instruments.profile.traces import TRACE
 
 PROGRAM = """\
@@ -97,7 +98,7 @@ def test_the_page_is_one_file_and_what_it_shows_is_text():
 
 def test_a_file_that_is_no_trace_is_one_line(tmp_path: Path):
     (tmp_path / "a.json").write_text('{"traceEvents": []}')
-    with pytest.raises(NoTrace, match="expected a trace"):
+    with pytest.raises(Mistake, match="expected a trace"):
         read.read(tmp_path / "a.json")
 
 
