@@ -298,7 +298,7 @@ def entry_fault(elf: Elf, entry: Entry) -> Fault | None:
         return _signature_fault(elf, entry)
     mangled = any(_is_mangled(s, entry) for s in defined)
     declared = any(s.name == glue.SIGNATURE_SYMBOL + entry.name for s in elf.symbols)
-    is_static = exact is not None or any(_is_static(s, entry) for s in defined)
+    is_static = exact is not None or any(s.name.startswith(f"_ZL{_length(entry)}") for s in defined)
     if is_static or (declared and _signature_code(elf, entry) != glue.OTHER and not mangled):
         message = f"{entry.name} is static, or has no body, so the grader can't call it"
         return Fault("no_extern_c", message, entry.name, entry.name)
@@ -312,10 +312,6 @@ def kernel_fault(entry: str) -> Fault:
     """The fault of an entry that is a kernel."""
     message = f"{entry} is a kernel; the entry is a host function that launches kernels"
     return Fault("signature", message, entry, entry)
-
-
-def _is_static(symbol: Symbol, entry: Entry) -> bool:
-    return symbol.name.startswith(f"_ZL{_length(entry)}")
 
 
 def _length(entry: Entry) -> str:

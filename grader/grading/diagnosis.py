@@ -82,7 +82,7 @@ def separate(
     """
     probe = _Prober(outcomes, fails)
     for condition in _candidates(space, smallest, outcomes):
-        if not _agrees(condition, outcomes):
+        if not all(condition.holds(case) == failed for case, failed in outcomes.items()):
             continue
         if _confirm(condition, _probes(space, smallest, condition), probe):
             failing = sum(condition.holds(case) for case in outcomes)
@@ -269,10 +269,6 @@ class _Prober:
         if failed is not None:
             self.outcomes[case] = failed
         return failed
-
-
-def _agrees(condition: Condition, outcomes: dict[Case, bool]) -> bool:
-    return all(condition.holds(case) == failed for case, failed in outcomes.items())
 
 
 def _confirm(condition: Condition, probes: Iterable[Case], probe: _Prober) -> bool:

@@ -237,10 +237,6 @@ def _attention(
     return [weights @ given.v, lse(scores.amax(-1), right) if lse else right]
 
 
-def _mask_from_the_start(given: _Given) -> Sequence[torch.Tensor]:
-    return _attention(given, shift=given.q.shape[-2] - given.k.shape[-2])
-
-
 def _unnormalised(given: _Given) -> Sequence[torch.Tensor]:
     scores = given.scores()
     weights = torch.exp(scores - scores.amax(-1, keepdim=True))
@@ -315,7 +311,7 @@ def _flash_flaws() -> Iterator[Flaw]:
         "mask_from_the_start",
         "The causal mask lets query i see the keys up to i: right only for as many keys as queries",
         "It has to be the keys up to i + N_KV - N_CTX.",
-        _flash(_mask_from_the_start),
+        _flash(lambda given: _attention(given, shift=given.q.shape[-2] - given.k.shape[-2])),
     )
     for shift, who in ((-1, "doesn't see its last key"), (1, "sees one key behind its last")):
         yield Flaw(

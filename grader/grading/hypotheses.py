@@ -327,10 +327,6 @@ def _beginning(each: Observed) -> Outputs | None:
     return [source[: t.numel()].reshape(t.shape) for t in expected]
 
 
-def _first_row(each: Observed) -> Outputs | None:
-    return [t[:1].expand(t.shape) for t in _expected(each)]
-
-
 _MOVES: Sequence[Attempt] = (
     (
         Cause(
@@ -338,7 +334,7 @@ _MOVES: Sequence[Attempt] = (
             "Every row of the output is the first row's result",
             "Each program must move its pointers to the row of its own program id or block.",
         ),
-        _first_row,
+        lambda each: [t[:1].expand(t.shape) for t in _expected(each)],
     ),
     (
         Cause(

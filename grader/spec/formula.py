@@ -47,10 +47,6 @@ class _Node(NamedTuple):
     position: int
 
 
-def _ceil_div(a: Number, b: Number) -> Number:
-    return -(-a // b)
-
-
 def _power(base: Number, exponent: Number) -> Number:
     if abs(exponent) > MAX_EXPONENT:
         raise ArithmeticError(f"the exponent {exponent}, more than {MAX_EXPONENT}")
@@ -71,7 +67,7 @@ _OPERATORS: dict[str, Callable[..., Number]] = {
     "negate": operator.neg,
     "min": min,
     "max": max,
-    "ceil_div": _ceil_div,
+    "ceil_div": lambda a, b: -(-a // b),
 }
 
 # name -> (fewest arguments, most arguments or None)

@@ -65,7 +65,7 @@ class Layout:
             buffer = INPUTS if slot.role == "input" else OUTPUTS
             offsets.append(ends[buffer] + slot.first * itemsize_of(slot))
             after = offsets[-1] + slot.extent * itemsize_of(slot)
-            ends[buffer] = _round_up(after + buffer * GUARD_BYTES, ALIGNMENT)
+            ends[buffer] = -(-(after + buffer * GUARD_BYTES) // ALIGNMENT) * ALIGNMENT
         return cls(blank, tuple(offsets), (max(ends[0], ALIGNMENT), ends[1]))
 
     def bytes(self, count: int) -> tuple[int, int]:
@@ -166,10 +166,6 @@ def itemsize_of(slot: Slot) -> int:
 
 def _kind(slot: Slot) -> str:
     return "read and written" if slot.role == "inout" else "in host memory"
-
-
-def _round_up(value: int, multiple: int) -> int:
-    return -(-value // multiple) * multiple
 
 
 def synchronise(tensor: torch.Tensor) -> None:

@@ -30,10 +30,6 @@ def _bf16_parts(values: np.ndarray, count: int) -> list[np.ndarray]:
     return parts
 
 
-def _tf32(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    return np.matmul(truncate_to_tf32(a), truncate_to_tf32(b))
-
-
 def _tf32x3(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     big_a, big_b = truncate_to_tf32(a), truncate_to_tf32(b)
     small_a, small_b = truncate_to_tf32(a - big_a), truncate_to_tf32(b - big_b)
@@ -59,7 +55,7 @@ def _bf16_product(terms: int) -> Product:
 
 _PRECISIONS: dict[str, Product] = {
     "ieee": np.matmul,
-    "tf32": _tf32,
+    "tf32": lambda a, b: np.matmul(truncate_to_tf32(a), truncate_to_tf32(b)),
     "tf32x3": _tf32x3,
     "bf16": _bf16_product(1),
     "bf16x3": _bf16_product(3),
