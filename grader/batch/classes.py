@@ -57,7 +57,7 @@ class CourseClass:
         """The class with the course and the roster given, else those it was last graded with.
 
         These are read where they lay then; where they aren't any more, as they were. Its exercises
-        are in the order that the course has. Raises CourseError and RosterError.
+        are in the order that the course has. Raises SpecError and SpecError.
         """
         notes: list[str] = []
 
@@ -96,7 +96,7 @@ class CourseClass:
     def times(self, given: Path | None = None) -> Times | None:
         """GitHub Classroom's times: of the file given, of that remembered, or of the roster.
 
-        Raises RosterError.
+        Raises SpecError.
         """
         times = _document(self.store, "times", given, times_files.load, self.notes)
         return times or (times_files.of(self.roster) if self.roster is not None else None)

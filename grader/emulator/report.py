@@ -102,15 +102,13 @@ class SiteCounters:
     conflicts: Count
     ways: Annotated[int, Field(ge=0, le=WARP_LANES)]
 
-    @pydantic.model_validator(mode="after")
-    def _can_be(self) -> SiteCounters:
+    def __post_init__(self) -> None:
         if not self.requests <= self.lanes <= WARP_LANES * self.requests:
             raise ValueError("lanes that the requests can't have")
         if self.useful_bytes > min(SECTOR_BYTES * self.sectors, self.lanes * self.bytes):
             raise ValueError("more useful bytes than the sectors or the lanes have")
         if self.conflicts > self.wavefronts:
             raise ValueError("more conflicts than wavefronts")
-        return self
 
 
 @dataclass(frozen=True, config=_CONFIG)
@@ -132,13 +130,11 @@ class LaunchCounters:
     largest_bytes: Count
     storing_blocks: Count
 
-    @pydantic.model_validator(mode="after")
-    def _can_be(self) -> LaunchCounters:
+    def __post_init__(self) -> None:
         stores = (each for each in self.sites if each.space == "global" and each.kind != "load")
         most = min(math.prod(self.grid), sum(each.requests for each in stores))
         if self.storing_blocks > most:
             raise ValueError("more blocks that store than the grid or the stores have")
-        return self
 
 
 @dataclass(frozen=True, config=_CONFIG)
@@ -151,13 +147,11 @@ class BufferCounters:
     store_bytes: Count
     store_sectors: Count
 
-    @pydantic.model_validator(mode="after")
-    def _can_be(self) -> BufferCounters:
+    def __post_init__(self) -> None:
         if self.load_bytes > SECTOR_BYTES * self.load_sectors:
             raise ValueError("more bytes loaded than the sectors have")
         if self.store_bytes > SECTOR_BYTES * self.store_sectors:
             raise ValueError("more bytes stored than the sectors have")
-        return self
 
 
 @dataclass(frozen=True, config=_CONFIG)
@@ -170,11 +164,9 @@ class Copies:
     device_to_host: Count = 0
     device_to_device: Count = 0
 
-    @pydantic.model_validator(mode="after")
-    def _can_be(self) -> Copies:
+    def __post_init__(self) -> None:
         if self.host_to_device + self.device_to_host + self.device_to_device > self.count:
             raise ValueError("more copies by direction than in all")
-        return self
 
 
 def _each_once(buffers: tuple[Any, ...]) -> tuple[Any, ...]:

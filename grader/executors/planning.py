@@ -21,10 +21,11 @@ from grader.cases.compare import LEFT_RUNNING, Verdict
 from grader.executors.answers import Answers, from_violation
 from grader.executors.encoding import DeviceKernel, NotExecutable
 from grader.executors.runner import CaseResult, Times
-from grader.plan import ITEM_BYTES, Launch, Layout, Plan, Step
+from grader.plan import Launch, Layout, Plan, Step
 from grader.plan.model import DType
 from grader.sandbox import untrusted
 from grader.sandbox.worker_process import Death, Worker
+from grader.spec import ITEMSIZE
 from grader.spec.task import Task
 from grader.status import Status
 from grader.worker.protocol import Argument, Code, Kind, Operation, Reply
@@ -176,7 +177,7 @@ def dtype_of(argument: Argument) -> DType:
 
 def first_of(argument: Argument) -> int:
     """The element of its allocation at which a tensor begins."""
-    itemsize = ITEM_BYTES.get(dtype_of(argument), 1)
+    itemsize = ITEMSIZE.get(dtype_of(argument), 1)
     return (argument.offset - argument.allocation[0]) // itemsize
 
 

@@ -97,8 +97,7 @@ class Launch:
     block: _Index
     events: tuple[Event, ...]
 
-    @pydantic.model_validator(mode="after")
-    def _can_be(self) -> Launch:
+    def __post_init__(self) -> None:
         blocks = math.prod(self.grid)
         for event in self.events:
             lanes, times = event.offsets[1::5], event.offsets[3::5]
@@ -109,7 +108,6 @@ class Launch:
             every = sum(a * b for a, b in zip(lanes, times, strict=False))
             if len(event.offsets) % 5 or min(counts, default=1) < 1 or every > MAX_LANES:
                 raise ValueError("offsets that aren't those of lanes")
-        return self
 
 
 @dataclass(frozen=True, config=_CONFIG)
@@ -126,11 +124,9 @@ class Trace:
         offsets = [event.offsets for launch in self.launches for event in launch.events]
         return sum(a * b for each in offsets for a, b in zip(each[1::5], each[3::5], strict=True))
 
-    @pydantic.model_validator(mode="after")
-    def _can_be(self) -> Trace:
+    def __post_init__(self) -> None:
         if sum(len(launch.events) for launch in self.launches) > MAX_EVENTS:
             raise ValueError("more events than are recorded")
-        return self
 
 
 _ADAPTER = pydantic.TypeAdapter(Trace)

@@ -5,7 +5,7 @@ bytes, `violations` applies the rules, and an executor runs it.
 """
 
 from grader.plan.differences import difference
-from grader.plan.model import ITEM_BYTES, Buffer, KernelName, Launch, Plan, Specialisation, Step
+from grader.plan.model import Buffer, KernelName, Launch, Plan, Specialisation, Step
 from grader.plan.reader import Limits, PlanError, PlanTooLarge, read, to_json
 from grader.plan.rules import (
     Allowed,
@@ -21,7 +21,6 @@ from grader.plan.stream_order import left_running, reorder, streams
 from grader.plan.text import Line, lines, summary
 
 __all__ = [
-    "ITEM_BYTES",
     "Allowed",
     "Buffer",
     "KernelName",

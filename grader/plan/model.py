@@ -20,6 +20,8 @@ import pydantic
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
+from grader.spec.values import ITEMSIZE
+
 VERSION = 1
 MAX_PLAN_BYTES = 4 << 20  # as JSON
 MAX_BUFFERS = 4096
@@ -68,18 +70,6 @@ DType = Literal[
     "uint8",
     "bool",
 ]
-ITEM_BYTES: dict[str, int] = {
-    "float64": 8,
-    "int64": 8,
-    "uint64": 8,
-    "float32": 4,
-    "int32": 4,
-    "uint32": 4,
-    "float16": 2,
-    "bfloat16": 2,
-    "int16": 2,
-    "uint16": 2,
-}  # every other dtype has one byte
 
 
 @dataclass(frozen=True, config=_CONFIG)
@@ -103,15 +93,13 @@ class View:
     strides: _Strides
     offset: _Offset = 0
 
-    @pydantic.model_validator(mode="after")
-    def _has_a_stride_for_each_dimension(self) -> View:
+    def __post_init__(self) -> None:
         if len(self.shape) != len(self.strides):
             raise ValueError("a view needs one stride for each dimension")
-        return self
 
     @property
     def itemsize(self) -> int:
-        return ITEM_BYTES.get(self.dtype, 1)
+        return ITEMSIZE.get(self.dtype, 1)  # those that a spec lacks have one byte
 
     @property
     def span(self) -> tuple[int, int]:
@@ -364,8 +352,7 @@ class Specialisation:
     options: Annotated[dict[_Name, Any], Field(max_length=64)]
     language: Literal["triton", "gluon"] = "triton"
 
-    @pydantic.model_validator(mode="after")
-    def _is_json(self) -> Specialisation:
+    def __post_init__(self) -> None:
         waiting: list[Any] = [self.signature, self.constants, self.attributes, self.bindings]
         waiting.append(self.options)
         while waiting:
@@ -374,7 +361,6 @@ class Specialisation:
                 raise ValueError('a number that JSON has no word for; expected {"float": "inf"}')
             waiting += value.values() if isinstance(value, dict) else ()
             waiting += value if isinstance(value, list) else ()
-        return self
 
 
 @dataclass(frozen=True, config=_CONFIG)

@@ -12,7 +12,7 @@
     order: [silu, gelu]                # of the exercises; the others follow, in the lecture's
 
 Every key may be left out: without a due date nothing is late. Whatever is wrong becomes one line
-each in a CourseError:
+each in a SpecError:
 
     course.yaml:4: late.cap: expected a number from 0 to 100 (percent), got 150
 """
@@ -60,10 +60,6 @@ _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 _A_DURATION = "a duration such as 15m, 36h or 2d"
 _A_TIME = "a date and a time such as 2026-12-01T23:59"
 _MISSING_DUE = "expected the key 'due' beside it: without a due date nothing is late"
-
-
-class CourseError(SpecError):
-    """A course file is wrong. One line each: file, line, key, what was expected, what came."""
 
 
 def duration_of(value: object) -> timedelta | None:
@@ -266,19 +262,15 @@ class CourseFile(Block):
 
 
 def load(path: Path, exercises: Mapping[str, Exercise] | None = None) -> CourseFile:
-    """Read a course file. Raises CourseError, with a line for every mistake found.
+    """Read a course file. Raises SpecError, with a line for every mistake found.
 
     With `exercises`, `lifted` must name one of them, or one of their variants, and `order` some of
     them, each once.
     """
-    try:
-        document = read_document(Path(path))
-        course = document.as_a(CourseFile)
-        unknown = list(names_mistakes(course, exercises, document))
-        if unknown:
-            raise document.report(unknown)
-    except SpecError as error:
-        raise CourseError(error.mistakes) from None
+    document = read_document(Path(path))
+    course = document.as_a(CourseFile)
+    if unknown := list(names_mistakes(course, exercises, document)):
+        raise document.report(unknown)
     return course
 
 

@@ -20,6 +20,7 @@ from grader.emulator.build import Build, Entry, build
 from grader.executors.cuda import emulator_encoding
 from grader.executors.executor import Manner
 from grader.plan import Plan
+from grader.spec import ITEMSIZE
 from grader.worker.protocol import Argument, Code, Kind, Operation, Reply
 from tests.support.native import NativeWorker, Placement, vector
 
@@ -123,7 +124,7 @@ def _bytes_of(argument: Argument) -> int | None:
     if argument.dtype is None:
         return None
     spans = zip(argument.shape, argument.strides, strict=True)
-    itemsize = plan.ITEM_BYTES.get(argument.dtype.name, 1)
+    itemsize = ITEMSIZE.get(argument.dtype.name, 1)
     return (sum((n - 1) * s for n, s in spans) + 1) * itemsize
 
 

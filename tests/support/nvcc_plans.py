@@ -20,6 +20,7 @@ from grader.emulator.elf import Elf
 from grader.executors.cuda import cuda_build
 from grader.plan import Plan
 from grader.plan.model import KernelName, Launch, Readback, Step
+from grader.spec import ITEMSIZE
 from grader.worker import builder
 from grader.worker.protocol import Argument, Code
 from tests.support.emulated import PlanWorker
@@ -77,7 +78,7 @@ def bytes_of(argument: Argument) -> int | None:
     if 0 in argument.shape:
         return 0
     spans = zip(argument.shape, argument.strides, strict=True)
-    itemsize = plan.ITEM_BYTES.get(argument.dtype.name, 1)
+    itemsize = ITEMSIZE.get(argument.dtype.name, 1)
     return (sum((n - 1) * s for n, s in spans) + 1) * itemsize
 
 

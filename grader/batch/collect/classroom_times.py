@@ -16,8 +16,9 @@ from pathlib import Path
 from grader.batch.collect.classroom_clones import UNTIMED
 from grader.batch.course import roster as roster_files
 from grader.batch.course.records import Handin
-from grader.batch.course.roster import Roster, RosterError
+from grader.batch.course.roster import Roster
 from grader.report import one_line
+from grader.spec import SpecError
 
 COLUMN = "submission_timestamp"
 LAYOUT = "classroom"
@@ -41,19 +42,17 @@ class Times:
 
 
 def load(path: Path) -> Times:
-    """Read a file of grades. Raises RosterError."""
+    """Read a file of grades. Raises SpecError."""
     roster = roster_files.load(path)
     times = of(roster)
     if times is None:
         expected = f"the column {COLUMN!r} of GitHub Classroom's grades"
-        raise RosterError(
-            [f"{roster.file}: row 1: expected {expected}; got a {roster.kind} roster"]
-        )
+        raise SpecError([f"{roster.file}: row 1: expected {expected}; got a {roster.kind} roster"])
     return times
 
 
 def of(roster: Roster) -> Times | None:
-    """The times in a roster; None where it is another one. Raises RosterError."""
+    """The times in a roster; None where it is another one. Raises SpecError."""
     if roster.kind != roster_files.GRADES:
         return None
     known: dict[str, datetime] = {}
@@ -72,7 +71,7 @@ def of(roster: Roster) -> Times | None:
             if at is not None:
                 known[name.strip().casefold()] = at
     if mistakes:
-        raise RosterError(mistakes)
+        raise SpecError(mistakes)
     return Times(roster.file, known)
 
 

@@ -10,7 +10,7 @@ Five kinds are recognised by their columns, whatever the case of their names:
 
 Cells are separated by commas, semicolons or tabs; UTF-8 with or without a byte order mark, UTF-16
 with one, else Latin-1, which a note says. Rows are counted as a spreadsheet does: the header is row
-1. What is wrong becomes one line each in a RosterError:
+1. What is wrong becomes one line each in a SpecError:
 
     roster.csv: row 7: expected each id once, got '30123' again: it is in row 3 too
 """
@@ -34,10 +34,6 @@ MAX_BYTES = 16 << 20
 MAX_CELL = 1 << 20  # characters
 
 
-class RosterError(SpecError):
-    """A roster can't be read: one line each with file, row, what was expected and what came."""
-
-
 @dataclass(frozen=True)
 class Roster:
     """The students of a class. `rows` has the students' rows."""
@@ -56,7 +52,7 @@ class Roster:
 
 
 def load(path: Path) -> Roster:
-    """Read a roster. Raises RosterError, with a line for every mistake found."""
+    """Read a roster. Raises SpecError, with a line for every mistake found."""
     path = Path(path)
     text, notes = _text(path)
     names, rows = _table_of(path.name, text)
@@ -171,7 +167,7 @@ class _Reader:
         if not self.students and not self.mistakes:
             self.mistakes.append(f"{self.file}: expected a row for each student, found none")
         if self.mistakes:
-            raise RosterError(self.mistakes)
+            raise SpecError(self.mistakes)
         if self.left_out:
             notes.append(f"{self.file}: left out, as no students: {', '.join(self.left_out)}")
         rows_of: dict[str, list[str]] = {}
@@ -241,9 +237,9 @@ def _text(path: Path) -> tuple[str, list[str]]:
         with path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)
     except OSError as error:
-        raise RosterError([f"{path}: can't be read: {error.strerror}"]) from None
+        raise SpecError([f"{path}: can't be read: {error.strerror}"]) from None
     if len(data) > MAX_BYTES:
-        raise RosterError([f"{path}: expected at most {MAX_BYTES >> 20} MiB, got more"])
+        raise SpecError([f"{path}: expected at most {MAX_BYTES >> 20} MiB, got more"])
     try:
         if data[:2] in (b"\xff\xfe", b"\xfe\xff"):  # a spreadsheet's "Unicode text"
             return data.decode("utf-16"), []
@@ -252,7 +248,7 @@ def _text(path: Path) -> tuple[str, list[str]]:
         text = data.decode("latin-1")
         notes = [f"{path.name}: not UTF-8, so read as Latin-1: are names with accents right?"]
     if "\0" in text:
-        raise RosterError([f"{path.name}: expected a CSV file, got one with zero bytes in it"])
+        raise SpecError([f"{path.name}: expected a CSV file, got one with zero bytes in it"])
     return text, notes
 
 
@@ -261,7 +257,7 @@ def _table_of(file: str, text: str) -> tuple[list[str], Iterator[tuple[int, list
     lines = text.splitlines()
     first = next((line for line in lines if line.strip(" ,;\t")), "")
     if not first:
-        raise RosterError([f"{file}: expected a header and a row for each student, got no text"])
+        raise SpecError([f"{file}: expected a header and a row for each student, got no text"])
     separator = max(",;\t", key=lambda each: (_splits_into_known(first, each), first.count(each)))
     rows = _rows(file, text, separator)
     names = next((cells for _, cells in rows if any(map(str.strip, cells))), [])
@@ -271,7 +267,7 @@ def _table_of(file: str, text: str) -> tuple[list[str], Iterator[tuple[int, list
     twice = [name for i, name in enumerate(names) if name and name in names[:i]]
     if twice:
         expected = f"expected each column once, got {one_line(twice[0])!r} twice"
-        raise RosterError([f"{file}: row 1: {expected}"])
+        raise SpecError([f"{file}: row 1: {expected}"])
     return names, rows
 
 
@@ -282,7 +278,7 @@ def _rows(file: str, text: str, separator: str) -> Iterator[tuple[int, list[str]
         yield from enumerate(reader, start=1)
     except csv.Error as error:
         why = f"can't be read as CSV: {error}"
-        raise RosterError([f"{file}: line {reader.line_num}: {why}"]) from None
+        raise SpecError([f"{file}: line {reader.line_num}: {why}"]) from None
     finally:
         csv.field_size_limit(limit)
 
@@ -302,14 +298,14 @@ def _kind(file: str, names: Sequence[str]) -> _Kind:
         wanted = "; ".join(
             f"{kind.name} ({', '.join(group[0] for group in kind.needs)})" for kind in _KINDS
         )
-        raise RosterError([f"{file}: row 1: expected the columns of one of {wanted}; got {came}"])
+        raise SpecError([f"{file}: row 1: expected the columns of one of {wanted}; got {came}"])
     for kind in meant:
         if all(keys & set(group) for group in kind.needs):
             return kind
     first = meant[0]
     lacking = [group for group in first.needs if not keys & set(group)]
     columns = " and ".join(" or ".join(map(repr, group)) for group in lacking)
-    raise RosterError(
+    raise SpecError(
         [f"{file}: row 1: expected the column {columns} of a {first.name} roster; got {came}"]
     )
 

@@ -31,7 +31,7 @@ from grader.plan import KernelName, Plan, Step
 from grader.sandbox import Sandbox, untrusted
 from grader.sandbox.seccomp import FilterError, compile_emulator_filter
 from grader.sandbox.worker_process import Death, Limits, SandboxError, Worker
-from grader.spec import Tensor
+from grader.spec import ITEMSIZE, Tensor
 from grader.spec.task import Task
 from grader.status import Status
 from grader.worker.protocol import Argument, Code, DType, Kind, Operation, Reply, Space
@@ -287,7 +287,7 @@ def _bytes_of(argument: Argument) -> int | None:
     if 0 in argument.shape:
         return 0
     spans = zip(argument.shape, argument.strides, strict=True)
-    itemsize = plan.ITEM_BYTES.get(dtype_of(argument), 1)
+    itemsize = ITEMSIZE.get(dtype_of(argument), 1)
     return (sum((n - 1) * s for n, s in spans) + 1) * itemsize
 
 

@@ -193,8 +193,7 @@ class Report:
     copied_bytes: Count
     cut: bool
 
-    @pydantic.model_validator(mode="after")
-    def _can_be(self) -> Report:
+    def __post_init__(self) -> None:
         stores = sum(each.requests for each in self.sites if each.kind != "load")
         if self.storing_programs > min(self.programs, stores):
             raise ValueError("more programs that store than the grid or the stores have")
@@ -204,7 +203,6 @@ class Report:
             raise ValueError("programs that touch less than all of them do")
         if self.largest_footprint > self.largest_bytes:
             raise ValueError("a program that touches more bytes than it moves")
-        return self
 
 
 _Read = TypeVar("_Read")

@@ -144,6 +144,11 @@ _BOOLEAN: dict[str, Function] = {  # one bit wraps where numpy's bool doesn't
     "arith.shrui": lambda a, b: a & ~b,
     "arith.shrsi": lambda a, b: a,
 }
+# Functions that numpy has by the same name.
+_MATH = (
+    *("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sqrt", "cbrt", "copysign"),
+    *("sin", "cos", "tan", "sinh", "cosh", "tanh", "floor", "ceil", "trunc"),
+)
 _FLOAT: dict[str, Function] = {
     "arith.addf": np.add,
     "arith.subf": np.subtract,
@@ -157,34 +162,16 @@ _FLOAT: dict[str, Function] = {
     "arith.minnumf": np.fmin,
     "arith.maximumf": np.maximum,
     "arith.minimumf": np.minimum,
-    "math.exp": np.exp,
-    "math.exp2": np.exp2,
-    "math.expm1": np.expm1,
-    "math.log": np.log,
-    "math.log2": np.log2,
-    "math.log10": np.log10,
-    "math.log1p": np.log1p,
-    "math.sqrt": np.sqrt,
+    **{f"math.{name}": getattr(np, name) for name in _MATH},
     "tt.precise_sqrt": np.sqrt,
     "math.rsqrt": reciprocal_root,
-    "math.sin": np.sin,
-    "math.cos": np.cos,
-    "math.tan": np.tan,
-    "math.tanh": np.tanh,
-    "math.sinh": np.sinh,
-    "math.cosh": np.cosh,
     "math.erf": erf,
     "math.absf": np.abs,
-    "math.floor": np.floor,
-    "math.ceil": np.ceil,
-    "math.trunc": np.trunc,
     "math.round": lambda x: np.copysign(np.floor(np.abs(x) + 0.5), x),
     "math.roundeven": np.rint,
     "math.powf": np.power,
     "math.atan": np.arctan,
     "math.atan2": np.arctan2,
-    "math.copysign": np.copysign,
-    "math.cbrt": np.cbrt,
 }
 
 

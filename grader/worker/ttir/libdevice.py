@@ -121,19 +121,9 @@ _FUNCTIONS: dict[str, Function] = {
 }
 # Fast and right in float32.
 _IN_FLOAT32 = {
-    "exp",
-    "exp2",
-    "log",
-    "sqrt",
-    "floor",
-    "ceil",
-    "trunc",
-    "rint",
-    "fabs",
-    "fmin",
-    "fmax",
+    *("exp", "exp2", "log", "sqrt", "floor", "ceil", "trunc", "rint", "fabs", "fmin", "fmax"),
+    *("tanh", "sin", "cos", "copysign", "nearbyint", "add", "sub", "mul", "div"),
 }
-_IN_FLOAT32 |= {"tanh", "sin", "cos", "copysign", "nearbyint", "add", "sub", "mul", "div"}
 _IN_FLOAT32 |= {"saturate", "rcp", "fast_fdivide"}
 _PREDICATES: dict[str, Function] = {
     "isnan": np.isnan,

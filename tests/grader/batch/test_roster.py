@@ -11,8 +11,9 @@ from grader.batch.classes import CourseClass
 from grader.batch.course import roster as rosters
 from grader.batch.course.matching import Matcher
 from grader.batch.course.records import Member
-from grader.batch.course.roster import Roster, RosterError
+from grader.batch.course.roster import Roster
 from grader.batch.store.store import Store
+from grader.spec import SpecError
 
 CANVAS = """\
 Student,ID,SIS User ID,SIS Login ID,Section,HW 0 (77),Kernels 1 (78),Final Score
@@ -44,7 +45,7 @@ def read(tmp_path: Path, text: str | bytes) -> Roster:
 
 def refused(tmp_path: Path, text: str | bytes) -> str:
     """The one line that answers a roster with one mistake."""
-    with pytest.raises(RosterError) as raised:
+    with pytest.raises(SpecError) as raised:
         read(tmp_path, text)
     assert "\n" not in str(raised.value)
     return str(raised.value)
@@ -169,7 +170,7 @@ def test_a_mistake_is_one_line_with_its_row(tmp_path, text, line):
 
 
 def test_every_mistake_is_told_up_to_ten(tmp_path):
-    with pytest.raises(RosterError) as raised:
+    with pytest.raises(SpecError) as raised:
         read(tmp_path, "id,name\n1,a\n" + ",b\n" * 20)
     lines = str(raised.value).splitlines()
     assert len(lines) == 11
@@ -177,9 +178,9 @@ def test_every_mistake_is_told_up_to_ten(tmp_path):
 
 
 def test_a_roster_that_is_not_there_is_told(tmp_path):
-    with pytest.raises(RosterError, match=r"roster\.csv: can't be read: No such file"):
+    with pytest.raises(SpecError, match=r"roster\.csv: can't be read: No such file"):
         rosters.load(tmp_path / "roster.csv")
-    with pytest.raises(RosterError, match="can't be read: Is a directory"):
+    with pytest.raises(SpecError, match="can't be read: Is a directory"):
         rosters.load(tmp_path)
 
 

@@ -10,7 +10,7 @@ import pytest
 from grader.batch.collect import classroom_times
 from grader.batch.collect.classroom_clones import NO_CLONE
 from grader.batch.course.records import Handin, Member
-from grader.batch.course.roster import RosterError
+from grader.spec import SpecError
 
 COMMIT = datetime(2026, 3, 1, 12, tzinfo=timezone.utc)
 PLATFORM = datetime(2026, 3, 2, 21, 4, 5, tzinfo=timezone.utc)
@@ -82,6 +82,6 @@ def test_a_commit_dated_back_gains_nothing(tmp_path):
     ],
 )
 def test_a_mistake_is_one_line(tmp_path, text, line):
-    with pytest.raises(RosterError, match=line) as raised:
+    with pytest.raises(SpecError, match=line) as raised:
         read(tmp_path, text)
     assert "\n" not in str(raised.value)

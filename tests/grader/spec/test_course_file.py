@@ -10,7 +10,7 @@ import pytest
 from pydantic import ValidationError
 
 from grader.spec import SpecError
-from grader.spec.course_file import CourseError, CourseFile, Late, duration_of, load, time_text
+from grader.spec.course_file import CourseFile, Late, duration_of, load, time_text
 from tests.support.class_records import exercises
 
 WHOLE = """\
@@ -35,7 +35,7 @@ def read(tmp_path: Path, text: str, **options) -> CourseFile:
 
 def refused(tmp_path: Path, text: str, **options) -> str:
     """The one line that answers a course file with one mistake."""
-    with pytest.raises(CourseError) as raised:
+    with pytest.raises(SpecError) as raised:
         read(tmp_path, text, **options)
     assert "\n" not in str(raised.value)
     return str(raised.value)
@@ -163,7 +163,7 @@ def test_every_mistake_has_its_line_and_a_course_error_is_a_spec_error(tmp_path)
 
 
 def test_a_missing_course_file_is_told(tmp_path):
-    with pytest.raises(CourseError, match=r"course\.yaml: can't be read: No such file"):
+    with pytest.raises(SpecError, match=r"course\.yaml: can't be read: No such file"):
         load(tmp_path / "course.yaml")
 
 

@@ -21,7 +21,7 @@ from grader.evidence import to_json as evidence_to_json
 from grader.grading import gradescope as autograder
 from grader.scoring.score import score
 from grader.spec import Course, SpecError, load_all
-from grader.spec.course_file import FILE, CourseError
+from grader.spec.course_file import FILE
 from grader.spec.course_file import load as load_course
 from grader.staff import handout, release
 from tests import test_assignment
@@ -111,7 +111,7 @@ def test_a_wrong_order_is_one_line_with_file_place_what_was_expected_and_what_ca
     with pytest.raises(SpecError) as of_specs:
         course.exercises  # noqa: B018
     assert str(of_specs.value) == f"course.yaml{told}"
-    with pytest.raises(CourseError) as of_class:
+    with pytest.raises(SpecError) as of_class:
         load_course(tmp_path / "course.yaml", known)
     assert str(of_class.value) == f"course.yaml{told}"
 

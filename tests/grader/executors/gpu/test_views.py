@@ -13,7 +13,8 @@ import torch
 
 from grader.executors.encoding import NotExecutable
 from grader.executors.gpu import strided_copies
-from grader.plan.model import ITEM_BYTES, DType, View
+from grader.plan.model import DType, View
+from grader.spec import ITEMSIZE
 from grader.worker.ttir import text
 from grader.worker.ttir.executor import Launch, execute
 from grader.worker.ttir.memory import Buffer, Memory
@@ -95,7 +96,7 @@ def representable(source: str, to: str) -> torch.Tensor:
 def test_each_dtype_becomes_each_other_as_by_torch(source: DType, to: DType) -> None:
     given = representable(source, to)
     count = len(given)
-    size = 2 * count * ITEM_BYTES.get(to, 1)
+    size = 2 * count * ITEMSIZE.get(to, 1)
     every_second = View(0, to, (count,), (2,))
     agree(every_second, View(1, source, (count,), (1,)), given, size)
 
@@ -108,7 +109,7 @@ def test_unsigned_numbers_are_no_negative_ones(source: DType, to: DType) -> None
     if source == "float32":
         given = given[:2]
     given = given.to(getattr(torch, source))
-    size = 8 * ITEM_BYTES[to]
+    size = 8 * ITEMSIZE[to]
     agree(View(0, to, (len(given),), (2,)), View(1, source, (len(given),), (1,)), given, size)
 
 
