@@ -34,10 +34,6 @@ from grader.status import Status, worst
 SCHEMA = 1
 
 
-class EvidenceError(Mistake, ValueError):
-    """An evidence file can't be read: the message has file, field, expected and actual value."""
-
-
 @dataclass(frozen=True)
 class SourceLine:
     """A line of the submission that a failure is about, and the place in it."""
@@ -360,11 +356,11 @@ def to_json(evidence: Evidence) -> str:
 def from_json(text: str, source: str = "evidence") -> Evidence:
     """Read what `to_json` wrote; `source` names the file in messages.
 
-    Raises EvidenceError for the first wrong field.
+    Raises Mistake for the first wrong field.
     """
     evidence = _validated(_adapter(), text, source)
     if evidence.schema != SCHEMA:
-        raise EvidenceError(
+        raise Mistake(
             f"{source}: schema: expected {SCHEMA}, got {evidence.schema}; "
             "it was written by another version of the grader, grade the submission again"
         )
@@ -377,7 +373,7 @@ def variant_to_json(evidence: VariantEvidence) -> str:
 
 
 def variant_from_json(text: str, source: str = "evidence") -> VariantEvidence:
-    """Read what `variant_to_json` wrote. Raises EvidenceError as `from_json` does."""
+    """Read what `variant_to_json` wrote. Raises Mistake as `from_json` does."""
     return _validated(_adapter_of_variants(), text, source)
 
 
@@ -388,14 +384,14 @@ def _validated(adapter: pydantic.TypeAdapter[_Read], text: str, source: str) -> 
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"])) or "top level"
         came = repr(first["input"])
-        raise EvidenceError(f"{source}: {place}: {first['msg']}, got {came[:60]}") from None
+        raise Mistake(f"{source}: {place}: {first['msg']}, got {came[:60]}") from None
 
 
 def read(path: Path) -> Evidence:
-    """Read an evidence file. Raises EvidenceError when it is missing or invalid."""
+    """Read an evidence file. Raises Mistake when it is missing or invalid."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
-        raise EvidenceError(f"{path}: can't be read: {reason}") from None
+        raise Mistake(f"{path}: can't be read: {reason}") from None
     return from_json(text, str(path))

@@ -40,7 +40,6 @@ from grader.spec.values import (
     Block,
     Mistake,
     Positive,
-    SpecError,
     hint,
     one_of,
     refusal,

@@ -29,10 +29,6 @@ _MARKER = re.compile(
 )
 
 
-class HandoutError(Mistake, ValueError):
-    """A handout has no place for a table; the message names file, line, what was expected."""
-
-
 @dataclass(frozen=True)
 class _Place:
     """The place of a table: after the line `start`, up to the line `end`, from 0."""
@@ -45,7 +41,7 @@ class _Place:
 def render(text: str, exercises: Mapping[str, Exercise], source: str = "handout.md") -> str:
     """The handout `text` with its tables as the specs have it now.
 
-    `source` names the file in messages. Raises HandoutError where an exercise has no section, and
+    `source` names the file in messages. Raises Mistake where an exercise has no section, and
     where markers are missing, doubled, of no exercise, in another section or without their end.
     """
     lines = text.splitlines()
@@ -97,12 +93,12 @@ def _sections(lines: Sequence[str], exercises: Iterable[str], source: str) -> di
             continue
         if headings.setdefault(name, number) != number:
             first = headings[name] + 1
-            raise HandoutError(
+            raise Mistake(
                 f"{source}:{number + 1}: a second section {name}, the first is in line {first}"
             )
     for name in exercises:
         if name not in headings:
-            raise HandoutError(_no_section(name, source))
+            raise Mistake(_no_section(name, source))
     return headings
 
 
@@ -125,18 +121,18 @@ def _places(lines: Sequence[str], source: str) -> list[_Place]:
         if marker["end"]:
             if started is None or started[0] != name:
                 expected = f"'{_closing(started[0])}'" if started else "a beginning before an end"
-                raise HandoutError(f"{source}:{number + 1}: expected {expected}, got {line!r}")
+                raise Mistake(f"{source}:{number + 1}: expected {expected}, got {line!r}")
             places.append(_Place(name, started[1], number))
             started = None
         elif started is not None:
-            raise HandoutError(
+            raise Mistake(
                 f"{source}:{number + 1}: expected '{_closing(started[0])}' for line "
                 f"{started[1] + 1}, got {line!r}"
             )
         else:
             started = (name, number)
     if started is not None:
-        raise HandoutError(
+        raise Mistake(
             f"{source}:{started[1] + 1}: expected '{_closing(started[0])}' below, there is none"
         )
     return places
@@ -155,23 +151,23 @@ def _check(
         where = f"{source}:{place.start + 1}"
         if place.name not in wanted:
             expected = f"an exercise, one of {', '.join(exercises)}"
-            raise HandoutError(f"{where}: expected {expected}; got {place.name!r}")
+            raise Mistake(f"{where}: expected {expected}; got {place.name!r}")
         if starts.setdefault(place.name, place.start) != place.start:
-            raise HandoutError(
+            raise Mistake(
                 f"{where}: expected {place.name!r} once, got it again; it is in line "
                 f"{starts[place.name] + 1} already"
             )
         above = [name for name, line in sections.items() if line < place.start]
         mine = place.name.rpartition(" of ")[2]
         if place.name != OVERVIEW and above[-1:] != [mine]:
-            raise HandoutError(
+            raise Mistake(
                 f"{where}: expected {place.name!r} in the section '## {mine}', which begins in "
                 f"line {sections[mine] + 1}"
             )
     for name in wanted:
         if name not in starts:
             both = f"'{_opening(name)}' and '{_closing(name)}'"
-            raise HandoutError(f"{source}: expected the lines {both}, found none")
+            raise Mistake(f"{source}: expected the lines {both}, found none")
 
 
 def _opening(name: str) -> str:

@@ -41,7 +41,7 @@ def exercise(at: Course, name: str, languages: Sequence[str]) -> list[Path]:
     """Add a small exercise to a course; returns the files written.
 
     Raises Mistake where the name can't be one, or where a file of it is there already, and
-    HandoutError where the handout has no place for its points. Nothing is written then.
+    where the handout has no place for its points. Nothing is written then.
     """
     _check_name(name)
     words = {"EXERCISE": name, "TITLE": _title(name)}

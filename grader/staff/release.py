@@ -30,7 +30,7 @@ from grader.mistakes import Mistake
 from grader.spec import Course, Exercise
 from grader.spec.course_file import FILE as COURSE_FILE
 from grader.staff import notebooks
-from grader.staff.handout import HandoutError, render
+from grader.staff.handout import render
 from grader.staff.stubs import headers_of, make_stubs
 
 FOLDER = "warpgrade"  # what a zip unpacks to
@@ -118,7 +118,7 @@ def make(
     They are those of `course`, whose root is the project where none is given. Oracles stay whole;
     spec, stubs and the handout's section are there for those exercises alone. Raises Mistake
     where a name is no exercise's and where a file is missing, is a link or isn't UTF-8, and
-    StubError as `make_stubs` does.
+    as `make_stubs` does.
     """
     named = set(only) or set(exercises)
     if unknown := sorted(named - set(exercises)):
@@ -292,10 +292,7 @@ def _without_sections(
         if not skipping and not line.startswith(rows):
             kept.append(line)
     named = {name: each for name, each in exercises.items() if name not in left_out}
-    try:
-        return render("".join(kept), named, HANDOUT)
-    except HandoutError as error:
-        raise Mistake(str(error)) from None
+    return render("".join(kept), named, HANDOUT)
 
 
 def _links(text: str, page: str) -> Iterator[str]:

@@ -30,10 +30,6 @@ _COMMENT = {".py": "#", ".cu": "//", ".cuh": "//", ".h": "//"}
 _LIKE_A_MARKER = re.compile(r"(#|//|/\*)\W*(begin|end)\W*(of\W*)?solutions?\b", re.IGNORECASE)
 
 
-class StubError(Mistake, ValueError):
-    """A stub can't be made or written; the message names file, line, what was expected and came."""
-
-
 @dataclass
 class _Region:
     """The marked region being read, from its BEGIN line on."""
@@ -48,7 +44,7 @@ def make_stub(text: str, source: str) -> str:
     """The stub for a reference file.
 
     `text` is the file's content, `source` its path: it is named in messages, and its suffix tells
-    the language. Raises StubError for regions that are nested, unbalanced, without a solution or
+    the language. Raises Mistake for regions that are nested, unbalanced, without a solution or
     without stub lines, and for a Python stub that would not parse.
     """
     comment = _comment(source)
@@ -59,7 +55,7 @@ def make_stub(text: str, source: str) -> str:
         stripped = line.strip()
         if stripped == f"{comment} BEGIN SOLUTION":
             if region is not None:
-                raise StubError(
+                raise Mistake(
                     f"{place}: expected END SOLUTION for the region begun in line {region.line}, "
                     "got another BEGIN SOLUTION"
                 )
@@ -68,20 +64,20 @@ def make_stub(text: str, source: str) -> str:
             lines += _closed(region, line, place)
             region = None
         elif _LIKE_A_MARKER.search(line):
-            raise StubError(
+            raise Mistake(
                 f"{place}: expected '{comment} BEGIN SOLUTION' or '{comment} END SOLUTION' alone "
                 f"on the line, got {stripped!r}"
             )
         elif region is not None:
             _read_line(region, line, comment, place)
         elif stripped.startswith(f"{comment}|"):
-            raise StubError(
+            raise Mistake(
                 f"{place}: expected stub lines ({comment}|) inside a region only, got {stripped!r}"
             )
         else:
             lines.append(line)
     if region is not None:
-        raise StubError(f"{source}:{region.line}: BEGIN SOLUTION without END SOLUTION")
+        raise Mistake(f"{source}:{region.line}: BEGIN SOLUTION without END SOLUTION")
     stub = "\n".join(lines) + "\n" if lines else ""
     _check_syntax(stub, source)
     return stub
@@ -98,13 +94,13 @@ def make_stubs(reference: Path, exercises: Mapping[str, Exercise]) -> dict[str, 
 
     Headers that a course gives are among them as they are.
 
-    StubError where a reference file is missing or its regions are wrong.
+    Raises Mistake where a reference file is missing or its regions are wrong.
     """
     variants = [v for each in exercises.values() for v in each.variants.values()]
     names = dict.fromkeys(name for v in variants for name in (*v.files, *v.compile.headers))
     texts = {name: _read(reference / name) for name in names}
     if not any(texts.values()) and (reference / "oracles.py").exists():  # a students' release
-        raise StubError(
+        raise Mistake(
             f"{reference}: expected the solutions, from which stubs are made; the students' "
             "release has none. To begin again with a file, take it from there"
         )
@@ -112,7 +108,7 @@ def make_stubs(reference: Path, exercises: Mapping[str, Exercise]) -> dict[str, 
     for name, text in texts.items():
         path = reference / name
         if text is None:
-            raise StubError(f"{path}: expected the solution that the spec names, got no such text")
+            raise Mistake(f"{path}: expected the solution that the spec names, got no such text")
         stubs[name] = make_stub(text, str(path))
     return stubs
 
@@ -122,9 +118,8 @@ def write_stubs(
 ) -> list[Path]:
     """Write the stub of every file the specs name; returns the paths that changed.
 
-    A file already there that is not the stub may be a student's work: unless `force`, StubError is
-    raised, which names all such files, and nothing is written. StubError too where a reference
-    file is missing or its regions are wrong.
+    A file already there that is not the stub may be a student's work: unless `force`, nothing
+    is written then. Raises Mistake, which names all such files, and as `make_stubs` does.
     """
     stubs = make_stubs(reference, exercises)
     files = {assignment / name: stub for name, stub in stubs.items()}
@@ -137,7 +132,7 @@ def write_stubs(
             for name, each in exercises.items()
             if them & {variant.file for variant in each.variants.values()}
         ]
-        raise StubError(
+        raise Mistake(
             f"{', '.join(map(str, edited))}: expected no file or the stub itself, got other text; "
             "nothing was written. If it is an older stub, and nobody's work: "
             f"grader stubs {' '.join(names)} --force"
@@ -154,7 +149,7 @@ def _read_line(region: _Region, line: str, comment: str, place: str) -> None:
         region.solved = region.solved or bool(stripped)
         return
     if region.solved:
-        raise StubError(
+        raise Mistake(
             f"{place}: expected the stub lines ({comment}|) first in the region, "
             "got one after the solution began"
         )
@@ -165,16 +160,16 @@ def _read_line(region: _Region, line: str, comment: str, place: str) -> None:
 def _closed(region: _Region | None, line: str, place: str) -> list[str]:
     """The stub lines of a region that ends with `line`."""
     if region is None:
-        raise StubError(f"{place}: END SOLUTION without BEGIN SOLUTION")
+        raise Mistake(f"{place}: END SOLUTION without BEGIN SOLUTION")
     if _indent(line) != region.indent:
-        raise StubError(
+        raise Mistake(
             f"{place}: expected END SOLUTION indented as its BEGIN SOLUTION in line "
             f"{region.line} ({len(region.indent)} characters), got {len(_indent(line))}"
         )
     if not region.stub:
-        raise StubError(f"{place}: the region begun in line {region.line} has no stub lines")
+        raise Mistake(f"{place}: the region begun in line {region.line} has no stub lines")
     if not region.solved:
-        raise StubError(f"{place}: the region begun in line {region.line} has no solution")
+        raise Mistake(f"{place}: the region begun in line {region.line} has no solution")
     return region.stub
 
 
@@ -184,7 +179,7 @@ def _check_syntax(stub: str, source: str) -> None:
     try:
         ast.parse(stub)
     except SyntaxError as error:
-        raise StubError(
+        raise Mistake(
             f"{source}: the stub would not parse: {error.msg} in its line {error.lineno}, "
             f"{(error.text or '').strip()!r}; does every region leave a statement?"
         ) from None
@@ -193,7 +188,7 @@ def _check_syntax(stub: str, source: str) -> None:
 def _comment(source: str) -> str:
     suffix = Path(source).suffix
     if suffix not in _COMMENT:
-        raise StubError(f"{source}: expected a file ending in .py, .cu, .cuh or .h, got {suffix!r}")
+        raise Mistake(f"{source}: expected a file ending in .py, .cu, .cuh or .h, got {suffix!r}")
     return _COMMENT[suffix]
 
 

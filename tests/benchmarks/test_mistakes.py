@@ -13,7 +13,7 @@ import pytest
 from rich.console import Console
 
 from grader import spec
-from grader.staff.calibration.corpus import CorpusError
+from grader.mistakes import Mistake
 from tests.support import mistakes
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -132,7 +132,7 @@ def test_a_blind_name_tells_the_exercise_and_no_more():
 def test_an_edit_that_does_not_fit_once_is_refused(folder):
     _write(folder, _entry(edit={"old": "BLOCK", "new": "B"}))
     [case] = mistakes.load()
-    with pytest.raises(CorpusError, match=r"some_name: .* got "):
+    with pytest.raises(Mistake, match=r"some_name: .* got "):
         case.text()
 
 

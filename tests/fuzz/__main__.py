@@ -17,6 +17,8 @@ from pathlib import Path
 
 import atheris
 
+from grader.mistakes import Mistake
+
 with atheris.instrument_imports(include=["grader"]):
     from grader import evidence, plan, policy
     from grader.spec import SpecError, load
@@ -67,7 +69,7 @@ def stored_evidence(data: bytes) -> None:
     """A file that `rescore` is given."""
     try:
         evidence.from_json(data.decode("utf-8", "replace"))
-    except evidence.EvidenceError as error:
+    except Mistake as error:
         assert "\n" not in str(error)
 
 

@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from grader import evidence
-from grader.evidence import Baseline, Evidence, EvidenceError, PerformanceEvidence, VariantEvidence
+from grader.evidence import Baseline, Evidence, PerformanceEvidence, VariantEvidence
+from grader.mistakes import Mistake
 from grader.status import Status
 
 # A file of an earlier version, which had another word for baselines.
@@ -108,10 +109,10 @@ def test_a_variants_evidence_is_read_by_either_word():
 
 
 def test_a_mistake_below_the_old_word_is_told_with_its_place():
-    with pytest.raises(EvidenceError, match=r"performance\.yardsticks\.0\.ratio: .*, got 'fast'"):
+    with pytest.raises(Mistake, match=r"performance\.yardsticks\.0\.ratio: .*, got 'fast'"):
         evidence.from_json(OLD.replace("0.9936", '"fast"'))
 
 
 def test_evidence_of_another_schema_is_refused():
-    with pytest.raises(EvidenceError, match="schema: expected 1, got 2"):
+    with pytest.raises(Mistake, match="schema: expected 1, got 2"):
         evidence.from_json(evidence.to_json(replace(EVIDENCE, schema=2)))

@@ -74,6 +74,7 @@ from typing import Any, Literal
 import pydantic
 import yaml
 
+from grader.mistakes import Mistake
 from grader.sandbox.confinement import Level
 from grader.spec import Exercise, Variant, load_all
 from grader.spec.exercise import HOME
@@ -159,7 +160,7 @@ class _Entry(pydantic.BaseModel):
         try:
             for edit in (*self.edits, *slots):
                 text = corpus.applied(edit, text, place)
-        except corpus.CorpusError as error:
+        except Mistake as error:
             raise AttackError(str(error)) from None
         first = " | ".join((self.tries, self.variant, self.status, self.layers))
         return f"{comment} {first}\n{SLOT.sub('', text)}"

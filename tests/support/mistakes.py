@@ -108,7 +108,7 @@ class Case(_Model):
         return solution((REFERENCE / self.file).read_text(encoding="utf-8"))
 
     def text(self) -> str:
-        """The file handed in. Raises CorpusError where the edit doesn't fit exactly once."""
+        """The file handed in. Raises Mistake where the edit doesn't fit exactly once."""
         before, within, behind = _split(self.original(), self.section)
         return before + applied(self.edit, within, f"mistakes: {self.name}") + behind
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from grader import evidence as evidence_files
 from grader.batch.store.database import Database, insert, now
-from grader.evidence import EvidenceError, VariantEvidence
+from grader.evidence import VariantEvidence
 from grader.mistakes import Mistake
 
 
@@ -110,7 +110,7 @@ class ResultTable:
             observed = evidence_files.variant_from_json(
                 row[0], f"{self._database.path}: result {key[:12]}"
             )
-        except EvidenceError as error:
+        except Mistake as error:
             raise Mistake(f"{error}; grade it again with `grader regrade`") from None
         return StoredResult(observed, json.loads(row[1]), row[2])
 

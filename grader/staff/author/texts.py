@@ -7,12 +7,13 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from grader.mistakes import Mistake
 from grader.spec import Course, Exercise
 from grader.spec.values import hint
 from grader.staff import handout
 from grader.staff.calibration import corpus
-from grader.staff.calibration.corpus import CorpusError, Kind, Submission
-from grader.staff.stubs import StubError, make_stub
+from grader.staff.calibration.corpus import Kind, Submission
+from grader.staff.stubs import make_stub
 
 
 def stub_mistakes(course: Course, exercise: Exercise) -> Iterator[str]:
@@ -36,7 +37,7 @@ def stub_mistakes(course: Course, exercise: Exercise) -> Iterator[str]:
         text = solution.read_text(encoding="utf-8")
         try:
             made = make_stub(text, _shown(course, solution))
-        except StubError as error:
+        except Mistake as error:
             yield str(error)
             continue
         if points and "BEGIN SOLUTION" not in text:  # what is worth nothing may ship solved
@@ -78,7 +79,7 @@ def handout_mistakes(
     try:
         if line := handout.difference(text, exercises, path.name):
             yield line
-    except handout.HandoutError as error:
+    except Mistake as error:
         yield str(error)
 
 
@@ -140,7 +141,7 @@ def entries(course: Course, exercise: Exercise, kind: Kind) -> tuple[list[Submis
             continue
         try:
             submissions = corpus.of_file(path, kind, course)
-        except CorpusError as error:
+        except Mistake as error:
             mistakes.append(str(error))
             continue
         for each in submissions:
@@ -173,7 +174,7 @@ def _entry_mistakes(entry: Submission, exercise: Exercise) -> Iterator[str]:
     try:
         text = entry.text()
         corpus.lines(entry)
-    except CorpusError as error:
+    except Mistake as error:
         yield str(error)
         return
     except OSError as error:

@@ -41,10 +41,6 @@ Language = Literal["triton", "cuda"]
 Name = Annotated[str, pydantic.Field(pattern=r"^[a-z][a-z0-9_]*$")]
 
 
-class CorpusError(Mistake, ValueError):
-    """An entry of the corpus is wrong; the message names file, entry and what was expected."""
-
-
 class _Model(pydantic.BaseModel):
     model_config = pydantic.ConfigDict(extra="forbid", frozen=True)
 
@@ -116,7 +112,7 @@ class Submission(_Model):
         return f"{self.kind}/{self.exercise}{suffix}.yaml: {self.name}"
 
     def text(self) -> str:
-        """The file handed in. Raises CorpusError where an edit doesn't fit the reference."""
+        """The file handed in. Raises Mistake where an edit doesn't fit the reference."""
         if self.whole is not None:
             return self.whole
         text = (self.reference / self.file).read_text(encoding="utf-8")
@@ -130,7 +126,7 @@ class Submission(_Model):
 def load(
     kind: Kind, language: Language = "triton", course: Course | None = None
 ) -> list[Submission]:
-    """Every entry of one kind and language, in the order of the files. Raises CorpusError.
+    """Every entry of one kind and language, in the order of the files. Raises Mistake.
 
     Those of the default course where none is given.
     """
@@ -145,7 +141,7 @@ def load(
 
 
 def of_file(path: Path, kind: Kind, course: Course) -> list[Submission]:
-    """Every entry of one file of a course's corpus. Raises CorpusError."""
+    """Every entry of one file of a course's corpus. Raises Mistake."""
     submissions = _read(path, kind)
     try:
         exercise = course.exercises.get(path.stem.removesuffix("_cuda"))
@@ -170,9 +166,9 @@ def _read(path: Path, kind: Kind) -> list[Submission]:
         loader, root = parsed(path.read_text(encoding="utf-8"))
         entries = None if root is None else loader.construct_document(root)
     except yaml.YAMLError as error:
-        raise CorpusError(f"{place}: {error}") from None
+        raise Mistake(f"{place}: {error}") from None
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
-        raise CorpusError(f"{place}: expected a list of mappings")
+        raise Mistake(f"{place}: expected a list of mappings")
     exercise = path.stem.removesuffix("_cuda")
     variant = "triton" if exercise == path.stem else "cuda"
     submissions = []
@@ -182,12 +178,12 @@ def _read(path: Path, kind: Kind) -> list[Submission]:
             submission = Submission(**{**known, **entry})
         except pydantic.ValidationError as error:
             mistake = _in_words(error.errors()[0])
-            raise CorpusError(f"{place}: {entry.get('name')}: {mistake}") from None
+            raise Mistake(f"{place}: {entry.get('name')}: {mistake}") from None
         _check(submission, place)
         submissions.append(submission)
     counts = Counter(submission.name for submission in submissions)
     if repeated := sorted(name for name, count in counts.items() if count > 1):
-        raise CorpusError(f"{place}: named twice: {', '.join(repeated)}")
+        raise Mistake(f"{place}: named twice: {', '.join(repeated)}")
     return submissions
 
 
@@ -212,29 +208,29 @@ def _check(submission: Submission, place: str) -> None:
     place = f"{place}: {submission.name}"
     wrong = submission.kind == "wrong"
     if bool(submission.edits) == (submission.whole is not None):
-        raise CorpusError(f"{place}: expected either edits or whole")
+        raise Mistake(f"{place}: expected either edits or whole")
     if wrong != submission.status.is_failure:
-        raise CorpusError(f"{place}: status: got {submission.status.value}")
+        raise Mistake(f"{place}: status: got {submission.status.value}")
     if wrong != bool(submission.mistake) or wrong == bool(submission.about):
-        raise CorpusError(f"{place}: expected {'mistake' if wrong else 'about'}, and only that")
+        raise Mistake(f"{place}: expected {'mistake' if wrong else 'about'}, and only that")
     is_of_target = submission.check in ("memory", "performance")
     if is_of_target != (submission.status is Status.target_missed):
-        raise CorpusError(
+        raise Mistake(
             f"{place}: check: expected memory or performance with target_missed, and only there"
         )
     running = submission.status not in (Status.not_attempted, Status.target_missed)
     if wrong and running and submission.check != "large" and not submission.classes:
-        raise CorpusError(f"{place}: classes: expected the size classes that must fail")
+        raise Mistake(f"{place}: classes: expected the size classes that must fail")
     both = {*submission.classes} & {*submission.passes}
     both |= {*submission.dtypes} & {*submission.passes_dtypes}
     if both:
-        raise CorpusError(f"{place}: must both fail and pass: {', '.join(sorted(both))}")
+        raise Mistake(f"{place}: must both fail and pass: {', '.join(sorted(both))}")
 
 
 def lines(submission: Submission) -> tuple[int, ...]:
     """The numbers, from 1, of the lines of which the message must point at one.
 
-    Raises CorpusError where a line's text is not in the file, or not once.
+    Raises Mistake where a line's text is not in the file, or not once.
     """
     text = submission.text()
     start = behind(submission.after, text, submission.place)
@@ -242,7 +238,7 @@ def lines(submission: Submission) -> tuple[int, ...]:
     for wanted in submission.line:
         times = text.count(wanted, start)
         if times == 0 or (times > 1 and not submission.after):
-            raise CorpusError(f"{submission.place}: line: expected {wanted!r} once, got {times}")
+            raise Mistake(f"{submission.place}: line: expected {wanted!r} once, got {times}")
         numbers.append(text.count("\n", 0, text.index(wanted, start)) + 1)
     return tuple(numbers)
 
@@ -256,12 +252,12 @@ def _without_stub_lines(text: str) -> str:
 def behind(after: str, text: str, place: str) -> int:
     """Where `text` goes on behind `after`, which must occur once unless it is empty."""
     if after and text.count(after) != 1:
-        raise CorpusError(f"{place}: after: expected {after!r} once, got {text.count(after)}")
+        raise Mistake(f"{place}: after: expected {after!r} once, got {text.count(after)}")
     return text.index(after) + len(after)
 
 
 def applied(edit: Edit, text: str, place: str, after: str = "") -> str:
-    """`text` with an edit made behind `after`. Raises CorpusError where it doesn't fit."""
+    """`text` with an edit made behind `after`. Raises Mistake where it doesn't fit."""
     old, new = edit.old.rstrip("\n"), edit.new.rstrip("\n")
     matched = []
     first_line = old.partition("\n")[0]
@@ -277,9 +273,7 @@ def applied(edit: Edit, text: str, place: str, after: str = "") -> str:
         starts = (each.start() for each in re.finditer(re.escape(old), text[begin:]))
         matched = [(begin + each, old, "") for each in starts]
     if not matched or (len(matched) != 1 and not after):
-        raise CorpusError(
-            f"{place}: expected {old!r} once in the file it edits, got {len(matched)}"
-        )
+        raise Mistake(f"{place}: expected {old!r} once in the file it edits, got {len(matched)}")
     start, needle, indent = min(matched)
     return text[:start] + _indented(new, indent) + text[start + len(needle) :]
 

@@ -83,7 +83,7 @@ def take(
     """Time the solutions and slow submissions of the variants, and every ladder they belong to.
 
     `on_timing` gets the name of what is timed next, `on_reading` all readings after each timing.
-    What is among `known` is not timed again. Raises CorpusError, Mistake, and what
+    What is among `known` is not timed again. Raises Mistake, and what
     `measure` raises.
     """
     if known is not None and known.device != device:

@@ -6,6 +6,7 @@ from collections import Counter
 import pytest
 
 from grader import spec
+from grader.mistakes import Mistake
 from grader.spec.exercise import REFERENCE
 from grader.staff.calibration import corpus
 from grader.status import Status
@@ -112,7 +113,7 @@ def test_several_lines_may_have_the_indentation_of_the_file(folder):
     assert "\n    one = 1\n    two = 2 for each of" in submission.text()
     twice = {"old": "    # BEGIN SOLUTION\n    #|", "new": ""}
     [submission] = _load(folder, [_entry(edits=[twice])])
-    with pytest.raises(corpus.CorpusError, match=r"once in the file it edits, got [2-9]$"):
+    with pytest.raises(Mistake, match=r"once in the file it edits, got [2-9]$"):
         submission.text()
 
 
@@ -121,7 +122,7 @@ def test_several_lines_may_have_the_indentation_of_the_file(folder):
 )
 def test_an_edit_that_does_not_fit_once_is_refused(folder, old, times):
     [submission] = _load(folder, [_entry(edits=[{"old": old, "new": ""}])])
-    with pytest.raises(corpus.CorpusError, match=f"silu.yaml: some_name: .* got {times}$"):
+    with pytest.raises(Mistake, match=f"silu.yaml: some_name: .* got {times}$"):
         submission.text()
 
 
@@ -141,18 +142,18 @@ def test_an_edit_that_does_not_fit_once_is_refused(folder, old, times):
     ],
 )
 def test_a_mistake_in_an_entry_is_named(folder, changes, message):
-    with pytest.raises(corpus.CorpusError, match=message):
+    with pytest.raises(Mistake, match=message):
         _load(folder, [_entry(**changes)])
 
 
 def test_names_are_unique_within_a_file(folder):
-    with pytest.raises(corpus.CorpusError, match="named twice: some_name"):
+    with pytest.raises(Mistake, match="named twice: some_name"):
         _load(folder, [_entry(), _entry()])
 
 
 def test_yaml_that_does_not_parse_is_named(folder):
     (folder / "wrong" / "silu.yaml").write_text("- name: [")
-    with pytest.raises(corpus.CorpusError, match=r"wrong/silu\.yaml"):
+    with pytest.raises(Mistake, match=r"wrong/silu\.yaml"):
         corpus.load("wrong")
 
 
@@ -231,7 +232,7 @@ def test_a_file_of_cuda_submissions_is_read_as_such(folder):
 def test_behind_a_text_an_edit_and_a_line_are_the_first_ones(folder):
     edits = [{"old": "const float*", "new": "float*"}]
     [plain] = _load(folder, [_cuda_entry(edits=edits)], language="cuda")
-    with pytest.raises(corpus.CorpusError, match=r"silu_cuda\.yaml: some_name: .* got 2$"):
+    with pytest.raises(Mistake, match=r"silu_cuda\.yaml: some_name: .* got 2$"):
         plain.text()
     after = 'extern "C" void silu('
     entry = _cuda_entry(edits=edits, after=after, line="float* input")
@@ -253,7 +254,7 @@ def test_behind_a_text_an_edit_and_a_line_are_the_first_ones(folder):
 )
 def test_a_place_that_is_not_there_once_is_refused(folder, changes, message):
     [submission] = _load(folder, [_cuda_entry(**changes)], language="cuda")
-    with pytest.raises(corpus.CorpusError, match=message):
+    with pytest.raises(Mistake, match=message):
         expected.lines(submission)
 
 
@@ -267,5 +268,5 @@ def test_a_place_that_is_not_there_once_is_refused(folder, changes, message):
     ],
 )
 def test_a_missed_target_belongs_to_a_check_of_memory_or_speed(folder, changes):
-    with pytest.raises(corpus.CorpusError, match="check: "):
+    with pytest.raises(Mistake, match="check: "):
         _load(folder, [_cuda_entry(**changes)], language="cuda")

@@ -7,9 +7,9 @@ import re
 
 import pytest
 
+from grader.mistakes import Mistake
 from grader.spec import Exercise, load, load_all
 from grader.staff import handout
-from grader.staff.handout import HandoutError
 from tests.support import documents
 from tests.support.commandline import call, one_line, work_on
 from tests.support.small_exercise import ROOT
@@ -183,7 +183,7 @@ BEGIN, END = "<!-- points of both: made by make handout -->", "<!-- /points of b
     ],
 )
 def test_a_missing_doubled_or_misplaced_marker_gets_one_line(exercises, old, new, said):
-    with pytest.raises(HandoutError) as error:
+    with pytest.raises(Mistake) as error:
         handout.render(EMPTY.replace(old, new), exercises)
     assert said in str(error.value)
     assert "\n" not in str(error.value)

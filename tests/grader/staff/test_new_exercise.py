@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from grader.mistakes import Mistake
 from grader.spec import load_all
 from grader.staff import handout
 from tests.support.commandline import in_one_process
@@ -140,9 +141,7 @@ def test_students_find_the_exercise_in_pytest(project):
 def test_the_handout_asks_for_a_section_and_fills_in_its_points(project):
     exercises = load_all(project / "exercises")
     text = (ROOT / "handout.md").read_text(encoding="utf-8")
-    with pytest.raises(
-        handout.HandoutError, match="expected a section '## scale' for the"
-    ) as error:
+    with pytest.raises(Mistake, match="expected a section '## scale' for the") as error:
         handout.render(text, exercises)
     begin, end = re.findall(r"<!-- .*? -->", str(error.value))
     made = handout.render(f"{text}\n## scale\n\n{begin}\n{end}\n", exercises)

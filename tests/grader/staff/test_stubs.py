@@ -7,8 +7,9 @@ from types import SimpleNamespace
 import pytest
 
 from grader import spec
+from grader.mistakes import Mistake
 from grader.spec.compiling import Compile
-from grader.staff.stubs import StubError, make_stub, make_stubs, write_stubs
+from grader.staff.stubs import make_stub, make_stubs, write_stubs
 
 ROOT = Path(__file__).resolve().parents[3]
 EXERCISES = spec.load_all()
@@ -150,14 +151,14 @@ def test_a_file_without_regions_ships_solved():
     ],
 )
 def test_a_region_that_is_wrong_is_named_by_file_and_line(text, message):
-    with pytest.raises(StubError, match=message) as caught:
+    with pytest.raises(Mistake, match=message) as caught:
         make_stub(text, "f.py")
     assert "\n" not in str(caught.value)
 
 
 def test_an_unknown_kind_of_file_is_refused():
     with pytest.raises(
-        StubError, match=r"notes\.txt: expected a file ending in \.py, \.cu, \.cuh or \.h"
+        Mistake, match=r"notes\.txt: expected a file ending in \.py, \.cu, \.cuh or \.h"
     ):
         make_stub("", "notes.txt")
 
@@ -173,7 +174,7 @@ def test_a_students_work_is_never_overwritten_unasked(folders):
     reference, assignment, exercises = folders
     write_stubs(reference, assignment, exercises)
     (assignment / "f.py").write_text("my own work\n")
-    with pytest.raises(StubError, match=r"f\.py: .*nothing was written"):
+    with pytest.raises(Mistake, match=r"f\.py: .*nothing was written"):
         write_stubs(reference, assignment, exercises)
     assert (assignment / "f.py").read_text() == "my own work\n"
     assert write_stubs(reference, assignment, exercises, force=True) == [assignment / "f.py"]
@@ -186,7 +187,7 @@ def test_one_edited_file_keeps_the_others_from_being_written(folders):
     exercises["g"] = SimpleNamespace(variants={"triton": _of_file("g.py")})
     assignment.mkdir()
     (assignment / "f.py").write_text("my own work\n")
-    with pytest.raises(StubError):
+    with pytest.raises(Mistake):
         write_stubs(reference, assignment, exercises)
     assert not (assignment / "g.py").exists()
 
@@ -201,5 +202,5 @@ def test_only_files_that_specs_name_are_written(folders):
 def test_a_missing_reference_is_named(folders):
     reference, assignment, exercises = folders
     (reference / "f.py").unlink()
-    with pytest.raises(StubError, match=r"reference/f\.py: expected the solution"):
+    with pytest.raises(Mistake, match=r"reference/f\.py: expected the solution"):
         write_stubs(reference, assignment, exercises)
