@@ -9,11 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from operator import attrgetter, gt, lt
+from typing import Any
 
 from grader.cases import Case, Space
 from grader.cases.compare import RAISED, Verdict
 from grader.evidence import SourceLine
-from grader.spec import Scalar, Tensor
 from grader.status import Status
 
 MAX_PROBES = 12  # for one condition
@@ -123,59 +125,35 @@ def _candidates(space: Space, smallest: Case, outcomes: dict[Case, bool]) -> Ite
 
 def _categorical(space: Space, smallest: Case) -> Iterator[Condition]:
     for tensor in space.tensors:
-        layout = smallest.layout_of(tensor)
         if len(tensor.layout) > 1:
-            others = [f"{tensor.name}.layout={v}" for v in tensor.layout if v != layout]
-            yield Condition(
-                f"{tensor.name}.layout={layout}",
-                others[0] if len(others) == 1 else "",
-                _lies_as(tensor, layout),
-                "layout",
-                tensor.name,
-                layout,
-            )
+            name = f"{tensor.name}.layout"
+            others = [f"{name}={v}" for v in tensor.layout if v != smallest.layout_of(tensor)]
+            rest = others[0] if len(others) == 1 else ""
+            of = partial(Case.layout_of, tensor=tensor)
+            yield _as_in(smallest, of, name, rest, "layout", tensor.name)
     if len(space.exercise.data) > 1:
-        yield Condition(
-            f"data={smallest.data}",
-            "other data",
-            lambda case: case.data == smallest.data,
-            "data",
-            "data",
-            smallest.data,
-        )
-    for name, pattern in smallest.patterns:
-        yield Condition(
-            f"{name}.data={pattern}",
-            f"other data in {name}",
-            _has_pattern(name, pattern),
-            "data",
-            name,
-            pattern,
-        )
+        yield _as_in(smallest, attrgetter("data"), "data", "other data", "data", "data")
+    for name, _ in smallest.patterns:
+        of_input = partial(_pattern, name)
+        yield _as_in(smallest, of_input, f"{name}.data", f"other data in {name}", "data", name)
     for scalar in space.scalars:
-        value = smallest.scalar(scalar)
         if len(scalar.values) > 1:
-            is_switch = isinstance(value, bool)
-            yield Condition(
-                f"{scalar.name}={value}",
-                f"{scalar.name}={not value}" if is_switch else f"another {scalar.name}",
-                _is_given(scalar, value),
-                "scalar",
-                scalar.name,
-                value,
-            )
+            name, value = scalar.name, smallest.scalar(scalar)
+            rest = f"{name}={not value}" if isinstance(value, bool) else f"another {name}"
+            given = partial(Case.scalar, scalar=scalar)
+            yield _as_in(smallest, given, name, rest, "scalar", name)
 
 
-def _lies_as(tensor: Tensor, layout: str) -> Callable[[Case], bool]:
-    return lambda case: case.layout_of(tensor) == layout
+def _as_in(
+    smallest: Case, of: Callable[[Case], Any], name: str, rest: str, kind: str, subject: str
+) -> Condition:
+    """The condition that what `of` gives is as in the smallest failing case."""
+    value = of(smallest)
+    return Condition(f"{name}={value}", rest, lambda case: of(case) == value, kind, subject, value)
 
 
-def _has_pattern(name: str, pattern: str) -> Callable[[Case], bool]:
-    return lambda case: (name, pattern) in case.patterns
-
-
-def _is_given(scalar: Scalar, value: float | bool) -> Callable[[Case], bool]:
-    return lambda case: case.scalar(scalar) == value
+def _pattern(name: str, case: Case) -> str | None:
+    return dict(case.patterns).get(name)
 
 
 def _of_sizes(smallest: Case, outcomes: dict[Case, bool]) -> Iterator[Condition]:
@@ -197,11 +175,11 @@ def _of_sizes(smallest: Case, outcomes: dict[Case, bool]) -> Iterator[Condition]
 
 def _bound(name: str, bound: int, kind: str) -> Condition:
     """`name > bound` for kind above, `name < bound` for below."""
-    if kind == "above":
-        text, complement = f"{name} > {bound}", f"{name} <= {bound}"
-        return Condition(text, complement, lambda case: case.size(name) > bound, kind, name, bound)
-    text, complement = f"{name} < {bound}", f"{name} >= {bound}"
-    return Condition(text, complement, lambda case: case.size(name) < bound, kind, name, bound)
+    sign, other, holds = (">", "<=", gt) if kind == "above" else ("<", ">=", lt)
+    text, complement = f"{name} {sign} {bound}", f"{name} {other} {bound}"
+    return Condition(
+        text, complement, lambda case: holds(case.size(name), bound), kind, name, bound
+    )
 
 
 def _as_tried(condition: Condition, outcomes: dict[Case, bool]) -> Condition:
@@ -217,23 +195,16 @@ def _as_tried(condition: Condition, outcomes: dict[Case, bool]) -> Condition:
 
 
 def _odd_size(name: str) -> Condition:
+    text, complement = f"{name} not a power of two", f"{name} a power of two"
     return Condition(
-        f"{name} not a power of two",
-        f"{name} a power of two",
-        lambda case: not _power_of_two(case.size(name)),
-        "odd_size",
-        name,
+        text, complement, lambda case: not _power_of_two(case.size(name)), "odd_size", name
     )
 
 
 def _not_multiple(name: str, step: int) -> Condition:
+    text, complement = f"{name} not a multiple of {step}", f"{name} a multiple of {step}"
     return Condition(
-        f"{name} not a multiple of {step}",
-        f"{name} a multiple of {step}",
-        lambda case: bool(case.size(name) % step),
-        "not_multiple",
-        name,
-        step,
+        text, complement, lambda case: bool(case.size(name) % step), "not_multiple", name, step
     )
 
 
