@@ -97,11 +97,8 @@ def _misnamed_configuration(context: Context) -> Cause | None:
     if not near:
         return None
     which = "A configuration sets" if name in given else "The configurations set"
-    return Cause(
-        "misnamed_configuration",
-        f"{which} `{near[0]}`, and the parameter of `{kernel}` is `{name}`",
-        "Give both one name.",
-    )
+    what = f"{which} `{near[0]}`, and the parameter of `{kernel}` is `{name}`"
+    return Cause("misnamed_configuration", what, "Give both one name.")
 
 
 # --- Triton's compiler -------------------------------------------------------------------------
@@ -120,11 +117,9 @@ def _half_precision(context: Context) -> Cause | None:
     if "int" in needed[1]:
         what = f"{which} takes float32, and gets integers: is it an index, or the value loaded?"
         return Cause("integers", what, "Compute with what `tl.load(...).to(tl.float32)` gives.")
-    return Cause(
-        "half_precision",
-        f"{which} takes float32, and gets half precision where the input has it",
-        "Convert right behind the load: `tl.load(...).to(tl.float32)`.",
-    )
+    what = f"{which} takes float32, and gets half precision where the input has it"
+    advice = "Convert right behind the load: `tl.load(...).to(tl.float32)`."
+    return Cause("half_precision", what, advice)
 
 
 _LAUNCHED = re.compile(r'calling a __device__ function\("(\w+)\(')
@@ -146,9 +141,8 @@ def _operands_differ(context: Context) -> Cause | None:
     advice = "Convert one of them with `.to(...)`."
     if dot:
         advice = f"Convert one of them, as in `{dot[1]}.to({dot[2]}.dtype)`."
-    return Cause(
-        "operands_differ", "The operands of `tl.dot` need one dtype, whichever it is", advice
-    )
+    what = "The operands of `tl.dot` need one dtype, whichever it is"
+    return Cause("operands_differ", what, advice)
 
 
 _NEW_NAMES = (
@@ -247,14 +241,9 @@ def _loop_carried(context: Context) -> Cause | None:
     for number in (each for each in above if each <= len(context.lines)):
         if given := start.match(context.lines[number - 1]):
             code = (SourceLine(number, context.lines[number - 1].rstrip()),)
-            advice = f"Let `{name}` begin as {then}"
             is_whole = re.fullmatch(r"-?\d+", given[1].strip()) and then.startswith(("fp", "bf"))
-            return Cause(
-                "carried",
-                what,
-                f"{advice}: {given[1].strip()}.0." if is_whole else f"{advice}.",
-                code,
-            )
+            begin = f": {given[1].strip()}.0" if is_whole else ""
+            return Cause("carried", what, f"Let `{name}` begin as {then}{begin}.", code)
     return Cause("carried", what, f"Give `{name}` that type before the loop.")
 
 
@@ -306,11 +295,8 @@ def _reduces_two_values(context: Context) -> Cause | None:
     second = _second_argument(context.line[match.end() :])
     if not second or re.fullmatch(r"-?\d+|\w+\s*=(?!=).*|[A-Z_]+", second):
         return None
-    return Cause(
-        "axis",
-        f"`tl.{match[1]}(a, b)` reduces `a` along an axis `b`: it doesn't combine two values",
-        f"Of two values it is {_OF_TWO_VALUES[match[1]]}.",
-    )
+    what = f"`tl.{match[1]}(a, b)` reduces `a` along an axis `b`: it doesn't combine two values"
+    return Cause("axis", what, f"Of two values it is {_OF_TWO_VALUES[match[1]]}.")
 
 
 _NOINLINE = re.compile(r"Function (\w+?)(?:_\d+)? is marked noinline, but was called with non-")
@@ -339,11 +325,8 @@ def _axis(context: Context) -> Cause | None:
         return None
     if not _AXIS.search(context.words) and "IndexError" not in context.words:
         return None
-    return Cause(
-        "axis",
-        f"`{given[1]}` is asked for axis {given[2]}, which this block doesn't have",
-        "Axes count from 0: a block of one dimension has axis 0 alone.",
-    )
+    what = f"`{given[1]}` is asked for axis {given[2]}, which this block doesn't have"
+    return Cause("axis", what, "Axes count from 0: a block of one dimension has axis 0 alone.")
 
 
 # --- CUDA --------------------------------------------------------------------------------------
@@ -359,11 +342,11 @@ def _parameter_allocated(context: Context) -> Cause | None:
     name = match[1]
     if not re.search(rf"\([^(){{}};]*\*\s*{name}\b[^(){{}};]*\)\s*\{{", context.source):
         return None
-    return Cause(
-        "parameter_allocated",
-        f"`cudaMalloc` overwrites the parameter `{name}`, so the caller's memory is never written",
-        f"Leave it out: `{name}` points to memory of the device already.",
+    what = (
+        f"`cudaMalloc` overwrites the parameter `{name}`, so the caller's memory is never written"
     )
+    advice = f"Leave it out: `{name}` points to memory of the device already."
+    return Cause("parameter_allocated", what, advice)
 
 
 _ELSEWHERE = re.compile(
@@ -414,11 +397,9 @@ def _comma_in_subscript(context: Context) -> Cause | None:
     match = _COMMA.search(context.line)
     if context.result.status is not Status.compile_error or match is None:
         return None
-    return Cause(
-        "comma",
-        f"`{match[0]}` is `{match[1]}[{match[3]}]` in C++: the comma leaves the first index out",
-        f"Each index has its own brackets: {match[1]}[{match[2]}][{match[3]}].",
-    )
+    array, one, other = match.groups()
+    what = f"`{match[0]}` is `{array}[{other}]` in C++: the comma leaves the first index out"
+    return Cause("comma", what, f"Each index has its own brackets: {array}[{one}][{other}].")
 
 
 _POINTER_SIZE = re.compile(r"sizeof\s*\(\s*(\w+)\s*\*\s*\)")
@@ -428,11 +409,8 @@ def _size_of_a_pointer(context: Context) -> Cause | None:
     match = _POINTER_SIZE.search(context.line)
     if match is None or "copies" not in context.words:
         return None
-    return Cause(
-        "size_of_a_pointer",
-        f"`{match[0]}` is the size of a pointer, 8 bytes",
-        f"An element has `sizeof({match[1]})` bytes.",
-    )
+    what = f"`{match[0]}` is the size of a pointer, 8 bytes"
+    return Cause("size_of_a_pointer", what, f"An element has `sizeof({match[1]})` bytes.")
 
 
 _SAME_ADDRESS = re.compile(
@@ -441,6 +419,12 @@ _SAME_ADDRESS = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _BLOCK = re.compile(r"of block (\([\d, ]+\))")
+_DIFFERS_BETWEEN = {
+    "programs": "does it contain the program id, and are its strides those of the output?",
+    "blocks": "does it contain blockIdx, and are row lengths those of the array stored to?",
+    "threads of a block": "is it unique, also where a block reaches beyond an edge? Sums need "
+    "atomicAdd.",
+}
 _STORED = re.compile(r"(\w+)\s*\[[^=;]*\]\s*=(?!=)")
 
 
@@ -455,19 +439,11 @@ def _same_element(context: Context) -> Cause | None:
         who = "threads of a block"
     stored = _STORED.search(context.line)
     array = f" of `{stored[1]}`" if stored else ""
-    return Cause(
-        "same_element",
-        f"Several {who} store different values to the same element{array}: the index isn't unique",
-        f"The index of the store must differ between {who}: "
-        + (
-            "does it contain the program id, and are its strides those of the output?"
-            if context.is_triton
-            else "does it contain blockIdx, and are row lengths those of the array stored to?"
-            if who == "blocks"
-            else "is it unique, also where a block reaches beyond an edge? Sums need atomicAdd."
-        ),
-        is_unplaced=True,
+    what = (
+        f"Several {who} store different values to the same element{array}: the index isn't unique"
     )
+    advice = f"The index of the store must differ between {who}: {_DIFFERS_BETWEEN[who]}"
+    return Cause("same_element", what, advice, is_unplaced=True)
 
 
 _ADDED = re.compile(r"(\w+(?:\s*\[[^\]]*\])*)\s*[-+*/]=(?!=)")
@@ -482,12 +458,12 @@ def _lost_additions(context: Context) -> Cause | None:
         return None
     if _OF_ITS_OWN.search(match[1]):
         return None
-    return Cause(
-        "lost_additions",
-        f"Several threads add to `{match[1]}` at the same time, so additions get lost",
+    what = f"Several threads add to `{match[1]}` at the same time, so additions get lost"
+    advice = (
         "Keep a sum of its own in a register of each thread, and put the sums together by a "
-        "reduction or by atomicAdd.",
+        "reduction or by atomicAdd."
     )
+    return Cause("lost_additions", what, advice)
 
 
 _BEYOND = re.compile(

@@ -7,6 +7,7 @@ may differ: where nothing but rounding is left, such as a variance of equal valu
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -454,22 +455,14 @@ def _other_scalar(observed: Observed) -> Iterator[Attempt]:
 
 def _exchanged_inputs(observed: Observed) -> Iterator[Attempt]:
     """Two inputs of one shape are passed in the wrong order."""
-    names = [*observed.tensors]
-    for index, one in enumerate(names):
-        for other in names[index + 1 :]:
+    advice = "Compare the order of the launch's arguments with the kernel's parameters."
+    for one, other in itertools.combinations(observed.tensors, 2):
 
-            def exchanged(each: Observed, one: str = one, other: str = other) -> Outputs | None:
-                wide = each.wide
-                return _defined(each, {**wide, one: wide[other], other: wide[one]}, each.numbers)
+        def exchanged(each: Observed, one: str = one, other: str = other) -> Outputs | None:
+            wide = each.wide
+            return _defined(each, {**wide, one: wide[other], other: wide[one]}, each.numbers)
 
-            yield (
-                Cause(
-                    "exchanged",
-                    f"`{one}` and `{other}` are exchanged",
-                    "Compare the order of the launch's arguments with the kernel's parameters.",
-                ),
-                exchanged,
-            )
+        yield Cause("exchanged", f"`{one}` and `{other}` are exchanged", advice), exchanged
 
 
 def _changed_formula(observed: Observed) -> Iterator[Attempt]:
@@ -506,15 +499,11 @@ def _rounded(observed: Observed) -> Iterator[Attempt]:
         pairs = zip(each.outputs, each.truths, strict=True)
         return each.outputs if all(_is_rounding(*pair) for pair in pairs) else None
 
-    yield (
-        Cause(
-            "rounded",
-            f"All is right but for rounding: a step is computed in {half} that belongs in float32",
-            "Keep sums, products and exponentials in float32, and convert where the result is "
-            "stored.",
-        ),
-        is_near,
+    what = f"All is right but for rounding: a step is computed in {half} that belongs in float32"
+    advice = (
+        "Keep sums, products and exponentials in float32, and convert where the result is stored."
     )
+    yield Cause("rounded", what, advice), is_near
 
 
 LEAST_ROUNDED = 16  # elements of an output whose errors have to vary
