@@ -18,38 +18,40 @@ from .lexer import Directive, Token
 from .tokens import Run, Source
 
 _INCLUDE = Path(__file__).parent / "include"
-# By the beginning of an include.
+# By the beginning of an include: the feature, and a pattern of the header's names. With a pattern
+# the names are lacking where the code has them, and the include is left out; without one the header
+# itself is.
 _HEADERS = {
-    "cublas.h": "cuBLAS before its second version",
-    "cublasXt": "cuBLASXt",
-    "cudnn": "cuDNN",
-    "cufft": "cuFFT",
-    "cusparse": "cuSPARSE",
-    "cusolver": "cuSOLVER",
-    "curand": "cuRAND",
-    "thrust/": "Thrust",
-    "cub/": "CUB",
-    "cutlass/": "CUTLASS",
-    "cute/": "CuTe",
-    "cuda/": "libcu++ (<cuda/...>)",
-    "nv/": "libcu++ (<nv/...>)",
-    "mma.h": "tensor core operations (wmma)",
-    "crt/": "CUDA's internal headers",
-    "cuda_fp8": "8-bit floating-point types",
-    "cuda_fp6": "6-bit floating-point types",
-    "cuda_fp4": "4-bit floating-point types",
-    "cuda_awbarrier": "asynchronous barriers",
-    "cudaTypedefs": "the driver API",
-    "cuda_texture_types": "textures",
-    "texture_": "textures",
-    "surface_": "surfaces",
-    "nvrtc": "NVRTC",
-    "nvml": "NVML",
-    "nccl": "NCCL",
-    "nvtx": "NVTX",
-    "nvToolsExt": "NVTX",
-    "cuComplex": "cuComplex",
-    "cudaProfiler": "the driver API",
+    "cublas.h": ("cuBLAS before its second version", r"cublas\w*|CUBLAS_\w*"),
+    "cublasXt": ("cuBLASXt", r"cublasXt\w*"),
+    "cudnn": ("cuDNN", r"cudnn\w*|CUDNN_\w*"),
+    "cufft": ("cuFFT", r"cufft\w*|CUFFT_\w*"),
+    "cusparse": ("cuSPARSE", r"cusparse\w*|CUSPARSE_\w*"),
+    "cusolver": ("cuSOLVER", r"cusolver\w*|CUSOLVER_\w*"),
+    "curand": ("cuRAND", r"curand\w*|CURAND_\w*"),
+    "thrust/": ("Thrust", r"thrust|THRUST_\w*"),
+    "cub/": ("CUB", r"cub|CUB_\w*"),
+    "cutlass/": ("CUTLASS", r"cutlass|CUTLASS_\w*|cute"),
+    "cute/": ("CuTe", r"cute|CUTE_\w*"),
+    "cuda/": ("libcu++ (<cuda/...>)", r"cuda"),
+    "nv/": ("libcu++ (<nv/...>)", ""),
+    "mma.h": ("tensor core operations (wmma)", r"wmma|nvcuda"),
+    "crt/": ("CUDA's internal headers", ""),
+    "cuda_fp8": ("8-bit floating-point types", r"__nv_fp8\w*|__nv_cvt_\w*"),
+    "cuda_fp6": ("6-bit floating-point types", r"__nv_fp6\w*|__nv_cvt_\w*"),
+    "cuda_fp4": ("4-bit floating-point types", r"__nv_fp4\w*|__nv_cvt_\w*"),
+    "cuda_awbarrier": ("asynchronous barriers", ""),
+    "cudaTypedefs": ("the driver API", r"PFN_\w+|cu[A-Z]\w+"),
+    "cuda_texture_types": ("textures", ""),
+    "texture_": ("textures", ""),
+    "surface_": ("surfaces", ""),
+    "nvrtc": ("NVRTC", r"nvrtc\w*|NVRTC_\w*"),
+    "nvml": ("NVML", r"nvml\w*|NVML_\w*"),
+    "nccl": ("NCCL", r"nccl\w*|NCCL_\w*"),
+    "nvtx": ("NVTX", r"nvtx\w*|NVTX_\w*"),
+    "nvToolsExt": ("NVTX", r"nvtx\w*|NVTX_\w*"),
+    "cuComplex": ("cuComplex", r"cu[CF]\w*|cuDouble\w*|make_cu\w*"),
+    "cudaProfiler": ("the driver API", ""),
 }
 # Of libcu++ these headers are here, with these names of namespace cuda.
 _OUR_HEADERS = frozenset(
@@ -61,33 +63,6 @@ _OUR_NAMES = re.compile(
     r"|ceil_div|round_up|round_down"
     r"|thread_scope\w*|atomic|atomic_ref|atomic_thread_fence|memory_order\w*|std"
 )
-# The names of these headers, by the beginning of the include: they are lacking where the code has
-# them, and the include is left out. Every other header is lacking itself.
-_BROUGHT = {
-    "cublas.h": r"cublas\w*|CUBLAS_\w*",
-    "cublasXt": r"cublasXt\w*",
-    "cudnn": r"cudnn\w*|CUDNN_\w*",
-    "cufft": r"cufft\w*|CUFFT_\w*",
-    "cusparse": r"cusparse\w*|CUSPARSE_\w*",
-    "cusolver": r"cusolver\w*|CUSOLVER_\w*",
-    "curand": r"curand\w*|CURAND_\w*",
-    "thrust/": r"thrust|THRUST_\w*",
-    "cub/": r"cub|CUB_\w*",
-    "cutlass/": r"cutlass|CUTLASS_\w*|cute",
-    "cute/": r"cute|CUTE_\w*",
-    "cuda/": r"cuda",
-    "mma.h": r"wmma|nvcuda",
-    "cuda_fp8": r"__nv_fp8\w*|__nv_cvt_\w*",
-    "cuda_fp6": r"__nv_fp6\w*|__nv_cvt_\w*",
-    "cuda_fp4": r"__nv_fp4\w*|__nv_cvt_\w*",
-    "cudaTypedefs": r"PFN_\w+|cu[A-Z]\w+",
-    "nvrtc": r"nvrtc\w*|NVRTC_\w*",
-    "nvml": r"nvml\w*|NVML_\w*",
-    "nccl": r"nccl\w*|NCCL_\w*",
-    "nvtx": r"nvtx\w*|NVTX_\w*",
-    "nvToolsExt": r"nvtx\w*|NVTX_\w*",
-    "cuComplex": r"cu[CF]\w*|cuDouble\w*|make_cu\w*",
-}
 # By a name in the code.
 _NAMES = {
     **dict.fromkeys(ptx.WORDS, "this inline assembly (PTX)"),
@@ -186,46 +161,46 @@ def find(source: Source) -> list[Unsupported]:
 
 def known_includes(source: Source) -> list[Directive]:
     """The includes of unsupported headers of which the names are known: the names count instead."""
-    return [each for each in source.directives if _lacking_header(each) in _BROUGHT]
+    return [each for each in source.directives if _lacking_header(each)[1]]
 
 
-def _lacking_header(directive: Directive) -> str:
-    """The key of _HEADERS that an include starts with; "" for any other line."""
+def _lacking_header(directive: Directive) -> tuple[str, str]:
+    """The row of _HEADERS for an include; empty texts for any other line."""
     name = directive.header[1:-1] if directive.name == "include" else ""
     if name in _OUR_HEADERS:
-        return ""
-    return next((prefix for prefix in _HEADERS if name.startswith(prefix)), "")
+        return "", ""
+    return next((row for prefix, row in _HEADERS.items() if name.startswith(prefix)), ("", ""))
 
 
 def _in_includes(source: Source) -> Iterator[Unsupported]:
     for directive in source.directives:
-        prefix = _lacking_header(directive)
-        if prefix in _BROUGHT:
-            yield from _brought(source, prefix)
-            yield from _tested(source, prefix)
-        elif prefix:
-            yield Unsupported(_HEADERS[prefix], directive.at.start)
+        feature, names = _lacking_header(directive)
+        if names:
+            yield from _brought(source, feature, names)
+            yield from _tested(source, feature, names)
+        elif feature:
+            yield Unsupported(feature, directive.at.start)
 
 
-def _brought(source: Source, prefix: str) -> Iterator[Unsupported]:
+def _brought(source: Source, feature: str, names: str) -> Iterator[Unsupported]:
     for run in source.runs():
         for token in run.tokens:
-            if token.kind == "name" and re.fullmatch(_BROUGHT[prefix], token.text):
-                yield Unsupported(_HEADERS[prefix], token.start)
+            if token.kind == "name" and re.fullmatch(names, token.text):
+                yield Unsupported(feature, token.start)
 
 
-def _tested(source: Source, prefix: str) -> Iterator[Unsupported]:
+def _tested(source: Source, feature: str, names: str) -> Iterator[Unsupported]:
     """Conditions on what the header may define: they cost the file, which lacks the header."""
     own = {each.macro for each in source.directives}
     for directive in source.directives:
         if directive.name not in ("if", "ifdef", "ifndef", "elif", "elifdef", "elifndef"):
             continue
         for token in directive.tokens:
-            may_define = re.fullmatch(rf"__\w*|_[A-Z]\w*|{_BROUGHT[prefix]}", token.text)
+            may_define = re.fullmatch(rf"__\w*|_[A-Z]\w*|{names}", token.text)
             if token.kind == "name" and token.text != "defined" and (
                 may_define or token.text not in own
             ):  # fmt: skip
-                yield Unsupported(_HEADERS[prefix], directive.at.start)
+                yield Unsupported(feature, directive.at.start)
 
 
 def _in_names(run: Run, macros: Container[str]) -> Iterator[Unsupported]:
@@ -353,7 +328,7 @@ def known() -> list[tuple[str, str]]:
 
     "" stands for CUDA's names that are refused where g++ doesn't know them.
     """
-    headers = [(f"<{name}...>", feature) for name, feature in _HEADERS.items()]
+    headers = [(f"<{name}...>", feature) for name, (feature, _) in _HEADERS.items()]
     prefixes = [(f"{name}...", feature) for name, feature in _PREFIXES.items()]
     families = [("", feature) for feature in _LACKING]
     return [*headers, *_NAMES.items(), *prefixes, *families]

@@ -18,7 +18,7 @@ import stat
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -190,28 +190,20 @@ def exclusive(name: str, waiting: Callable[[], None] = lambda: None) -> Iterator
                 _share(turn, held.shared)
 
 
-@contextmanager
-def exclusive_on(device: str, waiting: Callable[[], None] = lambda: None) -> Iterator[None]:
+def exclusive_on(
+    device: str, waiting: Callable[[], None] = lambda: None
+) -> AbstractContextManager[None]:
     """As `exclusive`, for this process's GPU; on another device nothing is locked."""
-    if device != ON_GPU:
-        yield
-        return
-    with exclusive(here(), waiting):
-        yield
+    return exclusive(here(), waiting) if device == ON_GPU else nullcontext()
 
 
 def is_exclusive_on(device: str) -> bool:
     return device == ON_GPU and bool(_held.setdefault(here(), _Held()).times_exclusive)
 
 
-@contextmanager
-def shared_on(device: str) -> Iterator[None]:
+def shared_on(device: str) -> AbstractContextManager[None]:
     """As `shared`, for this process's GPU; on another device nothing is locked."""
-    if device != ON_GPU:
-        yield
-        return
-    with shared(here()):
-        yield
+    return shared(here()) if device == ON_GPU else nullcontext()
 
 
 @contextmanager

@@ -71,6 +71,12 @@ class _Body:
         names = {token.text for token in self.tokens}
         return [each for each in self.function.parameters if each not in names]
 
+    def quoted(self, start: int, end: int, new: str | None = None) -> str:
+        """The source's text from `start` to `end`, or what stands instead, as code."""
+        matches = self.text.source[start:end] if new is None else new
+        joined = " ".join(matches.split())
+        return f"`{joined if len(joined) <= LONGEST else joined[: LONGEST - 1] + '…'}`"
+
     @property
     def line_span(self) -> tuple[int, int]:
         """The numbers of the body's first and last line."""
@@ -263,12 +269,6 @@ class Scope(_Body):
     def kernels(self) -> list[Function]:
         """The kernels that the entry reaches."""
         return [each for each in self.reached if each.is_kernel]
-
-    def quoted(self, start: int, end: int, new: str | None = None) -> str:
-        """The source's text from `start` to `end`, or what stands instead, as code."""
-        matches = self.text.source[start:end] if new is None else new
-        joined = " ".join(matches.split())
-        return f"`{joined if len(joined) <= LONGEST else joined[: LONGEST - 1] + '…'}`"
 
     def edit(
         self, name: str, changes: Sequence[Change], sentence: str, advice: str, cost: int

@@ -47,19 +47,11 @@ LIBRARY_HEADER = re.compile(
     re.IGNORECASE,
 )
 # Of those, libraries that a file may include without use, by the lower-case prefix of their names.
+_NAMED_SO = "cublas cudnn cufft curand cusolver cusparse nccl thrust cub cute"
 UNUSED = {
-    "cublas": ("cublas",),
+    **{name: (name,) for name in _NAMED_SO.split()},
     "cublaslt": ("cublas",),
-    "cudnn": ("cudnn",),
-    "cufft": ("cufft",),
-    "curand": ("curand",),
-    "cusolver": ("cusolver",),
-    "cusparse": ("cusparse",),
-    "nccl": ("nccl",),
-    "thrust": ("thrust",),
-    "cub": ("cub",),
     "cutlass": ("cutlass", "cute"),
-    "cute": ("cute",),
 }
 # Those whose names the emulator declares without an implementation.
 SEEN_IN_OBJECT = frozenset({"cublas", "cublaslt"})
@@ -94,18 +86,11 @@ _SYSTEM = (
 SYSTEM = frozenset(_SYSTEM.split())
 # Of those, words that a launcher may call a variable of its own, such as the event of a fork.
 SYSTEM_NOUNS = frozenset({"fork", "splice", "truncate", "mount", "backtrace"})
-SYSTEM_PREFIXES = (
-    "pthread_",
-    "cudaIpc",
-    "cuIpc",
-    "cuModuleLoad",
-    "cuLibraryLoad",
-    "cuLink",
-    "cuLaunchHostFunc",
-    "cuMemImport",
-    "cuMemExport",
-    "cudaLibraryLoad",
+_SYSTEM_PREFIXES = (
+    "pthread_ cudaIpc cuIpc cuModuleLoad cuLibraryLoad cuLink cuLaunchHostFunc cuMemImport "
+    "cuMemExport cudaLibraryLoad"
 )
+SYSTEM_PREFIXES = tuple(_SYSTEM_PREFIXES.split())
 # Words that a kernel may use otherwise: violations only where they are called and the file doesn't
 # define them.
 _SYSTEM_WORDS = (
@@ -125,37 +110,13 @@ _RESERVED = (
     "__builtin_eh_return __builtin_init_dwarf_reg_size_table __dso_handle __malloc_hook"
 )
 RESERVED = frozenset(_RESERVED.split())
-RESERVED_PREFIXES = (
-    "warpgrade_",
-    "WARPGRADE_",
-    "__builtin_ia32_",
-    "__tsan",
-    "__sanitizer",
-    "__SANITIZE_",
-    "__asan",
-    "__msan",
-    "__lsan",
-    "__ubsan",
-    "__hwasan",
-    "__cxa_",
-    "_Unwind_",
-    "__libc_",
-    "__cyg_profile",
-    "__gcov",
-    "__gmon",
-    "__stack_chk",
-    "_dl_",
-    "__cudaRegister",
-    "__cudaUnregister",
-    "__cudaPush",
-    "__cudaPop",
-    "__cudaInit",
-    "__wrap_",
-    "__real_",
-    "__start_",
-    "__stop_",
-    "_GLOBAL_",
+_RESERVED_PREFIXES = (
+    "warpgrade_ WARPGRADE_ __builtin_ia32_ __tsan __sanitizer __SANITIZE_ __asan __msan __lsan "
+    "__ubsan __hwasan __cxa_ _Unwind_ __libc_ __cyg_profile __gcov __gmon __stack_chk _dl_ "
+    "__cudaRegister __cudaUnregister __cudaPush __cudaPop __cudaInit __wrap_ __real_ __start_ "
+    "__stop_ _GLOBAL_"
 )
+RESERVED_PREFIXES = tuple(_RESERVED_PREFIXES.split())
 # Functions that other code in the process calls: a definition would replace them everywhere.
 _NOT_TO_DEFINE = (
     "malloc calloc realloc free aligned_alloc posix_memalign memcpy memmove memset memcmp strlen "
