@@ -58,8 +58,13 @@ _OUR_HEADERS = frozenset(
 _OUR_NAMES = re.compile(
     r"pipeline|make_pipeline|pipeline_(?:consumer_wait_prior|shared_state|role)|memcpy_async"
     r"|aligned_size_t|barrier"
-    r"|ceil_div|round_up|round_down"
+    r"|ceil_div|round_up|round_down|maximum|minimum"
     r"|thread_scope\w*|atomic|atomic_ref|atomic_thread_fence|memory_order\w*|std"
+)
+# The names in warpgrade/standard_20.h.
+_OF_STANDARD_20 = frozenset(
+    "bit_cast bit_ceil bit_floor bit_width countl_one countl_zero countr_one countr_zero"
+    " dynamic_extent has_single_bit popcount rotl rotr span".split()
 )
 # The names of these headers, by the beginning of the include: they are lacking where the code has
 # them, and the include is left out. Every other header is lacking itself.
@@ -259,9 +264,9 @@ def _is_ours(run: Run, i: int) -> bool:
 
 @functools.cache
 def _of_the_standard_library() -> frozenset[str]:
-    """The names of cuda::std that are those of C++'s own library here."""
+    """The names that kernels may take from cuda::std."""
     text = (_INCLUDE / "warpgrade" / "standard.h").read_text()
-    return frozenset(re.findall(r"using ::std::(\w+);", text))
+    return _OF_STANDARD_20 | frozenset(re.findall(r"using ::std::(\w+);", text))
 
 
 def _in_questions(source: Source) -> Iterator[Unsupported]:
