@@ -119,7 +119,8 @@ _ATOMIC_TYPES = {
     **dict.fromkeys(("and", "or", "xor", "exch", "cas"), "b32|b64"),
 }
 _REGISTER = "warpgrade_ptx_"
-_CONSTRAINTS = re.compile(r'"(?:[=+]?[hrlfd]|n)"')
+# `&` keeps an output from sharing a register with an input; here none does.
+_CONSTRAINTS = re.compile(r'"(?:(?:[=+]&?)?[hrlfd]|n)"')
 _MOST_CHARACTERS = 100  # of an opcode
 
 

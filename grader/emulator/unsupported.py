@@ -62,9 +62,9 @@ _OUR_NAMES = re.compile(
     r"|thread_scope\w*|atomic|atomic_ref|atomic_thread_fence|memory_order\w*|std"
 )
 # The names in warpgrade/standard_20.h.
-_OF_STANDARD_20 = frozenset(
-    "bit_cast bit_ceil bit_floor bit_width countl_one countl_zero countr_one countr_zero"
-    " dynamic_extent has_single_bit popcount rotl rotr span".split()
+_OF_STANDARD_20 = re.compile(
+    r"bit_(?:cast|ceil|floor|width)|count[lr]_(?:one|zero)|has_single_bit|popcount|rot[lr]"
+    r"|dynamic_extent|span"
 )
 # The names of these headers, by the beginning of the include: they are lacking where the code has
 # them, and the include is left out. Every other header is lacking itself.
@@ -259,14 +259,16 @@ def _is_ours(run: Run, i: int) -> bool:
     if of_std and [token.text for token in run.tokens[max(0, i - 2) : i]] != ["cuda", "::"]:
         return True
     name = _next(run, i + 1)
-    return bool(_OUR_NAMES.fullmatch(name)) or (of_std and name in _of_the_standard_library())
+    if of_std and (_OF_STANDARD_20.fullmatch(name) or name in _of_the_standard_library()):
+        return True
+    return bool(_OUR_NAMES.fullmatch(name))
 
 
 @functools.cache
 def _of_the_standard_library() -> frozenset[str]:
-    """The names that kernels may take from cuda::std."""
+    """The names of cuda::std that are those of C++'s own library here."""
     text = (_INCLUDE / "warpgrade" / "standard.h").read_text()
-    return _OF_STANDARD_20 | frozenset(re.findall(r"using ::std::(\w+);", text))
+    return frozenset(re.findall(r"using ::std::(\w+);", text))
 
 
 def _in_questions(source: Source) -> Iterator[Unsupported]:

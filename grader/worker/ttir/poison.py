@@ -6,6 +6,7 @@ pass it on. Values without any, which are nearly all, cost nothing.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -79,8 +80,7 @@ def exchanged(frame: Frame, operands: Sequence[int]) -> Poison | None:
         poison = frame.poison.get(by)
         pairs = poison.pairs if poison is not None else None
         if pairs is not None and pairs.expanded and pairs.value is frame.values[of]:
-            axis = pairs.axis
-            return pairs.poison.moved(lambda where: np.flip(where, axis))
+            return pairs.poison.moved(functools.partial(np.flip, axis=pairs.axis))
     return None
 
 
