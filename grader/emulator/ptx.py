@@ -106,6 +106,10 @@ _ARITHMETIC = {
     "rcp.(?:rn|approx)(.ftz)?.f32": "1 / {0}",
     "rsqrt.approx(.ftz)?.f32": "1 / __builtin_sqrtf({0})",
     "sqrt.(?:rn|approx)(.ftz)?.f32": "__builtin_sqrtf({0})",
+    "shf.l.wrap.b32": "::__funnelshift_l({0}, {1}, {2})",
+    "shf.r.wrap.b32": "::__funnelshift_r({0}, {1}, {2})",
+    "bfe.u32": _OURS + "bit_field({0}, {1}, {2})",
+    "lop3.b32": _OURS + "looked_up({0}, {1}, {2}, {3})",
     "popc.b32": "__builtin_popcount({0})",
     "clz.b32": _OURS + "leading_zeros({0})",
     "brev.b32": _OURS + "reversed_bits({0})",
@@ -119,7 +123,8 @@ _ATOMIC_TYPES = {
     **dict.fromkeys(("and", "or", "xor", "exch", "cas"), "b32|b64"),
 }
 _REGISTER = "warpgrade_ptx_"
-_CONSTRAINTS = re.compile(r'"(?:[=+]?[hrlfd]|n)"')
+# `&` keeps an output from sharing a register with an input; here none does.
+_CONSTRAINTS = re.compile(r'"(?:(?:[=+]&?)?[hrlfd]|n)"')
 _MOST_CHARACTERS = 100  # of an opcode
 
 

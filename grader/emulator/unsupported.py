@@ -60,8 +60,13 @@ _OUR_HEADERS = frozenset(
 _OUR_NAMES = re.compile(
     r"pipeline|make_pipeline|pipeline_(?:consumer_wait_prior|shared_state|role)|memcpy_async"
     r"|aligned_size_t|barrier"
-    r"|ceil_div|round_up|round_down"
+    r"|ceil_div|round_up|round_down|maximum|minimum"
     r"|thread_scope\w*|atomic|atomic_ref|atomic_thread_fence|memory_order\w*|std"
+)
+# The names in warpgrade/standard_20.h.
+_OF_STANDARD_20 = re.compile(
+    r"bit_(?:cast|ceil|floor|width)|count[lr]_(?:one|zero)|has_single_bit|popcount|rot[lr]"
+    r"|dynamic_extent|span"
 )
 # By a name in the code.
 _NAMES = {
@@ -229,7 +234,9 @@ def _is_ours(run: Run, i: int) -> bool:
     if of_std and [token.text for token in run.tokens[max(0, i - 2) : i]] != ["cuda", "::"]:
         return True
     name = _next(run, i + 1)
-    return bool(_OUR_NAMES.fullmatch(name)) or (of_std and name in _of_the_standard_library())
+    if of_std and (_OF_STANDARD_20.fullmatch(name) or name in _of_the_standard_library()):
+        return True
+    return bool(_OUR_NAMES.fullmatch(name))
 
 
 @functools.cache

@@ -10,7 +10,7 @@ import numpy as np
 from .errors import NotModelled
 from .floats import COMPUTED, computed, is_float, round_to
 from .ir import Op
-from .poison import spread
+from .poison import exchanged, spread
 from .registry import Run, operation
 from .state import Frame, State
 
@@ -208,6 +208,19 @@ def elementwise(op: Op, function: Function) -> Run:
     return general
 
 
+def _exclusive_or(op: Op) -> Run:
+    """As `elementwise`. It may exchange elements, and the undefined ones move with them."""
+    out, operands = op.results[0], op.operands
+    each = elementwise(op, np.bitwise_xor)
+
+    def run(state: State, frame: Frame) -> None:
+        each(state, frame)
+        if frame.poison and (poison := exchanged(frame, operands)) is not None:
+            frame.mark(out, poison)
+
+    return run
+
+
 def rounded(function: Function, kind: str) -> Function:
     """The function, its result rounded to a kind's precision."""
     if kind in ("f32", "f64"):
@@ -237,6 +250,8 @@ def _integer(op: Op) -> Run:
     computed(kind)
     if kind == "i1" and op.name in _BOOLEAN:
         return elementwise(op, _BOOLEAN[op.name])
+    if op.name == "arith.xori":
+        return _exclusive_or(op)
     return elementwise(op, _INTEGER[op.name])
 
 

@@ -6,8 +6,9 @@ pass it on. Values without any, which are nearly all, cost nothing.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,12 +28,14 @@ class Poison:
 
     `where` is bool and has the value's shape, or axes of length 1 in it. `origin` is the first
     load. Where there are several, `parts` has the elements of each, in arrays of `where`'s shape;
-    beyond MAX_ORIGINS the rest is in `where` alone.
+    beyond MAX_ORIGINS the rest is in `where` alone. `pairs` is known of a value that may exchange
+    the elements of another.
     """
 
     where: np.ndarray
     origin: Op
     parts: tuple[tuple[np.ndarray, Op], ...] = ()
+    pairs: Pairs | None = None
 
     def moved(self, function: Callable[[np.ndarray], np.ndarray]) -> Poison:
         """The poison of a value whose elements `function` takes from this one's."""
@@ -55,6 +58,38 @@ class Poison:
             if np.broadcast_to(where, shape)[place]:
                 return origin
         return self.origin
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """What a value is that has `a ^ b` for each two elements a and b of `value` along an axis.
+
+    With `value` it makes `value` with its elements exchanged, as `tl.flip` does step by step:
+    a ^ (a ^ b) is b, also where a is undefined. `expanded`: the axis is there again.
+    """
+
+    value: np.ndarray
+    poison: Poison
+    axis: int
+    expanded: bool = False
+
+
+def exchanged(frame: Frame, operands: Sequence[int]) -> Poison | None:
+    """The poison of an exclusive or that exchanges the elements of one operand, else None."""
+    for of, by in (operands, operands[::-1]):
+        poison = frame.poison.get(by)
+        pairs = poison.pairs if poison is not None else None
+        if pairs is not None and pairs.expanded and pairs.value is frame.values[of]:
+            return pairs.poison.moved(functools.partial(np.flip, axis=pairs.axis))
+    return None
+
+
+def keep_pairs(frame: Frame, source: int, out: int, expanded: int | None) -> None:
+    """Mark what an operation makes of pairs: it adds the axis `expanded`, or repeats elements."""
+    poison = frame.poison.get(source)
+    pairs = poison.pairs if poison is not None else None
+    if pairs is not None and (pairs.expanded if expanded is None else pairs.axis == expanded):
+        frame.mark(out, replace(frame.poison[out], pairs=replace(pairs, expanded=True)))
 
 
 def union(poisons: Sequence[Poison | None]) -> Poison | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from .control import run_blocks
 from .errors import MalformedIR, NotModelled
 from .floats import computed, round_to
 from .ir import Block, Op
-from .poison import Poison, union
+from .poison import Pairs, Poison, union
 from .registry import Run, operation
 from .state import Frame, State
 
@@ -184,6 +185,7 @@ def _quick_reduce(op: Op, axis: int, single: str) -> Callable[[State, Frame], bo
     source, out, kind = op.operands[0], op.results[0], op.types[0].kind
     length = op.operand_types[0].shape[axis - 1]
     sums = single in ("arith.addf", "arith.mulf", "arith.addi", "arith.muli")
+    pairs = single == "arith.xori" and length == 2
     dtype = computed(kind)
     if kind == "i1" and sums:
         return None
@@ -200,7 +202,10 @@ def _quick_reduce(op: Op, axis: int, single: str) -> Callable[[State, Frame], bo
         )
         if frame.poison:
             undefined = frame.poison.get(source)
-            frame.mark(out, undefined and undefined.any_along(axis))
+            poison = undefined and undefined.any_along(axis)
+            if undefined is not None and poison is not None and pairs:
+                poison = replace(poison, pairs=Pairs(frame.values[source], undefined, axis))
+            frame.mark(out, poison)
         return True
 
     return reduce

@@ -11,7 +11,7 @@ import numpy as np
 from .errors import MalformedIR
 from .floats import computed, from_bits, is_float, round_to, stored
 from .ir import Op, Type
-from .poison import Poison, reshaped, union
+from .poison import Poison, keep_pairs, reshaped, union
 from .registry import Run, operation
 from .state import Frame, State
 
@@ -34,6 +34,18 @@ def _moving(op: Op, move: Move) -> Run:
         frame.values[out] = move(frame.values[source])
         if frame.poison:
             reshaped(frame, source, out, move)
+
+    return run
+
+
+def _keeping_pairs(op: Op, move: Move, expanded: int | None = None) -> Run:
+    """As `_moving`, of an operation that may stand in the middle of an exchange of elements."""
+    source, out, moving = op.operands[0], op.results[0], _moving(op, move)
+
+    def run(state: State, frame: Frame) -> None:
+        moving(state, frame)
+        if frame.poison:
+            keep_pairs(frame, source, out, expanded)
 
     return run
 
@@ -155,12 +167,12 @@ def _unsplat(op: Op) -> Run:
 @operation("tt.expand_dims")
 def _expand_dims(op: Op) -> Run:
     axis = op.attributes["axis"] + 1
-    return _moving(op, lambda value: np.expand_dims(value, axis))
+    return _keeping_pairs(op, lambda value: np.expand_dims(value, axis), expanded=axis)
 
 
 @operation("tt.broadcast")
 def _broadcast(op: Op) -> Run:
-    return _moving(op, lambda value: value)
+    return _keeping_pairs(op, lambda value: value)
 
 
 @operation("tt.trans")

@@ -61,6 +61,14 @@ def test_a_doubtful_statement_is_not_translated(text: str) -> None:
     assert translated(text) is None
 
 
+@pytest.mark.parametrize("constraint", ["=&f", "+&f"])
+def test_an_operand_with_a_register_of_its_own_is_translated_as_any(constraint: str) -> None:
+    text = 'asm("add.f32 %0, %0, %1; mul.f32 %0, %0, %1;" : "{}"(x) : "f"(y))'
+    made = translated(text.format(constraint))
+    assert made is not None
+    assert made == translated(text.format(constraint.replace("&", "")))
+
+
 def test_a_macro_of_the_file_cannot_change_a_translation() -> None:
     text = 'asm("mov.u32 %0, 7;" : "=r"(put))'
     assert translated(text) is not None

@@ -149,6 +149,19 @@ WARPGRADE_INLINE unsigned pair(float high, float low) {
     warpgrade_move_bits(&word, values, sizeof word);
     return word;
 }
+WARPGRADE_INLINE unsigned bit_field(unsigned a, unsigned position, unsigned length) {
+    position &= 255, length &= 255;
+    const unsigned rest = position < 32 ? a >> position : 0;
+    return length < 32 ? rest & ((1u << length) - 1) : rest;
+}
+// Each bit of the table is the result for three bits: those of a, b and c are its index.
+WARPGRADE_INLINE unsigned looked_up(unsigned a, unsigned b, unsigned c, unsigned table) {
+    unsigned result = 0;
+    for (unsigned i = 0; i < 8; i++) {
+        if (table >> i & 1) result |= (i & 4 ? a : ~a) & (i & 2 ? b : ~b) & (i & 1 ? c : ~c);
+    }
+    return result;
+}
 WARPGRADE_INLINE int leading_zeros(unsigned a) { return a ? __builtin_clz(a) : 32; }
 WARPGRADE_INLINE unsigned reversed_bits(unsigned a) { return __brev(a); }
 WARPGRADE_INLINE unsigned ballot(unsigned mask, bool p) { return __ballot_sync(mask, p); }

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "../cuda_runtime.h"
+#include "standard_20.h"
 
 namespace cuda::std {
 using ::std::array;

@@ -50,6 +50,18 @@ __device__ bool integers() {
     right = right && i == 3;
     asm volatile("max.u32 %0, %1, 3;" : "=r"(u) : "r"(minus) : "memory");
     right = right && u == 0xfffffff9u;
+    asm("shf.l.wrap.b32 %0, %1, %2, 36;" : "=r"(u) : "r"(0x80000000u), "r"(0x12345678u));
+    right = right && u == 0x23456788u;
+    asm("shf.r.wrap.b32 %0, %1, %2, 4;" : "=r"(u) : "r"(0x80000001u), "r"(0x12345678u));
+    right = right && u == 0x88000000u;
+    asm("bfe.u32 %0, %1, 4, 8;" : "=r"(u) : "r"(0x12345678u));
+    right = right && u == 0x67u;
+    asm("bfe.u32 %0, %1, 28, 32;" : "=r"(u) : "r"(0x12345678u));
+    right = right && u == 1u;
+    asm("lop3.b32 %0, %1, %2, %3, 0xea;" : "=r"(u) : "r"(0xffff0000u), "r"(0xff00ff00u), "r"(0x0000000fu));
+    right = right && u == 0xff00000fu;
+    asm("lop3.b32 %0, %1, %2, %3, 0x96;" : "=r"(u) : "r"(0xffff0000u), "r"(0xff00ff00u), "r"(0x0000000fu));
+    right = right && u == (0xffff0000u ^ 0xff00ff00u ^ 0xfu);
     asm volatile("neg.s32 %0, %1;" : "=r"(i) : "r"(minus) : "memory");
     right = right && i == 7;
     asm volatile("abs.s32 %0, %1;" : "=r"(i) : "r"(minus) : "memory");

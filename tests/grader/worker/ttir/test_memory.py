@@ -236,6 +236,45 @@ def test_undefined_indices_under_a_mask_are_fine():
     assert torch.equal(out, torch.where(torch.arange(16) < 9, x, 1.0))
 
 
+@triton.jit
+def _flipped(x, out, n, SHIFT: tl.constexpr, B: tl.constexpr):
+    """Stores the elements of a block backwards; with a shift of 1 also one that was masked off."""
+    i, j = tl.arange(0, B)[:, None], tl.arange(0, B)[None, :]
+    v = tl.flip(tl.load(x + i * B + j, mask=j < n), 1)
+    tl.store(out + i * B + j, v, mask=j >= B - n - SHIFT)
+
+
+@triton.jit
+def _mixed(x, out, n, AXIS: tl.constexpr):
+    """The exclusive or of pairs, which exchanges nothing along the other axis."""
+    i, j = tl.arange(0, 2)[:, None], tl.arange(0, 2)[None, :]
+    v = tl.load(x + i * 2 + j, mask=j < n)
+    other = tl.xor_sum(v, 1 - AXIS)
+    v = v ^ tl.broadcast_to(tl.expand_dims(other, AXIS), (2, 2))
+    tl.store(out + i * 2 + j, v, mask=j >= 1)
+
+
+def test_undefined_elements_move_with_the_others_of_a_flipped_block():
+    x, out = torch.randn(8, 8), torch.zeros(8, 8)
+    with launching() as launches:
+        _flipped[(1,)](x, out, 5, SHIFT=0, B=8)
+    assert launches.findings == []
+    assert torch.equal(out, torch.where(torch.arange(8) >= 3, x.flip(1), 0.0))
+    with launching() as launches:
+        _flipped[(1,)](x, out, 5, SHIFT=1, B=8)
+    assert _finding(launches).kind == "uninitialised_read"
+
+
+def test_an_exclusive_or_with_another_axis_sum_exchanges_nothing():
+    x = torch.arange(4, dtype=torch.int32)
+    with launching() as launches:
+        _mixed[(1,)](x, torch.zeros(4, dtype=torch.int32), 1, AXIS=0)
+    assert _finding(launches).kind == "uninitialised_read"
+    with launching() as launches:
+        _mixed[(1,)](x, torch.zeros(4, dtype=torch.int32), 1, AXIS=1)
+    assert _finding(launches).kind == "uninitialised_read"
+
+
 def test_an_undefined_factor_is_not_made_good_by_zero():
     x = torch.ones(16, 16)
     with launching() as launches:
