@@ -131,7 +131,11 @@ class Repairs:
             proposed = [each for each in proposed if each.cost <= MOST_COST_OF_LIKELY]
         if len(set(_BLOCK.findall(result.verdict.what))) > 1:  # which no barrier orders
             proposed = [each for each in proposed if each.name != "barrier"]
+        if not proposed:
+            return None
         repair = _tried(runner, failure, proposed)
+        if repair is None and failure.only == {"signature"}:
+            return None
         if repair is None:
             self._is_spent = True
             return None
@@ -544,6 +548,7 @@ def proposals(runner: Runner, failure: Failing) -> list[Edit]:
             _in_common(failure),
             MOST_TRIED[variant.language],
             sorted(failure.only),
+            [each.name for each in runner.task.signature],
         )
     except source_reading.TooInvolved:
         return []

@@ -500,10 +500,20 @@ def _parameters(scope: Scope) -> Iterator[Edit]:
         begin = at + len(part) - len(part.lstrip())
         spans.append((begin, begin + len(part.strip())))
         at += len(part) + 1
+    where = f"the parameters of `{scope.function.name}`"
+    advice = "Keep the order of the stub's signature: arguments come by their places."
+    named = dict(zip(scope.function.parameters, spans, strict=False))
+    if len(named) == len(spans) and named.keys() == {*scope.stub}:
+        pairs = [(span, named[name]) for span, name in zip(spans, scope.stub, strict=True)]
+        moved = [(*span, scope.text.source[slice(*own)]) for span, own in pairs if span != own]
+        if moved:
+            right = ", ".join(scope.stub)
+            what = f"T{where[1:]} stand in another order than in the stub: `{right}`"
+            yield scope.edit("signature", [Change(*each) for each in moved], what, advice, 0)
+        return
     for place, one in enumerate(spans):
         for other in spans[place + 1 : place + 3]:
-            edit = exchanged(scope, one, other, f"the parameters of `{scope.function.name}`", 3)
-            advice = "Keep the order of the stub's signature: arguments come by their places."
+            edit = exchanged(scope, one, other, where, 3)
             yield replace(edit, name="parameters", advice=advice)
 
 

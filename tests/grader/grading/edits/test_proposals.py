@@ -748,3 +748,27 @@ def f(out):
     edits = ranked(source, True, "f", "not_written", [], ("", ""), 99)
     grids = [each for each in edits if each["what"].startswith("The grid is counted with")]
     assert [each["new"] for each in grids[0]["changes"]] == ['meta["BLOCK_M"]', 'meta["BLOCK_N"]']
+
+
+@pytest.mark.parametrize(
+    ("source", "is_triton", "wrong", "stub", "status"),
+    [
+        (TRITON, True, ("def f(x, out):", "def f(out, x):"), ["x", "out"], "data_race"),
+        (
+            CUDA,
+            False,
+            ("float* out, int rows, int cols) {\n    dim3", "int cols, float* out, int rows) {\n    dim3"),
+            ["in", "out", "rows", "cols"],
+            "wrong_values",
+        ),
+    ],
+)
+def test_parameters_in_another_order_than_the_stub_s_are_put_in_its_order_first(
+    source, is_triton, wrong, stub, status
+):
+    given = source.replace(*wrong)
+    first = ranked(given, is_triton, "f", status, [1], ("", ""), 40, (), stub)[0]
+    assert f"in the stub: `{', '.join(stub)}`" in first["what"]
+    for change in sorted(first["changes"], key=lambda each: -each["start"]):
+        given = given[: change["start"]] + change["new"] + given[change["end"] :]
+    assert given == source
