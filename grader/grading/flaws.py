@@ -423,7 +423,7 @@ def _rms_flaws() -> Iterator[Flaw]:
             "first_block",
             f"The mean takes in only the first {block} elements of a row",
             "The sum has to run over all of a row, and every thread needs the whole sum.",
-            partial(_part_of_row, which=lambda n, block=block: slice(block)),
+            partial(_part_of_row, which=partial(_OF_BLOCKS[0][1], block)),
         )
     for (text, which), block in itertools.product(_OF_BLOCKS[1:], BLOCKS):
         yield Flaw(
@@ -539,9 +539,7 @@ FLAWS: Mapping[str, Sequence[Flaw]] = {
         *_online_flaws(partial(_flash, _flash_in_blocks)),
         *_padded_flaws(partial(_flash, _flash_in_blocks), "of the keys"),
         *_flash_flaws(),
-        *_online_flaws(
-            partial(_flash, _flash_in_blocks), {**_SUMS_OF_BLOCKS, **_OF_ACCUMULATORS}
-        ),
+        *_online_flaws(partial(_flash, _flash_in_blocks), {**_SUMS_OF_BLOCKS, **_OF_ACCUMULATORS}),
     ),
     "rmsnorm": tuple(_rms_flaws()),
     "gemm": tuple(_gemm_flaws()),

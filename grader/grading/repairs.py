@@ -542,13 +542,12 @@ def proposals(runner: Runner, failure: Failing) -> list[Edit]:
             likely_edits.ranked,
             runner.source,
             variant.language == "triton",
-            variant.entry,
+            f"{variant.entry}({', '.join(each.name for each in runner.task.signature)})",
             failure.result.status.value,
             [line for line in lines if line],
             _in_common(failure),
             MOST_TRIED[variant.language],
             sorted(failure.only),
-            [each.name for each in runner.task.signature],
         )
     except source_reading.TooInvolved:
         return []

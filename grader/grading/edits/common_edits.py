@@ -502,9 +502,9 @@ def _parameters(scope: Scope) -> Iterator[Edit]:
         at += len(part) + 1
     where = f"the parameters of `{scope.function.name}`"
     advice = "Keep the order of the stub's signature: arguments come by their places."
-    named = dict(zip(scope.function.parameters, spans, strict=False))
-    if len(named) == len(spans) and named.keys() == {*scope.stub}:
-        pairs = [(span, named[name]) for span, name in zip(spans, scope.stub, strict=True)]
+    by_name = dict(zip(scope.function.parameters, spans, strict=False))
+    if len(by_name) == len(spans) and by_name.keys() == {*scope.stub}:
+        pairs = [(span, by_name[name]) for span, name in zip(spans, scope.stub, strict=True)]
         moved = [(*span, scope.text.source[slice(*own)]) for span, own in pairs if span != own]
         if moved:
             right = ", ".join(scope.stub)

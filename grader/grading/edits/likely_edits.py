@@ -78,17 +78,17 @@ def ranked(
     condition: tuple[str, str],
     most: int,
     only: Sequence[str] = (),
-    stub: Sequence[str] = (),
 ) -> list[dict[str, Any]]:
     """The likeliest changes of a source, as JSON; `lines` are the failure's.
 
     `condition` is the kind and the subject of what failing cases have in common; ("", "") for none.
-    `only` has the names of changes, where not all are asked for; `stub` the entry's parameters as
-    the stub has them.
+    `only` has the names of changes, where not all are asked for. The entry has the stub's
+    parameters, as in "silu(x, out)", or none where they aren't known.
     """
     kind, subject = condition
     text = SourceText(source, is_triton)
-    reached = text.reached(entry)
+    name_of_entry, *stub = re.findall(r"\w+", entry)
+    reached = text.reached(name_of_entry)
     near = _Nearness(text, reached, lines, subject)
     about = _Subject(source, kind, subject)
     scored: list[tuple[float, int, Edit]] = []

@@ -757,7 +757,7 @@ def f(out):
         (
             CUDA,
             False,
-            ("float* out, int rows, int cols) {\n    dim3", "int cols, float* out, int rows) {\n    dim3"),
+            ('C" void f(const float* in, float* out', 'C" void f(float* out, const float* in'),
             ["in", "out", "rows", "cols"],
             "wrong_values",
         ),
@@ -767,7 +767,8 @@ def test_parameters_in_another_order_than_the_stub_s_are_put_in_its_order_first(
     source, is_triton, wrong, stub, status
 ):
     given = source.replace(*wrong)
-    first = ranked(given, is_triton, "f", status, [1], ("", ""), 40, (), stub)[0]
+    entry = f"f({', '.join(stub)})"
+    first = ranked(given, is_triton, entry, status, [1], ("", ""), 40)[0]
     assert f"in the stub: `{', '.join(stub)}`" in first["what"]
     for change in sorted(first["changes"], key=lambda each: -each["start"]):
         given = given[: change["start"]] + change["new"] + given[change["end"] :]
