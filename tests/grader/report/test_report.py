@@ -975,6 +975,12 @@ def test_checking_tells_how_work_is_shared_before_points_hang_on_it():
     assert "how work is shared" not in shown[1]
 
 
+def test_of_a_variant_without_a_kernel_no_shares_of_work_are_told():
+    seen = counted_evidence("cuda_v3").variants[0]
+    seen = replace(seen, memory=replace(seen.memory, lines=()))
+    assert report.summary.shared_work(seen, TRANSPOSE.variants["cuda_v3"]) == []
+
+
 def test_memory_that_falls_short_is_told_line_by_line():
     text, _, _ = reports_of(counted_evidence("cuda_v4"))
     assert "asked for: none" in unwrapped(text)

@@ -130,6 +130,8 @@ IN_CUDA = [
      "(rows + TILE - 1) / TILE, (cols + TILE - 1) / TILE", "not_written", "", "exchanged"),
     ("    __syncthreads();\n", "    if (row < rows) {\n        __syncthreads();\n    }\n",
      "barrier_error", "__syncthreads", "stands in a branch"),
+    ("    __syncthreads();\n", "    if (row < rows) { sum += 1.0f;\n        __syncthreads(); }\n",
+     "barrier_error", "__syncthreads", "stands in a branch"),
     ("    __syncthreads();\n", "    if (row >= rows) return;\n    __syncthreads();\n",
      "barrier_error", "    __syncthreads", "Threads return here"),
 ]  # fmt: skip
