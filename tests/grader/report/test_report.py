@@ -286,6 +286,12 @@ def test_how_often_is_said_once():
     assert compose("silu", "triton", failure).text.lower().count("wrong in 3 of 10 runs") == 1
 
 
+def test_what_a_compiler_asks_ends_as_it_does():
+    failure = make_failure(what="'a' was not declared; did you mean 'b'?")
+    text = unwrapped(failure_text("rmsnorm", "triton", replace(failure, cause="`a` is unknown.")))
+    assert "did you mean 'b'?" in text and "?." not in text
+
+
 def test_what_to_do_about_a_cause_does_not_follow_from_which_cases_fail():
     pattern = "Every case with n > 4 fails (2 tried); every other case passes (3 tried)."
     failure = make_failure(pattern=pattern, hint="is it?")
