@@ -247,8 +247,8 @@ KINDS: dict[str, Kind] = {
     "missing_barrier": Kind(
         "barrier_error",
         _missing,
-        "Don't return early in a kernel that has a barrier: let threads beyond the end skip the "
-        "loads and stores, but reach every __syncthreads().",
+        "Every thread of the block has to reach every __syncthreads(), in no branch and behind no "
+        "early return: threads beyond the end only skip the loads and stores.",
     ),
     "misused_barrier": Kind(
         "barrier_error",

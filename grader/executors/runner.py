@@ -27,7 +27,9 @@ from grader.status import Status
 ACCESSES = ("load", "store", "atomic")  # their kinds
 MAX_DETAIL = 4000  # characters
 TRY_SECONDS = 1.0  # of computing, for one call of a changed text
-MAX_PRINTED = 2000  # characters of what host code prints in one case, and as many of kernels
+MAX_PRINTED = 2000  # characters of what kernels print in one case
+SHOWN_PRINTED = 1500  # of these; the rest tells that there were more
+LINES_OF_HOST = 25  # that are shown of host code's, so that kernels' are seen behind them
 _R = TypeVar("_R", bound="Runner")
 Text = tuple[str, Sequence[str]]  # and the entries that it has
 Without = Callable[[Sequence[int]], Text | None]  # the text that is left without these lines
@@ -59,10 +61,21 @@ class CaseResult:
         return self.verdict.status
 
 
+def shortened(text: str, lines: int = MAX_PRINTED) -> str:
+    """The first whole lines of printed text, and a line that says so where there were more."""
+    first = text[:SHOWN_PRINTED].splitlines()
+    if len(text) > SHOWN_PRINTED:
+        first = first[:-1] or first
+    if len(first) < len(text.splitlines()) or len(first) > lines:
+        return "\n".join([*first[:lines], "... more was printed"])
+    return text
+
+
 def printed_by_host(text: str) -> str:
     """Clean text that a launcher printed, as it is shown, without the planner's notes."""
-    lines = text[:MAX_PRINTED].splitlines()
-    return "\n".join(f"launcher: {line}" for line in lines if not line.startswith("[grader] "))
+    own = [line for line in text.splitlines() if not line.startswith("[grader] ")]
+    shown = shortened("\n".join(own), LINES_OF_HOST).splitlines()
+    return "\n".join(f"launcher: {line}" for line in shown)
 
 
 @dataclass

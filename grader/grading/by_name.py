@@ -70,7 +70,9 @@ def _unknown_name(context: Context) -> Cause | None:
         return None
     what = f"`{name}` is not defined: did you mean `{near[0]}`?"
     advice = "Upper and lower case differ." if same else f"Define `{name}`, or correct its name."
-    return Cause("unknown_name", what, advice)
+    line, at = context.line.rstrip(), re.search(rf"\b{name}\b", context.line)
+    marked = SourceLine(context.result.line or 0, line, "", at.start(), len(name)) if at else None
+    return Cause("unknown_name", what, advice, (marked,) if marked else ())
 
 
 _WITHOUT = re.compile(r"`(\w+)` was launched without (\w+)")

@@ -88,7 +88,11 @@ class Causes:
         """The cause of a failure. For the first one of a part changes of the text are tried."""
         if not failed.result.status.is_failure:
             return None
-        cause = self._mended(failed) or self._evident(failed)
+        cause = self._mended(failed)
+        if cause is None and is_first:  # whatever it looks like: it explains all that follows
+            in_order = replace(_tried_on(failed), only=frozenset({"signature"}))
+            cause = self._repairs.cause_of(failed.runner, in_order)
+        cause = cause or self._evident(failed)
         guess = None  # of outputs that tell little
         if cause is None and not failed.is_flaky:
             guess = self._computed(failed)

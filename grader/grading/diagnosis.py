@@ -363,8 +363,8 @@ def _hint_from_condition(verdict: Verdict, condition: Condition | None) -> str:
 def _hint_from_values(verdict: Verdict, condition: Condition | None) -> str:
     if verdict.status is Status.not_finite:
         return (
-            "Around each input lies nan: does a load go past a row or the end, unmasked? If not, "
-            "is there a division by 0, or a number beyond the dtype's range?"
+            "Where does that come from: a division by 0, inf - inf, a number beyond the dtype's "
+            "range, or in Triton a masked load without `other`?"
         )
     return ""
 

@@ -26,6 +26,10 @@ Carried = Literal[
     "from_zero",
     "maximum_not_kept",
     "maximum_of_block",
+    "sum_anew",
+    "acc_anew",
+    "all_anew",
+    "first_block_missing",
 ]
 BLOCKS = (16, 32, 64, 128, 256, 512, 1024, 2048)
 
@@ -65,7 +69,7 @@ def _online(
     m = scores.new_full((*lead, 1), start)
     total = scores.new_zeros((*lead, 1))
     acc = scores.new_zeros((*lead, v.shape[-1] if v is not None else 1))
-    for first in range(0, n, block):
+    for first in range(block if carried == "first_block_missing" else 0, n, block):
         part = scores[..., first : first + block]
         if padded != -math.inf and part.shape[-1] < block:
             part = torch.nn.functional.pad(part, (0, block - part.shape[-1]), value=padded)
@@ -76,10 +80,12 @@ def _online(
         if carried == "new_rescaled":
             total = (total + p.sum(-1, keepdim=True)) * alpha
         else:
-            total = total * (1.0 if carried == "sum_not_rescaled" else alpha)
+            kept = 0.0 if carried in ("sum_anew", "all_anew") else alpha
+            total = total * (1.0 if carried == "sum_not_rescaled" else kept)
             total = total + p.sum(-1, keepdim=True)
         if v is not None:
-            acc = acc * (1.0 if carried == "acc_not_rescaled" else alpha)
+            kept = 0.0 if carried in ("acc_anew", "all_anew") else alpha
+            acc = acc * (1.0 if carried == "acc_not_rescaled" else kept)
             acc = acc + p[..., : v.shape[-2] - first] @ v[..., first : first + block, :]
         if carried != "maximum_not_kept":
             m = new
@@ -117,10 +123,24 @@ _ONLINE: Mapping[Carried, tuple[str, str]] = {
         "Take the maximum of the running maximum and the block's.",
     ),
 }
+_ADD = "Rescale the old one by exp(m_old - m_new), and add the new block's terms to it."
+_SUMS_OF_BLOCKS: Mapping[Carried, tuple[str, str]] = {
+    "sum_anew": ("In the running sum only the last block counts: each block begins it anew", _ADD),
+    "first_block_missing": (
+        "The first block of each row is missing in the maximum and in the sum",
+        "Where does the loop over the blocks begin?",
+    ),
+}
+_OF_ACCUMULATORS: Mapping[Carried, tuple[str, str]] = {
+    "acc_anew": ("In the accumulator only the last block counts: each block begins it anew", _ADD),
+    "all_anew": ("Only the last block counts: each block begins sum and accumulator anew", _ADD),
+}
 
 
-def _online_flaws(computing: Callable[..., Compute]) -> Iterator[Flaw]:
-    for carried, (what, advice) in _ONLINE.items():
+def _online_flaws(
+    computing: Callable[..., Compute], those: Mapping[Carried, tuple[str, str]] = _ONLINE
+) -> Iterator[Flaw]:
+    for carried, (what, advice) in those.items():
         for block in BLOCKS:
             yield Flaw(carried, what, advice, computing(block=block, carried=carried))
 
@@ -344,6 +364,15 @@ def _flash_flaws() -> Iterator[Flaw]:
 
 # --- averages, sums and exponentials -----------------------------------------------------------
 
+# Parts of a sum of k terms, by the size n of a block.
+_OF_BLOCKS: Sequence[tuple[str, Callable[[int, int], slice]]] = (
+    ("only the first {} products count", lambda n, k: slice(0, n)),
+    # Its size stays open: sums of 33 products tell no block of 8 from one of 32.
+    ("the last, partly filled block is missing", lambda n, k: slice(0, k // n * n)),
+    ("only the last block of {} counts", lambda n, k: slice((k - 1) // n * n, None)),
+    ("the first block is missing", lambda n, k: slice(n, None)),
+)
+
 
 def _rms(
     x: torch.Tensor, weight: torch.Tensor, eps: float, count: Callable[[int], float]
@@ -363,10 +392,10 @@ def _centred_scale(x: torch.Tensor, weight: torch.Tensor, eps: float) -> Sequenc
     return [x * torch.rsqrt(variance + eps) * weight]
 
 
-def _first_block(
-    x: torch.Tensor, weight: torch.Tensor, eps: float, block: int
+def _part_of_row(
+    x: torch.Tensor, weight: torch.Tensor, eps: float, which: Callable[[int], slice]
 ) -> Sequence[torch.Tensor]:
-    mean = x[..., :block].square().sum(-1, keepdim=True) / x.shape[-1]
+    mean = x[..., which(x.shape[-1])].square().sum(-1, keepdim=True) / x.shape[-1]
     return [x * torch.rsqrt(mean + eps) * weight]
 
 
@@ -390,7 +419,14 @@ def _rms_flaws() -> Iterator[Flaw]:
             "first_block",
             f"The mean takes in only the first {block} elements of a row",
             "The sum has to run over all of a row, and every thread needs the whole sum.",
-            partial(_first_block, block=block),
+            partial(_part_of_row, which=partial(_OF_BLOCKS[0][1], block)),
+        )
+    for (text, which), block in itertools.product(_OF_BLOCKS[1:], BLOCKS):
+        yield Flaw(
+            "part_of_row",
+            f"In the sum of squares {text.format(block)}",
+            "Where does the loop over the columns begin and end, and is the sum kept?",
+            partial(_part_of_row, which=partial(which, block)),
         )
 
 
@@ -421,16 +457,6 @@ def _slice_of_k(
 ) -> Sequence[torch.Tensor]:
     part = which(a.shape[1])
     return [a[:, part] @ b[part]]
-
-
-# Parts of a sum of k products, by the size n of a block.
-_OF_BLOCKS: Sequence[tuple[str, Callable[[int, int], slice]]] = (
-    ("only the first {} products count", lambda n, k: slice(0, n)),
-    # Its size stays open: sums of 33 products tell no block of 8 from one of 32.
-    ("the last, partly filled block is missing", lambda n, k: slice(0, k // n * n)),
-    ("only the last block of {} counts", lambda n, k: slice((k - 1) // n * n, None)),
-    ("the first block of {} is missing", lambda n, k: slice(n, None)),
-)
 
 
 def _gemm_flaws() -> Iterator[Flaw]:
@@ -502,12 +528,14 @@ FLAWS: Mapping[str, Sequence[Flaw]] = {
             )
             for block in BLOCKS
         ),
+        *_online_flaws(partial(partial, _softmax_in_blocks), _SUMS_OF_BLOCKS),
     ),
     "flash_attention": (
         *_no_key_flaws(),  # first: each flaw of the sum makes these rows nan, too
         *_online_flaws(partial(_flash, _flash_in_blocks)),
         *_padded_flaws(partial(_flash, _flash_in_blocks), "of the keys"),
         *_flash_flaws(),
+        *_online_flaws(partial(_flash, _flash_in_blocks), {**_SUMS_OF_BLOCKS, **_OF_ACCUMULATORS}),
     ),
     "rmsnorm": tuple(_rms_flaws()),
     "gemm": tuple(_gemm_flaws()),

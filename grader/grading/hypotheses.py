@@ -116,6 +116,8 @@ def _cause_of(
         return None
     if first.oracle.check is not None:  # more than one result is right
         return None
+    if first.explained_by(_expected(first)):  # wrong in bits alone, such as the sign of a 0
+        return None
     elements = sum(output.numel() for each in (first, *further) for output in each.outputs)
     if not further or elements < ENOUGH:
         return None
@@ -126,13 +128,14 @@ def _cause_of(
     known: Cause | None = None
     others = _Elsewhere(elsewhere)
     for hypothesis in HYPOTHESES:
-        explaining = [
-            attempt
+        agreed = [
+            (_explained_elsewhere(attempt[0], first, others.observed), attempt)
             for attempt in hypothesis(first)
-            if time.thread_time() <= until
-            and _explains_most(*attempt, first, further, untried)
-            and _agrees_elsewhere(attempt[0], first, others.observed)
+            if time.thread_time() <= until and _explains_most(*attempt, first, further, untried)
         ]
+        # In small cases mistakes look alike that others tell apart.
+        needed = max(len(others.observed) / 2 if agreed else 0, *(count for count, _ in agreed), 0)
+        explaining = [attempt for count, attempt in agreed if count >= needed]
         if is_telling(smallest) and explaining:
             return _nearest(explaining, [first, *further])
         for cause, compute in explaining:
@@ -233,8 +236,8 @@ def _explains_most(
     return enough and needed <= _above_one([first, *explained])
 
 
-def _agrees_elsewhere(cause: Cause, first: Observed, others: Sequence[Observed]) -> bool:
-    """Whether a mistake explains at least half of the cases of other size classes.
+def _explained_elsewhere(cause: Cause, first: Observed, others: Sequence[Observed]) -> int:
+    """How many cases of other size classes a mistake explains.
 
     A kernel may choose the length of its blocks there anew, so each length that is known counts.
     """
@@ -244,8 +247,7 @@ def _agrees_elsewhere(cause: Cause, first: Observed, others: Sequence[Observed])
         for each, compute in hypothesis(first)
         if each.what == cause.what
     ]
-    explained = [any(_explains(compute, each) for compute in alike) for each in others]
-    return 2 * sum(explained) >= len(explained)
+    return sum(any(_explains(compute, each) for compute in alike) for each in others)
 
 
 def is_telling(result: CaseResult) -> bool:

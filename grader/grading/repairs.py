@@ -131,7 +131,11 @@ class Repairs:
             proposed = [each for each in proposed if each.cost <= MOST_COST_OF_LIKELY]
         if len(set(_BLOCK.findall(result.verdict.what))) > 1:  # which no barrier orders
             proposed = [each for each in proposed if each.name != "barrier"]
+        if not proposed:
+            return None
         repair = _tried(runner, failure, proposed)
+        if repair is None and failure.only == {"signature"}:
+            return None
         if repair is None:
             self._is_spent = True
             return None
@@ -538,7 +542,7 @@ def proposals(runner: Runner, failure: Failing) -> list[Edit]:
             likely_edits.ranked,
             runner.source,
             variant.language == "triton",
-            variant.entry,
+            f"{variant.entry}({', '.join(each.name for each in runner.task.signature)})",
             failure.result.status.value,
             [line for line in lines if line],
             _in_common(failure),

@@ -107,7 +107,7 @@ def compose(
         happened = f"{_capital(status_and_case)}" + (
             "" if is_shown else f": {one_line(what).rstrip('.')}"
         )
-        body = (f"{happened}.", occurrences, advice)
+        body = (sentence(happened), occurrences, advice)
     else:
         body = (sentence(what), occurrences, advice)
     stop = "" if first.endswith("?") else "."

@@ -267,8 +267,8 @@ def memory_rows(observed: VariantEvidence) -> list[tuple[str, str, str]]:
 
 
 def shared_work(observed: VariantEvidence, variant: Variant) -> list[str]:
-    """How a variant shares its work, in sentences, where that was counted."""
-    if observed.memory is None or variant.memory is None:
+    """How a variant's kernels share their work, in sentences, where that was counted."""
+    if observed.memory is None or variant.memory is None or not observed.memory.lines:
         return []
     return memory_bounds.shared_work(observed.memory, variant)
 

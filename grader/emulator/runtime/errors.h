@@ -29,7 +29,7 @@ void forget_function_attributes();
 
 void forget_streams_and_events();
 void forget_output();       // device_io.cpp: how much device code has printed, and the clock
-constexpr size_t printed_room = 1500;  // bytes of what device code prints, for the report
+constexpr size_t printed_room = 2000;  // bytes of what device code prints, for the report
 const char* kept_output();             // device_io.cpp: the first of it, with its threads
 void forget_unsupported();             // entry.cpp
 

@@ -22,7 +22,7 @@ from grader.executors.encoding import NotExecutable
 from grader.executors.executor import Executor, Manner, hand_over
 from grader.executors.planning import REORDERED, SECOND_CALL, dtype_of
 from grader.executors.program_orders import Atomics
-from grader.executors.runner import CaseResult, printed_by_host
+from grader.executors.runner import CaseResult, printed_by_host, shortened
 from grader.executors.trace import Trace, TraceError
 from grader.executors.trace import parse as parse_trace
 from grader.plan import Plan, streams
@@ -156,7 +156,7 @@ class EmulatorExecutor(Executor):
             self._drop_worker()  # before it is tried whether another one can be had
         self.report = read_report(answer) if answer.code in (Code.ok, Code.findings) else None
         if self.report is not None:
-            self._printed.append(untrusted.clean(self.report.printed))
+            self._printed.append(shortened(untrusted.clean(self.report.printed)))
         is_counted = self._manner is not None and self._manner.counts
         if answer.code is Code.ok and is_counted and self.report is None:
             self._drop_worker()

@@ -26,7 +26,7 @@ from grader.executors.compile.warp_layouts import Layouts
 from grader.executors.executor import Executor, Manner, hand_over, last_plan
 from grader.executors.planning import launched, notes_of
 from grader.executors.program_orders import Atomics, Order
-from grader.executors.runner import MAX_PRINTED, CaseResult, printed_by_host
+from grader.executors.runner import MAX_PRINTED, CaseResult, printed_by_host, shortened
 from grader.executors.trace import Trace
 from grader.executors.triton import configurations, triton_metrics, triton_report
 from grader.executors.triton.configurations import Tuning
@@ -210,7 +210,7 @@ class TritonExecutor(Executor):
 
     def _judged(self, case: Case, fields: dict[str, Any], verdict: Verdict) -> CaseResult:
         """The verdict on the outputs, or what the executor found."""
-        self._printed.append(untrusted.text(fields, "printed")[:MAX_PRINTED])
+        self._printed.append(shortened(untrusted.text(fields, "printed")[:MAX_PRINTED]))
         result = self._explained(case, fields, verdict)
         returned = untrusted.clean(last_plan(self).returned)
         if result.status is Status.not_written and returned:

@@ -487,10 +487,20 @@ def _parameters(scope: Scope) -> Iterator[Edit]:
         begin = at + len(part) - len(part.lstrip())
         spans.append((begin, begin + len(part.strip())))
         at += len(part) + 1
+    where = f"the parameters of `{scope.function.name}`"
+    advice = "Keep the order of the stub's signature: arguments come by their places."
+    by_name = dict(zip(scope.function.parameters, spans, strict=False))
+    if len(by_name) == len(spans) and by_name.keys() == {*scope.stub}:
+        pairs = [(span, by_name[name]) for span, name in zip(spans, scope.stub, strict=True)]
+        moved = [(*span, scope.text.source[slice(*own)]) for span, own in pairs if span != own]
+        if moved:
+            right = ", ".join(scope.stub)
+            what = f"T{where[1:]} stand in another order than in the stub: `{right}`"
+            yield scope.edit("signature", [Change(*each) for each in moved], what, advice, 0)
+        return
     for place, one in enumerate(spans):
         for other in spans[place + 1 : place + 3]:
-            edit = scope.exchanged(one, other, f"the parameters of `{scope.function.name}`", 3)
-            advice = "Keep the order of the stub's signature: arguments come by their places."
+            edit = scope.exchanged(one, other, where, 3)
             yield replace(edit, name="parameters", advice=advice)
 
 

@@ -219,7 +219,7 @@ def _barriers(scope: Scope) -> Iterator[Edit]:
         if "__syncthreads" in code:
             at = scope.text.code.index("__syncthreads", starts[number - 1])
             end = scope.text.code.index(";", at) + 1
-            yield from _moved(scope, at, end, blocks)
+            yield from _moved(scope, at, end)
         if closes:
             blocks = blocks[:-1]
         if opens:
@@ -246,16 +246,25 @@ _SHARED = (
 _ALONE = re.compile(r"\bif\s*\([^;{}]{1,200}\)\s*$")
 
 
-def _moved(scope: Scope, at: int, end: int, blocks: Sequence[str]) -> Iterator[Edit]:
+def _moved(scope: Scope, at: int, end: int) -> Iterator[Edit]:
     """A barrier in a branch: moved to its end, or freed of a condition of its own."""
     what = "This `__syncthreads()` stands in a branch that not every thread takes"
     advice = "Move it out of the branch: every thread of the block has to reach it, in every turn."
     if alone := _ALONE.search(scope.text.code, scope.function.body, at):
         change = Change(alone.start(), at, "")
         yield scope.edit("barrier_in_branch", [change], what, advice, 0)
-    if "if" not in blocks:
+    branches: list[bool] = []  # of the blocks around it, whether each one is a branch
+    head = scope.function.body
+    for brace in re.finditer(r"[{};]", scope.text.code[head:at]):
+        place = scope.function.body + brace.start()
+        if brace[0] == "{":
+            branches.append(bool(re.search(r"\b(?:if|else)\b", scope.text.code[head:place])))
+        elif brace[0] == "}" and branches:
+            branches.pop()
+        head = place + 1
+    if True not in branches:
         return
-    depth = 1 + [*reversed(blocks)].index("if")
+    depth = 1 + branches[::-1].index(True)
     for place in range(end, scope.function.end):
         depth += (scope.text.code[place] == "{") - (scope.text.code[place] == "}")
         if not depth:

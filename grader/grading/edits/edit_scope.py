@@ -160,6 +160,7 @@ class Scope(_Body):
 
     reached: Sequence[Function]
     is_triton: bool
+    stub: Sequence[str] = ()  # the parameters of the entry in the stub
 
     @cached_property
     def values(self) -> list[str]:

@@ -56,7 +56,7 @@ RARITY = {
     "pasted": {1: 4, 2: 6}, "power": {1: 8}, "product": {2: 7}, "program_offset": {0: 5},
     "quotients": {1: 6}, "rebound": {0: 3}, "reordered": {1: 5}, "returned": {2: 6},
     "rounded_down": {1: 5, 5: 9}, "rounds": {2: 8, 3: 13}, "running": {1: 3},
-    "same_each_round": {0: 2}, "shared_bytes": {1: 7}, "sibling": {1: 6},
+    "same_each_round": {0: 2}, "shared_bytes": {1: 7}, "sibling": {1: 6}, "signature": {0: 0},
     "sign": {3: 8, 4: 11}, "steps": {1: 5}, "stop": {1: 6}, "stop_lacks": {1: 3},
     "stride": {0: 5, 2: 11}, "subscripts": {1: 7, 4: 12},
     "term": {3: 9, 4: 11}, "threads": {1: 3}, "tile": {1: 3}, "too_much": {5: 12},
@@ -82,11 +82,13 @@ def ranked(
     """The likeliest changes of a source, as JSON; `lines` are the failure's.
 
     `condition` is the kind and the subject of what failing cases have in common; ("", "") for none.
-    `only` has the names of changes, where not all are asked for.
+    `only` has the names of changes, where not all are asked for. The entry has the stub's
+    parameters, as in "silu(x, out)", or none where they aren't known.
     """
     kind, subject = condition
     text = SourceText(source, is_triton)
-    reached = text.reached(entry)
+    name_of_entry, *stub = re.findall(r"\w+", entry)
+    reached = text.reached(name_of_entry)
     near = _Nearness(text, reached, lines, subject)
     about = _Subject(source, kind, subject)
     scored: list[tuple[float, int, Edit]] = []
@@ -96,7 +98,7 @@ def ranked(
         # Other variants of the file use it, too, and are right more often than not.
         name = re.compile(rf"\b{function.name}\b")
         is_shared = any(name.search(text.code, each.start, each.end) for each in users)
-        scope = Scope(text, function, reached, is_triton)
+        scope = Scope(text, function, reached, is_triton, stub)
         for edit in proposals.edits_of(scope):
             if not _fits(edit, status) or (only and edit.name not in only):
                 continue
@@ -189,7 +191,7 @@ _OF_RACES = frozenset([
     "guard_lacks", "term", "stride", "axes", "fills", "product", "as_elsewhere", "uninitialised",
     "cleared", "not_moved", "as_neighbour", "as_parameter", "axis_of", "component", "just_made",
     "made_of", "odd_index", "reordered", "turns", "whole", "one_of_warp", "crossed", "once",
-    "never_called", "tile", "mask",
+    "never_called", "tile", "mask", "signature",
 ])  # fmt: skip
 
 

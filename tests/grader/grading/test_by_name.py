@@ -252,6 +252,14 @@ NOT_NAMED = [
 ]
 
 
+def test_an_unknown_name_is_marked_in_its_line() -> None:
+    source = "int i = blockIdx.x * blockdim.x; // blockDim"
+    found = cause("compile_error", "'blockdim' was not declared in this scope", source, "cuda")
+    assert found is not None
+    [marked] = found.code
+    assert source[marked.start :][: marked.length] == "blockdim"
+
+
 @pytest.mark.parametrize(("status", "what", "source", "language", "words"), NAMED)
 def test_a_mistake_is_named(status, what, source, language, words):
     line = 2 if "Block_K" in source else 1

@@ -77,15 +77,34 @@ def attention(q, k, v, sm_scale, causal, shift=0, factor=1.0, scale=1.0):
     return weights @ v, lse * factor
 
 
-def online(x, rescales=True, block=64, start=-math.inf):
+def online(x, rescales=True, block=64, start=-math.inf, keeps=True, first=0):
     m = torch.full((x.shape[0], 1), start, dtype=x.dtype)
     total = torch.zeros_like(m)
-    for part in x.split(block, dim=1):
+    for part in x.split(block, dim=1)[first:]:
         new = torch.maximum(m, part.amax(1, keepdim=True))
-        total = total * (torch.exp(m - new) if rescales else 1)
+        total = total * (torch.exp(m - new) if rescales else 1) * keeps
         total = total + torch.exp(part - new).sum(1, keepdim=True)
         m = new
     return torch.exp(x - m) / total
+
+
+def rms_of(part):
+    """RMSNorm whose sum of squares takes in only a part of a row."""
+
+    def kernel(x, weight, eps):
+        mean = part(x).square().sum(-1, keepdim=True) / x.shape[-1]
+        return x * torch.rsqrt(mean + eps) * weight
+
+    return kernel
+
+
+def attention_of_the_last_block(q, k, v, sm_scale, causal):
+    """Attention whose accumulator, but not its sum, begins anew in each block of keys."""
+    scores = scores_of(q, k, sm_scale, causal)
+    lse = scores.logsumexp(-1)
+    weights = torch.exp(scores - lse.nan_to_num(neginf=0.0)[..., None])
+    first = (k.shape[2] - 1) // 64 * 64
+    return weights[..., first:] @ v[..., first:, :], lse
 
 
 def rescaled_by(factor, step=lambda p: p):
@@ -198,6 +217,12 @@ MISTAKES = [
     ("gemm", lambda a, b: a[:, :1024] @ b[:1024], "only the first 1024 products count"),
     ("flash_attention", lse_of_mixed_bases, "natural logarithm of the sum by ln 2"),
     ("softmax", lambda x: online(x, rescales=False), "sum isn't rescaled"),
+    ("softmax", lambda x: online(x, keeps=False), "only the last block counts"),
+    ("rmsnorm", rms_of(lambda x: x.split(256, 1)[-1]), "only the last block of 256 counts"),
+    ("rmsnorm", rms_of(lambda x: x[:, 512:]), "the first block is missing"),
+    ("gemm", lambda a, b: a.split(64, 1)[-1] @ b.split(64)[-1], "only the last block of 64"),
+    ("gemm", lambda a, b: a[:, 128:] @ b[128:], "the first block is missing"),
+    ("flash_attention", attention_of_the_last_block, "In the accumulator only the last block"),
     ("softmax", lambda x: online(x.float(), start=0.0), "as is one that begins at 0"),
     ("softmax", chunked_softmax, "relative to different maxima"),
     ("softmax", softmax_of_powers_of_two, "powers of 2"),
@@ -287,6 +312,44 @@ def test_half_precision_is_no_room_for_another_mistake():
 
 def test_a_constant_that_is_a_little_wrong_is_no_rounding():
     assert named("gelu", lambda x: gelu_of(x, 0.7071)) is None
+
+
+def test_sums_that_begin_at_the_second_block_are_named():
+    exercise = EXERCISES["softmax"]
+    space = Space(exercise, exercise.variants["online"], "float32", "ragged", 4)
+    cases = [each for each in space.edges() if each.size("cols") > 64]
+    results = [run(space, case, lambda x: online(x.float(), first=1)) for case in cases]
+    smallest = next(each for each in results if hypotheses.is_telling(each))
+    cause = cause_of(space, results, smallest)
+    assert cause is not None
+    assert "first block of each row is missing" in cause.what
+
+
+@pytest.mark.parametrize(
+    ("part", "words"),
+    [
+        (lambda x: x[:, 512:], "the first block is missing"),
+        (lambda x: x[:, : x.shape[1] // 512 * 512], "the last, partly filled block is missing"),
+    ],
+)
+def test_cases_elsewhere_decide_between_mistakes_that_look_alike_in_short_rows(part, words):
+    exercise = EXERCISES["rmsnorm"]
+    space = Space(exercise, exercise.variants["triton"], "float32", "ragged", 4)
+    results = {case: run(space, case, rms_of(part)) for case in space.edges()}
+    short = [each for case, each in results.items() if 1 < case.size("cols") < 512]
+    long = [(space, each) for case, each in results.items() if case.size("cols") >= 512]
+    cause = cause_of(space, short, short[0], lambda: long)
+    assert cause is not None
+    assert words in cause.what
+
+
+def test_what_is_wrong_in_bits_alone_is_no_mistake_of_a_formula():
+    exercise = EXERCISES["transpose"]
+    space = Space(exercise, exercise.variants["triton_v1"], "float32", "ragged", 4)
+    cases = [replace(case, data="any_bits") for case in space.edges()]
+    results = [each for case in cases if (each := wrong(space, case, lambda input: input.t() + 0))]
+    assert len(results) > 2  # there -0 became 0
+    assert cause_of(space, results, results[0]) is None
 
 
 def test_what_is_right_where_the_output_is_wrong_explains_nothing():

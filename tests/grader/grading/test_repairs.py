@@ -485,6 +485,16 @@ def test_a_mistake_is_told_once_for_all_parts(tmp_path, variant, text, told, pla
     assert place in message.frame and "^" * len(place) in message.frame
 
 
+def test_parameters_in_another_order_are_told_before_what_follows_from_it(tmp_path):
+    task = Task(SPECS["silu"], SPECS["silu"].variants["triton"])
+    given = TRITON.replace("silu(x, out):", "silu(out, x):").replace("<= n", "< n")
+    (tmp_path / "silu.py").write_text(given)
+    with Session(tmp_path, SPECS, Options(device="interpreter", effort=LITTLE)) as session:
+        found = check_parts(session, task, [("float32", "ragged")])
+    [message] = merged_messages(VariantEvidence("silu", "triton", "silu.py", parts=found))
+    assert "The parameters of `silu` stand in another order than in the stub" in message.headline
+
+
 def test_the_cause_of_one_given_case_is_tried_on_others(tmp_path):
     task = Task(SPECS["silu"], SPECS["silu"].variants["triton"])
     (tmp_path / task.variant.file).write_text(TRITON)

@@ -286,6 +286,12 @@ def test_how_often_is_said_once():
     assert compose("silu", "triton", failure).text.lower().count("wrong in 3 of 10 runs") == 1
 
 
+def test_what_a_compiler_asks_ends_as_it_does():
+    failure = make_failure(what="'a' was not declared; did you mean 'b'?")
+    text = unwrapped(failure_text("rmsnorm", "triton", replace(failure, cause="`a` is unknown.")))
+    assert "did you mean 'b'?" in text and "?." not in text
+
+
 def test_what_to_do_about_a_cause_does_not_follow_from_which_cases_fail():
     pattern = "Every case with n > 4 fails (2 tried); every other case passes (3 tried)."
     failure = make_failure(pattern=pattern, hint="is it?")
@@ -973,6 +979,12 @@ def test_checking_tells_how_work_is_shared_before_points_hang_on_it():
     )
     assert "take part in its accesses to memory (not scored)." in shown[0]
     assert "how work is shared" not in shown[1]
+
+
+def test_of_a_variant_without_a_kernel_no_shares_of_work_are_told():
+    seen = counted_evidence("cuda_v3").variants[0]
+    seen = replace(seen, memory=replace(seen.memory, lines=()))
+    assert report.summary.shared_work(seen, TRANSPOSE.variants["cuda_v3"]) == []
 
 
 def test_memory_that_falls_short_is_told_line_by_line():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -109,8 +110,17 @@ def test_a_kernel_that_prints_nothing_shows_nothing(checked):
 
 def test_prints_without_end_are_cut(checked):
     part = checked('tl.device_print("x", offs)')
-    assert 0 < len(part.printed.text) <= MAX_PRINTED
-    assert "more lines." in shown(part)
+    *lines, last = part.printed.text.splitlines()
+    assert len(part.printed.text) <= MAX_PRINTED and last == "... more was printed"
+    assert all(re.fullmatch(r"pid .* x: \d+", line) for line in lines)  # whole ones
+
+
+def test_a_launcher_that_prints_much_hides_no_kernel_s_prints(checked):
+    loud = 'print("\\n".join(f"step {i}" for i in range(300)))'
+    part = checked('tl.device_print("n is", n)', host=loud)
+    launcher = [line for line in part.printed.text.splitlines() if line.startswith("launcher: ")]
+    assert len(launcher) < 30 and launcher[-1] == "launcher: ... more was printed"
+    assert "n is" in part.printed.text
 
 
 def test_what_disturbs_a_terminal_is_taken_out():

@@ -130,6 +130,8 @@ IN_CUDA = [
      "(rows + TILE - 1) / TILE, (cols + TILE - 1) / TILE", "not_written", "", "exchanged"),
     ("    __syncthreads();\n", "    if (row < rows) {\n        __syncthreads();\n    }\n",
      "barrier_error", "__syncthreads", "stands in a branch"),
+    ("    __syncthreads();\n", "    if (row < rows) { sum += 1.0f;\n        __syncthreads(); }\n",
+     "barrier_error", "__syncthreads", "stands in a branch"),
     ("    __syncthreads();\n", "    if (row >= rows) return;\n    __syncthreads();\n",
      "barrier_error", "    __syncthreads", "Threads return here"),
 ]  # fmt: skip
@@ -748,3 +750,28 @@ def f(out):
     edits = ranked(source, True, "f", "not_written", [], ("", ""), 99)
     grids = [each for each in edits if each["what"].startswith("The grid is counted with")]
     assert [each["new"] for each in grids[0]["changes"]] == ['meta["BLOCK_M"]', 'meta["BLOCK_N"]']
+
+
+@pytest.mark.parametrize(
+    ("source", "is_triton", "wrong", "stub", "status"),
+    [
+        (TRITON, True, ("def f(x, out):", "def f(out, x):"), ["x", "out"], "data_race"),
+        (
+            CUDA,
+            False,
+            ('C" void f(const float* in, float* out', 'C" void f(float* out, const float* in'),
+            ["in", "out", "rows", "cols"],
+            "wrong_values",
+        ),
+    ],
+)
+def test_parameters_in_another_order_than_the_stub_s_are_put_in_its_order_first(
+    source, is_triton, wrong, stub, status
+):
+    given = source.replace(*wrong)
+    entry = f"f({', '.join(stub)})"
+    first = ranked(given, is_triton, entry, status, [1], ("", ""), 40)[0]
+    assert f"in the stub: `{', '.join(stub)}`" in first["what"]
+    for change in sorted(first["changes"], key=lambda each: -each["start"]):
+        given = given[: change["start"]] + change["new"] + given[change["end"] :]
+    assert given == source
