@@ -10,7 +10,6 @@ import json
 import os
 import socket
 import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -20,7 +19,7 @@ from typing import Any
 
 import psutil
 
-from grader.sandbox import bytecode, confinement, processes
+from grader.sandbox import bytecode, confinement, processes, zygote
 from grader.sandbox.cgroup import ProcessGroup
 from grader.sandbox.confinement import Confinement, Level
 from grader.sandbox.scratch import is_larger_than
@@ -32,13 +31,12 @@ from grader.sandbox.worker_process import (
     is_readable,
     socket_pair,
 )
+from grader.sandbox.zygote import START_SECONDS, WORKER_PROGRAM
 
-WORKER_PROGRAM = Path(__file__).parents[1] / "worker" / "start.py"
 # For all of a submission's processes together, behind the limits of each request.
 GROUP_BYTES = 16 << 30
 GROUP_PROCESSES = 512  # including threads, of which CUDA and the compilers have many
 LISTEN_SECONDS = 0.05  # for which one thread keeps the socket from the others
-START_SECONDS = 120.0  # for importing torch from a cold, slow disk
 
 _in_use: set[int] = set()  # fork servers of this process
 
@@ -70,30 +68,63 @@ class ForkServer:
         self._control, theirs = socket_pair()
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the rest)
         self._group = ProcessGroup.create(GROUP_BYTES, GROUP_PROCESSES)
-        python = (sys.executable, "-I", "-B", *bytecode.option())
+        self._process: subprocess.Popen[bytes] | zygote.Forked
+        try:
+            with theirs:  # closed here, so that the socket ends with the fork server
+                self._process = self._forked(
+                    kind, scratch, submission, environment, theirs
+                ) or self._launched(kind, scratch, submission, environment, theirs)
+        except OSError as error:
+            self._close_files()
+            raise SandboxError(f"the fork server can't be started: {error}") from None
+
+    def _forked(
+        self,
+        kind: str,
+        scratch: Path,
+        submission: Path,
+        environment: Mapping[str, str],
+        control: socket.socket,
+    ) -> zygote.Forked | None:
+        """The fork server from the zygote; None where that can't fork it."""
+        if kind != "plans" or self._confinement.level is not Level.landlock:
+            return None
+        return zygote.forked(
+            confinement.lockdown_plan(self._confinement, scratch, submission),
+            environment,
+            scratch,
+            self._group.entrance if self._group else None,
+            (control.fileno(), self._log.fileno()),
+        )
+
+    def _launched(
+        self,
+        kind: str,
+        scratch: Path,
+        submission: Path,
+        environment: Mapping[str, str],
+        control: socket.socket,
+    ) -> subprocess.Popen[bytes]:
+        """The fork server, started as a program. Raises OSError."""
         line = confinement.command(
-            confined,
-            [*python, str(WORKER_PROGRAM), str(theirs.fileno()), kind],
+            self._confinement,
+            [*bytecode.isolated_python(), str(WORKER_PROGRAM), str(control.fileno()), kind],
             scratch=scratch,
             submission=submission,
             environment=environment,
         )
-        try:
-            with theirs:  # closed here, so that the socket ends with the fork server
-                self._process = subprocess.Popen(
-                    self._group.command(line) if self._group else line,
-                    pass_fds=[theirs.fileno()],
-                    stdin=subprocess.DEVNULL,
-                    stdout=self._log,
-                    stderr=self._log,
-                    env=environment,
-                    cwd=scratch,
-                    start_new_session=True,
-                )
-        except OSError as error:
-            self._close_files()
-            raise SandboxError(f"the fork server can't be started: {error}") from None
-        _in_use.add(self._process.pid)
+        process = subprocess.Popen(
+            self._group.command(line) if self._group else line,
+            pass_fds=[control.fileno()],
+            stdin=subprocess.DEVNULL,
+            stdout=self._log,
+            stderr=self._log,
+            env=environment,
+            cwd=scratch,
+            start_new_session=True,
+        )
+        _in_use.add(process.pid)
+        return process
 
     def wait_until_ready(self) -> None:
         """Wait until it has imported torch and triton. Raises SandboxError; stop it then."""
@@ -105,6 +136,8 @@ class ForkServer:
             self._log.seek(0)
             text = self._log.read()[-2000:].decode("utf-8", "replace")
             raise SandboxError(f"the fork server did not start:\n{text}")
+        if isinstance(self._process, zygote.Forked):
+            self._process.identify(FORK_SECONDS)
         launched = self._process.pid
         own_pids = self._confinement.has_own_pids
         pid = confinement.outer_pid(1, launched) if own_pids else launched
