@@ -29,7 +29,7 @@ from typing import Any, TypeVar
 
 import pebble
 
-from grader.sandbox import processes, zygote
+from grader.sandbox import preloader, processes
 
 Lost = pebble.ProcessExpired  # a future's exception where its process was killed
 
@@ -66,7 +66,7 @@ def expect() -> None:
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(PRELOADED)
     forkserver.ensure_running()
-    zygote.begin()
+    preloader.begin()
 
 
 def unheard(message: Any) -> None:
@@ -87,7 +87,7 @@ class Pool:
         context.set_forkserver_preload(PRELOADED)
         self._reader, self._to_us = context.Pipe(duplex=False)
         self._pool = pebble.ProcessPool(
-            jobs, initializer=_begin, initargs=(self._to_us, zygote.shared()), context=context
+            jobs, initializer=_begin, initargs=(self._to_us, preloader.shared()), context=context
         )
         self._numbers = count(1)
         self._on_message: dict[int, Callable[[Any], None]] = {}
@@ -153,10 +153,10 @@ def at_end(function: Callable[[], None]) -> util.Finalize:
     return util.Finalize(None, function, exitpriority=_FIRST)
 
 
-def _begin(writer: Connection, to_zygote: socket.socket | None) -> None:
+def _begin(writer: Connection, to_preloader: socket.socket | None) -> None:
     global _writer
     _writer = writer
-    zygote.join(to_zygote)
+    preloader.join(to_preloader)
     os.environ.update(ONE_QUEUE)
     threading.Thread(target=_follow_our_maker, daemon=True).start()
 

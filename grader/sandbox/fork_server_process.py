@@ -15,13 +15,14 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import psutil
 
-from grader.sandbox import bytecode, confinement, processes, zygote
+from grader.sandbox import bytecode, confinement, preloader, processes
 from grader.sandbox.cgroup import ProcessGroup
 from grader.sandbox.confinement import Confinement, Level
+from grader.sandbox.preloader import START_SECONDS, WORKER_PROGRAM
 from grader.sandbox.scratch import is_larger_than
 from grader.sandbox.worker_process import (
     FORK_SECONDS,
@@ -31,7 +32,6 @@ from grader.sandbox.worker_process import (
     is_readable,
     socket_pair,
 )
-from grader.sandbox.zygote import START_SECONDS, WORKER_PROGRAM
 
 # For all of a submission's processes together, behind the limits of each request.
 GROUP_BYTES = 16 << 30
@@ -68,63 +68,14 @@ class ForkServer:
         self._control, theirs = socket_pair()
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the rest)
         self._group = ProcessGroup.create(GROUP_BYTES, GROUP_PROCESSES)
-        self._process: subprocess.Popen[bytes] | zygote.Forked
         try:
             with theirs:  # closed here, so that the socket ends with the fork server
-                self._process = self._forked(
-                    kind, scratch, submission, environment, theirs
-                ) or self._launched(kind, scratch, submission, environment, theirs)
+                self._process = _started(
+                    confined, kind, scratch, submission, environment, theirs, self._group, self._log
+                )
         except OSError as error:
             self._close_files()
             raise SandboxError(f"the fork server can't be started: {error}") from None
-
-    def _forked(
-        self,
-        kind: str,
-        scratch: Path,
-        submission: Path,
-        environment: Mapping[str, str],
-        control: socket.socket,
-    ) -> zygote.Forked | None:
-        """The fork server from the zygote; None where that can't fork it."""
-        if kind != "plans" or self._confinement.level is not Level.landlock:
-            return None
-        return zygote.forked(
-            confinement.lockdown_plan(self._confinement, scratch, submission),
-            environment,
-            scratch,
-            self._group.entrance if self._group else None,
-            (control.fileno(), self._log.fileno()),
-        )
-
-    def _launched(
-        self,
-        kind: str,
-        scratch: Path,
-        submission: Path,
-        environment: Mapping[str, str],
-        control: socket.socket,
-    ) -> subprocess.Popen[bytes]:
-        """The fork server, started as a program. Raises OSError."""
-        line = confinement.command(
-            self._confinement,
-            [*bytecode.isolated_python(), str(WORKER_PROGRAM), str(control.fileno()), kind],
-            scratch=scratch,
-            submission=submission,
-            environment=environment,
-        )
-        process = subprocess.Popen(
-            self._group.command(line) if self._group else line,
-            pass_fds=[control.fileno()],
-            stdin=subprocess.DEVNULL,
-            stdout=self._log,
-            stderr=self._log,
-            env=environment,
-            cwd=scratch,
-            start_new_session=True,
-        )
-        _in_use.add(process.pid)
-        return process
 
     def wait_until_ready(self) -> None:
         """Wait until it has imported torch and triton. Raises SandboxError; stop it then."""
@@ -136,7 +87,7 @@ class ForkServer:
             self._log.seek(0)
             text = self._log.read()[-2000:].decode("utf-8", "replace")
             raise SandboxError(f"the fork server did not start:\n{text}")
-        if isinstance(self._process, zygote.Forked):
+        if isinstance(self._process, preloader.Forked):
             self._process.identify(FORK_SECONDS)
         launched = self._process.pid
         own_pids = self._confinement.has_own_pids
@@ -302,3 +253,45 @@ class ForkServer:
         if isinstance(number, int) and isinstance(status, int) and 0 <= status <= 0xFFFF:
             self._exits[number] = status
         return message
+
+
+def _started(
+    confined: Confinement,
+    kind: str,
+    scratch: Path,
+    submission: Path,
+    environment: Mapping[str, str],
+    control: socket.socket,
+    group: ProcessGroup | None,
+    log: IO[bytes],
+) -> subprocess.Popen[bytes] | preloader.Forked:
+    """A fork server from the preloader, or else a program of its own. Raises OSError."""
+    if kind == "plans" and confined.level is Level.landlock:
+        forked = preloader.forked(
+            confinement.lockdown_plan(confined, scratch, submission),
+            environment,
+            scratch,
+            group.entrance if group else None,
+            (control.fileno(), log.fileno()),
+        )
+        if forked is not None:
+            return forked
+    line = confinement.command(
+        confined,
+        [*bytecode.isolated_python(), str(WORKER_PROGRAM), str(control.fileno()), kind],
+        scratch=scratch,
+        submission=submission,
+        environment=environment,
+    )
+    process = subprocess.Popen(
+        group.command(line) if group else line,
+        pass_fds=[control.fileno()],
+        stdin=subprocess.DEVNULL,
+        stdout=log,
+        stderr=log,
+        env=environment,
+        cwd=scratch,
+        start_new_session=True,
+    )
+    _in_use.add(process.pid)
+    return process

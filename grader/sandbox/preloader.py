@@ -31,15 +31,15 @@ WORKER_PROGRAM = Path(__file__).parents[1] / "worker" / "start.py"
 START_SECONDS = 120.0  # for importing torch from a cold, slow disk
 _END_SECONDS = 5.0
 
-_requests: socket.socket | None = None  # to the zygote
+_requests: socket.socket | None = None  # to the preloader
 _launched: subprocess.Popen[bytes] | None = None  # by this process
 
 
 class Forked:
-    """A fork server that the zygote forked: what `subprocess.Popen` is for one that was started."""
+    """A fork server that the preloader forked, as `subprocess.Popen` is one that was started."""
 
     def __init__(self, lease: socket.socket) -> None:
-        """`lease`: this process's end of it (worker/zygote.py)."""
+        """`lease`: this process's end of it (worker/preloader.py)."""
         self._lease = lease
         self._pidfd: int | None = None
         self.pid = 0  # until `identify`
@@ -50,7 +50,7 @@ class Forked:
             self.pid = int(self._lease.recv(32)) if is_readable(self._lease, seconds) else 0
             self._pidfd = os.pidfd_open(self.pid)
         except (OSError, ValueError):
-            raise SandboxError("the zygote is gone") from None
+            raise SandboxError("the preloader is gone") from None
 
     def poll(self) -> int | None:
         """None while it runs."""
@@ -63,7 +63,7 @@ class Forked:
                 signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
 
     def wait(self) -> None:
-        """Wait until the zygote has ended it and the orphans that it left. May be called twice."""
+        """Wait until it and the orphans that it left have ended. May be called twice."""
         with contextlib.suppress(OSError):
             self._lease.shutdown(socket.SHUT_WR)
             is_readable(self._lease, _END_SECONDS)
@@ -74,7 +74,7 @@ class Forked:
 
 
 def begin() -> None:
-    """Launch the zygote, where there is none and it would serve."""
+    """Launch the preloader, where there is none and it would serve."""
     global _requests, _launched
     if _requests is not None:
         return
@@ -85,7 +85,12 @@ def begin() -> None:
         ours, theirs = socket_pair()
         with theirs:
             _launched = subprocess.Popen(
-                [*bytecode.isolated_python(), str(WORKER_PROGRAM), str(theirs.fileno()), "zygote"],
+                [
+                    *bytecode.isolated_python(),
+                    str(WORKER_PROGRAM),
+                    str(theirs.fileno()),
+                    "preloader",
+                ],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
@@ -102,12 +107,12 @@ def begin() -> None:
 
 
 def shared() -> socket.socket | None:
-    """The socket to the zygote, for another process; None where there is no zygote."""
+    """The socket to the preloader, for another process; None where there is no preloader."""
     return _requests
 
 
 def join(requests: socket.socket | None) -> None:
-    """Use the zygote of another process, by its `shared` socket."""
+    """Use the preloader of another process, by its `shared` socket."""
     global _requests
     _requests = requests
 
@@ -119,7 +124,7 @@ def forked(
     group: Path | None,
     descriptors: tuple[int, int],
 ) -> Forked | None:
-    """A fork server in `folder` that confines itself by `plan`; None where no zygote can fork it.
+    """A fork server in `folder` that confines itself by `plan`; None without a preloader.
 
     `descriptors` are of its control socket and its log; `group` is the file of a control group
     that it enters.

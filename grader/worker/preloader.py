@@ -1,8 +1,8 @@
-"""The zygote: imports torch and triton once, and forks a fork server for each sandbox of a grade.
+"""The preloader: imports torch and triton once, and forks the fork servers of a grade's sandboxes.
 
 Processes of a grade have sandboxes of their own, and fifteen imports at a time take seconds more
 than one. A fork server made here is confined by itself, as if it had been started: nothing of a
-submission is in this process, and no worker can signal it (see grader/sandbox/zygote.py).
+submission is in this process, and no worker can signal it (see grader/sandbox/preloader.py).
 
 Requests are JSON in SOCK_SEQPACKET datagrams, from any process of the grade:
 
@@ -92,7 +92,7 @@ def _serve(requests: socket.socket, leases: Leases, poller: select.poll, trouble
 
 
 def _become_fork_server(control: int, log: int, message: dict[str, Any]) -> NoReturn:
-    """Be what a start of start.py would be; leave nothing of the zygote's surroundings."""
+    """Be what a start of start.py would be; leave nothing of the preloader's surroundings."""
     status = 1
     try:
         os.setsid()

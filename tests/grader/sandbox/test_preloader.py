@@ -1,4 +1,4 @@
-"""Fork servers from the zygote are as confined as started ones, and end as surely."""
+"""Fork servers from the preloader are as confined as started ones, and end as surely."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 import psutil
 import pytest
 
-from grader.sandbox import Sandbox, zygote
+from grader.sandbox import Sandbox, preloader
 from grader.sandbox.confinement import Level
 from grader.sandbox.worker_process import Limits
 from grader.worker.protocol import Operation, Reply
@@ -58,9 +58,9 @@ seen = {
         "read": refused(open, PROJECT + "/pyproject.toml"),
         "write": refused(open, "/tmp/left_behind", "w"),
         "signal": refused(os.kill, os.getppid(), 0),
-        "signal zygote": refused(os.kill, ZYGOTE, 0),
-        "zygote's memory": refused(open, f"/proc/{ZYGOTE}/mem", "rb"),
-        "zygote's descriptors": refused(os.listdir, f"/proc/{ZYGOTE}/fd"),
+        "signal preloader": refused(os.kill, PRELOADER, 0),
+        "preloader's memory": refused(open, f"/proc/{PRELOADER}/mem", "rb"),
+        "preloader's descriptors": refused(os.listdir, f"/proc/{PRELOADER}/fd"),
         "server's memory": refused(open, f"/proc/{os.getppid()}/mem", "rb"),
         "network": refused(socket.socket, socket.AF_INET, socket.SOCK_STREAM),
     },
@@ -91,15 +91,16 @@ def landlock() -> None:
 
 @pytest.fixture
 def launched() -> Iterator[psutil.Process]:
-    """A zygote of this process, which ends with the test."""
-    before, zygote._requests = zygote._requests, None
-    zygote.begin()
-    process = zygote._launched
+    """A preloader of this process, which ends with the test."""
+    before, preloader._requests = preloader._requests, None
+    preloader.begin()
+    process = preloader._launched
     assert process is not None
     yield psutil.Process(process.pid)
-    zygote._requests.close()
+    if (requests := preloader.shared()) is not None:
+        requests.close()
     process.wait(SECONDS)
-    zygote._requests = before
+    preloader._requests = before
 
 
 def told(sandbox: Sandbox, source: str) -> Any:
@@ -124,15 +125,15 @@ def is_gone(pid: int) -> bool:
 
 
 def test_a_worker_sees_what_it_sees_where_its_fork_server_was_started(launched):
-    source = f"PROJECT, ZYGOTE = {str(ROOT)!r}, {launched.pid}\n{LOOK}"
+    source = f"PROJECT, PRELOADER = {str(ROOT)!r}, {launched.pid}\n{LOOK}"
     with Sandbox(level=Level.landlock, kind="plans") as other:
         other.start()  # nothing of it is left in the next one
         with Sandbox(level=Level.landlock, kind="plans") as forked:
             seen = told(forked, source)
-    requests, zygote._requests = zygote._requests, None
+    requests, preloader._requests = preloader._requests, None
     with Sandbox(level=Level.landlock, kind="plans") as started:
         expected = told(started, source)
-    zygote._requests = requests
+    preloader._requests = requests
     assert "DONE" not in seen["refused"].values()
     assert {**seen, "server": 0} == {**expected, "server": 0}
 
@@ -164,7 +165,7 @@ def test_what_a_dead_fork_server_leaves_is_ended(launched):
             assert not is_gone(other.start().pid)
 
 
-def test_a_sandbox_whose_zygote_is_gone_goes_on(launched):
+def test_a_sandbox_whose_preloader_is_gone_goes_on(launched):
     with Sandbox(level=Level.landlock, kind="plans") as sandbox:
         sandbox.start()
         launched.kill()
@@ -178,10 +179,10 @@ def test_everything_ends_with_the_grader(tmp_path, how):
     """Also a fork server that is stopped, and so doesn't see that nobody asks any more."""
     program = """
 import psutil, sys, time
-from grader.sandbox import Sandbox, zygote
-zygote.begin()
+from grader.sandbox import Sandbox, preloader
+preloader.begin()
 with Sandbox(kind="plans") as sandbox:
-    print(zygote._launched.pid, sandbox.start().pid, flush=True)
+    print(preloader._launched.pid, sandbox.start().pid, flush=True)
     time.sleep(600)
 """
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -200,15 +201,15 @@ with Sandbox(kind="plans") as sandbox:
 def test_a_failed_import_is_told_by_each_sandbox(launched, monkeypatch, tmp_path):
     broken = tmp_path / "worker"
     broken.mkdir()
-    for each in zygote.WORKER_PROGRAM.parent.glob("*.py"):
+    for each in preloader.WORKER_PROGRAM.parent.glob("*.py"):
         (broken / each.name).write_text(each.read_text())
     (broken / "plan_processes.py").write_text("raise ImportError('no triton here')")
-    monkeypatch.setattr(zygote, "WORKER_PROGRAM", broken / "start.py")
-    requests, zygote._requests = zygote._requests, None
-    zygote.begin()
+    monkeypatch.setattr(preloader, "WORKER_PROGRAM", broken / "start.py")
+    requests, preloader._requests = preloader._requests, None
+    preloader.begin()
     with pytest.raises(Exception, match="no triton here"):
         Sandbox(level=Level.landlock, kind="plans").start()
-    assert zygote._requests is not None and zygote._launched is not None
-    zygote._requests.close()
-    zygote._launched.wait(SECONDS)
-    zygote._requests = requests
+    assert preloader._requests is not None and preloader._launched is not None
+    preloader._requests.close()
+    preloader._launched.wait(SECONDS)
+    preloader._requests = requests
