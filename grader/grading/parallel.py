@@ -91,6 +91,7 @@ def checked_side_by_side(
     Those to be timed come first. Variants worth most take longest, so these begin before others.
     """
     shares = shared_out(tasks, session.device)
+    process_pool.expect()
     with process_pool.Pool(min(jobs, len(shares))) as processes:
         executor = InPool(processes, len(shares), check_share, on_step)
         yield from checked_by(executor, session, tasks, shares)

@@ -18,6 +18,7 @@ import multiprocessing
 import os
 import pickle
 import signal
+import socket
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -28,7 +29,7 @@ from typing import Any, TypeVar
 
 import pebble
 
-from grader.sandbox import processes
+from grader.sandbox import preloader, processes
 
 Lost = pebble.ProcessExpired  # a future's exception where its process was killed
 
@@ -61,10 +62,11 @@ def default_jobs(gpu_bytes: int = 0, gpus: int = 1, idle_cores: int = 0) -> int:
 
 
 def expect() -> None:
-    """Begin to start the fork server of pools, whose imports take seconds."""
+    """Begin to start what pools fork from, and their sandboxes: the imports take seconds."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(PRELOADED)
     forkserver.ensure_running()
+    preloader.begin()
 
 
 def unheard(message: Any) -> None:
@@ -85,7 +87,7 @@ class Pool:
         context.set_forkserver_preload(PRELOADED)
         self._reader, self._to_us = context.Pipe(duplex=False)
         self._pool = pebble.ProcessPool(
-            jobs, initializer=_begin, initargs=(self._to_us,), context=context
+            jobs, initializer=_begin, initargs=(self._to_us, preloader.shared()), context=context
         )
         self._numbers = count(1)
         self._on_message: dict[int, Callable[[Any], None]] = {}
@@ -151,9 +153,10 @@ def at_end(function: Callable[[], None]) -> util.Finalize:
     return util.Finalize(None, function, exitpriority=_FIRST)
 
 
-def _begin(writer: Connection) -> None:
+def _begin(writer: Connection, to_preloader: socket.socket | None) -> None:
     global _writer
     _writer = writer
+    preloader.join(to_preloader)
     os.environ.update(ONE_QUEUE)
     threading.Thread(target=_follow_our_maker, daemon=True).start()
 

@@ -68,6 +68,11 @@ def option() -> list[str]:
     return ["-X", f"pycache_prefix={sys.pycache_prefix}"] if sys.pycache_prefix else []
 
 
+def isolated_python() -> list[str]:
+    """The command line of an isolated interpreter, which uses the cache and writes none."""
+    return [sys.executable, "-I", "-B", *option()]
+
+
 def of(folders: list[Path]) -> list[Path]:
     """The cached folders of the byte code for these folders' files."""
     prefix = sys.pycache_prefix

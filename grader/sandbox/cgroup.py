@@ -49,7 +49,12 @@ class ProcessGroup:
     def command(self, argv: list[str]) -> list[str]:
         """`argv`, started inside the group: it enters before it runs, so nothing escapes."""
         script = 'echo 0 > "$0" && exec "$@"'
-        return ["/bin/sh", "-c", script, str(self.folder / "cgroup.procs"), *argv]
+        return ["/bin/sh", "-c", script, str(self.entrance), *argv]
+
+    @property
+    def entrance(self) -> Path:
+        """The file to which a process writes 0 to enter."""
+        return self.folder / "cgroup.procs"
 
     def times_out_of_memory(self) -> int:
         """How many processes the kernel has killed here for lack of memory."""

@@ -126,7 +126,7 @@ def command(
     """
     if submission.resolve().is_relative_to(scratch.resolve()):
         raise ConfinementError(f"{submission} is inside {scratch}, so it would not be read-only")
-    inner = [*argv, json.dumps(_plan(confinement, scratch, submission))]
+    inner = [*argv, json.dumps(lockdown_plan(confinement, scratch, submission))]
     if confinement.level is not Level.bubblewrap:
         return inner
     return [*_bubblewrap(confinement.device, scratch, submission, environment), *inner]
@@ -299,7 +299,7 @@ def _words(level: Level, device: DeviceName) -> tuple[tuple[str, ...], tuple[str
 # --- the command line -----------------------------------------------------------------------------
 
 
-def _plan(confinement: Confinement, scratch: Path, submission: Path) -> dict[str, Any]:
+def lockdown_plan(confinement: Confinement, scratch: Path, submission: Path) -> dict[str, Any]:
     """The plan for worker/lockdown.py; empty at level limits."""
     level, device = confinement.level, confinement.device
     if level is Level.limits:

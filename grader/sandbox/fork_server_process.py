@@ -10,19 +10,19 @@ import json
 import os
 import socket
 import subprocess
-import sys
 import tempfile
 import threading
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import psutil
 
-from grader.sandbox import bytecode, confinement, processes
+from grader.sandbox import bytecode, confinement, preloader, processes
 from grader.sandbox.cgroup import ProcessGroup
 from grader.sandbox.confinement import Confinement, Level
+from grader.sandbox.preloader import START_SECONDS, WORKER_PROGRAM
 from grader.sandbox.scratch import is_larger_than
 from grader.sandbox.worker_process import (
     FORK_SECONDS,
@@ -33,12 +33,10 @@ from grader.sandbox.worker_process import (
     socket_pair,
 )
 
-WORKER_PROGRAM = Path(__file__).parents[1] / "worker" / "start.py"
 # For all of a submission's processes together, behind the limits of each request.
 GROUP_BYTES = 16 << 30
 GROUP_PROCESSES = 512  # including threads, of which CUDA and the compilers have many
 LISTEN_SECONDS = 0.05  # for which one thread keeps the socket from the others
-START_SECONDS = 120.0  # for importing torch from a cold, slow disk
 
 _in_use: set[int] = set()  # fork servers of this process
 
@@ -70,30 +68,14 @@ class ForkServer:
         self._control, theirs = socket_pair()
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the rest)
         self._group = ProcessGroup.create(GROUP_BYTES, GROUP_PROCESSES)
-        python = (sys.executable, "-I", "-B", *bytecode.option())
-        line = confinement.command(
-            confined,
-            [*python, str(WORKER_PROGRAM), str(theirs.fileno()), kind],
-            scratch=scratch,
-            submission=submission,
-            environment=environment,
-        )
         try:
             with theirs:  # closed here, so that the socket ends with the fork server
-                self._process = subprocess.Popen(
-                    self._group.command(line) if self._group else line,
-                    pass_fds=[theirs.fileno()],
-                    stdin=subprocess.DEVNULL,
-                    stdout=self._log,
-                    stderr=self._log,
-                    env=environment,
-                    cwd=scratch,
-                    start_new_session=True,
+                self._process = _started(
+                    confined, kind, scratch, submission, environment, theirs, self._group, self._log
                 )
         except OSError as error:
             self._close_files()
             raise SandboxError(f"the fork server can't be started: {error}") from None
-        _in_use.add(self._process.pid)
 
     def wait_until_ready(self) -> None:
         """Wait until it has imported torch and triton. Raises SandboxError; stop it then."""
@@ -105,6 +87,8 @@ class ForkServer:
             self._log.seek(0)
             text = self._log.read()[-2000:].decode("utf-8", "replace")
             raise SandboxError(f"the fork server did not start:\n{text}")
+        if isinstance(self._process, preloader.Forked):
+            self._process.identify(FORK_SECONDS)
         launched = self._process.pid
         own_pids = self._confinement.has_own_pids
         pid = confinement.outer_pid(1, launched) if own_pids else launched
@@ -269,3 +253,45 @@ class ForkServer:
         if isinstance(number, int) and isinstance(status, int) and 0 <= status <= 0xFFFF:
             self._exits[number] = status
         return message
+
+
+def _started(
+    confined: Confinement,
+    kind: str,
+    scratch: Path,
+    submission: Path,
+    environment: Mapping[str, str],
+    control: socket.socket,
+    group: ProcessGroup | None,
+    log: IO[bytes],
+) -> subprocess.Popen[bytes] | preloader.Forked:
+    """A fork server from the preloader, or else a program of its own. Raises OSError."""
+    if kind == "plans" and confined.level is Level.landlock:
+        forked = preloader.forked(
+            confinement.lockdown_plan(confined, scratch, submission),
+            environment,
+            scratch,
+            group.entrance if group else None,
+            (control.fileno(), log.fileno()),
+        )
+        if forked is not None:
+            return forked
+    line = confinement.command(
+        confined,
+        [*bytecode.isolated_python(), str(WORKER_PROGRAM), str(control.fileno()), kind],
+        scratch=scratch,
+        submission=submission,
+        environment=environment,
+    )
+    process = subprocess.Popen(
+        group.command(line) if group else line,
+        pass_fds=[control.fileno()],
+        stdin=subprocess.DEVNULL,
+        stdout=log,
+        stderr=log,
+        env=environment,
+        cwd=scratch,
+        start_new_session=True,
+    )
+    _in_use.add(process.pid)
+    return process

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-import os
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,6 +22,7 @@ from typing import Any, Literal
 from grader.gpu.devices import DeviceName
 from grader.sandbox import confinement
 from grader.sandbox.confinement import Confinement, Level
+from grader.sandbox.environment import environment_of
 from grader.sandbox.fork_server_process import ForkServer
 from grader.sandbox.scratch import remove_tree
 from grader.sandbox.worker_process import Limits, SandboxError, Worker
@@ -209,30 +209,6 @@ def _new_home() -> str:
     for name in ("scratch", "submission"):
         (home / name).mkdir(mode=0o700)
     return str(home)
-
-
-def environment_of(device: DeviceName, scratch: Path) -> dict[str, str]:
-    environment = {
-        "PATH": os.environ.get("PATH", "/usr/local/bin:/usr/bin:/bin"),
-        "HOME": str(scratch),
-        "TMPDIR": str(scratch),
-        "TRITON_CACHE_DIR": str(scratch / "triton"),
-        "USER": "worker",  # the user may have no entry inside from which to look up the name
-        "LANG": "C.UTF-8",
-        "OMP_NUM_THREADS": "1",
-        "OPENBLAS_NUM_THREADS": "1",
-        "MKL_NUM_THREADS": "1",
-        # torch.compile would start a process for each core, and import torch there.
-        "TORCHINDUCTOR_COMPILE_THREADS": "1",
-        # Triton 3.9 requires a choice; earlier releases always fused multiply and add.
-        "TRITON_DEFAULT_FP_FUSION": "1",
-    }
-    if device != "cuda":
-        environment["CUDA_VISIBLE_DEVICES"] = ""
-    else:
-        keep = ("LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_VISIBLE_DEVICES", "TRITON_LIBCUDA_PATH")
-        environment |= {name: os.environ[name] for name in keep if name in os.environ}
-    return environment
 
 
 @contextlib.contextmanager

@@ -63,6 +63,7 @@ class Server:
         self._free = threading.Semaphore(settings.jobs + settings.queue)
         self._open: dict[int, Request] = {}  # requests without an answer, by their line
         self._lock = threading.Lock()
+        process_pool.expect()
         self._pool = process_pool.Pool(settings.jobs)
 
     def __enter__(self) -> Server:

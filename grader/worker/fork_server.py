@@ -56,6 +56,7 @@ PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 PR_SET_NO_NEW_PRIVS = 38
 MAX_DESCRIPTORS = 8
+MAX_MESSAGE = 1 << 17  # bytes
 MAX_FILE_BYTES = 256 << 20
 _IDLE_MILLISECONDS = 5  # without a message, before a step of idle work
 MAX_PROCESSES = 256  # and threads, of one submission
@@ -84,19 +85,24 @@ Children = dict[int, tuple[int, int]]  # pid -> (id, pidfd)
 
 
 def main(control_fd: int, kind: str, plan: dict[str, Any]) -> None:
+    """Import what workers of this kind need, and `serve`."""
+    _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    gc.disable()  # imported objects live to the end: collections would only take time
+    if kind != "native":
+        import_frameworks(kind)
+    serve(socket.socket(fileno=control_fd), kind, plan)
+
+
+def serve(control: socket.socket, kind: str, plan: dict[str, Any]) -> None:
     """Serve control messages until the grader closes the socket.
 
     `kind` is one of the four above; for `plan` see lockdown.py.
     """
-    control = socket.socket(fileno=control_fd)
-    os.set_inheritable(control_fd, False)
+    os.set_inheritable(control.fileno(), False)
     _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     _prctl(PR_SET_CHILD_SUBREAPER, 1)  # orphans of workers stay visible to the grader
     # No setuid program helps a submission; and no descendant can drop this flag (processes.py).
     _prctl(PR_SET_NO_NEW_PRIVS, 1)
-    gc.disable()  # imported objects live to the end: collections would only take time
-    if kind != "native":
-        _import_frameworks(kind)
     lockdown.secure_parent(plan)
     gc.freeze()  # keeps the collector from touching, and so copying, the server's pages
     gc.enable()
@@ -137,7 +143,8 @@ def _importing(modules: Sequence[str]) -> Iterator[int]:
         yield number
 
 
-def _import_frameworks(kind: str) -> None:
+def import_frameworks(kind: str) -> None:
+    """Import what workers of a kind need."""
     import numpy  # noqa: F401
     import torch
 
@@ -160,7 +167,7 @@ def _spawn(
     control: socket.socket, children: Children, poller: select.poll, kind: str, plan: dict[str, Any]
 ) -> bool:
     """Fork a worker for one message; False when the grader has gone."""
-    message, descriptors = _receive(control)
+    message, descriptors = receive(control)
     if message is None:
         return False
     if "empty" in message:
@@ -362,10 +369,11 @@ def _limit(memory_bytes: int | None, plan: dict[str, Any]) -> None:
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 
 
-def _receive(control: socket.socket) -> tuple[dict[str, Any] | None, list[int]]:
+def receive(control: socket.socket) -> tuple[dict[str, Any] | None, list[int]]:
+    """The next message and its descriptors; None at the end of them."""
     size = MAX_DESCRIPTORS * array.array("i").itemsize
     try:
-        data, ancillary, _, _ = control.recvmsg(1 << 16, socket.CMSG_SPACE(size))
+        data, ancillary, _, _ = control.recvmsg(MAX_MESSAGE, socket.CMSG_SPACE(size))
     except ConnectionError:
         return None, []
     if not data:

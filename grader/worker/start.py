@@ -1,5 +1,7 @@
 """Starts the fork server (`python -I start.py CONTROL_FD KIND PLAN`), with its files as a package.
 
+`start.py REQUESTS_FD preloader` starts what forks fork servers instead (preloader.py).
+
 The folder of this file becomes the package `warpgrade_worker` without entering sys.path, so that
 its modules import each other and a submission can't import the grader by accident.
 """
@@ -22,6 +24,10 @@ def main() -> None:
     package = importlib.util.module_from_spec(spec)
     sys.modules["warpgrade_worker"] = package
     spec.loader.exec_module(package)
+    if sys.argv[2] == "preloader":
+        from warpgrade_worker import preloader
+
+        preloader.main(int(sys.argv[1]))
     from warpgrade_worker import fork_server
 
     fork_server.main(int(sys.argv[1]), sys.argv[2], json.loads(sys.argv[3]))

@@ -94,6 +94,7 @@ def this_machine(watcher: Watcher, jobs: int | None = None) -> Iterator[Machines
     with ExitStack() as opened:
 
         def executor(width: int) -> InPool[HandinTask, Graded]:
+            process_pool.expect()
             processes = opened.enter_context(process_pool.Pool(width))
             return InPool(processes, width, grade_in_pool, watcher.step)
 

@@ -25,7 +25,7 @@ from grader.grading.session import Options, Session
 from grader.plan import Plan
 from grader.sandbox import Sandbox
 from grader.sandbox.confinement import Level
-from grader.sandbox.sandbox import environment_of
+from grader.sandbox.environment import environment_of
 from grader.spec import load_all
 from grader.spec.task import Task
 from grader.status import Status
