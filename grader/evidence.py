@@ -32,17 +32,20 @@ from grader.mistakes import Mistake
 from grader.status import Status, worst
 
 SCHEMA = 1
+MOST_BYTES = 64 << 20  # of a file of evidence
+_Integer = Annotated[int, pydantic.Field(ge=-(1 << 100), lt=1 << 100)]  # a float holds it
+_CONFIG = pydantic.ConfigDict(allow_inf_nan=False)
 
 
 @dataclass(frozen=True)
 class SourceLine:
     """A line of the submission that a failure is about, and the place in it."""
 
-    line: int  # counted from 1
+    line: _Integer  # counted from 1
     text: str
     note: str = ""  # "thread (0,0,0) of block (1,0,0) writes"
-    start: int = 0  # column of the place, counted from 0
-    length: int = 0  # of the place; 0: the whole line
+    start: _Integer = 0  # column of the place, counted from 0
+    length: _Integer = 0  # of the place; 0: the whole line
 
 
 @dataclass(frozen=True)
@@ -51,7 +54,7 @@ class Touch:
 
     who: str  # "thread (0,0,0) of block (1,0,0)", "program (3, 0, 0)"
     does: str  # "writes"
-    line: int = 0  # in the submission's file; 0 where unknown
+    line: _Integer = 0  # in the submission's file; 0 where unknown
 
 
 @dataclass(frozen=True)
@@ -65,14 +68,14 @@ class Picture:
     """
 
     tensor: str = ""  # "" where the memory has no name
-    shape: tuple[int, ...] = ()
-    cell: tuple[int, int] = (1, 1)
+    shape: tuple[_Integer, ...] = ()
+    cell: tuple[_Integer, _Integer] = (1, 1)
     rows: Annotated[tuple[str, ...], pydantic.Field(max_length=32)] = ()
-    wrong: int = 0  # elements
-    writers: Annotated[tuple[tuple[str, int], ...], pydantic.Field(max_length=8)] = ()
+    wrong: _Integer = 0  # elements
+    writers: Annotated[tuple[tuple[str, _Integer], ...], pydantic.Field(max_length=8)] = ()
     touches: Annotated[tuple[Touch, ...], pydantic.Field(max_length=2)] = ()
-    offset: int = 0
-    size: int = 0
+    offset: _Integer = 0
+    size: _Integer = 0
 
 
 @dataclass(frozen=True)
@@ -113,8 +116,8 @@ class PartEvidence:
     dtype: str
     size_class: str
     status: Status
-    cases_run: int = 0
-    cases_failed: int = 0
+    cases_run: _Integer = 0
+    cases_failed: _Integer = 0
     failures: tuple[Failure, ...] = ()  # the one to fix first comes first
     reason: str = ""  # why it was not measured, or stopped early
     seconds: float = 0.0
@@ -159,15 +162,15 @@ class PerformanceEvidence:
     microseconds: float | None = None
     microseconds_low: float | None = None  # bounds, as a baseline's `low` and `high`
     microseconds_high: float | None = None
-    bytes: int | None = None  # that the case must move, by the spec's formula
+    bytes: _Integer | None = None  # that the case must move, by the spec's formula
     flops: float | None = None  # that it must compute, where the spec has a formula
-    samples: int = 0  # valid pairs
-    voids: dict[str, int] = field(default_factory=dict)  # void pairs by reason
+    samples: _Integer = 0  # valid pairs
+    voids: dict[str, _Integer] = field(default_factory=dict)  # void pairs by reason
     budget_ended: bool = False  # before every threshold was decided
     disturbed: str = ""
     earlier: tuple[str, ...] = ()  # why it was timed anew: noise, as evidence for a person
     accepted: bool = False
-    machine: dict[str, str | float | int] = field(default_factory=dict)  # the GPU's state
+    machine: dict[str, str | float | _Integer] = field(default_factory=dict)  # the GPU's state
     kernels: tuple[str, ...] = ()  # kernels of an untimed call, as its worker reports them
     unlisted: str = ""  # why they couldn't be listed
     baselines: Annotated[
@@ -218,17 +221,17 @@ class LineCounters:
     for CUDA C++, and in evidence of an earlier version.
     """
 
-    line: int  # in the submission's file; 0 where none is known
+    line: _Integer  # in the submission's file; 0 where none is known
     kernel: str
     space: Literal["global", "shared", "local", "constant"]
     access: Literal["load", "store", "atomic"]
-    requests: int
-    sectors: int = 0
-    useful_bytes: int = 0
-    wavefronts: int = 0
-    conflicts: int = 0
-    ways: int = 0
-    masked: int = 0
+    requests: _Integer
+    sectors: _Integer = 0
+    useful_bytes: _Integer = 0
+    wavefronts: _Integer = 0
+    conflicts: _Integer = 0
+    ways: _Integer = 0
+    masked: _Integer = 0
     rule: Literal["", "compiled", "elements"] = ""
 
 
@@ -286,6 +289,7 @@ class PredictionsEvidence:
 class VariantEvidence:
     """All evidence on one variant of one exercise."""
 
+    __pydantic_config__ = _CONFIG
     exercise: str
     variant: str
     file: str
@@ -320,6 +324,7 @@ class VariantEvidence:
 class Evidence:
     """One grading of one submission."""
 
+    __pydantic_config__ = _CONFIG
     submission: str
     seed: int
     variants: tuple[VariantEvidence, ...]
@@ -390,8 +395,12 @@ def _validated(adapter: pydantic.TypeAdapter[_Read], text: str, source: str) -> 
 def read(path: Path) -> Evidence:
     """Read an evidence file. Raises Mistake when it is missing or invalid."""
     try:
-        text = path.read_text(encoding="utf-8")
+        with path.open("rb") as file:
+            data = file.read(MOST_BYTES + 1)
+        text = data.decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
         raise Mistake(f"{path}: can't be read: {reason}") from None
+    if len(data) > MOST_BYTES:
+        raise Mistake(f"{path}: expected at most {MOST_BYTES >> 20} MiB")
     return from_json(text, str(path))

@@ -115,12 +115,15 @@ def of_form(exercise: Exercise, answers: object, student: str) -> PredictionsEvi
         for key, question in questions.items()
         if (mistake := form_mistake(question, answers.get(key)))
     ]
-    given = tuple(
-        Prediction(key, str(answers.get(key, ""))[:MOST_LETTERS], "", False) for key in questions
-    )
+    given = tuple(Prediction(key, _text(answers.get(key)), "", False) for key in questions)
     status = Status.wrong_values if mistakes else Status.not_measured
     reason = f"{ANSWERS}: {'; '.join(mistakes)}" if mistakes else UNDECIDED
     return PredictionsEvidence(status, reason, student, given)
+
+
+def _text(answer: object) -> str:
+    """An answer, shortened; "" for none and for a list: with aliases its text may have no end."""
+    return answer[:MOST_LETTERS] if isinstance(answer, str) else ""
 
 
 # --- what is right --------------------------------------------------------------------------------

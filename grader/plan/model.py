@@ -14,6 +14,8 @@ Every number has a range, so that a parsed plan is small enough to keep, to prin
 from __future__ import annotations
 
 import math
+from dataclasses import fields
+from functools import cached_property
 from typing import Annotated, Any, Literal
 
 import pydantic
@@ -21,6 +23,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from grader.spec.values import ITEMSIZE
+from grader.worker.compile import tuned
 
 VERSION = 1
 MAX_PLAN_BYTES = 4 << 20  # as JSON
@@ -351,6 +354,11 @@ class Specialisation:
     bindings: Annotated[dict[_Name, Any], Field(max_length=1024)]
     options: Annotated[dict[_Name, Any], Field(max_length=64)]
     language: Literal["triton", "gluon"] = "triton"
+
+    @cached_property
+    def key(self) -> str:
+        """The name by which a tuner passes over it; kept, as one plan may try it very often."""
+        return tuned.key_of({each.name: getattr(self, each.name) for each in fields(self)})
 
     def __post_init__(self) -> None:
         waiting: list[Any] = [self.signature, self.constants, self.attributes, self.bindings]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -111,6 +112,25 @@ def test_a_variants_evidence_is_read_by_either_word():
 def test_a_mistake_below_the_old_word_is_told_with_its_place():
     with pytest.raises(Mistake, match=r"performance\.yardsticks\.0\.ratio: .*, got 'fast'"):
         evidence.from_json(OLD.replace("0.9936", '"fast"'))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "place"),
+    [
+        ('"bytes": 268435456', f'"bytes": {10**400}', "performance.bytes"),
+        ('"flops": null', '"flops": 1e999', "performance.flops"),
+        ('"microseconds": 93.1', '"microseconds": NaN', "performance.microseconds"),
+    ],
+)
+def test_a_number_that_no_report_could_show_is_refused(before, after, place):
+    assert before in OLD
+    with pytest.raises(Mistake, match=rf"variants\.0\.{place}: "):
+        evidence.from_json(OLD.replace(before, after, 1))
+
+
+def test_a_file_without_an_end_is_refused():
+    with pytest.raises(Mistake, match="/dev/zero: expected at most 64 MiB"):
+        evidence.read(Path("/dev/zero"))
 
 
 def test_evidence_of_another_schema_is_refused():

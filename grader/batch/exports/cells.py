@@ -4,7 +4,8 @@ Students choose their names, and a spreadsheet would run `=HYPERLINK(...)` in on
 people gets an apostrophe in front where a spreadsheet would take it for a formula. Ids must stay
 exact, since platforms find students by them: one of letters, digits and . _ @ + - alone is written
 as it is, also where it begins with one of the last three, which a spreadsheet shows as an error or
-a number. An id in which a spreadsheet could run something is quoted as text is.
+a number. An id in which a spreadsheet could run something is quoted as text is. Where a country's
+spreadsheets take semicolons between cells, a cell may begin behind any of them, quotes or not.
 """
 
 from __future__ import annotations
@@ -21,19 +22,20 @@ from grader.report import one_line
 from grader.report.summary import number
 
 _FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
+_INNER_FORMULA = re.compile(rf"(;[\s\"]*)(?=[{re.escape(''.join(_FORMULA))}])")
 _PLAIN_ID = re.compile(r"[\w.@+-]*")
 
 
 def text(value: str) -> str:
     """Text for people: one clean line that no spreadsheet takes for a formula."""
-    line = one_line(value)
+    line = _INNER_FORMULA.sub(r"\1'", one_line(value))
     return "'" + line if line.startswith(_FORMULA) else line
 
 
 def identifier(value: str) -> str:
     """An id for a platform: exact, unless a spreadsheet could run it."""
-    begins_formula = value.lstrip().startswith(_FORMULA)
-    if _PLAIN_ID.fullmatch(value) or (value.isprintable() and not begins_formula):
+    has_formula = value.lstrip().startswith(_FORMULA) or _INNER_FORMULA.search(value)
+    if _PLAIN_ID.fullmatch(value) or (value.isprintable() and not has_formula):
         return value
     return text(value)
 

@@ -25,7 +25,6 @@ from grader.plan import Specialisation
 from grader.sandbox import untrusted
 from grader.sandbox.worker_process import Cause, Death, Limits, Worker
 from grader.status import Status
-from grader.worker.compile import tuned
 from grader.worker.compile.tuned import digest
 from grader.worker.protocol import Code, Operation, Reply
 
@@ -266,8 +265,3 @@ def _named_files(value: Any) -> Iterator[str]:
 def described(wanted: Specialisation) -> dict[str, Any]:
     """The fields of a specialisation by their names."""
     return {each.name: getattr(wanted, each.name) for each in fields(wanted)}
-
-
-def key_of(kernel: Specialisation) -> str:
-    """A kernel's name among those that are passed over."""
-    return tuned.key_of(vars(kernel))

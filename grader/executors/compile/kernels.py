@@ -22,7 +22,6 @@ from grader.executors.compile.frontend import (
     Kernel,
     described,
     is_late,
-    key_of,
     too_long,
 )
 from grader.executors.compile.kept_builds import KeptBuilds
@@ -123,7 +122,7 @@ class Kernels:
         self._spawn = spawn
         self._kept = kept = kept or KeptBuilds(None)
         self.budget = Budget(COMPILE_SECONDS)
-        self.passed_over: dict[str, Failure] = {}  # by Triton's autotuner; by key_of, as met
+        self.passed_over: dict[str, Failure] = {}  # by Triton's autotuner; by their keys, as met
         self._frontend = Frontend(spawn, folder, kept, self.budget)
         self._layouts = LayoutCompiler(spawn, kept)
         self._device_code = Cubins(spawn, kept, cubins)
@@ -249,7 +248,7 @@ class Kernels:
 
         Of kernels that differ in integers that are 1, one that compiles is enough.
         """
-        key = key_of(wanted)
+        key = wanted.key
         alike = digest([_of_all(wanted), wanted.attributes])
         if key in self.passed_over or alike in self._fitting or self.budget.seconds <= 0:
             return key in self.passed_over
@@ -263,7 +262,7 @@ class Kernels:
 
     def _note_refusal(self, wanted: Specialisation, failure: Failure) -> None:
         if failure.fields.get("autotuner_skips") is True:
-            self.passed_over.setdefault(key_of(wanted), failure)
+            self.passed_over.setdefault(wanted.key, failure)
 
     def again(self, pending: PendingAssembly) -> None:
         """Put kernels that got no answer in line once more."""

@@ -3,7 +3,7 @@
 On a GPU timings decide which one runs; so each of them has to be right. A configuration has a
 number, and takes the place of the one that the planner chose. In a tuning with fewer configurations
 the numbers begin again at the first. Triton's tuner passes over one that doesn't compile for the
-GPU: such kernels are given as `passed_over`, by frontend.key_of, and the next one is taken.
+GPU: such kernels are given as `passed_over`, by their keys, and the next one is taken.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from dataclasses import replace
 from typing import TypeVar
 
 from grader.cases import Case
-from grader.executors.compile.frontend import key_of
 from grader.executors.compile.kernels import Kernels
 from grader.executors.executor import Manner
 from grader.executors.runner import CaseResult
@@ -36,7 +35,7 @@ def names_of(plan: Plan) -> list[str]:
 def standing(plan: Plan, passed_over: Collection[str]) -> list[int]:
     """The numbers of those configurations that a GPU has a choice of."""
     longest = _longest(plan)
-    return [number for number, each in enumerate(longest) if key_of(each) not in passed_over]
+    return [number for number, each in enumerate(longest) if each.key not in passed_over]
 
 
 def tunings(plan: Plan) -> dict[int, tuple[Specialisation, ...]]:
@@ -79,7 +78,7 @@ def steps(
     for place, step, tried in _with_trials(plan, call):
         if tried is None:
             assert isinstance(step, Launch)
-            is_first = step.trial not in done and key_of(_kernel(plan, step)) not in passed_over
+            is_first = step.trial not in done and _kernel(plan, step).key not in passed_over
             if tunes and is_first:
                 done.add(step.trial)
                 kept.append(step)
@@ -88,7 +87,7 @@ def steps(
         if number is not None and tried:
             begin = number % len(tried)
             turned = tried[begin:] + tried[:begin]
-            taken = (each for each in turned if key_of(_kernel(plan, each)) not in passed_over)
+            taken = (each for each in turned if _kernel(plan, each).key not in passed_over)
             chosen = next(taken, turned[0])
         if place not in without:
             kept.append(chosen)
@@ -106,7 +105,9 @@ def _with_trials(plan: Plan, call: int) -> Iterator[tuple[int, Step, list[Launch
     trials: list[Launch] = []
     for place, step in enumerate(plan.calls[call]):
         if isinstance(step, Launch) and step.trial >= 0:
-            trials = [each for each in trials if each.trial == step.trial] + [step]
+            if trials and trials[-1].trial != step.trial:
+                trials = []
+            trials.append(step)
             yield place, step, None
         elif not isinstance(step, Launch) or not trials:
             yield place, step, []
@@ -202,9 +203,9 @@ class Tuning:
         before that was known.
         """
         self._launched.append(kernel)
-        key = key_of(kernel)
+        key = kernel.key
         if key not in self._among:
-            self._among.update((key_of(each), among) for each in among)
+            self._among.update((each.key, among) for each in among)
         if key not in self._kernels.passed_over:
             return None
         for each in self._among[key]:  # each would be tried
@@ -214,7 +215,7 @@ class Tuning:
 
     def refused(self, case: Case | None, kernel: Specialisation) -> tuple[bool, CaseResult | None]:
         """Whether a kernel that the backend refuses is passed over; the result where all are."""
-        key = key_of(kernel)
+        key = kernel.key
         among = self._among.get(key)
         if key not in self._kernels.passed_over or among is None:
             return False, None
@@ -228,7 +229,7 @@ class Tuning:
         refused = [
             (label(number, names), failure)
             for number, kernel in enumerate(among)
-            if (failure := self._kernels.passed_over.get(key_of(kernel))) is not None
+            if (failure := self._kernels.passed_over.get(kernel.key)) is not None
         ]
         reasons = [f"{name}: {failure.message}" for name, failure in refused]
         more = f"; and {len(reasons) - MOST_NAMED} more" if len(reasons) > MOST_NAMED else ""

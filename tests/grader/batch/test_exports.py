@@ -393,6 +393,13 @@ def test_untrusted_text_leaves_the_json_whole():
     assert json.loads(text)["entries"][0]["id"] == UNTRUSTED
 
 
+@pytest.mark.parametrize("cell", ["a;=1", 'a; "=1', "a;+1", "b;@A1", "c;b;＝1"])
+def test_what_a_spreadsheet_with_semicolons_between_cells_would_run_is_quoted(cell):
+    for written in (text(cell), identifier(cell)):
+        assert written.replace("'", "") == cell
+        assert not re.search(r';[\s"]*[=+\-@＝]', written)
+
+
 @pytest.mark.parametrize("cell", ["=1", " =1", "+1", "-1", "@A1", "\t=1", "\n=1", "＝1", "-2+3"])
 def test_text_that_a_spreadsheet_would_run_is_quoted(cell):
     assert text(cell) == "'" + cell.strip()

@@ -148,6 +148,15 @@ def test_aliases_and_merges_of_yaml_stay_small(doubled: Exercise) -> None:
     assert predictions.parsed("\n".join([*lines, "student: Ada"]).encode())["student"] == "Ada"
 
 
+def test_an_answer_that_is_a_list_of_aliases_is_never_written_out(doubled: Exercise) -> None:
+    lines = ["student: Ada", "a0: &a0 [x]"]
+    lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 5)]
+    text = "\n".join([*lines, "doubled: {bytes: *a4, bound: memory}"])
+    evidence = made(doubled, text, checks=False)
+    assert evidence.predictions is not None
+    assert [each.given for each in evidence.predictions.answers][:2] == ["", "memory"]
+
+
 @pytest.mark.parametrize(
     ("old", "new", "expected"),
     [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -14,12 +15,14 @@ from grader.executors.compile import frontend
 from grader.executors.runner import CaseResult
 from grader.executors.triton import configurations
 from grader.executors.triton.triton_runner import PlannedTritonRunner
-from grader.plan import Plan, Specialisation
+from grader.plan import Plan, Specialisation, read
 from grader.sandbox import Sandbox
 from grader.sandbox.worker_process import Worker
 from grader.spec.task import Task
 from grader.status import Status
+from grader.worker.compile import tuned as tuned_kernels
 from grader.worker.protocol import Operation
+from tests.grader.plan import plans
 from tests.support.planned import SPECS, case, results
 
 TUNED = """
@@ -333,6 +336,32 @@ def test_a_failure_names_its_configuration_in_a_sentence_of_its_own():
         "no such name: tl.ex. It was compiled as configuration 2 of 2 (BLOCK=128)."
     )
     assert wrong.verdict.what == "out[0] is 1.0. It ran with configuration 2 of 2 (BLOCK=128)."
+
+
+def tried(count: int) -> Plan:
+    """A plan in which a tuner tries one kernel so often."""
+    steps = [plans.launch(0, 1, trial=0)] * count + [plans.launch(0, 1)]
+    return read(plans.plan(*steps), plans.ARGUMENTS)
+
+
+def test_a_kernel_that_is_tried_very_often_is_named_once(monkeypatch):
+    named = []
+    digest = tuned_kernels.digest
+    monkeypatch.setattr(tuned_kernels, "digest", lambda each: named.append(each) or digest(each))
+    plan = tried(500)
+    assert len(configurations.standing(plan, {"another"})) == 500
+    assert len(configurations.steps(plan, number=7, passed_over={"another"}, tunes=True)) == 2
+    assert len(named) == 1
+
+
+def test_four_times_the_trials_take_about_four_times_as_long():
+    def seconds(plan: Plan) -> float:
+        began = time.process_time()
+        configurations.names_of(plan)
+        return time.process_time() - began
+
+    few, many = tried(1000), tried(4000)
+    assert min(seconds(many) for _ in range(7)) < 9 * min(seconds(few) for _ in range(7))
 
 
 def test_cases_are_spread_over_configurations():

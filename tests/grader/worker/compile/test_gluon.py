@@ -12,7 +12,6 @@ from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
 from grader import plan
-from grader.executors.compile.frontend import key_of
 from grader.worker.compile import gluon, literals, tuned
 from tests.grader.worker.planner.planning import ALLOCATION, tensor
 from tests.grader.worker.planner.test_kernels import KERNEL as IN_TRITON
@@ -296,4 +295,4 @@ def test_planner_and_grader_name_a_configuration_alike(planning, tmp_path, text)
     known = plan.read(json.dumps(made), [ALLOCATION] * len(PAIR))
 
     names = [tuned.key_of(each) for each in made["specialisations"]]
-    assert names == [key_of(each) for each in known.specialisations]
+    assert names == [each.key for each in known.specialisations]
