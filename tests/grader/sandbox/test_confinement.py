@@ -594,7 +594,7 @@ def test_a_confinement_that_lets_something_through_is_not_used(fresh_probe, monk
     skip_unless(level)
     confinement._try.cache_clear()
     monkeypatch.setattr(confinement, "_bubblewrap", lambda *_: [])
-    monkeypatch.setattr(confinement, "_plan", lambda *_: {})
+    monkeypatch.setattr(confinement, "lockdown_plan", lambda *_: {})
     offer = next(each for each in confinement.probe() if each.level is level)
     assert not offer.works
     assert "read a file of the grader" in offer.reason

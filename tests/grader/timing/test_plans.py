@@ -286,8 +286,8 @@ def test_on_a_gpu_the_solution_is_as_fast_as_itself(name):
     assert set(ratios) == {"copy", "torch", "reference"}
     assert ratios["reference"] == pytest.approx(1.0, abs=0.02), seen
     # The lesson's CUDA kernel loads 4 bytes per thread: on an H100 it had 0.75 of torch's speed,
-    # which is a copy's there.
-    assert 0.6 < ratios["torch"] < 1.2 and 0.6 < ratios["copy"] < 1.2, seen
+    # which is a copy's there, and on an H200, whose memory is faster, 0.59.
+    assert 0.5 < ratios["torch"] < 1.2 and 0.5 < ratios["copy"] < 1.2, seen
 
 
 @pytest.mark.gpu
