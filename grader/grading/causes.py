@@ -138,7 +138,12 @@ class Causes:
         return self._computed(failed)
 
     def _computed(self, failed: Failed) -> Cause | None:
-        """What a computation shows, held against cases of every size class."""
+        """What a computation shows, held against cases of every size class.
+
+        Nothing where the executor has seen why: zeros that host code read may look like a flaw.
+        """
+        if failed.result.hint:
+            return None
         elsewhere = partial(self._seen_elsewhere, failed)
         cause = hypotheses.cause_of(failed.space, failed.results, failed.result, elsewhere)
         is_rounded = cause is not None and cause.name == "rounded"

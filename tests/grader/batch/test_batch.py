@@ -540,6 +540,7 @@ KILLED = """
     from grader.startup import importing
     with importing():
         from grader.cli import app, class_commands
+        from grader.grading import process_pool
         from grader.batch.run import run
         from grader.spec import course as courses
         from tests.support import standin
@@ -553,6 +554,7 @@ KILLED = """
     forkserver.set_forkserver_preload(["grader.grading.preloaded", "tests.support.standin"])
     forkserver.ensure_running()
     forkserver._forkserver.ensure_running = lambda: None  # not a child of theirs
+    process_pool.expect = lambda: None
     words = ["batch", str(source), "--out", str(out), "--seed", "7", "--jobs", "2", "--plain"]
     words.append("--no-sandbox-needed")
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from grader.cli import doctor
-from grader.sandbox import Sandbox, allowed_paths, bytecode
+from grader.sandbox import Sandbox, allowed_paths, bytecode, preloader
 
 ROOT = Path(__file__).resolve().parents[3]
 KEEP = """
@@ -102,6 +102,7 @@ def test_what_sandboxes_import_is_put_there_and_found_by_them(tmp_path: Path, mo
     shown = allowed_paths.readable("interpreter")
     assert any(fork_server.is_relative_to(each) for each in shown)
     written = fork_server.stat().st_mtime_ns
+    monkeypatch.setattr(preloader, "_requests", None)  # another test's uses another cache
     with Sandbox("interpreter", kind="plans") as sandbox:
         sandbox.start()
         line = Path(f"/proc/{sandbox._server._process.pid}/cmdline").read_bytes().decode()
