@@ -16,6 +16,7 @@ Its number isn't given to another process before.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import gc
 import os
@@ -72,23 +73,36 @@ def _serve(requests: socket.socket, leases: Leases, poller: select.poll, trouble
     if message is None:
         return False
     control, log, lease_fd = descriptors
+    lease = socket.socket(fileno=lease_fd)
+    try:
+        pid = 0 if trouble else _forked(requests, leases, descriptors, message)
+    except OSError:
+        trouble = traceback.format_exc()
     if trouble:
         os.write(log, trouble.encode())
+        lease.close()
     else:
-        pid = os.fork()
-        if pid == 0:
-            requests.close()
-            for other, _ in leases.values():
-                other.close()
-            os.close(lease_fd)
-            _become_fork_server(control, log, message)
-        lease = socket.socket(fileno=lease_fd)
-        lease.send(str(pid).encode())
+        with contextlib.suppress(OSError):  # who asked has ended: so will the lease
+            lease.send(str(pid).encode())
         leases[lease_fd] = lease, pid
         poller.register(lease_fd, select.POLLIN)
-    for descriptor in (control, log, *([lease_fd] if trouble else [])):
-        os.close(descriptor)
+    os.close(control)
+    os.close(log)
     return True
+
+
+def _forked(
+    requests: socket.socket, leases: Leases, descriptors: list[int], message: dict[str, Any]
+) -> int:
+    """The number of a new fork server, which has nothing that leads to others. Raises OSError."""
+    pid = os.fork()
+    if pid == 0:
+        control, log, lease_fd = descriptors
+        requests.close()
+        for fd in (lease_fd, *leases):
+            os.close(fd)
+        _become_fork_server(control, log, message)
+    return pid
 
 
 def _become_fork_server(control: int, log: int, message: dict[str, Any]) -> NoReturn:

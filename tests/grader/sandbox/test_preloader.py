@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -16,7 +17,7 @@ import pytest
 
 from grader.sandbox import Sandbox, preloader
 from grader.sandbox.confinement import Level
-from grader.sandbox.worker_process import Limits
+from grader.sandbox.worker_process import Limits, socket_pair
 from grader.worker.protocol import Operation, Reply
 from tests.support.confined import skip_unless
 from tests.support.small_exercise import ROOT
@@ -145,6 +146,22 @@ def test_one_import_serves_every_sandbox(launched):
         assert servers == {each.pid for each in launched.children()}
         assert one.scratch != other.scratch
     assert not launched.children()  # reaped, too
+
+
+def test_one_who_asked_and_is_gone_costs_nobody_else_anything(launched):
+    with Sandbox(level=Level.landlock, kind="plans") as other:
+        server = other.start().pid
+        ours, theirs = socket_pair()
+        ours.close()
+        request = {"plan": {}, "environment": {}, "folder": "/", "group": ""}
+        requests = preloader.shared()
+        with theirs:
+            given = [theirs.fileno()] * 3
+            socket.send_fds(requests, [json.dumps(request).encode()], given)
+        with Sandbox(level=Level.landlock, kind="plans") as next_one:
+            assert psutil.Process(next_one.start().pid).ppid() == launched.pid
+        assert other.start().pid == server
+        wait_for(lambda: len(launched.children()) == 1)
 
 
 def test_sandboxes_of_other_kinds_have_their_own(launched):
