@@ -14,6 +14,7 @@ from grader.batch.course.records import Entry
 from grader.batch.pages.overview import Submission
 from grader.evidence import VariantEvidence
 from grader.report import one_line
+from grader.report.code_frame import frame
 from grader.report.message import ALWAYS, TRIED, listing, merge_failures, without_numbers
 from grader.scoring.score import MEMORY, PERFORMANCE, SKIPPED_AS_WRONG, VariantScore
 from grader.spec import Exercise
@@ -23,6 +24,7 @@ EVERY_CASE = "every case"
 
 _CONDITION = re.compile(r"every case with (?P<condition>.+?) fails\b", re.IGNORECASE)
 _LINE = re.compile(r"\b(?:this )?line \d+\b")
+_Example = tuple[str, str]  # words and lines of code
 _SOURCE = re.compile(r" \(`[^`]*`\)")  # a line of the submission, quoted
 
 
@@ -50,7 +52,8 @@ class Cluster:
     """A mistake and everybody who made it."""
 
     kind: Kind
-    example: str  # what happened in one of them, with its numbers
+    example: str  # the cause in one of them, or what happened there
+    frame: str  # its lines of code, with a mark under the place, or ""
     submissions: tuple[Submission, ...]
 
     @property
@@ -92,7 +95,7 @@ def clusters(
     A submission counts once for a mistake, in however many dtypes and size classes it shows, and
     may have several mistakes. Not attempted, not measured and grader_error are none.
     """
-    groups: dict[Kind, tuple[str, list[Submission]]] = {}
+    groups: dict[Kind, tuple[_Example, list[Submission]]] = {}
     for submission in everyone:
         for kind, example in dict(_mistakes(submission, exercises)).items():
             groups.setdefault(kind, (example, []))[1].append(submission)
@@ -101,13 +104,13 @@ def clusters(
     def rank(row: Cluster) -> tuple[object, ...]:
         return (row.kind.is_slow, -row.count, order.index(row.kind.exercise), row.kind.variant)
 
-    rows = (Cluster(kind, example, tuple(each)) for kind, (example, each) in groups.items())
+    rows = (Cluster(kind, *example, tuple(each)) for kind, (example, each) in groups.items())
     return tuple(sorted(rows, key=rank))
 
 
 def _mistakes(
     submission: Submission, exercises: Mapping[str, Exercise]
-) -> Iterator[tuple[Kind, str]]:
+) -> Iterator[tuple[Kind, _Example]]:
     for exercise in exercises.values():
         for name in exercise.variants:
             score = submission.variant(exercise.name, name)
@@ -117,7 +120,7 @@ def _mistakes(
                 yield from _of_targets(exercise.name, score)
 
 
-def _of_cases(evidence: VariantEvidence) -> Iterator[tuple[Kind, str]]:
+def _of_cases(evidence: VariantEvidence) -> Iterator[tuple[Kind, _Example]]:
     tried = {part.dtype for part in evidence.parts}
     for merged in merge_failures(evidence.parts):
         failure = merged.failure
@@ -136,11 +139,11 @@ def _of_cases(evidence: VariantEvidence) -> Iterator[tuple[Kind, str]]:
                 hint=one_line(failure.hint),
                 about=_cause(failure.cause) or ("" if says_enough else _about(failure.what)),
             ),
-            one_line(failure.what),
+            (one_line(failure.cause or failure.what), frame(failure.code).plain),
         )
 
 
-def _of_targets(exercise: str, score: VariantScore) -> Iterator[tuple[Kind, str]]:
+def _of_targets(exercise: str, score: VariantScore) -> Iterator[tuple[Kind, _Example]]:
     """The mistakes in speed and memory of a kernel that is right."""
     for check in score.checks:
         if check.name not in (PERFORMANCE, MEMORY) or check.message in SKIPPED_AS_WRONG:
@@ -149,7 +152,7 @@ def _of_targets(exercise: str, score: VariantScore) -> Iterator[tuple[Kind, str]
             is_slow = check.name == PERFORMANCE and check.status is Status.target_missed
             about = "" if is_slow else _about(check.message)
             kind = Kind(exercise, score.name, check.status, "", check.name, about=about)
-            yield kind, one_line(check.message)
+            yield kind, (one_line(check.message), "")
 
 
 def _condition(pattern: str) -> str:

@@ -7,9 +7,10 @@ from dataclasses import replace
 import pytest
 
 from grader.batch.course.records import Attempt, Entry, Handin
+from grader.batch.pages import class_page
 from grader.batch.pages.overview import submissions
 from grader.batch.pages.shared_mistakes import Cluster, clusters
-from grader.evidence import Failure
+from grader.evidence import Failure, SourceLine
 from grader.scoring.score import score
 from grader.status import Status
 from tests.support.gradebooks import (
@@ -64,6 +65,25 @@ def test_another_condition_status_or_hint_is_another_mistake(changes):
         entry("Ada", failing("a", failure())), entry("Bob", failing("b", failure(**changes)))
     )
     assert [each.count for each in found] == [1, 1]
+
+
+def test_a_mistake_is_shown_by_its_cause_and_by_one_students_lines():
+    cause = "`cols // BLOCK` rounds down, so a rest of the columns is left out."
+    caused = [
+        replace(
+            failure(condition=""),
+            cause=cause,
+            code=(SourceLine(line, "grid = (cols // BLOCK,)", "", 8, 13),),
+        )
+        for line in (12, 34)
+    ]
+    entries = [entry(name, failing(name, each)) for name, each in zip("ab", caused, strict=True)]
+    [found] = found_in(*entries)
+    assert found.example == cause
+    shown = "12 | grid = (cols // BLOCK,)\n   |         ^^^^^^^^^^^^^"
+    assert found.frame == shown
+    page = class_page.render(gradebook(*entries), EXERCISES)
+    assert f'<pre class="code" tabindex="0">{shown}</pre>' in page
 
 
 def test_the_same_words_in_another_variant_are_another_mistake():
