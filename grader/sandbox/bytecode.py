@@ -68,9 +68,9 @@ def option() -> list[str]:
     return ["-X", f"pycache_prefix={sys.pycache_prefix}"] if sys.pycache_prefix else []
 
 
-def isolated_python() -> list[str]:
-    """The command line of an isolated interpreter, which uses the cache and writes none."""
-    return [sys.executable, "-I", "-B", *option()]
+def worker_command(*arguments: str) -> list[str]:
+    """The command line of worker/start.py, whose interpreter uses the cache and writes none."""
+    return [sys.executable, "-I", "-B", *option(), str(_START), *arguments]
 
 
 def of(folders: list[Path]) -> list[Path]:

@@ -22,10 +22,10 @@ import psutil
 from grader.sandbox import bytecode, confinement, preloader, processes
 from grader.sandbox.cgroup import ProcessGroup
 from grader.sandbox.confinement import Confinement, Level
-from grader.sandbox.preloader import START_SECONDS, WORKER_PROGRAM
 from grader.sandbox.scratch import is_larger_than
 from grader.sandbox.worker_process import (
     FORK_SECONDS,
+    START_SECONDS,
     Limits,
     SandboxError,
     Worker,
@@ -50,7 +50,10 @@ class ForkServer:
         submission: Path,
         environment: Mapping[str, str],
     ) -> None:
-        """Launch it without waiting. It ends with the calling thread.
+        """Launch it without waiting. It ends with the calling thread, or with this process.
+
+        The second holds where the preloader forks it, which may be importing still: then many at a
+        time wait until it takes their requests.
 
         For `kind` see worker/fork_server.py. Raises SandboxError where it can't be started.
         """
@@ -278,7 +281,7 @@ def _started(
             return forked
     line = confinement.command(
         confined,
-        [*bytecode.isolated_python(), str(WORKER_PROGRAM), str(control.fileno()), kind],
+        bytecode.worker_command(str(control.fileno()), kind),
         scratch=scratch,
         submission=submission,
         environment=environment,

@@ -25,10 +25,13 @@ from typing import Any
 from grader.sandbox import bytecode
 from grader.sandbox.confinement import ConfinementError, Level, choose
 from grader.sandbox.environment import environment_of
-from grader.sandbox.worker_process import SandboxError, is_readable, socket_pair
+from grader.sandbox.worker_process import (
+    START_SECONDS,
+    SandboxError,
+    is_readable,
+    socket_pair,
+)
 
-WORKER_PROGRAM = Path(__file__).parents[1] / "worker" / "start.py"
-START_SECONDS = 120.0  # for importing torch from a cold, slow disk
 _END_SECONDS = 5.0
 
 _requests: socket.socket | None = None  # to the preloader
@@ -85,12 +88,7 @@ def begin() -> None:
         ours, theirs = socket_pair()
         with theirs:
             _launched = subprocess.Popen(
-                [
-                    *bytecode.isolated_python(),
-                    str(WORKER_PROGRAM),
-                    str(theirs.fileno()),
-                    "preloader",
-                ],
+                bytecode.worker_command(str(theirs.fileno()), "preloader"),
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,

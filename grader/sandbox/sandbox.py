@@ -95,7 +95,7 @@ class Sandbox:
     def begin(self) -> ForkServer:
         """The fork server, which is launched without waiting unless there is one.
 
-        It ends with the calling thread. Raises SandboxError when it can't be started.
+        It ends with the calling thread or process. Raises SandboxError when it can't be started.
         """
         if self._server is None:
             self._home = self._home or _new_home()

@@ -32,6 +32,7 @@ WATCH_INTERVAL = 0.1  # seconds between checks of a worker's usage
 MEASURE_INTERVAL = 0.3  # seconds between checks of the scratch folder
 MOST_PROCESSES = 64  # of one worker at a time
 INHERITED_BYTES = 1 << 30  # resident memory of the fork server: torch and triton
+START_SECONDS = 120.0  # for importing torch from a cold, slow disk
 FORK_SECONDS = 20.0  # milliseconds are enough unless a submission has stopped the fork server
 QUESTIONS = 4  # to a worker whose time is over: in which loop is it?
 ASKED_SECONDS = 0.2  # that it had at least: with less it was a mere try

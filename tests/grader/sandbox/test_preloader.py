@@ -15,7 +15,7 @@ from typing import Any
 import psutil
 import pytest
 
-from grader.sandbox import Sandbox, preloader
+from grader.sandbox import Sandbox, bytecode, preloader
 from grader.sandbox.confinement import Level
 from grader.sandbox.worker_process import Limits, socket_pair
 from grader.worker.protocol import Operation, Reply
@@ -196,7 +196,7 @@ def test_everything_ends_with_the_grader(tmp_path, how):
     """Also a fork server that is stopped, and so doesn't see that nobody asks any more."""
     program = """
 import psutil, sys, time
-from grader.sandbox import Sandbox, preloader
+from grader.sandbox import Sandbox, bytecode, preloader
 preloader.begin()
 with Sandbox(kind="plans") as sandbox:
     print(preloader._launched.pid, sandbox.start().pid, flush=True)
@@ -218,10 +218,10 @@ with Sandbox(kind="plans") as sandbox:
 def test_a_failed_import_is_told_by_each_sandbox(launched, monkeypatch, tmp_path):
     broken = tmp_path / "worker"
     broken.mkdir()
-    for each in preloader.WORKER_PROGRAM.parent.glob("*.py"):
+    for each in bytecode._START.parent.glob("*.py"):
         (broken / each.name).write_text(each.read_text())
     (broken / "plan_processes.py").write_text("raise ImportError('no triton here')")
-    monkeypatch.setattr(preloader, "WORKER_PROGRAM", broken / "start.py")
+    monkeypatch.setattr(bytecode, "_START", broken / "start.py")
     requests, preloader._requests = preloader._requests, None
     preloader.begin()
     with pytest.raises(Exception, match="no triton here"):
