@@ -770,9 +770,7 @@ def test_a_scratch_folder_turned_into_a_link_is_not_followed(tmp_path) -> None:
 
 
 def test_a_worker_without_a_sandbox_is_our_error_not_the_submissions(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(
-        "grader.sandbox.fork_server_process.WORKER_PROGRAM", tmp_path / "missing.py"
-    )
+    monkeypatch.setattr("grader.sandbox.bytecode._START", tmp_path / "missing.py")
     with pytest.raises(SandboxError, match="did not start"):
         Sandbox(level=Level.limits).start()
 
