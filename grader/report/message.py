@@ -36,6 +36,7 @@ class Message:
     headline: str
     kind: str  # "wrong values", or "data race at silu.cu:19"
     body: str  # "out[0, 1024] is nan, expected 0.173. Every case with ...: does the kernel ...?"
+    brief: str  # the body, without what the case showed where the cause explains it
     scope: str  # "Fails in ragged and degenerate for float16.", or "" for a single part
     frame: str  # the student's lines with a mark under the place, or ""
     reproduce: str  # "grader check rmsnorm --case '...'", or ""
@@ -84,6 +85,7 @@ def compose(
     """The Message of one failure; `given` where its case was asked for instead of searched."""
     case = case_in_words(one_line(failure.case))
     what, detail = _beside_frame(failure)
+    what = _said_once(what, failure.where)
     pattern = one_line(failure.pattern)
     if failure.cause:  # what the cause explains needs no more evidence
         what = _HOW_OFTEN.sub("", what)
@@ -108,14 +110,16 @@ def compose(
             "" if is_shown else f": {one_line(what).rstrip('.')}"
         )
         body = (sentence(happened), occurrences, advice)
+        brief = (sentence(status_and_case), advice)
     else:
-        body = (sentence(what), occurrences, advice)
+        body = brief = (sentence(what), occurrences, advice)
     stop = "" if first.endswith("?") else "."
     return Message(
         status=failure.status,
         headline=f"{one_line(exercise)}/{one_line(variant)}: {first}{stop}",
         kind=f"{failure.status.headline}{at}",
         body=" ".join(filter(None, body)),
+        brief=" ".join(filter(None, brief)),
         scope=scope,
         frame=frame(failure.code).plain,
         reproduce=shorten(clean(failure.reproduce).replace("\n", " ").strip()),
@@ -136,6 +140,12 @@ def _beside_frame(failure: Failure) -> tuple[str, str]:
         if detail.count("\n") <= 1 and detail.rstrip().endswith("^"):
             detail = ""
     return what, detail
+
+
+def _said_once(what: str, where: str) -> str:
+    """What happened, without the one place in it where the status is said to have happened."""
+    places = _PLACE.findall(what)
+    return what.replace(places[0], "") if len(places) == 1 and places[0].endswith(f" at {where}") else what
 
 
 def merged_messages(observed: VariantEvidence, given: bool = False) -> list[Message]:
@@ -236,6 +246,7 @@ def case_in_words(case: str) -> str:
     return ", ".join(item.removeprefix("dtype=") for item in items)
 
 
+_PLACE = re.compile(r",? at [^\s:,]+\.(?:py|cu):\d+\b")
 _QUOTED = re.compile(r" \(`[^`]*`\)")  # a line of code behind its number
 _NUMBER = re.compile(r"[-+]?\d+(\.\d*)?(e[-+]?\d+)?", re.IGNORECASE)
 _SIZE = re.compile(r"(?<!\S)([^\s=]+)=(\d{1,19})(?!\S)", re.ASCII)  # of a case

@@ -7,7 +7,8 @@ never parsed: all text is a rich.text.Text.
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from rich.console import Console
@@ -33,6 +34,8 @@ from grader.status import Status
 
 WIDEST = 96  # columns; longer lines are hard to read
 SHOWN_OTHERS = 3  # kinds of failure per variant that are named below the first's message
+FULL_WIDTH = 80  # columns; in fewer, messages have more lines
+MESSAGE_LINES = 12  # of a message in that width, unless all is asked for
 DETAIL_LINES = 4  # of a traceback or compiler output, unless all is asked for
 SHOWN_LINES = 12  # of the lines that use memory, and of what is printed
 SHOWN_OF_CASE = 60  # lines that are printed in a case that was asked for
@@ -142,8 +145,7 @@ def part_block(
             _print(console, f"{exercise}/{variant}: fails as {other} does, which is shown in full.")
             return text.getvalue().strip("\n")
     if part.failures:
-        message = compose(exercise, variant, part.failures[0])
-        _failure(replace(message, detail=""), console)
+        _failure(compose(exercise, variant, part.failures[0]), console, with_detail=False)
     elif part.status is Status.grader_error:
         observed = VariantEvidence(exercise, variant, "", parts=(part,))
         _grader_errors(summary.errors_in(observed), console)
@@ -243,45 +245,78 @@ def _failures(evidence: Evidence, grade: GradeScore, console: Console, verbose: 
 def _messages(messages: Sequence[Message], console: Console, verbose: bool) -> None:
     """The first message, and what else there is in a line: it mostly follows from the first."""
     whole = len(messages) if verbose else 1
-    for message in messages[:whole]:
-        console.print()
-        _failure(message, console, verbose)
     # Without places, so that it mostly is one line.
     kinds = (message.kind.partition(" at ")[0] for message in messages[whole:])
     others = list(dict.fromkeys(kinds))
+    also: list[Text] = []
     if others:
         listed = "; ".join(others[:SHOWN_OTHERS]) + ("; ..." if len(others) > SHOWN_OTHERS else "")
-        words = f"Also seen: {listed}. --verbose shows all."
-        _indented(console, words, "yellow")
+        also = _lines(f"Also seen: {listed}. --verbose shows all.", console, "yellow", 2)
+    for message in messages[:whole]:
+        console.print()
+        _failure(message, console, verbose, beside=len(also))
+    _put(also, console)
 
 
-def _failure(message: Message, console: Console, verbose: bool = False) -> None:
-    _print(console, message.headline, _STYLES[summary.tone(message.status)])
-    body = " ".join(filter(None, (message.body, message.scope)))
-    if body:
-        _indented(console, body)
-    if message.frame:
-        for line in message.frame.split("\n"):
-            shown = _text(f"  {line}", console, "bold red" if "^" in line else "")
-            shown.truncate(_width(console))
-            console.print(shown, soft_wrap=True)
-    if message.detail and (verbose or not message.frame):
-        _detail(message.detail, console, verbose)
+def _failure(
+    message: Message, console: Console, verbose: bool = False, with_detail: bool = True, beside: int = 0
+) -> None:
+    """A message, in at most MESSAGE_LINES lines with `beside` others unless it is `verbose`.
+
+    What it has more is left out in this order: of its detail all but the end, the parts that fail
+    (the table has them too), what the case showed where a cause explains it, frame lines beyond the
+    first two with their marks, the end of the body.
+    """
+    headline = _lines(message.headline, console, _STYLES[summary.tone(message.status)])
+    frame = _frame(message.frame, console)
+    detail = message.detail if with_detail and (verbose or not frame) else ""
+    most = math.ceil(MESSAGE_LINES * max(1, FULL_WIDTH / _width(console)))
+    most -= beside + len(headline) + 2 * bool(message.reproduce)
+    for body in (f"{message.body} {message.scope}", message.body, message.brief):
+        told = _lines(body.strip(), console, "", 2) if body.strip() else []
+        spare = most - len(told) - len(frame)
+        if verbose or spare >= bool(detail):
+            break
+    else:
+        frame = frame[: max(4, len(frame) + spare)]
+        told = _shortened(told, max(3, most - len(frame) - bool(detail)), console)
+    _put([*headline, *told, *frame], console)
+    if detail:
+        _detail(detail, console, verbose, max(1, most - len(told) - len(frame)))
     if message.reproduce:
         _indented(console, "Reproduce:")
         # One unbroken line however narrow the window is: it must paste as one command.
         console.print(_text(f"  {message.reproduce}", console, "cyan"), soft_wrap=True)
 
 
-def _detail(detail: str, console: Console, verbose: bool) -> None:
+def _frame(frame: str, console: Console) -> list[Text]:
+    """The rows of a code frame, cut at the window's edge."""
+    rows = []
+    for line in frame.split("\n") if frame else ():
+        row = _text(f"  {line}", console, "bold red" if "^" in line else "")
+        row.truncate(_width(console))
+        rows.append(row)
+    return rows
+
+
+def _shortened(lines: list[Text], most: int, console: Console) -> list[Text]:
+    """The first of some lines, and where the others are, in at most `most` lines."""
+    if len(lines) <= most:
+        return lines
+    return [*lines[: most - 1], *_lines("... --verbose shows all.", console, "yellow", 2)]
+
+
+def _detail(detail: str, console: Console, verbose: bool, most: int) -> None:
     """A traceback or compiler output: its end, which says what happened, or most of it."""
     if verbose:
         _indented(console, shorten_middle(detail, DETAIL_SHOWN), "dim")
         return
-    lines = detail.splitlines()
-    if len(lines) > DETAIL_LINES:
-        _indented(console, f"... {len(lines) - DETAIL_LINES} more lines: see --verbose.", "dim")
-    _indented(console, shorten_middle("\n".join(lines[-DETAIL_LINES:]), DETAIL_SHOWN), "dim")
+    lines = _lines(shorten_middle(detail, DETAIL_SHOWN), console, "dim", 2)
+    most = min(most, DETAIL_LINES)
+    if len(lines) > most > 1:
+        most -= 1
+        _indented(console, f"... {len(lines) - most} more lines: see --verbose.", "dim")
+    _put(lines[-most:], console)
 
 
 def _timing(observed: VariantEvidence, console: Console) -> None:
@@ -339,7 +374,16 @@ def _indented(console: Console, text: str, style: str = "") -> None:
 
 
 def _print(console: Console, text: str, style: str = "", indent: int = 0) -> None:
-    narrow.tell(_text(text, console, style), console, _width(console), indent)
+    _put(_lines(text, console, style, indent), console)
+
+
+def _lines(text: str, console: Console, style: str = "", indent: int = 0) -> list[Text]:
+    return narrow.wrapped(_text(text, console, style), _width(console), indent)
+
+
+def _put(lines: Iterable[Text], console: Console) -> None:
+    for line in lines:
+        console.print(line, soft_wrap=True)
 
 
 def _text(text: str, console: Console, style: str = "") -> Text:

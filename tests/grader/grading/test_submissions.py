@@ -16,6 +16,7 @@ from grader.grading.check import check_part
 from grader.grading.grade import grade_task
 from grader.grading.search import Effort
 from grader.grading.session import Options, Session
+from grader.report import part_block
 from grader.sandbox import Sandbox
 from grader.scoring import memory_bounds
 from grader.spec import Exercise, Variant, load_all
@@ -185,6 +186,8 @@ def check_wrong(submission: corpus.Submission, seen: VariantEvidence, gpu: bool)
         if part.size_class in submission.classes and fails_here:
             assert part.status is expected.status_on(submission, gpu), told
             assert not part.failures or part.failures[0].what
+            told_as = part_block(seen.exercise, seen.variant, part, 80)
+            assert len(told_as.splitlines()) <= 12, told_as
         if part.size_class in submission.passes or part.dtype in submission.passes_dtypes:
             assert part.status is Status.passed, told
         assert part.status is not Status.grader_error, told

@@ -25,6 +25,7 @@ from grader.evidence import (
     Metric,
     PartEvidence,
     PerformanceEvidence,
+    SourceLine,
     VariantEvidence,
 )
 from grader.report.message import compose, failure_text, merge_failures, part_text
@@ -552,6 +553,75 @@ def test_many_kinds_of_failure_are_cut_and_counted_in_the_terminal_but_not_in_ht
     assert "Also seen: wrong values. --verbose" in in_terminal(evidence)
     assert in_terminal(evidence).count("Reproduce:") == 1
     assert in_html(evidence).count('<article class="failure">') == 6
+
+
+def message_lines(failure, width=80, verbose=False) -> list[str]:
+    """The lines of a variant's one message that aren't empty."""
+    evidence = make_evidence(make_variant("rmsnorm", {("ragged", "float16"): failure}))
+    file = io.StringIO()
+    report.to_terminal(
+        evidence, score(evidence, SPECS), Console(file=file, width=width), verbose=verbose
+    )
+    lines = [line for line in file.getvalue().splitlines() if not line.startswith("Earned")]
+    start = next(i for i, line in enumerate(lines) if line.startswith("rmsnorm/triton: "))
+    return [line for line in lines[start:] if line]
+
+
+ONE_SENTENCE = st.integers(1, 45).map(lambda words: "what it says " * words + "ends")
+SHORT_SENTENCE = st.integers(1, 15).map(lambda words: "so it is " * words + "here")
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    width=st.sampled_from((80, 96, 120)),
+    what=ONE_SENTENCE,
+    cause=st.just("") | SHORT_SENTENCE,
+    hint=st.just("") | SHORT_SENTENCE,
+    code=st.lists(st.just(SourceLine(7, "x = y", "thread (0,0,0) writes", 4, 1)), max_size=6),
+    detail=st.integers(0, 30).map(lambda lines: "a line of a compiler\n" * lines),
+)
+def test_a_message_has_at_most_twelve_lines(width, what, cause, hint, code, detail):
+    failure = make_failure(what=what, cause=cause, hint=hint, code=tuple(code), detail=detail)
+    lines = message_lines(failure, width)
+    assert len(lines) <= 12, lines
+    told = unwrapped("\n".join(lines))
+    assert (cause or "wrong values") in told
+    assert lines[-1] == f"  {failure.reproduce}"
+    if code:
+        assert "7 | x = y" in told and "^" in told
+    elif detail:
+        assert "a line of a compiler" in told
+    assert len(message_lines(failure, width, verbose=True)) >= len(lines)
+
+
+def test_a_long_message_keeps_its_cause_its_place_and_what_to_do():
+    lines = message_lines(
+        make_failure(
+            cause="`a[i]` stands where `a[j]` belongs, as it does in the other kernel; " * 3 + "or so",
+            what="Thread (0,0,0) reads what nothing has written. " * 8,
+            hint="With that mended the failing cases that were tried are right",
+            where="rmsnorm.py:7",
+            code=(SourceLine(7, "x = a[i]", "", 4, 4),),
+        )
+    )
+    told = unwrapped("\n".join(lines))
+    assert len(lines) <= 12 and "7 | x = a[i]" in told
+    assert "belongs" in told and "Wrong values at rmsnorm.py:7 for" in told
+    assert "nothing has written" not in told and "With that mended" in told
+
+
+@pytest.mark.parametrize(
+    ("what", "told"),
+    [
+        ("Thread 0 reads 4 bytes of tile, at rmsnorm.py:7.", "Thread 0 reads 4 bytes of tile."),
+        ("Thread 0 waits at rmsnorm.py:7, where 1 never is.", "Thread 0 waits, where 1 never is."),
+        ("It reads at rmsnorm.py:7 what it writes at rmsnorm.py:9.", None),
+        ("It reads what it wrote at rmsnorm.py:71.", None),
+    ],
+)
+def test_a_place_is_said_once(what, told):
+    message = compose("rmsnorm", "triton", make_failure(what=what, where="rmsnorm.py:7"))
+    assert (told or what) in message.body
 
 
 def test_text_the_console_cannot_encode_is_replaced():
