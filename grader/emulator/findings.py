@@ -271,9 +271,9 @@ KINDS: dict[str, Kind] = {
     "shuffle_absent_lane": Kind(
         "barrier_error",
         _says("takes a value from a lane that takes no part in the shuffle"),
-        "Every lane that is read must execute the same shuffle and be named in its mask (0xffffffff "
-        "names all 32): keep it out of branches, and give threads beyond the end a neutral value "
-        "instead of an early return.",
+        "Every lane that is read must execute the same shuffle and be named in its mask "
+        "(0xffffffff names all 32): keep it out of branches, and give threads beyond the end a "
+        "neutral value instead of an early return.",
     ),
     "bad_warp_mask": Kind(
         "barrier_error",

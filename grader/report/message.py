@@ -145,7 +145,11 @@ def _beside_frame(failure: Failure) -> tuple[str, str]:
 def _said_once(what: str, where: str) -> str:
     """What happened, without the one place in it where the status is said to have happened."""
     places = _PLACE.findall(what)
-    return what.replace(places[0], "") if len(places) == 1 and places[0].endswith(f" at {where}") else what
+    return (
+        what.replace(places[0], "")
+        if len(places) == 1 and places[0].endswith(f" at {where}")
+        else what
+    )
 
 
 def merged_messages(observed: VariantEvidence, given: bool = False) -> list[Message]:

@@ -259,7 +259,11 @@ def _messages(messages: Sequence[Message], console: Console, verbose: bool) -> N
 
 
 def _failure(
-    message: Message, console: Console, verbose: bool = False, with_detail: bool = True, beside: int = 0
+    message: Message,
+    console: Console,
+    verbose: bool = False,
+    with_detail: bool = True,
+    beside: int = 0,
 ) -> None:
     """A message, in at most MESSAGE_LINES lines with `beside` others unless it is `verbose`.
 

@@ -597,7 +597,8 @@ def test_a_message_has_at_most_twelve_lines(width, what, cause, hint, code, deta
 def test_a_long_message_keeps_its_cause_its_place_and_what_to_do():
     lines = message_lines(
         make_failure(
-            cause="`a[i]` stands where `a[j]` belongs, as it does in the other kernel; " * 3 + "or so",
+            cause="`a[i]` stands where `a[j]` belongs, as it does in the other kernel; " * 3
+            + "or so",
             what="Thread (0,0,0) reads what nothing has written. " * 8,
             hint="With that mended the failing cases that were tried are right",
             where="rmsnorm.py:7",
