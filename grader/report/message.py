@@ -110,7 +110,7 @@ def compose(
             "" if is_shown else f": {one_line(what).rstrip('.')}"
         )
         body = (sentence(happened), occurrences, advice)
-        brief = (sentence(status_and_case), advice)
+        brief = (sentence(status_and_case), "", advice)
     else:
         body = brief = (sentence(what), occurrences, advice)
     stop = "" if first.endswith("?") else "."
@@ -142,14 +142,11 @@ def _beside_frame(failure: Failure) -> tuple[str, str]:
     return what, detail
 
 
-def _said_once(what: str, where: str) -> str:
+def _said_once(happened: str, where: str) -> str:
     """What happened, without the one place in it where the status is said to have happened."""
-    places = _PLACE.findall(what)
-    return (
-        what.replace(places[0], "")
-        if len(places) == 1 and places[0].endswith(f" at {where}")
-        else what
-    )
+    places = _PLACE.findall(happened)
+    is_repeated = len(places) == 1 and places[0].endswith(f" at {where}")
+    return happened.replace(places[0], "") if is_repeated else happened
 
 
 def merged_messages(observed: VariantEvidence, given: bool = False) -> list[Message]:
