@@ -277,16 +277,16 @@ def _failure(
     most = math.ceil(MESSAGE_LINES * max(1, FULL_WIDTH / _width(console)))
     most -= beside + len(headline) + 2 * bool(message.reproduce)
     for body in (f"{message.body} {message.scope}", message.body, message.brief):
-        told = _lines(body.strip(), console, "", 2) if body.strip() else []
-        spare = most - len(told) - len(frame)
+        body_lines = _lines(body.strip(), console, "", 2) if body.strip() else []
+        spare = most - len(body_lines) - len(frame)
         if verbose or spare >= bool(detail):
             break
     else:
         frame = frame[: max(4, len(frame) + spare)]
-        told = _shortened(told, max(3, most - len(frame) - bool(detail)), console)
-    _put([*headline, *told, *frame], console)
+        body_lines = _shortened(body_lines, max(3, most - len(frame) - bool(detail)), console)
+    _put([*headline, *body_lines, *frame], console)
     if detail:
-        _detail(detail, console, verbose, max(1, most - len(told) - len(frame)))
+        _detail(detail, console, verbose, max(1, most - len(body_lines) - len(frame)))
     if message.reproduce:
         _indented(console, "Reproduce:")
         # One unbroken line however narrow the window is: it must paste as one command.
