@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from grader.evidence import Failure, PartEvidence, Picture, VariantEvidence
+from grader.evidence import Failure, PartEvidence, Picture, SourceLine, VariantEvidence
 from grader.report.code_frame import frame
 from grader.sandbox.untrusted import clean, one_line, shorten, shorten_middle
 from grader.status import Status
@@ -38,11 +38,16 @@ class Message:
     body: str  # "out[0, 1024] is nan, expected 0.173. Every case with ...: does the kernel ...?"
     brief: str  # the body, without what the case showed where the cause explains it
     scope: str  # "Fails in ragged and degenerate for float16.", or "" for a single part
-    frame: str  # the student's lines with a mark under the place, or ""
+    code: tuple[SourceLine, ...]  # the student's lines, with the place in each
     reproduce: str  # "grader check rmsnorm --case '...'", or ""
     detail: str  # a traceback or compiler output, or ""
     observed_by: str  # "grader" or "worker": whose word `detail` is
     picture: Picture | None = None
+
+    @property
+    def frame(self) -> str:
+        """The student's lines with a mark under each place; "" without lines."""
+        return frame(self.code).plain
 
     @property
     def paragraph(self) -> str:
@@ -121,7 +126,7 @@ def compose(
         body=" ".join(filter(None, body)),
         brief=" ".join(filter(None, brief)),
         scope=scope,
-        frame=frame(failure.code).plain,
+        code=failure.code,
         reproduce=shorten(clean(failure.reproduce).replace("\n", " ").strip()),
         detail=shorten_middle(_without_ours(clean(detail)).strip("\n"), DETAIL_LIMIT),
         observed_by=failure.observed_by,

@@ -17,6 +17,7 @@ from rich.text import Text
 
 from grader.evidence import Evidence, PartEvidence, VariantEvidence
 from grader.report import narrow, performance, summary
+from grader.report.code_frame import frame
 from grader.report.message import (
     Message,
     case_in_words,
@@ -272,33 +273,34 @@ def _failure(
     first two with their marks, the end of the body.
     """
     headline = _lines(message.headline, console, _STYLES[summary.tone(message.status)])
-    frame = _frame(message.frame, console)
-    detail = message.detail if with_detail and (verbose or not frame) else ""
+    frame_rows = _frame(message, console)
+    detail = message.detail if with_detail and (verbose or not frame_rows) else ""
     most = math.ceil(MESSAGE_LINES * max(1, FULL_WIDTH / _width(console)))
     most -= beside + len(headline) + 2 * bool(message.reproduce)
     for body in (f"{message.body} {message.scope}", message.body, message.brief):
         body_lines = _lines(body.strip(), console, "", 2) if body.strip() else []
-        spare = most - len(body_lines) - len(frame)
+        spare = most - len(body_lines) - len(frame_rows)
         if verbose or spare >= bool(detail):
             break
     else:
-        frame = frame[: max(4, len(frame) + spare)]
-        body_lines = _shortened(body_lines, max(3, most - len(frame) - bool(detail)), console)
-    _put([*headline, *body_lines, *frame], console)
+        frame_rows = frame_rows[: max(4, len(frame_rows) + spare)]
+        body_lines = _shortened(body_lines, max(3, most - len(frame_rows) - bool(detail)), console)
+    _put([*headline, *body_lines, *frame_rows], console)
     if detail:
-        _detail(detail, console, verbose, max(1, most - len(body_lines) - len(frame)))
+        _detail(detail, console, verbose, max(1, most - len(body_lines) - len(frame_rows)))
     if message.reproduce:
         _indented(console, "Reproduce:")
         # One unbroken line however narrow the window is: it must paste as one command.
         console.print(_text(f"  {message.reproduce}", console, "cyan"), soft_wrap=True)
 
 
-def _frame(frame: str, console: Console) -> list[Text]:
+def _frame(message: Message, console: Console) -> list[Text]:
     """The rows of a code frame, cut at the window's edge."""
     rows = []
-    for line in frame.split("\n") if frame else ():
+    width = _width(console)
+    for line in frame(message.code, width - 2).plain.splitlines():
         row = _text(f"  {line}", console, "bold red" if "^" in line else "")
-        row.truncate(_width(console))
+        row.truncate(width)
         rows.append(row)
     return rows
 

@@ -53,3 +53,11 @@ def test_a_mark_beyond_a_terminals_width_is_shown_with_what_stands_around_it():
     assert code.startswith("5 | … x")
     assert code[mark.index("^") : mark.rindex("^") + 1] == "inside"
     assert mark.rindex("^") < 70
+
+
+def test_in_a_narrow_window_the_mark_and_who_did_what_are_inside():
+    text = f"    output[{'y' * 40} + out_col] = tile"
+    line = SourceLine(5, text, "thread (0,0,0) writes", text.index("tile"), length=4)
+    rows = frame([line], width=50).plain.splitlines()
+    assert rows[0].startswith("5 | … y") and rows[1].endswith("^^^^") and len(rows[1]) <= 50
+    assert rows[2] == "  | thread (0,0,0) writes"
