@@ -39,11 +39,7 @@ def frame(code: Sequence[SourceLine], width: int | None = None) -> Text:
         start, length = max(start, 0), each.length or len(text.strip())
         text = text[margin:]
         skipped = start - BEFORE_MARK
-        if (
-            each.length
-            and skipped > 0
-            and start + min(length, BEFORE_MARK) > min(IN_A_TERMINAL, room)
-        ):
+        if each.length and skipped > 0 and start + min(length, BEFORE_MARK) > edge:
             text, start = f"… {text[skipped:]}", BEFORE_MARK + 2
         shown.append(f"{each.line:>{digits}} | ", "dim")
         shown.append(_cut(text))
