@@ -533,10 +533,14 @@ def _matrices(s: _Statement, m: re.Match[str], a: list[str]) -> str:
 
 def _multiply(s: _Statement, m: re.Match[str], a: list[str]) -> str:
     d, first, second, c = map(_vector, a)
-    words = [s.value(each, "b32") for each in (*first, *second)]
+    left = [s.value(each, "b32") for each in first]
+    right = [s.value(each, "b32") for each in second]
     addends = [s.value(each, "f32") for each in c]
-    if (len(d), len(first), len(second), len(c)) != (4, 4, 2, 4):
+    shape = (2, 1) if m["short"] else (4, 2)
+    if (len(left), len(right), len(d), len(c)) != (*shape, 4, 4):
         raise _Unknown
+    # A product over half of k is one whose other half is zero.
+    words = [*left, "0", "0", *right, "0"] if m["short"] else left + right
     kinds = {"f16": "::__half", "bf16": "::__nv_bfloat16", "tf32": f"{_OURS}Tf32"}
     kind = kinds[m["ab"] or m["whole"]]
     made = (
@@ -585,7 +589,8 @@ _INSTRUCTIONS: tuple[tuple[str, Make], ...] = (
     (rf"ldmatrix\.sync\.aligned\.m8n8{_PARTS}\.shared(?:::cta)?\.b16", _matrices),
     (rf"ldmatrix\.sync\.aligned{_PARTS}\.m8n8\.shared(?:::cta)?\.b16", _matrices),
     (
-        r"mma\.sync\.aligned\.(?:m16n8k16\.row\.col\.f32\.(?P<ab>b?f16)\.(?P=ab)"
+        r"mma\.sync\.aligned\."
+        r"(?:m16n8k(?:16|(?P<short>8))\.row\.col\.f32\.(?P<ab>b?f16)\.(?P=ab)"
         r"|m16n8k8\.row\.col\.f32\.(?P<whole>tf32)\.tf32)\.f32",
         _multiply,
     ),

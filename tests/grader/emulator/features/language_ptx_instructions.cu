@@ -387,6 +387,16 @@ __device__ bool products() {
         for (int k = 0; k < 16; ++k) sum += (row - k) * (k + 2 * column);
         right = right && sums[i] == sum;
     }
+    float few[4] = {0, 0, 0, 1};
+    asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
+                 : "+f"(few[0]), "+f"(few[1]), "+f"(few[2]), "+f"(few[3])
+                 : "r"(pair(r - q, r - q - 1)), "r"(pair(r + 8 - q, r + 7 - q)), "r"(pair(q + 2 * r, q + 1 + 2 * r)));
+    for (int i = 0; i < 4; ++i) {
+        const int row = r + i / 2 * 8, column = q + i % 2;
+        int sum = i == 3;
+        for (int k = 0; k < 8; ++k) sum += (row - k) * (k + 2 * column);
+        right = right && few[i] == sum;
+    }
     return right;
 }
 
