@@ -99,6 +99,21 @@ _ARITHMETIC = {
     "lg2.approx(.ftz)?.f32": "__builtin_log2f({0})",
     "tanh.approx.f32": _OURS + "tanh_approx({0})",
     "cvt.rna.tf32.f32": _OURS + "nearest_tf32({0})",
+    **{
+        f"cvt.r{to}i(.ftz)?.{kind}32.f32": f"::__float2{name}_r{way}({{0}})"
+        for to, way in (("n", "n"), ("z", "z"), ("m", "d"), ("p", "u"))
+        for kind, name in (("s", "int"), ("u", "uint"))
+    },
+    "cvt.rn.f32.s32": "::__int2float_rn({0})",
+    "cvt.rn.f32.u32": "::__uint2float_rn({0})",
+    **{
+        text: made.format(kind=kind, name=name)
+        for kind, name in (("f16", "::__half"), ("bf16", "::__nv_bfloat16"))
+        for text, made in (
+            (f"cvt.rn.{kind}.f32", "{name}({{0}})"),
+            (f"cvt.f32.{kind}", _OURS + "half_of<{name}>({{0}}, 0)"),
+        )
+    },
     "cvt.rn.f16x2.f32": _OURS + "pair<::__half>({0}, {1})",
     "cvt.rn.bf16x2.f32": _OURS + "pair<::__nv_bfloat16>({0}, {1})",
     "sin.approx(.ftz)?.f32": "__builtin_sinf({0})",
@@ -108,7 +123,9 @@ _ARITHMETIC = {
     "sqrt.(?:rn|approx)(.ftz)?.f32": "__builtin_sqrtf({0})",
     "shf.l.wrap.b32": "::__funnelshift_l({0}, {1}, {2})",
     "shf.r.wrap.b32": "::__funnelshift_r({0}, {1}, {2})",
+    "prmt.b32": "::__byte_perm({0}, {1}, {2})",
     "bfe.u32": _OURS + "bit_field({0}, {1}, {2})",
+    "bfi.b32": _OURS + "with_bit_field({0}, {1}, {2}, {3})",
     "lop3.b32": _OURS + "looked_up({0}, {1}, {2}, {3})",
     "popc.b32": "__builtin_popcount({0})",
     "clz.b32": _OURS + "leading_zeros({0})",
@@ -341,6 +358,7 @@ def _address(s: _Statement, m: re.Match[str], a: list[str]) -> str:
 def _arithmetic(text: str) -> Make:
     def make(s: _Statement, m: re.Match[str], a: list[str]) -> str:
         kind = m[0].rpartition(".")[2]
+        kind = {"f16": "b16", "bf16": "b16"}.get(kind, kind)
         values = [s.value(each, kind) for each in a[1:]]
         if m[0].startswith("sh"):
             values[1] = s.value(a[2], "u32")
@@ -484,6 +502,17 @@ def _vote(s: _Statement, m: re.Match[str], a: list[str]) -> str:
     return s.put(to, f"{_OURS}{m['op'] or m['o']}({s.value(mask, 'u32')}, {s.value(predicate)})")
 
 
+def _reduce(s: _Statement, m: re.Match[str], a: list[str]) -> str:
+    to, value, mask = a
+    given = f"{s.value(mask, 'u32')}, {s.value(value, m['T'] or 'b32')}"
+    return s.put(to, f"::__reduce_{m['op'] or m['o']}_sync({given})")
+
+
+def _match(s: _Statement, m: re.Match[str], a: list[str]) -> str:
+    to, value, mask = a
+    return s.put(to, f"::__match_any_sync({s.value(mask, 'u32')}, {s.value(value, m['T'])})")
+
+
 def _active(s: _Statement, m: re.Match[str], a: list[str]) -> str:
     (to,) = a
     return s.put(to, "::__activemask()")
@@ -504,10 +533,14 @@ def _matrices(s: _Statement, m: re.Match[str], a: list[str]) -> str:
 
 def _multiply(s: _Statement, m: re.Match[str], a: list[str]) -> str:
     d, first, second, c = map(_vector, a)
-    words = [s.value(each, "b32") for each in (*first, *second)]
+    left = [s.value(each, "b32") for each in first]
+    right = [s.value(each, "b32") for each in second]
     addends = [s.value(each, "f32") for each in c]
-    if (len(d), len(first), len(second), len(c)) != (4, 4, 2, 4):
+    shape = (2, 1) if m["short"] else (4, 2)
+    if (len(left), len(right), len(d), len(c)) != (*shape, 4, 4):
         raise _Unknown
+    # A product over half of k is one whose other half is zero.
+    words = [*left, "0", "0", *right, "0"] if m["short"] else left + right
     kinds = {"f16": "::__half", "bf16": "::__nv_bfloat16", "tf32": f"{_OURS}Tf32"}
     kind = kinds[m["ab"] or m["whole"]]
     made = (
@@ -550,11 +583,14 @@ _INSTRUCTIONS: tuple[tuple[str, Make], ...] = (
     (r"membar\.(?P<scope>cta|gl|sys)|fence\.(?:acq_rel|sc)\.(?P<s>cta|gpu|sys)", _fence),
     (r"shfl\.sync\.(?P<op>bfly|up|down|idx)\.b32", _shuffle),
     (r"vote\.sync\.(?P<op>ballot)\.b32|vote\.sync\.(?P<o>any|all)\.pred", _vote),
+    (r"redux\.sync\.(?:(?P<op>add|min|max)\.(?P<T>[us]32)|(?P<o>and|or|xor)\.b32)", _reduce),
+    (r"match\.any\.sync\.(?P<T>b32|b64)", _match),
     (r"activemask\.b32", _active),
     (rf"ldmatrix\.sync\.aligned\.m8n8{_PARTS}\.shared(?:::cta)?\.b16", _matrices),
     (rf"ldmatrix\.sync\.aligned{_PARTS}\.m8n8\.shared(?:::cta)?\.b16", _matrices),
     (
-        r"mma\.sync\.aligned\.(?:m16n8k16\.row\.col\.f32\.(?P<ab>b?f16)\.(?P=ab)"
+        r"mma\.sync\.aligned\."
+        r"(?:m16n8k(?:16|(?P<short>8))\.row\.col\.f32\.(?P<ab>b?f16)\.(?P=ab)"
         r"|m16n8k8\.row\.col\.f32\.(?P<whole>tf32)\.tf32)\.f32",
         _multiply,
     ),

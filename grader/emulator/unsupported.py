@@ -35,7 +35,6 @@ _HEADERS = {
     "cute/": ("CuTe", r"cute|CUTE_\w*"),
     "cuda/": ("libcu++ (<cuda/...>)", r"cuda"),
     "nv/": ("libcu++ (<nv/...>)", ""),
-    "mma.h": ("tensor core operations (wmma)", r"wmma|nvcuda"),
     "crt/": ("CUDA's internal headers", ""),
     "cuda_fp8": ("8-bit floating-point types", r"__nv_fp8\w*|__nv_cvt_\w*"),
     "cuda_fp6": ("6-bit floating-point types", r"__nv_fp6\w*|__nv_cvt_\w*"),
@@ -71,8 +70,6 @@ _OF_STANDARD_20 = re.compile(
 # By a name in the code.
 _NAMES = {
     **dict.fromkeys(ptx.WORDS, "this inline assembly (PTX)"),
-    "wmma": "tensor core operations (wmma)",
-    "nvcuda": "tensor core operations (wmma)",
     "block_tile_memory": "tiles of more than 32 threads (block_tile_memory)",
     "this_multi_grid": "synchronisation of several grids",
     "this_cluster": "thread block clusters",

@@ -229,6 +229,11 @@ MISUSES = [
     ("language_ptx_instructions", '"barrier.sync 0', '"// ', "race"),
     ("language_ptx_instructions", '"bar.arrive 3, 64', '"// ', "deadlock"),
     ("language_ptx_instructions", '"bar.sync 3, 64', '"// ', "race"),
+    ("warps_matrix_fragments", "c[i] = i;\n    __syncwarp();", "c[i] = i;", "race"),
+    ("warps_matrix_fragments", "sum, S, order);\n    __syncwarp();", "sum, S, order);", "race"),
+    ("warps_matrix_fragments", "S = 40", "S = 36", "misaligned"),
+    ("warps_matrix_fragments", "(left, a, S)", "(left, a + 2, S)", "misaligned"),
+    ("warps_matrix_fragments", "(sum, c, 16,", "(sum, c + 16, 16,", "out_of_bounds_read"),
 ]
 
 

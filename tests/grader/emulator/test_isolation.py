@@ -90,8 +90,16 @@ def call(made: Build, entry: str) -> str:
             "y[0] = step<1, int>(1)",
             "2: this inline assembly",
         ),
-        ("using namespace nvcuda;", "wmma::fragment<int> f", "3: tensor core operations"),
-        ("#include <mma.h>", "auto f = nvcuda::wmma::row_major()", "3: tensor core operations"),
+        (
+            "#include <mma.h>\nusing namespace nvcuda::wmma;",
+            "fragment<accumulator, 16, 16, 16, int> f; fill_fragment(f, 0)",
+            "4: wmma's fragments of this size and type",
+        ),
+        (
+            "#include <mma.h>\nusing namespace nvcuda::wmma;",
+            "fragment<matrix_a, 8, 8, 128, experimental::precision::b1, row_major> f",
+            "4: wmma's fragments of this size and type",
+        ),
     ],
 )
 def test_only_who_reaches_it_is_not_measured(

@@ -24,7 +24,11 @@ DOUBTFUL = [
     'asm("add.sat.s32 %0, %1, %1;" : "=r"(x) : "r"(y))',
     'asm("add.cc.u32 %0, %1, %1;" : "=r"(x) : "r"(y))',
     'asm("fma.rz.f32 %0, %1, %1, %1;" : "=f"(x) : "f"(y))',
-    'asm("cvt.rni.s32.f32 %0, %1;" : "=r"(x) : "f"(y))',
+    'asm("cvt.rn.satfinite.f16.f32 %0, %1;" : "=h"(x) : "f"(y))',
+    'asm("prmt.b32.f4e %0, %1, %1, 0;" : "=r"(x) : "r"(y))',
+    'asm("redux.sync.add.s32 %0, %1, -1;" : "=r"(x) : "r"(y))',
+    'asm volatile("redux.sync.min.abs.f32 %0, %1, -1;" : "=f"(x) : "f"(y))',
+    'asm volatile("match.all.sync.b32 %0|p, %1, -1;" : "=r"(x) : "r"(y))',
     'asm volatile("ld.global.v4.f64 {%0, %1, %2, %3}, [%4];" : "=d"(x), "=d"(x), "=d"(x), "=d"(x)'
     ' : "l"(p))',
     # Other threads, lanes and orders.

@@ -154,6 +154,11 @@ WARPGRADE_INLINE unsigned bit_field(unsigned a, unsigned position, unsigned leng
     const unsigned rest = position < 32 ? a >> position : 0;
     return length < 32 ? rest & ((1u << length) - 1) : rest;
 }
+// `b` with the lowest `length` bits of `a` at a position.
+WARPGRADE_INLINE unsigned with_bit_field(unsigned a, unsigned b, unsigned position, unsigned length) {
+    const unsigned place = shifted_left(bit_field(~0u, 0, length), position & 255);
+    return (b & ~place) | (shifted_left(a, position & 255) & place);
+}
 // Each bit of the table is the result for three bits: those of a, b and c are its index.
 WARPGRADE_INLINE unsigned looked_up(unsigned a, unsigned b, unsigned c, unsigned table) {
     unsigned result = 0;

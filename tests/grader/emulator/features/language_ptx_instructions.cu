@@ -1,4 +1,4 @@
-// Language: inline assembly (PTX): arithmetic at its limits, types of loads, atom and red, prefetch, fences, named barriers, copies with zeros, transposed ldmatrix, mma of bf16 and tf32
+// Language: inline assembly (PTX): arithmetic at its limits, prmt, bfi, cvt, redux, match, types of loads, atom and red, prefetch, fences, named barriers, copies with zeros, transposed ldmatrix, mma of bf16 and tf32
 #include <cuda_bf16.h>
 #include <cuda_runtime.h>
 
@@ -58,6 +58,40 @@ __device__ bool integers() {
     right = right && u == 0x67u;
     asm("bfe.u32 %0, %1, 28, 32;" : "=r"(u) : "r"(0x12345678u));
     right = right && u == 1u;
+    asm("prmt.b32 %0, %1, %2, 0x7a41;" : "=r"(u) : "r"(0x84838281u), "r"(0x08070605u));
+    right = right && u == 0x08ff0582u;
+    asm("bfi.b32 %0, %1, %2, 8, 12;" : "=r"(u) : "r"(0xffffabcdu), "r"(0x12345678u));
+    right = right && u == 0x123bcd78u;
+    asm("bfi.b32 %0, %1, %2, 28, 32;" : "=r"(u) : "r"(5u), "r"(0x12345678u));
+    right = right && u == 0x52345678u;
+    asm("bfi.b32 %0, %1, %2, 32, 4;" : "=r"(u) : "r"(5u), "r"(0x12345678u));
+    right = right && u == 0x12345678u;
+    asm("cvt.rni.s32.f32 %0, %1;" : "=r"(i) : "f"(-2.5f));
+    right = right && i == -2;
+    asm("cvt.rzi.s32.f32 %0, %1;" : "=r"(i) : "f"(-2.9f));
+    right = right && i == -2;
+    asm("cvt.rmi.ftz.s32.f32 %0, %1;" : "=r"(i) : "f"(-2.1f));
+    right = right && i == -3;
+    asm("cvt.rpi.u32.f32 %0, %1;" : "=r"(u) : "f"(2.1f));
+    right = right && u == 3u;
+    asm("cvt.rzi.u32.f32 %0, %1;" : "=r"(u) : "f"(-2.1f));
+    right = right && u == 0u;
+    asm("cvt.rzi.s32.f32 %0, %1;" : "=r"(i) : "f"(1e10f));
+    right = right && i == 0x7fffffff;
+    float f;
+    asm("cvt.rn.f32.s32 %0, %1;" : "=f"(f) : "r"(-16777219));
+    right = right && f == -16777220.0f;
+    asm("cvt.rn.f32.u32 %0, %1;" : "=f"(f) : "r"(0x80000000u));
+    right = right && f == 2147483648.0f;
+    unsigned short bits;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(1.0f + 0x1.8p-10f));
+    right = right && bits == 0x3c02;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(bits));
+    right = right && f == 1.0f + 0x1p-9f;
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(1.0f + 0x1.8p-7f));
+    right = right && bits == 0x3f82;
+    asm("cvt.f32.bf16 %0, %1;" : "=f"(f) : "h"(bits));
+    right = right && f == 1.0f + 0x1p-6f;
     asm("lop3.b32 %0, %1, %2, %3, 0xea;" : "=r"(u) : "r"(0xffff0000u), "r"(0xff00ff00u), "r"(0x0000000fu));
     right = right && u == 0xff00000fu;
     asm("lop3.b32 %0, %1, %2, %3, 0x96;" : "=r"(u) : "r"(0xffff0000u), "r"(0xff00ff00u), "r"(0x0000000fu));
@@ -255,6 +289,17 @@ __device__ bool memory(int* g, int* own) {
     right = right && i == 13;
     asm volatile("{ .reg .u64 a; cvta.to.global.u64 a, %1; ld.global.s32 %0, [a]; }" : "=r"(i) : "l"(g) : "memory");
     right = right && i == -2;
+    unsigned reduced;
+    asm volatile("redux.sync.add.s32 %0, %1, 0xffffffff;" : "=r"(i) : "r"(lane - 16) : "memory");
+    right = right && i == -16;
+    asm volatile("redux.sync.min.s32 %0, %1, -1;" : "=r"(i) : "r"(lane - 16) : "memory");
+    right = right && i == -16;
+    asm volatile("redux.sync.max.u32 %0, %1, -1;" : "=r"(reduced) : "r"(lane - 16) : "memory");
+    right = right && reduced == 0xffffffffu;
+    asm volatile("redux.sync.xor.b32 %0, %1, -1;" : "=r"(reduced) : "r"(lane == 7 ? 0xf0 : 0) : "memory");
+    right = right && reduced == 0xf0u;
+    asm volatile("match.any.sync.b32 %0, %1, -1;" : "=r"(reduced) : "r"(lane % 4) : "memory");
+    right = right && reduced == 0x11111111u << lane % 4;
     asm volatile("shfl.sync.up.b32 %0, %1, 1, 0, 0xffffffff;" : "=r"(i) : "r"(lane) : "memory");
     right = right && i == (lane ? lane - 1 : 0);
     asm volatile("shfl.sync.down.b32 %0, %1, 2, 31, 0xffffffff;" : "=r"(i) : "r"(lane) : "memory");
@@ -341,6 +386,16 @@ __device__ bool products() {
         int sum = i == 3;
         for (int k = 0; k < 16; ++k) sum += (row - k) * (k + 2 * column);
         right = right && sums[i] == sum;
+    }
+    float few[4] = {0, 0, 0, 1};
+    asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
+                 : "+f"(few[0]), "+f"(few[1]), "+f"(few[2]), "+f"(few[3])
+                 : "r"(pair(r - q, r - q - 1)), "r"(pair(r + 8 - q, r + 7 - q)), "r"(pair(q + 2 * r, q + 1 + 2 * r)));
+    for (int i = 0; i < 4; ++i) {
+        const int row = r + i / 2 * 8, column = q + i % 2;
+        int sum = i == 3;
+        for (int k = 0; k < 8; ++k) sum += (row - k) * (k + 2 * column);
+        right = right && few[i] == sum;
     }
     return right;
 }
