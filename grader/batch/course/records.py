@@ -15,6 +15,8 @@ from enum import Enum
 from grader.evidence import Evidence
 from grader.scoring.score import GradeScore
 
+MOST_POINTS = 1e6  # that one decision adds or takes
+
 
 @dataclass(frozen=True)
 class Member:
