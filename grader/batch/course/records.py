@@ -44,6 +44,13 @@ class Handin:
     problem: str = ""
     notes: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        """Hold the time, which a student's commit may tell, to years that can be computed with."""
+        time = self.submitted_at
+        if time is not None and not 1 < time.year < 9000:
+            near = time.replace(year=min(max(time.year, 2), 9000), day=1)
+            object.__setattr__(self, "submitted_at", near)
+
     @property
     def known_time(self) -> datetime | None:
         """When it was handed in, where the platform says so with an offset from UTC."""
