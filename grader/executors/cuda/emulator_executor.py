@@ -156,7 +156,9 @@ class EmulatorExecutor(Executor):
             self._drop_worker()  # before it is tried whether another one can be had
         self.report = read_report(answer) if answer.code in (Code.ok, Code.findings) else None
         if self.report is not None:
-            self._printed.append(shortened(untrusted.clean(untrusted.of_bytes(self.report.printed))))
+            self._printed.append(
+                shortened(untrusted.clean(untrusted.of_bytes(self.report.printed)))
+            )
         is_counted = self._manner is not None and self._manner.counts
         if answer.code is Code.ok and is_counted and self.report is None:
             self._drop_worker()
