@@ -136,6 +136,7 @@ def grade_files(
         require_sandbox=task.require_sandbox,
         lifted=tuple(wanted.name for wanted in task.wanted if wanted.lifted),
         keeps_builds=False,
+        has_modules=False,
         checks_answers=True,
     )
     results = []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import getpass
-import math
 import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -21,7 +20,7 @@ from grader.batch import exports, similarity
 from grader.batch.classes import CourseClass, moves, to_run_again
 from grader.batch.collect import LAYOUTS, Collection, collect
 from grader.batch.collect.classroom_times import LAYOUT, judged_by
-from grader.batch.course.records import Adjustment, AdjustmentKind, Gradebook
+from grader.batch.course.records import MOST_POINTS, Adjustment, AdjustmentKind, Gradebook
 from grader.batch.gradebook import incomplete
 from grader.batch.pages import views
 from grader.batch.run import run
@@ -516,7 +515,7 @@ def _decisions(
     """The decisions that the options make, about no student yet."""
     decisions, why, by = [], (reason or "").strip(), _user()
     if points is not None:
-        if not math.isfinite(points) or not points:
+        if not points or not abs(points) <= MOST_POINTS:
             refuse(f"--points: expected a number such as +2 or -0.5, got {points:g}")
         decisions.append(Adjustment("", AdjustmentKind.points, why, points=points, by=by))
     for kind, name in (

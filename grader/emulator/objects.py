@@ -104,7 +104,7 @@ _SERVICES = frozenset(_SERVICES_TEXT.split())
 _OURS_TO_DEFINE = re.compile(
     r"__|_(?:init|fini|start|end|edata|exit|Exit|Unwind_.*|dl_.*)\Z|pthread_"
 )
-_OURS = re.compile("warpgrade|__tsan|__sanitizer|__ubsan")
+_OURS = re.compile("warpgrade_|_ZNK?9warpgrade|__tsan|__sanitizer|__ubsan")
 _OPERATORS_NEW_DELETE = re.compile(r"_Z(?:n[wa]|d[la])")
 # Sections of code that runs by itself, and the entries that compilers make: objects at file scope,
 # the hook that starts observation (priority 99), the registration of kernels.
@@ -169,7 +169,7 @@ def unreachable(elf: Elf, entries: Sequence[Entry], provided: Collection[str]) -
     Live code is what an entry, a kernel, or code that runs by itself reaches. Our own names are
     refused everywhere.
     """
-    refused = [name for name in _refused(elf, provided) if not _OURS.search(name)]
+    refused = [name for name in _refused(elf, provided) if not _OURS.match(name)]
     if not refused:
         return []
     asked = reachability.asked_symbols(elf, [entry.name for entry in entries])

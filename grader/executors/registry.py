@@ -54,6 +54,9 @@ class Ways:
     # Whether Triton's compiled kernels are kept in the user's cache for the next run. Not where a
     # sandbox is required: one submission's compiled kernels serve no other.
     keeps_builds: bool = True
+    # Whether a Triton file may import those beside it in the submission's folder. Not where a
+    # result is kept under the file's own hash, which those don't change.
+    has_modules: bool = True
 
     # For tests.
     level: Level | None = None  # of confinement; None: the best available

@@ -124,7 +124,11 @@ class Repairs:
             return None
         if failure.seconds <= 0 or len(failure.failing) < 2:
             return None  # one case may become right by chance
-        proposed = proposals(runner, failure)
+        try:
+            proposed = proposals(runner, failure)
+        except source_reading.TooInvolved:
+            self._is_spent = True  # so would the same text be for each further part
+            return None
         if failure.is_known:
             proposed = proposed[:MOST_TO_PLACE]
         if result.status is Status.compile_error:
@@ -531,26 +535,23 @@ def failing_of(
 
 
 def proposals(runner: Runner, failure: Failing) -> list[Edit]:
-    """Changes of the submission's text, the likeliest first."""
+    """Changes of the submission's text, the likeliest first. Raises TooInvolved."""
     lines = [line for line, _ in failure.result.marks] or [failure.result.line or 0]
     if failure.about:
         texts = enumerate(runner.source.split("\n"), 1)
         lines = [number for number, text in texts if re.search(failure.about, text)]
     variant = runner.task.variant
-    try:
-        read = source_reading.limited(
-            likely_edits.ranked,
-            runner.source,
-            variant.language == "triton",
-            f"{variant.entry}({', '.join(each.name for each in runner.task.signature)})",
-            failure.result.status.value,
-            [line for line in lines if line],
-            _in_common(failure),
-            MOST_TRIED[variant.language],
-            sorted(failure.only),
-        )
-    except source_reading.TooInvolved:
-        return []
+    read = source_reading.limited(
+        likely_edits.ranked,
+        runner.source,
+        variant.language == "triton",
+        f"{variant.entry}({', '.join(each.name for each in runner.task.signature)})",
+        failure.result.status.value,
+        [line for line in lines if line],
+        _in_common(failure),
+        MOST_TRIED[variant.language],
+        sorted(failure.only),
+    )
     return [_read(each) for each in read]
 
 

@@ -142,13 +142,14 @@ class Session:
         self._described = begun.sandbox if begun else self.sandbox
         self.files = Files(submission, files, joining.labs_of(exercises))
         self.rules = Enforcement(self.files, options.lifted, is_on=options.policy)
+        modules = self.files.modules if options.has_modules else dict
         self.runners = Runners(
             exercises,
             self.sandbox,
             self.device,
             self.files.read,
             self.rules.apply_to,
-            RunnerOptions(options, self.files.modules, lent.store, lent.native, begun),
+            RunnerOptions(options, modules, lent.store, lent.native, begun),
         )
         self.stopwatch = Stopwatch(self.device, self.seed, exercises, self.runners, lent.trusted)
         self.runners.begin()

@@ -68,6 +68,11 @@ def _visible(unusual: re.Match[str]) -> str:
     return "\ufffd" if is_nonchar or unicodedata.category(char) in _FORBIDDEN else char
 
 
+def of_bytes(text: str) -> str:
+    """Text in UTF-8, of which `text` has a character for each byte, as native programs write it."""
+    return text.encode("latin-1", "replace").decode("utf-8", "replace")
+
+
 def joined(kind: str, message: str) -> str:
     """An exception's type and message, as Python prints them, or what there is of them."""
     return ": ".join(filter(None, (kind, message)))

@@ -27,12 +27,13 @@ class Bar:
 def histogram(scores: Iterable[float], most: float) -> tuple[Bar, ...]:
     """The distribution of scores, in steps of a twentieth of `most`.
 
-    Full marks are in the last bar; scores beyond have bars of their own, those below 0 the first.
+    Full marks are in the last bar, scores below 0 in the first. Scores beyond full marks have bars
+    of their own, as many again at most.
     """
     every = list(scores)
     step = most / BARS if most > 0 else 1.0
     over = max([0.0, *(each - most for each in every)])
-    count = BARS + math.ceil(over / step - 1e-9)
+    count = BARS + min(BARS, math.ceil(over / step - 1e-9))
     counts = [0] * count
     for each in every:
         # A score on a boundary starts its bar, but full marks end the last one.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from grader.batch.course.records import Adjustment, AdjustmentKind
+from grader.batch.course.records import MOST_POINTS, Adjustment, AdjustmentKind
 from grader.batch.store.database import Database, now
 from grader.mistakes import Mistake
 
@@ -34,8 +34,11 @@ class AdjustmentTable:
         )
         stored = []
         for number, student, kind, reason, only, points, by, at, undone in rows:
-            known, time = AdjustmentKind(kind), datetime.fromisoformat(at)
-            made = Adjustment(student, known, reason, only, points, by, time)
+            with self._database.reading(f"adjustment {number}"):
+                known, time = AdjustmentKind(kind), datetime.fromisoformat(at)
+                if not abs(points) <= MOST_POINTS:
+                    raise ValueError(f"{points:g} points")
+                made = Adjustment(student, known, reason, only, points, by, time)
             stored.append(StoredAdjustment(number, made, undone))
         return stored
 

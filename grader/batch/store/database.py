@@ -15,6 +15,7 @@ from typing import Any
 
 from grader.batch.store import migrations
 from grader.mistakes import Mistake
+from grader.sandbox.untrusted import brief
 
 BUSY_SECONDS = 20.0
 LITTLE_SPACE = 1 << 20  # bytes free: an error of the file system's is put down to that
@@ -81,6 +82,14 @@ class Database:
         with self._explained():
             return self._connection.execute(query, values).fetchone()
 
+    @contextlib.contextmanager
+    def reading(self, row: str) -> Iterator[None]:
+        """Turn what the columns of a damaged row raise into a Mistake that names the row."""
+        try:
+            yield
+        except (ArithmeticError, AttributeError, RecursionError, TypeError, ValueError) as error:
+            raise Mistake(f"{self.path}: {row}: {_damaged(error)}") from None
+
     def _begin(self) -> None:
         version = migrations.version_of(self._connection)
         if version > len(migrations.STEPS):
@@ -113,15 +122,16 @@ def _why(path: Path, error: Exception) -> str:
     if "locked" in said or "busy" in said:
         return BUSY
     if "not a database" in said or "malformed" in said:
-        return (
-            f"it is damaged ({said}): put a backup in its place, or rescue what is in it with "
-            f"`sqlite3 {path.name} .recover`"
-        )
+        return f"{_damaged(error)}, or rescue what is in it with `sqlite3 {path.name} .recover`"
     if "readonly" in said or "unable to open" in said or isinstance(error, PermissionError):
         return "it can't be written: give yourself the right to it and its folder"
     if isinstance(error, OSError):
         return f"{error.strerror or said}"
     return f"SQLite says: {said}"
+
+
+def _damaged(error: Exception) -> str:
+    return f"it is damaged ({brief(str(error), 120)}): put a backup in its place"
 
 
 def _has_no_space(folder: Path) -> bool:

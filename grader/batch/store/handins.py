@@ -8,6 +8,7 @@ import sqlite3
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime
+from typing import Any
 
 from grader.batch.course.records import Handin, Member
 from grader.batch.store.database import Database, as_text, insert
@@ -61,23 +62,7 @@ class HandinTable:
             "SELECT number, id, members, submitted_at, marked_late, problem, notes, "
             "superseded_by, gone FROM handins ORDER BY number"
         )
-        return [
-            StoredHandin(
-                number,
-                Handin(
-                    id=name,
-                    members=tuple(Member(**member) for member in json.loads(members)),
-                    submitted_at=datetime.fromisoformat(at) if at else None,
-                    marked_late=bool(late),
-                    problem=problem,
-                    notes=tuple(json.loads(notes)),
-                ),
-                hashes.get(number, {}),
-                is_current=superseded is None,
-                is_gone=bool(gone),
-            )
-            for number, name, members, at, late, problem, notes, superseded, gone in rows
-        ]
+        return [self._read(row, hashes.get(row[0], {})) for row in rows]
 
     def files(self, number: int) -> dict[str, bytes]:
         """The files of a hand-in, by name."""
@@ -87,6 +72,28 @@ class HandinTable:
             (number,),
         )
         return dict(rows)
+
+    def _read(self, row: tuple[Any, ...], hashes: Mapping[str, str]) -> StoredHandin:
+        number, name, members, at, late, problem, notes, superseded, gone = row
+        with self._database.reading(f"hand-in {number}"):
+            handin = Handin(
+                id=name,
+                members=tuple(_member(**member) for member in json.loads(members)),
+                submitted_at=datetime.fromisoformat(at) if at else None,
+                marked_late=bool(late),
+                problem=problem,
+                notes=tuple(map(as_text, json.loads(notes))),
+            )
+        is_current = superseded is None
+        return StoredHandin(number, handin, hashes, is_current=is_current, is_gone=bool(gone))
+
+
+def _member(**columns: str) -> Member:
+    for column, text in columns.items():
+        if not isinstance(text, str):
+            raise TypeError(f"{column} of a member isn't text")
+        text.encode()  # a half of a surrogate pair can be stored in JSON, and nowhere else
+    return Member(**columns)
 
 
 def _keep(connection: sqlite3.Connection, handin: Handin, source: str, run: int) -> None:

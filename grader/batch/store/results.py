@@ -112,7 +112,9 @@ class ResultTable:
             )
         except Mistake as error:
             raise Mistake(f"{error}; grade it again with `grader regrade`") from None
-        return StoredResult(observed, json.loads(row[1]), row[2])
+        with self._database.reading(f"the environment of result {key[:12]}"):
+            environment = dict(json.loads(row[1]))
+        return StoredResult(observed, environment, row[2])
 
     def keep(
         self, results: Sequence[NewResult], seed: int, environment: Mapping[str, Any], run: int

@@ -93,7 +93,12 @@ class Store:
     def document(self, name: str) -> tuple[Path, bytes] | None:
         """The course or the roster: where it was read, and its bytes then."""
         row = self._database.row("SELECT path, content FROM documents WHERE name = ?", (name,))
-        return (Path(row[0]), row[1]) if row else None
+        if row is None:
+            return None
+        with self._database.reading(f"document {name}"):
+            if "\0" in row[0]:
+                raise ValueError("a path with a zero byte in it")
+        return Path(row[0]), row[1]
 
     def keep_document(self, name: str, path: Path, content: bytes) -> None:
         """Keep the course or the roster as it is now."""

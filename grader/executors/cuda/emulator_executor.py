@@ -100,7 +100,7 @@ class EmulatorExecutor(Executor):
         if not isinstance(made, Plan):
             return made
         self.plan = made
-        self._printed.append(printed_by_host(untrusted.clean(made.printed)))
+        self._printed.append(printed_by_host(untrusted.clean(untrusted.of_bytes(made.printed))))
         self._readback = next((s for s in made.calls[0] if isinstance(s, Readback)), None)
         try:
             document = self._document(made, arguments)
@@ -156,7 +156,9 @@ class EmulatorExecutor(Executor):
             self._drop_worker()  # before it is tried whether another one can be had
         self.report = read_report(answer) if answer.code in (Code.ok, Code.findings) else None
         if self.report is not None:
-            self._printed.append(shortened(untrusted.clean(self.report.printed)))
+            self._printed.append(
+                shortened(untrusted.clean(untrusted.of_bytes(self.report.printed)))
+            )
         is_counted = self._manner is not None and self._manner.counts
         if answer.code is Code.ok and is_counted and self.report is None:
             self._drop_worker()

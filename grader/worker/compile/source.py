@@ -141,7 +141,11 @@ def decoded(data: bytes) -> str:
     """
     encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
     text = io.TextIOWrapper(io.BytesIO(data), encoding, newline=None).read()
-    # str.splitlines also splits at characters that Python's tokenizer takes for blanks.
+    return with_blanks(text)
+
+
+def with_blanks(text: str) -> str:
+    """Python text with blanks for characters at which str.splitlines splits, and Python doesn't."""
     return text.translate(_BLANKS)
 
 

@@ -18,7 +18,7 @@ from triton.runtime.jit import ConstexprFunction, JITCallable, JITFunction
 
 from ..compile import literals, options, proxies
 from ..compile.failures import CompileFailure
-from ..compile.source import FunctionText, SourceFolder, place
+from ..compile.source import FunctionText, SourceFolder, place, with_blanks
 from .errors import ForeignKernel, KernelError, PlanLimit, Unsupported
 
 MAX_REFERENCES = 500  # to functions, from one kernel
@@ -107,7 +107,7 @@ class Describer:
                 f"`{name}` doesn't stand at line {line} of {file}, so it was generated while the "
                 f"launcher ran: {_IN_A_FILE}"
             ) from None
-        source = function.src
+        source = with_blanks(function.src)
         rest = source[len(text.text) :] if source.startswith(text.text.rstrip("\n")) else None
         if rest is None or any(line.strip()[:1] not in ("", "#") for line in rest.splitlines()):
             raise ForeignKernel(

@@ -117,3 +117,19 @@ def test_files_that_no_exercise_names_are_neither_kept_nor_run(graded: Graded) -
     notes = " ".join(graded.rows["shadows_modules"].counted.handin.notes)
     for name in ("conftest.py", "sitecustomize.py", "torch.py", "grader.py"):
         assert name in notes
+
+
+def test_files_of_whoever_grades_are_out_of_a_hand_ins_reach(tmp_path, monkeypatch) -> None:
+    """A folder assignment/ with a solution often lies where a class is graded."""
+    exercises = write_spec(tmp_path / "specs")
+    submission(tmp_path / "assignment")
+    (tmp_path / "assignment" / "silu.py").rename(tmp_path / "assignment" / "solved.py")
+    submission(tmp_path / "source" / "eve", "from solved import silu, silu_kernel, tl, triton\n")
+    monkeypatch.chdir(tmp_path)
+    _, book = grade_class(
+        tmp_path / "source", tmp_path / "out", exercises, require_sandbox=False, effort=BRIEF
+    )
+    [entry] = book.entries
+    assert entry.score == 0
+    [part, *_] = entry.counted.evidence.variants[0].parts
+    assert "No module named 'solved'" in part.failures[0].what

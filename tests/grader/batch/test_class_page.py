@@ -438,6 +438,7 @@ def test_full_marks_are_in_the_last_bar_and_a_bonus_beyond_it():
     bars = charts.histogram([0.0, 4.99, 5.0, 99.0, 100.0], 100.0)
     assert len(bars) == 20
     assert (bars[0].count, bars[1].count, bars[-1].count) == (2, 1, 2)
+    assert len(charts.histogram([1e300], 100.0)) == 2 * charts.BARS
     more = charts.histogram([100.0, 104.0, -3.0], 100.0)
     assert (more[0].count, more[19].count, more[20].count) == (1, 1, 1)
     assert sum(bar.width for bar in more) == pytest.approx(100)

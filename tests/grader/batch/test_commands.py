@@ -556,6 +556,7 @@ def test_all_pages_are_written_again(capsys, graded):
         (("adjust", "{out}", "--student", "ada", "--reason", "x"), "expected one of --points"),
         (("adjust", "{out}", "--student", "ada", "--points", "0", "--reason", "x"), "got 0"),
         (("adjust", "{out}", "--student", "ada", "--points", "nan", "--reason", "x"), "got nan"),
+        (("adjust", "{out}", "--student", "ada", "--points", "2e6", "--reason", "x"), "got 2e+06"),
         (("adjust", "{out}", "--student", "ada", "--lift", "sliu", "--reason", "x"), "silu"),
         (("adjust", "{out}", "--undo", "5", "--reason", "x"), "there is no adjustment 5"),
         (("adjust", "{out}", "--undo", "5"), "expected --reason"),

@@ -13,8 +13,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from grader.batch.course.decisions import TO_RUN, decided
-from grader.batch.course.lateness import days_late
-from grader.batch.course.records import Adjustment, AdjustmentKind, Attempt, Entry, Member, Student
+from grader.batch.course.lateness import days_late, judge
+from grader.batch.course.records import (
+    Adjustment,
+    AdjustmentKind,
+    Attempt,
+    Entry,
+    Handin,
+    Member,
+    Student,
+)
 from grader.batch.course.roster import Roster
 from grader.batch.gradebook import incomplete, page_stem
 from grader.mistakes import Mistake
@@ -75,6 +83,15 @@ def test_an_exercise_may_be_due_at_a_time_of_its_own():
     later = {"due_dates": {name: DUE}, "extensions": {"ada": DUE + 2 * DAY}}
     assert only(CourseFile(due=DUE, late=policy, **later), attempt(100, late=DAY)).score == 100
     assert only(CourseFile(due=DUE, late=policy, due_dates={name: DUE + DAY}), late).score == 100
+
+
+@pytest.mark.parametrize("offset", [-23, 0, 23])
+@pytest.mark.parametrize("time", [datetime.min, datetime(9996, 2, 29), datetime.max])
+def test_a_commit_of_any_year_is_judged(time, offset):
+    made = Handin("a", (Member("ada"),), time.replace(tzinfo=timezone(timedelta(hours=offset))))
+    late = judge(made, COURSE, DUE)
+    assert late.refused == (late.days > 0) == (time.year > 9000)
+    assert made.known_time.astimezone(timezone(-timedelta(hours=offset))).tzinfo is not None
 
 
 @pytest.mark.parametrize(

@@ -326,6 +326,48 @@ def test_a_damaged_file_is_said(store):
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("table", "column", "value"),
+    [
+        ("handins", "members", ""),
+        ("handins", "members", "null"),
+        ("handins", "members", "[1]"),
+        ("handins", "members", '[{"x": "17"}]'),
+        ("handins", "members", '[{"id": 17}]'),
+        ("handins", "members", '[{"id": "\\ud800"}]'),
+        ("handins", "members", "[" * 10_000),
+        ("handins", "members", f"[{'9' * 5000}]"),
+        ("handins", "submitted_at", "yesterday"),
+        ("handins", "notes", "null"),
+        ("handins", "notes", "{"),
+        ("adjustments", "kind", "bonus"),
+        ("adjustments", "made_at", "yesterday"),
+        ("adjustments", "points", 1e308),
+        ("adjustments", "points", float("inf")),
+        ("documents", "path", "a\0b"),
+        ("environments", "json", ""),
+        ("environments", "json", "null"),
+        ("environments", "json", "[1]"),
+    ],
+)
+def test_a_damaged_row_is_named(store, table, column, value):
+    store.handins.keep([ADA], "export", 1)
+    store.results.keep([result("k1")], 7, ENVIRONMENT, 1)
+    store.adjustments.add(Adjustment("17", AdjustmentKind.points, "for style", points=1, at=AT))
+    store.keep_document("course", Path("course.yaml"), b"title: Kernels")
+    database = sqlite3.connect(store.path, isolation_level=None)
+    database.execute("DROP TRIGGER adjustments_stay")
+    database.execute(f"UPDATE {table} SET {column} = ?", (value,))
+    database.close()
+    with pytest.raises(
+        Mistake, match=r"(hand-in|adjustment|document|result) \w+: it is damaged"
+    ) as caught:
+        store.handins.all(), store.adjustments.all(), store.results.of("k1")
+        store.document("course")
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 300 + len(str(store.path))
+
+
 def test_a_file_in_use_is_said_and_nothing_is_lost(store, monkeypatch):
     monkeypatch.setattr(databases, "BUSY_SECONDS", 0.1)
     with Store(store.path.parent) as second:

@@ -389,6 +389,11 @@ def test_the_emulators_own_functions_can_be_neither_called_nor_replaced(
     assert only(make(TWICE + declared)).kind == "symbol"
 
 
+def test_dead_code_may_name_what_only_sounds_like_ours(make: Make) -> None:
+    dead = "extern void my_warpgrade_helper(); void never() { my_warpgrade_helper(); }"
+    assert make(TWICE + dead).problems == ()
+
+
 def test_maths_strings_and_the_cpp_library_are_allowed() -> None:
     allowed = ("expf", "sinl", "memcpy", "printf", "malloc", "exit", "_Znwm", "__popcountdi2")
     library = (

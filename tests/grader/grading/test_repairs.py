@@ -11,7 +11,7 @@ from grader.evidence import VariantEvidence
 from grader.executors.cuda import cuda_build
 from grader.executors.cuda.native_runner import PlannedNativeRunner
 from grader.executors.runner import CaseResult, Coming
-from grader.grading import causes, repairs
+from grader.grading import causes, repairs, source_reading
 from grader.grading.causes import Causes, Failed
 from grader.grading.check import check_case, check_parts
 from grader.grading.edits.edit_scope import Edit
@@ -109,6 +109,20 @@ def test_a_change_that_makes_all_cases_right_is_told_with_its_line():
     [line] = cause.code
     assert line.line == LINE and line.text[line.start : line.start + line.length] == "rows"
     assert sum(not each.closed for each in runner.opened) == 1
+
+
+def test_a_text_that_takes_too_long_to_read_is_read_once(monkeypatch):
+    """Each further part would wait as long for the same."""
+    asked = []
+
+    def limited(*_):
+        asked.append(1)
+        raise source_reading.TooInvolved("reading it takes longer than 1.5 s")
+
+    monkeypatch.setattr(source_reading, "limited", limited)
+    runner, repairs = Runner(SOURCE, stores_in("cols")), Repairs()
+    assert [repairs.cause_of(runner, failure(runner)) for _ in range(3)] == [None] * 3
+    assert len(asked) == 1
 
 
 def test_what_nvcc_alone_refuses_is_not_repaired():

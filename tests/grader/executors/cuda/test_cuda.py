@@ -119,6 +119,15 @@ def test_a_static_buffer_and_a_constructor_are_the_planners_own(graded) -> None:
     assert part.status is Status.passed, part
 
 
+def test_what_is_printed_in_utf8_is_read_as_that(graded) -> None:
+    text = BEFORE_THE_ENTRY.replace("if (!kept)", 'printf("größer → 3\\n"); if (!kept)')
+    part = graded(text.replace("*last = out[i];", 'printf("\u221a\\xff%d\\n", n);'))
+    assert part.printed is not None
+    lines = part.printed.text.splitlines()
+    assert any(line == "launcher: größer → 3" for line in lines), lines
+    assert any(": \u221a\ufffd" in line for line in lines), lines
+
+
 def test_a_case_that_fails_again_is_planned_by_the_process_at_hand(tmp_path) -> None:
     """That the planner's earlier plans aren't to blame is known from its first failure."""
     source = (ROOT / "reference" / "silu.cu").read_text()

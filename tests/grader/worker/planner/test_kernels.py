@@ -143,6 +143,18 @@ def test_a_source_that_is_not_the_texts_is_refused(planning, tmp_path):
     assert "is not what stands at line 6" in refused["message"]
 
 
+@pytest.mark.parametrize("blank", ["\x0b", "\x0c", "\x1c", "\x85", "\u2028"])
+def test_a_character_that_ends_no_line_of_pythons_may_stand_in_a_kernel(planning, tmp_path, blank):
+    text = HEAD.replace("tl.load(", f"tl.load(  # all{blank}at once\n            ", 1)
+    assert blank in text
+    plan = planning.plan(
+        tmp_path, text + "def f(x, y):\n    copy[(1,)](x, y, 100, BLOCK=64)\n", PAIR
+    )
+    answer = planning.frontend(tmp_path, plan["specialisations"][0])
+
+    assert "tt.store" in answer.get("ttir", ""), answer
+
+
 @pytest.mark.parametrize("option", ["ir_override='a.ttir'", "extern_libs={'a': 'b'}"])
 def test_an_option_that_brings_foreign_code_is_refused(planning, tmp_path, option):
     text = HEAD + f"def f(x, y):\n    copy[(1,)](x, y, 100, BLOCK=64, {option})\n"
