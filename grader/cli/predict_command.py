@@ -41,7 +41,8 @@ def command(
     asking = [exercises[each] for each in names if each in exercises]
     asking = [each for each in asking if each.predictions is not None]
     if not asking:
-        refuse(f"{name}: expected an exercise that asks questions, this one has none")
+        wanted = "expected an exercise that asks questions"
+        refuse(f"{name}: {wanted}, this one has none" if name else f"{wanted}, there is none")
     path = submission / ANSWERS
     try:
         who = _student(path, student, show)

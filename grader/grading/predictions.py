@@ -30,6 +30,7 @@ from grader.spec import ITEMSIZE, Exercise, Memory
 from grader.spec.checks import USUAL_DEVICE
 from grader.spec.predictions import (
     ANSWERS,
+    OF_A_CUDA_RUN,
     OF_A_RUN,
     OF_OCCUPANCY,
     PREDICTIONS,
@@ -149,6 +150,21 @@ def _checked(
     return replace(made, status=Status.passed, reason="", answers=tuple(answers))
 
 
+def unanswerable(session: Session, exercise: Exercise) -> Iterator[tuple[str, str]]:
+    """The questions that have no right answer for some student, each with the reason."""
+    assert exercise.predictions is not None
+    for key, question in exercise.predictions.questions.items():
+        is_counted = question.answer is not None and question.answer.names & {*OF_A_RUN}
+        for student in range(1 if is_counted else 20):  # a counted run takes seconds
+            numbers = drawn(exercise.name, key, question, f"student {student}")
+            try:
+                Quantities(session, exercise, question, numbers).answer()
+            except Exception as error:
+                case = ", ".join(f"{name}={value}" for name, value in numbers.items())
+                yield key, f"{error} ({case or 'nothing is drawn'})"
+                break
+
+
 def _is_right(question: Question, given: Prediction, expected: float | str) -> bool:
     if isinstance(expected, str):
         return given.given == expected
@@ -171,7 +187,7 @@ class Quantities:
         """What is right. Raises ValueError where the spec doesn't say."""
         formula = self.question.answer
         if formula is None:
-            raise ValueError("the spec has no answer: a release for students can't check any")
+            raise ValueError("expected a formula, got none: only a release for students has none")
         if self.question.is_in_words:
             word = self._bound() if formula.text == "bound" else self._occupancy().limits[0]
             if word not in self.question.choices:
@@ -200,6 +216,8 @@ class Quantities:
     def _value(self, name: str) -> float:
         if name in self._sizes():
             return self._sizes()[name]
+        if name in OF_A_CUDA_RUN and self._task.variant.language != "cuda":
+            raise ValueError(f"{name}: expected a variant in CUDA C++, got {self._task}")
         if name in OF_A_RUN:
             return self._counted()[name]
         if name == "bytes":

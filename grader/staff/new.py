@@ -10,7 +10,7 @@ from __future__ import annotations
 import keyword
 import re
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from grader.mistakes import Mistake
@@ -55,6 +55,7 @@ def exercise(at: Course, name: str, languages: Sequence[str]) -> list[Path]:
         entries = f"{name}.yaml" if each == "triton" else f"{name}_{each}.yaml"
         texts[at.wrong / entries] = _text(f"wrong_{each}.txt", words)
         texts[at.honest / entries] = _text(f"honest_{each}.txt", words)
+    _check_imports(name, at.oracles, texts)
     texts[at.specs / f"{name}.yaml"] = spec
     exercises = _with_new(at, name, spec)
     if there := [str(path) for path in texts if path.exists()]:
@@ -70,6 +71,19 @@ def _check_name(name: str) -> None:
     if not re.fullmatch(r"[a-z][a-z0-9_]*", name) or keyword.iskeyword(name) or name == "oracles":
         raise Mistake(
             f"expected a Python name of lower-case letters, digits and _, got {name!r}; "
+            "nothing was written"
+        )
+
+
+def _check_imports(name: str, oracles: Path, texts: Mapping[Path, str]) -> None:
+    """Raises Mistake where the oracle or the entry would hide a module that its file imports."""
+    sources = [text for path, text in texts.items() if path.suffix == ".py"]
+    if oracles.is_file():
+        sources.append(oracles.read_text(encoding="utf-8"))
+    imported = re.compile(rf"^(import|from) ({name}\b|.* as {name}$)", re.MULTILINE)
+    if any(imported.search(source) for source in sources):
+        raise Mistake(
+            f"expected another name: {name!r} is a module that an exercise's files import; "
             "nothing was written"
         )
 

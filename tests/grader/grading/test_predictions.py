@@ -272,3 +272,32 @@ def test_students_get_questions_without_answers(tmp_path: Path) -> None:
 def test_the_page_lists_every_quantity() -> None:
     page = (ROOT / "docs/predictions.md").read_text()
     assert [name for name in QUANTITIES if f"`{name}`" not in page] == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ("answer: bytes", "answer: bytes / (n - n)", ("bytes", "got a division by zero (n=")),
+        ("answer: bytes", "", ("bytes", "expected a formula, got none")),
+        ("[memory, compute]", "[compute]", ("bound", "expected 'memory' among the choices")),
+        ("answer: floor_us", "answer: copies", ("time", "copies: expected a variant in CUDA C++")),
+    ],
+)
+def test_an_author_learns_of_answers_that_nobody_can_work_out(
+    tmp_path: Path, old: str, new: str, expected: tuple[str, str]
+) -> None:
+    path = tmp_path / "doubled.yaml"
+    path.write_text(SPEC.replace(old, new, 1))
+    exercise = load(path)
+    with Session(ROOT, {"doubled": exercise}, Options(device="interpreter"), files={}) as session:
+        [(key, reason)] = predictions.unanswerable(session, exercise)
+    assert key == expected[0] and expected[1] in reason
+
+
+def test_predict_names_no_exercise_where_none_asks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(predict_command, "right_exercises", dict)
+    ended = CliRunner().invoke(app, ["predict", "--show", "--submission", str(tmp_path)])
+    assert ended.exit_code == 2
+    assert ended.output.strip() == "expected an exercise that asks questions, there is none"
