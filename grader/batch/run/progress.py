@@ -39,7 +39,7 @@ class Lines(Watcher):
 
     def begin(self, done: int, total: int) -> None:
         self._total, self._done_before = total, done
-        self.say(f"{done} of {total} submissions are graded already")
+        self.say(f"{done} of {total} submissions are graded already, or can't be read")
 
     def finished(self, finished: Finished, observed: list[VariantEvidence], done: int) -> None:
         counts = _in_words(Counter(each.correctness for each in observed))
