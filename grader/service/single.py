@@ -82,7 +82,9 @@ def check(
         try:
             source = source.read_bytes()
         except OSError as error:
-            raise RequestError(f"{source}: expected a file to check: {error.strerror}") from None
+            raise RequestError(
+                f"{error.filename}: expected a file to check: {error.strerror}"
+            ) from None
     options = Options(seed=seed, effort=EFFORTS[effort], require_sandbox=require_sandbox)
     return check_source(task, source, options, timed=timed)
 
