@@ -41,11 +41,12 @@ from grader.spec.predictions import (
     number_of,
 )
 from grader.spec.task import Task
+from grader.spec.values import choice_problem
 from grader.status import Status
 
 MOST_BYTES = 1 << 16  # of answers.yaml
 MOST_LETTERS = 100  # of a student's name
-UNDECIDED = "their form is right; only the class's grade checks answers"
+UNDECIDED = "the answers' form is right; only the class's grade checks them"
 
 
 def answered(session: Session, only: Sequence[str] = ()) -> Iterator[VariantEvidence]:
@@ -106,7 +107,7 @@ def student_of(answers: Mapping[str, Any]) -> str:
 
 
 def of_form(exercise: Exercise, answers: object, student: str) -> PredictionsEvidence:
-    """The answers as given, and the first mistakes in their form."""
+    """The answers as given, and the mistakes in their form; an open question is none."""
     assert exercise.predictions is not None
     questions = exercise.predictions.questions
     if not isinstance(answers, dict):
@@ -114,11 +115,15 @@ def of_form(exercise: Exercise, answers: object, student: str) -> PredictionsEvi
     mistakes = [
         f"{exercise.name}.{key}: {mistake}"
         for key, question in questions.items()
-        if (mistake := form_mistake(question, answers.get(key)))
+        if answers.get(key) and (mistake := form_mistake(question, answers[key]))
     ]
+    unknown = answers.keys() - questions.keys()
+    mistakes += [f"{exercise.name}: {choice_problem([*questions], key)}" for key in sorted(unknown)]
+    still_open = [key for key in questions if not answers.get(key)]
+    noted = f"no answer yet to {', '.join(still_open)}; " if still_open else ""
     given = tuple(Prediction(key, _text(answers.get(key)), "", False) for key in questions)
     status = Status.wrong_values if mistakes else Status.not_measured
-    reason = f"{ANSWERS}: {'; '.join(mistakes)}" if mistakes else UNDECIDED
+    reason = f"{ANSWERS}: {'; '.join(mistakes)}" if mistakes else noted + UNDECIDED
     return PredictionsEvidence(status, reason, student, given)
 
 
