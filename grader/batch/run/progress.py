@@ -72,7 +72,7 @@ class Bar(Lines):
         self._bar = bars.Progress(
             bars.SpinnerColumn(),
             bars.BarColumn(bar_width=20),
-            bars.TextColumn("{task.completed}/{task.total}"),
+            bars.MofNCompleteColumn(),
             bars.TextColumn("{task.description}", markup=False, table_column=fits),
             bars.TextColumn("{task.fields[left]}", markup=False),
             console=console,
