@@ -63,8 +63,8 @@ def read(line: bytes, number: int) -> Request | Answer:
         place = ".".join(map(str, first["loc"])) or "the line"
         is_value = isinstance(first["input"], (str, int, float)) and first["loc"]
         came = f", got {as_written(first['input'])}" if is_value else ""
-        what = f"line {number}: {place}: {first['msg']}{came}"
-        return Answer(outcome="malformed", error=what, id=_id_in(line))
+        reason = f"line {number}: {place}: {first['msg']}{came}"
+        return Answer(outcome="malformed", error=reason, id=_id_in(line))
 
 
 class _Named(pydantic.BaseModel):

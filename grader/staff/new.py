@@ -60,7 +60,8 @@ def exercise(at: Course, name: str, languages: Sequence[str]) -> list[Path]:
     exercises = _with_new(at, name, spec)
     if there := [str(path) for path in texts if path.exists()]:
         raise Mistake(f"{', '.join(there)}: expected no such file yet; nothing was written")
-    texts[at.oracles] = _appended(at.oracles, _text("oracle.txt", words), f"def {name}(")
+    begun = _text("oracles.txt", {})
+    texts[at.oracles] = _appended(at.oracles, _text("oracle.txt", words), f"def {name}(", begun)
     section = _text("section.txt", words).replace("FILES", _files(name, languages))
     before = _appended(at.handout, section, f"## {name}\n")
     texts[at.handout] = handout.render(before, exercises, at.handout.name)
@@ -100,9 +101,9 @@ def _with_new(at: Course, name: str, spec: str) -> dict[str, Exercise]:
     return in_order(known, at.settings.order)
 
 
-def _appended(path: Path, text: str, mark: str) -> str:
-    """The file with a text at its end. Raises Mistake where it has the mark already."""
-    before = path.read_text(encoding="utf-8") if path.exists() else ""
+def _appended(path: Path, text: str, mark: str, begun: str = "") -> str:
+    """The file, or `begun` without one, with a text at its end. Raises Mistake at a second mark."""
+    before = path.read_text(encoding="utf-8") if path.exists() else begun
     if mark in before:
         raise Mistake(f"{path}: expected no {mark.strip()!r} yet; nothing was written")
     return before.rstrip("\n") + "\n" + text if before else text.lstrip("\n")

@@ -455,7 +455,7 @@ def test_a_violation_names_its_place_and_what_to_do() -> None:
 
 def test_a_header_of_the_students_own_is_told_where_its_text_belongs() -> None:
     [own, system] = check('#include "helpers.cuh"\n#include <dlfcn.h>\n')
-    assert own.message.endswith("text of a file of your own belongs into it")
+    assert own.message.endswith("text of another belongs into one of them")
     assert system.message == "#include <dlfcn.h> is not one of the headers that kernels need"
 
 

@@ -177,6 +177,16 @@ predictions:
     assert [line for line in lines if line.startswith(start) and "division by zero" in line], lines
 
 
+def test_a_new_exercise_makes_oracles_that_are_not_there_yet(tmp_path):
+    course = begun(tmp_path / "course")
+    course.oracles.unlink()
+    new.exercise(course, "square", ["triton"])
+    assert (
+        list(definitions.mistakes(course.exercises["square"], course.specs / "square.yaml", []))
+        == []
+    )
+
+
 @pytest.mark.parametrize("name", ["torch", "triton", "tl"])
 def test_a_new_exercise_hides_no_module_of_its_files(tmp_path, name):
     new.course(tmp_path / "course")
