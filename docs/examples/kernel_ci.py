@@ -37,4 +37,6 @@ def main(kernels: str, course: str, *only: str) -> int:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) < 3:
+        sys.exit(f"usage: {sys.argv[0]} KERNELS COURSE [NAME ...]")
     sys.exit(main(*sys.argv[1:]))

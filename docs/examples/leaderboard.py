@@ -31,4 +31,9 @@ def table(rows: Sequence[tuple[str, warpgrade.CheckResult]]) -> str:
 
 
 if __name__ == "__main__":
-    print(table(rank(sys.argv[1], [Path(name) for name in sys.argv[2:]])))
+    if len(sys.argv) < 3:
+        sys.exit(f"usage: {sys.argv[0]} EXERCISE FILE...")
+    try:
+        print(table(rank(sys.argv[1], [Path(name) for name in sys.argv[2:]])))
+    except warpgrade.Mistake as mistake:
+        sys.exit(str(mistake))

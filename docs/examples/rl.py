@@ -64,6 +64,8 @@ def environment(jobs: int = 2) -> Iterator[Environment]:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) < 3:
+        sys.exit(f"usage: {sys.argv[0]} EXERCISE FILE...")
     with environment() as started:
         sources = [Path(name).read_text() for name in sys.argv[2:]]
         print(started.rewards(sys.argv[1], sources))

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import functools
 import importlib
 import inspect
@@ -341,8 +342,8 @@ def _users_mistake(error: Exception) -> str:
         return str(error)
     if isinstance(error, ModuleNotFoundError):
         return packages.line_of(error)
-    if isinstance(error, OSError) and error.filename:
-        return f"{error.filename}: {error.strerror}"
+    if isinstance(error, OSError) and (error.filename or error.errno == errno.ENOSPC):
+        return f"{error.filename or 'the output'}: {error.strerror}"
     return ""
 
 

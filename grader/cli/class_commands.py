@@ -127,6 +127,8 @@ def grade_class(  # noqa: PLR0913 - typer makes an option of each parameter
 ) -> None:
     """Grade a class; what is graded already isn't graded again."""
     _choose_gpus(gpus, scheduler)
+    if out.resolve() == source.resolve():
+        refuse(f"--out {out}: expected another folder than that of the submissions")
     course, file = _course_of(out)
     exercises = course.exercises
     options = Options(tuple(known_names(exercises, only)), require_sandbox)
@@ -490,7 +492,8 @@ def _tell_moves(course_class: CourseClass, book: Gradebook) -> None:
         if move.before is not None and move.after is not None:
             by = f" ({'+' if move.change > 0 else ''}{number(move.change, 4)})"
         tell(f"{name}: {_points(move.before)} -> {_points(move.after)}{by}")
-    tell(f"{_count(len(moved), 'score')} of {len(book.entries)} change")
+    verb = "changes" if len(moved) == 1 else "change"
+    tell(f"{len(moved)} of {_count(len(book.entries), 'score')} {verb}")
 
 
 def _points(score: float | None) -> str:

@@ -35,6 +35,9 @@ FOUND, USAGE, FAILED, INTERRUPTED = 1, 2, 3, 130
 _UNWRAPPED = 10_000  # columns
 _AnyStep = TypeVar("_AnyStep")
 
+if not os.environ.get("COLUMNS", "1").strip("0"):
+    del os.environ["COLUMNS"]  # the terminal's width isn't known: rich would print nothing
+
 _given: Path | None = None  # by --course
 console = Console()
 errors = Console(stderr=True)
@@ -137,6 +140,10 @@ def known_names(exercises: Mapping[str, Exercise], names: Iterable[str] | None) 
             close = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.5)
             hint = f" Did you mean {close[0]}?" if close else ""
             there_are = ", ".join(exercises)
+            stem = name.partition("/")[0]
+            has_spec = any(stem == each.stem for each in the_course().specs.glob("*.yaml"))
+            if has_spec and stem not in exercises:
+                refuse(f"{name}: expected an exercise whose spec is right, one of {there_are}")
             refuse(f"{name}: expected the name of an exercise, one of {there_are}.{hint}")
     return names
 

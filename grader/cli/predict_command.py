@@ -37,11 +37,13 @@ def command(
     exercises = right_exercises()
     names = known_names(exercises, [name] if name else None) or list(exercises)
     if not submission.is_dir():
-        refuse(f"{submission}: expected a folder like assignment/, found none")
+        here = "" if submission.is_absolute() else f" in {Path.cwd()}"
+        refuse(f"{submission}: expected a folder like assignment/, found none{here}")
     asking = [exercises[each] for each in names if each in exercises]
     asking = [each for each in asking if each.predictions is not None]
     if not asking:
-        refuse(f"{name}: expected an exercise that asks questions, this one has none")
+        wanted = "expected an exercise that asks questions"
+        refuse(f"{name}: {wanted}, this one has none" if name else f"{wanted}, there is none")
     path = submission / ANSWERS
     try:
         who = _student(path, student, show)

@@ -300,10 +300,10 @@ def entry_fault(elf: Elf, entry: Entry) -> Fault | None:
     declared = any(s.name == glue.SIGNATURE_SYMBOL + entry.name for s in elf.symbols)
     is_static = exact is not None or any(s.name.startswith(f"_ZL{_length(entry)}") for s in defined)
     if is_static or (declared and _signature_code(elf, entry) != glue.OTHER and not mangled):
-        message = f"{entry.name} is static, or has no body, so the grader can't call it"
+        message = f"`{entry.name}` is static, or has no body, so the grader can't call it"
         return Fault("no_extern_c", message, entry.name, entry.name)
     if mangled:
-        message = f'{entry.name} is there, but not as extern "C", so the grader can\'t call it'
+        message = f'`{entry.name}` is there, but not as extern "C", so the grader can\'t call it'
         return Fault("no_extern_c", message, entry.name, entry.name)
     return Fault("entry_missing", f"there is no function {entry.name}", "", entry.name)
 

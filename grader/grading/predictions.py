@@ -30,6 +30,7 @@ from grader.spec import ITEMSIZE, Exercise, Memory
 from grader.spec.checks import USUAL_DEVICE
 from grader.spec.predictions import (
     ANSWERS,
+    OF_A_CUDA_RUN,
     OF_A_RUN,
     OF_OCCUPANCY,
     PREDICTIONS,
@@ -40,11 +41,12 @@ from grader.spec.predictions import (
     number_of,
 )
 from grader.spec.task import Task
+from grader.spec.values import choice_problem
 from grader.status import Status
 
 MOST_BYTES = 1 << 16  # of answers.yaml
 MOST_LETTERS = 100  # of a student's name
-UNDECIDED = "their form is right; only the class's grade checks answers"
+UNDECIDED = "the answers' form is right; only the class's grade checks them"
 
 
 def answered(session: Session, only: Sequence[str] = ()) -> Iterator[VariantEvidence]:
@@ -105,7 +107,7 @@ def student_of(answers: Mapping[str, Any]) -> str:
 
 
 def of_form(exercise: Exercise, answers: object, student: str) -> PredictionsEvidence:
-    """The answers as given, and the first mistakes in their form."""
+    """The answers as given, and the mistakes in their form; an open question is none."""
     assert exercise.predictions is not None
     questions = exercise.predictions.questions
     if not isinstance(answers, dict):
@@ -113,11 +115,15 @@ def of_form(exercise: Exercise, answers: object, student: str) -> PredictionsEvi
     mistakes = [
         f"{exercise.name}.{key}: {mistake}"
         for key, question in questions.items()
-        if (mistake := form_mistake(question, answers.get(key)))
+        if answers.get(key) and (mistake := form_mistake(question, answers[key]))
     ]
+    unknown = answers.keys() - questions.keys()
+    mistakes += [f"{exercise.name}: {choice_problem([*questions], key)}" for key in sorted(unknown)]
+    still_open = [key for key in questions if not answers.get(key)]
+    noted = f"no answer yet to {', '.join(still_open)}; " if still_open else ""
     given = tuple(Prediction(key, _text(answers.get(key)), "", False) for key in questions)
     status = Status.wrong_values if mistakes else Status.not_measured
-    reason = f"{ANSWERS}: {'; '.join(mistakes)}" if mistakes else UNDECIDED
+    reason = f"{ANSWERS}: {'; '.join(mistakes)}" if mistakes else noted + UNDECIDED
     return PredictionsEvidence(status, reason, student, given)
 
 
@@ -149,6 +155,21 @@ def _checked(
     return replace(made, status=Status.passed, reason="", answers=tuple(answers))
 
 
+def unanswerable(session: Session, exercise: Exercise) -> Iterator[tuple[str, str]]:
+    """The questions that have no right answer for some student, each with the reason."""
+    assert exercise.predictions is not None
+    for key, question in exercise.predictions.questions.items():
+        is_counted = question.answer is not None and question.answer.names & {*OF_A_RUN}
+        for student in range(1 if is_counted else 20):  # a counted run takes seconds
+            numbers = drawn(exercise.name, key, question, f"student {student}")
+            try:
+                Quantities(session, exercise, question, numbers).answer()
+            except Exception as error:
+                case = ", ".join(f"{name}={value}" for name, value in numbers.items())
+                yield key, f"{error} ({case or 'nothing is drawn'})"
+                break
+
+
 def _is_right(question: Question, given: Prediction, expected: float | str) -> bool:
     if isinstance(expected, str):
         return given.given == expected
@@ -171,7 +192,7 @@ class Quantities:
         """What is right. Raises ValueError where the spec doesn't say."""
         formula = self.question.answer
         if formula is None:
-            raise ValueError("the spec has no answer: a release for students can't check any")
+            raise ValueError("expected a formula, got none: only a release for students has none")
         if self.question.is_in_words:
             word = self._bound() if formula.text == "bound" else self._occupancy().limits[0]
             if word not in self.question.choices:
@@ -200,6 +221,8 @@ class Quantities:
     def _value(self, name: str) -> float:
         if name in self._sizes():
             return self._sizes()[name]
+        if name in OF_A_CUDA_RUN and self._task.variant.language != "cuda":
+            raise ValueError(f"{name}: expected a variant in CUDA C++, got {self._task}")
         if name in OF_A_RUN:
             return self._counted()[name]
         if name == "bytes":

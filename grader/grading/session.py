@@ -125,7 +125,8 @@ class Session:
         required and none is available.
         """
         if files is None and not submission.is_dir():
-            raise Mistake(f"{submission}: expected a folder like assignment/, found none")
+            here = "" if submission.is_absolute() else f" in {Path.cwd()}"
+            raise Mistake(f"{submission}: expected a folder like assignment/, found none{here}")
         torch.set_num_threads(1)  # the tensors are small: threads would only wait for each other
         options, lent = options or Options(), lent or Lent()
         self.submission, self.exercises = submission, exercises

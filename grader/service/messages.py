@@ -13,6 +13,7 @@ from typing import Annotated, Literal
 import pydantic
 
 from grader.service.results import CheckResult
+from grader.spec.formula import as_written
 
 SCHEMA: Literal[1] = 1
 MOST_LINE_BYTES = 8 << 20  # a file of 1 MiB, however its text is escaped
@@ -60,9 +61,10 @@ def read(line: bytes, number: int) -> Request | Answer:
     except pydantic.ValidationError as error:
         first = error.errors(include_url=False)[0]
         place = ".".join(map(str, first["loc"])) or "the line"
-        return Answer(
-            outcome="malformed", error=f"line {number}: {place}: {first['msg']}", id=_id_in(line)
-        )
+        is_value = isinstance(first["input"], (str, int, float)) and first["loc"]
+        came = f", got {as_written(first['input'])}" if is_value else ""
+        reason = f"line {number}: {place}: {first['msg']}{came}"
+        return Answer(outcome="malformed", error=reason, id=_id_in(line))
 
 
 class _Named(pydantic.BaseModel):

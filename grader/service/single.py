@@ -78,9 +78,15 @@ def check(
     """
     exercises = exercises_of(course)
     task = task_named(exercises, exercise)
-    data = source.read_bytes() if isinstance(source, Path) else source
+    if isinstance(source, Path):
+        try:
+            source = source.read_bytes()
+        except OSError as error:
+            raise RequestError(
+                f"{error.filename}: expected a file to check: {error.strerror}"
+            ) from None
     options = Options(seed=seed, effort=EFFORTS[effort], require_sandbox=require_sandbox)
-    return check_source(task, data, options, timed=timed)
+    return check_source(task, source, options, timed=timed)
 
 
 def check_source(
@@ -101,7 +107,8 @@ def check_source(
     name = task.variant.file
     if task.variant.compile.files:
         names = ", ".join(task.variant.files)
-        raise RequestError(f"{task}: expected a folder with {names}, got one source; grade that")
+        got = "got one source; `warpgrade.grade` takes a folder"
+        raise RequestError(f"{task}: expected a folder with {names}, {got}")
     too_large = f"{name} is larger than {MAX_FILE_BYTES >> 20} MiB"
     files: dict[str, bytes | str] = {name: data if len(data) <= MAX_FILE_BYTES else too_large}
     exercises = {task.exercise.name: task.exercise}

@@ -111,7 +111,9 @@ def _percent(value: object) -> object:
 
 
 def _gpu(value: object) -> str:
-    name = str(value).strip() if isinstance(value, (str, int)) else ""
+    if isinstance(value, bool) or not isinstance(value, (str, int)):
+        raise unexpected("the name of a GPU", value)
+    name = str(value).strip()
     name = f"RTX {name}" if re.fullmatch(r"\d{4}.*", name) else name
     if wrong := kinds.problem(name):
         raise refusal(wrong)

@@ -56,6 +56,8 @@ OF_A_RUN = (
     "copies",
     "bytes_copied",
 )
+# Those of them that are counted in CUDA C++ alone.
+OF_A_CUDA_RUN = ("bank_conflicts", "bank_ways", "copies", "bytes_copied")
 # Answers that are one of the question's choices.
 IN_WORDS = ("bound", "limit")
 _THOUSANDS = re.compile(r"[+-]?[0-9]{1,3}(,[0-9]{3})+(\.[0-9]*)?")

@@ -189,9 +189,10 @@ def nonempty_list(value: object) -> list[Any] | tuple[Any, ...]:
         raise unexpected("a list", value)
     if not value:
         raise refusal("expected at least one, got an empty list")
-    twice = [item for index, item in enumerate(value) if _stands_in(item, value[:index])]
+    twice = [index for index, item in enumerate(value) if _stands_in(item, value[:index])]
     if twice:
-        raise refusal(f"expected each one once, got {as_written(twice[0])} twice")
+        item, place = as_written(value[twice[0]]), twice[0] + 1
+        raise refusal(f"expected each one once, got {item} twice, the second time as item {place}")
     return value
 
 

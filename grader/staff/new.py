@@ -10,7 +10,7 @@ from __future__ import annotations
 import keyword
 import re
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from grader.mistakes import Mistake
@@ -55,11 +55,13 @@ def exercise(at: Course, name: str, languages: Sequence[str]) -> list[Path]:
         entries = f"{name}.yaml" if each == "triton" else f"{name}_{each}.yaml"
         texts[at.wrong / entries] = _text(f"wrong_{each}.txt", words)
         texts[at.honest / entries] = _text(f"honest_{each}.txt", words)
+    _check_imports(name, at.oracles, texts)
     texts[at.specs / f"{name}.yaml"] = spec
     exercises = _with_new(at, name, spec)
     if there := [str(path) for path in texts if path.exists()]:
         raise Mistake(f"{', '.join(there)}: expected no such file yet; nothing was written")
-    texts[at.oracles] = _appended(at.oracles, _text("oracle.txt", words), f"def {name}(")
+    begun = _text("oracles.txt", {})
+    texts[at.oracles] = _appended(at.oracles, _text("oracle.txt", words), f"def {name}(", begun)
     section = _text("section.txt", words).replace("FILES", _files(name, languages))
     before = _appended(at.handout, section, f"## {name}\n")
     texts[at.handout] = handout.render(before, exercises, at.handout.name)
@@ -70,6 +72,19 @@ def _check_name(name: str) -> None:
     if not re.fullmatch(r"[a-z][a-z0-9_]*", name) or keyword.iskeyword(name) or name == "oracles":
         raise Mistake(
             f"expected a Python name of lower-case letters, digits and _, got {name!r}; "
+            "nothing was written"
+        )
+
+
+def _check_imports(name: str, oracles: Path, texts: Mapping[Path, str]) -> None:
+    """Raises Mistake where the oracle or the entry would hide a module that its file imports."""
+    sources = [text for path, text in texts.items() if path.suffix == ".py"]
+    if oracles.is_file():
+        sources.append(oracles.read_text(encoding="utf-8"))
+    imported = re.compile(rf"^(import|from) ({name}\b|.* as {name}$)", re.MULTILINE)
+    if any(imported.search(source) for source in sources):
+        raise Mistake(
+            f"expected another name: {name!r} is a module that an exercise's files import; "
             "nothing was written"
         )
 
@@ -86,9 +101,9 @@ def _with_new(at: Course, name: str, spec: str) -> dict[str, Exercise]:
     return in_order(known, at.settings.order)
 
 
-def _appended(path: Path, text: str, mark: str) -> str:
-    """The file with a text at its end. Raises Mistake where it has the mark already."""
-    before = path.read_text(encoding="utf-8") if path.exists() else ""
+def _appended(path: Path, text: str, mark: str, begun: str = "") -> str:
+    """The file, or `begun` without one, with a text at its end. Raises Mistake at a second mark."""
+    before = path.read_text(encoding="utf-8") if path.exists() else begun
     if mark in before:
         raise Mistake(f"{path}: expected no {mark.strip()!r} yet; nothing was written")
     return before.rstrip("\n") + "\n" + text if before else text.lstrip("\n")

@@ -3,6 +3,8 @@
 import sys
 from pathlib import Path
 
+import pytest
+
 import warpgrade
 from docs.examples import kernel_ci, leaderboard, rl
 
@@ -16,6 +18,11 @@ def test_a_leaderboard_has_the_correct_kernels(tmp_path):
     rows = leaderboard.rank("silu/triton", [SILU, wrong])
     assert [name for name, _ in rows] == ["silu"]
     assert "silu" in leaderboard.table(rows)
+
+
+def test_a_file_that_is_not_there_is_a_mistake_of_whoever_asks(tmp_path):
+    with pytest.raises(warpgrade.Mistake, match=r"nobody\.py: expected a file to check: No such"):
+        leaderboard.rank("silu/triton", [tmp_path / "nobody.py"])
 
 
 def test_ci_names_the_broken_kernel(tmp_path, capsys):

@@ -39,7 +39,7 @@ class Lines(Watcher):
 
     def begin(self, done: int, total: int) -> None:
         self._total, self._done_before = total, done
-        self.say(f"{done} of {total} submissions are graded already")
+        self.say(f"{done} of {total} submissions are graded already, or can't be read")
 
     def finished(self, finished: Finished, observed: list[VariantEvidence], done: int) -> None:
         counts = _in_words(Counter(each.correctness for each in observed))
@@ -72,7 +72,7 @@ class Bar(Lines):
         self._bar = bars.Progress(
             bars.SpinnerColumn(),
             bars.BarColumn(bar_width=20),
-            bars.TextColumn("{task.completed}/{task.total}"),
+            bars.MofNCompleteColumn(),
             bars.TextColumn("{task.description}", markup=False, table_column=fits),
             bars.TextColumn("{task.fields[left]}", markup=False),
             console=console,

@@ -13,6 +13,7 @@ import hashlib
 import itertools
 import json
 import os
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -24,6 +25,7 @@ import pydantic
 from grader.emulator import nvcc_runtime, toolchain
 from grader.executors.compile.kept_builds import KeptBuilds
 from grader.gpu import machine
+from grader.mistakes import Mistake
 from grader.sandbox import Sandbox
 from grader.sandbox.worker_process import Death, Limits, SandboxError, Worker
 from grader.spec import Exercise, Scalar, Tensor, Variant
@@ -473,9 +475,14 @@ def why_not(backend: Backend) -> str:
     if backend != "emulator" and toolchain.find_nvcc() is None:
         return "nvcc isn't installed: it comes with NVIDIA's CUDA toolkit"
     try:
-        toolchain.find_compiler()
+        if not toolchain.is_prepared():  # else nothing is written
+            toolchain.cache_root().mkdir(parents=True, exist_ok=True)
+            tempfile.TemporaryFile(dir=toolchain.cache_root()).close()
     except toolchain.ToolchainMissing as error:
         return str(error)
+    except OSError as error:
+        root = toolchain.cache_root()
+        return f"{root} can't be written ({error.strerror}): let XDG_CACHE_HOME name another folder"
     return ""
 
 
@@ -505,6 +512,9 @@ def _own_trouble() -> Iterator[None]:
         yield
     except (toolchain.ToolchainMissing, toolchain.ToolchainError) as error:
         raise BuildError(str(error)) from None
+    except OSError as error:  # shutil's has no words for a full disk
+        why = error.strerror or "is the disk full?"
+        raise Mistake(f"{toolchain.cache_root()} can't be written: {why}") from None
 
 
 def _read_answer(text: str) -> _Answer:

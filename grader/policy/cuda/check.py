@@ -54,6 +54,12 @@ def check(source: str, rules: Rules | None = None) -> list[Violation]:
         violations = [Violation("unreadable", 1, 1, message, instead_of("unreadable"))]
     else:
         violations = _Checker(source).run()
+        if "\0" in source:  # one line, in place of one for each of them
+            message = "the file has zero bytes, as one that is saved as UTF-16"
+            others = [each for each in violations if each.rule != "unreadable"]
+            line = 1 + source.count("\n", 0, source.index("\0"))
+            first = Violation("unreadable", line, 1, message, instead_of("unreadable"))
+            violations = [first, *others]
     kept = [violation for violation in violations if violation.rule not in lifted]
     return sorted(kept, key=lambda v: (v.line, v.column, v.rule))
 

@@ -89,7 +89,7 @@ def _include(each: Directive, lexed: Lexed, report: Report) -> None:
     elif name.startswith(("/", "~")) or ".." in name or "\\" in name or ":" in name:
         report("include", each.at, f"{shown} names a place among the machine's files")
     elif header[0] == '"':
-        advice = "a .cu file is compiled alone, so text of a file of your own belongs into it"
+        advice = "only the exercise's files are there, and text of another belongs into one of them"
         report("include", each.at, f"{shown} is not one of the headers that kernels need; {advice}")
     else:
         report("include", each.at, f"{shown} is not one of the headers that kernels need")

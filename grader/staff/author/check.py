@@ -43,8 +43,9 @@ def check(
         if name not in known:
             close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
             hint = f" Did you mean {close[0]}?" if close else ""
-            there_are = ", ".join(sorted(known)) or "none yet: `grader new exercise` begins one"
-            raise Mistake(f"{name}: expected an exercise, one of {there_are}.{hint}")
+            there_are = f"one of {', '.join(sorted(known))}.{hint}"
+            none_yet = "there is none yet: `grader new exercise` begins one"
+            raise Mistake(f"{name}: expected an exercise, {there_are if known else none_yet}")
     chosen = {name: each for name, each in right.items() if not names or name in names}
     for line in mistakes:
         of_spec = line.partition(".")[0]  # else of the course file, which all exercises need
@@ -96,6 +97,8 @@ def _of_exercise(course: Course, exercise: Exercise, trials: Trials) -> Iterator
         yield from trials.stub_mistakes([each for each in tasks if each.variant.max_points])
     if lost:  # what its edits do says nothing
         return
+    if len(solved) == len(tasks):
+        yield from trials.question_mistakes(exercise)
     headers = {name for each in tasks for name in each.variant.compile.headers}
     if any(not (course.reference / name).is_file() for name in headers):
         return

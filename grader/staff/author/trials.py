@@ -17,14 +17,17 @@ from pathlib import Path
 from grader.evidence import PartEvidence, VariantEvidence
 from grader.gpu import machine
 from grader.grading.check import check, check_part, check_parts
+from grader.grading.predictions import unanswerable
 from grader.grading.search import Effort
-from grader.grading.session import Options, Progress, Session
+from grader.grading.session import Options, Progress, Session, Step
 from grader.sandbox import Sandbox
 from grader.scoring import memory_bounds
 from grader.scoring.score import score_variant
-from grader.spec import Course, Variant
+from grader.spec import Course, Exercise, Variant
 from grader.spec.blocks import Limits
+from grader.spec.document import read_document
 from grader.spec.task import Task
+from grader.spec.values import Mistake
 from grader.staff.calibration import corpus
 from grader.staff.calibration.corpus import Submission
 from grader.status import Status
@@ -156,6 +159,18 @@ class Trials:
         hint = "; change it, or the bounds of `memory:` in the spec" * (who == SOLUTION)
         for missed in graded.lost:
             yield f"{place}: {task}, {missed.name}: {who} must pass: {missed.message}{hint}"
+
+    def question_mistakes(self, exercise: Exercise) -> Iterator[str]:
+        """Questions whose answer can't be worked out: a class's grade would fail on them."""
+        if exercise.predictions is None:
+            return
+        self.on_step(Step(exercise.name, "predictions"))
+        document = read_document(self.course.specs / f"{exercise.name}.yaml")
+        task = Task(exercise, next(iter(exercise.variants.values())))
+        with self._session(self.course.reference, BRIEF, task) as session:
+            for key, reason in unanswerable(session, exercise):
+                place = ("predictions", "questions", key, "answer")
+                yield from document.report([Mistake(place, reason)]).mistakes
 
     def stub_mistakes(self, tasks: Sequence[Task]) -> Iterator[str]:
         """Stubs that earn points, and those in CUDA C++ that don't compile."""

@@ -131,6 +131,13 @@ def test_a_batch_is_told_in_lines_and_ends_in_files(capsys, source, results):
     assert "3 of 3 submissions are graded already" in ran.err
 
 
+def test_results_do_not_go_among_the_hand_ins(capsys, source):
+    ran = call(capsys, "batch", source, "--out", source / ".")
+    assert (ran.code, ran.out) == (2, "")
+    assert "expected another folder than that of the submissions" in one_line(ran.err)
+    assert not (source / "class.sqlite").exists()
+
+
 def test_what_is_damaged_is_named_once(capsys, source, results):
     (source / "dan.zip").write_bytes(b"PK\3\4 and no more")
     (source / "eve").mkdir()
@@ -371,7 +378,7 @@ def test_rescoring_says_who_moves_by_how_much_before_it_writes(capsys, graded, d
     assert "ada: 4 -> 7 (+3)" in ran.out
     assert "bob: 3 -> 6 (+3)" in ran.out
     assert "cyd" not in ran.out
-    assert "2 scores of 3 change" in ran.out
+    assert "2 of 3 scores change" in ran.out
     assert "Give --yes" in one_line(ran.err)
     assert scores(graded) == {"ada": "4", "bob": "3", "cyd": "0"}
     ran = call(capsys, "rescore", graded / NAME, "--yes")
@@ -599,6 +606,7 @@ def test_the_bar_fits_however_narrow_the_window(columns):
     stream = io.StringIO()
     terminal = Console(file=stream, force_terminal=True, width=columns, color_system=None)
     bar = progress.watcher(terminal, plain=False)
+    bar._bar.refresh()  # before it is known how many there are
     bar.begin(2, 300)
     bar.step(Step("\x1b[2J" + "exercise" * 20, "triton", "bfloat16 degenerate", 12))
     bar.finished(finished("ada"), [seen(Status.passed), seen(Status.crashed)], 3)
@@ -606,6 +614,7 @@ def test_the_bar_fits_however_narrow_the_window(columns):
     bar.close()
     drawn = stream.getvalue()
     assert "3/300" in drawn
+    assert "None" not in drawn
     assert drawn.count("\n") == 1
     assert "\x1b[2J" not in drawn
 

@@ -199,6 +199,7 @@ def test_a_submission_that_is_not_there_gets_one_line(capsys, tmp_path):
         ran = call(capsys, *words)
         assert ran.code == 2
         assert "nowhere: expected a folder like assignment/, found none" in one_line(ran.err)
+    assert one_line(ran.err).endswith(f"found none in {Path.cwd()}")  # perhaps the wrong folder
 
 
 @pytest.mark.parametrize(

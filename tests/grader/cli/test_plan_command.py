@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -12,7 +16,9 @@ from typer.testing import CliRunner
 from grader.cli import app
 from grader.cli.console import console
 from grader.executors.cuda import cuda_build
-from grader.spec import load_all
+from grader.spec import Course, load_all
+from grader.staff import new
+from tests.support.commandline import call, one_line
 from tests.support.small_exercise import ROOT
 
 EXERCISES = load_all()
@@ -73,3 +79,32 @@ def test_a_mistake_is_told_in_a_line():
     line = ["plan", "silu/triton", "--case", "n=0", "--submission", str(ROOT / "reference")]
     result = CliRunner().invoke(app.app, line)
     assert result.exit_code == 2 and "--case" in result.output + (result.stderr or "")
+
+
+def test_an_exercise_whose_spec_is_wrong_is_not_taken_for_another(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+):
+    new.course(tmp_path / "course")
+    for name in ("square", "squares"):
+        new.exercise(Course(tmp_path / "course"), name, ["triton"])
+    spec = tmp_path / "course" / "exercises" / "squares.yaml"
+    spec.write_text(spec.read_text(encoding="utf-8").replace("role: output", "role: outptu"))
+    for name in ("squares", "squares/triton"):
+        lines = call(capsys, "plan", name, "--course", tmp_path / "course").err.splitlines()
+        assert lines[0].startswith("squares.yaml:7: arguments.out.role: expected one of")
+        assert lines[1:] == [f"{name}: expected an exercise whose spec is right, one of square"]
+
+
+def test_a_terminal_that_does_not_know_its_width_shows_everything():
+    command = [sys.executable, "-m", "grader", "--version"]
+    ran = subprocess.run(
+        command, env={**os.environ, "COLUMNS": "0"}, cwd=ROOT, capture_output=True, text=True
+    )
+    assert ran.stdout.startswith("warpgrade ")
+
+
+def test_output_to_a_full_disk_is_a_line():
+    command = [sys.executable, "-m", "grader", "--version"]
+    with Path("/dev/full").open("w") as full:
+        ran = subprocess.run(command, cwd=ROOT, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert (ran.returncode, one_line(ran.stderr)) == (2, "the output: No space left on device")

@@ -241,6 +241,7 @@ def test_a_file_that_takes_too_long_to_compile_is_given_up(
          "no_extern_c", "not as extern"),
         ('extern "C" { static void twice(float*, float*, int) {} }', "no_extern_c", "is static"),
         ('extern "C" void twice(float* x, float* y, int n);', "no_extern_c", "has no body"),
+        ("void twice() {}", "no_extern_c", "`twice` is there, but not as extern"),
         ("int twice;", "entry_missing", "there is no function twice"),
         ("void other() {}", "entry_missing", "there is no function twice"),
         ('extern "C" int twice(float*, float*, int) { return 0; }', "signature", "returns a value"),

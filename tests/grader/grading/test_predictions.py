@@ -108,6 +108,15 @@ def test_each_answer_has_its_share(doubled: Exercise) -> None:
     assert scored(doubled, wrong) == (Status.wrong_values, 1, 2, message)
 
 
+def test_a_question_that_is_still_open_is_no_failure(doubled: Exercise) -> None:
+    text = "student: Ada\ndoubled: {bytes: 1, time:, blocks: 1}\n"
+    message = f"no answer yet to bound, time; {predictions.UNDECIDED}"
+    evidence = made(doubled, text, checks=False)
+    assert scored(doubled, evidence) == (Status.not_measured, 0, 0, message)
+    told = "0 of 4 answers are right; not bytes, bound, blocks, time"
+    assert scored(doubled, made(doubled, text, checks=True)) == (Status.wrong_values, 0, 2, told)
+
+
 def test_at_home_only_the_form_is_checked(doubled: Exercise) -> None:
     text = "student: Ada\ndoubled: {bytes: 1, bound: memory, blocks: 1, time: 1}\n"
     evidence = made(doubled, text, checks=False)
@@ -126,7 +135,7 @@ def test_at_home_only_the_form_is_checked(doubled: Exercise) -> None:
         ("student: Ada\ndoubled: {bytes: 1e3x}", "doubled.bytes: expected a number, got '1e3x'"),
         ("student: Ada\ndoubled: {bytes: nan}", "doubled.bytes: expected a number, got 'nan'"),
         ("student: Ada\ndoubled: {bound: luck}", "bound: expected one of memory, compute"),
-        ("student: Ada\ndoubled: {bytes: 1}", "doubled.time: expected a number, got no answer"),
+        ("student: Ada\ndoubled: {byte: 1}", "doubled: expected one of bytes, bound, blocks, time"),
         ("student: [", "can't be read as YAML"),
         ("student: " + "[" * 30000, "nested too deeply"),
         ("- Ada", "expected a mapping"),
@@ -272,3 +281,32 @@ def test_students_get_questions_without_answers(tmp_path: Path) -> None:
 def test_the_page_lists_every_quantity() -> None:
     page = (ROOT / "docs/predictions.md").read_text()
     assert [name for name in QUANTITIES if f"`{name}`" not in page] == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ("answer: bytes", "answer: bytes / (n - n)", ("bytes", "got a division by zero (n=")),
+        ("answer: bytes", "", ("bytes", "expected a formula, got none")),
+        ("[memory, compute]", "[compute]", ("bound", "expected 'memory' among the choices")),
+        ("answer: floor_us", "answer: copies", ("time", "copies: expected a variant in CUDA C++")),
+    ],
+)
+def test_an_author_learns_of_answers_that_nobody_can_work_out(
+    tmp_path: Path, old: str, new: str, expected: tuple[str, str]
+) -> None:
+    path = tmp_path / "doubled.yaml"
+    path.write_text(SPEC.replace(old, new, 1))
+    exercise = load(path)
+    with Session(ROOT, {"doubled": exercise}, Options(device="interpreter"), files={}) as session:
+        [(key, reason)] = predictions.unanswerable(session, exercise)
+    assert key == expected[0] and expected[1] in reason
+
+
+def test_predict_names_no_exercise_where_none_asks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(predict_command, "right_exercises", dict)
+    ended = CliRunner().invoke(app, ["predict", "--show", "--submission", str(tmp_path)])
+    assert ended.exit_code == 2
+    assert ended.output.strip() == "expected an exercise that asks questions, there is none"

@@ -328,6 +328,14 @@ def test_a_way_around_a_rule_is_refused(name: str) -> None:
     assert rule in rules_broken(text)
 
 
+def test_a_file_in_utf_16_is_one_mistake() -> None:
+    text = "#include <cuda_runtime.h>\nvoid f() {}\n".encode("utf-16").decode("latin-1")
+    unreadable = [each for each in check(text) if each.rule == "unreadable"]
+    assert [(each.line, each.message) for each in unreadable] == [
+        (1, "the file has zero bytes, as one that is saved as UTF-16")
+    ]
+
+
 def test_every_rule_is_tried_and_said_in_a_sentence() -> None:
     assert {rule for rule, _ in EVASIONS.values()} - {"unreadable"} == set(CUDA_RULES)
     assert all(sentence.endswith(".") for sentence in CUDA_RULES.values())
@@ -447,7 +455,7 @@ def test_a_violation_names_its_place_and_what_to_do() -> None:
 
 def test_a_header_of_the_students_own_is_told_where_its_text_belongs() -> None:
     [own, system] = check('#include "helpers.cuh"\n#include <dlfcn.h>\n')
-    assert own.message.endswith("text of a file of your own belongs into it")
+    assert own.message.endswith("text of another belongs into one of them")
     assert system.message == "#include <dlfcn.h> is not one of the headers that kernels need"
 
 

@@ -28,6 +28,11 @@ def test_a_request_is_read():
         (_line(schema=2), "line 3: schema: ", "a"),
         (_line(id=[]), "line 3: id.", None),
         (_line(limit_s=-1), "line 3: limit_s: ", "a"),
+        (
+            _line(effort="fast"),
+            "line 3: effort: Input should be 'full' or 'quick', got 'fast'",
+            "a",
+        ),
         (_line(surce="x"), "line 3: surce: ", "a"),
         (json.dumps({"id": 7}).encode(), "line 3: schema: Field required", 7),
     ],

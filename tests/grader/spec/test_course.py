@@ -89,6 +89,7 @@ def test_parts_may_lie_elsewhere_in_its_folder(tmp_path):
     ("text", "said"),
     [
         ("gpu: MI300X", "course.yaml:1: gpu: expected an NVIDIA GPU, got 'MI300X', which is AMD's"),
+        ("gpu: [H100]", "course.yaml:1: gpu: expected the name of a GPU, got a list"),
         ("gpu: H1000", "course.yaml:1: gpu: expected the name of an NVIDIA GPU such as T4"),
         (
             "gpu: V100-PCIE-16GB",

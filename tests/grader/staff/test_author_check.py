@@ -158,6 +158,44 @@ def test_a_mistake_of_a_spec_is_none_of_the_handout(tmp_path):
     assert line.startswith("two.yaml:6: arguments.out.role: ")
 
 
+def test_an_answer_that_cannot_be_worked_out_has_its_line(tmp_path):
+    course = begun(tmp_path / "course", "square")
+    spec = course.specs / "square.yaml"
+    asked = """\
+predictions:
+  points: 1
+  questions:
+    half:
+      ask: What is the half of {n}?
+      draw: {n: [2, 9]}
+      answer: n / (n - n)
+"""
+    spec.write_text(spec.read_text(encoding="utf-8") + asked, encoding="utf-8")
+    lines = lines_on(course, "square")
+    number = len(spec.read_text(encoding="utf-8").splitlines())
+    start = f"square.yaml:{number}: predictions.questions.half.answer: "
+    assert [line for line in lines if line.startswith(start) and "division by zero" in line], lines
+
+
+def test_a_new_exercise_makes_oracles_that_are_not_there_yet(tmp_path):
+    course = begun(tmp_path / "course")
+    course.oracles.unlink()
+    new.exercise(course, "square", ["triton"])
+    assert (
+        list(definitions.mistakes(course.exercises["square"], course.specs / "square.yaml", []))
+        == []
+    )
+
+
+@pytest.mark.parametrize("name", ["torch", "triton", "tl"])
+def test_a_new_exercise_hides_no_module_of_its_files(tmp_path, name):
+    new.course(tmp_path / "course")
+    course = Course(tmp_path / "course")
+    with pytest.raises(Mistake, match=f"'{name}' is a module that an exercise's files import"):
+        new.exercise(course, name, ["triton"])
+    assert not list(course.specs.iterdir())
+
+
 def test_what_the_author_has_still_to_write_is_told(tmp_path):
     new.course(tmp_path / "course")
     course = Course(tmp_path / "course")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -10,10 +11,13 @@ import pytest
 
 from grader import spec
 from grader.cases import Space, fixed_case
+from grader.emulator import toolchain
 from grader.evidence import PartEvidence
+from grader.executors.cuda import cuda_build
 from grader.grading.check import check_case, check_memory, check_part
 from grader.grading.search import Effort
 from grader.grading.session import Options, Session
+from grader.mistakes import Mistake
 from grader.spec.blocks import Limits
 from grader.spec.task import Task
 from grader.status import Status
@@ -377,3 +381,26 @@ def test_a_loop_without_end_is_waited_for_once_and_named(tmp_path) -> None:
         assert (part.status, part.failures[0].where) == (Status.timed_out, place)
         assert "The loop at line 9 doesn't end" in part.failures[0].cause
     assert "another part" in second.failures[0].what
+
+
+def test_a_cache_that_nothing_can_be_written_to_is_said_with_what_to_do(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    cuda_build.why_not.cache_clear()
+    try:
+        said = cuda_build.why_not("emulator")
+    finally:
+        cuda_build.why_not.cache_clear()
+    root = tmp_path / "file" / "warpgrade"
+    assert said.startswith(f"{root} can't be written (") and "XDG_CACHE_HOME" in said
+
+
+def test_a_full_disk_is_no_failure_of_the_grader(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(root: Path | None = None) -> toolchain.Toolchain:
+        raise shutil.Error([("from", "to", "[Errno 28] No space left on device")])
+
+    monkeypatch.setattr(toolchain, "prepare", full)
+    with pytest.raises(Mistake, match=r"warpgrade can't be written: is the disk full\?"):
+        cuda_build.prepare.__wrapped__()
