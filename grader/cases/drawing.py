@@ -46,7 +46,7 @@ def strategy(space: Space) -> st.SearchStrategy[Case]:
 @functools.lru_cache(maxsize=64)
 def _drawn(choices: _Choices, seed: int, count: int) -> Sequence[tuple[Any, ...]]:
     """The arguments of so many cases. Hypothesis takes a millisecond for each: they are kept."""
-    found: list[tuple[Any, ...]] = []
+    arguments: list[tuple[Any, ...]] = []
 
     @hypothesis.seed(seed)
     @hypothesis.settings(
@@ -58,11 +58,11 @@ def _drawn(choices: _Choices, seed: int, count: int) -> Sequence[tuple[Any, ...]
     )
     @hypothesis.given(_strategy(choices))
     def one(chosen: tuple[Any, ...]) -> None:
-        found.append(chosen)
+        arguments.append(chosen)
 
     with only_what_is_drawn():
         one()
-    return found
+    return arguments
 
 
 def _choices(space: Space) -> _Choices:

@@ -8,7 +8,7 @@ machine. All that is opened stays open until `close`.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -31,7 +31,6 @@ from grader.executors.triton.triton_runner import PlannedTritonRunner
 from grader.gpu import machine
 from grader.gpu.devices import DeviceName
 from grader.sandbox import Sandbox
-from grader.sandbox.background import InThread
 from grader.sandbox.confinement import Level
 from grader.spec import Exercise, Variant
 from grader.spec.task import Task
@@ -152,7 +151,7 @@ class Runners:
         self._native: dict[DeviceName, Sandbox] = dict(options.native)
         if options.begun:
             self._native["emulator"] = options.begun.sandbox
-        self._programs = Programs(
+        self.programs = Programs(
             exercises,
             self._sources.read,
             lambda: self.sandbox_of("emulator"),
@@ -161,18 +160,7 @@ class Runners:
             lambda file: self._kept_for(file) or KeptBuilds(None),
             options.begun.programs if options.begun else None,
         )
-        self._building: list[InThread[None]] = []
         self._opened: dict[tuple[str, str, str], _Opened] = {}
-
-    @property
-    def programs(self) -> Programs:
-        """The CUDA C++ files of the submission, once all that `build` was asked for are begun.
-
-        Raises what beginning them raised.
-        """
-        for each in self._building:
-            each.take()
-        return self._programs
 
     def begin(self) -> None:
         """Start what the first case on a GPU needs; nothing where there is no GPU.
@@ -183,18 +171,6 @@ class Runners:
             self._sandbox.begin()
             self.sandbox_of("cuda")
             executor_program.begin()
-
-    def build(self, files: Sequence[str], backend: Backend) -> None:
-        """Have files compiled in the background, where their sandbox is started as well."""
-        before = tuple(self._building)
-
-        def begin() -> None:
-            for each in before:
-                each.wait()
-            for file in files:
-                self._programs.begin(file, backend)
-
-        self._building.append(InThread(begin))
 
     def is_refused_by_nvcc(self, task: Task) -> bool:
         """Whether nvcc alone refuses the file of a variant that has run in the emulator.
@@ -211,14 +187,11 @@ class Runners:
         for opened in self._opened.values():
             opened.close()
         self._opened.clear()
-        for each in self._building:
-            each.wait()
-        self._programs.close()
+        self.programs.close()
         for device in self._native.keys() - self._options.native.keys():
             self._native[device].close()
         self._native.clear()
-        for each in self._building:
-            each.end()
+        self.programs.end_threads()
         self._kept.close()
 
     def close_variant(self, task: Task) -> None:

@@ -202,4 +202,4 @@ class Session:
         in_cuda = [each for each in tasks if each.variant.language == "cuda"]
         files = dict.fromkeys(each.variant.file for each in in_cuda if self.can_run(each))
         if files:
-            self.runners.build([*files], backend)
+            self.runners.programs.begin_all([*files], backend)

@@ -64,6 +64,7 @@ def test_what_is_expected_is_compiled_once_while_something_else_runs(monkeypatch
     with Session(ROOT / "reference", EXERCISES, Options(device="interpreter")) as session:
         session.begin_building(Task(silu, variant) for variant in silu.variants.values())
         session.begin_building([Task(silu, silu.variants["cuda"])])
+        session.runners.programs.wait()
         assert not session.runners.programs._made  # nobody has waited for it
         assert begun == ["silu.cu"]
         assert check_part(
@@ -111,12 +112,14 @@ def test_what_is_expected_is_begun_in_the_background(monkeypatch) -> None:
         session.begin_building([Task(silu, silu.variants["cuda"])])
         assert not begun  # nobody is kept waiting for its sandbox
         may_begin.set()
+        session.runners.programs.wait()
         assert begun == [(session.runners.programs, "silu.cu", "emulator")]
 
 
 def test_what_is_expected_but_not_asked_for_leaves_no_compiler() -> None:
     with Session(ROOT / "reference", EXERCISES, Options(device="interpreter")) as session:
         session.begin_building([Task(TRANSPOSE, TRANSPOSE.variants["cuda_v4"])])
+        session.runners.programs.wait()
         buildings = list(session.runners.programs._building.values())
         assert buildings
         assert all(each.worker.alive for each in buildings)
@@ -132,6 +135,7 @@ def test_what_breaks_the_rules_is_not_compiled_ahead(tmp_path, source) -> None:
     silu = EXERCISES["silu"]
     with Session(tmp_path, EXERCISES, Options(device="interpreter")) as session:
         session.begin_building([Task(silu, silu.variants["cuda"])])
+        session.runners.programs.wait()
         assert not session.runners.programs._building
         part = check_part(session, Task(silu, silu.variants["cuda"]), "float32", "ragged")
     assert part.status is Status.policy_violation
