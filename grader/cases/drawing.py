@@ -7,7 +7,9 @@ this module is imported where cases are drawn.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+import functools
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import hypothesis
 from hypothesis import HealthCheck, Phase
@@ -16,13 +18,37 @@ from hypothesis.internal.conjecture import providers
 
 from grader.cases.case import Case, Space
 from grader.spec import SizeRule, drawn_sizes
+from grader.spec.formula import Relation
+
+
+class _Choices(NamedTuple):
+    """What a space leaves to be drawn. Many variants and dtypes have the same."""
+
+    sizes: tuple[tuple[tuple[str, SizeRule], ...], ...]
+    where: tuple[Relation, ...]
+    data: tuple[str, ...]
+    layouts: tuple[tuple[str, tuple[str, ...]], ...]
+    patterns: tuple[tuple[str, tuple[str, ...]], ...]
+    scalars: tuple[tuple[str, tuple[float | int | bool, ...]], ...]
+    kinds: tuple[str, ...]  # of the scalars, since True equals 1
 
 
 def drawn(space: Space, count: int) -> list[Case]:
     """So many cases of a space, in order; they depend on the space and its seed alone."""
-    cases: list[Case] = []
+    return [space.case(*chosen) for chosen in _drawn(_choices(space), space.seed, count)]
 
-    @hypothesis.seed(space.seed)
+
+def strategy(space: Space) -> st.SearchStrategy[Case]:
+    """The cases of a space, for hypothesis to draw."""
+    return _strategy(_choices(space)).map(lambda chosen: space.case(*chosen))
+
+
+@functools.lru_cache(maxsize=64)
+def _drawn(choices: _Choices, seed: int, count: int) -> Sequence[tuple[Any, ...]]:
+    """The arguments of so many cases. Hypothesis takes a millisecond for each: they are kept."""
+    arguments: list[tuple[Any, ...]] = []
+
+    @hypothesis.seed(seed)
     @hypothesis.settings(
         max_examples=count,
         phases=[Phase.generate],
@@ -30,37 +56,44 @@ def drawn(space: Space, count: int) -> list[Case]:
         deadline=None,
         suppress_health_check=list(HealthCheck),
     )
-    @hypothesis.given(strategy(space))
-    def one(case: Case) -> None:
-        cases.append(case)
+    @hypothesis.given(_strategy(choices))
+    def one(chosen: tuple[Any, ...]) -> None:
+        arguments.append(chosen)
 
     with only_what_is_drawn():
         one()
-    return cases
+    return arguments
 
 
-def strategy(space: Space) -> st.SearchStrategy[Case]:
-    """The cases of a space, for hypothesis to draw."""
+def _choices(space: Space) -> _Choices:
+    return _Choices(
+        tuple(tuple(rules.items()) for rules in space.alternatives),
+        tuple(space.exercise.where),
+        space.exercise.data,
+        tuple((tensor.name, tensor.layout) for tensor in space.tensors),
+        tuple(space.stated.items()),
+        tuple((scalar.name, scalar.values) for scalar in space.scalars),
+        tuple(scalar.scalar for scalar in space.scalars),
+    )
+
+
+def _strategy(choices: _Choices) -> st.SearchStrategy[tuple[Any, ...]]:
+    """The arguments of Space.case."""
     sizes = st.one_of(
         *(
-            st.fixed_dictionaries({name: _size_strategy(rule) for name, rule in rules.items()})
-            for rules in space.alternatives
+            st.fixed_dictionaries({name: _size_strategy(rule) for name, rule in rules})
+            for rules in choices.sizes
         )
     )
-    where = space.exercise.where
-    if where:
-        sizes = sizes.filter(lambda drawn: drawn_sizes.meet(where, drawn))
-    layouts = st.fixed_dictionaries(
-        {tensor.name: st.sampled_from(tensor.layout) for tensor in space.tensors}
-    )
-    scalars = st.fixed_dictionaries(
-        {scalar.name: st.sampled_from(scalar.values) for scalar in space.scalars}
-    )
-    chosen = (sizes, st.sampled_from(space.exercise.data), layouts, scalars)
-    if not space.stated:
-        return st.builds(space.case, *chosen)
-    patterns = {name: st.sampled_from(known) for name, known in space.stated.items()}
-    return st.builds(space.case, *chosen, st.fixed_dictionaries(patterns))
+    if choices.where:
+        sizes = sizes.filter(lambda drawn: drawn_sizes.meet(choices.where, drawn))
+    named: list[Sequence[tuple[str, Sequence[Any]]]]
+    named = [choices.layouts, choices.scalars, *([choices.patterns] if choices.patterns else [])]
+    return st.tuples(sizes, st.sampled_from(choices.data), *map(_each_of, named))
+
+
+def _each_of(known: Sequence[tuple[str, Sequence[Any]]]) -> st.SearchStrategy[dict[str, Any]]:
+    return st.fixed_dictionaries({name: st.sampled_from(values) for name, values in known})
 
 
 def _size_strategy(rule: SizeRule) -> st.SearchStrategy[int]:

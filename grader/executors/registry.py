@@ -194,6 +194,7 @@ class Runners:
         for device in self._native.keys() - self._options.native.keys():
             self._native[device].close()
         self._native.clear()
+        self.programs.end_threads()
         self._kept.close()
 
     def close_variant(self, task: Task) -> None:

@@ -15,14 +15,13 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import threading
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING
 
 from grader.gpu.devices import has_driver
 from grader.mistakes import Mistake
+from grader.sandbox.background import InThread
 from grader.sandbox.confinement import ConfinementError, Level
 from grader.sandbox.sandbox import Sandbox
 from grader.sandbox.worker_process import SandboxError
@@ -30,30 +29,8 @@ from grader.sandbox.worker_process import SandboxError
 if TYPE_CHECKING:
     from grader.executors.cuda.cuda_build import Begun
 
-_T = TypeVar("_T")
-
-
-class _InThread(Generic[_T]):
-    """What `make` makes in a thread of its own, which lives on: a sandbox ends with its thread."""
-
-    def __init__(self, make: Callable[[], _T]) -> None:
-        self._made: Future[_T] = Future()
-        threading.Thread(target=self._run, args=(make,), daemon=True).start()
-
-    def _run(self, make: Callable[[], _T]) -> None:
-        try:
-            self._made.set_result(make())
-        except BaseException as error:
-            self._made.set_exception(error)
-        threading.Event().wait()
-
-    def take(self) -> _T:
-        """Wait for what is made. Raises what `make` raised."""
-        return self._made.result()
-
-
-_plans: _InThread[Sandbox | None] | None = None
-_build: _InThread[Begun | None] | None = None
+_plans: InThread[Sandbox | None] | None = None
+_build: InThread[Begun | None] | None = None
 _baselines: Sandbox | None = None
 
 
@@ -61,7 +38,7 @@ def begin_plans() -> None:
     """Begin the next session's sandbox of Triton's plans."""
     global _plans
     if _plans is None:
-        _plans = _InThread(_begun_plans)
+        _plans = InThread(_begun_plans)
         atexit.register(_close_what_nobody_took)
 
 
@@ -135,7 +112,7 @@ def begin_build(task: str, folders: Iterable[Path], course: Path | None = None) 
         return None
 
     if _build is None:
-        _build = _InThread(begun)
+        _build = InThread(begun)
         atexit.register(_close_what_nobody_took)
 
 

@@ -201,6 +201,7 @@ class Session:
 
     def begin_building(self, tasks: Iterable[Task], backend: Backend = "emulator") -> None:
         """Start compiling the CUDA C++ of these tasks in the background."""
-        for task in tasks:
-            if task.variant.language == "cuda" and self.can_run(task):
-                self.runners.programs.begin(task.variant.file, backend)
+        in_cuda = [each for each in tasks if each.variant.language == "cuda"]
+        files = dict.fromkeys(each.variant.file for each in in_cuda if self.can_run(each))
+        if files:
+            self.runners.programs.begin_all([*files], backend)

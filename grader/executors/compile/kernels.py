@@ -127,6 +127,7 @@ class Kernels:
         self._layouts = LayoutCompiler(spawn, kept)
         self._device_code = Cubins(spawn, kept, cubins)
         self._queue = BackendQueue()
+        self._idle: list[Worker] = []  # backends that have answered
         self._assembled: set[str] = set()  # keys of what has become a cubin in this run
         self._fitting: set[str] = set()  # tuned kernels, whatever is 1 in them
 
@@ -209,7 +210,7 @@ class Kernels:
         begun = []
         for share in range(shares):
             documents, kernels, keys = zip(*asked[share::shares], strict=True)
-            worker = self._spawn(BACKEND_LIMITS)
+            worker = self._idle.pop() if self._idle else self._spawn(BACKEND_LIMITS)
             document = json.dumps({"kernels": documents}).encode()
             ended = worker.post(Operation.assemble, document=document)
             begun.append(PendingAssembly(worker, kernels, keys, ended))
@@ -226,11 +227,12 @@ class Kernels:
         if answer is None:
             with self.budget.spending():
                 answer = pending.worker.wait_at_length(self.budget.within(BACKEND_LIMITS))
-            pending.worker.close()
         fields = {} if isinstance(answer, Death) else untrusted.fields(answer)
         answers = untrusted.dicts(fields.get("kernels"))
         if len(answers) != len(pending.kernels):
+            self._end([pending.worker, *self._idle])  # what has ended it may have ended others
             return None
+        self._idle.append(pending.worker)
         refused = []
         for each, (wanted, kernel), key in zip(answers, pending.kernels, pending.keys, strict=True):
             if isinstance(error := each.get("error"), dict):
@@ -242,6 +244,11 @@ class Kernels:
                 self._frontend.keep(key, "")
                 self._layouts.learn(key, each.get("layouts"))
         return refused
+
+    def _end(self, backends: Sequence[Worker]) -> None:
+        for each in backends:
+            each.close()
+        self._idle = []
 
     def is_passed_over(self, wanted: Specialisation) -> bool:
         """Whether Triton's autotuner passes over a kernel, which the compilers are asked now.
@@ -271,6 +278,7 @@ class Kernels:
 
     def close(self) -> None:
         """End the compilers' processes."""
+        self._end(self._idle)
         self._layouts.close()
         self._device_code.close()
         self._frontend.close()

@@ -27,6 +27,7 @@ from grader.executors.compile.kept_builds import KeptBuilds
 from grader.gpu import machine
 from grader.mistakes import Mistake
 from grader.sandbox import Sandbox
+from grader.sandbox.background import InThread
 from grader.sandbox.worker_process import Death, Limits, SandboxError, Worker
 from grader.spec import Exercise, Scalar, Tensor, Variant
 from grader.worker.protocol import Code, Operation
@@ -342,6 +343,29 @@ class Programs:
     _checked: dict[str, Checked] = field(default_factory=dict)
     _reconciled: set[str] = field(default_factory=set)  # files whose programs know nvcc's word
     _building: dict[tuple[str, Asked], Building] = field(default_factory=dict)
+    _threads: list[InThread[None]] = field(default_factory=list)  # which begin files
+
+    def begin_all(self, files: Sequence[str], backend: Backend = "emulator") -> None:
+        """Begin files in the background, where their sandbox is started as well."""
+        before = tuple(self._threads)
+
+        def begin() -> None:
+            for each in before:
+                each.wait()
+            for file in files:
+                self.begin(file, backend)
+
+        self._threads.append(InThread(begin))
+
+    def wait(self) -> None:
+        """Wait until all files are begun that were to be."""
+        for each in self._threads:
+            each.wait()
+
+    def end_threads(self) -> None:
+        """Let go of the background; a sandbox that was started there ends."""
+        for each in self._threads:
+            each.end()
 
     def begin(self, file: str, backend: Backend = "emulator") -> None:
         """Have a file compiled meanwhile; `of` meets what hinders it."""
@@ -359,6 +383,7 @@ class Programs:
 
         nvcc may still be at work on a file that the emulator's compiler has accepted.
         """
+        self.wait()
         key = (file, backend)
         if key not in self._made:
             built: Built | Death | None = self._kept(file, backend)
@@ -396,6 +421,7 @@ class Programs:
         return self._checked[file]
 
     def _awaited(self, file: str) -> Checked:
+        self.wait()
         building = self._building.pop((file, "nvcc"), None)
         with contextlib.suppress(BuildError):
             if built := self._kept(file, "nvcc"):
@@ -417,6 +443,7 @@ class Programs:
 
     def close(self) -> None:
         """End the compilers."""
+        self.wait()
         if self.earlier is not None:
             self.earlier.close()
         for building in self._building.values():

@@ -69,10 +69,7 @@ def _compile(namespace: Namespace, specialisation: Any) -> dict[str, Any]:
 
 def lower(source: ASTSource, chosen: Any) -> Any:
     """Triton's frontend and the passes up to the inlining of all calls."""
-    backend = make_backend(options.TARGET)
-    context = ir.context()
-    ir.load_dialects(context)
-    backend.load_dialects(context)
+    backend, context = make_backend(options.TARGET), _context()
     module = source.make_ir(
         options.TARGET,
         chosen,
@@ -92,6 +89,15 @@ def lower(source: ASTSource, chosen: Any) -> Any:
     passes.common.add_symbol_dce(manager)
     manager.run(module, "frontend")
     return module
+
+
+@functools.cache
+def _context() -> Any:
+    """What all modules of a process share: its dialects take longer to load than a small kernel."""
+    context = ir.context()
+    ir.load_dialects(context)
+    make_backend(options.TARGET).load_dialects(context)
+    return context
 
 
 # --- the specialisation's arguments ---------------------------------------------------------------

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import ast
 import copy
+import functools
 import json
 import linecache
 import re
 import types
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from triton.language import constexpr
 from triton.runtime.jit import ConstexprFunction, JITFunction
@@ -130,11 +131,11 @@ class Namespace:
             raise CompileFailure("a kernel reference that is none", kind="forged")
         function = self._function(reference)
         suffix = "" if entry else f"_{len(self.functions)}"
-        tree = ast.Module(body=[ast.parse(function.text).body[0]], type_ignores=[])
-        stub = self._stub(function, tree.body[0], reference)
+        parsed = _parsed(function)
+        stub = self._stub(function, parsed, reference)
         # Triton distinguishes functions by this name; two of one name may have other bindings.
         stub.__qualname__ = stub.__name__ = function.name + suffix
-        made = TextFunction(stub, function, tree, self.in_gluon)
+        made = TextFunction(stub, function, parsed.tree, self.in_gluon)
         self.functions.append(made)
         bindings = reference.get("bindings") or {}
         for name, binding in bindings.items():
@@ -156,56 +157,27 @@ class Namespace:
         return function
 
     def _stub(
-        self, function: FunctionText, node: Any, reference: dict[str, Any]
+        self, function: FunctionText, parsed: _Parsed, reference: dict[str, Any]
     ) -> types.FunctionType:
         """A Python function with the text's parameters and place, and an empty body.
 
-        Nothing of the text is evaluated: annotations become strings, and defaults are the plan's.
-        Annotations, defaults and decorators are removed from `node`, where the frontend would
-        evaluate them.
+        Nothing of the text is evaluated, and defaults are the plan's.
         """
-        path = f"/{MODULE}/{function.file}"  # in TTIR; independent of where the files are
-        lines = self.folder.lines(function.file)
+        lines, path = self.folder.lines(function.file), _path(function)
         # inspect reads the file's lines from here instead of the disk.
         linecache.cache[path] = (sum(map(len, lines)), None, lines, path)
-        stub = copy.copy(node)
-        stub.args = copy.deepcopy(node.args)
-        stub.body, stub.decorator_list, stub.returns = [ast.Pass()], [], None
-        stub.args.defaults = [ast.Constant(None) for _ in stub.args.defaults]
-        stub.args.kw_defaults = [each and ast.Constant(None) for each in stub.args.kw_defaults]
-        for parameter in _parameters(stub):
-            if parameter.annotation is not None:
-                parameter.annotation = ast.Constant(_annotation(parameter.annotation))
-        if getattr(stub, "type_params", None):
-            raise CompileFailure("a kernel with type parameters", function.file, function.line)
-        module = ast.fix_missing_locations(ast.Module(body=[stub], type_ignores=[]))
-        ast.increment_lineno(module, function.line - 1)
         scope: dict[str, Any] = {"__name__": MODULE, "__builtins__": {}}
-        exec(compile(module, path, "exec", dont_inherit=True), scope)
+        exec(parsed.stub, scope)
         made: types.FunctionType = scope[function.name]
         scope.clear()
-        self._set_defaults(made, node, reference.get("defaults") or {})
-        node.decorator_list, node.returns = [], None
-        node.args.defaults = []
-        node.args.kw_defaults = [None] * len(node.args.kwonlyargs)
-        for parameter in _parameters(node):
-            parameter.annotation = None
-        return made
-
-    def _set_defaults(self, made: types.FunctionType, node: Any, defaults: Any) -> None:
-        positional = [*node.args.posonlyargs, *node.args.args]
-        names = [each.arg for each in positional[len(positional) - len(node.args.defaults) :]]
-        keyword = [
-            each.arg
-            for each, default in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)
-            if default is not None
-        ]
+        defaults = reference.get("defaults") or {}
         values = {
             name: self._default(defaults[name]) if name in defaults else _NoDefault()
-            for name in (*names, *keyword)
+            for name in (*parsed.positional, *parsed.keyword)
         }
-        made.__defaults__ = tuple(values[name] for name in names) or None
-        made.__kwdefaults__ = {name: values[name] for name in keyword} or None
+        made.__defaults__ = tuple(values[name] for name in parsed.positional) or None
+        made.__kwdefaults__ = {name: values[name] for name in parsed.keyword} or None
+        return made
 
     def _default(self, literal: Any) -> Any:
         value = self._literal(literal)
@@ -279,6 +251,52 @@ class Namespace:
 
     # Constants of a specialisation are literals too.
     literal = _literal
+
+
+class _Parsed(NamedTuple):
+    """A function's text as its specialisations share it."""
+
+    tree: ast.Module  # without annotations, defaults and decorators, which would be evaluated
+    stub: types.CodeType  # of a module that defines it with an empty body
+    positional: tuple[str, ...]  # parameters with defaults
+    keyword: tuple[str, ...]
+
+
+@functools.lru_cache(maxsize=MAX_KERNELS)
+def _parsed(function: FunctionText) -> _Parsed:
+    """Parse a function. Raises CompileFailure."""
+    node: Any = ast.parse(function.text).body[0]
+    if getattr(node, "type_params", None):
+        raise CompileFailure("a kernel with type parameters", function.file, function.line)
+    arguments = node.args
+    positional = [*arguments.posonlyargs, *arguments.args]
+    keyword = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+    names = (
+        tuple(each.arg for each in positional[len(positional) - len(arguments.defaults) :]),
+        tuple(each.arg for each, default in keyword if default is not None),
+    )
+    stub = copy.copy(node)
+    stub.args = copy.deepcopy(arguments)
+    stub.body, stub.decorator_list, stub.returns = [ast.Pass()], [], None
+    stub.args.defaults = [ast.Constant(None) for _ in arguments.defaults]
+    stub.args.kw_defaults = [each and ast.Constant(None) for each in arguments.kw_defaults]
+    for parameter in _parameters(stub):
+        if parameter.annotation is not None:
+            parameter.annotation = ast.Constant(_annotation(parameter.annotation))
+    module = ast.fix_missing_locations(ast.Module(body=[stub], type_ignores=[]))
+    ast.increment_lineno(module, function.line - 1)
+    code = compile(module, _path(function), "exec", dont_inherit=True)
+    node.decorator_list, node.returns = [], None
+    arguments.defaults = []
+    arguments.kw_defaults = [None] * len(arguments.kwonlyargs)
+    for parameter in _parameters(node):
+        parameter.annotation = None
+    return _Parsed(ast.Module(body=[node], type_ignores=[]), code, *names)
+
+
+def _path(function: FunctionText) -> str:
+    """The file's name in TTIR, independent of where the files are."""
+    return f"/{MODULE}/{function.file}"
 
 
 class _NoDefault:

@@ -165,6 +165,27 @@ def test_drawn_cases_are_of_their_class(name, size_class):
     assert len(drawn) > 5
 
 
+def test_spaces_with_the_same_choices_are_drawn_once():
+    drawing._drawn.cache_clear()
+    halves, floats = (space_of("rmsnorm", dtype=dtype) for dtype in ("float16", "float32"))
+    cases = drawing.drawn(floats, 20)
+    assert drawing.drawn(halves, 20) == [replace(case, dtype="float16") for case in cases]
+    assert drawing._drawn.cache_info().misses == 1
+    assert drawing.drawn(replace(floats, seed=12), 20) != cases
+    assert drawing._drawn.cache_info().misses == 2
+
+
+def test_scalars_of_equal_values_are_drawn_as_their_kind(tmp_path):
+    numbers = MIXED.replace("scalar: bool, values: [false, true]", "scalar: int, values: [0, 1]")
+    for text, kind in ((MIXED, bool), (numbers, int)):
+        path = tmp_path / "mixed.yaml"
+        path.write_text(text)
+        exercise = spec.load(path)
+        cases = drawing.drawn(Space(exercise, exercise.variants["triton"], "float16", "few", 1), 20)
+        found = [dict(case.scalars)["causal"] for case in cases if "causal" in dict(case.scalars)]
+        assert found and {type(value) for value in found} == {kind}
+
+
 def test_a_class_does_not_allow_what_its_rules_exclude():
     assert space_of("rmsnorm", "aligned").allows({"rows": 3, "cols": 128})
     assert not space_of("rmsnorm", "aligned").allows({"rows": 3, "cols": 127})

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import json
 from typing import Any
 
 from grader.executors.compile.frontend import Kernel
-from grader.executors.compile.kernels import BackendQueue
+from grader.executors.compile.kernels import BackendQueue, Kernels
 from grader.plan import Specialisation
+from grader.sandbox.worker_process import Cause, Death
+from grader.worker.protocol import Code, Reply
 
 STRIDES = ("m", "n", "k")
 
@@ -54,3 +57,45 @@ def test_every_set_of_constants_dtypes_and_options_is_compiled() -> None:
     ):
         assert chosen(queue, wanted(("m",), **each)), each
         assert not chosen(queue, wanted(("m",), **each))
+
+
+class Backend:
+    """A worker that makes a cubin of every kernel, until it is dead."""
+
+    def __init__(self) -> None:
+        self.asked, self.is_dead, self.is_closed = 0, False, False
+
+    def post(self, _: object, document: bytes) -> Death | None:
+        self.asked, self._count = self.asked + 1, len(json.loads(document)["kernels"])
+        return Death(Cause.out_of_memory, "killed") if self.is_dead else None
+
+    def wait_at_length(self, _: object) -> Reply:
+        return Reply(1, Code.ok, json.dumps({"kernels": [{} for _ in range(self._count)]}))
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+def test_a_backend_that_has_answered_is_asked_again(tmp_path, monkeypatch) -> None:
+    started: list[Backend] = []
+
+    def spawn(_: object) -> Backend:
+        started.append(Backend())
+        return started[-1]
+
+    kernels = Kernels(spawn, tmp_path)  # type: ignore[arg-type]
+    monkeypatch.setattr(kernels._frontend, "translate_aligned", lambda e: Kernel("", str(e)))
+
+    def settled(block: int) -> list[object]:
+        kernels._queue.add(wanted((), BLOCK=block), Kernel(f"kernel {block}", ""))
+        return [kernels.settled(each) for each in kernels.assemble()]
+
+    assert [settled(block) for block in (16, 32, 64)] == [[[]]] * 3
+    assert [each.asked for each in started] == [3]
+    started[0].is_dead = True
+    assert settled(128) == [None]
+    assert started[0].is_closed
+    assert settled(256) == [[]]
+    assert [each.asked for each in started] == [4, 1]
+    kernels.close()
+    assert started[1].is_closed

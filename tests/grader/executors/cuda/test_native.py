@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 from grader.cases.case import fixed_case
 from grader.emulator import report, toolchain
 from grader.executors.cuda import cuda_build
-from grader.executors.cuda.cuda_build import BuildError, Checked, Problem, Program
+from grader.executors.cuda.cuda_build import BuildError, Checked, Problem, Program, Programs
 from grader.executors.cuda.native_answers import _STATUS_OF_PROBLEM, NativeAnswers, with_const
 from grader.grading.check import check_memory, check_part, check_parts
 from grader.grading.grade import grade
@@ -63,8 +64,9 @@ def test_what_is_expected_is_compiled_once_while_something_else_runs(monkeypatch
     with Session(ROOT / "reference", EXERCISES, Options(device="interpreter")) as session:
         session.begin_building(Task(silu, variant) for variant in silu.variants.values())
         session.begin_building([Task(silu, silu.variants["cuda"])])
-        assert begun == ["silu.cu"]
+        session.runners.programs.wait()
         assert not session.runners.programs._made  # nobody has waited for it
+        assert begun == ["silu.cu"]
         assert check_part(
             session, Task(silu, silu.variants["cuda"]), "float32", "ragged"
         ).status.is_gradable
@@ -98,9 +100,26 @@ def test_only_nvccs_check_makes_way_and_only_it_needs_the_gpus_kind(monkeypatch,
     assert len(asked) == is_nice and ("architecture" in sandbox.wanted) == is_nice
 
 
+def test_what_is_expected_is_begun_in_the_background(monkeypatch) -> None:
+    silu, may_begin, begun = EXERCISES["silu"], threading.Event(), []
+
+    def begin(*given: Any) -> None:
+        assert may_begin.wait(60)
+        begun.append(given)
+
+    monkeypatch.setattr(Programs, "begin", begin)
+    with Session(ROOT / "reference", EXERCISES, Options(device="interpreter")) as session:
+        session.begin_building([Task(silu, silu.variants["cuda"])])
+        assert not begun  # nobody is kept waiting for its sandbox
+        may_begin.set()
+        session.runners.programs.wait()
+        assert begun == [(session.runners.programs, "silu.cu", "emulator")]
+
+
 def test_what_is_expected_but_not_asked_for_leaves_no_compiler() -> None:
     with Session(ROOT / "reference", EXERCISES, Options(device="interpreter")) as session:
         session.begin_building([Task(TRANSPOSE, TRANSPOSE.variants["cuda_v4"])])
+        session.runners.programs.wait()
         buildings = list(session.runners.programs._building.values())
         assert buildings
         assert all(each.worker.alive for each in buildings)
@@ -116,6 +135,7 @@ def test_what_breaks_the_rules_is_not_compiled_ahead(tmp_path, source) -> None:
     silu = EXERCISES["silu"]
     with Session(tmp_path, EXERCISES, Options(device="interpreter")) as session:
         session.begin_building([Task(silu, silu.variants["cuda"])])
+        session.runners.programs.wait()
         assert not session.runners.programs._building
         part = check_part(session, Task(silu, silu.variants["cuda"]), "float32", "ragged")
     assert part.status is Status.policy_violation

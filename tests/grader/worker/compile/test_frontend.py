@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import copy
+import hashlib
 
 import pytest
 import triton.language as tl
 
+from grader.worker.compile import textual
+from grader.worker.compile.source import SourceFolder
 from tests.grader.worker.planner.planning import tensor
 from tests.grader.worker.planner.test_kernels import KERNEL
 from tests.grader.worker.planner.test_launches import PAIR
@@ -243,3 +246,18 @@ def test_text_in_another_encoding(planning, tmp_path):
     plan = planning.ask({"do": "plan", **job})
 
     assert "ttir" in planning.frontend(tmp_path, plan["specialisations"][0])
+
+
+def test_a_text_is_parsed_once_and_each_specialisation_has_its_own_defaults(tmp_path):
+    text = "def kernel(x, n: tl.constexpr = 4, *, last=None):\n    tl.store(x, n)\n"
+    (tmp_path / "submission.py").write_text(text)
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    reference = {"file": "submission.py", "line": 1, "hash": digest}
+    made = [
+        textual.Namespace(SourceFolder(str(tmp_path))).kernel({**reference, "defaults": given})
+        for given in ({"n": 8, "last": 1}, {"n": 16, "last": 2})
+    ]
+    assert made[0].parse() is made[1].parse()
+    assert [each.fn.__defaults__ for each in made] == [(8,), (16,)]
+    assert [each.fn.__kwdefaults__ for each in made] == [{"last": 1}, {"last": 2}]
+    assert made[0].__globals__ is not made[1].__globals__
