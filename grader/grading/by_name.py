@@ -124,11 +124,15 @@ def _half_precision(context: Context) -> Cause | None:
     return Cause("half_precision", what, advice)
 
 
+_NO_KERNEL = re.compile(r"host function call cannot be configured")
 _LAUNCHED = re.compile(r'calling a __device__ function\("(\w+)\(')
 
 
 def _launched_function(context: Context) -> Cause | None:
     """nvcc's words about a launch of what is no kernel."""
+    if _NO_KERNEL.search(context.words) and (named := re.search(r"(\w+)\s*<<<", context.line)):
+        what = f"`{named[1]}` is launched, and is a function of the host: `__global__` is missing"
+        return Cause("launched_function", what, f"Define it as `__global__ void {named[1]}(...)`.")
     launched = _LAUNCHED.search(context.words)
     if launched is None or f"{launched[1]}<<<" not in context.line.replace(" ", ""):
         return None
@@ -169,7 +173,7 @@ _WORDS: Sequence[tuple[re.Pattern[str], str, str]] = (
     (
         re.compile(r"arange's range must be a power of 2|Shape element \d+ must be a power of 2"),
         "A block's size has to be a power of two",
-        "Take the next one, `triton.next_power_of_2(n)`, with a mask.",
+        "Take the next one above it, which `triton.next_power_of_2` computes, with a mask.",
     ),
     (
         re.compile(r"\b(?:max|min)imum\(\) got an unexpected keyword argument 'axis'"),
@@ -423,7 +427,7 @@ _SAME_ADDRESS = re.compile(
 _BLOCK = re.compile(r"of block (\([\d, ]+\))")
 _DIFFERS_BETWEEN = {
     "programs": "does it contain the program id, and are its strides those of the output?",
-    "blocks": "does it contain blockIdx, and are row lengths those of the array stored to?",
+    "blocks": "are row lengths those of the array stored to, and does it contain blockIdx?",
     "threads of a block": "is it unique, also where a block reaches beyond an edge? Sums need "
     "atomicAdd.",
 }
@@ -488,10 +492,11 @@ def _beyond_array(context: Context) -> Cause | None:
     if len(lines) != 1:
         return None
     [(name, number)] = lines.items()
-    what = f"`{name}` is too small, or its index too large: {match[1]} of `{match[2]}`"
-    shown = dict.fromkeys((number, context.result.line or number))
+    what = f"`{name}` is `{match[2]}`, and this access has {match[1]}"
+    shown = dict.fromkeys((context.result.line or number, number))
     code = tuple(SourceLine(each, context.lines[each - 1].rstrip()) for each in shown)
-    return Cause("beyond_array", what, "The last index is the size minus one.", code)
+    advice = "Has the block more threads, or the loop more turns, than the array has elements?"
+    return Cause("beyond_array", what, advice, code, is_unplaced=True)
 
 
 TABLE: Sequence[Callable[[Context], Cause | None]] = (

@@ -192,7 +192,10 @@ def _by_strides(failed: Failed) -> Cause | None:
         return None
     [name] = layouts
     what = f"The access of `{accessed}` is outside only if `{name}` isn't contiguous"
-    advice = f"Does a stride of `{name}` stand for a size or another stride, or lack its factor?"
+    advice = (
+        f"Does a size or another stride stand where a stride of `{name}` belongs, or lacks one its "
+        "factor?"
+    )
     return Cause("strides", what, advice)
 
 

@@ -414,6 +414,12 @@ def _rms_flaws() -> Iterator[Flaw]:
     ):
         what = f"The sum of squares is divided by {text}, not by cols"
         yield Flaw("count", what, advice, partial(_rms, count=count))
+    yield Flaw(
+        "no_sum",
+        "The mean of the squares is 0, whatever the row holds",
+        "Is each square added to the sum, in float32, and does the sum reach the root?",
+        partial(_part_of_row, which=lambda n: slice(n, None)),
+    )
     for block in (1, 4, 8, *BLOCKS):
         yield Flaw(
             "first_block",

@@ -14,8 +14,8 @@ MOST_CONSTANTS = 4  # for a launch's threads
 MOST_WRAPPED = 12  # values that a helper which nothing calls may be meant for
 
 _DIVIDED = re.compile(
-    r"\b(\w+)\s*=\s*([\w.]+)\s*(?://?)\s*([\w.]+)[^;\n]*[;\n]\s*(?:const\s+)?(?:int\s+)?"
-    r"(\w+)\s*=\s*\2\s*%\s*\3"
+    r"\b(\w+)\s*=\s*\(?\s*([\w.]+)\s*(?://?)\s*([\w.]+)[^;\n]*[;\n]\s*(?:const\s+)?(?:int\s+)?"
+    r"(\w+)\s*=\s*\(?\s*\2\s*%\s*\3"
 )
 _AXIS = re.compile(r"\b(\w+)\s*=\s*blockIdx\.([xy])(?:\s*\*\s*\w+)?\s*[;,]")
 
@@ -72,6 +72,37 @@ def _threads(scope: Scope) -> Iterator[Edit]:
         for name in steps[:MOST_CONSTANTS]:
             if name != code[low:high] and "(" not in code[low:high]:
                 yield scope.instead("threads", low, high, name, 1, (call.start, high + 3))
+
+
+_SHAPE = re.compile(r"\bdim3 (\w+)[({]([^,;(){}]+), ([^,;(){}]+)[)}]")
+
+
+def _rows_of_threads(scope: Scope) -> Iterator[Edit]:
+    """A block as high as its tile, where the kernel takes several rows of it with each thread."""
+    constants = kinds.of_constants(scope.text.source)
+    for call in scope.calls:
+        kernel = scope.callee_of(call) if call.is_launch and len(call.grid) > 1 else None
+        if kernel is None:
+            continue
+        threads = scope.text.code[slice(*call.grid[1])].strip()
+        body = scope.text.code[kernel.body : kernel.end]
+        steps = [name for name in constants if re.search(rf"\+= {name}\b", body)]
+        for shape in scope.matches(_SHAPE, end=call.start):
+            for name in steps[:MOST_CONSTANTS]:
+                if shape[1] == threads and name != shape[3] and "threadIdx.y" in body:
+                    yield scope.instead("threads", *shape.span(3), name, 1, shape.span())
+
+
+_FEW = re.compile(r"\bif \(((?:threadIdx\.x|\w+)) < (\w+)\) \{([^{}]*__shfl\w*\([^{}]*)\}")
+
+
+def _whole_warp(scope: Scope) -> Iterator[Edit]:
+    """A shuffle of a whole warp behind a condition that fewer of its lanes meet."""
+    for match in scope.matches(_FEW):
+        if match[2] != "32":
+            what = f"A shuffle of 32 lanes stands where only {scope.quoted(*match.span(2))} come"
+            advice = f"Let the whole warp shuffle: `{match[1]} < 32`, with 0 from the other lanes."
+            yield scope.edit("whole_warp", [Change(*match.span(2), "32")], what, advice, 0)
 
 
 _CAPPED = re.compile(r"\bif \((\w+) > (\w+)\)\s*\{?\s*(\1 = \2;)")
@@ -230,6 +261,8 @@ def _running(scope: Scope) -> Iterator[Edit]:
 RULES: Sequence[Callable[[Scope], Iterator[Edit]]] = (
     _tile_behind_barrier,
     _threads,
+    _rows_of_threads,
+    _whole_warp,
     _capped,
     _one_of_warp,
     _never_called,

@@ -273,6 +273,17 @@ def _moved(scope: Scope, at: int, end: int) -> Iterator[Edit]:
             return
 
 
+_GLOBAL_INDEX = re.compile(
+    r"(?<![\w.])(threadIdx\.([xyz])) \* (?:blockDim\.\2|\w+) \+ (blockIdx\.\2)(?![\w.])"
+)
+
+
+def _global_indices(scope: Scope) -> Iterator[Edit]:
+    """An index over all threads in which the thread and its block are exchanged."""
+    for match in scope.matches(_GLOBAL_INDEX):
+        yield scope.exchanged(match.span(1), match.span(3), "this index", 0)
+
+
 def _other_indices(scope: Scope) -> Iterator[Edit]:
     """An array of the arguments at the index of another access, or at another local."""
     pattern = re.compile(r"\b(\w+)\s*\[([^\[\]\n]{1,80})\]")
@@ -411,5 +422,6 @@ RULES: Sequence[Callable[[Scope], Iterator[Edit]]] = (
     _pitches,
     _whole_quotients,
     _unfilled,
+    _global_indices,
     _other_indices,
 )

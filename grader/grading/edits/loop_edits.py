@@ -308,6 +308,17 @@ def _turns(scope: Scope) -> Iterator[Edit]:
             yield scope.instead("turns", *match.span(1), new, 1, match.span())
 
 
+_WHOLE_BLOCKS = re.compile(r"\b(\w+)( - (\w+)(?: \+ 1)?)(?=, \3\)|; (\w+) \+= \3\))")
+
+
+def _whole_blocks(scope: Scope) -> Iterator[Edit]:
+    """A loop over blocks that ends before the last one, which is not a whole one."""
+    for match in scope.matches(_WHOLE_BLOCKS):
+        what = "The loop takes whole blocks only, and leaves out what is left"
+        advice = f"End it at `{match[1]}`: the mask, or a condition, leaves out what is beyond."
+        yield scope.edit("whole_blocks", [Change(*match.span(2), "")], what, advice, 0)
+
+
 _STEPS = re.compile(r"\brange\((?:0, )?(?:tl\.)?cdiv\((\w+), (\w+)\)\)")
 
 
@@ -342,6 +353,7 @@ RULES: Sequence[Callable[[Scope], Iterator[Edit]]] = (
     _elements,
     _halved,
     _turns,
+    _whole_blocks,
     _steps,
     _stepped_twice,
     _stop_lacks,

@@ -220,6 +220,7 @@ MISTAKES = [
     ("softmax", lambda x: online(x, keeps=False), "only the last block counts"),
     ("rmsnorm", rms_of(lambda x: x.split(256, 1)[-1]), "only the last block of 256 counts"),
     ("rmsnorm", rms_of(lambda x: x[:, 512:]), "the first block is missing"),
+    ("rmsnorm", rms_of(lambda x: 0 * x), "The mean of the squares is 0"),
     ("gemm", lambda a, b: a.split(64, 1)[-1] @ b.split(64)[-1], "only the last block of 64"),
     ("gemm", lambda a, b: a[:, 128:] @ b[128:], "the first block is missing"),
     ("flash_attention", attention_of_the_last_block, "In the accumulator only the last block"),

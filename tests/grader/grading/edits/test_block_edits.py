@@ -151,6 +151,64 @@ def test_a_mistake_in_cuda_is_undone(right, wrong, name):
     assert name in names if name else "stop_lacks" not in names
 
 
+BY_WARPS = """
+constexpr int TILE = 32;
+constexpr int ROWS = 8;
+constexpr int WARPS = 4;
+__global__ void turn(const float* in, float* out, int rows, int cols) {
+    __shared__ float tile[TILE][TILE + 1];
+    const int across = (cols + TILE - 1) / TILE;
+    const int tile_row = (blockIdx.x / across) * TILE;
+    const int tile_col = (blockIdx.x % across) * TILE;
+    for (int j = 0; j < TILE; j += ROWS) tile[threadIdx.y + j][threadIdx.x] = in[j];
+    __syncthreads();
+    const int out_row = tile_col + threadIdx.y;
+    const int out_col = tile_row + threadIdx.x;
+    out[out_row * rows + out_col] = tile[threadIdx.x][threadIdx.y];
+}
+__global__ void sums(const float* in, float* out, int n) {
+    __shared__ float of_warp[WARPS];
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    float total = in[i];
+    if (threadIdx.x < 32) {
+        total = threadIdx.x < WARPS ? of_warp[threadIdx.x] : 0;
+        total += __shfl_down_sync(~0u, total, 2);
+    }
+    for (int begin = 0; begin < n; begin += TILE) out[begin] = total;
+}
+extern "C" void f(const float* in, float* out, int rows, int cols) {
+    const dim3 threads(TILE, ROWS);
+    turn<<<rows, threads>>>(in, out, rows, cols);
+    sums<<<rows, 128>>>(in, out, rows);
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "name"),
+    [
+        (
+            "out_row = tile_col + threadIdx.y;\n    const int out_col = tile_row",
+            "out_row = tile_row + threadIdx.y;\n    const int out_col = tile_col",
+            "tile",
+        ),
+        ("dim3 threads(TILE, ROWS)", "dim3 threads(TILE, TILE)", "threads"),
+        ("blockIdx.x * blockDim.x + threadIdx.x", "threadIdx.x * blockDim.x + blockIdx.x",
+         "exchanged"),
+        ("if (threadIdx.x < 32) {", "if (threadIdx.x < WARPS) {", "whole_warp"),
+        ("begin < n; begin += TILE", "begin < n - TILE; begin += TILE", "whole_blocks"),
+        ("begin < n; begin += TILE", "begin < n - TILE + 1; begin += TILE", "whole_blocks"),
+    ],
+)  # fmt: skip
+def test_a_mistake_among_warps_and_tiles_is_undone(right, wrong, name):
+    assert name in undone(BY_WARPS, right, wrong, is_triton=False)
+
+
+def test_a_loop_over_whole_blocks_in_triton_goes_on_to_the_rest():
+    right, wrong = "range(0, stop, BLOCK_N)", "range(0, stop - BLOCK_N + 1, BLOCK_N)"
+    assert "whole_blocks" in undone(TRITON, right, wrong, is_triton=True)
+
+
 def test_bounds_are_held_against_the_length_of_a_row():
     text = "if (x < cols && y < rows) {\n        out[x * rows + y]"
     right = CUDA.replace("if (x < rows && across < cols) {\n        out[across * rows + x]", text)
