@@ -258,13 +258,14 @@ def test_what_is_there_is_never_overwritten(tmp_path):
     with pytest.raises(Mistake, match="expected a new or an empty folder"):
         new.course(tmp_path / "c")
     course = Course(tmp_path / "c")
-    new.exercise(course, "square", ["triton"])
+    new.exercise(course, "square", ["triton", "cuda"])
     before = {path: path.read_bytes() for path in course.root.rglob("*") if path.is_file()}
     for name, said in (
         ("square", "expected no such file yet"),
         ("Square", "expected a Python name of lower-case letters, digits and _, got 'Square'"),
         ("my-topk", "expected a Python name .*, got 'my-topk'"),
-        ("triton", "is a variant of square.yaml"),
+        ("cuda", "is a variant of square.yaml"),
+        ("triton", "is a module that an exercise's files import"),
         ("float32", "a word in the names of tests"),
     ):
         with pytest.raises(Mistake, match=said):
