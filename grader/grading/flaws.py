@@ -150,7 +150,7 @@ def _padded_flaws(computing: Callable[..., Compute], where: str) -> Iterator[Fla
         yield Flaw(
             "padding_counts",
             f"Masked elements past the end {where} count in the maximum and in the sum",
-            "They have to be -inf, so that their exponential is 0.",
+            "In their place -inf has to count, so that the exponential is 0.",
             computing(block=block, carried="nothing_wrong", padded=0.0),
         )
 

@@ -280,9 +280,9 @@ def _without_ours(detail: str) -> str:
 
 def _advice(pattern: str, hint: str) -> str:
     pattern = pattern.rstrip(".")
-    if pattern and hint:
+    if pattern and hint[:1].islower():  # a question about what the cases have in common
         return f"{_capital(pattern)}: {hint}" + ("" if hint.endswith((".", "?", "!")) else ".")
-    return sentence(pattern or hint)
+    return f"{sentence(pattern)} {sentence(hint)}".strip()
 
 
 def _capital(text: str) -> str:

@@ -216,7 +216,7 @@ def _measured(judged: Judged, lines: Sequence[LineCounters], file: str) -> str:
         return _wave(rest[0], judged.measured, amount)
     if subject == "growth":
         subject = {
-            "tile": "the largest block",
+            "tile": "the largest block of a program",
             "scratch": "scratch memory, or what is stored to it,",
         }[rest[0]]
         grows = f"grows {amount} times" if (judged.measured or 0) > 1 else "doesn't grow"

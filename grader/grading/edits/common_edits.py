@@ -397,7 +397,9 @@ _FUNCTIONS = {
 }
 
 
-_OF_FIRST = "Only a warp's first thread has all of it, and another's is used: with xor all have it."
+_OF_FIRST = (
+    "Only a warp's first thread has the whole result, and another's is used: with xor all have it."
+)
 _DTYPES = ("float16", "bfloat16", "int32", "half", "__half", "double")
 
 

@@ -483,7 +483,7 @@ def test_the_words_for_what_is_missed(silu):
         "loads use 16 of 32 bytes per sector (silu.py:12 the fewest), asked for: at least 30",
         "the entry brings 1,000 bytes of its own, asked for: none",
         "programs that run at once load 32,768 distinct bytes, asked for: at most 16,384",
-        "with 4 times the size the largest block grows 4 times, asked for: at most 1",
+        "with 4 times the size the largest block of a program grows 4 times, asked for: at most 1",
         "with 4 times the size scratch memory, or what is stored to it, grows 8 times, "
         "asked for: at most 4",
     ]
