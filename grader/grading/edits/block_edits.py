@@ -97,11 +97,11 @@ _FEW = re.compile(r"\bif \(((?:threadIdx\.x|\w+)) < (\w+)\) \{([^{}]*__shfl\w*\(
 
 
 def _whole_warp(scope: Scope) -> Iterator[Edit]:
-    """A shuffle of a whole warp behind a condition that fewer of its lanes meet."""
+    """A shuffle of a whole warp behind a condition that fewer of its threads meet."""
     for match in scope.matches(_FEW):
         if match[2] != "32":
-            what = f"A shuffle of 32 lanes stands where only {scope.quoted(*match.span(2))} come"
-            advice = f"Let the whole warp shuffle: `{match[1]} < 32`, with 0 from the other lanes."
+            what = f"A whole warp shuffles where only {scope.quoted(*match.span(2))} threads come"
+            advice = f"Let all 32 threads come: `{match[1]} < 32`, with 0 from the others."
             yield scope.edit("whole_warp", [Change(*match.span(2), "32")], what, advice, 0)
 
 
