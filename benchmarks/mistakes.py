@@ -191,7 +191,10 @@ def graded(file: str, text: str, task: str) -> Graded:
             return Graded(None, output, seconds, cpu_seconds)
         variant = variant_of(json.loads(grade.read_text(encoding="utf-8")))
         missed = {
-            check["name"] for check in variant["checks"] if check["status"] == "target_missed"
+            check["name"]
+            for check in variant["checks"]
+            if check["status"] == "target_missed"
+            or (check["name"] == "memory" and check["status"] in ("timed_out", "out_of_memory"))
         }
         return Graded(lost(variant), messages_of(output, missed), seconds, cpu_seconds)
 

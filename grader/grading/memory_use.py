@@ -328,5 +328,6 @@ def _grown(case: Case, names: Collection[str]) -> Case:
 def _failed(result: CaseResult, case: Case) -> MemoryEvidence:
     what = result.verdict.what
     if result.status.is_failure:  # of a case that no part has
-        what += f" The sizes were {' '.join(f'{name}={value}' for name, value in case.sizes)}."
+        sizes = " ".join(f"{name}={value}" for name, value in case.sizes)
+        what = f"{what.rstrip('.')}. The sizes were {sizes}."
     return MemoryEvidence(result.status, what, str(case))
