@@ -94,7 +94,9 @@ class Causes:
             cause = self._repairs.cause_of(failed.runner, in_order)
         cause = cause or self._evident(failed)
         guess = None  # of outputs that tell little
-        if cause is None and not failed.is_flaky:
+        if cause is not None and cause.name == "no_sum":  # several mistakes have that effect
+            cause, guess = None, cause
+        elif cause is None and not failed.is_flaky:
             guess = self._computed(failed)
         shown = cause or guess
         has_no_place = shown is not None and shown.is_unplaced and not self.explained
@@ -193,8 +195,7 @@ def _by_strides(failed: Failed) -> Cause | None:
     [name] = layouts
     what = f"The access of `{accessed}` is outside only if `{name}` isn't contiguous"
     advice = (
-        f"Does a size or another stride stand where a stride of `{name}` belongs, or lacks one its "
-        "factor?"
+        f"Does a size or another stride stand for a stride of `{name}`, or is a factor missing?"
     )
     return Cause("strides", what, advice)
 

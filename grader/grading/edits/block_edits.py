@@ -52,6 +52,9 @@ _SQUARE = re.compile(r"(\bdim3(?: \w+)?[({])(\w+), \2([)}])")
 _SQUARE_TILE = re.compile(r"\b\w+\[([A-Z]\w*)\]\[\1\b")
 
 
+_SHAPE = re.compile(r"\bdim3 (\w+)[({][^,;(){}]+, ([^,;(){}]+)[)}]")
+
+
 def _threads(scope: Scope) -> Iterator[Edit]:
     """A launch whose threads differ from the constant its kernel steps by, or from its tile."""
     if scope.is_triton:
@@ -72,28 +75,12 @@ def _threads(scope: Scope) -> Iterator[Edit]:
         for name in steps[:MOST_CONSTANTS]:
             if name != code[low:high] and "(" not in code[low:high]:
                 yield scope.instead("threads", low, high, name, 1, (call.start, high + 3))
+            for shape in scope.matches(_SHAPE, end=call.start) if "threadIdx.y" in body else ():
+                if shape[1] == code[low:high] and shape[2] != name:
+                    yield scope.instead("threads", *shape.span(2), name, 1, shape.span())
 
 
-_SHAPE = re.compile(r"\bdim3 (\w+)[({]([^,;(){}]+), ([^,;(){}]+)[)}]")
-
-
-def _rows_of_threads(scope: Scope) -> Iterator[Edit]:
-    """A block as high as its tile, where the kernel takes several rows of it with each thread."""
-    constants = kinds.of_constants(scope.text.source)
-    for call in scope.calls:
-        kernel = scope.callee_of(call) if call.is_launch and len(call.grid) > 1 else None
-        if kernel is None:
-            continue
-        threads = scope.text.code[slice(*call.grid[1])].strip()
-        body = scope.text.code[kernel.body : kernel.end]
-        steps = [name for name in constants if re.search(rf"\+= {name}\b", body)]
-        for shape in scope.matches(_SHAPE, end=call.start):
-            for name in steps[:MOST_CONSTANTS]:
-                if shape[1] == threads and name != shape[3] and "threadIdx.y" in body:
-                    yield scope.instead("threads", *shape.span(3), name, 1, shape.span())
-
-
-_FEW = re.compile(r"\bif \(((?:threadIdx\.x|\w+)) < (\w+)\) \{([^{}]*__shfl\w*\([^{}]*)\}")
+_FEW = re.compile(r"\bif \((threadIdx\.x|\w+) < (\w+)\) \{[^{}]*__shfl\w*\([^{}]*\}")
 
 
 def _whole_warp(scope: Scope) -> Iterator[Edit]:
@@ -261,7 +248,6 @@ def _running(scope: Scope) -> Iterator[Edit]:
 RULES: Sequence[Callable[[Scope], Iterator[Edit]]] = (
     _tile_behind_barrier,
     _threads,
-    _rows_of_threads,
     _whole_warp,
     _capped,
     _one_of_warp,

@@ -308,7 +308,7 @@ def _turns(scope: Scope) -> Iterator[Edit]:
             yield scope.instead("turns", *match.span(1), new, 1, match.span())
 
 
-_WHOLE_BLOCKS = re.compile(r"\b(\w+)( - (\w+)(?: \+ 1)?)(?=, \3\)|; (\w+) \+= \3\))")
+_WHOLE_BLOCKS = re.compile(r"\b(\w+)( - (\w+)(?: \+ 1)?)(?=, \3\)|; \w+ \+= \3\))")
 
 
 def _whole_blocks(scope: Scope) -> Iterator[Edit]:
