@@ -23,6 +23,7 @@ from grader.report.message import merged_messages
 from grader.spec.task import Task
 from grader.status import Status
 from tests.support.planned import SPECS
+from tests.support.small_exercise import ROOT
 
 SOURCE = """
 import triton
@@ -497,6 +498,21 @@ def test_a_mistake_is_told_once_for_all_parts(tmp_path, variant, text, told, pla
     [message] = merged_messages(VariantEvidence("silu", variant, task.variant.file, parts=found))
     assert message.headline.startswith(f"silu/{variant}: `") and told in message.headline
     assert place in message.frame and "^" * len(place) in message.frame
+
+
+def test_a_sum_that_is_0_is_told_by_what_makes_it_so(tmp_path):
+    task = Task(SPECS["rmsnorm"], SPECS["rmsnorm"].variants["cuda_matrix"])
+    right = (ROOT / "reference" / "rmsnorm.cu").read_text()
+    assert right.count("block_sum(sum) / cols") == 1
+    wrong = right.replace("block_sum(sum) / cols", "block_sum(sum) * (1 / cols)")
+    (tmp_path / "rmsnorm.cu").write_text(wrong)
+    with Session(tmp_path, SPECS, Options(device="interpreter", effort=LITTLE)) as session:
+        found = check_parts(session, task, [("float32", "ragged")])
+    [message] = merged_messages(
+        VariantEvidence("rmsnorm", "cuda_matrix", "rmsnorm.cu", parts=found)
+    )
+    assert "of whole numbers is 0 for every n above 1" in message.headline
+    assert "1 / cols" in message.frame
 
 
 def test_parameters_in_another_order_are_told_before_what_follows_from_it(tmp_path):
