@@ -17,6 +17,7 @@ from grader.grading.edits import (
     mask_edits,
     neighbour_edits,
     schemas,
+    shared_edits,
     triton_edits,
 )
 from grader.grading.edits.edit_scope import Edit, Scope
@@ -28,7 +29,8 @@ MOST_PER_LINE = 240  # changes of one line
 def edits_of(scope: Scope) -> list[Edit]:
     """All changes of a function, without order; one may come twice, by different rules."""
     counts: dict[int, int] = {}
-    own = (*mask_edits.RULES, *triton_edits.RULES) if scope.is_triton else cuda_edits.RULES
+    triton = (*mask_edits.RULES, *triton_edits.RULES)
+    own = triton if scope.is_triton else (*cuda_edits.RULES, *shared_edits.RULES)
     made: list[Edit] = []
     as_named = {*_as_named(scope)}
     beside = (*neighbour_edits.RULES, *loop_edits.RULES, *block_edits.RULES)
