@@ -61,6 +61,7 @@ _REPAIRABLE = frozenset(
         Status.barrier_error,
         Status.crashed,
         Status.launch_error,
+        Status.misaligned_access,
         Status.compile_error,
     }
 )

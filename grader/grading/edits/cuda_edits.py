@@ -33,6 +33,7 @@ def _guards(scope: Scope) -> Iterator[Edit]:
         start = match.start(2)
         tried = [*_bounds(statement, scope), *conditions]
         tried = [each for each in dict.fromkeys(tried) if scope.is_known(each, start)]
+        tried.sort(key=lambda each: each.count("&&"))
         for place, condition in enumerate(tried):
             what = f"Nothing keeps this access inside: `{condition}` isn't checked before it"
             advice = "The last block has threads beyond the end: they must not load or store."
@@ -40,11 +41,13 @@ def _guards(scope: Scope) -> Iterator[Edit]:
             loaded = re.match(
                 r"((?:const\s+)?(?:float\s+)?\w+[^=]*[^=!<>+\-*/]=\s*)(?!=)(.+)$", statement
             )
-            if loaded and "[" in loaded[2] and not re.search(r"\?|&&", loaded[2]):
+            is_loaded = loaded and "[" in loaded[2] and not re.search(r"\?|&&", loaded[2])
+            if loaded and is_loaded:
                 low = match.start(2) + loaded.start(2)
                 change = Change(low, match.end(2), f"({condition}) ? ({loaded[2]}) : 0")
                 yield scope.edit("no_guard", [change], what, advice, cost)
-            elif not re.match(r"(?:const|float|int|auto)\b", statement):
+            is_stored = not is_loaded or (loaded and "[" in loaded[1])
+            if is_stored and not re.match(r"(?:const|float|int|auto)\b", statement):
                 change = Change(match.start(2), match.start(2), f"if ({condition}) ")
                 yield scope.edit("no_guard", [change], what, advice, cost)
 
@@ -410,8 +413,24 @@ def _shared_bytes(scope: Scope, call: Call) -> Iterator[Edit]:
     yield scope.edit("bytes", [change], what, "Multiply by sizeof(float).", 1)
 
 
+_CAST = re.compile(
+    r"(?:<\s*(?:const )?\w+?([24])\s*\*>|\((?:const )?\w+?([24])\s*\*\))\s*\((\w+) \+ (\w+)\)"
+)
+
+
+def _vector_offsets(scope: Scope) -> Iterator[Edit]:
+    """A number of vectors that is added to a pointer to single elements, before its cast."""
+    for match in scope.matches(_CAST):
+        count, index = match[1] or match[2], match[4]
+        what = f"`{match[3]} + {index}` goes on by single elements, and a vector here has {count}"
+        advice = f"Add {count} * {index}, or cast the pointer first and index then."
+        change = Change(*match.span(4), f"{count} * {index}")
+        yield scope.edit("vector_offset", [change], what, advice, 0)
+
+
 RULES: Sequence[Callable[[Scope], Iterator[Edit]]] = (
     _declarations,
+    _vector_offsets,
     _bytes,
     _barriers,
     _guards,

@@ -62,7 +62,7 @@ RARITY = {
     "term": {3: 9, 4: 11}, "threads": {1: 3}, "tile": {1: 3}, "too_much": {5: 12},
     "transposed": {2: 6, 3: 10, 4: 9}, "turns": {1: 4}, "twice": {1: 4}, "two_lines": {1: 5},
     "uninitialised": {0: 5, 1: 5, 3: 7}, "unread": {1: 4}, "unused": {1: 4, 2: 8, 5: 10},
-    "view": {1: 4, 3: 6}, "whole": {1: 6, 2: 9},
+    "vector_offset": {0: 2}, "view": {1: 4, 3: 6}, "whole": {1: 6, 2: 9},
     "whole_blocks": {0: 2}, "whole_warp": {0: 2}, "whole_number": {0: 3, 1: 7, 4: 9},
     "whole_sum": {1: 6},
     "without_mask": {1: 4}, "without_other": {2: 8},
