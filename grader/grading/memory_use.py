@@ -37,6 +37,7 @@ from grader.status import Status
 
 MEBIBYTE = 1 << 20
 MOST_CONFIGURATIONS = 32  # measured of one kernel
+MOST_EDGES = 8  # edge cases that are looked at where the spec's case is too much
 _KEPT = 4  # further runs in the evidence, besides the one at other sizes
 BESIDE = "a size drawn beside the case"
 
@@ -176,7 +177,7 @@ def measure(runs: TritonRuns | NativeRuns, seed: int) -> MemoryEvidence:
     """The evidence of a variant's use of memory, from all runs that count."""
     case = case_of(runs.task, seed)
     first, without = _contributing(runs, case)
-    if first.status is Status.timed_out:
+    if first.status in (Status.timed_out, Status.out_of_memory):
         return _seen_in_an_edge_case(runs, first, seed)
     if first.status is not Status.passed:
         return first
@@ -203,17 +204,21 @@ def measure(runs: TritonRuns | NativeRuns, seed: int) -> MemoryEvidence:
 def _seen_in_an_edge_case(
     runs: TritonRuns | NativeRuns, evidence: MemoryEvidence, seed: int
 ) -> MemoryEvidence:
-    """A run out of time, with what the counters of an edge case of middle size say."""
+    """A run that needs too much time or memory, with what counters say of a smaller case.
+
+    It is the largest of the edge cases in which they say that the target is missed.
+    """
     exercise, variant = runs.task.exercise, runs.task.variant
     spaces = [Space(exercise, variant, variant.dtypes[0], e, seed) for e in variant.size_classes]
-    edges = sorted((case for e in spaces for case in e.edges()), key=lambda case: case.complexity)
-    middle = edges[len(edges) // 2]
-    observed = runs.evidence(middle)
-    if observed.status is not Status.target_missed:
-        return evidence
-    return replace(
-        evidence, reason=f"{evidence.reason} With {middle}, {observed.reason.split('; ')[0]}."
+    edges = sorted(
+        (case for e in spaces for case in e.edges()), key=lambda case: case.complexity, reverse=True
     )
+    for edge in edges[:MOST_EDGES]:
+        observed = runs.evidence(edge)
+        if observed.status is Status.target_missed:
+            seen = observed.reason.split("; ")[0]
+            return replace(evidence, reason=f"{evidence.reason} With {edge}, {seen}.")
+    return evidence
 
 
 _PADDED_BELOW = re.compile(r"__shared__\s+\w+\s+(\w+)\[([\w ]+?) \+ (\d+)\]\[(\w+)\]")

@@ -17,6 +17,8 @@ from grader.spec import ITEMSIZE, Bound, Exercise, Memory, Variant
 from grader.spec.blocks import GROWTH, SHARED_WORK, SHARES
 from grader.spec.checks import sms_of
 
+TO_ROW_MAJOR = ("wave_bytes", "to_row_major")
+
 
 @dataclass(frozen=True)
 class Judged:
@@ -173,9 +175,12 @@ def _shared(metric: str, amount: str, file: str) -> str:
     return f"masks let {amount} of the elements of loads, stores and atomics through"
 
 
+TO_ROW_MAJOR = ("wave_bytes", "to_row_major")
+
+
 def _amount(path: tuple[str, ...], value: float, up: bool) -> str:
     """A metric's value or bound: shares in percent."""
-    if path[0] in SHARES:
+    if path[0] in SHARES or path == TO_ROW_MAJOR:
         return f"{number(Fraction(repr(float(value))) * 100, up)} %"
     return number(value, up)
 

@@ -520,3 +520,11 @@ def test_a_number_is_never_shown_on_the_other_side_of_a_bound(value, up) -> None
     shown = float(memory_bounds.number(value, up).replace(",", ""))
     assert shown >= value if up else shown <= value
     assert abs(shown - value) <= 0.0101 + 1e-12 * value
+
+
+def test_what_concurrent_programs_load_is_told_as_a_share_of_row_major_order() -> None:
+    judged = memory_bounds.Judged(("wave_bytes", "to_row_major"), 1.0, 0.75, False, False)
+    assert memory_bounds.missed(judged, (), "gemm.py") == (
+        "programs that run at once load 100 % of the bytes that row-major order needs, "
+        "asked for: at most 75 %"
+    )
