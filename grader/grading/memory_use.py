@@ -216,8 +216,8 @@ def _seen_in_an_edge_case(
     for edge in edges[:MOST_EDGES]:
         observed = runs.evidence(edge)
         if observed.status is Status.target_missed:
-            seen = observed.reason.split("; ")[0]
-            return replace(evidence, reason=f"{evidence.reason} With {edge}, {seen}.")
+            missed = observed.reason.split("; ")[0]
+            return replace(evidence, reason=f"{evidence.reason} With {edge}, {missed}.")
     return evidence
 
 

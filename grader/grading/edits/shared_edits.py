@@ -20,9 +20,9 @@ def _not_shared(scope: Scope) -> Iterator[Edit]:
         return
     for match in scope.matches(_LOCAL):
         name = re.split(r"\W+", match[1])[1]
-        what = f"`{name}` isn't shared: each thread has its own, and no other thread can read it"
+        mistake = f"`{name}` isn't shared: each thread has its own, and no other thread can read it"
         change = Change(match.start(1), match.start(1), "__shared__ ")
-        yield scope.edit("not_shared", [change], what, f"Write `__shared__ {match[1]}`.", 0)
+        yield scope.edit("not_shared", [change], mistake, f"Write `__shared__ {match[1]}`.", 0)
 
 
 _PAIRS = re.compile(r"(\w+(?:\.x)?) % (\w+) == 0\)\s*\{?\s*(\w+)\[\1\] \+= \3\[\1 \+ \2\]")
@@ -32,10 +32,10 @@ def _pairs(scope: Scope) -> Iterator[Edit]:
     """A reduction in which twice as many threads add as there are pairs of partial results."""
     for match in scope.matches(_PAIRS):
         thread, distance = match.group(1, 2)
-        what = f"Every `{distance}`-th thread adds here, and only half of them begin a pair"
+        mistake = f"Every `{distance}`-th thread adds here, and only half of them begin a pair"
         advice = f"A pair begins at each multiple of 2 * {distance}: {thread} % (2 * {distance})."
         change = Change(*match.span(2), f"(2 * {distance})")
-        yield scope.edit("pairs", [change], what, advice, 0)
+        yield scope.edit("pairs", [change], mistake, advice, 0)
 
 
 _OPERAND = r"\w+(?:\.\w+)?"
@@ -50,13 +50,13 @@ def _swizzles(scope: Scope) -> Iterator[Edit]:
     for match in (*scope.matches(_FLAT), *scope.matches(_IN_ROWS)):
         if match[1] in tiles:
             row, column = match.group(2, 4)
-            what = (
+            mistake = (
                 f"`{match[1]}` is swizzled in another access and not here: the elements of its "
                 "row lie in another order"
             )
             advice = f"Use the same order wherever it is stored and loaded: {column} ^ {row}."
             change = Change(*match.span(4), f"({column} ^ {row})")
-            yield scope.edit("swizzle", [change], what, advice, 0)
+            yield scope.edit("swizzle", [change], mistake, advice, 0)
 
 
 RULES: Sequence[Callable[[Scope], Iterator[Edit]]] = (_not_shared, _pairs, _swizzles)
