@@ -1,7 +1,7 @@
 """Mistakes that an error's words show, some together with the submission's source.
 
-Each row of the table takes a failure and the source; it gives a cause only where what it says of
-the source is there to be read.
+Each row of a table has a pattern and makes a cause of what it matches; it makes one only where what
+it says of the source is there to be read.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import difflib
 import re
 from collections.abc import Callable, Sequence
 from itertools import islice
+from typing import NamedTuple
 
 from grader.emulator.findings import is_exchanged_launch
 from grader.evidence import SourceLine
@@ -25,42 +26,51 @@ MOST_NAMES = 2000  # that may be meant by a misspelt one
 
 def cause_of(result: CaseResult, source: str, language: str) -> Cause | None:
     """The mistake that a failure's words and the source name; None where they name none."""
-    return _first(TABLE, result, source, language)
+    return _first(_TABLE, result, source, language)
 
 
 def general_cause_of(result: CaseResult, source: str, language: str) -> Cause | None:
     """What a failure's words say in general, where no try shows more; None where nothing."""
-    return _first(GENERAL, result, source, language)
+    return _first(_GENERAL, result, source, language)
 
 
-def _first(
-    table: Sequence[Callable[[Context], Cause | None]],
-    result: CaseResult,
-    source: str,
-    language: str,
-) -> Cause | None:
+class _Row(NamedTuple):
+    """A pattern, and the cause that its match in the failure's words or line may show."""
+
+    pattern: str
+    cause: Callable[[Context, re.Match[str]], Cause | None]
+    is_of_line: bool = False
+    status: Status | None = None  # None where any will do
+
+    def cause_of(self, context: Context) -> Cause | None:
+        """The cause of a failure; None where this row shows none."""
+        if self.status not in (None, context.result.status):
+            return None
+        text = context.line if self.is_of_line else context.words
+        match = re.search(self.pattern, text, re.DOTALL)
+        return self.cause(context, match) if match else None
+
+
+def _first(table: Sequence[_Row], result: CaseResult, source: str, language: str) -> Cause | None:
     if len(source) > by_source.MOST_CHARACTERS:
         return None
     context = Context(result, source, language == "triton")
     try:
-        return next(filter(None, (row(context) for row in table)), None)
+        return next(filter(None, (row.cause_of(context) for row in table)), None)
     except (RecursionError, MemoryError):
         return None  # expressions in a thousand levels
 
 
 # --- names -------------------------------------------------------------------------------------
 
-_UNKNOWN = re.compile(
+_UNKNOWN = (
     r"NameError\W+(?:name ')?(?P<a>\w+)'? is not defined"
     r"|[‘'\"](?P<b>\w+)[’'\"] was not declared in this scope"
     r"|identifier \"(?P<c>\w+)\" is undefined"
 )
 
 
-def _unknown_name(context: Context) -> Cause | None:
-    match = _UNKNOWN.search(context.words)
-    if match is None:
-        return None
+def _unknown_name(context: Context, match: re.Match[str]) -> Cause | None:
     name = next(filter(None, match.groups()))
     names = dict.fromkeys(re.findall(r"\b[A-Za-z_]\w{0,60}\b", context.source))
     known = set(islice(names, MOST_NAMES)) - {name}
@@ -75,13 +85,7 @@ def _unknown_name(context: Context) -> Cause | None:
     return Cause("unknown_name", what, advice, (marked,) if marked else ())
 
 
-_WITHOUT = re.compile(r"`(\w+)` was launched without (\w+)")
-
-
-def _misnamed_configuration(context: Context) -> Cause | None:
-    match = _WITHOUT.search(context.words)
-    if match is None:
-        return None
+def _misnamed_configuration(context: Context, match: re.Match[str]) -> Cause | None:
     kernel, name = match.groups()
     launch = "\n".join(context.lines[max((context.result.line or 1) - 1, 0) :][:LINES_OF_LAUNCH])
     passed = [each for each in re.findall(r"\b(\w+)\s*=", launch) if each != name]
@@ -105,15 +109,10 @@ def _misnamed_configuration(context: Context) -> Cause | None:
 
 # --- Triton's compiler -------------------------------------------------------------------------
 
-_NEEDS_FLOAT32 = re.compile(r"Expected dtype \['fp32', 'fp64'\] but got (\w+)")
-_TWO_DTYPES = re.compile(r"Both operands must be same dtype. Got \w+ and \w+")
 _CALL = re.compile(r"\b((?:tl|tl\.math|libdevice)\.\w+)\(")
 
 
-def _half_precision(context: Context) -> Cause | None:
-    needed = _NEEDS_FLOAT32.search(context.words)
-    if needed is None:
-        return None
+def _half_precision(context: Context, needed: re.Match[str]) -> Cause:
     calls = _CALL.findall(context.line)
     which = f"`{calls[0]}`" if len(set(calls)) == 1 else "This function"
     if "int" in needed[1]:
@@ -124,25 +123,22 @@ def _half_precision(context: Context) -> Cause | None:
     return Cause("half_precision", what, advice)
 
 
-_NO_KERNEL = re.compile(r"host function call cannot be configured")
-_LAUNCHED = re.compile(r'calling a __device__ function\("(\w+)\(')
+def _launched_host_function(context: Context, _: re.Match[str]) -> Cause | None:
+    named = re.search(r"(\w+)\s*<<<", context.line)
+    if named is None:
+        return None
+    what = f"`{named[1]}` is launched, and is a function of the host: `__global__` is missing"
+    return Cause("launched_function", what, f"Define it as `__global__ void {named[1]}(...)`.")
 
 
-def _launched_function(context: Context) -> Cause | None:
-    """nvcc's words about a launch of what is no kernel."""
-    if _NO_KERNEL.search(context.words) and (named := re.search(r"(\w+)\s*<<<", context.line)):
-        what = f"`{named[1]}` is launched, and is a function of the host: `__global__` is missing"
-        return Cause("launched_function", what, f"Define it as `__global__ void {named[1]}(...)`.")
-    launched = _LAUNCHED.search(context.words)
-    if launched is None or f"{launched[1]}<<<" not in context.line.replace(" ", ""):
+def _launched_device_function(context: Context, launched: re.Match[str]) -> Cause | None:
+    if f"{launched[1]}<<<" not in context.line.replace(" ", ""):
         return None
     what = f"`{launched[1]}` is launched, and is declared `__device__`, so it is no kernel"
     return Cause("launched_function", what, "Declare what is launched as `__global__ void`.")
 
 
-def _operands_differ(context: Context) -> Cause | None:
-    if _TWO_DTYPES.search(context.words) is None:
-        return None
+def _operands_differ(context: Context, _: re.Match[str]) -> Cause:
     dot = re.search(r"tl\.dot\(\s*(\w+)\s*,\s*(\w+)", context.line)
     advice = "Convert one of them with `.to(...)`."
     if dot:
@@ -154,61 +150,60 @@ def _operands_differ(context: Context) -> Cause | None:
 _NEW_NAMES = (
     r"span|bit_cast|source_location|remove_cvref_t|popcount|bit_ceil|countl_zero|midpoint|lerp"
 )
-_WORDS: Sequence[tuple[re.Pattern[str], str, str]] = (
+# What a failure's words say by themselves: a pattern, the mistake, and what to do.
+_WORDS = (
     (
-        re.compile(
-            r"\W(?:concept|requires|consteval|constinit)\W+(?:does not name|was not|is undefined)"
-            rf"|\W(?:{_NEW_NAMES})\W+is not a member of \W*std\b"
-            rf"|namespace \Wstd\W has no member \W(?:{_NEW_NAMES})\b"
-        ),
+        r"\W(?:concept|requires|consteval|constinit)\W+(?:does not name|was not|is undefined)"
+        rf"|\W(?:{_NEW_NAMES})\W+is not a member of \W*std\b"
+        rf"|namespace \Wstd\W has no member \W(?:{_NEW_NAMES})\b",
         "This is C++20, and CUDA C++ is compiled as C++17, which is nvcc's default",
         "Write it in C++17: `std::enable_if_t` or a `static_assert` for a concept, a pointer "
         "and a size for a span.",
     ),
     (
-        re.compile(r"arange's arguments must be of type tl.constexpr"),
+        r"arange's arguments must be of type tl.constexpr",
         "`tl.arange` needs numbers that are known when the kernel is compiled",
         "Declare the parameter with `: tl.constexpr`.",
     ),
     (
-        re.compile(r"arange's range must be a power of 2|Shape element \d+ must be a power of 2"),
+        r"arange's range must be a power of 2|Shape element \d+ must be a power of 2",
         "A block's size has to be a power of two",
         "Take the next one above it, which `triton.next_power_of_2` computes, with a mask.",
     ),
     (
-        re.compile(r"\b(?:max|min)imum\(\) got an unexpected keyword argument 'axis'"),
+        r"\b(?:max|min)imum\(\) got an unexpected keyword argument 'axis'",
         "`tl.maximum` and `tl.minimum` compare two blocks, element by element, and have no axis",
         "Along an axis of one block it is `tl.max` or `tl.min`.",
     ),
     (
-        re.compile(r"order that streams and events allow.*through a null pointer", re.DOTALL),
+        r"order that streams and events allow.*through a null pointer",
         "A kernel uses memory of `cudaMallocAsync` before its stream has waited for the allocation",
         "Allocate on the kernel's stream, or let it wait for an event behind the allocation.",
     ),
     (
-        re.compile(r"copies in another direction than it says"),
+        r"copies in another direction than it says",
         "The kind of this copy doesn't fit its destination and its source",
         "The destination comes first. cudaMemcpyHostToDevice copies to device memory, "
         "cudaMemcpyDeviceToHost to host memory.",
     ),
     (
-        re.compile(r"through a null pointer"),
+        r"through a null pointer",
         "The pointer is null: no memory was given to it",
         "Make it an array, in shared memory where a block shares it, or allocate what it points "
         "to.",
     ),
     (
-        re.compile(r"Conflicting meta-parameters"),
+        r"Conflicting meta-parameters",
         "The launch sets a parameter that the autotuner chooses as well",
         "Leave it out of the call: the configurations give it a value.",
     ),
     (
-        re.compile(r"Cannot view a tensor|view size is not compatible"),
+        r"Cannot view a tensor|view size is not compatible",
         "`view` needs a contiguous tensor, and this one's rows or columns lie apart",
         "Pass the tensor itself and its strides to the kernel.",
     ),
     (
-        re.compile(r"dynamic shared memory, of which the launch has 0 bytes"),
+        r"dynamic shared memory, of which the launch has 0 bytes",
         "The launch asks for no dynamic shared memory, and the kernel has an `extern __shared__` "
         "array",
         "Pass its size in bytes as the third argument of the launch: kernel<<<grid, block, "
@@ -217,25 +212,15 @@ _WORDS: Sequence[tuple[re.Pattern[str], str, str]] = (
 )
 
 
-def _words(context: Context) -> Cause | None:
-    for pattern, what, advice in _WORDS:
-        if pattern.search(context.words):
-            return Cause("words", what, advice)
-    return None
+def _in_words(pattern: str, what: str, advice: str) -> _Row:
+    return _Row(pattern, lambda context, match: Cause("words", what, advice))
 
 
-_CARRIED = re.compile(
-    r"Loop-carried variable (\w+) has initial type (\w+|<[^<>]+>) but is re-assigned to "
-    r"(\w+|<[^<>]+>)"
-)
 _BLOCK_TYPE = re.compile(r"<(\[.*\]), (\w+)>")  # <['64', '64'], fp16>
 
 
-def _loop_carried(context: Context) -> Cause | None:
+def _loop_carried(context: Context, match: re.Match[str]) -> Cause:
     """A variable that changes its type in a loop, with the line that gives its first value."""
-    match = _CARRIED.search(context.words)
-    if match is None:
-        return None
     name, first, then = match.groups()
     one, other = _BLOCK_TYPE.fullmatch(first), _BLOCK_TYPE.fullmatch(then)
     if one and other:  # the part that changes
@@ -253,14 +238,10 @@ def _loop_carried(context: Context) -> Cause | None:
     return Cause("carried", what, f"Give `{name}` that type before the loop.")
 
 
-_NO_ATTRIBUTE = re.compile(r"'(?:int|constexpr)' object has no attribute '(\w+)'")
-
-
-def _specialised(context: Context) -> Cause | None:
+def _specialised(context: Context, match: re.Match[str]) -> Cause | None:
     """An integer argument of 1, which Triton compiles as a constant, is used as a tensor is."""
-    match = _NO_ATTRIBUTE.search(context.words)
-    used = match and re.search(rf"\b(\w+)\.{match[1]}\b", context.line)
-    if not match or not used:
+    used = re.search(rf"\b(\w+)\.{match[1]}\b", context.line)
+    if not used:
         return None
     name = used[1]
     parameters = re.search(rf"\bdef \w+\([^()]*\b{name}\b([^,()]*)[,)]", context.source)
@@ -275,7 +256,6 @@ def _specialised(context: Context) -> Cause | None:
     )
 
 
-_TWO_VALUES = re.compile(r"\btl\.(max|min|sum)\(")
 _OF_TWO_VALUES = {"max": "`tl.maximum(a, b)`", "min": "`tl.minimum(a, b)`", "sum": "`a + b`"}
 
 
@@ -293,11 +273,8 @@ def _second_argument(text: str) -> str:
     return parts[1].strip() if len(parts) > 1 else ""
 
 
-def _reduces_two_values(context: Context) -> Cause | None:
+def _reduces_two_values(context: Context, match: re.Match[str]) -> Cause | None:
     """A reduction whose axis is a block: `tl.max(a, b)`."""
-    match = _TWO_VALUES.search(context.line)
-    if context.result.status is not Status.compile_error or match is None:
-        return None
     second = _second_argument(context.line[match.end() :])
     if not second or re.fullmatch(r"-?\d+|\w+\s*=(?!=).*|[A-Z_]+", second):
         return None
@@ -305,14 +282,8 @@ def _reduces_two_values(context: Context) -> Cause | None:
     return Cause("axis", what, f"Of two values it is {_OF_TWO_VALUES[match[1]]}.")
 
 
-_NOINLINE = re.compile(r"Function (\w+?)(?:_\d+)? is marked noinline, but was called with non-")
-
-
-def _noinline(context: Context) -> Cause | None:
+def _noinline(context: Context, match: re.Match[str]) -> Cause:
     """A block that is passed to a function that isn't put where it is called, with the call."""
-    match = _NOINLINE.search(context.words)
-    if match is None:
-        return None
     called = re.compile(rf"(?<!def )\b{match[1]}\(")
     calls = [n for n, line in enumerate(context.lines, 1) if called.search(line)]
     what = f"`{match[1]}` is declared with `noinline=True`, and such a function takes no block"
@@ -321,14 +292,11 @@ def _noinline(context: Context) -> Cause | None:
 
 
 # The call that is given an axis, not one around it: `tl.sqrt(tl.sum(x, axis=1))`.
-_GIVEN_AXIS = re.compile(r"(tl\.\w+)\((?:[^()]|\([^()]*\))*\baxis\s*=\s*(\d+)")
+_GIVEN_AXIS = r"(tl\.\w+)\((?:[^()]|\([^()]*\))*\baxis\s*=\s*(\d+)"
 _AXIS = re.compile(r"invalid axis|\baxis\b.*(?:out of|range|must be)", re.IGNORECASE)
 
 
-def _axis(context: Context) -> Cause | None:
-    given = _GIVEN_AXIS.search(context.line)
-    if context.result.status is not Status.compile_error or given is None:
-        return None
+def _axis(context: Context, given: re.Match[str]) -> Cause | None:
     if not _AXIS.search(context.words) and "IndexError" not in context.words:
         return None
     what = f"`{given[1]}` is asked for axis {given[2]}, which this block doesn't have"
@@ -337,13 +305,10 @@ def _axis(context: Context) -> Cause | None:
 
 # --- CUDA --------------------------------------------------------------------------------------
 
-_ALLOCATED = re.compile(r"cudaMalloc\s*\(\s*(?:\([^()]*\)\s*)?&\s*(\w+)")
 
-
-def _parameter_allocated(context: Context) -> Cause | None:
+def _parameter_allocated(context: Context, match: re.Match[str]) -> Cause | None:
     """cudaMalloc that overwrites a pointer that the caller passed."""
-    match = _ALLOCATED.search(context.line)
-    if match is None or "never freed" not in context.words:
+    if "never freed" not in context.words:
         return None
     name = match[1]
     if not re.search(rf"\([^(){{}};]*\*\s*{name}\b[^(){{}};]*\)\s*\{{", context.source):
@@ -355,16 +320,8 @@ def _parameter_allocated(context: Context) -> Cause | None:
     return Cause("parameter_allocated", what, advice)
 
 
-_ELSEWHERE = re.compile(
-    r"uses a (device|host) pointer (?:on the host|in a kernel): .*? of (?!an? |the )(\w+)"
-)
-
-
-def _other_memory(context: Context) -> Cause | None:
+def _other_memory(context: Context, match: re.Match[str]) -> Cause:
     """Memory of the device that host code accesses itself, or the other way round."""
-    match = _ELSEWHERE.search(context.words)
-    if match is None:
-        return None
     who = "Host code" if match[1] == "device" else "The kernel"
     what = f"{who} accesses `{match[2]}` itself, which is memory of the {match[1]}"
     advice = context.result.hint or "Copy the data there with cudaMemcpy first."
@@ -374,11 +331,11 @@ def _other_memory(context: Context) -> Cause | None:
 _CONSTANT = r"(?:\bconst(?:expr)?\s+\w+\s+{0}\s*=|#define\s+{0})\s*\d+\b"
 
 
-def _too_many_threads(context: Context) -> Cause | None:
+def _too_many_threads(context: Context, _: re.Match[str]) -> Cause | None:
     """A launch of too large blocks: they are made of constants alone, or their number of one."""
     launch = context.line.partition("<<<")[2].partition(">>>")[0]
     grid, block = launch.partition(",")[0].strip(), _second_argument(launch)
-    if "a block has at most 1024 threads" not in context.words or not block:
+    if not block:
         return None
     is_constant = re.search(_CONSTANT.format(re.escape(grid)), context.source)
     if is_constant and is_exchanged_launch(context.words):
@@ -395,35 +352,20 @@ def _too_many_threads(context: Context) -> Cause | None:
     return Cause("too_many_threads", what, "Take smaller blocks, and more of them.")
 
 
-_COMMA = re.compile(r"\b(\w+)\[(\w+), ?(\w+)\]")
-
-
-def _comma_in_subscript(context: Context) -> Cause | None:
+def _comma_in_subscript(context: Context, match: re.Match[str]) -> Cause:
     """Two indices in one pair of brackets, of which C++ takes the last alone."""
-    match = _COMMA.search(context.line)
-    if context.result.status is not Status.compile_error or match is None:
-        return None
     array, one, other = match.groups()
     what = f"`{match[0]}` is `{array}[{other}]` in C++: the comma leaves the first index out"
     return Cause("comma", what, f"Each index has its own brackets: {array}[{one}][{other}].")
 
 
-_POINTER_SIZE = re.compile(r"sizeof\s*\(\s*(\w+)\s*\*\s*\)")
-
-
-def _size_of_a_pointer(context: Context) -> Cause | None:
-    match = _POINTER_SIZE.search(context.line)
-    if match is None or "copies" not in context.words:
+def _size_of_a_pointer(context: Context, match: re.Match[str]) -> Cause | None:
+    if "copies" not in context.words:
         return None
     what = f"`{match[0]}` is the size of a pointer, 8 bytes"
     return Cause("size_of_a_pointer", what, f"An element has `sizeof({match[1]})` bytes.")
 
 
-_SAME_ADDRESS = re.compile(
-    r"(?P<who>thread|program) (?P<one>\([\d, ]+\))(?: of block (?P<block>\([\d, ]+\)))?"
-    r" (?:writes|stores) .*?(?:fills with another value|stores another value)",
-    re.IGNORECASE | re.DOTALL,
-)
 _BLOCK = re.compile(r"of block (\([\d, ]+\))")
 _DIFFERS_BETWEEN = {
     "programs": "does it contain the program id, and are its strides those of the output?",
@@ -434,11 +376,8 @@ _DIFFERS_BETWEEN = {
 _STORED = re.compile(r"(\w+)\s*\[[^=;]*\]\s*=(?!=)")
 
 
-def _same_element(context: Context) -> Cause | None:
+def _same_element(context: Context, _: re.Match[str]) -> Cause:
     """Two writes of different values to one element."""
-    match = _SAME_ADDRESS.search(context.words)
-    if context.result.status is not Status.data_race or match is None:
-        return None
     blocks = _BLOCK.findall(context.words)
     who = "programs" if context.is_triton else "blocks"
     if not context.is_triton and len(set(blocks)) == 1:
@@ -452,17 +391,13 @@ def _same_element(context: Context) -> Cause | None:
     return Cause("same_element", what, advice, is_unplaced=True)
 
 
-_ADDED = re.compile(r"(\w+(?:\s*\[[^\]]*\])*)\s*[-+*/]=(?!=)")
 _OF_ITS_OWN = re.compile(r"\[\s*threadIdx\.x\s*\]")  # a thread's own element: no other adds to it
 
 
-def _lost_additions(context: Context) -> Cause | None:
+def _lost_additions(context: Context, match: re.Match[str]) -> Cause | None:
     """Threads that read and write one element at one line, with no barrier between."""
-    match = _ADDED.search(context.line)
     lines = {line for line, _ in context.result.marks}
-    if context.result.status is not Status.data_race or match is None or len(lines) != 1:
-        return None
-    if _OF_ITS_OWN.search(match[1]):
+    if len(lines) != 1 or _OF_ITS_OWN.search(match[1]):
         return None
     what = f"Several threads add to `{match[1]}` at the same time, so additions get lost"
     advice = (
@@ -472,17 +407,11 @@ def _lost_additions(context: Context) -> Cause | None:
     return Cause("lost_additions", what, advice)
 
 
-_BEYOND = re.compile(
-    r"an array beyond its bounds: (index \d+) of an array of type (\w+ (?:\[\d+\])+)"
-)
 _DECLARED = re.compile(r"__shared__\s+\w+\s+(\w+)\s*\[")
 
 
-def _beyond_array(context: Context) -> Cause | None:
+def _beyond_array(context: Context, match: re.Match[str]) -> Cause | None:
     """An array in shared memory that the line of the failure indexes too far, with both lines."""
-    match = _BEYOND.search(context.words)
-    if match is None:
-        return None
     lines = {
         declared[1]: number
         for number, line in enumerate(context.lines, 1)
@@ -499,28 +428,44 @@ def _beyond_array(context: Context) -> Cause | None:
     return Cause("beyond_array", what, advice, code, is_unplaced=True)
 
 
-TABLE: Sequence[Callable[[Context], Cause | None]] = (
-    _unknown_name,
-    _misnamed_configuration,
-    _half_precision,
-    _operands_differ,
-    _launched_function,
-    _words,
-    _reduces_two_values,
-    _axis,
-    _noinline,
-    _loop_carried,
-    _specialised,
-    _parameter_allocated,
-    _other_memory,
-    _too_many_threads,
-    _comma_in_subscript,
-    _size_of_a_pointer,
-    *by_source.TABLE,
+_TABLE = (
+    _Row(_UNKNOWN, _unknown_name),
+    _Row(r"`(\w+)` was launched without (\w+)", _misnamed_configuration),
+    _Row(r"Expected dtype \['fp32', 'fp64'\] but got (\w+)", _half_precision),
+    _Row(r"Both operands must be same dtype. Got \w+ and \w+", _operands_differ),
+    _Row("host function call cannot be configured", _launched_host_function),
+    _Row(r'calling a __device__ function\("(\w+)\(', _launched_device_function),
+    *(_in_words(*each) for each in _WORDS),
+    _Row(r"\btl\.(max|min|sum)\(", _reduces_two_values, True, Status.compile_error),
+    _Row(_GIVEN_AXIS, _axis, True, Status.compile_error),
+    _Row(r"Function (\w+?)(?:_\d+)? is marked noinline, but was called with non-", _noinline),
+    _Row(
+        r"Loop-carried variable (\w+) has initial type (\w+|<[^<>]+>) but is re-assigned to "
+        r"(\w+|<[^<>]+>)",
+        _loop_carried,
+    ),
+    _Row(r"'(?:int|constexpr)' object has no attribute '(\w+)'", _specialised),
+    _Row(r"cudaMalloc\s*\(\s*(?:\([^()]*\)\s*)?&\s*(\w+)", _parameter_allocated, True),
+    _Row(
+        r"uses a (device|host) pointer (?:on the host|in a kernel): [^\n]*? of (?!an? |the )(\w+)",
+        _other_memory,
+    ),
+    _Row("a block has at most 1024 threads", _too_many_threads),
+    _Row(r"\b(\w+)\[(\w+), ?(\w+)\]", _comma_in_subscript, True, Status.compile_error),
+    _Row(r"sizeof\s*\(\s*(\w+)\s*\*\s*\)", _size_of_a_pointer, True),
+    _Row("", lambda context, _: by_source.endless(context), status=Status.timed_out),
 )
 # What a race shows of itself, where no try says more.
-GENERAL: Sequence[Callable[[Context], Cause | None]] = (
-    _same_element,
-    _lost_additions,
-    _beyond_array,
+_GENERAL = (
+    _Row(
+        r"(?i)(?:thread|program) \([\d, ]+\)(?: of block \([\d, ]+\))? (?:writes|stores) .*?"
+        r"(?:fills with another value|stores another value)",
+        _same_element,
+        status=Status.data_race,
+    ),
+    _Row(r"(\w+(?:\s*\[[^\]]*\])*)\s*[-+*/]=(?!=)", _lost_additions, True, Status.data_race),
+    _Row(
+        r"an array beyond its bounds: (index \d+) of an array of type (\w+ (?:\[\d+\])+)",
+        _beyond_array,
+    ),
 )

@@ -1,6 +1,6 @@
 """Mistakes that the source of a failing submission shows by itself: loops that don't end.
 
-A row gives a cause only where the source shows all of it. What has to be tried is in edits.py. The
+A cause is given only where the source shows all of it. What has to be tried is in edits.py. The
 source is untrusted, so what would take long on a contrived one is bounded.
 """
 
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
@@ -56,14 +55,12 @@ _CHANGES = r"\b{0}\b\s*(?:[-+*/%&|^]|<<|>>)?=(?!=)|(?:\+\+|--|&)\s*{0}\b|\b{0}\b
 _HALVES = re.compile(r"(\w+)\s*>=\s*0")
 
 
-def _endless(context: Context) -> Cause | None:
-    """A loop whose condition stays true: nothing changes it, or halving keeps it.
+def endless(context: Context) -> Cause | None:
+    """The loop of a run out of time whose condition stays true: unchanged, or kept by halving.
 
     Where it is known in which loop the time went, the source of no other one counts.
     """
     result = context.result
-    if result.status is not Status.timed_out:
-        return None
     if loop := _loop_without_end(context):
         return loop.as_cause(context)
     if result.verdict.pattern == IN_LOOP and result.line:
@@ -169,6 +166,3 @@ def line_without_end(source: str, is_triton: bool) -> int:
 
 def _marked(context: Context, line: int) -> tuple[SourceLine, ...]:
     return (SourceLine(line, context.lines[line - 1]),)
-
-
-TABLE: Sequence[Callable[[Context], Cause | None]] = (_endless,)

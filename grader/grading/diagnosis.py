@@ -134,7 +134,7 @@ def _categorical(space: Space, smallest: Case) -> Iterator[Condition]:
     if len(space.exercise.data) > 1:
         yield _as_in(smallest, attrgetter("data"), "data", "other data", "data", "data")
     for name, _ in smallest.patterns:
-        of_input = partial(_pattern, name)
+        of_input = partial(lambda of, case: dict(case.patterns).get(of), name)
         yield _as_in(smallest, of_input, f"{name}.data", f"other data in {name}", "data", name)
     for scalar in space.scalars:
         if len(scalar.values) > 1:
@@ -150,10 +150,6 @@ def _as_in(
     """The condition that what `of` gives is as in the smallest failing case."""
     value = of(smallest)
     return Condition(f"{name}={value}", rest, lambda case: of(case) == value, kind, subject, value)
-
-
-def _pattern(name: str, case: Case) -> str | None:
-    return dict(case.patterns).get(name)
 
 
 def _of_sizes(smallest: Case, outcomes: dict[Case, bool]) -> Iterator[Condition]:

@@ -248,10 +248,11 @@ def _flash_rescaled(
 def _attention(
     given: _Given,
     shift: int = 0,
+    scale: float = 1.0,
     lse: Callable[[torch.Tensor, torch.Tensor], torch.Tensor] | None = None,
 ) -> Sequence[torch.Tensor]:
-    """Attention whose causal mask is moved by `shift`, or with another log-sum-exp."""
-    scores = given.scores(shift)
+    """Attention with a causal mask moved by `shift`, scaled scores or another log-sum-exp."""
+    scores = given._replace(sm_scale=given.sm_scale * scale).scores(shift)
     right = scores.logsumexp(-1)
     weights = torch.exp(scores - right.nan_to_num(neginf=0.0)[..., None])
     return [weights @ given.v, lse(scores.amax(-1), right) if lse else right]
@@ -281,11 +282,6 @@ _LSE: Mapping[str, _OfLse] = {
     "adds the sum itself to the maximum": lambda m, lse: m + (lse - m).exp(),
     "subtracts the maximum": lambda m, lse: lse - 2 * m,
 }
-
-
-def _base_two(given: _Given, scale: float) -> Sequence[torch.Tensor]:
-    """Attention that mixes powers of two with natural exponentials."""
-    return _attention(given._replace(sm_scale=given.sm_scale * scale))
 
 
 def _no_visible_key(given: _Given, lse_too: bool) -> Sequence[torch.Tensor]:
@@ -351,7 +347,7 @@ def _flash_flaws() -> Iterator[Flaw]:
             "base_of_the_exponential",
             f"The scores are {text} times what they should be: powers of 2 and of e are mixed",
             "With exp2 the scores need the factor log2(e); with exp they don't.",
-            _flash(_base_two, scale=scale),
+            _flash(_attention, scale=scale),
         )
     for (text, factor), block in itertools.product(_FACTORS.items(), BLOCKS):
         yield Flaw(

@@ -12,7 +12,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cache, partial
 from typing import Any, TypeVar
 
 import torch
@@ -126,15 +126,16 @@ def _cause_of(
     # Nan everywhere is what several mistakes give: of those one has to leave passing cases right.
     passing = [] if is_telling(smallest) else _passing(space, results)
     known: Cause | None = None
-    others = _Elsewhere(elsewhere)
+    # Run when a mistake first explains this size class.
+    others = cache(lambda: [_as_seen(*each) for each in elsewhere()])
     for hypothesis in HYPOTHESES:
         agreed = [
-            (_explained_elsewhere(attempt[0], first, others.observed), attempt)
+            (_explained_elsewhere(attempt[0], first, others()), attempt)
             for attempt in hypothesis(first)
             if time.thread_time() <= until and _explains_most(*attempt, first, further, untried)
         ]
         # In small cases mistakes look alike that others tell apart.
-        needed = max(len(others.observed) / 2 if agreed else 0, *(count for count, _ in agreed), 0)
+        needed = max(len(others()) / 2 if agreed else 0, *(count for count, _ in agreed), 0)
         explaining = [attempt for count, attempt in agreed if count >= needed]
         if is_telling(smallest) and explaining:
             return _nearest(explaining, [first, *further])
@@ -162,17 +163,6 @@ def _apart(compute: Callable[[Observed], Outputs | None], observed: Observed) ->
         return observed.apart(compute(observed))
     except _IMPOSSIBLE:
         return math.inf
-
-
-@dataclass
-class _Elsewhere:
-    """Cases of other size classes, which are run when they are first asked for."""
-
-    run: Callable[[], Results]
-
-    @cached_property
-    def observed(self) -> list[Observed]:
-        return [_as_seen(*each) for each in self.run()]
 
 
 def _passing(space: Space, results: Sequence[CaseResult]) -> list[Observed]:
@@ -231,7 +221,8 @@ def _explains_most(
     explained = [each for each in further if _explains(compute, each)]
     enough = len(explained) >= max(1, len(further) - 1)
     if cause.name == "rounded":  # which sizes don't tell from another mistake
-        return enough and any(map(_has_many, explained))
+        many = (min(map(torch.Tensor.numel, each.outputs)) >= LEAST_ROUNDED for each in explained)
+        return enough and any(many)
     needed = untried | _above_one([first, *further])
     return enough and needed <= _above_one([first, *explained])
 
@@ -418,11 +409,9 @@ def _by_factors(observed: Observed, factors: Mapping[str, _Factor]) -> Iterator[
                 right[place] = right[place] * factor(each)
                 return right
 
-            what = f"`{output.name}` is {text} times what it should be"
-            if text == "-1":
-                what = f"`{output.name}` has the wrong sign everywhere"
-            if text == "0":
-                what = f"`{output.name}` is 0 everywhere"
+            usual = f"is {text} times what it should be"
+            special = {"-1": "has the wrong sign everywhere", "0": "is 0 everywhere"}
+            what = f"`{output.name}` {special.get(text, usual)}"
             advice = "Where does that factor come from, or where was it left out?"
             yield Cause("factor", what, advice), scaled
 
@@ -508,12 +497,7 @@ def _rounded(observed: Observed) -> Iterator[Attempt]:
     yield Cause("rounded", what, advice), is_near
 
 
-LEAST_ROUNDED = 16  # elements of an output whose errors have to vary
-
-
-def _has_many(observed: Observed) -> bool:
-    """Whether a case has enough elements to show errors of both signs."""
-    return all(output.numel() >= LEAST_ROUNDED for output in observed.outputs)
+LEAST_ROUNDED = 16  # elements of an output whose errors have to vary, as both signs then occur
 
 
 def _is_rounding(actual: torch.Tensor, truth: Truth) -> bool:

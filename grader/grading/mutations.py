@@ -77,12 +77,9 @@ def _with_helpers(definition: Callable[..., Any]) -> list[Callable[..., Any]]:
 def _tree(function: Callable[..., Any]) -> ast.FunctionDef:
     [tree] = ast.parse(textwrap.dedent(inspect.getsource(function))).body
     assert isinstance(tree, ast.FunctionDef)
-    tree.body = [each for each in tree.body if not _is_text(each)]
+    texts = [e for e in tree.body if isinstance(e, ast.Expr) and isinstance(e.value, ast.Constant)]
+    tree.body = [each for each in tree.body if each not in texts]
     return tree
-
-
-def _is_text(node: ast.stmt) -> bool:
-    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
 
 
 def _changes(tree: ast.FunctionDef) -> Iterator[tuple[str, ast.FunctionDef]]:
@@ -109,17 +106,17 @@ class _Replaced(ast.NodeTransformer):
 
 def _instead_of(node: ast.expr) -> Iterator[tuple[str, ast.expr]]:
     """Expressions that a mistake may have in the place of this one."""
-    if isinstance(node, ast.BinOp):
-        yield from _of_operation(node)
-    elif isinstance(node, ast.Call):
-        yield from _of_call(node)
-    elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        if not isinstance(node.operand, ast.Constant):
-            yield f"the minus of {_quoted(node)} is missing", node.operand
-    elif isinstance(node, ast.Constant) and isinstance(node.value, float):
-        for wrong in (node.value * 10, node.value / 10, -node.value, 1.0, 0.0):
-            if wrong != node.value:
-                yield f"the number is {wrong:.6g} and not {node.value:g}", ast.Constant(wrong)
+    match node:
+        case ast.BinOp():
+            yield from _of_operation(node)
+        case ast.Call(ast.Attribute(value, name)):
+            yield from _of_call(node, value, name)
+        case ast.UnaryOp(ast.USub(), operand) if not isinstance(operand, ast.Constant):
+            yield f"the minus of {_quoted(node)} is missing", operand
+        case ast.Constant(float(number)):
+            for wrong in (number * 10, number / 10, -number, 1.0, 0.0):
+                if wrong != number:
+                    yield f"the number is {wrong:.6g} and not {number:g}", ast.Constant(wrong)
 
 
 def _of_operation(node: ast.BinOp) -> Iterator[tuple[str, ast.expr]]:
@@ -167,35 +164,30 @@ def _before_the_mean(node: ast.expr, nodes: Sequence[ast.AST]) -> Iterator[tuple
                     yield what, ast.BinOp(node.left, ast.Add(), divided)
 
 
-def _of_call(node: ast.Call) -> Iterator[tuple[str, ast.expr]]:
-    if not isinstance(node.func, ast.Attribute):
-        return
-    is_method = not (isinstance(node.func.value, ast.Name) and node.func.value.id == "torch")
-    operand = node.func.value if is_method else node.args[0] if node.args else None
-    for name in _SWAPPED_CALLS.get(node.func.attr, ()):
-        swapped = copy.deepcopy(node)
-        assert isinstance(swapped.func, ast.Attribute)
-        swapped.func.attr = name
-        yield f"`{name}` stands where `{node.func.attr}` belongs", swapped
+def _of_call(node: ast.Call, value: ast.expr, name: str) -> Iterator[tuple[str, ast.expr]]:
+    """Changes of the call of `value.name`, a method or a function of torch."""
+    is_method = not (isinstance(value, ast.Name) and value.id == "torch")
+
+    def called(other: str, operand: ast.expr | None = None) -> ast.Call:
+        """The call of another function, with another operand where one is given."""
+        of = operand if is_method and operand else value
+        given = [operand, *node.args[1:]] if operand and not is_method else node.args
+        return ast.Call(ast.Attribute(of, other, ast.Load()), given, node.keywords)
+
+    for other in _SWAPPED_CALLS.get(name, ()):
+        yield f"`{other}` stands where `{name}` belongs", called(other)
+    operand = value if is_method else node.args[0] if node.args else None
     if operand is None:
         return
-    yield f"`{node.func.attr}` is left out of {_quoted(node)}", operand
-    if isinstance(operand, ast.BinOp) and isinstance(operand.op, (ast.Add, ast.Sub, ast.Mult)):
-        inner = copy.deepcopy(node)
-        if is_method:
-            assert isinstance(inner.func, ast.Attribute)
-            inner.func.value = operand.left
-        else:
-            inner.args[0] = operand.left
-        outside = ast.BinOp(inner, operand.op, operand.right)
-        yield f"{_quoted(operand.right)} stands outside `{node.func.attr}`, not inside", outside
-        if node.func.attr == "rsqrt":
-            root = copy.deepcopy(inner)
-            assert isinstance(root.func, ast.Attribute)
-            root.func.attr = "sqrt"
-            below: ast.expr = ast.BinOp(root, operand.op, operand.right)
-            what = f"{_quoted(operand.right)} is added to the root, not under it"
-            yield what, ast.BinOp(ast.Constant(1.0), ast.Div(), below)
+    yield f"`{name}` is left out of {_quoted(node)}", operand
+    match operand:
+        case ast.BinOp(left, ast.Add() | ast.Sub() | ast.Mult() as sign, right):
+            outside = ast.BinOp(called(name, left), sign, right)
+            yield f"{_quoted(right)} stands outside `{name}`, not inside", outside
+            if name == "rsqrt":
+                below = ast.BinOp(called("sqrt", left), sign, right)
+                what = f"{_quoted(right)} is added to the root, not under it"
+                yield what, ast.BinOp(ast.Constant(1.0), ast.Div(), below)
 
 
 def _quoted(node: ast.expr) -> str:

@@ -27,7 +27,7 @@ def is_untouched(source: str, entry: str, language: str = "triton") -> str:
         module = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return ""
-    if not any(not _is_text(statement) for statement in module.body):
+    if all(map(_is_text, module.body)):
         return "the file holds nothing but comments"
     function = _last_definition(module, entry)
     if function is None or not _is_bare(function):
@@ -82,37 +82,24 @@ def _kernels_written(module: ast.Module) -> list[str]:
 
 def _is_bare(function: ast.FunctionDef) -> bool:
     """Whether the body does nothing: strings, `pass`, `...`, `return`, NotImplementedError."""
-    return all(
-        _is_text(statement)
-        or isinstance(statement, ast.Pass)
-        or _is_return_of_nothing(statement)
-        or _raises_not_implemented(statement)
-        for statement in function.body
-    )
+    return all(_is_text(each) or _is_idle(each) for each in function.body)
 
 
 def _is_text(statement: ast.stmt) -> bool:
     """Whether a statement is a string, such as a docstring, or `...`."""
-    return (
-        isinstance(statement, ast.Expr)
-        and isinstance(statement.value, ast.Constant)
-        and (isinstance(statement.value.value, str) or statement.value.value is ...)
-    )
+    match statement:
+        case ast.Expr(ast.Constant(value)):
+            return isinstance(value, str) or value is ...
+    return False
 
 
-def _is_return_of_nothing(statement: ast.stmt) -> bool:
-    if not isinstance(statement, ast.Return):
-        return False
-    value = statement.value
-    return value is None or (isinstance(value, ast.Constant) and value.value is None)
-
-
-def _raises_not_implemented(statement: ast.stmt) -> bool:
-    if not isinstance(statement, ast.Raise) or statement.exc is None:
-        return False
-    raised = statement.exc
-    called = raised.func if isinstance(raised, ast.Call) else raised
-    return isinstance(called, ast.Name) and called.id == "NotImplementedError"
+def _is_idle(statement: ast.stmt) -> bool:
+    match statement:
+        case ast.Pass() | ast.Return(None) | ast.Return(ast.Constant(None)):
+            return True
+        case ast.Raise(ast.Name(raised) | ast.Call(ast.Name(raised))):
+            return raised == "NotImplementedError"
+    return False
 
 
 # --- CUDA -----------------------------------------------------------------------------------------
@@ -151,11 +138,9 @@ def _does_nothing(body: Sequence[Token]) -> bool:
         if token.text not in (";", "{", "}"):
             statement.append(token.text)
             continue
-        if statement not in ([], ["return"]) and not _is_void(statement):
-            return False
-        statement = []
+        match statement:
+            case [] | ["return"] | ["(", "void", ")", _]:
+                statement = []
+            case _:
+                return False
     return not statement
-
-
-def _is_void(statement: list[str]) -> bool:
-    return statement[:3] == ["(", "void", ")"] and len(statement) == 4

@@ -148,7 +148,8 @@ def _placed(code: str, known: Sequence[_Switches], changes: Sequence[Change]) ->
     """The parts of the text that an edit changes, with what stands there instead; [] for none."""
     groups: list[tuple[_Switches, list[Change]]] = []
     for change in changes[: MOST_CHANGES + 1]:
-        switches = next((each for each in known if _is_in(change, each.body)), None)
+        around = (e for e in known if e.body.start < change.start <= change.end < e.body.end)
+        switches = next(around, None)
         if switches is None:
             return []
         groups.append((switches, [_trimmed(code, change)]))
@@ -172,10 +173,6 @@ def _meeting(placed: Sequence[_Placed]) -> tuple[int, int] | None:
             if placed[second][0] is switches and part.meets(placed[second][1]):
                 return first, second
     return None
-
-
-def _is_in(change: Change, body: Statement) -> bool:
-    return body.start < change.start <= change.end < body.end
 
 
 def _trimmed(code: str, change: Change) -> Change:

@@ -18,12 +18,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from grader.mistakes import Mistake
-
-if TYPE_CHECKING:
-    from grader.spec import Exercise
+from grader.spec import Exercise
 
 _COMMENT = {".py": "#", ".cu": "//", ".cuh": "//", ".h": "//"}
 # Whatever looks like a marker must be one: a misspelt marker would ship the solution.

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from grader.grading.edits.edit_scope import BUILTINS, LONGEST, WORDS, Edit, Scope, plain
+from grader.grading.edits.edit_scope import BUILTINS, LONGEST, WORDS, Edit, Scope, are_twins, plain
 from grader.grading.edits.source_text import Change, Token
 
 
@@ -141,11 +141,7 @@ def _alike(name: str, scope: Scope) -> Iterator[str]:
         is_longer = len(ours) != len(theirs) and (
             ours[: len(theirs)] == theirs or theirs[: len(ours)] == ours
         )
-        one_letter = (
-            alike
-            and len(name) == len(other)
-            and sum(a != b for a, b in zip(name, other, strict=True)) == 1
-        )
+        one_letter = alike and are_twins(name, other)
         if "stride" in name:  # of another axis, or of another tensor
             same_parts = same_parts and len(name) == len(other) and one_letter
         known = {scope.kinds.get(name), scope.kinds.get(other)} - {None}

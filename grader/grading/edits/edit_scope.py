@@ -425,6 +425,11 @@ def shared_arrays(code: str) -> list[str]:
     return re.findall(r"(?<![\w\[])([A-Za-z_]\w*)\s*\[", declared)
 
 
+def are_twins(one: str, other: str) -> bool:
+    """Whether two names differ in one letter alone: `bx` and `by`, `pid_m` and `pid_n`."""
+    return len(one) == len(other) and sum(map(str.__ne__, one, other)) == 1
+
+
 _AXES = "mnk"
 
 

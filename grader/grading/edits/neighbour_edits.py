@@ -12,7 +12,15 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from grader.grading.edits.edit_scope import BUILTINS, Edit, Scope, axis_of, plain, shared_arrays
+from grader.grading.edits.edit_scope import (
+    BUILTINS,
+    Edit,
+    Scope,
+    are_twins,
+    axis_of,
+    plain,
+    shared_arrays,
+)
 from grader.grading.edits.source_text import Change
 
 MOST_PLACES = 5  # of one change that is made in all of them: a warp's reduction has five steps
@@ -175,7 +183,7 @@ def _across_lines(scope: Scope) -> Iterator[Edit]:
         names = [dict.fromkeys(_TWIN.findall(each)) for each in values]
         for one, other in itertools.product(*names):
             is_other_kind = scope.kinds.get(one) != scope.kinds.get(other)
-            if one in names[1] or other in names[0] or is_other_kind or not _are_twins(one, other):
+            if one in names[1] or other in names[0] or is_other_kind or not are_twins(one, other):
                 continue
             changes = [
                 Change(at, at + len(name), new)
@@ -193,11 +201,6 @@ def _places(scope: Scope, number: int, name: str) -> Iterator[int]:
     for match in re.finditer(rf"(?<![\w.]){re.escape(name)}\b", line):
         if match.start() > line.index("="):
             yield start + match.start()
-
-
-def _are_twins(one: str, other: str) -> bool:
-    """Whether two names differ in one letter alone: `bx` and `by`, `pid_m` and `pid_n`."""
-    return len(one) == len(other) and sum(map(str.__ne__, one, other)) == 1
 
 
 _PAIRED = re.compile(
@@ -240,7 +243,8 @@ def _reordered(scope: Scope) -> Iterator[Edit]:
         given = [scope.text.source[slice(*each)] for each in call.arguments]
         if callee is None or any("=" in each or each.startswith("*") for each in given):
             continue
-        named = [_without_axis(plain(each)) for each in callee.parameters[: len(given)]]
+        parameters = map(plain, callee.parameters[: len(given)])
+        named = [re.sub(r"_(?:key|ptr|size)$", "", each) for each in parameters]
         left = [*given]
         placed: list[str | None] = []
         for name in named:
@@ -276,10 +280,6 @@ def _as_parameter(scope: Scope) -> Iterator[Edit]:
 
 
 MOST_UNNAMED = 3  # arguments of a call that no parameter is named after
-
-
-def _without_axis(name: str) -> str:
-    return re.sub(r"_(?:key|ptr|size)$", "", name)
 
 
 def _stands_for(argument: str, name: str) -> bool:

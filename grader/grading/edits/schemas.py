@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from grader.grading.edits.edit_scope import WORDS, Edit, Scope, axis_of
+from grader.grading.edits.edit_scope import WORDS, Edit, Scope, are_twins, axis_of
 from grader.grading.edits.source_text import Change, Token
 
 MOST_FRAGMENTS = 12  # operators with their second operand, that are put in elsewhere
@@ -176,7 +176,7 @@ def _in_other_indices(scope: Scope, token: Token) -> set[str]:
 def _looks_like(one: str, other: str) -> bool:
     """Whether two names share a part: `v_n` and `k_n`, `stride_om` and `stride_xm`."""
     parts = {*one.lower().split("_")} & {*other.lower().split("_")}
-    return bool(parts) or (len(one) == len(other) and sum(map(str.__ne__, one, other)) == 1)
+    return bool(parts) or are_twins(one, other)
 
 
 def _exchanged(scope: Scope) -> Iterator[Edit]:
@@ -685,8 +685,7 @@ def _steps_like(step: str, scope: Scope) -> Iterator[str]:
     yield from step.split(" * ")[:-1]
     for name in dict.fromkeys(re.findall(r"[A-Za-z_]\w*", step)):
         for other, kind in scope.kinds.items():
-            same = len(other) == len(name) and sum(map(str.__ne__, other, name)) == 1
-            if same and kind == scope.kinds.get(name):
+            if are_twins(name, other) and kind == scope.kinds.get(name):
                 yield re.sub(rf"\b{name}\b", other, step)
 
 
