@@ -138,6 +138,16 @@ def _launched_device_function(context: Context, launched: re.Match[str]) -> Caus
     return Cause("launched_function", what, "Declare what is launched as `__global__ void`.")
 
 
+def _called_from_device(context: Context, called: re.Match[str]) -> Cause | None:
+    """A function of the host that kernels need: nvcc refuses its call, or its own calls."""
+    function = called["helper"] or called["host"]
+    is_launcher = re.search(rf'extern "C"[^;{{}}]*\b{function}\s*\(', context.source)
+    if is_launcher or len(re.findall(rf"\b{function}\s*\(", context.source)) < 2:
+        return None  # nothing else calls it
+    what = f"`{function}` is a function of the host, and kernels need it: `__device__` is missing"
+    return Cause("host_function", what, "Write `__device__` in front of its definition.")
+
+
 def _operands_differ(context: Context, _: re.Match[str]) -> Cause:
     dot = re.search(r"tl\.dot\(\s*(\w+)\s*,\s*(\w+)", context.line)
     advice = "Convert one of them with `.to(...)`."
@@ -435,6 +445,11 @@ _TABLE = (
     _Row(r"Both operands must be same dtype. Got \w+ and \w+", _operands_differ),
     _Row("host function call cannot be configured", _launched_host_function),
     _Row(r'calling a __device__ function\("(\w+)\(', _launched_device_function),
+    _Row(
+        r'alling a __host__ function\("(?P<host>\w+)(?:\([^"]*)?"\) from a __(?:global|device)__'
+        r'|alling a __device__ function\("[^"]+"\) from a __host__ function\("(?P<helper>\w+)',
+        _called_from_device,
+    ),
     *(_in_words(*each) for each in _WORDS),
     _Row(r"\btl\.(max|min|sum)\(", _reduces_two_values, True, Status.compile_error),
     _Row(_GIVEN_AXIS, _axis, True, Status.compile_error),

@@ -42,6 +42,22 @@ def test_a_function_that_is_launched_and_is_no_kernel_is_named() -> None:
 @pytest.mark.parametrize(
     "words",
     [
+        'calling a __host__ function("swish(float)") from a __global__ function("k")',
+        'calling a __device__ function("__expf") from a __host__ function("swish")',
+    ],
+)
+def test_a_helper_of_kernels_that_is_a_function_of_the_host_is_named(words: str) -> None:
+    source = "float swish(float v) { return v / (1.0f + __expf(-v)); }\n{}void k() { swish(1.0f); }"
+    told = cause("compile_error", words, source.replace("{}", "__global__ "), "cuda")
+    assert told is not None and told.what.startswith("`swish` is a function of the host")
+    assert cause("compile_error", words, "float swish(float v) { return v; }", "cuda") is None
+    launcher = 'extern "C" void swish(float v) {}\nvoid f() { swish(1.0f); }'
+    assert cause("compile_error", words, launcher, "cuda") is None
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
         "'concept' does not name a type; did you mean 'const'?",
         "'requires' does not name a type",
         "'bit_cast' is not a member of 'std'",
