@@ -28,7 +28,9 @@ MOST_PER_LINE = 240  # changes of one line
 def edits_of(scope: Scope) -> list[Edit]:
     """All changes of a function, without order; one may come twice, by different rules."""
     counts: dict[int, int] = {}
-    own = (*mask_edits.RULES, *triton_edits.RULES) if scope.is_triton else cuda_edits.RULES
+    is_kernel = scope.function.is_kernel
+    of_triton = triton_edits.OF_KERNELS if is_kernel else triton_edits.OF_LAUNCHERS
+    own = (*mask_edits.RULES, *of_triton) if scope.is_triton else cuda_edits.RULES
     made: list[Edit] = []
     as_named = {*_as_named(scope)}
     beside = (*neighbour_edits.RULES, *loop_edits.RULES, *block_edits.RULES)
