@@ -222,8 +222,8 @@ _WORDS = (
 )
 
 
-def _in_words(pattern: str, what: str, advice: str) -> _Row:
-    return _Row(pattern, lambda context, match: Cause("words", what, advice))
+def _in_words(pattern: str, mistake: str, advice: str) -> _Row:
+    return _Row(pattern, lambda context, match: Cause("words", mistake, advice))
 
 
 _BLOCK_TYPE = re.compile(r"<(\[.*\]), (\w+)>")  # <['64', '64'], fp16>

@@ -29,8 +29,10 @@ MOST_PER_LINE = 240  # changes of one line
 def edits_of(scope: Scope) -> list[Edit]:
     """All changes of a function, without order; one may come twice, by different rules."""
     counts: dict[int, int] = {}
-    triton = (*mask_edits.RULES, *triton_edits.RULES)
-    own = triton if scope.is_triton else (*cuda_edits.RULES, *shared_edits.RULES)
+    is_kernel = scope.function.is_kernel
+    of_triton = triton_edits.OF_KERNELS if is_kernel else triton_edits.OF_LAUNCHERS
+    of_cuda = *cuda_edits.RULES, *shared_edits.RULES
+    own = (*mask_edits.RULES, *of_triton) if scope.is_triton else of_cuda
     made: list[Edit] = []
     as_named = {*_as_named(scope)}
     beside = (*neighbour_edits.RULES, *loop_edits.RULES, *block_edits.RULES)

@@ -16,8 +16,6 @@ _COUNTED = re.compile(r"\b(\w+)\s*=\s*tl\.cdiv\(")
 
 def _last_group(scope: Scope) -> Iterator[Edit]:
     """A group of tile rows that is taken to be whole, where the last one has fewer."""
-    if not scope.function.is_kernel:
-        return
     counted = [match[1] for match in scope.matches(_COUNTED)]
     for match in scope.matches(_GROUPED):
         for size, others in (match.group(2, 3), match.group(3, 2)):
@@ -90,8 +88,6 @@ def _groups_by_product(scope: Scope) -> Iterator[Edit]:
 
 def _offsets(scope: Scope) -> Iterator[Edit]:
     """A pointer with another offset than that of a like access: a block's part, for instance."""
-    if not scope.function.is_kernel:
-        return
     code = scope.text.code
     offsets = []
     for call in scope.calls:
@@ -159,8 +155,6 @@ _STRIDE = re.compile(r"\b(\w+)\.stride\((\d)\)")
 
 def _strides(scope: Scope) -> Iterator[Edit]:
     """A size that is passed for a stride, a stride for a size, or another tensor's stride."""
-    if scope.function.is_kernel:
-        return
     source = scope.text.source
     launches = scope.launches
     for match in scope.matches(_STRIDE):
@@ -228,8 +222,6 @@ def _several_strides(scope: Scope, call: Call, spans: Sequence[tuple[int, int]])
 
 def _one_block(scope: Scope) -> Iterator[Edit]:
     """A block of a fixed size for rows that may be longer."""
-    if scope.function.is_kernel:
-        return
     bodies = "\n".join(scope.text.code[each.body : each.end] for each in scope.kernels)
     if re.search(r"\*\s*BLOCK|BLOCK\w*\s*\*|\brange\([^)\n]*BLOCK", bodies):
         return  # several programs, or rounds of a loop, share the row
@@ -268,8 +260,6 @@ def _program_offset(scope: Scope) -> Iterator[Edit]:
 
 def _copies(scope: Scope) -> Iterator[Edit]:
     """A copy that a launcher makes of a tensor, to which the kernel then writes."""
-    if scope.function.is_kernel:
-        return
     pattern = re.compile(r"(\w+)\.(?:contiguous|clone|flatten|ravel)\(\)|(\w+)\.reshape\([^()]*\)")
     for match in scope.matches(pattern):
         tensor = match[1] or match[2]
@@ -282,8 +272,6 @@ def _copies(scope: Scope) -> Iterator[Edit]:
 
 def _rebound(scope: Scope) -> Iterator[Edit]:
     """An output that a launcher gives another tensor by its name, instead of writing into it."""
-    if scope.function.is_kernel:
-        return
     for match in scope.matches(r"(?m)^([ \t]*)(\w+) = ([^\n]+)$"):
         if match[2] in scope.function.parameters:
             what = (
@@ -296,8 +284,6 @@ def _rebound(scope: Scope) -> Iterator[Edit]:
 
 def _grid_axes(scope: Scope) -> Iterator[Edit]:
     """A grid with more or fewer axes than the kernel takes its ids from."""
-    if scope.function.is_kernel:
-        return
     ids = {
         int(match[1])
         for each in scope.kernels
@@ -356,8 +342,6 @@ _OF_AXIS = re.compile(r"""cdiv\((\w+), \w+\[["'](\w+)["']\]\)""")
 
 def _grids(scope: Scope) -> Iterator[Edit]:
     """A grid that is counted with numbers, where configurations choose the blocks' sizes."""
-    if scope.function.is_kernel:
-        return
     given = next(scope.matches(_OF_META), None)
     if given is None:
         yield from _grids_by_numbers(scope)
@@ -386,7 +370,7 @@ _COUNTED_TILES = re.compile(r"\bcdiv\((\w+), (\w+)\)")
 def _odd_strides(scope: Scope) -> Iterator[Edit]:
     """Two strides of a tensor in the other order than those of the call's other tensors."""
     pairs = [*scope.matches(_STRIDES)]
-    for match in pairs if not scope.function.is_kernel else ():
+    for match in pairs:
         others = {each.group(2, 3) for each in pairs if each[1] != match[1]}
         if match[2] != match[3] and others == {(match[3], match[2])}:
             changes = [Change(*match.span(2), match[3]), Change(*match.span(3), match[2])]
@@ -445,8 +429,6 @@ def _odd_tensor(scope: Scope) -> Iterator[Edit]:
 def _launch_numbers(scope: Scope) -> Iterator[Edit]:
     """A number that a launch passes for a block whose length the grid has by a name."""
     code = scope.text.code
-    if scope.function.is_kernel:
-        return
     counted = re.findall(r"\bcdiv\([^,()]+, (\w+)\)", scope.code)
     names = [each for each in dict.fromkeys(counted) if not each.isdigit()]
     for call in scope.launches:
@@ -457,21 +439,25 @@ def _launch_numbers(scope: Scope) -> Iterator[Edit]:
                 yield scope.instead("launch_number", start, high, name, 1, (low, high))
 
 
-RULES: Sequence[Callable[[Scope], Iterator[Edit]]] = (
+OF_KERNELS: Sequence[Callable[[Scope], Iterator[Edit]]] = (
     _program_offset,
-    _launch_numbers,
     _odd_tensor,
     _advance,
+    _other_axis,
+    _axes,
+    _offsets,
+    _last_group,
+    _casts,
+)
+OF_LAUNCHERS: Sequence[Callable[[Scope], Iterator[Edit]]] = (
+    _launch_numbers,
     _odd_strides,
     _other_axis,
     _one_block,
     _copies,
     _rebound,
-    _axes,
     _strides,
     _grids,
     _grid_axes,
-    _offsets,
-    _last_group,
     _casts,
 )
