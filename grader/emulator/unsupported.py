@@ -145,9 +145,10 @@ _LACKING = {
     "flags of devices": r"cudaSetDeviceFlags|cudaDeviceSchedule\w+"
     r"|cudaDevice[GS]et(?:SharedMem|Cache)Config|cudaSharedMem\w+|cudaChooseDevice|cudaInitDevice|cudaDevAttr\w+",
     "occupancy with flags": r"cudaOccupancy\w+(?:WithFlags|Clusters|ClusterSize|SMem\w*)",
-    "CUB's other parts": r"(?:Block|Warp|Device)(?:Scan|Exchange|(?:Radix|Merge|Segmented)\w+|Histogram"
-    r"|Discontinuity|AdjacentDifference|Select|Shuffle|RunLength\w+)|WarpLoad|WarpStore|DeviceReduce"
-    r"|Thread(?:Reduce|Load|Store)|CacheModified\w+Iterator|(?:Load|Store)(?:Direct|Warp)\w+",
+    "CUB's other parts": r"(?:Block|Warp|Device)(?:Scan|Exchange|(?:Radix|Merge|Segmented)\w+"
+    r"|Histogram|Discontinuity|AdjacentDifference|Select|Shuffle|RunLength\w+)|DeviceReduce"
+    r"|WarpLoad|WarpStore|Thread(?:Reduce|Load|Store)|CacheModified\w+Iterator"
+    r"|(?:Load|Store)(?:Direct|Warp)\w+",
     "cuBLAS": r"cublas\w+|CUBLAS\w+|CUDA_[RC]_\d\w+",
     "cuComplex": r"(?:make_)?cu(?:Float|Double)?Complex"
     r"|cuC(?:add|sub|mul|div|abs|real|imag|onj|fma)f?",
@@ -231,9 +232,7 @@ def _names_of_its_own(code: Run) -> frozenset[str]:
     return frozenset(name for before, name in itertools.pairwise(texts) if before != "::")
 
 
-def _in_names(
-    run: Run, macros: Container[str], own: Container[str]
-) -> Iterator[Unsupported]:  # fmt: skip
+def _in_names(run: Run, macros: Container[str], own: Container[str]) -> Iterator[Unsupported]:
     for i, token in enumerate(run.tokens):
         if token.kind != "name":
             continue
