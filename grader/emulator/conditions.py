@@ -19,7 +19,9 @@ from .tokens import Source
 
 _TESTS = frozenset({"if", "ifdef", "ifndef", "elif", "elifdef", "elifndef"})
 # Names that compilers, CUDA's headers or the emulator's headers define.
-_OF_COMPILERS = re.compile(r"__\w*|_[A-Z]\w*|CUDA\w*|NV_?\w*|WARPGRADE\w*|warpgrade\w*")
+_OF_COMPILERS = re.compile(
+    r"__\w*|_[A-Z]\w*|CUDA\w*|NV_?\w*|CUB_\w*|CCCL_\w*|THRUST_\w*|WARPGRADE\w*|warpgrade\w*"
+)
 # Both define these, with the same meaning for a submission. (nvcc calls g++ for the host code, and
 # its device code sees the same host compiler.)
 _ALIKE_TEXT = """

@@ -8,6 +8,7 @@ they are called (include/warpgrade/device_api.h).
 from __future__ import annotations
 
 import functools
+import itertools
 import re
 from collections.abc import Container, Iterator
 from dataclasses import dataclass
@@ -36,7 +37,6 @@ _HEADERS = {
     "cuda/": ("libcu++ (<cuda/...>)", r"cuda"),
     "nv/": ("libcu++ (<nv/...>)", ""),
     "crt/": ("CUDA's internal headers", ""),
-    "cuda_fp8": ("8-bit floating-point types", r"__nv_fp8\w*|__nv_cvt_\w*"),
     "cuda_fp6": ("6-bit floating-point types", r"__nv_fp6\w*|__nv_cvt_\w*"),
     "cuda_fp4": ("4-bit floating-point types", r"__nv_fp4\w*|__nv_cvt_\w*"),
     "cuda_awbarrier": ("asynchronous barriers", ""),
@@ -52,9 +52,12 @@ _HEADERS = {
     "cuComplex": ("cuComplex", r"cu[CF]\w*|cuDouble\w*|make_cu\w*"),
     "cudaProfiler": ("the driver API", ""),
 }
-# Of libcu++ these headers are here, with these names of namespace cuda.
+# Of libcu++ and of CUB these headers are here, with these names of namespaces cuda and cub.
 _OUR_HEADERS = frozenset(
-    str(each.relative_to(_INCLUDE)) for each in (_INCLUDE / "cuda").rglob("*") if each.is_file()
+    str(each.relative_to(_INCLUDE))
+    for folder in ("cuda", "cub")
+    for each in (_INCLUDE / folder).rglob("*")
+    if each.is_file()
 )
 _OUR_NAMES = re.compile(
     r"pipeline|make_pipeline|pipeline_(?:consumer_wait_prior|shared_state|role)|memcpy_async"
@@ -62,6 +65,17 @@ _OUR_NAMES = re.compile(
     r"|ceil_div|round_up|round_down|maximum|minimum"
     r"|thread_scope\w*|atomic|atomic_ref|atomic_thread_fence|memory_order\w*|std"
 )
+_OUR_NAMES_OF_CUB = re.compile(
+    r"(?:Block|Warp)Reduce|Block(?:Load|Store)|Block(?:Reduce|Load|Store)Algorithm"
+    r"|BLOCK_(?:REDUCE|LOAD|STORE)_\w+|Sum|Max|Min|NullType|Uninitialized|RowMajorTid|LaneId"
+)
+# By a namespace, what its names that aren't here belong to.
+_NAMESPACES = {
+    "cuda": "libcu++ (namespace cuda)",
+    "std": "libcu++ (namespace cuda)",
+    "cub": "CUB's other parts (namespace cub)",
+}
+_NAMESPACE = re.compile(r"\bnamespace (?:\w+ :: )*(?:cuda|cub) (?:\{|::)")
 # The names in warpgrade/standard_20.h.
 _OF_STANDARD_20 = re.compile(
     r"bit_(?:cast|ceil|floor|width)|count[lr]_(?:one|zero)|has_single_bit|popcount|rot[lr]"
@@ -87,7 +101,6 @@ _NAMES = {
     "cuTensorMapEncodeTiled": "tensor maps (TMA)",
 }
 _PREFIXES = {
-    "__nv_fp8": "8-bit floating-point types",
     "__nv_fp6": "6-bit floating-point types",
     "__nv_fp4": "4-bit floating-point types",
     "__builtin_ia32_": "instructions of x86 processors",
@@ -96,6 +109,7 @@ _PREFIXES = {
 # CUDA's names that the headers lack, and their features. They count only where g++ doesn't know
 # them, so a family may be wide, but must not include a likely typo of an existing name.
 _LACKING = {
+    "8-bit floating-point types": r"__nv_fp8\w*|__nv_cvt_\w*",
     "packed integer arithmetic": r"__v(?:abs|add|sub|avg|max|min|cmp|set|neg|sad|hadd)\w*[24]",
     "DPX instructions": r"__vi(?:add|b)?(?:max|min)\w+",
     "thread block clusters": r"__cluster\w+|__threadfence_cluster|cluster\w*Dim\w*",
@@ -131,6 +145,10 @@ _LACKING = {
     "flags of devices": r"cudaSetDeviceFlags|cudaDeviceSchedule\w+"
     r"|cudaDevice[GS]et(?:SharedMem|Cache)Config|cudaSharedMem\w+|cudaChooseDevice|cudaInitDevice|cudaDevAttr\w+",
     "occupancy with flags": r"cudaOccupancy\w+(?:WithFlags|Clusters|ClusterSize|SMem\w*)",
+    "CUB's other parts": r"(?:Block|Warp|Device)(?:Scan|Exchange|(?:Radix|Merge|Segmented)\w+"
+    r"|Histogram|Discontinuity|AdjacentDifference|Select|Shuffle|RunLength\w+)|DeviceReduce"
+    r"|WarpLoad|WarpStore|Thread(?:Reduce|Load|Store)|CacheModified\w+Iterator"
+    r"|(?:Load|Store)(?:Direct|Warp)\w+",
     "cuBLAS": r"cublas\w+|CUBLAS\w+|CUDA_[RC]_\d\w+",
     "cuComplex": r"(?:make_)?cu(?:Float|Double)?Complex"
     r"|cuC(?:add|sub|mul|div|abs|real|imag|onj|fma)f?",
@@ -152,8 +170,9 @@ def find(source: Source) -> list[Unsupported]:
     """The unsupported features of a source, in order."""
     features = [*_in_includes(source), *_in_launches(source.code)]
     macros = {each.macro for each in source.directives}
+    own = _names_of_its_own(source.code)
     for run in source.runs():
-        features += [*_in_names(run, macros)]
+        features += [*_in_names(run, macros, own)]
     for each in source.directives:
         if each.macro in ptx.WORDS:  # what stands there isn't assembly
             features.append(Unsupported(_NAMES["asm"], each.at.start))
@@ -205,7 +224,15 @@ def _tested(source: Source, feature: str, names: str) -> Iterator[Unsupported]:
                 yield Unsupported(feature, directive.at.start)
 
 
-def _in_names(run: Run, macros: Container[str]) -> Iterator[Unsupported]:
+def _names_of_its_own(code: Run) -> frozenset[str]:
+    """The names that may stand in a namespace cuda or cub that the file declares."""
+    texts = [token.text for token in code.tokens]
+    if not _NAMESPACE.search(" ".join(texts)):
+        return frozenset()
+    return frozenset(name for before, name in itertools.pairwise(texts) if before != "::")
+
+
+def _in_names(run: Run, macros: Container[str], own: Container[str]) -> Iterator[Unsupported]:
     for i, token in enumerate(run.tokens):
         if token.kind != "name":
             continue
@@ -213,8 +240,9 @@ def _in_names(run: Run, macros: Container[str]) -> Iterator[Unsupported]:
             (feature for prefix, feature in _PREFIXES.items() if token.text.startswith(prefix)),
             None,
         )
-        if token.text in ("cuda", "std") and _next(run, i) == "::" and not _is_ours(run, i):
-            feature = "libcu++ (namespace cuda)"
+        is_qualified = _next(run, i) == "::" and _next(run, i + 1) not in own
+        if token.text in _NAMESPACES and is_qualified and not _is_ours(run, i):
+            feature = _NAMESPACES[token.text]
         if token.text in ptx.WORDS and ptx.rewrite(run.tokens, i, macros):
             feature = None
         elif token.text in ptx.WORDS and (opcode := ptx.unknown_opcode(run.tokens, i, macros)):
@@ -226,14 +254,15 @@ def _in_names(run: Run, macros: Container[str]) -> Iterator[Unsupported]:
 
 
 def _is_ours(run: Run, i: int) -> bool:
-    """Whether a name of namespace cuda or cuda::std is in one of our headers."""
+    """Whether a name of namespace cuda, cuda::std or cub is in one of our headers."""
     of_std = run.tokens[i].text == "std"
     if of_std and [token.text for token in run.tokens[max(0, i - 2) : i]] != ["cuda", "::"]:
         return True
     name = _next(run, i + 1)
     if of_std and (_OF_STANDARD_20.fullmatch(name) or name in _of_the_standard_library()):
         return True
-    return bool(_OUR_NAMES.fullmatch(name))
+    names = _OUR_NAMES_OF_CUB if run.tokens[i].text == "cub" else _OUR_NAMES
+    return bool(names.fullmatch(name))
 
 
 @functools.cache

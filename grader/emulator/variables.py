@@ -147,8 +147,7 @@ def _is_plain_variable(run: tuple[Token, ...], i: int) -> bool:
         if run[j].text in _ALIGNMENTS:
             j = tokens.closing(run, j + 1) or len(run)
         elif run[j].text == "<":
-            while j < len(run) and run[j].text not in (">", ";"):
-                j += 1
+            j = _end_of_arguments(run, j)
         names += j < len(run) and run[j].kind == "name"
         j += 1
     own = words[-words[::-1].index("*") :] if "*" in words[:-1] else words  # a pointer's own
@@ -158,6 +157,27 @@ def _is_plain_variable(run: tuple[Token, ...], i: int) -> bool:
         return names >= 1 and is_plain
     is_function = run[j : j + 1] and run[j].text == "(" and not _is_value(run[j + 1 : j + 2])
     return j < len(run) and not is_function and names >= 2 and is_plain
+
+
+def _end_of_arguments(run: tuple[Token, ...], start: int) -> int:
+    """The last `>` of the declared type whose first list of template arguments is at `start`.
+
+    Lists may be nested, have comparisons, and stand one behind the other:
+    `typename A<B<C>::value == 2>::template D<E>`.
+    """
+    last = j = start
+    while j < len(run) and run[j].text not in (";", "{") and not _is_assignment(run, j):
+        if run[j].text in ("(", "["):
+            j = tokens.closing(run, j) or len(run)
+        elif run[j].text in (">", ">>"):
+            last = j
+        j += 1
+    return last
+
+
+def _is_assignment(run: tuple[Token, ...], j: int) -> bool:
+    around = [each.text for each in run[j - 1 : j + 2]]
+    return run[j].text == "=" and around[0] not in ("=", "!", "<", ">") and around[2:] != ["="]
 
 
 def _statement_start(run: tuple[Token, ...], i: int) -> int:

@@ -1056,6 +1056,27 @@ def test_a_small_copy_of_another_threads_value_is_a_race(emulate: Emulate) -> No
     assert emulate("#include <cstring>\n" + go(kernel)).findings[0][0] == "race"
 
 
+@pytest.mark.parametrize(
+    ("kernel", "kind"),
+    [
+        ("float a = Sums(s).Sum(t * 1.0f);\nout[t] = Sums(s).Sum(a); // here", "race"),
+        ("out[t] = cub::BlockReduce<float, 128>().Sum(1.0f); // here", "uninitialised_read"),
+        ("if (t < 32) out[t] = Sums(s).Sum(1.0f); // here", "missing_barrier"),
+    ],
+    ids=["storage used again without a barrier", "fewer threads", "a part of the block"],
+)
+def test_misused_collectives_of_cub_are_found(emulate: Emulate, kernel: str, kind: str) -> None:
+    head = "#include <cub/cub.cuh>\nusing Sums = cub::BlockReduce<float, 64>;\n"
+    text = head + go(f"__shared__ Sums::TempStorage s;\n{kernel}")
+    assert emulate(text, n=64).findings[0] == (kind, line_of(text, "// here"))
+
+
+def test_a_result_of_cubs_is_thread_0s_alone(emulate: Emulate) -> None:
+    kernel = "out[t] = cub::BlockReduce<float, 64>().Sum(1.0f);"
+    values = good(emulate("#include <cub/cub.cuh>\n" + go(kernel), n=64))
+    assert values[0] == 64 and 64 not in values[1:]
+
+
 def test_a_copy_counts_byte_by_byte_in_global_memory_as_nvcc_makes_it(emulate: Emulate) -> None:
     kernel = "    float4 e;\n    memcpy(&e, in + t * 4, 16);  // here\n"
     kernel += "    memcpy(out + t * 4, &e, 16);"

@@ -91,6 +91,21 @@ def call(made: Build, entry: str) -> str:
             "2: this inline assembly",
         ),
         (
+            "#include <cub/cub.cuh>",
+            "cub::BlockReduce<float, 32, cub::BLOCK_REDUCE_RAKING> f",
+            "3: CUB's reductions by raking",
+        ),
+        (
+            "#include <cub/cub.cuh>\nusing namespace cub;",
+            "BlockScan<float, 32>().ExclusiveSum(n, n)",
+            "4: CUB's other parts (BlockScan)",
+        ),
+        (
+            "#include <cuda_fp8.h>\n__global__ void quantize(__nv_fp8_e4m3*, float) {}",
+            "y[0] = float(__nv_fp8_e4m3(2.0f))",
+            "4: 8-bit floating-point types",
+        ),
+        (
             "#include <mma.h>\nusing namespace nvcuda::wmma;",
             "fragment<accumulator, 16, 16, 16, int> f; fill_fragment(f, 0)",
             "4: wmma's fragments of this size and type",

@@ -220,6 +220,12 @@ def test_an_extern_c_function_with_shared_memory_is_no_declaration_of_it() -> No
         ("__constant__ const int table[] = {1};", None),
         ("struct S { __device__ S() {} __device__ int get() const; };", None),
         ("void f() { auto g = [=] __device__(int i) { return i; }; }", None),
+        ("__device__ std::array<Vector<int, 3>, (2 > 1)> v = {};", "warpgrade_device"),
+        (
+            "template <class T, int n> __device__ typename std::enable_if<\n"
+            "    Has<T>::value == true && n % 2 == 0, Pack<T, n>>::type apply(Pack<T, n> x) {}",
+            None,
+        ),
     ],
 )
 def test_device_variables_lie_in_sections_of_their_own(
@@ -292,7 +298,8 @@ def test_no_text_breaks_the_rewriter_or_shifts_its_lines(text: str) -> None:
         ("cuda::std::mdspan<int, 3> a;", "libcu++ (namespace cuda)"),
         ("auto grids = cg::this_multi_grid();", "synchronisation of several grids"),
         ("__managed__ int x;", "managed memory (__managed__)"),
-        ("__nv_fp8_e4m3 x;", "8-bit floating-point types"),
+        ("__nv_fp4_e2m1 x;", "4-bit floating-point types"),
+        ("using A = cub::BlockScan<int, 32>;", "CUB's other parts (namespace cub)"),
         ("cudaTextureObject_t texture;", "textures"),
         ("__global__ void __cluster_dims__(2, 1, 1) k();", "thread block clusters"),
         ("__global__ void k() { child<<<1, 1>>>(); }", "launches from device code (dynamic par"),
@@ -309,14 +316,14 @@ def test_what_the_emulator_lacks_is_found_at_its_place(code: str, feature: str) 
 
 HEADERS = [
     ("#include <thrust/sort.h>", "auto f = thrust::sort;", "Thrust"),
-    ("#include <cub/cub.cuh>", "using A = cub::BlockReduce<int, 32>;", "CUB"),
+    ("#include <cub/device/device_scan.cuh>", "auto f = cub::DeviceScan::InclusiveSum;", "CUB"),
     ('#include "cublasXt.h"', "cublasXtHandle_t handle;", "cuBLASXt"),
     (
         "#include <cuda/latch>",
         "cuda::latch<cuda::thread_scope_block> b;",
         "libcu++ (<cuda/...>)",
     ),
-    ("#include <cuda_fp8.h>", "__nv_fp8_e4m3 x;", "8-bit floating-point types"),
+    ("#include <cuda_fp6.h>", "__nv_fp6_e3m2 x;", "6-bit floating-point types"),
 ]
 
 
@@ -335,6 +342,19 @@ def test_a_header_that_the_file_makes_no_use_of_is_left_out(include: str) -> Non
     source = tokens.read(f"int before;\n{include}\nint after;\n")
     assert unsupported.find(source) == []
     assert rewriter.rewrite(source).text == "int before;\n\nint after;\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "namespace engine { namespace cuda { struct Map {}; } }\nengine::cuda::Map a;",
+        "namespace engine::cuda { void map(); }\nvoid f() { using namespace engine; cuda::map(); }",
+    ],
+)
+def test_a_namespace_of_the_files_own_may_be_named_like_one_of_cudas(text: str) -> None:
+    assert unsupported.find(tokens.read(text)) == []
+    [lacking] = unsupported.find(tokens.read(f"{text}\ncuda::latch<cuda::thread_scope_block> b;"))
+    assert lacking.feature == "libcu++ (namespace cuda)"
 
 
 def test_what_is_named_in_comments_texts_and_code_that_is_off_is_supported() -> None:

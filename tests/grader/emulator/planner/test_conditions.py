@@ -17,6 +17,7 @@ def found(text: str) -> list[tuple[int, str]]:
         ("#ifdef __SANITIZE_THREAD__", "__SANITIZE_THREAD__"),
         ("#if !defined(WARPGRADE_CUDA_RUNTIME_H)", "WARPGRADE_CUDA_RUNTIME_H"),
         ("#if defined(__CUDACC__) && __OPTIMIZE__", "__OPTIMIZE__"),
+        ("#if CUB_VERSION >= 200800", "CUB_VERSION"),
         ("#ifndef __CUDA_ARCH__", "__CUDA_ARCH__"),
         ("#if __has_include(<warpgrade/launch.h>)", "__has_include"),
         ("#if CUDART_VERSION < 13000", "CUDART_VERSION"),
