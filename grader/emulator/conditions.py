@@ -19,7 +19,10 @@ from .tokens import Source
 
 _TESTS = frozenset({"if", "ifdef", "ifndef", "elif", "elifdef", "elifndef"})
 # Names that compilers, CUDA's headers or the emulator's headers define.
-_OF_COMPILERS = re.compile(r"__\w*|_[A-Z]\w*|CUDA\w*|NV_?\w*|WARPGRADE\w*|warpgrade\w*")
+_OF_COMPILERS = re.compile(
+    r"__\w*|_[A-Z]\w*|CUDA\w*|cuda[A-Z]\w*|NV_?\w*|WARPGRADE\w*|warpgrade\w*"
+    r"|\w+_(?:MAX|MIN|WIDTH)|FE_\w+"  # of the C library's headers, which each includes itself
+)
 # Both define these, with the same meaning for a submission. (nvcc calls g++ for the host code, and
 # its device code sees the same host compiler.)
 _ALIKE_TEXT = """
