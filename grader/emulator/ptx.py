@@ -221,7 +221,10 @@ def _fields(run: tuple[Token, ...], first: int) -> tuple[list[list[list[Token]]]
 def _string(token: Token) -> str:
     if token.kind != "string" or not token.text.startswith('"'):
         raise _Unknown
-    return token.text[1:-1].replace("\\n", "\n").replace("\\t", " ")
+    text = token.text[1:-1].replace("\\n", "\n").replace("\\t", " ")
+    if "\\" in text:
+        raise _Unknown  # an escape may end a comment, or begin one
+    return text
 
 
 def _operand(words: Sequence[Token]) -> tuple[str, str]:

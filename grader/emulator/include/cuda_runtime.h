@@ -7,6 +7,7 @@
 // Before any header of the C++ library, whose templates use the built-in functions as well.
 #include "warpgrade/built_in_copies.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -35,7 +35,7 @@ from grader.worker.protocol import Argument
 
 VERSION = 1
 MAX_FILE_BYTES = 256 << 20
-MAX_JSON_BYTES = 768 << 20
+MAX_JSON_BYTES = 256 << 20  # many small cases take several times as much memory
 MAX_DOCUMENT_BYTES = 64 << 20
 MAX_DOCUMENTS = 20_000
 MAX_CASES = 256  # of a part, or of the clock

@@ -27,6 +27,7 @@ _STATUS_OF = {
     "out_of_bounds_write": Status.wrote_out_of_bounds,
     "modified_input": Status.modified_input,
     "misaligned": Status.misaligned_access,
+    "misaligned_tensor": Status.misaligned_access,
     "device_assert": Status.crashed,
     "false_assumption": Status.crashed,
     "data_race": Status.data_race,

@@ -43,6 +43,7 @@ _Kind = Literal[
     "out_of_bounds_write",
     "modified_input",
     "misaligned",
+    "misaligned_tensor",
     "data_race",
     "store_conflict",
     "uninitialised_read",
@@ -247,6 +248,11 @@ _SAYS = {
         "accesses an address that is no multiple of the element's size:",
         "Was a pointer cast to another type, or moved by bytes instead of elements?",
     ),
+    "misaligned_tensor": (
+        "uses a tensor descriptor with a row that begins at no multiple of 16 bytes:",
+        "A GPU's tensor memory accelerator takes no other tensors. Use pointers where the strides "
+        "or the first element's address don't fit.",
+    ),
     "modified_input": (
         "writes to an input, which is read-only:",
         "Does the store go to the output's pointer?",
@@ -358,7 +364,7 @@ class _Words(NamedTuple):
             what = f"{verb}{self._at(finding.line)}"
         else:
             what = f"{verb} {self._place()}{self._at(finding.line, ', at ')}"
-        if finding.count > 1:
+        if finding.count > 1 and finding.kind != "misaligned_tensor":
             what += f". {finding.count:,} elements did so there; this was the first"
         return f"Program {finding.program} {what}."
 

@@ -6,6 +6,7 @@ would compile, the kernel is described for the plan; where it would launch, a st
 
 from __future__ import annotations
 
+import operator
 import struct
 from collections.abc import Callable
 from typing import Any
@@ -20,7 +21,7 @@ from ..compile import backend, messages, options
 from ..compile.frontend import lower
 from ..compile.options import planned_for
 from . import autotuning, fake_tensors, torch_cuda
-from .errors import GridTooLarge, KernelError, Unsupported
+from .errors import GridTooLarge, KernelError, LaunchError, Unsupported
 from .specialisation import Describer
 
 # Errors for which an autotuner skips a configuration.
@@ -156,8 +157,7 @@ class PlannedKernel:
     def run(self, x: Any, y: Any, z: Any, stream: Any, *rest: Any) -> None:
         """Note a launch; the first five parameters are Triton's own."""
         recorder = fake_tensors.active_recorder()
-        grid = [int(each) for each in (x, y, z)]
-        _check_grid(self.name, grid)
+        grid = _checked_grid(self.name, (x, y, z))
         arguments: list[dict[str, Any]] = []
         for name, kind, value in zip(
             self.src.signature, self.src.signature.values(), rest[5:], strict=False
@@ -217,7 +217,16 @@ def _described(source: Any, chosen: Any) -> dict[str, Any]:
     return describer.specialisation(source, chosen)
 
 
-def _check_grid(name: str, grid: list[int]) -> None:
+def _checked_grid(name: str, given: tuple[Any, Any, Any]) -> list[int]:
+    """A grid that CUDA and Triton's launcher take, which rounds no number. Raises LaunchError."""
+    try:
+        grid = [operator.index(each) for each in given]
+    except TypeError:
+        sizes = ", ".join(str(each)[:40] for each in given)
+        raise LaunchError(
+            f"kernel {name} is launched on a grid of ({sizes}); each has to be an int",
+            "triton.cdiv(n, BLOCK) is n / BLOCK rounded up, an int; `/` gives a float.",
+        ) from None
     for size, most, axis in zip(grid, _MAX_GRID, "xyz", strict=True):
         if not 0 <= size <= most:
             raise GridTooLarge(
@@ -225,6 +234,7 @@ def _check_grid(name: str, grid: list[int]) -> None:
                 "possible",
                 "Number the programs along x, which may have 2,147,483,647; y and z end at 65,535.",
             )
+    return grid
 
 
 def _arguments(name: str, kind: Any, value: Any) -> list[dict[str, Any]]:

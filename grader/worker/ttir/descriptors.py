@@ -15,6 +15,7 @@ from .rectangles import Tensor, rectangle, span
 from .registry import Run, operation
 from .state import Frame, State
 
+UNIT = 16  # bytes: the start and the rows of a descriptor's tensor are at multiples of it
 _REDUCE = {
     "add": np.add,
     "min": np.minimum,
@@ -44,9 +45,30 @@ def _check(state: State, frame: Frame, op: Op) -> None:
             check(state, frame, slot, op)
 
 
+def _addressed(
+    state: State, op: Op, tensor: Tensor, indices: list[np.ndarray], width: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """The `rectangle` of a block. A start or a row between multiples of 16 bytes is a finding.
+
+    The TMA of a GPU takes neither. Triton's own check of descriptors made by host code spares the
+    tensors without data that a planner has.
+    """
+    chosen = True if state.active is None else state.active
+    for skipped in (0, *tensor.strides[:-1]):
+        start = tensor.base + skipped * np.int64(width)
+        wrong = np.broadcast_to((start % UNIT != 0) & chosen, state.linear.shape)
+        if wrong.any():
+            first = int(np.argmax(wrong))
+            address = int(np.broadcast_to(start, wrong.shape)[first])
+            program = int(state.linear[first])
+            state.execution.find("misaligned_tensor", op, program, address=address, width=UNIT)
+            break
+    return rectangle(tensor, indices, width)
+
+
 def _read(state: State, op: Op, tensor: Tensor, indices: list[np.ndarray], kind: str) -> np.ndarray:
     """The elements of a block; those outside of the tensor are zero or NaN."""
-    addresses, inside = rectangle(tensor, indices, width_of(kind))
+    addresses, inside = _addressed(state, op, tensor, indices, width_of(kind))
     block = tuple(each.shape[1] for each in indices)
     padding = np.nan if not tensor.zeros and is_float(kind) else 0
     return read(state, op, kind, addresses, inside, block, padding)
@@ -89,7 +111,7 @@ def _write(
     value = frame.values[source]
     if value.ndim != len(block) + 1:
         value = value.reshape(-1, *block)
-    addresses, inside = rectangle(tensor, indices, width_of(kind))
+    addresses, inside = _addressed(state, op, tensor, indices, width_of(kind))
     mask = elements_mask(state, inside, len(block))
     poison = frame.poison.get(source)
     if poison is not None and poison.where.ndim == len(block) + 1:
@@ -141,7 +163,7 @@ def _reduce(op: Op) -> Run:
 
     def run(state: State, frame: Frame) -> None:
         tensor, indices = _block(op, frame, op.operands[:-1])
-        addresses, inside = rectangle(tensor, indices, width)
+        addresses, inside = _addressed(state, op, tensor, indices, width)
         shape = (state.programs, *described.shape)
         mask = elements_mask(state, inside, len(described.shape))
         parts = places(state, op, "atomic", addresses, mask, width)

@@ -38,8 +38,9 @@ class Limits:
 class Finding:
     """An error of programs: `count` elements at one place, described by the first.
 
-    `kind` is "out_of_bounds_read", "out_of_bounds_write", "misaligned", "store_conflict",
-    "uninitialised_read", "device_assert" or "false_assumption". `offset` is the number of bytes
+    `kind` is "out_of_bounds_read", "out_of_bounds_write", "misaligned",
+    "misaligned_tensor", "store_conflict", "uninitialised_read", "device_assert" or
+    "false_assumption". `offset` is the number of bytes
     from the first byte of `buffer`, the nearest one. An uninitialised read at `line` is used at
     `other_line`.
     """

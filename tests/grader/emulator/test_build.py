@@ -206,6 +206,10 @@ def test_an_error_inside_a_library_template_is_told_at_the_students_line(make: M
     assert {problem.line for problem in made.problems} == {5}
 
 
+def test_limits_of_integers_need_no_include_as_with_nvcc(make: Make) -> None:
+    assert make(TWICE + "\nconst int most = INT_MAX + UINT_MAX * CHAR_BIT;\n").problems == ()
+
+
 def test_a_forgotten_include_is_an_error_as_with_nvcc(make: Make) -> None:
     found = make("std::vector<int> v;\n" + TWICE).problems
     assert found[0].kind == "compile" and "vector" in found[0].message

@@ -52,6 +52,12 @@ DOUBTFUL = [
     'asm("mov.u32 %0, %1;" : "=r"(x) : "0"(y))',
     'asm("mov.u32 %0, %1;" : "=r"(x) : "r"(R"(\\n)"[0]))',
     'asm("mov.u32 %0, put;" : "=r"(x))',
+    # The compiler reads a line break there, which ends a comment.
+    r'asm("mov.u32 %0, 0; // \x0a mov.u32 %0, 7;" : "=r"(x))',
+    r'asm("mov.u32 %0, 0; // \012 mov.u32 %0, 7;" : "=r"(x))',
+    r'asm("mov.u32 %0, 0; // \r mov.u32 %0, 7;" : "=r"(x))',
+    r'asm("mov.u32 %0, 0; // \v mov.u32 %0, 7;" : "=r"(x))',
+    r'asm("mov.u32 %0, 0; /\x2a mov.u32 %0, 7; \x2a/" : "=r"(x))',
 ]
 
 

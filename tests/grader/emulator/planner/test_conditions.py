@@ -22,6 +22,9 @@ def found(text: str) -> list[tuple[int, str]]:
         ("#if __has_include(<warpgrade/launch.h>)", "__has_include"),
         ("#if CUDART_VERSION < 13000", "CUDART_VERSION"),
         ("#if CUDART_VERSION >= 12000", "CUDART_VERSION"),
+        ("#ifdef cudaTextureType1D", "cudaTextureType1D"),
+        ("#ifndef SIZE_MAX", "SIZE_MAX"),
+        ("#ifdef FE_INVALID", "FE_INVALID"),
     ],
 )
 def test_a_macro_of_one_compiler_is_told_with_its_line(directive: str, macro: str) -> None:

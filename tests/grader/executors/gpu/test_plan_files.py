@@ -279,6 +279,11 @@ def test_a_small_file_that_unpacks_to_a_large_one_is_refused(tmp_path: Path, mon
         bundles.read(path)
 
 
+def test_a_file_has_room_for_its_documents_and_for_few_cases_beside_them():
+    documents = plan_files.MAX_BYTES * 4 // 3  # in base64
+    assert documents + (16 << 20) < bundles.MAX_JSON_BYTES < 2 * documents
+
+
 def test_no_mutation_of_a_file_gives_a_traceback(silu: Bundle, tmp_path: Path):
     path = tmp_path / "f.plans"
     bundles.write(path, replace(silu, documents=tuple(each[:99] for each in silu.documents)))

@@ -21,6 +21,10 @@ SAYS = {
         "`copy` was launched with blocks, which is neither a parameter of it nor an option of "
         "Triton's",
     ),
+    "a grid of floats": (
+        "copy[(100 / 64,)](x, y, 100, BLOCK=64)",
+        "kernel copy is launched on a grid of (1.5625, 1, 1); each has to be an int",
+    ),
     "too many": (
         "copy[(1,)](x, y, 100, 64, 5)",
         "`copy` takes 4 positional arguments but 5 were given",

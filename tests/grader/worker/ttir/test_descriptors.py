@@ -97,6 +97,27 @@ def test_a_descriptor_larger_than_its_tensor():
     assert (finding.kind, finding.offset) == ("out_of_bounds_read", 1600)
 
 
+@pytest.mark.parametrize(
+    ("skipped", "columns", "offset"),
+    [(1, 40, 0), (0, 42, 168), (2, 42, 0)],
+    ids=["the start", "the rows", "both"],
+)
+@pytest.mark.parametrize("kernel", ["device", "host"])
+def test_what_begins_between_multiples_of_16_bytes(kernel, skipped, columns, offset):
+    x, out = torch.randn(20 * columns + 4)[skipped:], torch.zeros(20, 48)
+    with launching() as launches:
+        if kernel == "device":
+            _device[(2, 3)](x, out, 20, columns, A=16, B=16)
+        else:
+            described = TensorDescriptor(torch.zeros(20, 48), [20, columns], [48, 1], [16, 16])
+            described.base, described.strides = x, [columns, 1]  # as made of a planner's tensor
+            target = TensorDescriptor(out, [20, 40], [48, 1], [16, 16])
+            _host[(2, 3)](described, target, A=16, B=16)
+    finding = launches.findings[0]
+    assert (finding.kind, finding.width) == ("misaligned_tensor", 16)
+    assert finding.offset == 4 * skipped + offset
+
+
 # As Triton 3.6 writes it: later versions have no block pointers.
 BLOCK_POINTERS = """
 #loc = loc("k.py":1:1)
