@@ -17,8 +17,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from grader import evidence as evidence_files
 from grader.batch.store.keys import NO_FILE, Conditions, Keys
 from grader.evidence import MemoryEvidence, PartEvidence, PerformanceEvidence
@@ -34,7 +32,6 @@ from grader.grading.submitted import MAX_FILE_BYTES
 from grader.grading.watchdog import end_this_process
 from grader.mistakes import Mistake
 from grader.sandbox import Sandbox
-from grader.sandbox.worker_process import SandboxError
 from grader.spec import Exercise
 from grader.spec.compiling import digest
 from grader.spec.predictions import PREDICTIONS
@@ -180,17 +177,6 @@ def grade_in_pool(task: HandinTask) -> Graded:
         )
         trusted = kept_sandboxes.baselines() if task.needs_exclusive_gpu else None
         return grade_files(task, on_step, opened, sandbox, Lent(native, trusted))
-
-
-def prepare_to_time() -> None:
-    """Begin what this process's first timing would wait for: a GPU, and the baselines' sandbox.
-
-    A failure is ignored: the timing meets it again, and reports it.
-    """
-    with contextlib.suppress(locks.GpuError, SandboxError, RuntimeError):
-        locks.settle(owned=True)
-        kept_sandboxes.baselines().begin()
-        torch.cuda.mem_get_info()  # creates the context
 
 
 def given_up(task: HandinTask, reason: str) -> list[Result]:

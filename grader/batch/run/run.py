@@ -28,15 +28,7 @@ from grader.batch.run.progress import Watcher
 from grader.batch.store.handins import StoredHandin
 from grader.batch.store.results import NewResult
 from grader.batch.store.store import NAME, Store
-from grader.batch.tasks import (
-    INTERPRETER,
-    Graded,
-    HandinTask,
-    Result,
-    Wanted,
-    grade_in_pool,
-    prepare_to_time,
-)
+from grader.batch.tasks import INTERPRETER, Graded, HandinTask, Result, Wanted, grade_in_pool
 from grader.gpu import locks, machine
 from grader.grading import process_pool, schedule
 from grader.grading.schedule import Executor, InPool, Queue, Stopped
@@ -77,15 +69,11 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Machines:
-    """Where tasks run: `check` many at a time, `measure` one at a time on each GPU.
-
-    `prepare` begins what the first timing on each GPU would wait for.
-    """
+    """Where tasks run: `check` many at a time, `measure` one at a time on each GPU."""
 
     device: str
     check: Executor[HandinTask, Graded]
     measure: Executor[HandinTask, Graded] | None = None
-    prepare: Callable[[], None] = lambda: None
 
 
 def device_here() -> str:
@@ -112,16 +100,7 @@ def this_machine(watcher: Watcher, jobs: int | None = None) -> Iterator[Machines
 
         idle = CORES_TO_TIME * gpus
         check = executor(jobs or process_pool.default_jobs(machine.gpu_bytes(), gpus, idle))
-        if not gpus:
-            yield Machines(device, check)
-            return
-        measure = executor(gpus)
-
-        def prepare() -> None:
-            for _ in range(gpus):  # each process takes one, since it is busy with it for a while
-                measure.processes.submit(prepare_to_time)
-
-        yield Machines(device, check, measure, prepare)
+        yield Machines(device, check, executor(gpus) if gpus else None)
 
 
 def grade(
@@ -186,7 +165,7 @@ class _Work:
                 queue.add((_by_exercise(whole) if few else [whole]) if mine else [])
         self._watcher.begin(self._total - len(self._waits), self._total)
         self._tell_outdated()
-        self._expect_timing()
+        self._tell_estimate()
         gpu = None if self._machines.device == INTERPRETER else self._machines.device
         here = {**environment(), "gpu": gpu}  # of tasks that nobody has graded
         try:
@@ -261,11 +240,8 @@ class _Work:
                 "The old results stay in the store"
             )
 
-    def _expect_timing(self) -> None:
-        """Print how long timing will hold the GPU at most, and prepare for it.
-
-        Only right variants are timed.
-        """
+    def _tell_estimate(self) -> None:
+        """Print how long timing will hold the GPU at most; only right variants are timed."""
         if self._machines.measure is None:
             return
         count = sum(self._may_be_timed(wanted) for job in self._plan.jobs for wanted in job.wanted)
@@ -276,7 +252,6 @@ class _Work:
             self._watcher.say(
                 f"Timing: at most {count} variants, some {hours:.2g} GPU hours ({origin})"
             )
-            self._machines.prepare()
 
     def _may_be_timed(self, wanted: Wanted) -> bool:
         variant = self._class.exercises[wanted.exercise].graded[wanted.variant]

@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -18,7 +17,7 @@ from grader.batch.course.records import Gradebook
 from grader.batch.run import run
 from grader.batch.run.progress import Watcher
 from grader.batch.run.run import Machines
-from grader.batch.tasks import Graded, HandinTask, Wanted, grade_in_pool, prepare_to_time
+from grader.batch.tasks import Graded, HandinTask, Wanted, grade_in_pool
 from grader.evidence import (
     PartEvidence,
     PerformanceEvidence,
@@ -177,10 +176,8 @@ def timed_class(tmp_path, monkeypatch):
         (folder / "silu.py").write_text(f"x = '{text}'\n")
     specs = write_spec(tmp_path / "specs", TIMED)
 
-    def grade(
-        measure: Callable[[HandinTask], Graded], check=on_gpu, prepare=lambda: None, **more
-    ) -> Gradebook:
-        machines = Machines(GPU, InThisProcess(check), InThisProcess(measure), prepare)
+    def grade(measure: Callable[[HandinTask], Graded], check=on_gpu, **more) -> Gradebook:
+        machines = Machines(GPU, InThisProcess(check), InThisProcess(measure))
         return grade_class(tmp_path / "in", tmp_path / "out", specs, machines=machines, **more)[1]
 
     return grade
@@ -202,39 +199,6 @@ def test_only_what_is_right_is_timed_and_each_file_once(timed_class):
     assert ada[0].parts[0].status is Status.passed
     timed_class(noted)
     assert len(tasks) == 1
-
-
-def test_a_first_timing_is_prepared_where_something_may_be_timed(timed_class):
-    begun: list[str] = []
-
-    def checked(task: HandinTask) -> Graded:
-        begun.append("check")
-        return on_gpu(task)
-
-    timed_class(timing, check=checked, prepare=lambda: begun.append("prepare"))
-    assert begun == ["prepare", "check", "check"]
-    timed_class(timing, check=checked, prepare=lambda: begun.append("prepare"))
-    assert len(begun) == 3
-
-
-def test_a_process_that_will_time_takes_a_gpu_and_begins_the_baselines(monkeypatch):
-    begun: list[object] = []
-    monkeypatch.setattr(kept_sandboxes, "baselines", lambda: SimpleNamespace(begin=begin))
-    monkeypatch.setattr(tasks.locks, "settle", lambda owned: begun.append(owned))
-    monkeypatch.setattr(tasks.torch.cuda, "mem_get_info", lambda: begun.append("context"))
-
-    def begin() -> None:
-        begun.append("baselines")
-
-    prepare_to_time()
-    assert begun == [True, "baselines", "context"]
-    monkeypatch.setattr(tasks.locks, "settle", _taken)
-    prepare_to_time()  # the timing tells it
-    assert len(begun) == 3
-
-
-def _taken(owned: bool) -> str:
-    raise gpus.GpuError("every GPU here is being used for timing by another command")
 
 
 @pytest.mark.parametrize(("width", "together"), [(1, [2]), (2, [1, 1])])
@@ -358,14 +322,10 @@ def test_a_class_has_as_many_processes_as_a_grade_has_there_and_one_that_times_o
     monkeypatch.setattr(run, "device_here", lambda: GPU)
     monkeypatch.setattr(run.machine, "gpu_bytes", lambda: 80 << 30)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(64)))
-    submitted: list[object] = []
-    processes = SimpleNamespace(submit=submitted.append)
-    monkeypatch.setattr(run.process_pool, "Pool", lambda jobs: contextlib.nullcontext(processes))
+    monkeypatch.setattr(run.process_pool, "Pool", contextlib.nullcontext)
     monkeypatch.setenv(gpus.VISIBLE, "0,1")
     with run.this_machine(Watcher()) as machines:
         assert (machines.check.width, machines.measure.width) == (32, 2)
-        machines.prepare()
-    assert submitted == [prepare_to_time, prepare_to_time]
 
 
 @pytest.mark.gpu
