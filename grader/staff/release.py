@@ -66,6 +66,7 @@ _GRADER_SUFFIXES = {
     ".typed",
     ".yaml",
     ".html",
+    ".cuh",
     ".h",
     ".cpp",
     ".cu",
