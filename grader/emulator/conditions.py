@@ -22,7 +22,7 @@ _TESTS = frozenset({"if", "ifdef", "ifndef", "elif", "elifdef", "elifndef"})
 _OF_COMPILERS = re.compile(
     r"__\w*|_[A-Z]\w*|CUDA\w*|cuda[A-Z]\w*|NV_?\w*|CUB_\w*|CCCL_\w*|THRUST_\w*"
     r"|WARPGRADE\w*|warpgrade\w*"
-    r"|\w+_(?:MAX|MIN|WIDTH)|FE_\w+"  # of the C library's headers, which each includes itself
+    r"|\w+_(?:MAX|MIN|WIDTH)|FE_\w+"  # of C headers, of which each compiler includes others
 )
 # Both define these, with the same meaning for a submission. (nvcc calls g++ for the host code, and
 # its device code sees the same host compiler.)

@@ -37,7 +37,7 @@ from grader.status import Status
 
 MEBIBYTE = 1 << 20
 MOST_CONFIGURATIONS = 32  # measured of one kernel
-MOST_EDGES = 8  # edge cases that are looked at where the spec's case is too much
+MOST_EDGES = 4  # edge cases that are looked at where the spec's case is too much
 _KEPT = 4  # further runs in the evidence, besides the one at other sizes
 BESIDE = "a size drawn beside the case"
 

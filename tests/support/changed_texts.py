@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from grader.grading.edits.edit_scope import Edit, Scope
+from grader.grading.edits.proposals import edits_of
 from grader.grading.edits.source_text import SourceText
 
 
@@ -34,3 +35,15 @@ def changed_texts(
         for rule in rules:
             for edit in rule(scope):
                 yield edit.name, changed(text, edit)
+
+
+def undone(text: str, right: str, wrong: str, is_triton: bool) -> list[str]:
+    """The names of the changes that undo a mistake in a text."""
+    assert text.count(right) == 1
+    mistaken = text.replace(right, wrong)
+    return [
+        edit.name
+        for scope in scopes(mistaken, is_triton)
+        for edit in edits_of(scope)
+        if changed(mistaken, edit) == without_blanks(text)
+    ]

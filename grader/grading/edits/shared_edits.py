@@ -39,23 +39,25 @@ def _pairs(scope: Scope) -> Iterator[Edit]:
 
 
 _OPERAND = r"\w+(?:\.\w+)?"
-_FLAT = re.compile(rf"\b(\w+)\[({_OPERAND}) \* (\w+) \+ ({_OPERAND})\]")
-_IN_ROWS = re.compile(rf"\b(\w+)\[({_OPERAND})\](\[)({_OPERAND})\]")
+# An element of a tile by row and column: `tile[row * LENGTH + column]` or `tile[row][column]`.
+_ELEMENT = re.compile(
+    rf"\b(?P<tile>\w+)\[(?P<row>{_OPERAND})(?: \* \w+ \+ |\]\[)(?P<column>{_OPERAND})\]"
+)
 
 
 def _swizzles(scope: Scope) -> Iterator[Edit]:
     """An access to a tile that leaves out the order of columns in which others use its rows."""
     swizzled = re.findall(r"\b(\w+)(?:\[[^\[\]\n]*\])?\[[^\[\]\n]*\^[^\[\]\n]*\]", scope.code)
     tiles = {*swizzled} & {*shared_arrays(scope.code)}
-    for match in (*scope.matches(_FLAT), *scope.matches(_IN_ROWS)):
-        if match[1] in tiles:
-            row, column = match.group(2, 4)
+    for match in scope.matches(_ELEMENT):
+        tile, row, column = match.group("tile", "row", "column")
+        if tile in tiles:
             mistake = (
-                f"`{match[1]}` is swizzled in another access and not here: the elements of its "
+                f"`{tile}` is swizzled in another access and not here: the elements of its "
                 "row lie in another order"
             )
             advice = f"Use the same order wherever it is stored and loaded: {column} ^ {row}."
-            change = Change(*match.span(4), f"({column} ^ {row})")
+            change = Change(*match.span("column"), f"({column} ^ {row})")
             yield scope.edit("swizzle", [change], mistake, advice, 0)
 
 

@@ -372,8 +372,7 @@ def test_padding_that_lengthens_no_row_is_told_where_its_array_conflicts(conflic
 
 
 class TooMuch:
-    """Runs of a variant whose own case is too much, and whose others miss their target from 100
-    elements on."""
+    """Runs whose own case fails, and whose others miss their target from 100 elements on."""
 
     task = Task(TRANSPOSE, TRANSPOSE.variants["cuda_v2"])
 

@@ -4,7 +4,7 @@ import pytest
 
 from grader.grading.edits.proposals import edits_of
 from grader.grading.edits.source_text import SourceText
-from tests.support.changed_texts import changed, scopes
+from tests.support.changed_texts import scopes, undone
 
 CUDA = """
 constexpr int TILE = 32;
@@ -107,18 +107,6 @@ def f(x, out):
     k[(tiles,)](x, out, x.stride(0), x.stride(1), out.stride(0), out.stride(1), 1, *x.shape,
                 BLOCK_M=BM, BLOCK_N=BN)
 """
-
-
-def undone(text: str, right: str, wrong: str, is_triton: bool) -> list[str]:
-    """The names of the changes that undo a mistake in a text."""
-    assert text.count(right) == 1
-    mistaken = text.replace(right, wrong)
-    return [
-        edit.name
-        for scope in scopes(mistaken, is_triton)
-        for edit in edits_of(scope)
-        if "".join(changed(mistaken, edit).split()) == "".join(text.split())
-    ]
 
 
 @pytest.mark.parametrize(

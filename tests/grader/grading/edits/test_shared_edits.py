@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.grader.grading.edits.test_block_edits import undone
+from tests.support.changed_texts import undone
 
 CUDA = """
 constexpr int T = 32;
@@ -55,17 +55,3 @@ extern "C" void f(const float* in, float* out, int rows, int cols) {
 )
 def test_a_mistake_in_what_threads_exchange_is_undone(right, wrong, name):
     assert name in undone(CUDA, right, wrong, is_triton=False)
-
-
-def test_a_vector_is_cast_before_it_is_indexed_or_counted_in_elements():
-    right = CUDA.replace(
-        "part[t] = t < n ? in[t] : 0.0f;",
-        "const float4 v = *reinterpret_cast<const float4*>(in + 4 * t);",
-    )
-    assert "vector_offset" in undone(right, "(in + 4 * t)", "(in + t)", is_triton=False)
-
-
-def test_a_store_that_nothing_guards_gets_a_condition():
-    """Also where it has a load in it."""
-    right = CUDA.replace("if (t < n) out[t] = in[t] - mean;", "if (t < n) out[t] = in[t];")
-    assert "no_guard" in undone(right, "if (t < n) out[t] = in[t];", "out[t] = in[t];", False)
