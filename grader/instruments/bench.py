@@ -25,7 +25,7 @@ from grader.status import Status
 from grader.timing import sequential
 from grader.timing.attempt import Options
 from grader.timing.baselines import Baselines
-from grader.timing.contenders import Planned
+from grader.timing.contenders import Planned, SharedExecutor
 from grader.timing.failures import TimingFailed
 from grader.timing.timed_variant import measure_case
 
@@ -126,20 +126,23 @@ def run(
             else:
                 baselines.turn_to(task, staff)
             baselines.expect(names)
-            for at, (each, case) in enumerate(zip(planned, cases, strict=True), 1):
-                on_step(Step(str(task), case, at, len(planned)))
-                # The scored case is timed as strictly as in a grade.
-                is_scored = each.is_scored and not is_ladder
-                options = Options(
-                    also=names,
-                    roofs=known,
-                    budget=budget or (None if is_scored else AROUND),
-                    held_to_idle=is_scored,
-                )
-                evidence = time_alike(candidate, baselines, case, options)
-                yield Timed(*name_of, each.size, is_scored, evidence)
-                if evidence.status not in (Status.passed, Status.not_measured):
-                    break
+            unscored = [c for each, c in zip(planned, cases, strict=True) if not each.is_scored]
+            with SharedExecutor(task, unscored) as shared:
+                for at, (each, case) in enumerate(zip(planned, cases, strict=True), 1):
+                    on_step(Step(str(task), case, at, len(planned)))
+                    # The scored case is timed as strictly as in a grade.
+                    is_scored = each.is_scored and not is_ladder
+                    options = Options(
+                        also=names,
+                        roofs=known,
+                        budget=budget or (None if is_scored else AROUND),
+                        held_to_idle=is_scored,
+                    )
+                    timed = candidate if each.is_scored else replace(candidate, shared=shared)
+                    evidence = time_alike(timed, baselines, case, options)
+                    yield Timed(*name_of, each.size, is_scored, evidence)
+                    if evidence.status not in (Status.passed, Status.not_measured):
+                        break
 
 
 def _candidate(session: Session, task: Task) -> Planned | PerformanceEvidence:

@@ -139,8 +139,7 @@ class Attempt:
         with locks.next_on(device):
             with locks.shared_on(device):
                 executor = self._candidate.executor(case, self._opened)
-                if REFERENCE in self._targets.names:
-                    self._targets.baselines.expect_reference(case, self._opened)
+                self._targets.baselines.expect(self._targets.names)
                 self._start_baselines([n for n in self._targets.names if n != REFERENCE])
                 for each in self._baselines:
                     each.replays.begin()  # a first call may compile for long
@@ -186,7 +185,6 @@ class Attempt:
     def _start_baselines(self, names: Collection[str]) -> None:
         """Have workers that are ready for their first call."""
         case, pool = self._targets.case, self._targets.baselines
-        pool.expect(names)
         for name in names:
             with self._left_out_if_optional(name):
                 share = self._targets.moved_bytes / pool.moved_by(name, case)

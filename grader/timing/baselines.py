@@ -18,7 +18,7 @@ from grader.worker.gpu_mapping import GpuMemoryError
 
 CONTROL = "copy"
 CONTROL_BYTES = 256 << 20  # that a control moves at least
-REFERENCE = "reference"  # its executor serves one case, as the candidate's does
+REFERENCE = "reference"
 _IN_THE_WAY = (TimingFailed, TooLittleMemory, SandboxError, GpuMemoryError)
 
 
@@ -39,13 +39,13 @@ class Baselines(contextlib.AbstractContextManager["Baselines"]):
         reference: Callable[[], Planned] | None,
         later: Sequence[tuple[Task, Sequence[Case]]] = (),
     ) -> None:
-        """`sandbox` runs the baselines in Python and no submission; `executors` runs our plan of
-        a copy. `reference` makes the staff's solution. `later` are timed after this task."""
+        """`sandbox` runs the baselines in Python and no submission; `executors` runs our plans, of
+        a copy and of the staff's solution, which `reference` makes. `later` are timed after this
+        task."""
         self._sandbox, self._executors, self._task = sandbox, executors, task
         self._every, self._reference = [(task, cases), *later], reference
         self._opened = contextlib.ExitStack()
         self._kept: dict[str, Standing] = {}
-        self._for_reference: Standing | None = None  # an executor without a plan
 
     def __exit__(self, *_: object) -> None:
         self.renew()
@@ -69,30 +69,23 @@ class Baselines(contextlib.AbstractContextManager["Baselines"]):
         self._task, self._reference = task, reference
 
     def expect(self, names: Collection[str]) -> None:
-        """Start the workers of baselines, but the reference's, without waiting for them.
+        """Start the workers of baselines, without waiting for them.
 
         A failure is suppressed here: `begin` raises it again.
         """
         for name in names:
-            if name != REFERENCE:
+            if name != REFERENCE or (self.has_reference and self._is_by_plan(name)):
                 with contextlib.suppress(*_IN_THE_WAY):
                     self._standing(name)
 
-    def expect_reference(self, case: Case, opened: contextlib.ExitStack) -> None:
-        """Start the executor of the reference, which ends with `opened`, as `expect` does."""
-        self._for_reference = None
-        if self._reference is not None:
-            with contextlib.suppress(*_IN_THE_WAY):
-                self._for_reference = self._reference().executor(case, opened)
-
     def begin(self, name: str, case: Case, opened: contextlib.ExitStack) -> Replays:
-        """A baseline's replays of a case. The reference's worker ends with `opened`.
+        """A baseline's replays of a case. Without a GPU the reference's worker ends with `opened`.
 
         Raises as contenders.start and contenders.layout_of do.
         """
         if name == REFERENCE:
             assert self._reference is not None  # by has_reference
-            executor, self._for_reference = self._for_reference, None
+            executor = self._standing(name) if self._is_by_plan(name) else None
             return self._reference().begin(case, opened, graded=False, executor=executor)
         standing, layout = self._standing(name), self._layout(name, case, self._task)
         if self._is_by_plan(name):
@@ -124,11 +117,11 @@ class Baselines(contextlib.AbstractContextManager["Baselines"]):
 
     def _is_by_plan(self, name: str) -> bool:
         """Whether a baseline is a plan that the GPU executor runs; the others are Python."""
-        return name == CONTROL and self._executors.device == "cuda"
+        return name in (CONTROL, REFERENCE) and self._executors.device == "cuda"
 
     def _is_the_same(self, name: str, task: Task) -> bool:
-        """Whether a baseline is the same for a task as for the one being timed."""
-        if name == CONTROL:
+        """Whether a baseline's worker starts alike for a task and for the one being timed."""
+        if name in (CONTROL, REFERENCE):  # an executor has no plan at first
             return True
         return contenders.source_of(name, task) == contenders.source_of(name, self._task)
 

@@ -81,13 +81,42 @@ class FromPlans:
         return list(dict.fromkeys(documents))
 
 
+class SharedExecutor(contextlib.ExitStack):
+    """One executor for several cases of a variant, started with the first; it ends with this.
+
+    It saves a CUDA context for each case. A kernel could keep in it what an earlier case showed, so
+    it is for times without points.
+    """
+
+    def __init__(self, task: Task, cases: Sequence[Case]) -> None:
+        super().__init__()
+        self._task, self._cases = task, cases
+        self._standing: Standing | None = None
+
+    def serving(self, sandbox: Sandbox, layout: Layout) -> Standing:
+        """An executor that can serve the layout of one of the cases. Raises as `start` does."""
+        if self._standing is None or not self._standing.can_serve([layout]):
+            self.close()
+            exercise, variant = self._task.exercise, self._task.variant
+            try:
+                layouts = [Layout.of(exercise, variant, case) for case in self._cases]
+                self._standing = executor(sandbox, layouts, self)
+            except (TooLittleMemory, ValueError):  # because of another case
+                self._standing = executor(sandbox, [layout], self)
+        return self._standing
+
+
 @dataclass(frozen=True)
 class Planned:
-    """A variant that is timed by plan, and the sandbox of its executor."""
+    """A variant that is timed by plan, and the sandbox of its executors.
+
+    Each case has an executor of its own, or `shared` serves them all.
+    """
 
     sandbox: Sandbox
     task: Task
     plans: Documents
+    shared: SharedExecutor | None = None
 
     def prepare(self, case: Case) -> None:
         """Make the plan of a case and compile its kernels, before a GPU is needed.
@@ -98,11 +127,14 @@ class Planned:
         self.plans.documents(case, layout.arguments(0))
 
     def executor(self, case: Case, opened: contextlib.ExitStack) -> Standing:
-        """An executor with buffers for a case and nothing of the variant; it ends with `opened`.
+        """An executor with buffers for a case, and without the case's plan.
 
-        Raises as `start` does, and ValueError where an argument can't be timed.
+        It ends with `opened` unless it is shared. Raises as `start` does, and ValueError where an
+        argument can't be timed.
         """
         layout = Layout.of(self.task.exercise, self.task.variant, case)
+        if self.shared is not None:
+            return self.shared.serving(self.sandbox, layout)
         return executor(self.sandbox, [layout], opened)
 
     def begin(

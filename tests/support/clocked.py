@@ -164,11 +164,15 @@ def sandbox(device: str = "interpreter") -> Any:
 
 @dataclass(frozen=True)
 class InPython:
-    """A candidate that is a function of torch's; `sandbox` is for Python, as for baselines."""
+    """A candidate that is a function of torch's; `sandbox` is for Python, as for baselines.
+
+    Each case has a worker of its own, whatever is `shared`.
+    """
 
     sandbox: Sandbox
     task: Task
     path: Path
+    shared: object = None
 
     @classmethod
     def of(cls, sandbox: Sandbox, exercise: Exercise, variant: Variant, source: str) -> InPython:

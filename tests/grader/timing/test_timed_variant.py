@@ -92,7 +92,6 @@ def begin_by(monkeypatch) -> Callable[[Baseline], None]:
     def use(baseline: Baseline) -> None:
         monkeypatch.setattr(Baselines, "begin", lambda _, name, case, opened: baseline(name, case))
         monkeypatch.setattr(Baselines, "expect", lambda *_: None)
-        monkeypatch.setattr(Baselines, "expect_reference", lambda *_: None)
 
     return use
 

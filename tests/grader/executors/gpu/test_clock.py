@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -22,6 +22,7 @@ from grader.spec import load_all
 from grader.spec.task import Task
 from grader.status import Status
 from grader.timing import contenders
+from grader.timing.baselines import Baselines
 from grader.timing.buffer_sets import Layout
 from grader.timing.failures import TimingFailed
 from grader.worker.protocol import Argument
@@ -140,6 +141,36 @@ def test_an_executor_begins_by_itself_and_has_nothing_of_a_variant(
         executor.ungraded(Layout.of(SILU, VARIANT, CASE)).seconds()
     replays = candidate.begin(CASE, opened, executor=executor)
     assert replays.settle() > 0 and replays._worker is executor.worker
+
+
+def test_a_shared_executor_serves_several_cases_and_is_replaced_when_it_died(
+    sandbox: Sandbox, opened, cubin: bytes
+) -> None:
+    other = fixed_case(SILU, VARIANT, {"n": 2 * N, "dtype": "float32"}, 7)
+    with contenders.SharedExecutor(Task(SILU, VARIANT), [CASE, other]) as shared:
+        candidates = [
+            replace(planned(sandbox, Documents(cubin, count=count)), shared=shared)
+            for count in (N, 2 * N)
+        ]
+        workers = []
+        for candidate, case in zip(candidates, (CASE, other), strict=True):
+            replays = candidate.begin(case, opened)
+            assert replays.settle() > 0
+            workers.append(replays._worker)
+        assert workers[0] is workers[1]
+        workers[0].close()
+        replays = candidates[0].begin(CASE, opened)
+        assert replays.settle() > 0 and replays._worker is not workers[0]
+    assert not replays._worker.alive
+
+
+def test_the_reference_s_executor_serves_all_cases(sandbox: Sandbox, opened, cubin: bytes) -> None:
+    solution = planned(sandbox, Documents(cubin))
+    with Baselines(sandbox, sandbox, Task(SILU, VARIANT), [CASE], lambda: solution) as baselines:
+        baselines.expect(["reference"])
+        begun = [baselines.begin("reference", CASE, opened) for _ in range(2)]
+        assert begun[0]._worker is begun[1]._worker and begun[1].settle() > 0
+    assert not begun[1]._worker.alive
 
 
 def test_an_executor_that_has_no_memory_is_not_measured(
