@@ -258,7 +258,7 @@ class Standing:
         return fit and self.worker.alive
 
     def serve(self, layout: Layout, make_sets: Callable[[Memory, int], BufferSets]) -> Replays:
-        """Replays over as many buffer sets of a layout as there is room for.
+        """Replays over buffer sets of a layout: enough of them, or those that there is room for.
 
         The sets served before become invalid. Raises as `wait` does.
         """
@@ -266,7 +266,7 @@ class Standing:
         if self._served is not None:
             self._served.abandon()
         fits = (room // length for room, length in zip(self.room, layout.lengths, strict=True))
-        sets = make_sets(self.memory, min(*fits, MOST_BUFFER_SETS))
+        sets = make_sets(self.memory, min(*fits, _enough(layout)))
         self._served = Replays(self.worker, sets)
         return self._served
 
@@ -308,7 +308,7 @@ def start(
 
 def _count(layout: Layout, free: int) -> int:
     """The number of buffer sets of a layout. Raises TooLittleMemory."""
-    enough = min(MOST_BUFFER_SETS, max(FEWEST_BUFFER_SETS, ENOUGH_BYTES // sum(layout.lengths)))
+    enough = _enough(layout)
     wanted = [number for number in (enough, 64, 32, 16, 8, FEWEST_BUFFER_SETS) if number <= enough]
     count = buffer_sets_that_fit(layout, free, wanted)
     if not count:
@@ -318,6 +318,11 @@ def _count(layout: Layout, free: int) -> int:
             f"and {free >> 20} MiB may be used"
         )
     return count
+
+
+def _enough(layout: Layout) -> int:
+    """The number of buffer sets with which calls find nothing in a cache."""
+    return min(MOST_BUFFER_SETS, max(FEWEST_BUFFER_SETS, ENOUGH_BYTES // sum(layout.lengths)))
 
 
 def _room(on_gpu: bool) -> int:
