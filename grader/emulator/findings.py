@@ -284,8 +284,8 @@ KINDS: dict[str, Kind] = {
     "misaligned": Kind(
         "misaligned_access",
         _does("accesses an address that is no multiple of the access's size:"),
-        "A float4 needs an address divisible by 16, and so does every row of a matrix that wmma or "
-        "ldmatrix loads. Rows begin there only if their length is a multiple of 4 floats, or 8 "
+        "An access of 16 bytes, such as a float4 or a row of a matrix load, needs an address "
+        "divisible by 16. Rows begin there only if their length is a multiple of 4 floats, or 8 "
         "halves: check, and use single elements otherwise.",
     ),
     "host_pointer_on_device": Kind(
