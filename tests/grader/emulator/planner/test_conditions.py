@@ -41,6 +41,7 @@ def test_a_macro_of_one_compiler_is_told_with_its_line(directive: str, macro: st
         "__global__ void k() {\n#if __CUDA_ARCH__ >= 800\n;\n#endif\n}\n",
         "// #ifdef __SANITIZE_THREAD__\n",
         "#if defined(_MSC_VER) || defined(__HIPCC__)\n#endif\n",
+        "#if defined(__CUDACC_RTC__) || (defined(__clang__) && defined(__CUDA__))\n#endif\n",
         "#if CUDART_VERSION >= 11000\nf();\n#endif\n",
     ],
 )
