@@ -57,7 +57,7 @@ class Condition:
 def find(source: Source) -> list[Condition]:
     """The conditions of a file that the compilers may answer differently, in order."""
     own = {each.macro for each in source.directives}
-    bodies = list(unsupported.device_bodies(source.code.tokens))
+    bodies = list(unsupported.device_bodies(source))
     inside = [
         (source.code.tokens[start].start, source.code.tokens[end].start) for start, end in bodies
     ]
