@@ -33,7 +33,8 @@ __FILE__ __LINE__ __func__ __FUNCTION__ __BYTE_ORDER__ __SIZEOF_POINTER__ __CHAR
 # Neither defines these, which are other compilers' and other systems'.
 _NEITHER_TEXT = """
 _MSC_VER _WIN32 _WIN64 __MINGW32__ __CYGWIN__ __APPLE__ __aarch64__ __clang__ __INTEL_COMPILER
-__CUDACC_RTC__ __HIP__ __HIPCC__ __HIP_PLATFORM_AMD__ __HIP_DEVICE_COMPILE__ __INTELLISENSE__
+__CUDA__ __NVCOMPILER __CUDACC_RTC__ __HIP__ __HIPCC__ __HIP_PLATFORM_AMD__
+__HIP_DEVICE_COMPILE__ __INTELLISENSE__
 """
 _ALIKE = frozenset((_ALIKE_TEXT + _NEITHER_TEXT).split())
 # True of every nvcc that knows C++17, which is 11.0 and later, and of the emulator's headers.
@@ -56,7 +57,7 @@ class Condition:
 def find(source: Source) -> list[Condition]:
     """The conditions of a file that the compilers may answer differently, in order."""
     own = {each.macro for each in source.directives}
-    bodies = list(unsupported.device_bodies(source.code.tokens))
+    bodies = list(unsupported.device_bodies(source))
     inside = [
         (source.code.tokens[start].start, source.code.tokens[end].start) for start, end in bodies
     ]

@@ -49,7 +49,7 @@ STUDENT_FLAGS: tuple[str, ...] = (
     "-w",
     "-fsanitize=thread",
     "--param=tsan-distinguish-volatile=1",
-    "-fsanitize=bounds,shift-exponent,float-cast-overflow",
+    "-fsanitize=bounds,shift-exponent,float-cast-overflow,alignment",
     "-fsanitize-coverage=trace-pc",
     "-fno-omit-frame-pointer",
     "-fno-optimize-sibling-calls",  # a hook's return address has to be behind a call

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from . import ptx, tokens
-from .lexer import Directive, Token
+from .lexer import Directive
 from .tokens import Run, Source
 
 _INCLUDE = Path(__file__).parent / "include"
@@ -168,7 +168,7 @@ class Unsupported:
 
 def find(source: Source) -> list[Unsupported]:
     """The unsupported features of a source, in order."""
-    features = [*_in_includes(source), *_in_launches(source.code)]
+    features = [*_in_includes(source), *_in_launches(source)]
     macros = {each.macro for each in source.directives}
     own = _names_of_its_own(source.code)
     for run in source.runs():
@@ -296,10 +296,10 @@ def _next(run: Run, i: int) -> str:
     return run.tokens[i + 1].text if i + 1 < len(run.tokens) else ""
 
 
-def _in_launches(code: Run) -> Iterator[Unsupported]:
+def _in_launches(source: Source) -> Iterator[Unsupported]:
     """Launches from device code."""
-    for start, end in device_bodies(code.tokens):
-        body = code.tokens[start:end]
+    for start, end in device_bodies(source):
+        body = source.code.tokens[start:end]
         words = [token.text for token in body]
         if "__global__" in words or ("extern" in words and '"C"' in words):
             continue  # a brace is missing: the compiler will report it
@@ -308,22 +308,41 @@ def _in_launches(code: Run) -> Iterator[Unsupported]:
                 yield Unsupported("launches from device code (dynamic parallelism)", token.start)
 
 
-def device_bodies(run: tuple[Token, ...]) -> Iterator[tuple[int, int]]:
+def device_bodies(source: Source) -> Iterator[tuple[int, int]]:
     """The braces around the bodies of functions that only run on the device, as indices."""
+    run = source.code.tokens
+    device, host = _spellings(source)
     for i, token in enumerate(run):
-        if token.text not in ("__global__", "__device__"):
+        if device.get(token.text, len(run)) > i:
             continue
-        if any(each.text == "__host__" for each in run[tokens.statement_start(run, i) : i]):
+        if any(each.text in host for each in run[tokens.statement_start(run, i) : i]):
             continue  # host code may launch
         j = i
         while j < len(run) and run[j].text not in (";", "{", "="):
-            if run[j].text == "__host__":
+            if run[j].text in host:
                 j = len(run)
             j += 1
         if j < len(run) and run[j].text == "{":
             end = tokens.closing(run, j)
             if end is not None:
                 yield j, end
+
+
+def _spellings(source: Source) -> tuple[dict[str, int], set[str]]:
+    """The words that mark device code, each with the first token that it may be, and host code.
+
+    They are CUDA's, and macros like `#define DEVICE __forceinline__ __device__`.
+    """
+    device, host, others = {"__global__": 0, "__device__": 0}, {"__host__"}, set()
+    for each in source.directives:
+        words = {token.text for token in each.body} if each.macro else set()
+        if "__host__" in words:
+            host.add(each.macro)
+        if words & {"__global__", "__device__"} and not words & {"{", "}", ";", "="}:
+            device.setdefault(each.macro, each.before)
+        else:
+            others.add(each.macro)
+    return {word: first for word, first in device.items() if word not in others}, host
 
 
 # In the static assertions of our headers.

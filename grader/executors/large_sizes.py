@@ -41,8 +41,18 @@ class LargeSizes(contextlib.AbstractContextManager["LargeSizes"], abc.ABC):
         """
         return self.refused(case)
 
+    def loop_fault(self, case: Case) -> CaseResult | None:
+        """What `refused` finds, or the fault of a loop that goes round only where a grid is short.
+
+        Of Triton the same as `refused`: programs don't race with themselves.
+        """
+        return self.refused(case)
+
     def fault(self, case: Case) -> CaseResult | None:
-        """What `refused` finds, or an access far outside its tensor; None for neither."""
+        """What `refused` finds, or an access far outside its tensor; None for neither.
+
+        Of CUDA C++ also a data race between threads of a block.
+        """
         made = self._working(case)
         return self._sampled(case, made) if isinstance(made, Plan) else made
 

@@ -64,7 +64,7 @@ def findings(session: Session, task: Task) -> tuple[Failure, ...]:
             probes: Sequence[tuple[_Probe, Sequence[Case]]] = (
                 (sizes.launch_fault, large.graded_cases(task, session.seed)),
                 (sizes.fault, large.beyond_int(task, session.seed)),
-                (sizes.refused, large.at_grid_limits(task, session.seed)),
+                (sizes.loop_fault, large.at_grid_limits(task, session.seed)),
             )
             results = list(_distinct(probes))
     except SandboxError:  # nothing of the submission's

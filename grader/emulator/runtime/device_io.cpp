@@ -69,6 +69,19 @@ void keep_lines(const Thread* self, const char* format, va_list arguments) {
     }
 }
 
+// How many arguments a format takes: a `*` is one, `%%` none.
+int arguments_of(const char* format) {
+    int count = 0;
+    while ((format = std::strchr(format, '%'))) {
+        for (++format; *format && std::strchr("-+ #.*0123456789hlLqjzt", *format); ++format) {
+            count += *format == '*';
+        }
+        count += *format && *format != '%';
+        format += *format != '\0';
+    }
+    return count;
+}
+
 uint64_t nanoseconds;
 
 // Host code's own output, which is also kept with the plan.
@@ -107,21 +120,21 @@ extern "C" {
 int warpgrade_printf(const char* format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    int length = 0;
+    int result = 0;
     if (!current_thread) {
-        length = print_of_host(format, arguments);
-    } else if (printed < output_bytes) {
+        result = print_of_host(format, arguments);
+    } else if (result = arguments_of(format); printed < output_bytes) {
         Thread* const self = std::exchange(current_thread, nullptr);  // the C library may allocate
         va_list again;
         va_copy(again, arguments);
         keep_lines(self, format, again);
         va_end(again);
-        length = std::vprintf(format, arguments);
+        const int length = std::vprintf(format, arguments);
         current_thread = self;
         if (length > 0) printed += static_cast<size_t>(length);
     }
     va_end(arguments);
-    return length;
+    return result;
 }
 
 void warpgrade_assert_failed(const char* condition, const char* file, int line,

@@ -1,6 +1,6 @@
 // The functions that the compiler's instrumentation calls: ThreadSanitizer's hooks for loads and
 // stores (without its library), the coverage hook at the start of every basic block, and
-// UndefinedBehaviorSanitizer's checks of array bounds, shifts and conversions to integers.
+// UndefinedBehaviorSanitizer's checks of array bounds, shifts, conversions to integers and alignment.
 #include "hooks.h"
 
 #include <algorithm>
@@ -39,6 +39,15 @@ ALWAYS_INLINE void extend_path(Thread& thread, Address pc) {
     thread.path = (thread.path ^ static_cast<std::uint32_t>(pc - image_base)) * 0x9e3779b1u;
 }
 
+// The last launch in which a pointer to a type of 16 bytes' alignment was followed elsewhere.
+std::uint64_t misaligned_launch;
+
+// Whether nvcc makes one instruction of an access. It makes two of an object that is aligned to 8,
+// while g++'s hook for 16 bytes is the same for both.
+bool is_one_piece(Address a, unsigned size) {
+    return size < 16 || a % size == 0 || a % 8 || misaligned_launch == current_launch->number;
+}
+
 template <unsigned size, bool is_store>
 ALWAYS_INLINE void observe(void* p, Address pc) {
     Address a = reinterpret_cast<Address>(p);
@@ -53,7 +62,8 @@ ALWAYS_INLINE void observe(void* p, Address pc) {
             if (observe_shared_quickly<size, is_store>(*thread, a, relative)) return;
         }
     }
-    observe_slowly(a, size, is_store ? AccessKind::store : AccessKind::read, true, pc);
+    const bool one = is_one_piece(a, size);
+    observe_slowly(a, size, is_store ? AccessKind::store : AccessKind::read, one, pc, one ? 16 : 8);
 }
 
 void observe_volatile(void* p, unsigned size, AccessKind kind, Address pc) {
@@ -166,6 +176,14 @@ struct BoundsCheck {
     const char* file;
     std::uint32_t line, column;
     const TypeDescriptor *array, *index;
+};
+
+// The argument of __ubsan_handle_type_mismatch_v1.
+struct AlignmentCheck {
+    const char* file;
+    std::uint32_t line, column;
+    const TypeDescriptor* type;
+    std::uint8_t log_alignment, kind;
 };
 
 long long index_value(const TypeDescriptor& type, std::uint64_t value) {
@@ -369,6 +387,10 @@ void __ubsan_handle_shift_out_of_bounds(const OperandsCheck* check, std::uint64_
 }
 void __ubsan_handle_float_cast_overflow(const OperandsCheck* check, std::uint64_t value) {
     conversion_out_of_range(*check, value, CALLER);
+}
+
+void __ubsan_handle_type_mismatch_v1(const AlignmentCheck* check, std::uint64_t) {
+    if (current_thread && check->log_alignment >= 4) misaligned_launch = current_launch->number;
 }
 
 // Called by __ldg.

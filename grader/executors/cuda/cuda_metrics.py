@@ -23,6 +23,7 @@ from grader.spec.task import Task
 from grader.status import Status
 
 NONE = Formula(0)
+FEW = 16  # lanes that access a tile in turn take at least half as many turns as it has requests
 Lines = Mapping[int, int | None]  # source lines, by the pc of a site
 _NCU = {
     "load": "op_ld",
@@ -78,9 +79,12 @@ def _metrics(report: Report, task: Task, case: Case) -> Iterator[Metric]:
     ]
     memory = task.variant.memory
     bound = memory.shared_bank_conflicts if memory else None
-    # A bound above 0 leaves room for what few lanes of a warp do.
+    # A bound above 0 leaves room for what few lanes of a warp do. One of 0 leaves it for a thread
+    # that tells its block some numbers.
     turns = sum(map(_turns, sites)) if bound and bound.at_most == NONE else 0
-    if turns:
+    if FEW * turns <= sum(site.requests for site in of_global):
+        turns = 0
+    else:
         words.append(f"{turns} wavefronts of lanes that take turns")
     yield Metric("shared_bank_conflicts", sum(conflicts.values()) + turns, " + ".join(words))
     yield Metric("copies", report.copies.host_to_device + report.copies.device_to_host)

@@ -24,7 +24,7 @@ from grader.status import Status
 from grader.worker.protocol import Code, Operation, Reply
 
 LIMITS = Limits(cpu_seconds=2.0)  # of the blocks of one case
-_FAR = ("far_read", "far_write")  # kinds of findings
+_FOUND = ("far_read", "far_write", "race")  # kinds of findings
 # In the planner's findings, of a launch that CUDA refuses.
 _LAUNCH = "launch_error"
 
@@ -35,6 +35,9 @@ class CudaLargeSizes(LargeSizes):
     def __init__(self, plans: NativePlanner) -> None:
         super().__init__()
         self._plans = plans
+
+    def loop_fault(self, case: Case) -> CaseResult | None:
+        return self.fault(case)
 
     def _plan(self, case: Case) -> Plan | CaseResult | None:
         made = self._plans.planned(case, blank_arguments(self._plans.answers.task, case))
@@ -67,7 +70,7 @@ class CudaLargeSizes(LargeSizes):
         if not isinstance(answer, Reply) or answer.code is not Code.ok:
             self._end_worker()
         observed = read_report(answer) if isinstance(answer, Reply) else None
-        findings = tuple(f for f in observed.findings if f.kind in _FAR) if observed else ()
+        findings = tuple(f for f in observed.findings if f.kind in _FOUND) if observed else ()
         if observed is None or not findings:
             return None
         return self._plans.answers.from_report(case, replace(observed, findings=findings[:1]))

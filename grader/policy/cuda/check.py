@@ -8,6 +8,7 @@ from itertools import pairwise
 from grader.emulator.lexer import Lexed, Token, lex
 from grader.policy.cuda.attributes import ATTRIBUTE_WORDS, check_attributes
 from grader.policy.cuda.directives import (
+    Quoting,
     check_directives,
     check_operators,
     joined,
@@ -75,10 +76,11 @@ class _Checker:
         check_directives(self.lexed, self.report)
         bodies = [each.tokens for each in self.lexed.directives if each.name == "define"]
         defined = _defined(self.lexed)
+        quoting = Quoting.of(self.lexed)
         code = self.lexed.tokens
         own = {code[i].text for i in range(len(code)) if _is_declared(code, i)}
         for tokens in (self.lexed.tokens, *bodies):
-            check_operators(tokens, self.report)
+            check_operators(tokens, quoting, self.report)
             check_attributes(tokens, self.report)
             self._names(tokens, defined, own if tokens is code else set())
         self._asked()

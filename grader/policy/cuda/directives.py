@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
 from grader.emulator.lexer import Directive, Lexed, Token
 from grader.policy.cuda.names import (
@@ -40,16 +42,51 @@ def check_directives(lexed: Lexed, report: Report) -> None:
             report("preprocessor", each.at, f"#{each.name[:40]} is not for kernels")
 
 
-def check_operators(tokens: Sequence[Token], report: Report) -> None:
-    """_Pragma("..."), in the code or in a macro, under the rules of #pragma."""
+def check_operators(tokens: Sequence[Token], quoting: Quoting, report: Report) -> None:
+    """_Pragma("..."), in the code or in a macro, under the rules of #pragma.
+
+    A macro may make the text: `#define UNROLL(n) _Pragma(TEXT(unroll n))`.
+    """
     for index, token in enumerate(tokens):
         if token.kind == "name" and token.text == "_Pragma":
-            following = tokens[index + 1 : index + 4]
+            following = tokens[index + 1 : index + 7]
             kinds = [each.kind if each.kind == "string" else each.text for each in following]
-            if kinds != ["(", "string", ")"]:
-                report("preprocessor", token, "_Pragma doesn't show what it asks for")
-            else:
+            if kinds[:3] == ["(", "string", ")"]:
                 _pragma(following[1].text.partition('"')[2].rstrip('"'), token, report)
+            elif words := quoting.first_words(kinds):
+                _pragma(words, token, report)
+            else:
+                report("preprocessor", token, "_Pragma doesn't show what it asks for")
+
+
+@dataclass(frozen=True)
+class Quoting:
+    """What decides which text a macro makes of its argument."""
+
+    macros: Collection[str]  # those that make a text: `#define TEXT(x) #x`, or `QUOTED(x)`
+    replaced: Collection[str]  # names of macros and their parameters, which may become others
+
+    @classmethod
+    def of(cls, lexed: Lexed) -> Quoting:
+        lines = [each for each in lexed.directives if each.name in ("define", "undef")]
+        times = Counter(token.text for each in lines for token in each.tokens[:1])
+        bodies: dict[str, list[str]] = {}
+        for each in lines:
+            if times[each.macro] == 1 and len(each.parameters) == 1:
+                argument = "__VA_ARGS__" if each.parameters[0] == "..." else each.parameters[0]
+                texts = [token.text for token in each.body]
+                bodies[each.macro] = ["" if text == argument else text for text in texts]
+        quoting = {name for name, body in bodies.items() if body == ["#", ""]}
+        calls = [name for name, body in bodies.items() if body[1:] == ["(", "", ")"]]
+        quoting.update([name for name in calls if bodies[name][0] in quoting])
+        replaced = {*times, *(name for each in lines for name in each.parameters)}
+        return cls(quoting, replaced)
+
+    def first_words(self, texts: Sequence[str]) -> str:
+        """Of `(TEXT(words...`, the words up to the first that may be replaced."""
+        if len(texts) < 3 or (texts[0], texts[2]) != ("(", "(") or texts[1] not in self.macros:
+            return ""
+        return " ".join(takewhile(lambda word: word not in self.replaced, texts[3:]))
 
 
 def _with_editors(directives: Iterable[Directive]) -> Iterator[tuple[Directive, bool]]:

@@ -226,6 +226,12 @@ MISUSES = [
         "out_of_bounds_read",
     ),
     ("language_ptx_instructions", "SHARED(s[lane])", "SHARED(s[lane] + 4)", "misaligned"),
+    (
+        "language_structures",
+        "    const Pair pair = pairs[t].pair;",
+        "    const int4 four = *(int4*)&pairs[t].pair;\n    const Pair pair{four.x, four.z};",
+        "misaligned",
+    ),
     ("language_ptx_instructions", '"barrier.sync 0', '"// ', "race"),
     ("language_ptx_instructions", '"bar.arrive 3, 64', '"// ', "deadlock"),
     ("language_ptx_instructions", '"bar.sync 3, 64', '"// ', "race"),

@@ -161,6 +161,12 @@ evades("weak_pragma", "preprocessor", "#pragma weak innocent = other")
 evades("push_macro", "preprocessor", '#pragma push_macro("silu")')
 evades("operator_pragma", "preprocessor", '_Pragma("GCC optimize(0)")')
 evades("operator_from_macro", "preprocessor", "#define P(x) _Pragma(#x)\nP(GCC target)")
+_QUOTED = "#define Q(x) #x\n#define T(x) Q(x)\n"
+evades("operator_from_text", "preprocessor", _QUOTED + "_Pragma(T(GCC target))")
+evades("operator_replaced", "preprocessor", _QUOTED + "#define unroll GCC\n_Pragma(T(unroll 4))")
+evades("operator_given", "preprocessor", _QUOTED + "#define P(once) _Pragma(T(once))\nP(weak f)")
+evades("operator_of_two", "preprocessor", _QUOTED + "#undef Q\n#define Q(x) x\n_Pragma(T(unroll))")
+evades("operator_of_other", "preprocessor", '#define T(x) "weak f"\n_Pragma(T(unroll))')
 evades("redefined_global", "preprocessor", "#define __global__")
 evades("redefined_device", "preprocessor", "#define __device__ __host__")
 evades("redefined_if", "preprocessor", "#define if while")
@@ -398,6 +404,9 @@ HONEST = {
     "indices": "__global__ void k(int* a, int* b) { a[b[0]] = a[b[a[1]]]; }",
     "unroll": "__global__ void k() {\n#pragma unroll 4\n    for (int i = 0; i < 4; ++i) {}\n}\n"
     '#define UNROLL _Pragma("unroll")',
+    "unroll_by": "#define QUOTED(x) #x\n#define TEXT(...) QUOTED(__VA_ARGS__)\n"
+    "#define UNROLL(n) _Pragma(TEXT(unroll n))\n__global__ void k() {\n"
+    "    UNROLL(4)\n    for (int i = 0; i < 4; ++i) {}\n}",
     "pragmas": "#pragma once\n#pragma nv_diag_suppress 177\n#pragma GCC diagnostic push",
     "editor": "#ifdef __INTELLISENSE__\n#define __syncthreads()\n#define __global__\n#endif",
     "guarded": "#ifndef TILE\n#define TILE 32\n#endif\n#undef OTHER",

@@ -160,6 +160,12 @@ def test_lanes_that_take_turns_in_shared_memory_cost_what_conflicts_cost() -> No
     assert values(evidence)["shared_bank_conflicts"] == 0
 
 
+def test_the_few_numbers_that_a_thread_tells_its_block_cost_nothing() -> None:
+    lone = site(3, "shared", "store", REQUESTS // 16, wavefronts=REQUESTS // 16, ways=1)
+    told = dataclasses.replace(lone, lanes=lone.requests)
+    assert values(measured(report_of(LOAD, told, STORE)))["shared_bank_conflicts"] == 0
+
+
 def test_counters_are_summed_by_line() -> None:
     two_sites = (
         LOAD,

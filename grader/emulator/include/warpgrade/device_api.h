@@ -133,7 +133,7 @@ void warpgrade_block_wait(unsigned phase);
 
 // ---- Device input and output --------------------------------------------------------------------
 
-// printf of device code.
+// printf. In device code it returns the number of arguments behind the format, as CUDA's does.
 int warpgrade_printf(const char* format, ...) __attribute__((format(printf, 1, 2)));
 // A failed assert of device code; in host code it ends the process like any assert.
 [[noreturn]] void warpgrade_assert_failed(const char* condition, const char* file, int line,

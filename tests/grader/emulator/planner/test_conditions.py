@@ -41,11 +41,29 @@ def test_a_macro_of_one_compiler_is_told_with_its_line(directive: str, macro: st
         "__global__ void k() {\n#if __CUDA_ARCH__ >= 800\n;\n#endif\n}\n",
         "// #ifdef __SANITIZE_THREAD__\n",
         "#if defined(_MSC_VER) || defined(__HIPCC__)\n#endif\n",
+        "#if defined(__CUDACC_RTC__) || (defined(__clang__) && defined(__CUDA__))\n#endif\n",
         "#if CUDART_VERSION >= 11000\nf();\n#endif\n",
     ],
 )
 def test_what_both_see_alike_is_not_told(text: str) -> None:
     assert found(text) == []
+
+
+ARCHITECTURE = "int f() {\n#if __CUDA_ARCH__ >= 800\n;\n#endif\n}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "is_found"),
+    [
+        ("#define DEVICE __forceinline__ __device__\nDEVICE " + ARCHITECTURE, False),
+        ("#define BOTH __host__ __device__\nBOTH " + ARCHITECTURE, True),
+        ("#define DEVICE __device__\n#define DEVICE\nDEVICE " + ARCHITECTURE, True),
+        ("#define DEVICE __device__ int g() {}\nDEVICE " + ARCHITECTURE, True),
+        ("DEVICE " + ARCHITECTURE + "#define DEVICE __device__\n", True),
+    ],
+)
+def test_a_macro_may_mark_device_code(text: str, is_found: bool) -> None:
+    assert bool(found(text)) == is_found
 
 
 CHOICE = "#if __CUDA_ARCH__ >= 900\n#define BLOCKS 2\n#else\n#define BLOCKS 1\n#endif\n"
