@@ -50,8 +50,6 @@ def _tile_behind_barrier(scope: Scope) -> Iterator[Edit]:
 
 _SQUARE = re.compile(r"(\bdim3(?: \w+)?[({])(\w+), \2([)}])")
 _SQUARE_TILE = re.compile(r"\b\w+\[([A-Z]\w*)\]\[\1\b")
-
-
 _SHAPE = re.compile(r"\bdim3 (\w+)[({][^,;(){}]+, ([^,;(){}]+)[)}]")
 
 

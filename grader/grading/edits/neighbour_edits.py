@@ -290,8 +290,6 @@ def _stands_for(argument: str, name: str) -> bool:
 
 
 _PART = re.compile(r"^[ \t]*(?:const int |int )?(\w+) = (\w+) (?:%|//?) \w+;?[ \t]*$", re.M)
-
-
 _SUM = re.compile(r"^([ \t]*)(?:\w+ )*(\w+) = ([^=;\n]+ \+ )(\S[^;\n+]*?);?[ \t]*$", re.M)
 _FIRST = re.compile(r"^([ \t]*)for \((?:\w+ )+(\w+) = ()([a-z][\w.]*);", re.M)
 

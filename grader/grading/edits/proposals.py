@@ -17,7 +17,6 @@ from grader.grading.edits import (
     mask_edits,
     neighbour_edits,
     schemas,
-    shared_edits,
     triton_edits,
 )
 from grader.grading.edits.edit_scope import Edit, Scope
@@ -31,8 +30,7 @@ def edits_of(scope: Scope) -> list[Edit]:
     counts: dict[int, int] = {}
     is_kernel = scope.function.is_kernel
     of_triton = triton_edits.OF_KERNELS if is_kernel else triton_edits.OF_LAUNCHERS
-    of_cuda = *cuda_edits.RULES, *shared_edits.RULES
-    own = (*mask_edits.RULES, *of_triton) if scope.is_triton else of_cuda
+    own = (*mask_edits.RULES, *of_triton) if scope.is_triton else cuda_edits.RULES
     made: list[Edit] = []
     as_named = {*_as_named(scope)}
     beside = (*neighbour_edits.RULES, *loop_edits.RULES, *block_edits.RULES)

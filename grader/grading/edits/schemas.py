@@ -288,8 +288,6 @@ _TWO_TERMS = re.compile(r" \+ (?:\([A-Z]\w* - [A-Z]\w*\)|[A-Z]\w* - [A-Z]\w*\b)"
 _VECTORS = re.compile(r"\b\w+ = \w+ //? (\d+)\b")  # how many elements a vector has
 # How much each thread or block takes: the quotient of a size, rounded up.
 _SHARES = re.compile(r"\b(\w+) = (?:\w+\.)?(?:\w*[dD]iv\w*\(|\(\w+ \+ [\w.]+ - 1\) /)")
-
-
 _MAY_STAND = {  # kinds of operands, and of fragments that may be put behind them
     "int": {"int"},
     "offsets": {"int", "offsets"},
