@@ -7,8 +7,8 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
+from grader.executors.source_text import Change, Token
 from grader.grading.edits.edit_scope import BUILTINS, LONGEST, WORDS, Edit, Scope, are_twins, plain
-from grader.grading.edits.source_text import Change, Token
 
 
 def _names(scope: Scope) -> Iterator[Edit]:

@@ -7,8 +7,8 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
+from grader.executors.source_text import Change
 from grader.grading.edits.edit_scope import Call, Edit, Scope, shared_arrays
-from grader.grading.edits.source_text import Change
 
 
 def _guards(scope: Scope) -> Iterator[Edit]:

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from grader.executors.source_text import Change, Function, SourceText, Token
 from grader.grading.edits import kinds
-from grader.grading.edits.source_text import Change, Function, SourceText, Token
 
 MOST_CONDITIONS = 24  # of a function, that are tried as masks
 _ENDS_OPERAND = frozenset([",", ";", "=", "{", "}", "?", ":", "&", "&&"])

@@ -7,8 +7,8 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
+from grader.executors.source_text import Change
 from grader.grading.edits.edit_scope import Edit, Scope
-from grader.grading.edits.source_text import Change
 
 MOST_STEPS = 6  # by which a variable may be moved on
 MOST_EARLY = 4  # lines by which a value is taken on too early

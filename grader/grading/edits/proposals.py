@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from grader.executors.source_text import Change
 from grader.grading.edits import (
     block_edits,
     common_edits,
@@ -20,7 +21,6 @@ from grader.grading.edits import (
     triton_edits,
 )
 from grader.grading.edits.edit_scope import Edit, Scope
-from grader.grading.edits.source_text import Change
 
 MOST_PER_LINE = 240  # changes of one line
 

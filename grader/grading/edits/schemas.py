@@ -14,8 +14,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
+from grader.executors.source_text import Change, Token
 from grader.grading.edits.edit_scope import WORDS, Edit, Scope, are_twins, axis_of
-from grader.grading.edits.source_text import Change, Token
 
 MOST_FRAGMENTS = 12  # operators with their second operand, that are put in elsewhere
 JUST_MADE = 2  # lines above, where a value is made that is likely meant

@@ -7,8 +7,8 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
+from grader.executors.source_text import Change
 from grader.grading.edits.edit_scope import Call, Edit, Scope, axis_of
-from grader.grading.edits.source_text import Change
 
 _GROUPED = re.compile(r"\b(\w+)\s*=\s*\w+\s*//\s*\(\s*(\w+)\s*\*\s*(\w+)\s*\)")
 _COUNTED = re.compile(r"\b(\w+)\s*=\s*tl\.cdiv\(")

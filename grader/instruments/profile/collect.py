@@ -77,10 +77,10 @@ def _target(asked: argparse.Namespace) -> tuple[Callable[[], object], Path]:
         sys.argv = [str(path), *asked.arguments]
         whole = str(path.resolve())
         return (lambda: runpy.run_path(whole, run_name="__main__")), path.resolve().parent
-    return _called(getattr(module_of(path), function)), path.resolve().parent
+    return _called(getattr(_module(path), function)), path.resolve().parent
 
 
-def module_of(path: Path) -> Any:
+def _module(path: Path) -> Any:
     """A file as a module: what it has under `if __name__ == "__main__"` doesn't run."""
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None and spec.loader is not None

@@ -6,6 +6,7 @@ CUDA C++ is compiled with nvcc here and runs as it is: this is for one's own fil
 from __future__ import annotations
 
 import ctypes
+import importlib.util
 import shutil
 import subprocess
 import sys
@@ -20,7 +21,6 @@ import torch
 from grader.cases import inputs, parse
 from grader.cases.arena import Slot
 from grader.executors.cuda import joining
-from grader.instruments.profile.collect import module_of
 from grader.spec import Variant
 from grader.spec import course as courses
 from grader.spec.task import Task
@@ -69,7 +69,11 @@ def _argument(given: Slot | Argument, device: torch.device) -> tuple[Kind | None
 
 def _python_entry(source: Path, entry: str) -> Callable[..., object]:
     sys.path.insert(0, str(source.resolve().parent))
-    function: Callable[..., object] = getattr(module_of(source), entry)
+    spec = importlib.util.spec_from_file_location(source.stem, source)
+    assert spec is not None and spec.loader is not None
+    module = sys.modules[source.stem] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    function: Callable[..., object] = getattr(module, entry)
     return function
 
 
