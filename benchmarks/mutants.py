@@ -25,9 +25,9 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from grader.evidence import Failure  # noqa: E402
+from grader.executors.source_text import SourceText, Token  # noqa: E402
 from grader.grading.check import check_parts  # noqa: E402
 from grader.grading.edits.edit_scope import WORDS  # noqa: E402
-from grader.grading.edits.source_text import SourceText, Token  # noqa: E402
 from grader.grading.session import Options, Session  # noqa: E402
 from grader.spec.task import Task  # noqa: E402
 from grader.status import Status  # noqa: E402

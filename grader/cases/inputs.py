@@ -134,7 +134,10 @@ def _in_order(
             shape = each.concrete_shape(sizes)
             dtype = each.concrete_dtype(case.dtype)
             given = values(each, shape, dtype) if each.is_input else None
-            order.append(_slot(each, shape, dtype, case.layout_of(each), given))
+            strides, first = strides_of(shape, case.layout_of(each))
+            order.append(
+                Slot(each.name, dtype, shape, strides, first, each.role, each.space, given)
+            )
         elif isinstance(each, Scalar):
             order.append(_scalar(each, case.scalar(each)))
         else:
@@ -162,17 +165,6 @@ def strides_of(shape: Sequence[int], layout: str) -> tuple[tuple[int, ...], int]
     if layout == "transposed":
         strides = [1, shape[0]]
     return tuple(strides), int(layout == "offset")
-
-
-def _slot(
-    tensor: Tensor,
-    shape: tuple[int, ...],
-    dtype: str,
-    layout: str,
-    values: torch.Tensor | None,
-) -> Slot:
-    strides, first = strides_of(shape, layout)
-    return Slot(tensor.name, dtype, shape, strides, first, tensor.role, tensor.space, values)
 
 
 def _scalar(scalar: Scalar, value: float | int | bool) -> Argument:

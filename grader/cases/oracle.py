@@ -87,10 +87,9 @@ class Checker:
         before = {f"{n}_before": self.inputs[n] for n in outputs if n in self.inputs}
         tensors = {**self.inputs, **before, **outputs}
         given = {name: each.cpu().clone() for name, each in tensors.items()}
-        floats = (each.dtype for each in self.inputs.values() if each.is_floating_point())
         more = {
             "expected": [each.cpu().clone() for each in expected],
-            "dtype": next(floats, torch.float32),
+            "dtype": _dtype_under_test(self.inputs),
         }
         answer = called(self.function, {}, {**self.numbers, **given, **more})
         if answer is None or isinstance(answer, str):
@@ -244,11 +243,7 @@ class Oracle:
                 f"{self.name}: its tolerance says `magnitude: oracle`, which needs a function "
                 f"{self.name}_magnitude"
             )
-        given = numbers
-        if _takes_dtype(self.magnitude):
-            floats = (t.dtype for t in inputs.values() if t.is_floating_point())
-            given = {**numbers, "dtype": next(floats, torch.float32)}
-        return self._call(self.magnitude, wide, given)
+        return self._call(self.magnitude, wide, {**numbers, "dtype": _dtype_under_test(inputs)})
 
     def _call(
         self, function: Callable[..., Any], inputs: Mapping[str, Any], numbers: Mapping[str, Any]
@@ -259,6 +254,11 @@ class Oracle:
             name = getattr(function, "__name__", self.name)
             raise OracleError(f"{name}: {type(error).__name__}: {error}") from error
         return list(result) if isinstance(result, (tuple, list)) else [result]
+
+
+def _dtype_under_test(inputs: Mapping[str, torch.Tensor]) -> torch.dtype:
+    floats = (each.dtype for each in inputs.values() if each.is_floating_point())
+    return next(floats, torch.float32)
 
 
 def _absolute(tensor: torch.Tensor) -> torch.Tensor:
@@ -298,11 +298,6 @@ def misfit(
     also = f"; it may name {', '.join(numbers)} too" if numbers else ""
     name = getattr(function, "__name__", "the function")
     return f"{name} takes {', '.join(named) or 'nothing'}; {words} are {', '.join(tensors)}{also}"
-
-
-@lru_cache(maxsize=256)
-def _takes_dtype(function: Callable[..., Any]) -> bool:
-    return "dtype" in inspect.signature(function).parameters
 
 
 @lru_cache(maxsize=256)

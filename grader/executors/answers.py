@@ -25,7 +25,7 @@ from grader.status import Status
 from grader.worker.protocol import Code, Reply
 
 IN_LOOP = "loop"  # pattern of a run whose time was over in a loop, at the result's line
-# What the call of an entry returns none of whose lines were run.
+# What an entry is, by what its call returns where that runs none of its lines.
 _NEVER_RUN = {
     "a coroutine": "coroutine: the grader calls it and does not await it.",
     "a generator": "generator, for it has a `yield`: a call of it runs nothing.",

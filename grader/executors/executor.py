@@ -78,7 +78,7 @@ class CaseMemory:
         self._capacity = (0, 0)  # bytes of inputs and of outputs
 
     def has_users(self, end_users: Callable[[], None]) -> None:
-        """Have other processes mapped from now on, which `end_users` ends."""
+        """Let `end_users` end the processes that have the arena mapped, from now on."""
         self._end_users = end_users
 
     @property

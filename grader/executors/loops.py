@@ -12,11 +12,12 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
+from grader.executors.source_text import Function, SourceText
+
 MOST_PLACES = 200  # loops that are looked at
 MOST_OF_LOOP = 5000  # characters
 MOST_CHARACTERS = 100_000  # of a source
 
-_COMMENT = re.compile(r"//[^\n]*|/\*.{0,5000}?\*/", re.DOTALL)
 _LOOP = re.compile(r"\b(while|for)\s*\(|\b(do)\s*\{")
 
 
@@ -29,11 +30,6 @@ class Loop:
     last: int
     head: str  # what stands in its parentheses; "" of `do`
     body: str
-
-
-def without_comments(source: str) -> str:
-    """A CUDA source with blanks in the place of comments, so that offsets stay."""
-    return _COMMENT.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), source)
 
 
 def of_cpp(code: str) -> list[Loop]:
@@ -65,23 +61,25 @@ def innermost(source: str, lines: Collection[int]) -> int | None:
     """
     if len(source) > MOST_CHARACTERS or not lines:
         return None
-    code = without_comments(source)
-    rows = code.split("\n")
-    functions = _functions(code)
+    text = SourceText(source, is_triton=False)
+    spans = {each: (text.line_at(each.start), text.line_at(each.end - 1)) for each in text.blocks}
+
+    def has(function: Function, line: int) -> bool:
+        return spans[function][0] <= line <= spans[function][1]
 
     def goes_through(loop: Loop) -> bool:
-        home = next((each for each in functions if each.has(loop.line)), None)
+        home = next((each for each in spans if has(each, loop.line)), None)
         if home is None:
             return False
-        own = [line for line in lines if home.has(line)]
+        own = [line for line in lines if has(home, line)]
         if not own or not all(loop.line <= line <= loop.last for line in own):
             return False
         # Where a caller of its function is passed too, it is left again and again.
-        callers = (each for each in functions if each is not home and any(map(each.has, lines)))
+        passed = (e for e in spans if e is not home and any(has(e, line) for line in lines))
         called = re.compile(rf"\b{home.name}\b")
-        return not any(called.search("\n".join(rows[e.first - 1 : e.last])) for e in callers)
+        return not any(called.search(text.code, each.start, each.end) for each in passed)
 
-    fitting = [loop for loop in of_cpp(code) if goes_through(loop)]
+    fitting = [loop for loop in of_cpp(text.code) if goes_through(loop)]
     return min(fitting, key=lambda each: each.last - each.line).line if fitting else None
 
 
@@ -103,50 +101,6 @@ def common(samples: Sequence[Sequence[int]]) -> int | None:
     if not samples:
         return None
     return next((each for each in samples[0] if all(each in other for other in samples)), None)
-
-
-_NAME = re.compile(r"(\w+)\s*\(")
-
-
-@dataclass(frozen=True)
-class _Function:
-    """A function of a CUDA source, by its lines; its name is "" where it isn't known."""
-
-    first: int
-    last: int
-    name: str
-
-    def has(self, line: int) -> bool:
-        """Whether a line is the function's."""
-        return self.first <= line <= self.last
-
-
-def _functions(code: str) -> list[_Function]:
-    """The blocks that stand in no other but a namespace."""
-    blocks: list[_Function] = []
-    depth, line = 0, 1
-    transparent: list[int] = []  # depths of namespaces and of `extern "C"`
-    begin, start, name = 0, 0, ""  # of what stands before a brace; of a block
-    for at, letter in enumerate(code):
-        line += letter == "\n"
-        if letter == "{":
-            before = code[begin:at]
-            if depth == len(transparent):
-                if re.search(r'\bnamespace\b[^;{}()]*$|extern\s+"C"\s*$', before):
-                    transparent.append(depth)
-                else:
-                    start = line - before.strip("\n").count("\n")
-                    name = ["", *_NAME.findall(before)][-1]  # behind __launch_bounds__(…)
-            depth += 1
-        elif letter == "}":
-            depth -= 1
-            if transparent and depth == transparent[-1]:
-                transparent.pop()
-            elif depth == len(transparent):
-                blocks.append(_Function(start, line, name))
-        if letter in ";{}":
-            begin = at + 1
-    return blocks
 
 
 def _up_to(code: str, start: int, opening: str, closing: str) -> str:

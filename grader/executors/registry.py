@@ -168,7 +168,7 @@ class Runners:
     def begin(self) -> None:
         """Start what the first case on a GPU needs; nothing where there is no GPU.
 
-        A sandbox ends with the thread that begins it, so this one has to stay.
+        A sandbox ends with the thread that begins it: the caller's has to go on.
         """
         if self._has_gpu:
             self._sandbox.begin()

@@ -118,14 +118,13 @@ class Coming(Generic[_T]):
 
 
 class FirstMet(Protocol):
-    """Knows which cases were first to launch something."""
+    """Knows which cases were the first to launch a kernel in some form.
+
+    In Triton the form is a set of constants, dtypes and options; in CUDA C++ a size of blocks.
+    """
 
     def take_first_met(self) -> list[Case]:
-        """Those since the last time, for a run on a GPU.
-
-        Something is a set of constants, dtypes and options in Triton, and a kernel with a size of
-        its blocks in CUDA C++.
-        """
+        """The cases since the last call, which are to run on a GPU too."""
         ...
 
 

@@ -16,8 +16,9 @@ from typing import NamedTuple
 from grader.cases.compare import Verdict
 from grader.evidence import SourceLine
 from grader.executors.answers import IN_LOOP
-from grader.executors.loops import MOST_PLACES, of_cpp, without_comments
+from grader.executors.loops import MOST_PLACES, of_cpp
 from grader.executors.runner import CaseResult
+from grader.executors.source_text import SourceText
 from grader.grading.diagnosis import Cause
 from grader.status import Status
 
@@ -123,7 +124,7 @@ def _in_python(context: Context) -> _EndlessLoop | None:
 
 
 def _in_cpp(context: Context) -> _EndlessLoop | None:
-    for loop in of_cpp(without_comments(context.source)):
+    for loop in of_cpp(SourceText(context.source, is_triton=False).code):
         if loop.keyword == "do" or not _is_meant(context, loop.line):
             continue
         parts = loop.head.split(";")

@@ -158,24 +158,31 @@ def _of_sizes(smallest: Case, outcomes: dict[Case, bool]) -> Iterator[Condition]
         passing = [case.size(name) for case, failed in outcomes.items() if not failed]
         below = [size for size in passing if size < value]
         if below:
-            yield _bound(name, max(below), "above")
+            yield _of_size("above", name, max(below))
         above = [size for size in passing if size > value]
         if above:
-            yield _bound(name, min(above), "below")
+            yield _of_size("below", name, min(above))
         if not _power_of_two(value):
-            yield _odd_size(name)
+            yield _of_size("odd_size", name)
         for k in range(1, 14):
             if value % 2**k:
-                yield _not_multiple(name, 2**k)
+                yield _of_size("not_multiple", name, 2**k)
 
 
-def _bound(name: str, bound: int, kind: str) -> Condition:
-    """`name > bound` for kind above, `name < bound` for below."""
-    sign, other, holds = (">", "<=", gt) if kind == "above" else ("<", ">=", lt)
-    text, complement = f"{name} {sign} {bound}", f"{name} {other} {bound}"
-    return Condition(
-        text, complement, lambda case: holds(case.size(name), bound), kind, name, bound
-    )
+# By kind: a condition on a size and its complement, in words, and whether a size meets it.
+_OF_SIZES: dict[str, tuple[str, str, Callable[[int, int], bool]]] = {
+    "above": ("{} > {}", "{} <= {}", gt),
+    "below": ("{} < {}", "{} >= {}", lt),
+    "odd_size": ("{} not a power of two", "{} a power of two", lambda n, _: not _power_of_two(n)),
+    "not_multiple": ("{} not a multiple of {}", "{} a multiple of {}", lambda n, k: n % k > 0),
+}
+
+
+def _of_size(kind: str, name: str, value: int = 0) -> Condition:
+    """A condition on one size, and for most kinds on how it compares with a value."""
+    text, other, is_met = _OF_SIZES[kind]
+    words = text.format(name, value), other.format(name, value)
+    return Condition(*words, lambda case: is_met(case.size(name), value), kind, name, value)
 
 
 def _as_tried(condition: Condition, outcomes: dict[Case, bool]) -> Condition:
@@ -188,20 +195,6 @@ def _as_tried(condition: Condition, outcomes: dict[Case, bool]) -> Condition:
     low, high = sorted((nearest, int(condition.value)))
     is_near = high - low == 1 or 2 * high < 3 * low
     return condition if is_near else replace(condition, text=f"{name} {sign} {nearest}", value=0)
-
-
-def _odd_size(name: str) -> Condition:
-    text, complement = f"{name} not a power of two", f"{name} a power of two"
-    return Condition(
-        text, complement, lambda case: not _power_of_two(case.size(name)), "odd_size", name
-    )
-
-
-def _not_multiple(name: str, step: int) -> Condition:
-    text, complement = f"{name} not a multiple of {step}", f"{name} a multiple of {step}"
-    return Condition(
-        text, complement, lambda case: bool(case.size(name) % step), "not_multiple", name, step
-    )
 
 
 def _both(one: Condition, other: Condition) -> Condition:

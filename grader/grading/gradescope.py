@@ -42,8 +42,6 @@ UNCONFINED = (
     "final grade."
 )
 NO_TIME = "Time was over before everything was tried: the rest is not measured, not lost."
-
-
 WHAT_TO_DO = (
     "The container was too slow for this submission: choose a larger one, raise the assignment's "
     "timeout and pack the autograder with --timeout, then run it again."

@@ -321,6 +321,7 @@ def _beginning(each: Observed) -> Outputs | None:
     return [source[: t.numel()].reshape(t.shape) for t in expected]
 
 
+# The values are right and stand in other places.
 _MOVES: Sequence[Attempt] = (
     (
         Cause(
@@ -355,13 +356,6 @@ _MOVES: Sequence[Attempt] = (
         _transposed,
     ),
 )
-
-
-def _moved(observed: Observed) -> Iterator[Attempt]:
-    """The values are right and stand in other places."""
-    yield from _MOVES
-
-
 _FACTORS = {
     "-1": -1.0,
     "2": 2.0,
@@ -527,7 +521,7 @@ def _as_list(result: Any) -> Outputs:
 
 # In the order in which they are tried: cheap ones first, and special ones before general ones.
 HYPOTHESES: Sequence[Callable[[Observed], Iterator[Attempt]]] = (
-    _moved,
+    lambda observed: iter(_MOVES),
     _other_scalar,
     _flawed,
     _scaled,

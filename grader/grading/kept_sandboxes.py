@@ -18,8 +18,6 @@ from grader.timing.timed_variant import trusted_sandbox
 
 _emptied: dict[DeviceName, Sandbox] = {}  # by device, with nothing of a submission in them
 _baselines: list[Sandbox] = []
-
-
 Sandboxes = tuple[Sandbox, dict[DeviceName, Sandbox]]
 
 

@@ -40,8 +40,6 @@ MOST_CONFIGURATIONS = 32  # measured of one kernel
 MOST_EDGES = 4  # edge cases that are looked at where the spec's case is too much
 _KEPT = 4  # further runs in the evidence, besides the one at other sizes
 BESIDE = "a size drawn beside the case"
-
-
 _Runner = TypeVar("_Runner", bound=PlannedTritonRunner | PlannedNativeRunner)
 
 

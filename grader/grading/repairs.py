@@ -21,11 +21,11 @@ from grader.emulator.findings import HOST_CHANGES
 from grader.evidence import SourceLine
 from grader.executors import side_by_side
 from grader.executors.runner import CaseResult, Coming, Runner
+from grader.executors.source_text import Change, SourceText
 from grader.grading import memory_use, source_reading
 from grader.grading.diagnosis import Cause, Separation
 from grader.grading.edits import likely_edits
 from grader.grading.edits.edit_scope import Edit
-from grader.grading.edits.source_text import Change, SourceText
 from grader.grading.sieve import WEAK, Sieve
 from grader.spec import ITEMSIZE
 from grader.status import Status

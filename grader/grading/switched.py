@@ -13,9 +13,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from grader.grading.edits import cpp_statements
-from grader.grading.edits.cpp_statements import NotRead, Slot, Statement
-from grader.grading.edits.source_text import (
+from grader.executors.source_text import (
     MOST_TOKENS,
     Change,
     Function,
@@ -23,6 +21,8 @@ from grader.grading.edits.source_text import (
     Token,
     tokens_of,
 )
+from grader.grading.edits import cpp_statements
+from grader.grading.edits.cpp_statements import NotRead, Slot, Statement
 
 AS_IT_IS = 0  # the number of the entry in which nothing is changed
 MOST_CHANGES = 6  # of one edit

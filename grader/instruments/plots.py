@@ -78,7 +78,7 @@ def draw_all(figures: Sequence[Figure]) -> list[Path]:
     prepare()
     processes = min(len(figures), len(os.sched_getaffinity(0)))
     context = multiprocessing.get_context("forkserver")
-    with ProcessPoolExecutor(processes, context, _leave_interrupts_to_our_maker) as pool:
+    with ProcessPoolExecutor(processes, context, _ignore_interrupts) as pool:
         return [path for files in pool.map(_draw, figures) for path in files]
 
 
@@ -86,7 +86,7 @@ def _draw(figure: Figure) -> tuple[Path, Path]:
     return figure()
 
 
-def _leave_interrupts_to_our_maker() -> None:
+def _ignore_interrupts() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 

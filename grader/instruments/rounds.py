@@ -47,7 +47,7 @@ def case_of(exercise: Exercise, variant: Variant, seed: int) -> Case:
 
 
 class Rounds:
-    """A kernel that stands by. `prepare` before each round, `finish` after the last."""
+    """A kernel ready to be timed: `prepare` before each round, `finish` after the last."""
 
     def __init__(self, replays: Replays) -> None:
         self.calls = replays.calls
@@ -84,7 +84,7 @@ def stand_by(
     kernel: str,
     opened: contextlib.ExitStack,
 ) -> Rounds:
-    """Start one of `kernels_of(task)` and warm it up; it ends with `opened`.
+    """One of `kernels_of(task)`, started and warmed up; it ends with `opened`.
 
     torch and torch.compile run in `trusted`. Raises TimingFailed as the clock does, with
     `not_measured` where the GPU has too little memory.

@@ -77,6 +77,16 @@ def tell(
         console.print(line, soft_wrap=True)
 
 
+def line(text: str, console: Console, style: str = "", indent: int = 0) -> None:
+    """Print a text in the console's width; what doesn't fit goes on below it, moved in."""
+    tell(Text(text, style=style), console, indent=indent, hang=2)
+
+
+def named(name: str, value: str, console: Console, width: int) -> None:
+    """Print a name in `width` columns, moved in, and beside it what it is."""
+    tell(Text.assemble((f"{name:<{width}}", "cyan"), value), console, indent=2, hang=width)
+
+
 def say(text: str, console: Console, style: str = "", whole: str = "") -> None:
     """Print a message: no markup or controls, in one piece where nobody sees a window's edge."""
     text = clean(text)  # names of files and folders are students' too

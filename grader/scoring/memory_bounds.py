@@ -175,9 +175,6 @@ def _shared(metric: str, amount: str, file: str) -> str:
     return f"masks let {amount} of the elements of loads, stores and atomics through"
 
 
-TO_ROW_MAJOR = ("wave_bytes", "to_row_major")
-
-
 def _amount(path: tuple[str, ...], value: float, up: bool) -> str:
     """A metric's value or bound: shares in percent."""
     if path[0] in SHARES or path == TO_ROW_MAJOR:

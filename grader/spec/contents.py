@@ -36,8 +36,6 @@ SMALL, LOWEST, HIGHEST = "small", "lowest", "highest"
 IN_ORDER, REVERSED = "in_order", "reversed"  # of permutations
 # Of offsets: the first row has everything, or the last.
 ALL_FIRST, ALL_LAST = "all_first", "all_last"
-
-
 MOST = 2**63 - 1  # of a range of whole numbers; `full_range` has them all
 
 

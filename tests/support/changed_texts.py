@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from grader.executors.source_text import SourceText
 from grader.grading.edits.edit_scope import Edit, Scope
 from grader.grading.edits.proposals import edits_of
-from grader.grading.edits.source_text import SourceText
 
 
 def without_blanks(text: str) -> str:

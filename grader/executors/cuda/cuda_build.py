@@ -33,7 +33,8 @@ from grader.spec import Exercise, Scalar, Tensor, Variant
 from grader.worker.protocol import Code, Operation
 
 Backend = Literal["emulator", "gpu"]
-Asked = Literal["emulator", "gpu", "nvcc"]  # nvcc: only whether it accepts the file
+# "nvcc": only whether it accepts the file; "device code": only what it makes of the kernels.
+Asked = Literal["emulator", "gpu", "nvcc", "device code"]
 
 NVCC_NICENESS = 10  # of its check, which what is waited for goes before
 MAX_PROGRAM_BYTES = 64 << 20
@@ -137,7 +138,9 @@ class Program:
         return site.line if site else None
 
 
-class _Answer(_Answered):
+class Answer(_Answered):
+    """What a compiler says of a file: how many bytes it has written, and what it refuses."""
+
     ok: bool
     executable_bytes: Annotated[int, pydantic.Field(ge=0, le=MAX_PROGRAM_BYTES)] = 0
     executor_bytes: Annotated[int, pydantic.Field(ge=0, le=MAX_PROGRAM_BYTES)] = 0
@@ -233,6 +236,14 @@ def begin(sandbox: Sandbox, order: Order) -> Building:
     }
     if order.backend != "emulator":  # which needs none, and asking for it may import torch
         wanted["architecture"] = f"sm_{machine.capability()}"
+    return ask(sandbox, order, source, wanted)
+
+
+def ask(sandbox: Sandbox, order: Order, source: Path, wanted: dict[str, Any]) -> Building:
+    """Have a file compiled that the sandbox holds, by the order `wanted` of worker/builder.py.
+
+    Raises SandboxError where no worker can be had.
+    """
     output = os.memfd_create("program", os.MFD_CLOEXEC)
     try:
         os.ftruncate(output, _OUTPUT_BYTES)
@@ -286,7 +297,7 @@ class Building:
             if reply.code is not Code.ok:
                 answer = f"{reply.code.name} {reply.text}"
                 raise BuildError(f"the compiler could not be asked: {answer}")
-            length = sum(_read_answer(reply.text).lengths)
+            length = sum(read_answer(reply.text).lengths)
             return Built(reply.text, os.pread(self.output, length, 0))
         finally:
             self.close()
@@ -296,7 +307,7 @@ def _program(sandbox: Sandbox, name: str, backend: Backend, built: Built | Death
     """What was built of a file, held in a sandbox. Raises BuildError where it makes no sense."""
     if isinstance(built, Death):
         return Program(None, backend, died=built)
-    answer = _read_answer(built.text)
+    answer = read_answer(built.text)
     program_end, executor_end, sites_end = itertools.accumulate(answer.lengths)
     program, executor = built.data[:program_end], built.data[program_end:executor_end]
     stem = f"{Path(name).stem}-{backend}"
@@ -324,7 +335,7 @@ def _word_of(built: Built | Death) -> Checked:
     """nvcc's word on a file."""
     if isinstance(built, Death):
         return Checked()
-    answer = _read_answer(built.text)
+    answer = read_answer(built.text)
     return Checked(answer.ok, answer.problems)
 
 
@@ -544,9 +555,10 @@ def _own_trouble() -> Iterator[None]:
         raise Mistake(f"{toolchain.cache_root()} can't be written: {why}") from None
 
 
-def _read_answer(text: str) -> _Answer:
+def read_answer(text: str) -> Answer:
+    """A compiler's answer. Raises BuildError where it makes no sense."""
     try:
-        return _Answer.model_validate_json(text)
+        return Answer.model_validate_json(text)
     except pydantic.ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         where = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"

@@ -90,7 +90,7 @@ class NativeAnswers(Answers):
         return _computed_on_host(case, what)
 
     def loop_in(self, log: str) -> int | None:
-        """The line of the loop with all basic blocks that a program passed, as it says."""
+        """The line of the innermost loop around the basic blocks that the program names."""
         samples = untrusted.places_in_log(log)
         lines = {self.program.line_of(pc) for pc in samples[-1]} if samples else set()
         return loops.innermost("\n".join(self._lines), {line for line in lines if line})

@@ -3,5 +3,4 @@
 likely_edits.ranked(source, ...)    those to try, the likeliest first
 proposals.edits_of(scope)           all changes of a function, by the rules of schemas and *_edits
 edit_scope.Edit                     a change, and the words for it
-source_text.SourceText(source)      a submission's text as tokens and functions
 """

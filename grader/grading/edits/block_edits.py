@@ -6,9 +6,9 @@ import itertools
 import re
 from collections.abc import Callable, Iterator, Sequence
 
+from grader.executors.source_text import Change, Function
 from grader.grading.edits import kinds
 from grader.grading.edits.edit_scope import Edit, Scope, shared_arrays
-from grader.grading.edits.source_text import Change, Function
 
 MOST_CONSTANTS = 4  # for a launch's threads
 MOST_WRAPPED = 12  # values that a helper which nothing calls may be meant for
@@ -50,8 +50,6 @@ def _tile_behind_barrier(scope: Scope) -> Iterator[Edit]:
 
 _SQUARE = re.compile(r"(\bdim3(?: \w+)?[({])(\w+), \2([)}])")
 _SQUARE_TILE = re.compile(r"\b\w+\[([A-Z]\w*)\]\[\1\b")
-
-
 _SHAPE = re.compile(r"\bdim3 (\w+)[({][^,;(){}]+, ([^,;(){}]+)[)}]")
 
 

@@ -7,8 +7,8 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
+from grader.executors.source_text import Change, Token
 from grader.grading.edits.edit_scope import BUILTINS, LONGEST, WORDS, Edit, Scope, are_twins, plain
-from grader.grading.edits.source_text import Change, Token
 
 
 def _names(scope: Scope) -> Iterator[Edit]:
@@ -178,8 +178,6 @@ _OTHER_OPERATORS = {
     "%": (("/", 4),), "//": (("%", 4),), "&": (("|", 5),), "|": (("&", 3),),
     "+=": (("=", 4), ("-=", 5)), "-=": (("+=", 4),), "*=": (("/=", 5),),
 }  # fmt: skip
-
-
 _TYPES = frozenset([
     "static_cast", "reinterpret_cast", "vector", "float", "int", "size_t", "long", "unsigned",
     "half",
@@ -226,8 +224,6 @@ def _operators(scope: Scope) -> Iterator[Edit]:
 
 
 _FACTOR = r"(?<![\w.)\]])(\w+(?:\.\w+(?:\([^()\n]*\))?)*)"  # n, x.numel(), blockDim.x, x.size(0)
-
-
 _TO_WHOLE = re.compile(r"\b(?:round|int|math\.floor)\((\w+) / (\w+)\)")
 
 
@@ -273,8 +269,6 @@ def _is_shuffled(scope: Scope, line: int) -> bool:
 
 _WIDTHS = (1, 2, 4, 8, 16, 32)
 _INFINITIES = ('float("-inf")', "-float('inf')", "-INFINITY", "float('-inf')")
-
-
 _REDUCTIONS = ("tl.sum", "tl.max", "tl.min", "tl.argmax", "tl.argmin", "tl.cumsum")
 _FAR = re.compile(r"\d+\.?\d*(?:[eE]\+?\d+)?[fF]?")
 _LEAST_FAR = 1e3  # a number so far below zero stands for -infinity
@@ -391,8 +385,6 @@ _FUNCTIONS = {
     **dict.fromkeys(["float16", "bfloat16"], ("float32",)),
     **dict.fromkeys(["half", "__half", "double"], ("float",)),
 }
-
-
 _OF_FIRST = (
     "Only a warp's first thread has the whole result, and another's is used: with xor all have it."
 )
@@ -532,8 +524,6 @@ def _subscripts(scope: Scope) -> Iterator[Edit]:
 
 
 _ROUNDED_UP = re.compile(r"\((\w+) \+ (\w+) - 1\) //? (\2)\b")
-
-
 _OF_REST = re.compile(r"(\([^()\n]+\)|\w+ % \w+) (%|//?) (\w+)")
 
 

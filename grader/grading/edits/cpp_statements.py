@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from grader.grading.edits.source_text import Token
+from grader.executors.source_text import Token
 
 MOST_DEPTH = 40  # of statements in statements
 MOST_OF_TEMPLATE = 40  # tokens, of its arguments

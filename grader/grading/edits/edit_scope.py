@@ -9,12 +9,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from grader.executors.source_text import Change, Function, SourceText, Token
 from grader.grading.edits import kinds
-from grader.grading.edits.source_text import Change, Function, SourceText, Token
 
 MOST_CONDITIONS = 24  # of a function, that are tried as masks
-
-
 _ENDS_OPERAND = frozenset([",", ";", "=", "{", "}", "?", ":", "&", "&&"])
 LONGEST = 60  # characters of code that a message quotes
 WORDS_BEFORE = 2  # words that are quoted in front of a difference between long texts
@@ -326,28 +324,16 @@ class Call:
 MOST_APART = 2  # lines from one name to another that is made in the same form
 _MADE = re.compile(r"\b(\w+) = ([^=;\n]+?);?[ \t]*$", re.M)
 _OPERAND = re.compile(r"(?<![\w.])[A-Za-z_]\w*\b(?![.(])")
-
-
 WORDS = frozenset([
     "if", "else", "for", "while", "return", "def", "in", "and", "or", "not", "is", "None", "True",
     "False", "range", "int", "float", "const", "auto", "unsigned", "size_t", "double", "half",
     "bool", "void", "char", "tl", "triton", "torch", "static_cast", "sizeof", "constexpr",
     "extern", "static", "struct", "template", "typename", "inline",
 ])  # fmt: skip
-
-
 _GUARD = re.compile(r"\bif\s*\(([^{};]{1,200}?)\)\s*[\w{(*]|=\s*([^?;={}]{3,120})\?")
-
-
 _SUBSCRIPT = r"(?:\[[^\]\n]{0,20}\])?"
-
-
 _INDEX = rf"[A-Za-z_][\w.]*{_SUBSCRIPT}(?:\s*[-+*]\s*[A-Za-z_\d][\w.]*{_SUBSCRIPT}){{0,3}}"
-
-
 MASK = re.compile(rf"{_INDEX}\s*(?:<=?|>=?)\s*{_INDEX}")
-
-
 _BOUND = re.compile(rf"(?<![<\w]){_INDEX}\s*<\s*(?!<){_INDEX}(?!\s*>>>)")
 
 

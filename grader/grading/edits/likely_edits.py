@@ -14,9 +14,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from grader.executors.source_text import Change, Function, SourceText
 from grader.grading.edits import proposals
 from grader.grading.edits.edit_scope import Edit, Scope
-from grader.grading.edits.source_text import Change, Function, SourceText
 
 LAUNCH_LINES = 5  # that a launch's arguments may take
 LINES_OF_HEADERS = 6  # above a race, of loops in front of which a barrier may be missing

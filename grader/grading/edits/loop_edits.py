@@ -7,13 +7,11 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
+from grader.executors.source_text import Change
 from grader.grading.edits.edit_scope import Edit, Scope
-from grader.grading.edits.source_text import Change
 
 MOST_STEPS = 6  # by which a variable may be moved on
 MOST_EARLY = 4  # lines by which a value is taken on too early
-
-
 _LOOP = re.compile(r"^([ \t]*)(?:for|while)\b.*$", re.M)
 _ROUNDS = re.compile(r"(?:cdiv\(\s*[^,()\n]+,\s*|//?\s*)(\w+)|range\([^()\n]*,\s*(\w+)\)")
 
@@ -51,8 +49,6 @@ def _not_advanced(scope: Scope) -> Iterator[Edit]:
 _STOP = re.compile(
     r"(?:range\([^()\n]*?,\s*|\bwhile\b[^\n]*<\s*|\bfor\s*\([^;\n]*;[^;\n]*<=?\s*)([A-Za-z_]\w*)\b"
 )
-
-
 _FIRST_OF_BLOCK = re.compile(
     r"(?:^[ \t]*|\b)(\w+) = [^=;,\n]+ \* ([A-Za-z_]\w*)[ \t]*(?=[;,\n])", re.M
 )
@@ -156,8 +152,6 @@ _SIMPLE = re.compile(
     r"\s*[-+*/]?=(?!=)[^;\n]*(;?)[ \t]*$"
 )
 _COPIED = re.compile(r"\s*\w+ = [A-Za-z_]\w*;?$")  # such as `m = m_new`
-
-
 _STEPPED = re.compile(r"\bfor (\w+) in range\([^,()\n]+, [^,()\n]+, (\w+)\)")
 
 
@@ -263,8 +257,6 @@ def _in_front(
 _RESET = re.compile(
     r"^[ \t]*(?:for \([^;\n]*;[^;\n]*;[^)\n]*\) )?(\w+)(?:\[\w+\])? = -?[\w.()\"-]+;?$"
 )
-
-
 _FIRST_VALUE = re.compile(r".* = -?(?:[\d.]+f?|INFINITY|float\(\"-?inf\"\));?$")
 
 

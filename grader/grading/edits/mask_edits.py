@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
+from grader.executors.source_text import Change
 from grader.grading.edits.edit_scope import MASK, Call, Edit, Scope, axis_of
-from grader.grading.edits.source_text import Change
 
 _OWN_BOUND = "Each index of the pointers needs a bound of its own."
 

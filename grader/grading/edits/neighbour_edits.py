@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
+from grader.executors.source_text import Change
 from grader.grading.edits.edit_scope import (
     BUILTINS,
     Edit,
@@ -21,7 +22,6 @@ from grader.grading.edits.edit_scope import (
     plain,
     shared_arrays,
 )
-from grader.grading.edits.source_text import Change
 
 MOST_PLACES = 5  # of one change that is made in all of them: a warp's reduction has five steps
 _REPEATED = frozenset(  # names of changes that a copied mistake needs at each of its places
@@ -290,8 +290,6 @@ def _stands_for(argument: str, name: str) -> bool:
 
 
 _PART = re.compile(r"^[ \t]*(?:const int |int )?(\w+) = (\w+) (?:%|//?) \w+;?[ \t]*$", re.M)
-
-
 _SUM = re.compile(r"^([ \t]*)(?:\w+ )*(\w+) = ([^=;\n]+ \+ )(\S[^;\n+]*?);?[ \t]*$", re.M)
 _FIRST = re.compile(r"^([ \t]*)for \((?:\w+ )+(\w+) = ()([a-z][\w.]*);", re.M)
 

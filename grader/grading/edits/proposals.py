@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from grader.executors.source_text import Change
 from grader.grading.edits import (
     block_edits,
     common_edits,
@@ -17,11 +18,9 @@ from grader.grading.edits import (
     mask_edits,
     neighbour_edits,
     schemas,
-    shared_edits,
     triton_edits,
 )
 from grader.grading.edits.edit_scope import Edit, Scope
-from grader.grading.edits.source_text import Change
 
 MOST_PER_LINE = 240  # changes of one line
 
@@ -31,8 +30,7 @@ def edits_of(scope: Scope) -> list[Edit]:
     counts: dict[int, int] = {}
     is_kernel = scope.function.is_kernel
     of_triton = triton_edits.OF_KERNELS if is_kernel else triton_edits.OF_LAUNCHERS
-    of_cuda = *cuda_edits.RULES, *shared_edits.RULES
-    own = (*mask_edits.RULES, *of_triton) if scope.is_triton else of_cuda
+    own = (*mask_edits.RULES, *of_triton) if scope.is_triton else cuda_edits.RULES
     made: list[Edit] = []
     as_named = {*_as_named(scope)}
     beside = (*neighbour_edits.RULES, *loop_edits.RULES, *block_edits.RULES)

@@ -14,8 +14,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
+from grader.executors.source_text import Change, Token
 from grader.grading.edits.edit_scope import WORDS, Edit, Scope, are_twins, axis_of
-from grader.grading.edits.source_text import Change, Token
 
 MOST_FRAGMENTS = 12  # operators with their second operand, that are put in elsewhere
 JUST_MADE = 2  # lines above, where a value is made that is likely meant
@@ -288,8 +288,6 @@ _TWO_TERMS = re.compile(r" \+ (?:\([A-Z]\w* - [A-Z]\w*\)|[A-Z]\w* - [A-Z]\w*\b)"
 _VECTORS = re.compile(r"\b\w+ = \w+ //? (\d+)\b")  # how many elements a vector has
 # How much each thread or block takes: the quotient of a size, rounded up.
 _SHARES = re.compile(r"\b(\w+) = (?:\w+\.)?(?:\w*[dD]iv\w*\(|\(\w+ \+ [\w.]+ - 1\) /)")
-
-
 _MAY_STAND = {  # kinds of operands, and of fragments that may be put behind them
     "int": {"int"},
     "offsets": {"int", "offsets"},

@@ -7,8 +7,8 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
+from grader.executors.source_text import Change
 from grader.grading.edits.edit_scope import Call, Edit, Scope, axis_of
-from grader.grading.edits.source_text import Change
 
 _GROUPED = re.compile(r"\b(\w+)\s*=\s*\w+\s*//\s*\(\s*(\w+)\s*\*\s*(\w+)\s*\)")
 _COUNTED = re.compile(r"\b(\w+)\s*=\s*tl\.cdiv\(")
@@ -105,8 +105,6 @@ def _offsets(scope: Scope) -> Iterator[Edit]:
 
 
 MOST_OFFSETS = 6
-
-
 _NARROW_FIRST = re.compile(
     r"\b(\w+) = tl\.(?:zeros|full)\([^=\n]*?(?:dtype=|, )(?!tl\.(?:float32|float64|u?int))"
     r"(tl\.b?float16|[\w.]+\.element_ty|\w+\.dtype)\)"
@@ -239,8 +237,6 @@ def _one_block(scope: Scope) -> Iterator[Edit]:
 
 
 _PLAIN_SUM = re.compile(r"\b(\w+)\s*\+\s*tl\.arange\(0,\s*(\w+)\)")
-
-
 _NUMBER = re.compile(r"\b(\w+)\s*=\s*tl\.program_id\([^()\n]*\)(?!.*\*)")
 
 
@@ -335,8 +331,6 @@ def _grids_by_numbers(scope: Scope) -> Iterator[Edit]:
 
 # A function of a configuration's constants, which counts with them.
 _OF_META = re.compile(r"lambda (\w+):(?=[^\n]*\bcdiv|\s*\(\s*\n[^\n]*\bcdiv)|def \w+\((\w+)\):")
-
-
 _OF_AXIS = re.compile(r"""cdiv\((\w+), \w+\[["'](\w+)["']\]\)""")
 
 

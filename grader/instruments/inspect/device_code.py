@@ -5,33 +5,17 @@ It is compiled as for a grade on a GPU, with lines, and nothing of it is run.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
 
-import pydantic
-
-from grader.executors.cuda.cuda_build import COMPILE_LIMITS, Problem
+from grader.executors.cuda import cuda_build
+from grader.executors.cuda.cuda_build import Answer, BuildError, Order
 from grader.gpu import machine
 from grader.instruments.inspect import tools
 from grader.instruments.inspect.compiling import NotCompiled
 from grader.sandbox import Sandbox, untrusted
 from grader.sandbox.worker_process import Death
-from grader.worker.protocol import Code, Operation
-
-MAX_BYTES = 32 << 20  # of the cubin, and of the PTX
-
-
-class _Answer(pydantic.BaseModel):
-    """The fields of worker/builder.py's answer that matter here: untrusted until read as this."""
-
-    ok: bool
-    executable_bytes: Annotated[int, pydantic.Field(ge=0, le=MAX_BYTES)] = 0
-    executor_bytes: Annotated[int, pydantic.Field(ge=0, le=MAX_BYTES)] = 0
-    problems: Annotated[tuple[Problem, ...], pydantic.Field(max_length=32)] = ()
-    entries: Annotated[tuple[str, ...], pydantic.Field(max_length=256)] = ()
 
 
 @dataclass(frozen=True)
@@ -86,35 +70,23 @@ def compile_file(sandbox: Sandbox, path: Path, flags: Sequence[str] = ()) -> Cud
         "architecture": f"sm_{machine.capability()}",
         "flags": list(flags),
     }
-    output = os.memfd_create("device code", os.MFD_CLOEXEC)
+    order = Order(path.name, b"", (), "device code", flags=flags)
     try:
-        os.ftruncate(output, 2 * MAX_BYTES)
-        worker = sandbox.builder(path, wanted, output, 2 * MAX_BYTES, COMPILE_LIMITS)
-        try:
-            reply = worker.ask(Operation.build)
-        finally:
-            worker.close()
-        if isinstance(reply, Death):
-            raise NotCompiled(f"{path.name}: compiling ended nvcc ({reply.description})")
-        answer = _read(path.name, reply.text if reply.code is Code.ok else "")
-        if not answer.ok:
-            raise _refused(path.name, answer)
-        cubin = os.pread(output, answer.executable_bytes, 0)
-        ptx = os.pread(output, answer.executor_bytes, answer.executable_bytes)
-    finally:
-        os.close(output)
+        built = cuda_build.ask(sandbox, order, path, wanted).finish()
+        if isinstance(built, Death):
+            raise NotCompiled(f"{path.name}: compiling ended nvcc ({built.description})")
+        answer = cuda_build.read_answer(built.text)
+    except BuildError:
+        raise NotCompiled(f"{path.name}: nvcc gave no answer that can be used") from None
+    if not answer.ok:
+        raise _refused(path.name, answer)
+    of_cubin, of_ptx, _ = answer.lengths
+    cubin, ptx = built.data[:of_cubin], built.data[of_cubin : of_cubin + of_ptx]
     names = dict(each.split(" ", 1) for each in answer.entries if " " in each)
     return CudaCode(cubin, untrusted.clean(ptx.decode("utf-8", "replace")), names)
 
 
-def _read(file: str, text: str) -> _Answer:
-    try:
-        return _Answer.model_validate_json(text)
-    except pydantic.ValidationError:
-        raise NotCompiled(f"{file}: nvcc gave no answer that can be used") from None
-
-
-def _refused(file: str, answer: _Answer) -> NotCompiled:
+def _refused(file: str, answer: Answer) -> NotCompiled:
     """'gelu.cu:31: nvcc refuses it: ...'."""
     for each in answer.problems:
         where = f"{file}:{each.line}" if each.line else file

@@ -10,8 +10,6 @@ from pathlib import PurePosixPath
 from grader.executors.cuda.joining import Joined
 
 _FOLDER = "submission"  # the one that a sandbox holds a submission's files in
-
-
 _MOST_LINES = 200_000  # of a text, and characters of a line: what is read takes time
 _LONGEST = 20_000
 

@@ -27,22 +27,21 @@ _INDENT = 7  # columns in front of code: room for a line's number
 
 def headline(inspected: Inspected, console: Console) -> None:
     """Print which case it is."""
-    _print(f"{inspected.task}: {inspected.case}", console, "bold")
+    narrow.line(f"{inspected.task}: {inspected.case}", console, "bold")
 
 
 def show(inspected: Inspected, kernel: Kernel, count: int, console: Console) -> None:
     """Print what a kernel is, with what it was compiled for, and what it uses."""
-    _print(listing.title(kernel, count), console, "bold")
+    narrow.line(listing.title(kernel, count), console, "bold")
     for each in configuration(inspected):
-        _print(each, console, indent=2)
+        narrow.line(each, console, indent=2)
     if kernel.arguments:
-        _print("; ".join(kernel.arguments), console, "dim", indent=2)
+        narrow.line("; ".join(kernel.arguments), console, "dim", indent=2)
     if kernel.options:
         options = ", ".join(f"{name}={value}" for name, value in kernel.options.items())
-        _print(f"compiled with {options}", console, "dim", indent=2)
+        narrow.line(f"compiled with {options}", console, "dim", indent=2)
     for name, words in listing.resources(kernel):
-        line = Text.assemble((f"{name:<{_NAMES}}", "cyan"), words)
-        narrow.tell(line, console, indent=2, hang=_NAMES)
+        narrow.named(name, words, console, _NAMES)
 
 
 def show_findings(results: Sequence[Finding], console: Console) -> None:
@@ -60,15 +59,17 @@ def show_code(rows: Sequence[Row], stage: str, console: Console) -> None:
     """Print the lines of the source, each with its code below it."""
     console.print()
     files = list(dict.fromkeys(each.place.file for each in rows if each.place))
-    _print(f"{stage.upper()}, by the lines of {', '.join(files) or 'no file'}", console, "bold")
+    narrow.line(
+        f"{stage.upper()}, by the lines of {', '.join(files) or 'no file'}", console, "bold"
+    )
     shown = ""
     for row in rows:
         if row.place is None:
-            _print(listing.NO_LINE, console, "italic")
+            narrow.line(listing.NO_LINE, console, "italic")
         else:
             if len(files) > 1 and row.place.file != shown:
                 shown = row.place.file
-                _print(shown, console, "underline")
+                narrow.line(shown, console, "underline")
             number = Text(f"{row.place.line:>{_INDENT - 2}}  ", style="dim")
             source = Text(row.source, style="bold" if row.code else "dim")
             _source(number, source, console)
@@ -101,7 +102,3 @@ def _source(number: Text, source: Text, console: Console) -> None:
     lines = narrow.wrapped(source[start:], room, indent=min(start, room // 3), hang=4)
     for index, line in enumerate(lines):
         console.print((number if index == 0 else Text(" " * _INDENT)) + line, soft_wrap=True)
-
-
-def _print(text: str, console: Console, style: str = "", indent: int = 0) -> None:
-    narrow.tell(Text(text, style=style), console, indent=indent, hang=2)

@@ -22,9 +22,9 @@ Times = Iterable[tuple[float, float]]
 
 def show(profile: Profile, console: Console) -> None:
     """Print a profile: facts, the timeline, who waited, kernels, and torch's table."""
-    _say(sentences.headline(profile), console, "bold")
+    narrow.line(sentences.headline(profile), console, "bold")
     for name, value in sentences.facts(profile):
-        _named(name, value, console)
+        narrow.named(name, value, console, _NAMES)
     _timeline(profile, console)
     for each in sentences.findings(profile):
         where = (f"{each.place}  ", "bold") if each.place else ""
@@ -37,34 +37,34 @@ def show(profile: Profile, console: Console) -> None:
 def show_tool(report: ToolReport, console: Console) -> None:
     """Print what `ncu` or `nsys` says, below the command that was run."""
     console.print()
-    _say(f"What {report.tool} says", console, "bold")
+    narrow.line(f"What {report.tool} says", console, "bold")
     if report.command:
-        _say(f"$ {report.command}", console, "cyan", indent=2)
+        narrow.line(f"$ {report.command}", console, "cyan", indent=2)
     if report.problem:
-        _say(f"{report.tool}: {report.problem}", console, "yellow", indent=2)
+        narrow.line(f"{report.tool}: {report.problem}", console, "yellow", indent=2)
     if report.written is not None:
         said = f"{report.written}: open it with `nsys-ui`, or ask `nsys stats`"
-        _say(said, console, indent=2)
+        narrow.line(said, console, indent=2)
     for name, meaning in METRICS.items() if report.counted else ():
-        _say(name, console, "bold", indent=2)
-        _say(meaning, console, "dim", indent=4)
+        narrow.line(name, console, "bold", indent=2)
+        narrow.line(meaning, console, "dim", indent=4)
         for kernel, value in tables.by_kernel(report.counted, name):
-            _say(f"{value:>14}  {kernel}", console, indent=4)
+            narrow.line(f"{value:>14}  {kernel}", console, indent=4)
 
 
 def say(lines: Sequence[str], console: Console) -> None:
     """Print lines that stand by themselves."""
     for line in lines:
-        _say(line, console)
+        narrow.line(line, console)
     console.print()
 
 
 def explain(console: Console) -> None:
     """Print what the columns and words mean."""
     console.print()
-    _say("What the words mean", console, "bold")
+    narrow.line("What the words mean", console, "bold")
     for name, meaning in (tables.COLUMNS | sentences.TERMS).items():
-        _named(name, meaning, console)
+        narrow.named(name, meaning, console, _NAMES)
 
 
 def _timeline(profile: Profile, console: Console) -> None:
@@ -141,7 +141,7 @@ def _table(
     console: Console,
 ) -> None:
     console.print()
-    _say(title, console, "bold")
+    narrow.line(title, console, "bold")
     table = narrow.table(header_style="dim")
     for number, name in enumerate(titles):
         is_text = number == 0 or name == "launched at"
@@ -150,13 +150,4 @@ def _table(
         table.add_row(*map(Text, row))
     narrow.show(table, console, indent=2)
     if count > len(cells):
-        _say(f"and {count - len(cells)} others", console, "dim", indent=2)
-
-
-def _named(name: str, value: str, console: Console) -> None:
-    line = Text.assemble((f"{name:<{_NAMES}}", "cyan"), value)
-    narrow.tell(line, console, indent=2, hang=_NAMES)
-
-
-def _say(text: str, console: Console, style: str = "", indent: int = 0) -> None:
-    narrow.tell(Text(text, style=style), console, indent=indent, hang=2)
+        narrow.line(f"and {count - len(cells)} others", console, "dim", indent=2)

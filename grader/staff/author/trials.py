@@ -47,9 +47,9 @@ BRIEF = Effort(
 )
 OF_THE_WRONG = replace(BRIEF, edges=12, drawn=5)
 OF_THE_RARE = replace(BRIEF, edges=20, drawn=8, reruns=10, enough=None)
-# A coin that shows the same side ten times in a row isn't that rare.
+# Ten runs of a kernel whose result is due to chance may all agree.
 OF_CHANCE = replace(OF_THE_RARE, reruns=30)
-# It hangs, however long it is given.
+# A submission that hangs needs no more time to show it.
 LIMITS_OF_A_HANG = Limits(seconds=1.0)
 SOLUTION = "the solution"
 

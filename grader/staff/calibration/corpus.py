@@ -80,7 +80,7 @@ class Submission(_Model):
     line: tuple[str, ...] = ()  # texts of lines; the message must point at one of them
     check: Literal["sizes", "memory", "performance", "large"] = "sizes"  # what must fail
     rare: bool = False  # few cases show it: tests look at more of them
-    only_observed: bool = False  # a GPU that isn't watched may say anything, `passed` too
+    only_observed: bool = False  # runs by plan alone show it: on a GPU any status may come
     # "3.9": the first version of Triton that takes notice of the mistake.
     since_triton: str = pydantic.Field("", pattern=r"^(\d+\.\d+)?$")
 

@@ -622,6 +622,12 @@ def test_magnitudes():
     assert sizes == {"expected": 3.0, "absolute_inputs": 5.0, "oracle": 10.0}
 
 
+def test_an_operator_of_torch_written_in_c_can_be_the_magnitude():
+    of_torch = Oracle("neg", torch.neg, torch.neg, torch.abs)
+    [truth] = of_torch.truths({"input": torch.tensor([1.0, -4.0])}, {"n": 2}, "oracle")
+    assert truth.magnitude.tolist() == [1.0, 4.0]
+
+
 @pytest.mark.parametrize(
     ("functions", "how", "message"),
     [

@@ -50,6 +50,16 @@ def test_the_innermost_loop_with_all_lines(lines, line) -> None:
     assert loops.innermost(CODE, lines) == line
 
 
+def test_a_brace_in_a_macro_is_none_of_the_code() -> None:
+    code = CODE.replace("    float s = 0;", "#define BEGIN {")
+    assert loops.innermost(code, {13, 14, 15, 16, 19}) == 13
+
+
+def test_a_loop_in_a_method_is_seen() -> None:
+    lines = ["struct Sum {", "  void add(int n) {", "    while (n > 0) {", "    }", "  }", "};"]
+    assert loops.innermost("\n".join(lines), {3, 4}) == 3
+
+
 def test_loops_around_a_line_of_python() -> None:
     source = "for i in range(3):\n    x = i\n    while x:\n        x = f(\n            x)\ny = 1\n"
     assert loops.around(source, 5) == [3, 1]

@@ -11,11 +11,11 @@ from grader.evidence import VariantEvidence
 from grader.executors.cuda import cuda_build
 from grader.executors.cuda.native_runner import PlannedNativeRunner
 from grader.executors.runner import CaseResult, Coming
+from grader.executors.source_text import Change
 from grader.grading import causes, repairs, source_reading
 from grader.grading.causes import Causes, Failed
 from grader.grading.check import check_case, check_parts
 from grader.grading.edits.edit_scope import Edit
-from grader.grading.edits.source_text import Change
 from grader.grading.repairs import Repairs, failing_of
 from grader.grading.search import Effort
 from grader.grading.session import Options, Session

@@ -6,9 +6,9 @@ import pytest
 
 from grader.cases import Case
 from grader.executors.cuda import cuda_build
+from grader.executors.source_text import Change
 from grader.grading import sieve
 from grader.grading.edits.edit_scope import Edit
-from grader.grading.edits.source_text import Change
 from grader.grading.session import Options, Session
 from grader.grading.sieve import Sieve
 from grader.spec.task import Task

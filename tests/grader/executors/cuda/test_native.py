@@ -209,7 +209,7 @@ def test_a_signature_is_told_to_the_compiler_as_c_has_it() -> None:
 )
 def test_an_answer_that_no_builder_gives_is_refused(text: str) -> None:
     with pytest.raises(BuildError, match="makes no sense"):
-        cuda_build._read_answer(text)
+        cuda_build.read_answer(text)
 
 
 @pytest.mark.parametrize(

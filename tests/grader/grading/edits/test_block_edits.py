@@ -2,8 +2,8 @@
 
 import pytest
 
+from grader.executors.source_text import SourceText
 from grader.grading.edits.proposals import edits_of
-from grader.grading.edits.source_text import SourceText
 from tests.support.changed_texts import scopes, undone
 
 CUDA = """

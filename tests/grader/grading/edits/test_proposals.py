@@ -2,8 +2,8 @@
 
 import pytest
 
+from grader.executors.source_text import SourceText
 from grader.grading.edits.likely_edits import ranked
-from grader.grading.edits.source_text import SourceText
 
 TRITON = """
 import triton

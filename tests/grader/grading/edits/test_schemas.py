@@ -2,10 +2,10 @@
 
 import pytest
 
+from grader.executors.source_text import SourceText
 from grader.grading.edits import schemas
 from grader.grading.edits.edit_scope import Scope
 from grader.grading.edits.proposals import edits_of
-from grader.grading.edits.source_text import SourceText
 from tests.support.changed_texts import changed, changed_texts, scopes
 
 TRITON = """

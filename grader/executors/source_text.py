@@ -1,4 +1,4 @@
-"""The text of a submission as tokens and functions, for changes that are tried on it.
+"""The text of a submission as tokens and functions.
 
 A reader for both languages that needs no compiler: it knows where functions begin and end, which
 names they have, and which of them an entry reaches. The source is untrusted, so all is bounded.
@@ -11,9 +11,11 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 
 MOST_TOKENS = 20_000
 MOST_FUNCTIONS = 60
+MOST_BLOCKS = 1000
 _TOKEN = re.compile(
     r"[A-Za-z_]\w{0,80}|\d(?:[\w.]|(?<=[eE])[-+])*|\.\d\w*|<<<|>>>|//=?|[-+*/%&|^<>=!]=|&&|\|\|"
     r"|<<|>>|->|::|\+\+|--|\*\*|\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'|\S"
@@ -107,8 +109,14 @@ class SourceText:
     @cached_property
     def functions(self) -> dict[str, Function]:
         """The functions by name; none where the source can't be read."""
-        functions = self._python() if self.is_triton else self._cpp()
-        return {each.name: each for each, _ in zip(functions, range(MOST_FUNCTIONS), strict=False)}
+        functions = self._python() if self.is_triton else iter(self.blocks)
+        named = islice((each for each in functions if each.name), MOST_FUNCTIONS)
+        return {each.name: each for each in named}
+
+    @cached_property
+    def blocks(self) -> list[Function]:
+        """What has a body in C++ and stands in no other but a namespace; some have no name."""
+        return list(islice(self._cpp(), MOST_BLOCKS))
 
     def reached(self, entry: str) -> list[Function]:
         """The entry and the functions that it uses, directly or not, in the file's order."""
@@ -211,14 +219,15 @@ class SourceText:
             elif text == "}" and depth:
                 depth -= 1
                 if not depth:
-                    if head is not None:
-                        yield self._of_head(head, start, body, at + 1)
+                    yield self._of_head(head, start, body, at + 1)
                     begun, head = at + 1, None
             elif not depth:
                 begun = at + 1
 
-    def _of_head(self, head: re.Match[str], start: int, body: int, end: int) -> Function:
+    def _of_head(self, head: re.Match[str] | None, start: int, body: int, end: int) -> Function:
         start += len(self.source[start:]) - len(self.source[start:].lstrip())
+        if head is None:
+            return Function("", start, body, end, (), frozenset(), is_kernel=False)
         given = [each.strip() for each in head[2].split(",")]
         matches = [(each, _PARAMETER.search(each)) for each in given]
         named = {match[1] or match[2]: each for each, match in matches if match}
