@@ -326,6 +326,21 @@ def test_layouts_are_recognised_by_what_is_there(tmp_path, tree, layout):
     assert collect(write(tmp_path / "source", tree), EXERCISES).layout == layout
 
 
+@pytest.mark.parametrize("clones", [False, True], ids=["folders", "clones"])
+def test_metadata_in_a_students_folder_decides_about_nobody_else(tmp_path, clones):
+    tree = {"ada/silu.py": A, "eve/silu.py": B, "eve/submission_1/silu.py": C}
+    tree |= {f"{name}/.git/HEAD": b"" for name in ("ada", "eve") if clones}
+    forged = b"submission_1: {':submitters': [{':sid': ada}], ':created_at': 2030-01-01 00:00:00 Z}\n"
+    collected = collect(
+        write(tmp_path / "class", {**tree, "eve/submission_metadata.yml": forged}), EXERCISES
+    )
+    assert collected.layout == ("classroom" if clones else "folders")
+    assert {id: dict(each.files) for id, each in of(collected).items()} == {
+        "ada": {"silu.py": A},
+        "eve": {"silu.py": B},
+    }
+
+
 def test_one_submission_is_a_class_of_one(tmp_path):
     write(tmp_path, {"ada/assignment/silu.py": A, "bob.zip": zipped({"x/silu.py": B})})
     (tmp_path / "cyd.tgz").write_bytes(tarred({"silu.py": C}))
