@@ -48,6 +48,7 @@ from grader.spec import Exercise
 from grader.spec.course_file import INTERPRETER, CourseFile, time_text
 
 NOTHING = "nothing handed in"
+_HASHED = re.compile(r"-[0-9a-f]{10}$")  # the end of a stem that isn't the id itself
 _COUNTED = {
     "last": "the last one that can be read",
     "best": "the best one",
@@ -119,10 +120,10 @@ def incomplete(book: Gradebook) -> str:
 def page_stem(student: Student) -> str:
     """The stem of a student's file names: safe in any folder, and no other student's."""
     plain = re.sub(r"[^a-z0-9_.-]+", "-", student.id.lower()).strip("-.")[:60]
-    if plain and plain == student.id:
+    if plain and plain == student.id and not _HASHED.search(plain):
         return plain
     digest = hashlib.sha256(student.id.encode("utf-8", "surrogatepass")).hexdigest()[:10]
-    return f"{plain}-{digest}" if plain else digest
+    return f"{plain or 'student'}-{digest}"
 
 
 # --- one student ---------------------------------------------------------------------------------

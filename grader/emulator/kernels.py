@@ -38,12 +38,12 @@ def find(run: tuple[Token, ...]) -> dict[str, Kernel]:
         kernel = kernels.setdefault(name, Kernel())
         inside = run[start + 1 : end]
         kernel.has_defaults |= any(token.text == "=" for token in inside)
-        kernel.parameters.add(_types(inside))
+        kernel.parameters.add(types(inside))
         kernel.template_parameters = max(kernel.template_parameters, _template_parameters(run, i))
     return kernels
 
 
-def _types(inside: Sequence[Token]) -> tuple[str, ...]:
+def types(inside: Sequence[Token]) -> tuple[str, ...]:
     """The types of a parameter list, equal for a declaration and its definition."""
     return tuple(_type(part) for part in split_arguments(inside))
 

@@ -23,7 +23,7 @@ from pathlib import Path
 _LONGEST_TEXT = 16 << 20  # bytes of packed-refs
 _LONGEST_OBJECT = 1 << 20  # bytes of a commit, or of what it is stored as a difference from
 _MOST_LINKS = 5  # references that name references
-_MOST_DELTAS = 200  # differences on differences; git makes 50
+_MOST_DELTAS = 200  # differences on differences, of _LONGEST_OBJECT bytes in all; git makes 50
 _MOST_PACKS = 1000
 _SHA = re.compile(r"[0-9a-f]{40}")
 _REFERENCE = re.compile(r"refs(/[\w.+@#-]+)+")
@@ -124,7 +124,7 @@ def _object(git: int, sha: str) -> bytes:
     try:
         packed = _read(git, f"objects/{sha[:2]}/{sha[2:]}", _LONGEST_OBJECT)
     except FileNotFoundError:
-        kind, data = _from_packs(git, bytes.fromhex(sha), 0)
+        kind, data = _from_packs(git, bytes.fromhex(sha), _LONGEST_OBJECT)
         if kind != _COMMIT:
             raise _NotFound from None
         return data
@@ -142,7 +142,8 @@ def _inflated(packed: bytes | memoryview) -> bytes:
     return data
 
 
-def _from_packs(git: int, sha: bytes, depth: int) -> tuple[int, bytes]:
+def _from_packs(git: int, sha: bytes, budget: int) -> tuple[int, bytes]:
+    """The kind and the contents of an object; `budget` bounds the differences that lead to it."""
     with _folder(git, "objects/pack") as folder:
         listed = os.listdir(folder)  # noqa: PTH208 (a descriptor, no path)
         names = sorted(name for name in listed if name.endswith(".idx"))
@@ -151,7 +152,7 @@ def _from_packs(git: int, sha: bytes, depth: int) -> tuple[int, bytes]:
                 offset = _offset(index, sha)
             if offset is not None:
                 with _mapped(folder, f"{name[:-4]}.pack") as pack:
-                    return _packed(git, pack, offset, depth)
+                    return _packed(git, pack, offset, budget)
     raise _NotFound
 
 
@@ -187,11 +188,11 @@ def _offset(index: mmap.mmap, sha: bytes) -> int | None:
     return offset
 
 
-def _packed(git: int, pack: mmap.mmap, offset: int, depth: int) -> tuple[int, bytes]:
+def _packed(git: int, pack: mmap.mmap, offset: int, budget: int) -> tuple[int, bytes]:
     """The kind and the contents of the object at `offset`, differences applied."""
     deltas: list[bytes] = []
     while True:
-        if depth + len(deltas) > _MOST_DELTAS or offset < 12:
+        if budget < 0 or offset < 12:
             raise _NotFound
         kind = pack[offset] >> 4 & 7
         at = offset
@@ -207,8 +208,9 @@ def _packed(git: int, pack: mmap.mmap, offset: int, depth: int) -> tuple[int, by
         if kind not in (_OFFSET_DELTA, _REFERENCE_DELTA):
             break
         deltas.append(data)
+        budget -= max(len(data), _LONGEST_OBJECT // _MOST_DELTAS)
         if kind == _REFERENCE_DELTA:
-            kind, data = _from_packs(git, base, depth + len(deltas))
+            kind, data = _from_packs(git, base, budget)
             break
         offset -= back
     for delta in reversed(deltas):

@@ -29,18 +29,11 @@ _TIME = re.compile(
 
 
 def find(source: Source) -> Source | None:
-    """The source, or a folder in it, that has the metadata; None where none has."""
-    if source.part(METADATA) is not None:
-        return source
-    roots = []
-    for part in source.folders[:10]:
-        try:
-            inner = part.inside()
-        except Unreadable:
-            continue
-        if inner.part(METADATA) is not None:
-            roots.append(inner)
-    return roots[0] if len(roots) == 1 else None
+    """The source, or the only folder in it, that has the metadata; None where neither has.
+
+    A folder among others may be a student's own, whose files decide about nobody else.
+    """
+    return source.itself_or_wrapped(lambda each: each.part(METADATA) is not None)
 
 
 def handins(source: Source, reader: Reader) -> tuple[list[Handin], list[str]]:

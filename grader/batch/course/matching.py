@@ -33,12 +33,15 @@ class Matcher:
             lambda student: [student.id, *_column(student, "sis user id")],
             lambda student: _column(student, "sis login id", "login"),
             lambda student: [student.email],
+            lambda student: [] if student.platform_id else [student.id],
         )
         self._tables = [_table(roster.students, keys) for keys in kinds]
 
     def find(self, member: Member) -> Match:
         """The row of a member."""
-        platform, gradebook, logins, emails = self._tables
+        platform, gradebook, logins, emails, unlinked = self._tables
+        if member.login:  # its owner chose it, and may have chosen another student's id
+            gradebook = unlinked
         asked = (
             (platform, (member.id, member.login)),
             (gradebook, (member.id,)),

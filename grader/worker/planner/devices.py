@@ -39,14 +39,19 @@ class OneDevice(TorchFunctionMode):
 
 
 def indexed(device: Any) -> Any:
-    """A CUDA device with its index; other values as they are."""
+    """A CUDA device with its index; other values as they are.
+
+    Raises RuntimeError for another device than the first.
+    """
     if type(device) is int:
-        return torch.device("cuda", device)
-    if (type(device) is str and device == "cuda") or (
-        isinstance(device, torch.device) and device.type == "cuda" and device.index is None
-    ):
-        return _FIRST
-    return device
+        device = torch.device("cuda", device)
+    elif type(device) is str and device.startswith("cuda"):
+        device = torch.device(device)
+    if not isinstance(device, torch.device) or device.type != "cuda":
+        return device
+    if device.index:
+        raise RuntimeError(f"CUDA error: invalid device ordinal: {device}, and there is one GPU")
+    return _FIRST
 
 
 def _to_device(

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
+import struct
 import subprocess
 import time
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -324,6 +326,19 @@ def test_a_folder_around_the_class_is_unwrapped(tmp_path):
 )  # fmt: skip
 def test_layouts_are_recognised_by_what_is_there(tmp_path, tree, layout):
     assert collect(write(tmp_path / "source", tree), EXERCISES).layout == layout
+
+
+@pytest.mark.parametrize("clones", [False, True], ids=["folders", "clones"])
+def test_metadata_in_a_students_folder_decides_about_nobody_else(tmp_path, clones):
+    tree = {"ada/silu.py": A, "eve/silu.py": B, "eve/submission_1/silu.py": C}
+    tree |= {f"{name}/.git/HEAD": b"" for name in ("ada", "eve") if clones}
+    tree["eve/submission_metadata.yml"] = b"submission_1: {':submitters': [{':sid': ada}]}\n"
+    collected = collect(write(tmp_path / "class", tree), EXERCISES)
+    assert collected.layout == ("classroom" if clones else "folders")
+    assert {id: dict(each.files) for id, each in of(collected).items()} == {
+        "ada": {"silu.py": A},
+        "eve": {"silu.py": B},
+    }
 
 
 def test_one_submission_is_a_class_of_one(tmp_path):
@@ -811,6 +826,24 @@ def test_a_link_in_a_repository_is_not_followed(clone, tmp_path, what):
 def test_a_repository_that_is_damaged_has_no_time(tmp_path, tree):
     write(tmp_path / ".git", tree)
     assert commit_time(tmp_path) is None
+
+
+@pytest.mark.parametrize(("copies", "begins"), [(100, "1970"), (400_000, "None")])
+def test_the_differences_of_a_pack_are_bounded_in_all(tmp_path, copies, begins):
+    text = b"committer x <x> 1 +0000\n" + b"y" * 100
+    pack = b"PACK" + bytes(8) + b"\x9c\x07" + zlib.compress(text)  # a commit of 124 bytes
+    difference = zlib.compress(b"\x7c\x7c\x90\x7c" + b"\x90\x01" * copies)
+    last = 12
+    for _ in range(6):
+        place, back = len(pack), len(pack) - last
+        distance = bytes([0x80 | ((back >> 7) - 1), back & 0x7F]) if back > 127 else bytes([back])
+        pack, last = pack + b"\x60" + distance + difference, place
+    sha, fanout = b"\xaa" * 20, [0] * 0xAA + [1] * (256 - 0xAA)
+    index = b"\xfftOc\0\0\0\2" + struct.pack(">256I", *fanout) + sha + bytes(4)
+    tree = {"HEAD": b"aa" * 20, "objects/pack/p.pack": pack}
+    tree["objects/pack/p.idx"] = index + struct.pack(">I", last)
+    write(tmp_path / ".git", tree)
+    assert str(commit_time(tmp_path)).startswith(begins)
 
 
 @needs_git

@@ -213,6 +213,14 @@ def test_a_github_login_is_found_whatever_its_case(tmp_path):
     assert found.student.id == "ada@example.org"
 
 
+def test_a_login_chosen_like_another_students_identifier_is_nobody(tmp_path):
+    roster = "identifier,github_username,name\nada.l,ada-on-github,Ada\ncharles,,Charles\n"
+    matcher = Matcher(read(tmp_path, roster))
+    assert matcher.find(Member("ada.l", login="ada.l")).student is None
+    assert matcher.find(Member("ada-on-github", login="ada-on-github")).student.id == "ada.l"
+    assert matcher.find(Member("charles", login="charles")).student.id == "charles"
+
+
 def test_nobody_is_found_by_name_alone_but_a_name_is_a_hint(tmp_path):
     found = Matcher(read(tmp_path, CANVAS)).find(Member("x", name="ada lovelace"))
     assert found.student is None

@@ -695,11 +695,17 @@ __launch_bounds__(2 * MOST / 2, 1, 1) __global__ void macro(float* out)
 __global__ __launch_bounds__(most) void constant(float* out) { out[9] = 1; }
 template <int N> __global__ void __launch_bounds__(N) parameter(float* out) { out[9] = N; }
 __global__ void __launch_bounds__(pair_of<int, 64>::threads) member(float* out) { out[9] = 1; }
+__global__ void __launch_bounds__(most) before(float*);
+__global__ void before(float* out) { out[9] = 1; }
+__global__ void behind(float* out) { out[9] = 1; }
+__launch_bounds__(64) __global__ void behind(float* target);
 __global__ void __maxnreg__(32) registers(float* out) { out[9] = 1; }
 """
 
 
-@pytest.mark.parametrize("kernel", ["number", "macro", "constant", "parameter<64>", "member"])
+@pytest.mark.parametrize(
+    "kernel", ["number", "macro", "constant", "parameter<64>", "member", "before", "behind"]
+)
 def test_a_block_is_no_larger_than_the_launch_bounds(emulate: Emulate, kernel: str) -> None:
     body = f"""
     {kernel}<<<1, 64>>>(output);

@@ -164,6 +164,24 @@ def test_memory_of_the_device_is_made_by_whatever_name(planning, tmp_path, made)
     assert "calls" in planning.plan(tmp_path, text, PAIR)
 
 
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "torch.empty(4, device='cuda:1')",
+        "x.new_zeros(4, device=torch.device('cuda', 1))",
+        "torch.zeros(4, device=1)",
+        "x.to('cuda:1')",
+        "x.cuda(1)",
+    ],
+)
+def test_a_second_gpu_is_not_there(planning, tmp_path, expression):
+    text = f"import torch\ndef f(x, y):\n    z = {expression}\n"
+    refused = planning.plan(tmp_path, text, PAIR)
+
+    assert (refused["code"], refused["type"], refused["line"]) == ("raised", "RuntimeError", 3)
+    assert "invalid device ordinal" in refused["message"]
+
+
 def test_what_only_a_gpu_has_is_named_and_no_fault_of_the_launcher(planning, tmp_path):
     for asked in ("torch.Generator(device='cuda')", "torch._C._cuda_cudaHostAllocator()"):
         refused = planning.plan(tmp_path, f"import torch\ndef f(x, y):\n    {asked}\n", PAIR)
