@@ -130,19 +130,21 @@ def run(
             with SharedExecutor(task, unscored) as shared:
                 for at, (each, case) in enumerate(zip(planned, cases, strict=True), 1):
                     on_step(Step(str(task), case, at, len(planned)))
-                    # The scored case is timed as strictly as in a grade.
                     is_scored = each.is_scored and not is_ladder
-                    options = Options(
-                        also=names,
-                        roofs=known,
-                        budget=budget or (None if is_scored else AROUND),
-                        held_to_idle=is_scored,
-                    )
                     timed = candidate if each.is_scored else replace(candidate, shared=shared)
+                    options = _options(names, known, budget, is_scored)
                     evidence = time_alike(timed, baselines, case, options)
                     yield Timed(*name_of, each.size, is_scored, evidence)
                     if evidence.status not in (Status.passed, Status.not_measured):
                         break
+
+
+def _options(
+    names: Sequence[str], known: Roofs | None, budget: sequential.Budget | None, is_scored: bool
+) -> Options:
+    """A scored case is timed as strictly as in a grade."""
+    budget = budget or (None if is_scored else AROUND)
+    return Options(also=names, roofs=known, budget=budget, held_to_idle=is_scored)
 
 
 def _candidate(session: Session, task: Task) -> Planned | PerformanceEvidence:
