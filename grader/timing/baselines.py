@@ -117,7 +117,7 @@ class Baselines(contextlib.AbstractContextManager["Baselines"]):
 
     def _is_by_plan(self, name: str) -> bool:
         """Whether a baseline is a plan that the GPU executor runs; the others are Python."""
-        return name in (CONTROL, REFERENCE) and self._executors.device == "cuda"
+        return name in (CONTROL, REFERENCE) and self._sandbox.device == "cuda"
 
     def _is_the_same(self, name: str, task: Task) -> bool:
         """Whether a baseline's worker starts alike for a task and for the one being timed."""

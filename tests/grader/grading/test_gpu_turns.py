@@ -30,6 +30,7 @@ from grader.spec import load_all
 from grader.spec.task import Task
 from grader.status import Status
 from grader.timing import attempt, watch
+from grader.timing.baselines import Baselines
 from grader.timing.contenders import Planned
 from grader.timing.failures import TimingFailed
 from grader.timing.submission import Stopwatch
@@ -141,6 +142,7 @@ def timed(monkeypatch) -> Callable[..., list[str]]:
 
         standing = Mock(wait=noted("executor is ready"))
         monkeypatch.setattr(Planned, "executor", lambda *_: standing)
+        monkeypatch.setattr(Baselines, "expect", noted("workers begin"))
         monkeypatch.setattr(attempt.Attempt, "_start_baselines", noted("baselines start"))
         monkeypatch.setattr(attempt.Attempt, "_settle_baselines", noted("baselines settle"))
         monkeypatch.setattr(watch.Watch, "probe", lambda *_: None)
@@ -158,6 +160,7 @@ def timed(monkeypatch) -> Callable[..., list[str]]:
 def test_workers_start_beside_checks_and_are_timed_by_a_grader_that_is_alone(timed):
     assert timed() == [
         "baselines import: all",
+        "workers begin: shared",
         "baselines start: shared",
         "executor is ready: shared",
         "baselines start: nobody",  # the solution, which is tuned
