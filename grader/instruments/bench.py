@@ -142,7 +142,7 @@ def run(
 def _options(
     names: Sequence[str], known: Roofs | None, budget: sequential.Budget | None, is_scored: bool
 ) -> Options:
-    """A scored case is timed as strictly as in a grade."""
+    """How a case is timed: one with points as strictly as in a grade."""
     budget = budget or (None if is_scored else AROUND)
     return Options(also=names, roofs=known, budget=budget, held_to_idle=is_scored)
 

@@ -143,7 +143,7 @@ class Attempt:
                 self._start_baselines([n for n in self._targets.names if n != REFERENCE])
                 for each in self._baselines:
                     each.replays.begin()  # a first call may compile for long
-                executor.wait()  # it is idle while baselines are timed, and has no plan
+                executor.wait()  # it is idle while baselines are timed, without the case's plan
             turn.enter_context(locks.exclusive_on(device, self._options.waiting))
         state = self._watch.probe()
         self._start_baselines([n for n in self._targets.names if n == REFERENCE])  # it is tuned

@@ -16,6 +16,7 @@ import torch
 import typer
 from rich.console import Console
 
+from grader.cases import Case
 from grader.cli import bench_command
 from grader.evidence import Baseline, PerformanceEvidence
 from grader.gpu.roofline import Roofs, peaks
@@ -206,14 +207,16 @@ def small(monkeypatch, planned) -> Iterator[dict[str, Exercise]]:
 BUDGET = sequential.Budget(seconds=60.0, pairs=2)
 
 
-def benched(exercises, folder: Path, python_sandbox, tmp_path: Path, **options) -> Path:
+def benched(
+    exercises, folder: Path, python_sandbox, tmp_path: Path, sizes=(32,), **options
+) -> Path:
     with Session(folder, exercises, Options(device="interpreter")) as session:
         out = tmp_path / "out"
         bench_command.run(
             session,
             python_sandbox,
             selected(exercises),
-            [32],
+            sizes,
             bench_command.Output(ROOFS, out, tmp_path / "bench.json"),
             BUDGET,
             **options,
@@ -259,6 +262,23 @@ def test_a_kernel_is_timed_over_sizes_and_leaves_tables_plots_and_json(
     for each in found["timings"]:
         assert {y["name"] for y in each["evidence"]["baselines"]} == {"copy", "torch"}
         assert each["evidence"]["status"] == "passed"
+
+
+def test_a_case_with_points_has_an_executor_of_its_own(
+    small, python_sandbox, tmp_path, printed, monkeypatch
+):
+    shared: dict[int, object] = {}
+
+    def seen(candidate: InPython, baselines: object, case: Case, options: object) -> Any:
+        shared[case.size("cols")] = candidate.shared
+        return TIMED.evidence
+
+    monkeypatch.setattr(bench, "measure_case", seen)
+    monkeypatch.setattr(bench_report, "figures", lambda *_: [])
+    folder = submission(tmp_path / "mine", SOLUTION)
+    benched(small, folder, python_sandbox, tmp_path, sizes=(16, 32))
+    assert [*shared] == [64, 16, 32]
+    assert shared[64] is None and shared[16] is shared[32] is not None
 
 
 def test_a_wrong_output_under_the_clock_ends_it_with_its_message(

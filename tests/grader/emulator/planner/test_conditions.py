@@ -34,14 +34,14 @@ def test_a_macro_of_one_compiler_is_told_with_its_line(directive: str, macro: st
 @pytest.mark.parametrize(
     "text",
     [
-        "#ifdef __CUDACC__\n#endif\n",
-        "#ifndef NDEBUG\n#endif\n",
-        "#define __MINE__ 1\n#if __MINE__\n#endif\n",
-        "#ifdef DEBUG\n#endif\n",
+        "#ifdef __CUDACC__\nf();\n#endif\n",
+        "#ifndef NDEBUG\nf();\n#endif\n",
+        "#define __MINE__ 1\n#if __MINE__\nf();\n#endif\n",
+        "#ifdef DEBUG\nf();\n#endif\n",
         "__global__ void k() {\n#if __CUDA_ARCH__ >= 800\n;\n#endif\n}\n",
         "// #ifdef __SANITIZE_THREAD__\n",
-        "#if defined(_MSC_VER) || defined(__HIPCC__)\n#endif\n",
-        "#if defined(__CUDACC_RTC__) || (defined(__clang__) && defined(__CUDA__))\n#endif\n",
+        "#if defined(_MSC_VER) || defined(__HIPCC__) || defined(__NVCOMPILER)\nf();\n#endif\n",
+        "#if defined(__CUDACC_RTC__) || (defined(__clang__) && defined(__CUDA__))\nf();\n#endif\n",
         "#if CUDART_VERSION >= 11000\nf();\n#endif\n",
     ],
 )

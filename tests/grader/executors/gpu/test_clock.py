@@ -164,6 +164,20 @@ def test_a_shared_executor_serves_several_cases_and_is_replaced_when_it_died(
     assert not replays._worker.alive
 
 
+def test_a_worker_with_room_for_a_large_case_has_no_more_sets_for_a_small_one(
+    sandbox: Sandbox, opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    large = fixed_case(SILU, VARIANT, {"n": 8 * N, "dtype": "float32"}, 7)
+    layouts = [Layout.of(SILU, VARIANT, case) for case in (CASE, large)]
+    monkeypatch.setattr(contenders, "ENOUGH_BYTES", 9 * sum(layouts[0].lengths))
+    counts = []
+    for served in (layouts[:1], layouts):
+        executor = contenders.executor(sandbox, served, opened)
+        counts.append(executor.ungraded(layouts[0])._sets.count)
+    assert counts[0] <= counts[1] == 9
+    assert executor.ungraded(layouts[1])._sets.count == contenders.FEWEST_BUFFER_SETS
+
+
 def test_the_reference_s_executor_serves_all_cases(sandbox: Sandbox, opened, cubin: bytes) -> None:
     solution = planned(sandbox, Documents(cubin))
     with Baselines(sandbox, sandbox, Task(SILU, VARIANT), [CASE], lambda: solution) as baselines:
