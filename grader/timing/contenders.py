@@ -82,10 +82,10 @@ class FromPlans:
 
 
 class SharedExecutor(contextlib.ExitStack):
-    """One executor for several cases of a variant, started with the first; it ends with this.
+    """One executor for several cases of a variant: it starts with the first case that needs it.
 
-    It saves a CUDA context for each case. A kernel could keep in it what an earlier case showed, so
-    it is for times without points.
+    So one CUDA context serves them all. A kernel could keep there what an earlier case showed, so
+    this is for times without points. The executor ends when this is closed.
     """
 
     def __init__(self, task: Task, cases: Sequence[Case]) -> None:
@@ -258,7 +258,7 @@ class Standing:
         return fit and self.worker.alive
 
     def serve(self, layout: Layout, make_sets: Callable[[Memory, int], BufferSets]) -> Replays:
-        """Replays over buffer sets of a layout: enough of them, or those that there is room for.
+        """Replays over enough buffer sets of a layout, or over as many as there is room for.
 
         The sets served before become invalid. Raises as `wait` does.
         """

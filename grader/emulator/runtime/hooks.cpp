@@ -39,7 +39,7 @@ ALWAYS_INLINE void extend_path(Thread& thread, Address pc) {
     thread.path = (thread.path ^ static_cast<std::uint32_t>(pc - image_base)) * 0x9e3779b1u;
 }
 
-// The last launch in which a pointer to a type of 16 bytes' alignment was followed elsewhere.
+// The last launch in which an access to a type that is aligned to 16 bytes had another address.
 std::uint64_t misaligned_launch;
 
 // Whether nvcc makes one instruction of an access. It makes two of an object that is aligned to 8,

@@ -23,7 +23,9 @@ from grader.spec.task import Task
 from grader.status import Status
 
 NONE = Formula(0)
-FEW = 16  # lanes that access a tile in turn take at least half as many turns as it has requests
+# One turn in so many requests to global memory doesn't count. A tile whose lanes take turns has at
+# least one in two.
+FEW = 16
 Lines = Mapping[int, int | None]  # source lines, by the pc of a site
 _NCU = {
     "load": "op_ld",
