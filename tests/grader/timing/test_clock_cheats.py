@@ -22,7 +22,7 @@ from grader.sandbox import Sandbox
 from grader.spec.exercise import REFERENCE
 from grader.spec.task import Task
 from grader.status import Status
-from grader.timing import attempt, sequential
+from grader.timing import attempt, contenders, sequential
 from grader.timing.attempt import MOST_APART
 from grader.timing.baselines import Baselines
 from grader.timing.buffer_sets import Layout
@@ -38,6 +38,8 @@ COUNT = 1 << 24  # elements where it is timed: the files know that number
 FEW = 1 << 18  # for what is slow
 AS_FAST = 1.03  # over the honest kernel: what a measurement can't tell apart, and a bit more
 ROUNDS = 9
+CACHES = 8  # the line about caches, of "how kernel graders get cheated"
+SELDOM = 8 << 30  # bytes of buffer sets of which only a few are used in each replay
 BRIEF = Effort(
     repair_seconds=0,  # what changes would undo is told by tests of their own
     edges=3,
@@ -205,15 +207,24 @@ def test_on_a_gpu_what_is_wrong_by_plan_has_no_time(cheat: Cheat, opened: Open) 
     "cheat", ids([each for each in TO_BE_TIMED if SLOW not in each.on_gpu], needs_nvcc)
 )
 def test_on_a_gpu_it_gains_nothing(
-    cheat: Cheat, opened: Open, honest: Callable[[Cheat], Replays]
+    cheat: Cheat,
+    opened: Open,
+    honest: Callable[[Cheat], Replays],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     other = honest(cheat)
+    planned = planned_by(opened(cheat, "cuda"), cheat)
     try:
-        gained = gain(planned_by(opened(cheat, "cuda"), cheat), cheat, other)
+        gained = gain(planned, cheat, other)
     except TimingFailed as failed:
         assert failed.status in cheat.on_gpu, failed
         return
     assert TIMED in cheat.on_gpu
+    if cheat.line == CACHES and gained > AS_FAST:
+        # A hint for the cache may make each call faster by itself. That is earned: it is as fast
+        # where its sets return so seldom that an earlier call can have left nothing.
+        monkeypatch.setattr(contenders, "ENOUGH_BYTES", SELDOM)
+        gained /= gain(planned, cheat, other)
     assert gained <= AS_FAST
 
 
@@ -222,6 +233,7 @@ def gain(planned: Planned, cheat: Cheat, honest: Replays) -> float:
     with contextlib.ExitStack() as stack:
         replays = planned.begin(timed_case(cheat.exercise, cheat.variant), stack)
         replays.settle()
+        replays.calls = min(replays.calls, honest.calls)
         ratios = []
         for _ in range(ROUNDS):
             other = honest.seconds()
