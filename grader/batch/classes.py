@@ -57,7 +57,7 @@ class CourseClass:
         """The class with the course and the roster given, else those it was last graded with.
 
         These are read where they lay then; where they aren't any more, as they were. Its exercises
-        are in the order that the course has. Raises SpecError and SpecError.
+        are in the order that the course has. Raises SpecError.
         """
         notes: list[str] = []
 
