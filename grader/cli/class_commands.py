@@ -270,7 +270,7 @@ def adjust(
             refuse("adjust: expected --reason TEXT: whoever looks at the score later needs it")
         if undo is not None:
             if given or student:
-                refuse("--undo: expected the number of an adjustment and --reason, no more")
+                refuse(f"--undo {undo}: expected only --reason beside it, no --student or decision")
             store.adjustments.undo(undo, reason, _user())
         elif student is None or len(given) > 1:
             refuse("adjust: expected --student ID and one decision at a time")
