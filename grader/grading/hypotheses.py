@@ -101,9 +101,8 @@ def cause_of(
         first, *further = _all_observed(space, results, smallest)
     except OracleError:
         return None
-    if first.oracle.check is not None:  # more than one result is right
-        return None
-    if first.explained_by(_expected(first)):  # wrong in bits alone, such as the sign of a 0
+    # More than one result is right, or bits alone are wrong, such as the sign of a 0.
+    if first.oracle.check is not None or first.explained_by(_expected(first)):
         return None
     elements = sum(output.numel() for each in (first, *further) for output in each.outputs)
     if not further or elements < ENOUGH:
