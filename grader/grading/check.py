@@ -130,6 +130,13 @@ def chosen_for_a_gpu(space: Space, first_met: Sequence[Case]) -> list[Case]:
     return list(dict.fromkeys([*chosen, *spread(space.edges(), max(0, missing))]))
 
 
+def own_trouble(error: Exception) -> str:
+    """Why the grader itself failed; to be called where the error is handled."""
+    if isinstance(error, SandboxError):
+        return f"no worker could be started: {error}"
+    return traceback.format_exc(limit=-6)
+
+
 def any_space(session: Session, task: Task, dtype: str) -> Space:
     """The cases of the exercise's first size class, for use where the class doesn't matter."""
     return TaskCheck(session, task).space(dtype, next(iter(task.exercise.sizes)))
@@ -176,9 +183,8 @@ def _counted(session: Session, task: Task) -> MemoryEvidence:
     case = memory_use.case_of(task, session.seed)
     try:
         return memory_use.measure(_runs(session, task), session.seed)
-    except Exception:
-        reason = traceback.format_exc(limit=-6)
-        return MemoryEvidence(Status.grader_error, reason, str(case))
+    except Exception as error:
+        return MemoryEvidence(Status.grader_error, own_trouble(error), str(case))
 
 
 def _runs(session: Session, task: Task) -> memory_use.TritonRuns | memory_use.NativeRuns:
@@ -253,12 +259,8 @@ class TaskCheck:
                 observed.append(observe(runner, is_right))
                 if observed[-1].status.is_failure:
                     return self._with_folder_named(observed[-1])
-        except SandboxError as error:
-            reason = f"no worker could be started: {error}"
-            return PartEvidence(*name, Status.grader_error, reason=reason)
-        except Exception:
-            reason = traceback.format_exc(limit=-6)
-            return PartEvidence(*name, Status.grader_error, reason=reason)
+        except Exception as error:
+            return PartEvidence(*name, Status.grader_error, reason=own_trouble(error))
         decided = [part for part in observed if part.status is Status.passed]
         last = (decided or observed)[-1]
         return replace(
@@ -311,11 +313,8 @@ class TaskCheck:
         """A part that passed, with the launches at large sizes that the spec names for it."""
         try:
             return large_sizes.with_launches(self.session, self.task, part)
-        except SandboxError as error:
-            reason = f"no worker could be started: {error}"
-        except Exception:
-            reason = traceback.format_exc(limit=-6)
-        return replace(part, status=Status.grader_error, reason=reason)
+        except Exception as error:
+            return replace(part, status=Status.grader_error, reason=own_trouble(error))
 
     def _compile_in_background(self) -> Any:
         """Start compiling ahead of time what ran, where the kernels are in Triton."""
