@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -29,6 +28,7 @@ from grader.spec import Exercise
 from grader.spec import course_file as course_files
 from grader.spec.course_file import CourseFile
 from grader.spec.order import in_order
+from grader.spec.values import hint
 
 T = TypeVar("T")
 
@@ -57,7 +57,7 @@ class CourseClass:
         """The class with the course and the roster given, else those it was last graded with.
 
         These are read where they lay then; where they aren't any more, as they were. Its exercises
-        are in the order that the course has. Raises SpecError and SpecError.
+        are in the order that the course has. Raises SpecError.
         """
         notes: list[str] = []
 
@@ -136,10 +136,8 @@ class CourseClass:
         """`name`, checked: the id of a student. Raises Mistake with the nearest one."""
         if name in self.handins_of:
             return name
-        known = dict.fromkeys(self.handins_of)
-        close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
-        hint = f"; did you mean {one_line(close[0])!r}?" if close else ""
-        raise Mistake(f"--student {one_line(name)}: expected the id of a student{hint}")
+        meant = hint(name, self.handins_of)
+        raise Mistake(f"--student {one_line(name)}: expected the id of a student{meant}")
 
     # --- the gradebook --------------------------------------------------------------------------
 

@@ -111,11 +111,11 @@ class Plans:
         lifted = set(self.lifted(handin))
         results = []
         for task in self._tasks(handin, only):
-            exercise, variant = task.exercise, task.variant
-            is_lifted = bool({exercise.name, str(task)} & lifted)
-            sha256 = digest([handin.hashes.get(name, NO_FILE) for name in variant.files])
-            key = self._keys.of(exercise.name, variant.name, sha256, lifted=is_lifted)
-            results.append(Wanted(exercise.name, variant.name, key, is_lifted))
+            names = task.exercise.name, task.variant.name
+            is_lifted = bool({names[0], str(task)} & lifted)
+            wanted = Wanted(*names, "", is_lifted)
+            key = self._keys.of(*names, self._sha256(handin, wanted), lifted=is_lifted)
+            results.append(replace(wanted, key=key))
         return results
 
     def _tasks(self, handin: StoredHandin, only: Sequence[str]) -> list[Task]:
@@ -164,7 +164,7 @@ class Plans:
         return Evidence(handin.handin.id, seed, variants, newest.environment)
 
     def _sha256(self, handin: StoredHandin, wanted: Wanted) -> str:
-        files = self.exercises[wanted.exercise].graded[wanted.variant].files
+        files = wanted.task(self.exercises).variant.files
         return digest([handin.hashes.get(name, NO_FILE) for name in files])
 
     def _begun(self, wanted: Wanted, known: Mapping[str, Known], anew: bool) -> Wanted:

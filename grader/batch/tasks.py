@@ -34,11 +34,11 @@ from grader.mistakes import Mistake
 from grader.sandbox import Sandbox
 from grader.spec import Exercise
 from grader.spec.compiling import digest
+from grader.spec.course_file import INTERPRETER
 from grader.spec.predictions import PREDICTIONS
 from grader.spec.task import Task
 from grader.status import Status
 
-INTERPRETER = "interpreter"
 STUCK_SECONDS = 3600.0  # without a case done: far beyond what limits of CPU time allow one
 STUCK_EXIT = 75
 MOST_PLANNED_BYTES = 16 << 20  # of one result: they are kept until a GPU is free
@@ -244,17 +244,17 @@ def _files(task: HandinTask) -> dict[str, bytes | str]:
 
 
 def _check_is_the_same_grader(task: HandinTask) -> None:
-    here = INTERPRETER if task.device == INTERPRETER else machine.gpu_name() or INTERPRETER
+    here = task.device if task.device == INTERPRETER else machine.gpu_name()
     if here != task.device:
         raise TaskError(
             f"{platform.node()}: expected a machine with the GPU of the class's results, "
-            f"{task.device}; it has {'none' if here == INTERPRETER else here}"
+            f"{task.device}; it has {here or 'none'}"
         )
     conditions = Conditions(task.seed, task.device, task.effort or Effort())
     keys = Keys(task.exercises, conditions)
     hashes = {name: hash_of(data) for name, data in task.files.items()}
     for wanted in task.wanted:
-        files = task.exercises[wanted.exercise].graded[wanted.variant].files
+        files = wanted.task(task.exercises).variant.files
         sha256 = digest([hashes.get(name, NO_FILE) for name in files])
         key = keys.of(wanted.exercise, wanted.variant, sha256, lifted=wanted.lifted)
         if key != wanted.key:

@@ -80,10 +80,6 @@ class Case:
         values: Mapping[str, float | int | bool] = dict(self.scalars)
         return values.get(scalar.name, scalar.values[0])
 
-    def pattern_of(self, tensor: Tensor) -> str | None:
-        """The pattern of an input that isn't the leading one; None where it is its first."""
-        return dict(self.patterns).get(tensor.name)
-
     @property
     def complexity(self) -> tuple[int, int, int, int, int]:
         """The sort key of the smallest failing case: size first, then plainness."""

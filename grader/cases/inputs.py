@@ -79,8 +79,8 @@ def drawn(exercise: Exercise, variant: Variant, case: Case, generator: torch.Gen
         if given is not None:
             tensors[tensor.name] = _fitting(exercise, tensor, given, shape, dtype)
         else:
-            known = patterns.get(tensor.name)  # None of the leading input
-            pattern = case.data if known is None else case.pattern_of(tensor) or known[0]
+            known = patterns.get(tensor.name, [case.data])  # without the leading input's
+            pattern = dict(case.patterns).get(tensor.name, known[0])
             tensors[tensor.name] = contents.draw(
                 tensor.contents, shape, dtype, pattern, numbers, generator
             )

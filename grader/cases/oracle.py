@@ -277,13 +277,10 @@ def called(
     return function(**tensors, **given)
 
 
-def misfit(
-    function: Callable[..., Any], tensors: Iterable[str], numbers: Iterable[str], words: str
-) -> str:
+def misfit(function: Callable[..., Any], tensors: Iterable[str], numbers: Iterable[str]) -> str:
     """How a function's parameters don't fit what `called` gives it, or "".
 
-    It must take every one of the tensors, and needs nothing but them and the numbers. `words` are
-    what the message calls the tensors.
+    It must take every one of the tensors, and needs nothing but them and the numbers.
     """
     try:
         parameters = inspect.signature(function).parameters.values()
@@ -297,7 +294,8 @@ def misfit(
         return ""
     also = f"; it may name {', '.join(numbers)} too" if numbers else ""
     name = getattr(function, "__name__", "the function")
-    return f"{name} takes {', '.join(named) or 'nothing'}; {words} are {', '.join(tensors)}{also}"
+    takes = ", ".join(named) or "nothing"
+    return f"{name} takes {takes}; the spec's inputs are {', '.join(tensors)}{also}"
 
 
 @lru_cache(maxsize=256)

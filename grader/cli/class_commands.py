@@ -50,10 +50,12 @@ from grader.cli.console import (
     writable,
     write,
 )
+from grader.gpu import machine
 from grader.gpu.locks import choose
 from grader.mistakes import Mistake
 from grader.report import narrow, one_line
 from grader.report.summary import number
+from grader.sandbox import confinement
 from grader.sandbox.untrusted import clean
 from grader.spec import Course, Exercise
 from grader.spec import course as courses
@@ -268,7 +270,7 @@ def adjust(
             refuse("adjust: expected --reason TEXT: whoever looks at the score later needs it")
         if undo is not None:
             if given or student:
-                refuse("--undo: expected the number of an adjustment and --reason, no more")
+                refuse(f"--undo {undo}: expected only --reason beside it, no --student or decision")
             store.adjustments.undo(undo, reason, _user())
         elif student is None or len(given) > 1:
             refuse("adjust: expected --student ID and one decision at a time")
@@ -380,10 +382,9 @@ def _graded(
 ) -> tuple[Outcome, str]:
     """What came of a run, and its device; `handins` gets the run's number once it has begun."""
     store, watching = course_class.store, watcher(errors, plain)
-    if scheduler is None:
-        run.expect_sandbox(run.device_here(), options.require_sandbox)
     machines: AbstractContextManager[Machines]
     if scheduler is None:
+        confinement.choose(None, machine.device(), options.require_sandbox)  # before anything runs
         machines = run.this_machine(watching, jobs)
     else:
         from grader.batch.run import cluster

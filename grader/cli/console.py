@@ -172,7 +172,7 @@ def parsed_case(text: str, task: Task, seed: int, is_run: bool = True) -> Case:
     try:
         return parse(text, task.exercise, task.variant, seed, is_run)
     except CaseError as error:
-        refuse(f"--case: {error}")
+        refuse(f"--case: {task}: {error}")
 
 
 def middling_case(task: Task) -> Case:

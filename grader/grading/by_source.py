@@ -1,6 +1,6 @@
 """Mistakes that the source of a failing submission shows by itself: loops that don't end.
 
-A cause is given only where the source shows all of it. What has to be tried is in edits.py. The
+A cause is given only where the source shows all of it; repairs.py tries what it doesn't. The
 source is untrusted, so what would take long on a contrived one is bounded.
 """
 

@@ -59,7 +59,7 @@ def check(
             evidence = replace(evidence, memory=_memory(session, task, on_step))
         if evidence.memory is not None and evidence.memory.failures:
             return evidence
-        failures = _large_sizes(session, task, on_step) if at_large_sizes else ()
+        failures = check_large_sizes(session, task, on_step) if at_large_sizes else ()
         return replace(evidence, at_large_sizes=failures)
     finally:
         session.runners.close_variant(task)
@@ -108,13 +108,15 @@ def check_memory(session: Session, task: Task, on_step: Progress = unwatched) ->
     return evidence
 
 
-def check_large_sizes(
-    session: Session, task: Task, on_step: Progress = unwatched
-) -> tuple[Failure, ...]:
-    """What is wrong with a task at sizes that are planned only; it costs no points."""
-    failures = _large_sizes(session, task, on_step)
-    session.runners.close_variant(task)
-    return failures
+def check_large_sizes(session: Session, task: Task, on_step: Progress) -> tuple[Failure, ...]:
+    """What is wrong with a task at sizes that are planned only; it costs no points.
+
+    Its workers stay.
+    """
+    on_step(Step.at(task, "large sizes"))
+    if session.rules.violations(task):
+        return ()
+    return session.files.placed(task.variant, large_sizes.findings(session, task))
 
 
 def chosen_for_a_gpu(space: Space, first_met: Sequence[Case]) -> list[Case]:
@@ -128,11 +130,16 @@ def chosen_for_a_gpu(space: Space, first_met: Sequence[Case]) -> list[Case]:
     return list(dict.fromkeys([*chosen, *spread(space.edges(), max(0, missing))]))
 
 
+def own_trouble(error: Exception) -> str:
+    """Why the grader itself failed; to be called where the error is handled."""
+    if isinstance(error, SandboxError):
+        return f"no worker could be started: {error}"
+    return traceback.format_exc(limit=-6)
+
+
 def any_space(session: Session, task: Task, dtype: str) -> Space:
     """The cases of the exercise's first size class, for use where the class doesn't matter."""
-    size_class = next(iter(task.exercise.sizes))
-    variant = task.variant.of_dtype(dtype)
-    return Space(task.exercise, variant, dtype, size_class, session.seed)
+    return TaskCheck(session, task).space(dtype, next(iter(task.exercise.sizes)))
 
 
 def _parts(
@@ -144,23 +151,12 @@ def _parts(
     return session.files.placed(task.variant, tuple(checked))
 
 
-def _large_sizes(session: Session, task: Task, on_step: Progress) -> tuple[Failure, ...]:
-    on_step(Step.at(task, "large sizes"))
-    if session.rules.violations(task):
-        return ()
-    return session.files.placed(task.variant, large_sizes.findings(session, task))
-
-
 def _memory(session: Session, task: Task, on_step: Progress) -> MemoryEvidence:
     on_step(Step.at(task, "memory"))
     counted = _counted(session, task)
     if counted.status in WRONG:
         counted = replace(counted, failures=_explained(session, task, counted.case))
     return session.files.placed(task.variant, counted)
-
-
-def _unwatched() -> None:
-    """The cases of a search that isn't watched."""
 
 
 def _explained(session: Session, task: Task, text: str) -> tuple[Failure, ...]:
@@ -172,7 +168,7 @@ def _explained(session: Session, task: Task, text: str) -> tuple[Failure, ...]:
 
     def searched(runner: Runner, is_right: bool) -> PartEvidence:
         called = session.files.called
-        return search_part(space, runner, effort, _unwatched, called, [case], causes)
+        return search_part(space, runner, effort, lambda: None, called, [case], causes)
 
     return TaskCheck(session, task).by_each_runner((case.dtype, "memory"), searched).failures
 
@@ -187,9 +183,8 @@ def _counted(session: Session, task: Task) -> MemoryEvidence:
     case = memory_use.case_of(task, session.seed)
     try:
         return memory_use.measure(_runs(session, task), session.seed)
-    except Exception:
-        reason = traceback.format_exc(limit=-6)
-        return MemoryEvidence(Status.grader_error, reason, str(case))
+    except Exception as error:
+        return MemoryEvidence(Status.grader_error, own_trouble(error), str(case))
 
 
 def _runs(session: Session, task: Task) -> memory_use.TritonRuns | memory_use.NativeRuns:
@@ -224,7 +219,7 @@ class TaskCheck:
         parts: list[PartEvidence] = []
         pending = None
         for dtype, size_class in names:
-            parts.append(self.part(self._space(dtype, size_class)))
+            parts.append(self.part(self.space(dtype, size_class)))
             self._tell_first_failure(parts)
             # Started before the last part's result is awaited: a rerun of that then runs alone.
             following = self._compile_in_background()
@@ -235,7 +230,7 @@ class TaskCheck:
             parts[-1] = self._with_compiled(parts[-1], pending)
         if self.session.runners.is_refused_by_nvcc(self.task):
             self.session.timed_out_parts[str(self.task)] = 0
-            return [self.part(self._space(*name)) for name in names]
+            return [self.part(self.space(*name)) for name in names]
         return parts
 
     def _tell_first_failure(self, parts: Sequence[PartEvidence]) -> None:
@@ -264,12 +259,8 @@ class TaskCheck:
                 observed.append(observe(runner, is_right))
                 if observed[-1].status.is_failure:
                     return self._with_folder_named(observed[-1])
-        except SandboxError as error:
-            reason = f"no worker could be started: {error}"
-            return PartEvidence(*name, Status.grader_error, reason=reason)
-        except Exception:
-            reason = traceback.format_exc(limit=-6)
-            return PartEvidence(*name, Status.grader_error, reason=reason)
+        except Exception as error:
+            return PartEvidence(*name, Status.grader_error, reason=own_trouble(error))
         decided = [part for part in observed if part.status is Status.passed]
         last = (decided or observed)[-1]
         return replace(
@@ -322,11 +313,8 @@ class TaskCheck:
         """A part that passed, with the launches at large sizes that the spec names for it."""
         try:
             return large_sizes.with_launches(self.session, self.task, part)
-        except SandboxError as error:
-            reason = f"no worker could be started: {error}"
-        except Exception:
-            reason = traceback.format_exc(limit=-6)
-        return replace(part, status=Status.grader_error, reason=reason)
+        except Exception as error:
+            return replace(part, status=Status.grader_error, reason=own_trouble(error))
 
     def _compile_in_background(self) -> Any:
         """Start compiling ahead of time what ran, where the kernels are in Triton."""
@@ -349,7 +337,7 @@ class TaskCheck:
             return part
         if compiled.failure is None:
             return replace(part, reason=part.reason or compiled.note)
-        space = self._space(part.dtype, part.size_class)
+        space = self.space(part.dtype, part.size_class)
         failure = failure_of(space, compiled.failure, self.session.files.called)
         if part.status is not Status.passed:
             return replace(part, failures=(*part.failures, failure))
@@ -369,6 +357,7 @@ class TaskCheck:
             failures.append(failure)
         return replace(part, failures=tuple(failures))
 
-    def _space(self, dtype: str, size_class: str) -> Space:
+    def space(self, dtype: str, size_class: str) -> Space:
+        """The cases of a part."""
         variant = self.task.variant.of_dtype(dtype)
         return Space(self.task.exercise, variant, dtype, size_class, self.session.seed)

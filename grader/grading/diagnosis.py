@@ -298,11 +298,6 @@ def _hint_from_status(verdict: Verdict, condition: Condition | None) -> str:
     by_size = condition is not None and condition.kind not in ("data", "always", "layout", "below")
     if verdict.status is Status.not_written and verdict.pattern == "nothing" and not by_size:
         return "Does the entry launch the kernel, and does the kernel store to the output?"
-    return ""
-
-
-def _hint_from_nan(verdict: Verdict, condition: Condition | None) -> str:
-    """The hint for a nan that arises from an infinity."""
     if verdict.status is Status.wrong_values and " is nan, expected" in verdict.what:
         return "Where the result is infinite, what gives nan: inf - inf, 0 * inf, 0 / 0?"
     return ""
@@ -360,7 +355,6 @@ def _hint_from_values(verdict: Verdict, condition: Condition | None) -> str:
 
 _HINTS: Sequence[Callable[[Verdict, Condition | None], str]] = (
     _hint_from_status,
-    _hint_from_nan,
     _hint_from_lost_digits,
     _hint_from_condition,
     _hint_from_values,

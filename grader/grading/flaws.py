@@ -228,20 +228,17 @@ def _flash(compute: Compute, **options: Any) -> Compute:
 
 
 def _flash_in_blocks(
-    given: _Given, block: int, carried: Carried, padded: float = -math.inf
-) -> Sequence[torch.Tensor]:
-    padded = -math.inf if given.causal else padded  # the mask covers what is past the end
-    block = block or _power(given.k.shape[-2])
-    m, total, acc = _online(given.scores(), given.v, block, carried, padded)
-    return [acc / total, (m + total.log())[..., 0]]
-
-
-def _flash_rescaled(
-    given: _Given, block: int, factor: Callable[[float], float]
+    given: _Given,
+    block: int,
+    carried: Carried = "nothing_wrong",
+    padded: float = -math.inf,
+    factor: Callable[[float], float] = lambda sm_scale: 1.0,
 ) -> Sequence[torch.Tensor]:
     """Attention in blocks; the exponent that rescales the sums is multiplied by `factor`."""
+    padded = -math.inf if given.causal else padded  # the mask covers what is past the end
+    block = block or _power(given.k.shape[-2])
     of_sums = factor(given.sm_scale)
-    m, total, acc = _online(given.scores(), given.v, block, "nothing_wrong", -math.inf, of_sums)
+    m, total, acc = _online(given.scores(), given.v, block, carried, padded, of_sums)
     return [acc / total, (m + total.log())[..., 0]]
 
 
@@ -354,7 +351,7 @@ def _flash_flaws() -> Iterator[Flaw]:
             "rescaling_exponent",
             f"The exponent of the factor that rescales the sums is {text} times what it should be",
             "It is the old maximum minus the new one, to the base of the scores' exponentials.",
-            _flash(_flash_rescaled, block=block, factor=factor),
+            _flash(_flash_in_blocks, block=block, factor=factor),
         )
 
 
@@ -371,9 +368,15 @@ _OF_BLOCKS: Sequence[tuple[str, Callable[[int, int], slice]]] = (
 
 
 def _rms(
-    x: torch.Tensor, weight: torch.Tensor, eps: float, count: Callable[[int], float]
+    x: torch.Tensor,
+    weight: torch.Tensor,
+    eps: float,
+    count: Callable[[int], float] = float,
+    which: Callable[[int], slice] = slice,
 ) -> Sequence[torch.Tensor]:
-    mean = x.square().sum(-1, keepdim=True) / count(x.shape[-1])
+    """RMSNorm whose sum of squares has the elements `which` of a row, and is divided by `count`."""
+    n = x.shape[-1]
+    mean = x[..., which(n)].square().sum(-1, keepdim=True) / count(n)
     return [x * torch.rsqrt(mean + eps) * weight]
 
 
@@ -386,13 +389,6 @@ def _layer_norm(x: torch.Tensor, weight: torch.Tensor, eps: float) -> Sequence[t
 def _centred_scale(x: torch.Tensor, weight: torch.Tensor, eps: float) -> Sequence[torch.Tensor]:
     variance = x.var(-1, keepdim=True, correction=0)
     return [x * torch.rsqrt(variance + eps) * weight]
-
-
-def _part_of_row(
-    x: torch.Tensor, weight: torch.Tensor, eps: float, which: Callable[[int], slice]
-) -> Sequence[torch.Tensor]:
-    mean = x[..., which(x.shape[-1])].square().sum(-1, keepdim=True) / x.shape[-1]
-    return [x * torch.rsqrt(mean + eps) * weight]
 
 
 def _rms_flaws() -> Iterator[Flaw]:
@@ -414,21 +410,21 @@ def _rms_flaws() -> Iterator[Flaw]:
         "no_sum",
         "The mean of the squares is 0, whatever the row holds",
         "Is each square added to the sum, in float32, and does the sum reach the root?",
-        partial(_part_of_row, which=lambda n: slice(n, None)),
+        partial(_rms, which=lambda n: slice(n, None)),
     )
     for block in (1, 4, 8, *BLOCKS):
         yield Flaw(
             "first_block",
             f"The mean takes in only the first {block} elements of a row",
             "The sum has to run over all of a row, and every thread needs the whole sum.",
-            partial(_part_of_row, which=partial(_OF_BLOCKS[0][1], block)),
+            partial(_rms, which=partial(_OF_BLOCKS[0][1], block)),
         )
     for (text, which), block in itertools.product(_OF_BLOCKS[1:], BLOCKS):
         yield Flaw(
             "part_of_row",
             f"In the sum of squares {text.format(block)}",
             "Where does the loop over the columns begin and end, and is the sum kept?",
-            partial(_part_of_row, which=partial(which, block)),
+            partial(_rms, which=partial(which, block)),
         )
 
 

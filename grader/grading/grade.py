@@ -138,7 +138,7 @@ def how_memory_reaches_workers(refused: str) -> str:
 
 def expect_files(submission: Path, exercises: Mapping[str, Exercise]) -> None:
     """Raise Mistake for a folder without a file of any exercise: a wrong folder."""
-    names = [v.file for exercise in exercises.values() for v in exercise.variants.values()]
+    names = [name for e in exercises.values() for v in e.variants.values() for name in v.files]
     if submission.is_dir() and not any((submission / name).exists() for name in names):
         oracles = (submission / "oracles.py").exists()
         why = ": the students' release has no solutions" if oracles else ""

@@ -189,7 +189,7 @@ def together(parts: Sequence[Evidence]) -> Evidence:
 
 def folder_in(submission: Path, exercises: Mapping[str, Exercise]) -> Path:
     """The folder with the submission's files: itself, or its one subfolder that has any."""
-    names = {v.file for exercise in exercises.values() for v in exercise.variants.values()}
+    names = {name for e in exercises.values() for v in e.variants.values() for name in v.files}
     if any((submission / name).is_file() for name in names):
         return submission
     inner = [each for each in _folders(submission) if any((each / n).is_file() for n in names)]

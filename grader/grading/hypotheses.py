@@ -90,22 +90,9 @@ def cause_of(
 ) -> Cause | None:
     """The mistake that explains the outputs, whose place in the code they don't tell; or None.
 
-    `elsewhere` runs cases of other size classes, once a mistake explains those of this one.
-    """
-    cause = _cause_of(space, results, smallest, elsewhere)
-    return cause and replace(cause, is_unplaced=True)
-
-
-def _cause_of(
-    space: Space,
-    results: Sequence[CaseResult],
-    smallest: CaseResult,
-    elsewhere: Callable[[], Results],
-) -> Cause | None:
-    """The mistake that explains the smallest failure and others of its kind; None if none does.
-
-    Where the outputs tell little, such as nan everywhere, several mistakes may explain them: then
-    none is told.
+    It explains the smallest failure and others of its kind. Where the outputs tell little, such as
+    nan everywhere, several mistakes may explain them: then none is told. `elsewhere` runs cases of
+    other size classes, once a mistake explains those of this one.
     """
     until = time.thread_time() + SECONDS
     if not smallest.outputs or smallest.status not in (Status.wrong_values, Status.not_finite):
@@ -114,9 +101,8 @@ def _cause_of(
         first, *further = _all_observed(space, results, smallest)
     except OracleError:
         return None
-    if first.oracle.check is not None:  # more than one result is right
-        return None
-    if first.explained_by(_expected(first)):  # wrong in bits alone, such as the sign of a 0
+    # More than one result is right, or bits alone are wrong, such as the sign of a 0.
+    if first.oracle.check is not None or first.explained_by(_expected(first)):
         return None
     elements = sum(output.numel() for each in (first, *further) for output in each.outputs)
     if not further or elements < ENOUGH:
@@ -138,13 +124,13 @@ def _cause_of(
         needed = max(len(others()) / 2 if agreed else 0, *(count for count, _ in agreed), 0)
         explaining = [attempt for count, attempt in agreed if count >= needed]
         if is_telling(smallest) and explaining:
-            return _nearest(explaining, [first, *further])
+            return replace(_nearest(explaining, [first, *further]), is_unplaced=True)
         for cause, compute in explaining:
             if not passing or not all(_explains(compute, each) for each in passing):
                 continue
             if known is not None and known.name != cause.name:
                 return None
-            known = known or cause
+            known = known or replace(cause, is_unplaced=True)
     return known
 
 
@@ -428,7 +414,7 @@ def _other_scalar(observed: Observed) -> Iterator[Attempt]:
         for text, value in others.items():
 
             def with_value(each: Observed, name: str = name, value: _Value = value) -> Outputs:
-                return _defined(each, each.wide, {**each.numbers, name: value(each)})
+                return _result_of(each.oracle.definition, each, **{name: value(each)})
 
             ignored = text in ("0.0", "1.0")
             what = f"`{name}` counts as {text}, whatever is passed"
@@ -444,8 +430,8 @@ def _exchanged_inputs(observed: Observed) -> Iterator[Attempt]:
     for one, other in itertools.combinations(observed.tensors, 2):
 
         def exchanged(each: Observed, one: str = one, other: str = other) -> Outputs | None:
-            wide = each.wide
-            return _defined(each, {**wide, one: wide[other], other: wide[one]}, each.numbers)
+            turned = {one: each.wide[other], other: each.wide[one]}
+            return _result_of(each.oracle.definition, each, **turned)
 
         yield Cause("exchanged", f"`{one}` and `{other}` are exchanged", advice), exchanged
 
@@ -453,25 +439,15 @@ def _exchanged_inputs(observed: Observed) -> Iterator[Attempt]:
 def _changed_formula(observed: Observed) -> Iterator[Attempt]:
     """The definition with one part left out, exchanged or moved."""
     for formula in mutations.of(observed.oracle):
-
-        def changed(each: Observed, function: Callable[..., object] = formula.function) -> Outputs:
-            return _as_list(oracle.called(function, each.wide, each.numbers))
-
         what = f"One part of the formula differs: {formula.what}"
         advice = f"Compare with `{observed.oracle.name}` in reference/oracles.py."
-        yield Cause("formula", what, advice), changed
+        yield Cause("formula", what, advice), partial(_result_of, formula.function)
 
 
 def _flawed(observed: Observed) -> Iterator[Attempt]:
     """A known mistake in the way that the exercise's lesson teaches."""
     for flaw in FLAWS.get(observed.oracle.name, ()):
-
-        def computed(
-            each: Observed, function: Callable[..., Sequence[torch.Tensor]] = flaw.compute
-        ) -> Outputs:
-            return [*oracle.called(function, each.wide, each.numbers)]
-
-        yield Cause(flaw.name, flaw.what, flaw.advice), computed
+        yield Cause(flaw.name, flaw.what, flaw.advice), partial(_result_of, flaw.compute)
 
 
 def _rounded(observed: Observed) -> Iterator[Attempt]:
@@ -509,13 +485,14 @@ def _is_rounding(actual: torch.Tensor, truth: Truth) -> bool:
     return bool((error.abs() <= units * unit).all()) and (small or varies)
 
 
-def _defined(
-    observed: Observed, tensors: dict[str, torch.Tensor], numbers: dict[str, float | int | bool]
+def _result_of(
+    function: Callable[..., Any], observed: Observed, /, **changed: torch.Tensor | float
 ) -> Outputs:
-    return _as_list(oracle.called(observed.oracle.definition, tensors, numbers))
-
-
-def _as_list(result: Any) -> Outputs:
+    """What a function computes from the case's inputs, some of them `changed`."""
+    given = {**observed.wide, **observed.numbers, **changed}
+    tensors = {name: given[name] for name in observed.tensors}
+    numbers = {name: given[name] for name in observed.numbers}
+    result = oracle.called(function, tensors, numbers)
     return list(result) if isinstance(result, (tuple, list)) else [result]
 
 

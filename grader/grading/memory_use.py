@@ -31,7 +31,7 @@ from grader.plan import Plan
 from grader.plan.model import Alloc, Free
 from grader.scoring import memory_bounds
 from grader.spec import ITEMSIZE, Variant
-from grader.spec.blocks import GROWTH, Memory
+from grader.spec.blocks import GROWTH
 from grader.spec.task import Task
 from grader.status import Status
 
@@ -48,18 +48,13 @@ class Runs(ABC, Generic[_Runner]):
 
     def __init__(self, task: Task, runner: _Runner) -> None:
         self.task = task
-        self._runner = runner
-
-    @property
-    def source(self) -> str:
-        """The submission's text."""
-        return self._runner.source
+        self.runner = runner
 
     @property
     def plan(self) -> Plan:
         """The plan of the last run, which must have passed."""
-        assert self._runner.plan is not None
-        return self._runner.plan
+        assert self.runner.plan is not None
+        return self.runner.plan
 
     @abstractmethod
     def evidence(
@@ -67,13 +62,9 @@ class Runs(ABC, Generic[_Runner]):
     ) -> MemoryEvidence:
         """Run a case; launches at the places `without` of the plan are left out."""
 
-    def is_right_without(self, case: Case, places: Collection[int]) -> bool:
-        """Whether the last plan's result is right without some of its launches."""
-        return self._runner.is_right_without(case, places)
-
     def plan_of(self, case: Case) -> Plan | CaseResult:
         """The plan of a case of any size, or why there is none; nothing runs."""
-        return self._runner.plans.planned(case, blank_arguments(self.task, case))
+        return self.runner.plans.planned(case, blank_arguments(self.task, case))
 
     def standing(self) -> Collection[int]:
         """The numbers of the last plan's configurations that a GPU may choose, as far as known."""
@@ -95,7 +86,7 @@ class TritonRuns(Runs[PlannedTritonRunner]):
             is_fine = observed.status is Status.passed and not memory_bounds.shortfalls(
                 observed, self.task.variant
             )
-            if is_fine or not self._runner.tuning.learns():
+            if is_fine or not self.runner.tuning.learns():
                 break
             if configuration is not None and configuration not in self.standing():
                 break
@@ -104,35 +95,36 @@ class TritonRuns(Runs[PlannedTritonRunner]):
 
     def standing(self) -> Collection[int]:
         """The numbers of the last plan's configurations that a GPU may choose, as far as known."""
-        return () if self.plan is None else self._runner.tuning.standing(self.plan)
+        return self.runner.tuning.standing(self.plan)
 
     def _evidence(
         self, case: Case, without: Collection[int], configuration: int | None
     ) -> MemoryEvidence:
-        block = _block(self.task)
+        block = self.task.variant.counted
         wave = block.wave_bytes.programs if block.wave_bytes is not None else 0
-        report = self._runner.measure(case, wave, without, configuration)
+        report = self.runner.measure(case, wave, without, configuration)
         if isinstance(report, CaseResult):
             return _failed(report, case)
         grown = None
         if block.growth is not None:
             plan, larger = self.plan, _grown(case, block.growth.sizes)
             after = self._grown(larger, bool(without), configuration)
-            self._runner.plan = plan
+            self.runner.plan = plan
             if isinstance(after, CaseResult):
                 return _failed(after, larger)
             grown = (larger, after)
-        return triton_metrics.measure(report, self.task, case, self.source.splitlines(), grown)
+        lines = self.runner.source.splitlines()
+        return triton_metrics.measure(report, self.task, case, lines, grown)
 
     def _grown(
         self, larger: Case, leaves_out: bool, configuration: int | None
     ) -> triton_report.Report | CaseResult:
         """A run at larger sizes; `leaves_out` skips the launches that its result doesn't need."""
-        report = self._runner.measure(larger, 0, (), configuration)
+        report = self.runner.measure(larger, 0, (), configuration)
         if not leaves_out or isinstance(report, CaseResult):
             return report
-        places = needless.places(self.plan, larger, self.is_right_without)
-        return self._runner.measure(larger, 0, places, configuration)
+        places = needless.places(self.plan, larger, self.runner.is_right_without)
+        return self.runner.measure(larger, 0, places, configuration)
 
 
 class NativeRuns(Runs[PlannedNativeRunner]):
@@ -142,10 +134,10 @@ class NativeRuns(Runs[PlannedNativeRunner]):
         self, case: Case, without: Collection[int] = (), configuration: int | None = None
     ) -> MemoryEvidence:
         """Run a case; CUDA C++ has no configurations."""
-        report = self._runner.measure(case, without)
+        report = self.runner.measure(case, without)
         if isinstance(report, CaseResult):
             return _failed(report, case)
-        lines = {pc: site.line for pc, site in (self._runner.program.sites or {}).items()}
+        lines = {pc: site.line for pc, site in (self.runner.program.sites or {}).items()}
         return cuda_metrics.measure(report, lines, self.task, case, self.plan)
 
 
@@ -168,7 +160,7 @@ def keeps_its_lesson(runner: Runner, seed: int) -> bool:
 
 def case_of(task: Task, seed: int) -> Case:
     """The spec's case for a task's use of memory."""
-    return fixed_case(task.exercise, task.variant, _block(task).case, seed)
+    return fixed_case(task.exercise, task.variant, task.variant.counted.case, seed)
 
 
 def measure(runs: TritonRuns | NativeRuns, seed: int) -> MemoryEvidence:
@@ -194,7 +186,7 @@ def measure(runs: TritonRuns | NativeRuns, seed: int) -> MemoryEvidence:
         other = replace(_contributing(runs, beside)[0], run=f"{BESIDE} ({sizes})")
         further.insert(0, other)
     evidence = _joined(first, further, runs.task.variant, note)
-    if misplaced := _misplaced_padding(runs.source, evidence):
+    if misplaced := _misplaced_padding(runs.runner.source, evidence):
         evidence = replace(evidence, notes=(*evidence.notes, misplaced))
     return _with_most_memory(runs, evidence, seed)
 
@@ -243,7 +235,7 @@ def _with_most_memory(
 
     Nothing runs: the plan lists the allocations.
     """
-    block = _block(runs.task).memory_pressure
+    block = runs.task.variant.counted.memory_pressure
     if block is None or evidence.status is not Status.passed:
         return evidence
     case = fixed_case(runs.task.exercise, runs.task.variant, block.case, seed)
@@ -285,7 +277,7 @@ def _contributing(
     if evidence.status is not Status.passed:
         return evidence, frozenset()
     plan = runs.plan
-    places = needless.places(plan, case, runs.is_right_without)
+    places = needless.places(plan, case, runs.runner.is_right_without)
     if not places:
         return evidence, places
     notes = tuple(needless.sentences(plan, places, runs.task.variant.file))
@@ -315,12 +307,6 @@ def _of_configurations(count: int, measured: int, passed_over: int) -> str:
     left_out = f", {passed_over} don't compile for the GPU" if passed_over else ""
     note = f"Of {count} configurations {measured} were measured{left_out}; the worst counts."
     return note if count else ""
-
-
-def _block(task: Task) -> Memory:
-    """The bounds that a task's spec has on its use of memory."""
-    assert task.variant.memory is not None  # only such tasks are measured
-    return task.variant.memory
 
 
 def _grown(case: Case, names: Collection[str]) -> Case:

@@ -146,6 +146,7 @@ def check_share(work: Work) -> list[Checked]:
     evidence = replace(evidence, parts=parts)
     if work.share.parts[0] == task.parts[0] and evidence.correctness is Status.passed:
         failures = check_large_sizes(session, task, process_pool.tell)
+        session.runners.close_variant(task)
         evidence = replace(evidence, at_large_sizes=failures)
     return [Checked(evidence)]
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import time
-import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -43,7 +42,7 @@ from grader.executors.gpu.bundle import (
 from grader.executors.planning import blank_arguments
 from grader.executors.runner import CaseResult, Runner
 from grader.gpu import machine
-from grader.grading.check import any_space
+from grader.grading.check import any_space, own_trouble
 from grader.grading.search import Effort, failure_of, search_part, spread
 from grader.grading.session import Options, Progress, Session, Step, unwatched
 from grader.plan import Plan, Specialisation
@@ -207,9 +206,9 @@ class _Making:
             return make(task, case)
         except TimingFailed as failed:
             return _refused(case, CaseResult(case, Verdict(failed.status, str(failed))))
-        except Exception:
-            reason = traceback.format_exc(limit=-6)
-            return _refused(case, CaseResult(case, Verdict(Status.grader_error, reason)))
+        except Exception as error:
+            verdict = Verdict(Status.grader_error, own_trouble(error))
+            return _refused(case, CaseResult(case, verdict))
 
     def _kept(self, case: Case, made: Sequence[bytes]) -> PlannedCase:
         more = sum(len(each) for each in made if each not in self.documents)
@@ -356,6 +355,5 @@ def _part(space: Space, runner: Runner, chosen: list[Case]) -> PartEvidence:
         return PartEvidence(*key, Status.not_measured, reason=reason)
     try:
         return search_part(space, runner, _EFFORT, chosen=chosen)
-    except Exception:
-        reason = traceback.format_exc(limit=-6)
-        return PartEvidence(*key, Status.grader_error, reason=reason)
+    except Exception as error:
+        return PartEvidence(*key, Status.grader_error, reason=own_trouble(error))

@@ -201,7 +201,7 @@ class Sandbox:
         try:
             return ready.fork(request, buffers, limits)
         except OSError as error:
-            raise SandboxError(f"no worker could be started: {error}") from None
+            raise SandboxError(f"the fork server can't be asked: {error}") from None
 
 
 def _new_home() -> str:

@@ -17,7 +17,6 @@ from typing import Annotated, Any, Literal, get_args
 import pydantic
 from pydantic import BeforeValidator
 
-from grader.policy import Rules
 from grader.spec.blocks import (
     Argument,
     Layouts,
@@ -306,14 +305,6 @@ class Exercise(_OfCourse):
 
     def tolerance_of(self, variant: Variant) -> Tolerance:
         return variant.tolerance or self.tolerance
-
-    def limits_of(self, variant: Variant) -> Limits:
-        return variant.limits or self.limits
-
-    def rules_of(self, variant: Variant) -> Rules:
-        """The exceptions from the rules for a variant: the exercise's and its own."""
-        allowed = self.policy.with_more(variant.policy)
-        return Rules(frozenset(allowed.torch), frozenset(allowed.lifted))
 
 
 def _write_out_derived(exercise: Exercise) -> None:

@@ -26,11 +26,7 @@ Number = int | float
 
 
 class FormulaError(ValueError):
-    """A formula can't be read or has no value; `position` is the character's index."""
-
-    def __init__(self, message: str, position: int = 0) -> None:
-        super().__init__(message)
-        self.position = position
+    """A formula can't be read or has no value."""
 
 
 class _Token(NamedTuple):
@@ -44,7 +40,6 @@ class _Node(NamedTuple):
 
     symbol: Number | str  # a number, a name, or a key of _OPERATORS
     operands: tuple[_Node, ...]
-    position: int
 
 
 def _power(base: Number, exponent: Number) -> Number:
@@ -210,8 +205,7 @@ class _Reader:
     def __init__(self, text: str) -> None:
         if len(text) > MAX_LENGTH:
             raise FormulaError(
-                f"expected a formula of at most {MAX_LENGTH} characters, got {len(text)}",
-                MAX_LENGTH,
+                f"expected a formula of at most {MAX_LENGTH} characters, got {len(text)}"
             )
         self.text = text
         self.names: set[str] = set()
@@ -233,38 +227,36 @@ class _Reader:
                 right = self._expression(depth + 1, _BINDS["*"])
             else:
                 right = self._expression(depth, binds)
-            left = _Node(token.text, (left, right), token.position)
+            left = _Node(token.text, (left, right))
         return left
 
     def _operand(self, depth: int) -> _Node:
-        kind, text, position = token = self.tokens.pop()
+        kind, text, _ = token = self.tokens.pop()
         if depth > MAX_DEPTH:
-            raise FormulaError(f"expected at most {MAX_DEPTH} levels of nesting", position)
+            raise FormulaError(f"expected at most {MAX_DEPTH} levels of nesting")
         if kind == "number":
             number = int(text) if text.isdigit() else float(text)
             if number > MAX_VALUE:
-                raise FormulaError(f"expected at most 2**64, got {text!r}", position)
-            return _Node(number, (), position)
+                raise FormulaError(f"expected at most 2**64, got {text!r}")
+            return _Node(number, ())
         if kind == "name" and self.tokens[-1].text == "(":
-            return self._call(token, depth)
+            return self._call(text, depth)
         if kind == "name":
             self.names.add(text)
-            return _Node(text, (), position)
+            return _Node(text, ())
         if text == "-":
-            return _Node("negate", (self._expression(depth + 1, _BINDS["*"]),), position)
+            return _Node("negate", (self._expression(depth + 1, _BINDS["*"]),))
         if text == "(":
             inner = self._expression(depth + 1)
             self._expect(")")
             return inner
         raise self._unexpected("a number, a name or '('", token)
 
-    def _call(self, function: _Token, depth: int) -> _Node:
-        name = function.text
+    def _call(self, name: str, depth: int) -> _Node:
         if name not in FUNCTIONS:
+            known = ", ".join(FUNCTIONS)
             raise FormulaError(
-                f"expected one of the functions {', '.join(FUNCTIONS)}, got {name!r} "
-                f"in {self.text!r}",
-                function.position,
+                f"expected one of the functions {known}, got {name!r} in {self.text!r}"
             )
         operands: list[_Node] = []
         while not operands or self.tokens[-1].text == ",":
@@ -275,10 +267,9 @@ class _Reader:
         if len(operands) < fewest or (most is not None and len(operands) > most):
             wanted = f"{fewest}" if most == fewest else f"{fewest} or more"
             raise FormulaError(
-                f"expected {wanted} arguments of {name}, got {len(operands)} in {self.text!r}",
-                function.position,
+                f"expected {wanted} arguments of {name}, got {len(operands)} in {self.text!r}"
             )
-        return _Node(name, tuple(operands), function.position)
+        return _Node(name, tuple(operands))
 
     def _expect(self, text: str, wanted: str = "") -> None:
         token = self.tokens.pop()
@@ -288,8 +279,7 @@ class _Reader:
     def _unexpected(self, wanted: str, token: _Token) -> FormulaError:
         came = "the end" if token.kind == "end" else repr(token.text)
         return FormulaError(
-            f"expected {wanted} at character {token.position + 1} of {self.text!r}, got {came}",
-            token.position,
+            f"expected {wanted} at character {token.position + 1} of {self.text!r}, got {came}"
         )
 
 
@@ -307,13 +297,13 @@ def _names_in(node: _Node) -> set[str]:
 
 
 def _evaluate(node: _Node, env: Mapping[str, Number], text: str) -> Number:
-    symbol, operands, position = node
+    symbol, operands = node
     if not isinstance(symbol, str):
         return symbol
     if not operands:
         if symbol not in env:
             known = ", ".join(env) or "no names"
-            raise FormulaError(f"expected {known} in {text!r}, got the name {symbol!r}", position)
+            raise FormulaError(f"expected {known} in {text!r}, got the name {symbol!r}")
         return env[symbol]
     values = [_evaluate(operand, env, text) for operand in operands]
     came = "a number beyond 2**64"
@@ -327,7 +317,7 @@ def _evaluate(node: _Node, env: Mapping[str, Number], text: str) -> Number:
         came = "a division by zero"
     except ArithmeticError as error:
         came = str(error)
-    raise FormulaError(f"expected a value from {text!r}, got {came}", position)
+    raise FormulaError(f"expected a value from {text!r}, got {came}")
 
 
 def as_written(value: object) -> str:

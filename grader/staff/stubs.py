@@ -127,7 +127,7 @@ def write_stubs(
         names = [
             name
             for name, each in exercises.items()
-            if them & {variant.file for variant in each.variants.values()}
+            if any(them & {*v.files, *v.compile.headers} for v in each.variants.values())
         ]
         raise Mistake(
             f"{', '.join(map(str, edited))}: expected no file or the stub itself, got other text; "

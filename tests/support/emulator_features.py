@@ -22,8 +22,8 @@ AREAS = (
     *("Device input and output", "Cooperative groups", "Runtime"),
 )
 
-# What is a name in a first line: __ldg, cudaMalloc, this_thread_block, #pragma unroll.
-_NAME = re.compile(r"#pragma \w+|\b\w*_\w*|\bcuda[A-Z]\w*|\batomic\w+")
+# What is a name in a first line: __ldg, cudaMalloc, this_thread_block, #pragma unroll; or in ticks.
+_NAME = re.compile(r"`([^`]+)`|#pragma \w+|\b\w*_\w*(?:\.h\b)?|\bcuda[A-Z]\w*|\batomic[A-Z]\w*")
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ def _read(path: Path) -> Feature:
 
 def _with_names(text: str) -> str:
     """The text with its names as Markdown writes code."""
-    return _NAME.sub(r"`\g<0>`", text)
+    return _NAME.sub(lambda name: f"`{name[1] or name[0]}`", text)
 
 
 def supported_table() -> str:
@@ -64,7 +64,7 @@ def unsupported_list() -> str:
     """What unsupported.py refuses, as Markdown, with the words that it is known by."""
     words: dict[str, list[str]] = {}
     for word, feature in unsupported.known():
-        words.setdefault(feature, []).append(f"`{word}`" if word else "the names of it")
+        words.setdefault(feature, []).append(f"`{word}`" if word else "its names")
     rows = [
         f"| {_with_names(feature)} | {', '.join(known)} |"
         for feature, known in sorted(words.items(), key=lambda item: item[0].lower())

@@ -19,8 +19,9 @@ from contextlib import contextmanager
 from typing import Any
 
 from grader.batch.run.run import Machines, device_here
-from grader.batch.tasks import INTERPRETER, Graded, HandinTask, grade_in_pool
+from grader.batch.tasks import Graded, HandinTask, grade_in_pool
 from grader.mistakes import Mistake
+from grader.spec.course_file import INTERPRETER
 
 GPU = "GPU"  # the resource
 CONNECT_SECONDS = 20

@@ -28,13 +28,13 @@ from grader.batch.run.progress import Watcher
 from grader.batch.store.handins import StoredHandin
 from grader.batch.store.results import NewResult
 from grader.batch.store.store import NAME, Store
-from grader.batch.tasks import INTERPRETER, Graded, HandinTask, Result, Wanted, grade_in_pool
+from grader.batch.tasks import Graded, HandinTask, Result, grade_in_pool
 from grader.gpu import locks, machine
 from grader.grading import process_pool, schedule
 from grader.grading.schedule import Executor, InPool, Queue, Stopped
 from grader.grading.search import Effort
 from grader.mistakes import Mistake
-from grader.sandbox import confinement
+from grader.spec.course_file import INTERPRETER
 
 MOST_SEEDS = 1 << 32
 LOCK = "class.lock"
@@ -83,7 +83,7 @@ def device_here() -> str:
 
 def environment() -> dict[str, Any]:
     """What is known of this machine, for the record."""
-    return machine.environment("interpreter" if device_here() == INTERPRETER else "cuda", "")
+    return machine.environment(machine.device(), "")
 
 
 @contextmanager
@@ -244,7 +244,8 @@ class _Work:
         """Print how long timing will hold the GPU at most; only right variants are timed."""
         if self._machines.measure is None:
             return
-        count = sum(self._may_be_timed(wanted) for job in self._plan.jobs for wanted in job.wanted)
+        wanted = (each.task(self._class.exercises) for j in self._plan.jobs for each in j.wanted)
+        count = sum(task.variant.is_graded_on_speed for task in wanted)
         if count:
             seconds = self._store.results.seconds_per_timing(self._machines.device)
             origin = "as measured so far" if seconds else "a guess before the first one"
@@ -252,10 +253,6 @@ class _Work:
             self._watcher.say(
                 f"Timing: at most {count} variants, some {hours:.2g} GPU hours ({origin})"
             )
-
-    def _may_be_timed(self, wanted: Wanted) -> bool:
-        variant = self._class.exercises[wanted.exercise].graded[wanted.variant]
-        return variant.is_graded_on_speed
 
 
 def _by_exercise(job: Job) -> Iterator[Job]:
@@ -359,8 +356,3 @@ def stopped_by_signals(say: Callable[[str], None]) -> Iterator[threading.Event]:
     finally:
         for each, handler in before.items():
             signal.signal(each, handler)
-
-
-def expect_sandbox(device: str, required: bool) -> None:
-    """Check before the run that there is a sandbox if one is required. Raises ConfinementError."""
-    confinement.choose(None, "interpreter" if device == INTERPRETER else "cuda", required)

@@ -179,7 +179,7 @@ def measured_part(exercise: Exercise, variant: Variant) -> dict[str, Any]:
         update={
             "sizes": {name: exercise.sizes[name] for name in variant.size_classes},
             "tolerance": exercise.tolerance_of(variant),
-            "limits": exercise.limits_of(variant),
+            "limits": variant.limits or exercise.limits,
             "policy": exercise.policy.with_more(variant.policy),
         }
     )

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import json
 import math
-import time
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal
 
@@ -18,7 +17,7 @@ import pydantic
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grader.executors.compile.frontend import Compiler
+from grader.executors.compile.frontend import Budget, Compiler
 from grader.executors.compile.kept_builds import KeptBuilds
 from grader.sandbox.worker_process import Death, Limits, Worker
 from grader.worker.protocol import Code, Operation
@@ -106,7 +105,7 @@ class LayoutCompiler(Compiler):
     def __init__(self, spawn: Callable[[Limits], Worker], kept: KeptBuilds | None) -> None:
         super().__init__(spawn, LIMITS, kept)
         self._known: dict[str, Layouts | None] = {}
-        self._seconds = SECONDS
+        self._budget = Budget(SECONDS)
 
     def learn(self, key: str, answer: Any) -> None:
         """Take what an assembler answered about a kernel; nothing where that makes no sense."""
@@ -131,11 +130,10 @@ class LayoutCompiler(Compiler):
             self._kept.put(_KEPT + key, layouts.to_json())
 
     def _ask(self, ttir: str, options: Mapping[str, Any]) -> Layouts | None:
-        if self._seconds <= 0:
+        if self._budget.seconds <= 0:
             return None
-        started = time.monotonic()
-        answer = self.ask(Operation.lay_out, {"ttir": ttir, "options": options})
-        self._seconds -= time.monotonic() - started
+        with self._budget.spending():
+            answer = self.ask(Operation.lay_out, {"ttir": ttir, "options": options})
         if isinstance(answer, Death):
             return None
         return parse(answer.text) if answer.code is Code.ok else None

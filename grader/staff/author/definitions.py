@@ -91,7 +91,7 @@ def _misfits(exercise: Exercise, functions: Oracle, path: Path) -> Iterator[str]
         if functions.magnitude is not None:
             given.append((functions.magnitude, [*numbers, "dtype"]))
         for function, more in given:
-            if text := oracle.misfit(function, inputs, more, "the spec's inputs"):
+            if text := oracle.misfit(function, inputs, more):
                 lines[f"{_defined(function, path)}: {text}"] = None
     of_tolerance = {each for v in exercise.variants.values() for each in _magnitudes(exercise, v)}
     if functions.magnitude is not None and "oracle" not in of_tolerance:

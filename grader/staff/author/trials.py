@@ -144,11 +144,11 @@ class Trials:
             where, reason = _first(parts[0])
             count = f"{len(parts)} of {len(evidence.parts)} parts"
             name = f"{task}, {parts[0].size_class}, {parts[0].dtype}"
-            at = f" ({where})" if where else ""
+            start, at = place, f" ({where})" if where else ""
             if who == SOLUTION and where.partition(":")[0] in task.variant.compile.files:
-                place, at = f"reference/{where}", ""
+                start, at = f"reference/{where}", ""
             words = f"{status.headline}{at}: {reason}; in {count}"
-            yield f"{place}: {name}: {who} must pass, got {words}"
+            yield f"{start}: {name}: {who} must pass, got {words}"
         memory = evidence.memory
         if memory is None or evidence.correctness is not Status.passed:
             return

@@ -567,6 +567,10 @@ def test_all_pages_are_written_again(capsys, graded):
         (("adjust", "{out}", "--student", "ada", "--lift", "sliu", "--reason", "x"), "silu"),
         (("adjust", "{out}", "--undo", "5", "--reason", "x"), "there is no adjustment 5"),
         (("adjust", "{out}", "--undo", "5"), "expected --reason"),
+        (
+            ("adjust", "{out}", "--undo", "5", "--student", "ada", "--reason", "x"),
+            "--undo 5: expected only --reason beside it, no --student or decision",
+        ),
         (("export", "{out}", "--to", "x.csv"), "expected --format"),
         (("export", "{out}", "--format", "csv", "--assignment", "x"), "--format canvas"),
         (("export", "{out}", "--format", "csv", "--to", "{none}/x.csv"), "there is no"),

@@ -241,7 +241,7 @@ def test_a_mistake_in_a_case_gets_one_line(capsys, wrong, case, said):
     ran = call(capsys, "check", "silu", "--submission", wrong, "--case", case)
     assert ran.code == 2
     line = one_line(ran.err)
-    assert line.startswith("--case: ")
+    assert line.startswith("--case: silu/")
     assert said in line
 
 

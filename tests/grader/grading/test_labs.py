@@ -10,9 +10,12 @@ import pytest
 from grader.evidence import VariantEvidence
 from grader.executors.cuda import cuda_build, joining
 from grader.grading.check import check
+from grader.grading.grade import expect_files
+from grader.grading.gradescope import folder_in
 from grader.grading.search import Effort
 from grader.grading.session import Options, Session
 from grader.grading.source_rules import violations_of
+from grader.mistakes import Mistake
 from grader.service.single import RequestError, check_source
 from grader.spec import Course, SpecError
 from grader.spec.compiling import digest
@@ -121,6 +124,17 @@ def test_a_file_that_is_missing_a_link_or_too_large_is_named(lab):
     assert evidence_on(lab).not_attempted == "helper.cuh is larger than 1 MiB"
     helper.write_bytes(b"\n" * (1 << 20))
     assert evidence_on(lab).not_attempted.endswith("together they are larger than 1 MiB")
+
+
+def test_a_folder_without_the_first_file_is_still_the_submissions(lab):
+    for name in ("launcher.cu", "helper.cuh"):
+        (lab / name).unlink()
+    expect_files(lab, EXERCISES)
+    assert folder_in(lab.parent, EXERCISES) == lab
+    (lab / "kernel.cu").unlink()
+    with pytest.raises(Mistake, match=r"with launcher\.cu or other files of exercises; found none"):
+        expect_files(lab, EXERCISES)
+    assert folder_in(lab.parent, EXERCISES) == lab.parent
 
 
 def test_the_stubs_have_nothing_to_grade_and_include_the_courses_header(tmp_path):

@@ -21,6 +21,7 @@ from grader.grading.search import Effort
 from grader.grading.session import Options, Session
 from grader.report.message import merged_messages
 from grader.sandbox import Sandbox
+from grader.sandbox.worker_process import SandboxError
 from grader.scoring import memory_bounds, score
 from grader.spec import Memory, Variant
 from grader.spec.task import Task
@@ -156,6 +157,18 @@ def measured(tmp_path_factory, variant) -> Iterator[Callable[[str], MemoryEviden
 
     with sandbox:
         yield measure
+
+
+def test_a_worker_that_can_not_be_had_is_told_in_a_line(measured, monkeypatch):
+    def refused(*given: object) -> None:
+        raise SandboxError("the fork server can't be asked: too many files")
+
+    monkeypatch.setattr(memory_use, "measure", refused)
+    seen = measured("")
+    assert seen.status is Status.grader_error
+    assert (
+        seen.reason == "no worker could be started: the fork server can't be asked: too many files"
+    )
 
 
 def missed(seen: MemoryEvidence, variant: Variant) -> list[str]:

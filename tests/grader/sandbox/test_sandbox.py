@@ -785,6 +785,18 @@ def test_buffers_that_can_not_be_mapped_are_our_error(own_sandbox, tmp_path) -> 
         own_sandbox.worker(path, "entry", [(file.fileno(), 4096, False)], SMALL)
 
 
+def test_a_fork_server_that_can_not_be_asked_is_told_by_what_the_system_says(
+    own_sandbox, tmp_path, monkeypatch
+) -> None:
+    def refused(*given: object) -> None:
+        raise OSError(24, "Too many open files")
+
+    monkeypatch.setattr("grader.sandbox.fork_server_process.ForkServer.fork", refused)
+    path = write(tmp_path, "honest.py", "def entry(): pass")
+    with pytest.raises(SandboxError, match=r"^the fork server can't be asked: .*Too many open"):
+        own_sandbox.worker(path, "entry", [], SMALL)
+
+
 # --- floods ------------------------------------------------------------------------------------
 
 

@@ -75,36 +75,33 @@ def test_any_text_is_a_formula_or_a_formula_error_on_one_line(text):
         got = Formula(text).evaluate({"a": 3, "b": 0, "n": 1.5})
     except FormulaError as error:
         assert "\n" not in str(error)
-        assert 0 <= error.position <= MAX_LENGTH
     else:
         assert abs(got) <= MAX_VALUE
 
 
 @pytest.mark.parametrize(
-    ("text", "position", "message"),
+    ("text", "message"),
     [
-        ("", 0, "got the end"),
-        ("rows *", 6, "expected a number, a name or"),
-        ("rows cols", 5, "expected an operator or the end at character 6 .* got 'cols'"),
-        ("(rows", 5, r"expected '\)'"),
-        ("rows)", 4, "expected an operator or the end"),
-        ("rows ? 2", 5, r"expected a number, a name or an operator .* got '\?'"),
-        ("open(rows)", 0, "expected one of the functions min, max, ceil_div, got 'open'"),
-        ("1 + ceil_div(rows)", 4, "expected 2 arguments of ceil_div, got 1"),
-        ("max(rows)", 0, "expected 2 or more arguments of max, got 1"),
-        ("rows.numel", 4, "got '.'"),
-        ("rows[0]", 4, r"got '\['"),
-        ("rows = 1", 5, "got '='"),
-        ("+rows", 0, r"got '\+'"),
-        ("1e999", 0, "expected at most"),
-        ("9" * 30, 0, "expected at most"),
+        ("", "at character 1 of .* got the end"),
+        ("rows *", "expected a number, a name or .* at character 7 "),
+        ("rows cols", "expected an operator or the end at character 6 .* got 'cols'"),
+        ("(rows", r"expected '\)' at character 6 "),
+        ("rows)", "expected an operator or the end at character 5 "),
+        ("rows ? 2", r"expected a number, a name or an operator .* got '\?'"),
+        ("open(rows)", "expected one of the functions min, max, ceil_div, got 'open'"),
+        ("1 + ceil_div(rows)", "expected 2 arguments of ceil_div, got 1"),
+        ("max(rows)", "expected 2 or more arguments of max, got 1"),
+        ("rows.numel", "got '.'"),
+        ("rows[0]", r"got '\['"),
+        ("rows = 1", "got '='"),
+        ("+rows", r"got '\+'"),
+        ("1e999", "expected at most"),
+        ("9" * 30, "expected at most"),
     ],
 )
-def test_what_is_no_formula_is_told_with_its_position(text, position, message):
-    with pytest.raises(FormulaError, match=message) as caught:
+def test_what_is_no_formula_is_told_with_its_place(text, message):
+    with pytest.raises(FormulaError, match=message):
         Formula(text)
-
-    assert caught.value.position == position
 
 
 @pytest.mark.parametrize(

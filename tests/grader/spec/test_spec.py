@@ -29,6 +29,7 @@ from grader.spec import (
     load_all,
 )
 from grader.spec.formula import FormulaError
+from grader.spec.task import Task
 from grader.spec.values import MAX_LINES
 
 # Every feature of the schema, in a form that the edits below can break one thing at a time.
@@ -246,9 +247,9 @@ def test_an_override_changes_only_what_it_names(exercise):
     assert (cuda.factor, cuda.magnitude) == (3, "absolute_inputs")
     assert [cuda.floor(dtype) for dtype in ("float32", "float16", "bfloat16")] == [8, 4, 2]
     assert exercise.variants["cuda_v1"].tolerance == cuda
-    limits = exercise.limits_of(exercise.variants["cuda_v1"])
+    limits = Task(exercise, exercise.variants["cuda_v1"]).limits
     assert (limits.seconds, limits.memory_mb) == (5, 512)
-    assert exercise.limits_of(exercise.variants["triton"]).memory_mb == 2048
+    assert Task(exercise, exercise.variants["triton"]).limits.memory_mb == 2048
 
 
 def test_the_floor_is_a_number_for_all_floats_or_one_per_dtype():

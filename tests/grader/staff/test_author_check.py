@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from grader.evidence import Failure, VariantEvidence
+from grader.evidence import Failure, PartEvidence, VariantEvidence
 from grader.grading.session import unwatched
 from grader.mistakes import Mistake
 from grader.spec import Course
@@ -254,6 +254,22 @@ def test_a_solution_that_a_large_size_refuses_is_a_question(lab, monkeypatch):
     [line] = trial.questions
     assert line.startswith("reference/launcher.cu: scale/cuda, at a large size, which costs no")
     assert "kernel launch failed (n=3000000000 dtype=float32 seed=7): is that right?" in line
+
+
+def test_a_failure_in_a_further_file_is_no_place_of_the_next_one(lab, monkeypatch):
+    exercise = lab.exercises["scale"]
+    parts = [
+        PartEvidence("float32", "aligned", status, failures=(Failure(status, "", "it", where),))
+        for status, where in ((Status.crashed, "kernel.cu:3"), (Status.wrong_values, ""))
+    ]
+    found = VariantEvidence("scale", "cuda", "launcher.cu", parts=tuple(parts))
+    monkeypatch.setattr(trials, "check", lambda *given: found)
+    with Trials(lab, unwatched) as trial:
+        lines = list(trial.solution_mistakes([Task(exercise, exercise.variants["cuda"])]))
+    assert [each.partition(": ")[0] for each in lines] == [
+        "reference/kernel.cu:3",
+        "reference/launcher.cu",
+    ]
 
 
 def test_a_header_and_a_file_that_are_not_there_are_named(lab):

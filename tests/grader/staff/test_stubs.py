@@ -181,6 +181,21 @@ def test_a_students_work_is_never_overwritten_unasked(folders):
     assert (assignment / "f.py").read_text() == STUB
 
 
+def test_an_edited_file_beside_the_first_names_its_exercise(folders):
+    reference, assignment, exercises = folders
+    further = Compile(files=["g.cu"], headers=["h.cuh"])
+    lab = SimpleNamespace(file="l.cu", files=("l.cu", "g.cu"), compile=further)
+    exercises["lab"] = SimpleNamespace(variants={"cuda": lab})
+    for name in ("l.cu", "g.cu", "h.cuh"):
+        (reference / name).write_text("int x;\n")
+    write_stubs(reference, assignment, exercises)
+    for name in ("g.cu", "h.cuh"):
+        (assignment / name).write_text("int y;\n")
+        with pytest.raises(Mistake, match=rf"{name}: .*: grader stubs lab --force$"):
+            write_stubs(reference, assignment, exercises)
+        (assignment / name).write_text("int x;\n")
+
+
 def test_one_edited_file_keeps_the_others_from_being_written(folders):
     reference, assignment, exercises = folders
     (reference / "g.py").write_text("x = 1\n")

@@ -74,6 +74,12 @@ def shown(part: PartEvidence) -> str:
     return text.getvalue()
 
 
+def test_print_is_shown_too_as_the_students_page_says(checked):
+    page = (Path(__file__).parents[4] / "students" / "README.md").read_text(encoding="utf-8")
+    assert "`print` in a Triton kernel: `grader check silu --case '…'` shows what" in page
+    assert "  pid (0, 0, 0) idx (3) offs: 3\n" in shown(checked('print("offs", offs)'))
+
+
 def test_what_a_kernel_prints_is_shown_with_its_case(checked):
     part = checked('tl.device_print("n is", n)')
     assert part.status is Status.passed
