@@ -594,6 +594,15 @@ def test_a_message_has_at_most_twelve_lines(width, what, cause, hint, code, deta
     assert len(message_lines(failure, width, verbose=True)) >= len(lines)
 
 
+def test_of_further_lines_that_break_rules_the_first_are_shown():
+    rows = [f"silu.cu:{line}: system is a service of the system" for line in range(10, 20)]
+    detail = "\n".join(["It breaks rules in other lines too:", *rows])
+    lines = message_lines(make_failure(status=Status.policy_violation, detail=detail))
+    start = next(i for i, line in enumerate(lines) if "in other lines too" in line)
+    assert "silu.cu:10:" in lines[start + 1]
+    assert "--verbose shows all" in lines[start + 3]
+
+
 def test_a_long_message_keeps_its_cause_its_place_and_what_to_do():
     lines = message_lines(
         make_failure(
