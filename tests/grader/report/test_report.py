@@ -252,6 +252,20 @@ def test_where_every_case_fails_the_dtypes_are_named_unless_it_is_all_of_them(dt
     assert len(merged.places) == 2 * len(dtypes)
 
 
+@pytest.mark.parametrize(
+    ("passing", "told"),
+    [
+        ("float32", "Every case of ragged fails (9 tried)."),
+        ("float16", "Every case fails (9 tried)."),  # of another dtype
+    ],
+)
+def test_where_other_size_classes_pass_that_of_every_case_is_named(passing, told):
+    failure = make_failure("float32", pattern="Every case fails (9 tried).")
+    failing = PartEvidence("float32", "ragged", failure.status, 9, 9, (failure,))
+    [merged] = merge_failures((failing, PartEvidence(passing, "aligned", Status.passed, 4, 0)))
+    assert merged.failure.pattern == told
+
+
 def test_a_traceback_shows_the_students_frames_and_none_of_the_graders():
     detail = (
         "Traceback (most recent call last):\n"
