@@ -226,8 +226,8 @@ def _hint_for_exception(kind: str, message: str, code: Code) -> str:
         )
     if kind == "PermissionError" or "Read-only file system" in message:
         return (
-            "A submission's process reads what is installed and handed in, and writes only into the "
-            "folder it is started in: leave the file or folder out, or make it there."
+            "A submission's process reads what is installed and handed in, and writes only to the "
+            "folder in which it starts: leave the file or folder out, or make it there."
         )
     if kind == "SystemExit":
         return "Return from the entry; don't end the process."

@@ -241,7 +241,9 @@ evades(
     "call_behind_a_macro", "system", "#define OF (\nvoid f() { int fork = 0; }\nint a = fork OF );"
 )
 evades(
-    "end_of_a_macro", "system", "#define GO if (int fork = 0) {} fork\nvoid f() { int i = 1; GO(); }"
+    "end_of_a_macro",
+    "system",
+    "#define GO if (int fork = 0) {} fork\nvoid f() { int i = 1; GO(); }",
 )
 evades("entry_point", "system", 'extern "C" void _start() {}')
 evades("after_raw_string", "system", 'const char* s = R"x(\n)" // )x"; int a = fork();\n')
