@@ -226,8 +226,8 @@ class SourceText:
             elif text == "}" and depth:
                 depth -= 1
                 if not depth:
-                    found = self._of_head(head, start, body, at + 1)
-                    yield replace(found, within="".join(within))
+                    function = self._of_head(head, start, body, at + 1)
+                    yield replace(function, within="".join(within))
                     begun, head = at + 1, None
             elif text == "}":
                 del within[-1:]
