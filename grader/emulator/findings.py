@@ -140,6 +140,12 @@ _PART_OF_BLOCK = (
     "The block's first thread is outside already: where does a block's part of this array begin, "
     "how many elements has each part, and are there more blocks than parts?"
 )
+_EXTENT = re.compile(r"(\d+) bytes at offset (\d+) of .*?(\d+) bytes")
+ACROSS_THE_END = (
+    "The first bytes of the access are inside, the last ones are not. Either the memory was made "
+    "for a smaller type, floats where doubles are kept (sizeof), or a vector such as a float4 "
+    "reaches past the last elements, which need single accesses."
+)
 ACROSS_BLOCKS = (
     "An atomic whose name ends in _block orders threads of one block only. Between blocks use the "
     "one without: atomicAdd instead of atomicAdd_block."
@@ -154,6 +160,13 @@ EXCHANGED_LAUNCH = (
     "The grid comes first, then the block: <<<grid, block>>>. In the other order this launch could "
     "run."
 )
+
+
+def is_across_the_end(text: str) -> bool:
+    """Whether an access begins in the memory that the runtime's words name, and ends behind it."""
+    match = _EXTENT.match(text)
+    size, offset, length = map(int, match.groups()) if match else (0, 0, 0)
+    return offset < length < offset + size
 
 
 def is_exchanged_launch(text: str) -> bool:

@@ -97,7 +97,7 @@ _ARITHMETIC = {
     "abs.(?:s16|s32|s64|f32|f64)": _OURS + "magnitude({0})",
     "ex2.approx(.ftz)?.f32": "__builtin_exp2f({0})",
     "lg2.approx(.ftz)?.f32": "__builtin_log2f({0})",
-    "tanh.approx.f32": _OURS + "tanh_approx({0})",
+    "tanh.approx.f32": "::warpgrade::fast_tanh({0})",
     "cvt.rna.tf32.f32": _OURS + "nearest_tf32({0})",
     **{
         f"cvt.r{to}i(.ftz)?.{kind}32.f32": f"::__float2{name}_r{way}({{0}})"

@@ -27,9 +27,11 @@ from pydantic.dataclasses import dataclass
 
 from grader.emulator.findings import (
     ACROSS_BLOCKS,
+    ACROSS_THE_END,
     EXCHANGED_LAUNCH,
     KINDS,
     Parts,
+    is_across_the_end,
     is_exchanged_launch,
     is_of_block_scope,
     race_verbs,
@@ -260,6 +262,8 @@ def message_of(
         hint = ACROSS_BLOCKS
     elif kind.between_blocks and not parts.same_block:
         hint = kind.between_blocks
+    elif finding.kind.startswith("out_of_bounds") and is_across_the_end(parts.text):
+        hint = ACROSS_THE_END
     elif kind.by_first_thread and _is_first(finding.thread) and not _is_first(finding.block):
         hint = kind.by_first_thread
     elif kind.status == "launch_error" and is_exchanged_launch(parts.text):

@@ -224,6 +224,11 @@ def _hint_for_exception(kind: str, message: str, code: Code) -> str:
             "No such module is installed here, and none is beside the file: leave the import out, "
             "or hand in what it needs."
         )
+    if kind == "PermissionError" or "Read-only file system" in message:
+        return (
+            "A submission's process reads what is installed and handed in, and writes only to the "
+            "folder in which it starts: leave the file or folder out, or make it there."
+        )
     if kind == "SystemExit":
         return "Return from the entry; don't end the process."
     if kind == "NotImplementedError":

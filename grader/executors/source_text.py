@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
 
@@ -63,6 +63,11 @@ class Function:
     # constant nor stride
     is_kernel: bool
     addresses: frozenset[str] = frozenset()  # of a Triton kernel: names that hold pointers
+    within: str = ""  # how the namespaces around it are opened: "namespace own {"
+
+    def placed(self, text: str) -> str:
+        """Text in the namespaces that the function stands in."""
+        return f"{self.within}{text}{'}' * self.within.count('{')}"
 
 
 def tokens_of(code: str, start: int = 0, end: int | None = None, line: int = 1) -> list[Token]:
@@ -149,7 +154,7 @@ class SourceText:
                     text += self.source[at : change.start] + change.new
                     at = change.end
             text += self.source[at : function.end]
-            parts.append(named.sub(lambda match: match[0] + suffix, text))
+            parts.append(function.placed(named.sub(lambda match: match[0] + suffix, text)))
         return "\n\n".join(parts)
 
     def leading_to(
@@ -204,13 +209,15 @@ class SourceText:
 
     def _cpp(self) -> Iterator[Function]:
         depth, begun = 0, 0  # `begun`: after the last declaration at the outermost level
+        within: list[str] = []
         head: re.Match[str] | None = None
         start = body = 0
         for match in re.finditer(r"[{};]", self.code):
             at, text = match.start(), match[0]
             if text == "{":
                 if not depth:
-                    if _TRANSPARENT.search(self.code[begun:at]):
+                    if opens := _TRANSPARENT.search(self.code[begun:at]):
+                        within.append(f"{opens[0].strip()} {{ ")
                         begun = at + 1
                         continue
                     head = _HEAD.search(self.code, begun, at)
@@ -219,8 +226,12 @@ class SourceText:
             elif text == "}" and depth:
                 depth -= 1
                 if not depth:
-                    yield self._of_head(head, start, body, at + 1)
+                    function = self._of_head(head, start, body, at + 1)
+                    yield replace(function, within="".join(within))
                     begun, head = at + 1, None
+            elif text == "}":
+                del within[-1:]
+                begun = at + 1
             elif not depth:
                 begun = at + 1
 

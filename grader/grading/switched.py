@@ -9,7 +9,7 @@ number. Changes that can't be told apart in this way are left out.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -285,7 +285,8 @@ def _program(
     for function in functions:
         head = text.code[function.start : function.body - 1]
         added = f"int {_PARAMETER}" + ", " * bool(function.parameters)
-        yield _named(head, function.name, function.name + _SUFFIX, added), _NOBODY
+        head = _named(head, function.name, function.name + _SUFFIX, added)
+        yield function.within + head, _NOBODY
         switches = bodies.get(function.name)
         if switches is None:
             body: list[_Line] = [(text.code[function.body - 1 : function.end], _NOBODY)]
@@ -294,6 +295,7 @@ def _program(
             span = _Part(function.body - 1, function.end)
             body = [*_with_forms(text.code, span, parts, switches.forms)]
         yield from _passing_it_on(body, names, text.functions)
+        yield "}" * function.within.count("{"), _NOBODY
     of_entry = text.functions[entry]
     given = ", ".join(of_entry.parameters)
     for number in (AS_IT_IS, *numbers):
@@ -363,7 +365,7 @@ def _chosen_value(
 
 
 def _passing_it_on(
-    body: Sequence[_Line], names: frozenset[str], functions: Collection[str]
+    body: Sequence[_Line], names: frozenset[str], functions: Mapping[str, Function]
 ) -> Iterator[_Line]:
     """Lines in which the functions have their other names, and calls pass on what is chosen."""
     written = "\n".join(part for part, _ in body)
@@ -375,7 +377,7 @@ def _passing_it_on(
     for index, token in enumerate(tokens[:-1]):
         behind = tokens[index + 1].text
         is_pointer = behind == "<<<" and token.is_name and token.text not in functions
-        if token.text in names and not _is_of_another(tokens, index):
+        if token.text in names and not _is_of_another(tokens, index, functions[token.text]):
             added[token.end] = _SUFFIX
         elif not is_pointer:
             continue
@@ -390,10 +392,12 @@ def _passing_it_on(
     yield from zip((made + written[at:]).split("\n"), owners, strict=True)
 
 
-def _is_of_another(tokens: Sequence[Token], index: int) -> bool:
+def _is_of_another(tokens: Sequence[Token], index: int, function: Function) -> bool:
     """Whether a name is that of a member, of another namespace or of a variable."""
     before = tokens[index - 1].text if index else ""
-    return before in (".", "->", "::") or tokens[index + 1].text == "="
+    if before == "::":
+        return index < 2 or tokens[index - 2].text not in re.findall(r"\w+", function.within)
+    return before in (".", "->") or tokens[index + 1].text == "="
 
 
 def _opening(tokens: Sequence[Token], index: int) -> int | None:

@@ -270,7 +270,7 @@ _SUBMITTED = re.compile(r'"[^"\n]*/submission/([^"/\n]+\.(?:py|cu))"')
 TRIED = re.compile(r" \(\d+ tried\)")
 # Where `what` counts elements; of an exception or a compiler's words each is worth reading.
 _ABOUT_ELEMENTS = frozenset({"wrong_values", "not_finite", "not_written", "wrote_out_of_bounds"})
-ALWAYS = re.compile(r"every (?:\w+ )?case fails\b", re.IGNORECASE)
+ALWAYS = re.compile(r"every ((?:\w+ )?case) fails\b", re.IGNORECASE)
 
 
 def _without_ours(detail: str) -> str:
@@ -319,14 +319,22 @@ def kind_of(failure: Failure) -> tuple[str, ...]:
 def _of_dtypes(
     failure: Failure, alike: Sequence[tuple[PartEvidence, Failure]], parts: Sequence[PartEvidence]
 ) -> Failure:
-    """A failure of every case, told of all dtypes in which every case fails like this."""
-    if not ALWAYS.match(failure.pattern):
+    """A failure of every case, told of all dtypes in which every case fails like this.
+
+    The pattern is that of one part: if others pass, the size classes are named.
+    """
+    always = ALWAYS.match(failure.pattern)
+    if always is None:
         return failure
-    dtypes = dict.fromkeys(part.dtype for part, each in alike if ALWAYS.match(each.pattern))
-    if len(dtypes) < 2:
+    own = [part for part, each in alike if ALWAYS.match(each.pattern)]
+    dtypes, which = dict.fromkeys(part.dtype for part in own), always[1]
+    if len(dtypes) > 1:
+        is_all = dtypes.keys() == {part.dtype for part in parts}
+        which = "case" if is_all else f"{listing(dtypes)} case"
+    if any(part.status is Status.passed and part.dtype in dtypes for part in parts):
+        which += f" of {listing(dict.fromkeys(part.size_class for part in own))}"
+    if which == always[1]:
         return failure
-    is_all = dtypes.keys() == {part.dtype for part in parts}
-    which = "case" if is_all else f"{listing(dtypes)} case"
     return replace(failure, pattern=ALWAYS.sub(f"Every {which} fails", failure.pattern))
 
 

@@ -287,7 +287,9 @@ def _failure(
         body_lines = _shortened(body_lines, max(3, most - len(frame_rows) - bool(detail)), console)
     _put([*headline, *body_lines, *frame_rows], console)
     if detail:
-        _detail(detail, console, verbose, max(1, most - len(body_lines) - len(frame_rows)))
+        spare = max(1, most - len(body_lines) - len(frame_rows))
+        is_list = message.status is Status.policy_violation
+        _detail(detail, console, verbose, spare, is_list)
     if message.reproduce:
         _indented(console, "Reproduce:")
         # One unbroken line however narrow the window is: it must paste as one command.
@@ -312,13 +314,19 @@ def _shortened(lines: list[Text], most: int, console: Console) -> list[Text]:
     return [*lines[: most - 1], *_lines("... --verbose shows all.", console, "yellow", 2)]
 
 
-def _detail(detail: str, console: Console, verbose: bool, most: int) -> None:
-    """A traceback or compiler output: its end, which says what happened, or most of it."""
+def _detail(detail: str, console: Console, verbose: bool, most: int, is_list: bool) -> None:
+    """A traceback or compiler output: its end, which says what happened, or most of it.
+
+    Of a list, such as other lines that break rules, it is the beginning.
+    """
     if verbose:
         _indented(console, shorten_middle(detail, DETAIL_SHOWN), "dim")
         return
     lines = _lines(shorten_middle(detail, DETAIL_SHOWN), console, "dim", 2)
     most = min(most, DETAIL_LINES)
+    if is_list:
+        _put(_shortened(lines, max(most, 2), console), console)
+        return
     if len(lines) > most > 1:
         most -= 1
         _indented(console, f"... {len(lines) - most} more lines: see --verbose.", "dim")

@@ -23,7 +23,12 @@ from grader.sandbox.worker_process import Death, Limits, Worker
 from grader.worker.protocol import Code, Operation, Reply
 
 LIMITS = Limits(cpu_seconds=120.0, memory_bytes=4 << 30)
-MAX_CUBIN_BYTES = 2 << 20
+MAX_CUBIN_BYTES = 3 << 20  # in base64, what fits into an answer
+_TOO_LARGE = (
+    f"its machine code is larger than the {MAX_CUBIN_BYTES >> 20} MiB that the grader takes: a "
+    "thread has so many elements that registers don't hold them. Make the block smaller, or "
+    "num_warps larger."
+)
 
 
 class Cubins(Compiler):
@@ -66,7 +71,9 @@ class Cubins(Compiler):
         if isinstance(answer, Failure):
             return answer
         if (made := read(answer)) is None:
-            return Failure(None, "the compiler's backend gave no code that can be used.")
+            is_large = len(str(answer.get("cubin"))) > MAX_CUBIN_BYTES
+            message = "the compiler's backend gave no code that can be used."
+            return Failure(None, _TOO_LARGE if is_large else message)
         if not key.startswith("ours"):
             self._kept.put(key, json.dumps(answer))
         return made
@@ -79,6 +86,8 @@ class Cubins(Compiler):
         answer = self.ask(Operation.assemble, {"kernels": [kernel]}, limits)
         if isinstance(answer, Death):
             return Failure(answer, "the compiler's process ended.")
+        if answer.code is Code.raised:  # the answer is too long
+            return Failure(answer, _TOO_LARGE)
         if answer.code is not Code.ok:
             return Failure(answer, "the compiler could not serve a request.")
         fields = next(iter(untrusted.dicts(untrusted.fields(answer).get("kernels"))), {})

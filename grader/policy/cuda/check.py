@@ -77,12 +77,10 @@ class _Checker:
         bodies = [each.tokens for each in self.lexed.directives if each.name == "define"]
         defined = _defined(self.lexed)
         quoting = Quoting.of(self.lexed)
-        code = self.lexed.tokens
-        own = {code[i].text for i in range(len(code)) if _is_declared(code, i)}
         for tokens in (self.lexed.tokens, *bodies):
             check_operators(tokens, quoting, self.report)
             check_attributes(tokens, self.report)
-            self._names(tokens, defined, own if tokens is code else set())
+            self._names(tokens, defined)
         self._asked()
         self._pasted()
         try:
@@ -97,14 +95,16 @@ class _Checker:
         violation = Violation(rule, at.line, at.column, message, instead_of(rule))
         self.violations.setdefault((at.line, at.column, rule), violation)
 
-    def _names(self, tokens: Sequence[Token], defined: frozenset[str], own: set[str]) -> None:
+    def _names(self, tokens: Sequence[Token], defined: frozenset[str]) -> None:
+        own = {token.text for i, token in enumerate(tokens) if _is_declared(tokens, i)}
         for index, token in enumerate(tokens):
             if token.kind != "name":
                 continue
             name = token.text
             before = tokens[index - 1].text if index else ""
             after = tokens[index + 1].text if index + 1 < len(tokens) else ""
-            is_own = name in own and before != "::" and after != "("  # a call is the system's
+            # A call is the system's, also one whose ( comes from a macro, or from behind one.
+            is_own = name in own and before != "::" and _is_used_as_a_value(tokens, index)
             if name in RESERVED or name.startswith(RESERVED_PREFIXES):
                 message = f"{name} is a name of the compiler's, the runtime's or the grader's"
                 self.report("reserved", token, message)
@@ -152,6 +152,12 @@ def _is_declared(tokens: Sequence[Token], index: int) -> bool:
     around = [each.text for each in tokens[max(0, index - 1) : index + 2]]
     is_later = len(around) == 3 and around[0] == "," and around[2] in (";", "=")
     return tokens[index].text in SYSTEM_NOUNS and (is_later or _is_variable(tokens, index))
+
+
+def _is_used_as_a_value(tokens: Sequence[Token], index: int) -> bool:
+    """Whether punctuation other than a parenthesis follows: `fork;`, `&_start)`."""
+    after = tokens[index + 1] if index + 1 < len(tokens) else None
+    return after is not None and after.kind == "punctuation" and after.text != "("
 
 
 def _is_call(tokens: Sequence[Token], index: int) -> bool:

@@ -81,11 +81,11 @@ _SYSTEM = (
     "pivot_root getcontext makecontext swapcontext setcontext backtrace set_terminate "
     "set_new_handler set_unexpected getppid getpid gettid tgkill killpg setuid setgid thrd_create "
     "sched_yield sched_setaffinity ifstream ofstream basic_ifstream basic_ofstream basic_fstream "
-    "jthread cudaLaunchHostFunc cudaStreamAddCallback cudaDeviceReset"
+    "jthread cudaLaunchHostFunc cudaStreamAddCallback cudaDeviceReset _start"
 )
 SYSTEM = frozenset(_SYSTEM.split())
 # Of those, words that a launcher may call a variable of its own, such as the event of a fork.
-SYSTEM_NOUNS = frozenset({"fork", "splice", "truncate", "mount", "backtrace"})
+SYSTEM_NOUNS = frozenset({"fork", "splice", "truncate", "mount", "backtrace", "_start"})
 _SYSTEM_PREFIXES = (
     "pthread_ cudaIpc cuIpc cuModuleLoad cuLibraryLoad cuLink cuLaunchHostFunc cuMemImport "
     "cuMemExport cudaLibraryLoad"
@@ -104,7 +104,7 @@ STD_WORDS = frozenset({"remove", "rename", "signal", "raise"})  # of those, name
 # --- the compiler's and the grader's --------------------------------------------------------------
 
 _RESERVED = (
-    "warpgrade _init _fini _start __ehdr_start __executable_start __builtin_return_address "
+    "warpgrade _init _fini __ehdr_start __executable_start __builtin_return_address "
     "__builtin_frame_address __builtin_extract_return_addr __builtin_longjmp __builtin_setjmp "
     "__builtin_apply __builtin_apply_args __builtin_return __builtin___clear_cache "
     "__builtin_eh_return __builtin_init_dwarf_reg_size_table __dso_handle __malloc_hook"

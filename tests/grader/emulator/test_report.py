@@ -267,6 +267,22 @@ def test_where_a_blocks_first_thread_is_outside_its_part_is_asked_for(
 
 
 @pytest.mark.parametrize(
+    ("place", "is_across"),
+    [
+        ("8 bytes at offset 0 of a cudaMalloc of 4 bytes", True),
+        ("16 bytes at offset 16 of out, which has 24 bytes", True),
+        ("16 bytes at offset 24 of out, which has 24 bytes", False),
+        ("16 bytes, 8 bytes before the start of out, which has 24 bytes", False),
+    ],
+)
+def test_an_access_that_ends_behind_its_memory_is_told_of_types_and_vectors(
+    place: str, is_across: bool
+) -> None:
+    _, hint = message_of(finding(kind="out_of_bounds_write", text=place), "k.cu", SOURCE, 3)
+    assert ("sizeof" in hint and "float4" in hint) == is_across
+
+
+@pytest.mark.parametrize(
     ("launch", "is_exchanged"),
     [
         ("silu: grid (256, 1, 1), block (65537, 1, 1): a block has at most 1024 threads", True),

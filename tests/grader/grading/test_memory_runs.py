@@ -231,6 +231,11 @@ def test_every_configuration_of_a_tuned_kernel_counts(measured, variant):
     assert any("Of 2 configurations 2 were measured" in note for note in seen.notes)
 
 
+def test_the_configuration_of_the_first_run_is_told_too(measured, variant):
+    told = missed(measured(TUNED.replace('{"B": 32}', '{"B": 2}, num_warps=1')), variant)
+    assert told and all("with configuration" in each for each in told)
+
+
 def test_a_configuration_that_no_gpu_has_room_for_doesnt_count(measured, variant):
     seen = measured(TUNED.replace("num_warps=1", "num_warps=64"))
     assert seen.status is Status.passed and missed(seen, variant) == []

@@ -199,6 +199,17 @@ def test_every_function_that_leads_to_a_change_passes_on_which():
     assert "dim3 blocks(half_of__switched(change__, n), third_of(n));" in text
 
 
+def test_functions_of_a_namespace_are_changed_in_it():
+    source = SOURCE.replace("template <int N>", "namespace own {\ntemplate <int N>")
+    source = source.replace('extern "C"', '}\nextern "C"').replace(
+        "    k<BLOCK>", "    own::k<BLOCK>"
+    )
+    text = text_of(changes(("n - 1", "n"), source=source), source=source)
+    assert "namespace own { template <int N> __global__ void k__switched(int change__" in text
+    assert "rows[0] = sum; } } extern" in text
+    assert "own::k__switched<BLOCK><<<blocks, BLOCK>>>(change__, in, out, n);" in text
+
+
 def test_a_kernel_that_a_variable_names_is_launched_with_it():
     source = SOURCE.replace("    k<BLOCK><<<", "    auto chosen = k<BLOCK>;\n    chosen<<<")
     text = text_of(changes(("n - 1", "n"), source=source), source=source)

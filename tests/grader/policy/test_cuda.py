@@ -237,6 +237,15 @@ evades("behind_a_macro", "system", '#define GO system\nvoid f() { GO("id"); }')
 evades("call_beside_a_variable", "system", "void f() { int fork = 0; }\nint a = fork();")
 evades("value_beside_a_variable", "system", "void f() { int fork = 0; }\nauto g = ::fork;")
 evades("macro_beside_a_variable", "system", "#define GO fork\nvoid f() { int fork = GO(); }")
+evades(
+    "call_behind_a_macro", "system", "#define OF (\nvoid f() { int fork = 0; }\nint a = fork OF );"
+)
+evades(
+    "end_of_a_macro",
+    "system",
+    "#define GO if (int fork = 0) {} fork\nvoid f() { int i = 1; GO(); }",
+)
+evades("entry_point", "system", 'extern "C" void _start() {}')
 evades("after_raw_string", "system", 'const char* s = R"x(\n)" // )x"; int a = fork();\n')
 evades("after_raw_splice", "system", 'const char* s = R"(a)\\\n" b)"; int a = fork();')
 evades("after_char", "system", "char a = '\"'; int b = fork(); char c = '\"';")
@@ -388,6 +397,8 @@ HONEST = {
     "    cudaEventCreate(&fork);\n    cudaEventRecord(fork, a);\n"
     "    cudaStreamWaitEvent(b, fork, 0);\n}\n"
     "void g() { cudaEvent_t join, fork; cudaEventDestroy(fork); }",
+    "events_of_a_benchmark": "#define TIMED(call) do { cudaEvent_t _start, _stop; "
+    "cudaEventCreate(&_start); cudaEventRecord(_start); call; cudaEventRecord(_stop); } while (0)",
     "method_words": "struct Q { int read(int); int system; };\n"
     "int f(Q q) { return q.read(1) + q.system; }",
     "own_namespace": "namespace at { int one() { return 1; } }\nint f() { return at::one(); }",

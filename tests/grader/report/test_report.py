@@ -252,6 +252,20 @@ def test_where_every_case_fails_the_dtypes_are_named_unless_it_is_all_of_them(dt
     assert len(merged.places) == 2 * len(dtypes)
 
 
+@pytest.mark.parametrize(
+    ("passing", "told"),
+    [
+        ("float32", "Every case of ragged fails (9 tried)."),
+        ("float16", "Every case fails (9 tried)."),  # of another dtype
+    ],
+)
+def test_where_other_size_classes_pass_that_of_every_case_is_named(passing, told):
+    failure = make_failure("float32", pattern="Every case fails (9 tried).")
+    failing = PartEvidence("float32", "ragged", failure.status, 9, 9, (failure,))
+    [merged] = merge_failures((failing, PartEvidence(passing, "aligned", Status.passed, 4, 0)))
+    assert merged.failure.pattern == told
+
+
 def test_a_traceback_shows_the_students_frames_and_none_of_the_graders():
     detail = (
         "Traceback (most recent call last):\n"
@@ -592,6 +606,15 @@ def test_a_message_has_at_most_twelve_lines(width, what, cause, hint, code, deta
     elif detail:
         assert "a line of a compiler" in told
     assert len(message_lines(failure, width, verbose=True)) >= len(lines)
+
+
+def test_of_further_lines_that_break_rules_the_first_are_shown():
+    rows = [f"silu.cu:{line}: system is a service of the system" for line in range(10, 20)]
+    detail = "\n".join(["It breaks rules in other lines too:", *rows])
+    lines = message_lines(make_failure(status=Status.policy_violation, detail=detail))
+    start = next(i for i, line in enumerate(lines) if "in other lines too" in line)
+    assert "silu.cu:10:" in lines[start + 1]
+    assert "--verbose shows all" in lines[start + 3]
 
 
 def test_a_long_message_keeps_its_cause_its_place_and_what_to_do():

@@ -1,6 +1,6 @@
 // CUDA's mathematical functions for host and device, beyond the C library's. A fast function
 // (`__expf`) gives the accurate result: a GPU's is less exact, and no right kernel may depend on
-// that. `__fdividef` alone is wrong where a GPU's is.
+// that. `__fdividef` is wrong where a GPU's is, and `__tanhf` as coarse as a GPU's.
 #ifndef WARPGRADE_MATH_FUNCTIONS_H
 #define WARPGRADE_MATH_FUNCTIONS_H
 
@@ -142,7 +142,10 @@ WARPGRADE_INLINE float fast_log10(float x) { return ::log10f(x); }
 WARPGRADE_INLINE float fast_sin(float x) { return ::sinf(x); }
 WARPGRADE_INLINE float fast_cos(float x) { return ::cosf(x); }
 WARPGRADE_INLINE float fast_tan(float x) { return ::tanf(x); }
-WARPGRADE_INLINE float fast_tanh(float x) { return ::tanhf(x); }
+// The GPU's instruction is tanh.approx, whose result has 11 bits or so.
+WARPGRADE_INLINE float fast_tanh(float x) {
+    return isnan(x) ? x : __uint_as_float((__float_as_uint(::tanhf(x)) + 0x1000u) & ~0x1fffu);
+}
 WARPGRADE_INLINE float fast_pow(float x, float y) { return ::powf(x, y); }
 WARPGRADE_INLINE void fast_sincos(float x, float* sine, float* cosine) {
     *sine = ::sinf(x);

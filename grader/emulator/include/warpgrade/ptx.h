@@ -137,10 +137,6 @@ WARPGRADE_INLINE T shifted_right(T a, unsigned by) {
     return by < 8 * sizeof(T) ? a >> by : a < 0 ? -1 : 0;
 }
 
-// The GPU's result has 11 bits or so.
-WARPGRADE_INLINE float tanh_approx(float a) {
-    return as<float>((as<unsigned>(__builtin_tanhf(a)) + 0x1000u) & ~0x1fffu);
-}
 // Two numbers of 16 bits as one word.
 template <class T>
 WARPGRADE_INLINE unsigned pair(float high, float low) {

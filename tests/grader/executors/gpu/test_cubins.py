@@ -34,7 +34,7 @@ TOLD = {
 }
 NONSENSE: dict[str, list[Any]] = {
     "name": [None, 3, "x" * 1001, "a\0b", "\ud800", "two\nlines"],
-    "cubin": [None, "", "not base64!", "QQ=", 7, base64.b64encode(bytes((2 << 20) + 1)).decode()],
+    "cubin": [None, "", "not base64!", "QQ=", 7, base64.b64encode(bytes((3 << 20) + 1)).decode()],
     "num_warps": [None, 0, 65, -4, 4.0, True, "4", 1 << 70],
     "shared": [None, -1, 1 << 20, 1.5, [1]],
     "global_scratch_size": [None, -1, (1 << 30) + 1, "0"],
@@ -98,6 +98,8 @@ def test_each_text_is_asked_for_once() -> None:
         (answer(), "no code that can be used"),
         (Reply(1, Code.ok, "[]"), "no code that can be used"),
         (Reply(1, Code.ok, '{"kernels": [3, {"name": "x"}]}'), "no code that can be used"),
+        (answer(**TOLD | {"cubin": "A" * (5 << 20)}), "machine code is larger than the 3 MiB"),
+        (Reply(1, Code.raised, '{"type": "PlanLimit"}'), "machine code is larger than the 3 MiB"),
         (Reply(1, Code.bad_request, ""), "could not serve"),
         (Death(Cause.signalled, "killed by SIGSEGV"), "process ended"),
     ],

@@ -601,6 +601,12 @@ def test_a_folder_that_is_not_brought_along_is_named(graded, is_there) -> None:
     )
 
 
+def test_where_a_file_may_write_is_told(graded) -> None:
+    part = graded(data=b'raise PermissionError(13, "Permission denied", "/tmp/cache")\n')
+    assert part.failures[0].status is Status.import_error
+    assert "writes only to the folder in which it starts" in part.failures[0].hint
+
+
 @pytest.mark.parametrize(
     ("precision", "scale", "told"),
     [

@@ -2,7 +2,7 @@
 
 import pytest
 
-from grader.executors.source_text import SourceText
+from grader.executors.source_text import Change, SourceText
 from grader.grading.edits import schemas
 from grader.grading.edits.edit_scope import Scope
 from grader.grading.edits.proposals import edits_of
@@ -197,6 +197,19 @@ def check(text, right, wrong, name, is_triton):
 def test_functions_of_a_namespace_are_reached(opening):
     text = f'{opening}\nvoid g() {{}}\n}}\nextern "C" void f() {{ g(); }}\n'
     assert [each.name for each in SourceText(text, False).reached("f")] == ["g", "f"]
+
+
+def test_a_copy_stands_in_the_namespaces_of_its_function():
+    text = "namespace a {\nnamespace b { void g() { 1; } }\nvoid h() { b::g(); }\n}\n"
+    text += 'extern "C" void f() { a::h(); }\n'
+    source = SourceText(text, False)
+    at = text.index("1")
+    copy = source.copy(source.reached("f"), "__0", [Change(at, at + 1, "2")])
+    assert [*filter(None, copy.split("\n"))] == [
+        "namespace a { namespace b { void g__0() { 2; }}}",
+        "namespace a { void h__0() { b::g__0(); }}",
+        'extern "C" void f__0() { a::h__0(); }',
+    ]
 
 
 def test_values_are_exchanged_only_for_values_of_their_kind():
