@@ -171,19 +171,21 @@ class Describer:
     def _module(self, name: str, module: ModuleType, members: set[str]) -> dict[str, Any]:
         if module.__name__ in proxies.MODULES and sys.modules.get(module.__name__) is module:
             return {"module": module.__name__}
-        file = getattr(module, "__file__", None)
-        if file is None or self.folder.relative(file) is None:
-            return {
-                "unusable": f"{name} leads to the module {module.__name__}; a kernel may use "
-                "triton.language and modules of this submission"
-            }
         values = {each: getattr(module, each) for each in members if hasattr(module, each)}
-        return {
-            "members": {
-                each: self._binding(f"{name}.{each}", value, set())
-                for each, value in sorted(values.items())
-            }
+        file = getattr(module, "__file__", None)
+        if file is not None and self.folder.relative(file) is not None:
+            bound = {each: self._binding(f"{name}.{each}", values[each], set()) for each in values}
+            return {"members": dict(sorted(bound.items()))}
+        elsewhere = {
+            "unusable": f"{name} leads to the module {module.__name__}; a kernel may use "
+            "triton.language and modules of this submission"
         }
+        numbers = {each: values[each] for each in values if type(values[each]) in (int, float)}
+        if not numbers:
+            return elsewhere
+        others = dict.fromkeys(values, elsewhere)
+        bound = others | {each: self._constant(each, numbers[each]) for each in numbers}
+        return {"members": dict(sorted(bound.items()))}
 
     def _table(self, function: ConstexprFunction) -> dict[str, Any]:
         """The recorded results of a constexpr_function (see constexpr_calls.py)."""

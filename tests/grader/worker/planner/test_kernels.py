@@ -28,6 +28,7 @@ def f(x, y):
         ("S = tl.constexpr(2.5)", "v * S"),
         ("", "v * math.pi"),
         ("", "v * math.log2(BLOCK)"),
+        ("import numpy", "tl.where(v > -torch.inf, v, numpy.pi)"),  # constants of other modules
         ("from triton.language import exp", "exp(v)"),
         ("from triton.language.extra import libdevice", "libdevice.tanh(v)"),
         ("from triton.language.extra.cuda import libdevice", "libdevice.tanh(v)"),
@@ -95,6 +96,13 @@ def test_a_member_of_a_sibling_module_that_leads_elsewhere_is_refused(planning, 
     refused = planning.frontend(tmp_path, plan["specialisations"][0])["error"]
 
     assert "decorate it with @triton.jit" in refused["message"]
+
+
+def test_beside_a_constant_what_else_a_module_has_is_refused(planning, tmp_path):
+    plan = planning.plan(tmp_path, KERNEL % ("", "torch.exp(v) + torch.inf"), PAIR)
+    refused = planning.frontend(tmp_path, plan["specialisations"][0])["error"]
+
+    assert "torch leads to the module torch" in refused["message"]
 
 
 @pytest.mark.parametrize(
