@@ -30,6 +30,7 @@ from . import (
 )
 from .conditions import Condition
 from .conditions import find as find_conditions
+from .conditions import for_host
 from .elf import Elf
 from .glue import Entry
 from .linking import Linker, LinkError
@@ -136,6 +137,7 @@ class _Work:
         self.lines: list[str] = []
         self.source = tokens.read("")
         self.kernels: frozenset[str] = frozenset()
+        self.kernels_object = "student.o"
 
     def build(self, text: str, entries: Sequence[Entry]) -> Build:
         self.source = tokens.read(text)
@@ -165,7 +167,8 @@ class _Work:
                 break
             errors = self._compile(text, entries)
             if not errors:
-                return self._instantiate_kernels()
+                self._instantiate_kernels()
+                return self._compile_for_host(text, entries)
             more = [each for error in errors if (each := _lacking(self.source, error))]
             if not more:
                 raise _Failed(*(self._compile_problem(error) for error in errors))
@@ -173,6 +176,16 @@ class _Work:
                 break
             lacking = [*lacking, *more]  # the other errors may be consequences
         raise _Failed(*self._unsupported(lacking))
+
+    def _compile_for_host(self, text: str, entries: Sequence[Entry]) -> None:
+        """Keep student.o for the kernels and make another for host code, if nvcc's passes differ."""
+        if (of_host := for_host(text)) is None:
+            return
+        self.kernels_object = "kernels_student.o"
+        (self.folder / "student.o").rename(self.folder / self.kernels_object)
+        if errors := self._compile(of_host, entries):
+            raise _Failed(*(self._compile_problem(error) for error in errors))
+        self._instantiate_kernels()
 
     def _compile(self, text: str, entries: Sequence[Entry]) -> list[compiler_output.CompileError]:
         """The errors of the text with the check of its entries' types, as far as it can be made."""
@@ -260,13 +273,17 @@ class _Work:
         self, entries: Sequence[Entry], declared: Sequence[Entry], table: Future[None]
     ) -> Build:
         symbols = self.toolchain.symbols
-        elf = Elf(self.folder / "student.o")
         provided = {*symbols["provided"], glue.REFERENCE_SYMBOL}
         reserved = {*symbols["reserved"], glue.REFERENCE_SYMBOL}
-        unused = objects.unreachable(elf, entries, provided)
-        if self.guarded:
-            faults = objects.check(elf, entries, provided, reserved, unused)
-        else:
+        faults = []
+        for name in dict.fromkeys([self.kernels_object, "student.o"]):
+            elf = Elf(self.folder / name)
+            unused = objects.unreachable(elf, entries, provided)
+            if self.guarded:
+                found = objects.check(elf, entries, provided, reserved, unused)
+                faults += [each for each in found if each not in faults]
+            self._redirect(name, unused)
+        if not self.guarded:
             faults = [fault for each in entries if (fault := objects.entry_fault(elf, each))]
         faulty = {fault.entry for fault in faults}
         faults += [
@@ -286,8 +303,7 @@ class _Work:
         if present != list(declared):
             name = "table_again"
             self._compile_table(present, name)
-        self._redirect(unused)
-        linker = Linker(self.folder, self.file, self.toolchain, self._run)
+        linker = Linker(self.folder, self.file, self.toolchain, self._run, self.kernels_object)
         try:
             planner, executor = linker.link(f"{name}.o", [_UNUSED + each for each in unused])
         except LinkError as error:
@@ -297,15 +313,15 @@ class _Work:
         conditions = tuple(find_conditions(self.source))
         return Build(planner.path, problems, sites, names, executor.path, conditions)
 
-    def _redirect(self, unused: Sequence[str]) -> None:
-        """Redirect the student's calls of these to the runtime's functions; rename `unused`."""
+    def _redirect(self, name: str, unused: Sequence[str]) -> None:
+        """Redirect an object's calls of these to the runtime's functions; rename `unused`."""
         renames = self.folder / "redirected"
         provided = set(self.toolchain.symbols["provided"])
         names = assembly.redirected(provided, self.guarded)
         pairs = [(name, f"warpgrade_{name}") for name in names]
         pairs += [(name, _UNUSED + name) for name in unused]  # live calls stay as they are
         renames.write_text("".join(f"{old} {new}\n" for old, new in pairs))
-        done = self._run("objcopy", "--redefine-syms=redirected", "student.o")
+        done = self._run("objcopy", "--redefine-syms=redirected", name)
         if done.returncode:
             raise RuntimeError(f"objcopy: {done.stderr[-1000:]}")
 

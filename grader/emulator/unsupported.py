@@ -310,22 +310,33 @@ def _in_launches(source: Source) -> Iterator[Unsupported]:
 
 def device_bodies(source: Source) -> Iterator[tuple[int, int]]:
     """The braces around the bodies of functions that only run on the device, as indices."""
+    return ((body.begin, body.end) for body in bodies(source) if not body.on_host)
+
+
+@dataclass(frozen=True)
+class Body:
+    """Indices of a device function's first token and of its body's braces."""
+
+    head: int
+    begin: int
+    end: int
+    on_host: bool  # __host__ __device__
+
+
+def bodies(source: Source) -> Iterator[Body]:
+    """The functions that run on the device."""
     run = source.code.tokens
     device, host = _spellings(source)
     for i, token in enumerate(run):
         if device.get(token.text, len(run)) > i:
             continue
-        if any(each.text in host for each in run[tokens.statement_start(run, i) : i]):
-            continue  # host code may launch
-        j = i
+        head, j = tokens.statement_start(run, i), i
         while j < len(run) and run[j].text not in (";", "{", "="):
-            if run[j].text in host:
-                j = len(run)
             j += 1
         if j < len(run) and run[j].text == "{":
             end = tokens.closing(run, j)
             if end is not None:
-                yield j, end
+                yield Body(head, j, end, any(each.text in host for each in run[head:j]))
 
 
 def _spellings(source: Source) -> tuple[dict[str, int], set[str]]:
