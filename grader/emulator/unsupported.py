@@ -140,7 +140,7 @@ _LACKING = {
     "other libraries' memory": r"cuda(?:External|Import|Graphics|Signal|WaitExternal)\w*",
     "code loaded at run time": r"cuda(?:Library|Jit|GetDriverEntryPoint)\w*",
     "attributes of streams": r"cudaStream(?:Attr|CopyAttr|GetAttr|SetAttr)\w*"
-    r"|cudaStreamGet(?:Id|Flags)"
+    r"|cudaStreamGetId"
     r"|cudaAccessPolicy\w*|cudaAccessProperty\w*",
     "flags of devices": r"cudaSetDeviceFlags|cudaDeviceSchedule\w+"
     r"|cudaDevice[GS]et(?:SharedMem|Cache)Config|cudaSharedMem\w+|cudaChooseDevice|cudaInitDevice|cudaDevAttr\w+",
