@@ -1,4 +1,4 @@
-// Language: `__host__` `__device__` functions that ask for `__CUDA_ARCH__`: host and device code take a branch each
+// Language: __host__ __device__ functions that ask for __CUDA_ARCH__: host and device code take a branch each
 #define BOTH __host__ __device__
 #define ARCHITECTURE __CUDA_ARCH__
 
