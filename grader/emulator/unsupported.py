@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import itertools
 import re
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -345,7 +345,7 @@ def _spellings(source: Source) -> tuple[dict[str, int], set[str]]:
     They are CUDA's, and macros like `#define DEVICE __forceinline__ __device__`.
     """
     device, host, others = {"__global__": 0, "__device__": 0}, {"__host__"}, set()
-    for each in source.directives:
+    for each in _for_nvcc(source.directives):
         words = {token.text for token in each.body} if each.macro else set()
         if "__host__" in words:
             host.add(each.macro)
@@ -354,6 +354,24 @@ def _spellings(source: Source) -> tuple[dict[str, int], set[str]]:
         else:
             others.add(each.macro)
     return {word: first for word, first in device.items() if word not in others}, host
+
+
+_OF_NVCC = re.compile(r"(?:defined )?(?:\( )?(?:__CUDACC__|__NVCC__)(?: \))?")
+
+
+def _for_nvcc(directives: Sequence[Directive]) -> Iterator[Directive]:
+    """Those that aren't for other compilers: `#ifdef __CUDACC__`, and what stands behind #else."""
+    read: list[bool | None] = []  # of each open conditional, whether nvcc does; None: not known
+    for each in directives:
+        if each.name in ("if", "ifdef", "ifndef"):
+            asks = _OF_NVCC.fullmatch(" ".join(token.text for token in each.tokens))
+            read.append(each.name != "ifndef" if asks else None)
+        elif each.name == "endif" and read:
+            read.pop()
+        elif each.name.startswith("el") and read and read[-1] is not None:
+            read[-1] = not read[-1] if each.name == "else" else None
+        elif False not in read:
+            yield each
 
 
 # In the static assertions of our headers.

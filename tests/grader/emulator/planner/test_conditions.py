@@ -51,6 +51,7 @@ def test_what_both_see_alike_is_not_told(text: str) -> None:
     assert found(text) == []
 
 
+FOR_BOTH = "{}\n#define BOTH __host__ __device__\n#else\n#define BOTH\n#endif\n"
 ARCHITECTURE = "int f() {\n#if __CUDA_ARCH__ >= 800\n;\n#endif\n}\n"
 
 
@@ -62,6 +63,10 @@ ARCHITECTURE = "int f() {\n#if __CUDA_ARCH__ >= 800\n;\n#endif\n}\n"
         ("#define DEVICE __device__\n#define DEVICE\nDEVICE " + ARCHITECTURE, True),
         ("#define DEVICE __device__ int g() {}\nDEVICE " + ARCHITECTURE, True),
         ("DEVICE " + ARCHITECTURE + "#define DEVICE __device__\n", True),
+        (FOR_BOTH.format("#ifdef __CUDACC__") + "BOTH " + ARCHITECTURE, False),
+        (FOR_BOTH.format("#if defined(__CUDACC__)") + "BOTH " + ARCHITECTURE, False),
+        (FOR_BOTH.format("#ifdef __CUDACC_RTC__") + "BOTH " + ARCHITECTURE, True),
+        (FOR_BOTH.format("#ifndef __CUDACC__") + "BOTH " + ARCHITECTURE, True),
         ("[[nodiscard]] __host__ __device__ " + ARCHITECTURE, False),
         ("auto f = [] __host__ __device__ () " + ARCHITECTURE[7:], True),
         ("use([] __host__ __device__ () " + ARCHITECTURE[7:] + ");", True),
