@@ -28,9 +28,8 @@ from . import (
     tokens,
     unsupported,
 )
-from .conditions import Condition
+from .conditions import Condition, for_host
 from .conditions import find as find_conditions
-from .conditions import for_host
 from .elf import Elf
 from .glue import Entry
 from .linking import Linker, LinkError
@@ -178,7 +177,7 @@ class _Work:
         raise _Failed(*self._unsupported(lacking))
 
     def _compile_for_host(self, text: str, entries: Sequence[Entry]) -> None:
-        """Keep student.o for the kernels and make another for host code, if nvcc's passes differ."""
+        """Keep student.o for the kernels and make one for host code, if nvcc's passes differ."""
         if (of_host := for_host(text)) is None:
             return
         self.kernels_object = "kernels_student.o"

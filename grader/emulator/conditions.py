@@ -53,8 +53,12 @@ _PART = re.compile(
     rf"|{_ARCHITECTURE} (?P<is>[<>]=?|[!=]=) (?P<than>[1-9]\d{{0,5}}))(?: \))*"
 )
 _COMPARED = {
-    **{"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge},
-    **{"==": operator.eq, "!=": operator.ne},
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "==": operator.eq,
+    "!=": operator.ne,
 }
 _OF_TESTS = frozenset({"defined", "__VA_ARGS__", "__VA_OPT__"})  # words, not macros
 _CLOSURE = re.compile(r"(?<!\] )\] [A-Za-z_]")  # [=] __device__, no [[attribute]]
@@ -206,19 +210,20 @@ def _is_alike(directive: Directive) -> bool:
     words = re.sub(r"(?<=[<>!=]) =", "=", words.replace("& &", "&&").replace("| |", "||"))
     joint = "||" if "||" in words else "&&"
     parts = [_PART.fullmatch(part.strip()) for part in words.split(joint)]
-    if directive.name not in ("if", "elif") or joint == "||" and "&&" in words or None in parts:
+    if directive.name not in ("if", "elif") or not all(parts):
         return False
-    answers = set()
-    for value in (None, _OF_DEVICE):
-        each = [
-            (value is None) == bool(part["not"])
-            if part["is"] is None
-            else _COMPARED[part["is"]](value or 0, int(part["than"]))
+
+    def answer(value: int | None) -> bool:
+        holds = (
+            _COMPARED[part["is"]](value or 0, int(part["than"]))
+            if part["is"]
+            else (value is None) == bool(part["not"])
             for part in parts
             if part
-        ]
-        answers.add(any(each) if joint == "||" else all(each))
-    return len(answers) == 1
+        )
+        return any(holds) if joint == "||" else all(holds)
+
+    return answer(None) == answer(_OF_DEVICE)
 
 
 def _deciding_nothing(source: Source, texts: Sequence[str]) -> set[Directive]:

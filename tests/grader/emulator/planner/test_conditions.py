@@ -75,7 +75,7 @@ ARCHITECTURE = "int f() {\n#if __CUDA_ARCH__ >= 800\n;\n#endif\n}\n"
         ("#define J(a, b) a##b\n__host__ __device__ J(const, expr) " + ARCHITECTURE, True),
         ("__host__ __device__ int f() {\n#if __CUDA_ARCH__\n}\n#else\n}\n#endif\n", True),
         ("#undef __CUDA_ARCH__\n__host__ __device__ " + ARCHITECTURE, True),
-        ("#define ARCH __CUDA_ARCH__\n__host__ __device__ int f() {\n#if ARCH\n;\n#endif\n}", False),
+        ("#define A __CUDA_ARCH__\n__host__ __device__ int f() {\n#if A\n;\n#endif\n}", False),
         ("#define ARCH __CUDA_ARCH__\nint f() {\n#if ARCH\n;\n#endif\n}", True),
         ("#if __CUDA_ARCH__ < 600\nint n;\n#endif", True),
         ("#if defined(__CUDA_ARCH__) || __CUDA_ARCH__ < 600 && MINE\nint n;\n#endif", True),
