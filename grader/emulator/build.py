@@ -158,16 +158,21 @@ class _Work:
     ) -> None:
         """Make student.o of the `whole` rewritten text, or of the rest without what is lacking.
 
-        Raises _Failed with the compiler's errors.
+        If nvcc's passes differ, the kernels' object is another one. Raises _Failed with the
+        compiler's errors.
         """
         for _ in range(MOST_ROUNDS):
             text = _without(self.source, lacking, self.guarded) if lacking else whole
             if text is None:
                 break
+            self.kernels_object = "student.o"
             errors = self._compile(text, entries)
+            if not errors and (of_host := for_host(text)):
+                self.kernels_object = "kernels_student.o"
+                (self.folder / "student.o").rename(self.folder / self.kernels_object)
+                errors = self._compile(of_host, entries)
             if not errors:
-                self._instantiate_kernels()
-                return self._compile_for_host(text, entries)
+                return
             more = [each for error in errors if (each := _lacking(self.source, error))]
             if not more:
                 raise _Failed(*(self._compile_problem(error) for error in errors))
@@ -175,16 +180,6 @@ class _Work:
                 break
             lacking = [*lacking, *more]  # the other errors may be consequences
         raise _Failed(*self._unsupported(lacking))
-
-    def _compile_for_host(self, text: str, entries: Sequence[Entry]) -> None:
-        """Keep student.o for the kernels and make one for host code, if nvcc's passes differ."""
-        if (of_host := for_host(text)) is None:
-            return
-        self.kernels_object = "kernels_student.o"
-        (self.folder / "student.o").rename(self.folder / self.kernels_object)
-        if errors := self._compile(of_host, entries):
-            raise _Failed(*(self._compile_problem(error) for error in errors))
-        self._instantiate_kernels()
 
     def _compile(self, text: str, entries: Sequence[Entry]) -> list[compiler_output.CompileError]:
         """The errors of the text with the check of its entries' types, as far as it can be made."""
@@ -198,6 +193,8 @@ class _Work:
             errors = self._assemble(body + glue.signature_check(rest))
         if errors and all(error.in_check for error in errors):
             errors = self._assemble(body)
+        if not errors:
+            self._instantiate_kernels()
         return errors
 
     def _instantiate_kernels(self) -> None:
@@ -279,8 +276,8 @@ class _Work:
             elf = Elf(self.folder / name)
             unused = objects.unreachable(elf, entries, provided)
             if self.guarded:
-                found = objects.check(elf, entries, provided, reserved, unused)
-                faults += [each for each in found if each not in faults]
+                checked = objects.check(elf, entries, provided, reserved, unused)
+                faults += [each for each in checked if each not in faults]
             self._redirect(name, unused)
         if not self.guarded:
             faults = [fault for each in entries if (fault := objects.entry_fault(elf, each))]

@@ -168,11 +168,11 @@ def _made_of(source: Source) -> dict[str, set[str]]:
 
 def _reached(name: str, made_of: Mapping[str, set[str]]) -> Iterator[str]:
     """A name, and all words of the macros that it stands for."""
-    seen, following = {name}, [name]
+    known, following = {name}, [name]
     while following:
         yield (word := following.pop())
-        new = made_of.get(word, set()) - seen
-        seen |= new
+        new = made_of.get(word, set()) - known
+        known |= new
         following.extend(sorted(new))
 
 

@@ -77,10 +77,10 @@ class EmulatorExecutor(Executor):
         if it doesn't, it is right whichever values they have.
         """
         if not self._has_undefined:
-            result, found = super().run(case, manner), self.report
-            if result.status is not Status.barrier_error or found is None:
+            result = super().run(case, manner)
+            if result.status is not Status.barrier_error or self.report is None:
                 return result
-            self._has_undefined = {each.kind for each in found.findings} == {_UNDEFINED}
+            self._has_undefined = {each.kind for each in self.report.findings} == {_UNDEFINED}
             if not self._has_undefined:
                 return result
         for undefined in range(1, emulator_encoding.UNDEFINED + 1):
