@@ -28,7 +28,7 @@ from . import (
     tokens,
     unsupported,
 )
-from .conditions import Condition
+from .conditions import Condition, for_host
 from .conditions import find as find_conditions
 from .elf import Elf
 from .glue import Entry
@@ -136,6 +136,7 @@ class _Work:
         self.lines: list[str] = []
         self.source = tokens.read("")
         self.kernels: frozenset[str] = frozenset()
+        self.kernels_object = "student.o"
 
     def build(self, text: str, entries: Sequence[Entry]) -> Build:
         self.source = tokens.read(text)
@@ -157,15 +158,21 @@ class _Work:
     ) -> None:
         """Make student.o of the `whole` rewritten text, or of the rest without what is lacking.
 
-        Raises _Failed with the compiler's errors.
+        If nvcc's passes differ, the kernels' object is another one. Raises _Failed with the
+        compiler's errors.
         """
         for _ in range(MOST_ROUNDS):
             text = _without(self.source, lacking, self.guarded) if lacking else whole
             if text is None:
                 break
+            self.kernels_object = "student.o"
             errors = self._compile(text, entries)
+            if not errors and (of_host := for_host(text)):
+                self.kernels_object = "kernels_student.o"
+                (self.folder / "student.o").rename(self.folder / self.kernels_object)
+                errors = self._compile(of_host, entries)
             if not errors:
-                return self._instantiate_kernels()
+                return
             more = [each for error in errors if (each := _lacking(self.source, error))]
             if not more:
                 raise _Failed(*(self._compile_problem(error) for error in errors))
@@ -186,6 +193,8 @@ class _Work:
             errors = self._assemble(body + glue.signature_check(rest))
         if errors and all(error.in_check for error in errors):
             errors = self._assemble(body)
+        if not errors:
+            self._instantiate_kernels()
         return errors
 
     def _instantiate_kernels(self) -> None:
@@ -260,13 +269,17 @@ class _Work:
         self, entries: Sequence[Entry], declared: Sequence[Entry], table: Future[None]
     ) -> Build:
         symbols = self.toolchain.symbols
-        elf = Elf(self.folder / "student.o")
         provided = {*symbols["provided"], glue.REFERENCE_SYMBOL}
         reserved = {*symbols["reserved"], glue.REFERENCE_SYMBOL}
-        unused = objects.unreachable(elf, entries, provided)
-        if self.guarded:
-            faults = objects.check(elf, entries, provided, reserved, unused)
-        else:
+        faults = []
+        for name in dict.fromkeys([self.kernels_object, "student.o"]):
+            elf = Elf(self.folder / name)
+            unused = objects.unreachable(elf, entries, provided)
+            if self.guarded:
+                checked = objects.check(elf, entries, provided, reserved, unused)
+                faults += [each for each in checked if each not in faults]
+            self._redirect(name, unused)
+        if not self.guarded:
             faults = [fault for each in entries if (fault := objects.entry_fault(elf, each))]
         faulty = {fault.entry for fault in faults}
         faults += [
@@ -286,8 +299,7 @@ class _Work:
         if present != list(declared):
             name = "table_again"
             self._compile_table(present, name)
-        self._redirect(unused)
-        linker = Linker(self.folder, self.file, self.toolchain, self._run)
+        linker = Linker(self.folder, self.file, self.toolchain, self._run, self.kernels_object)
         try:
             planner, executor = linker.link(f"{name}.o", [_UNUSED + each for each in unused])
         except LinkError as error:
@@ -297,15 +309,15 @@ class _Work:
         conditions = tuple(find_conditions(self.source))
         return Build(planner.path, problems, sites, names, executor.path, conditions)
 
-    def _redirect(self, unused: Sequence[str]) -> None:
-        """Redirect the student's calls of these to the runtime's functions; rename `unused`."""
+    def _redirect(self, name: str, unused: Sequence[str]) -> None:
+        """Redirect an object's calls of these to the runtime's functions; rename `unused`."""
         renames = self.folder / "redirected"
         provided = set(self.toolchain.symbols["provided"])
         names = assembly.redirected(provided, self.guarded)
         pairs = [(name, f"warpgrade_{name}") for name in names]
         pairs += [(name, _UNUSED + name) for name in unused]  # live calls stay as they are
         renames.write_text("".join(f"{old} {new}\n" for old, new in pairs))
-        done = self._run("objcopy", "--redefine-syms=redirected", "student.o")
+        done = self._run("objcopy", "--redefine-syms=redirected", name)
         if done.returncode:
             raise RuntimeError(f"objcopy: {done.stderr[-1000:]}")
 

@@ -4,18 +4,21 @@ A file that tests a macro which only one of them defines could have one kernel f
 another for the GPU. A condition on a macro that the file defines itself is the same for both. So is
 one that no compiler finds true, and one that decides nothing but macros that nothing uses. Both
 compilers define the same architecture for device code, so that its functions, and macros that only
-these use, may depend on it.
+these use, may depend on it. So may functions for host and device: each of nvcc's two passes takes
+its own branch, and so do the two objects that the emulator makes of such a file (`for_host`).
 """
 
 from __future__ import annotations
 
+import operator
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from . import unsupported
+from .edits import Edit, apply
 from .lexer import Directive
-from .tokens import Source
+from .tokens import Source, read
 
 _TESTS = frozenset({"if", "ifdef", "ifndef", "elif", "elifdef", "elifndef"})
 # Names that compilers, CUDA's headers or the emulator's headers define.
@@ -44,6 +47,23 @@ _NOT_OLD = re.compile(
 _DEFINED = re.compile(r"defined (?:\( )?(\w+) (?:\) )?")
 MOST_CHARACTERS = 200  # of a macro's name
 _ARCHITECTURE = "__CUDA_ARCH__"  # defined by both in device code; not by nvcc in host code
+_OF_DEVICE = 900  # its value, as in include/cuda_runtime.h
+_PART = re.compile(
+    rf"(?:\( )*(?:(?P<not>! )?defined (?:\( )?{_ARCHITECTURE}"
+    rf"|{_ARCHITECTURE} (?P<is>[<>]=?|[!=]=) (?P<than>[1-9]\d{{0,5}}))(?: \))*"
+)
+_COMPARED = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "==": operator.eq,
+    "!=": operator.ne,
+}
+_OF_TESTS = frozenset({"defined", "__VA_ARGS__", "__VA_OPT__"})  # words, not macros
+_CLOSURE = re.compile(r"(?<!\] )\] [A-Za-z_]")  # [=] __device__, no [[attribute]]
+# Words in a function's head by which its body may decide what other code is; ## may make them.
+_DECIDING = frozenset({"auto", "constexpr", "consteval", "decltype", "##"})
 
 
 @dataclass(frozen=True)
@@ -59,9 +79,11 @@ def find(source: Source) -> list[Condition]:
     own = {each.macro for each in source.directives}
     bodies = list(unsupported.device_bodies(source))
     inside = [
-        (source.code.tokens[start].start, source.code.tokens[end].start) for start, end in bodies
+        (source.code.tokens[start].start, source.code.tokens[end].start)
+        for start, end in (*bodies, *_bodies_by_pass(source))
     ]
     conditions = []
+    made_of = _made_of(source)
     texts = [token.text for token in source.code.tokens]
     decides_nothing = _deciding_nothing(source, texts)
     for start, end in bodies:
@@ -70,9 +92,9 @@ def find(source: Source) -> list[Condition]:
     for each in source.directives:
         if each in decides_nothing or _is_never_true(each, own):
             continue
-        if _NOT_OLD.fullmatch("".join(token.text for token in each.tokens)):
+        if _NOT_OLD.fullmatch("".join(token.text for token in each.tokens)) or _is_alike(each):
             continue
-        for name in _tested(each):
+        for name in _tested(each, made_of):
             in_device_code = each in for_device or any(
                 start < each.at.start < end for start, end in inside
             )
@@ -82,10 +104,84 @@ def find(source: Source) -> list[Condition]:
     return conditions
 
 
-def _tested(directive: Directive) -> Iterator[str]:
+def for_host(text: str) -> str | None:
+    """The file as nvcc's pass for the host reads it; None where the passes read the same.
+
+    In functions for host and device, the architecture is undefined. Elsewhere it stays, since the
+    planner's program knows the kernels' sizes.
+    """
+    source = read(text)
+    edits = []
+    for begin, end in _bodies_by_pass(source):
+        opening, closing = source.code.tokens[begin], source.code.tokens[end]
+        undefined = f"\n#undef {_ARCHITECTURE}\n#line {opening.line}\n"
+        again = f"\n#define {_ARCHITECTURE} {_OF_DEVICE}\n#line {closing.line}\n"
+        edits.append(Edit(opening.end, opening.end, undefined))
+        edits.append(Edit(closing.start, closing.start, again))
+    return apply(text, edits) if edits else None
+
+
+def _bodies_by_pass(source: Source) -> Iterator[tuple[int, int]]:
+    """The braces of functions for host and device that ask for the architecture, as indices.
+
+    Not those that may decide a type or a constant of other code, and none in part of a conditional.
+    """
+    run, directives = source.code.tokens, source.directives
+    if any(each.tokens[0].text == _ARCHITECTURE for each in directives if _defines(each)):
+        return
+    made_of = _made_of(source)
+    for body in filter(lambda body: body.on_host, unsupported.bodies(source)):
+        words = [token.text for token in run[body.head : body.begin]]
+        reached = {*words, *(name for word in words for name in _reached(word, made_of))}
+        if reached & _DECIDING or _CLOSURE.search(" ".join(words)):
+            continue
+        start, end = run[body.begin].start, run[body.end].start
+        within = [each for each in directives if start < each.at.start < end]
+        asks = any(_ARCHITECTURE in _tested(each, made_of) for each in within)
+        if asks and _is_whole(within):
+            yield body.begin, body.end
+
+
+def _is_whole(directives: Sequence[Directive]) -> bool:
+    """Whether these begin and end no part of a conditional of which they don't have the rest."""
+    depth = 0
+    for each in directives:
+        depth += each.name in ("if", "ifdef", "ifndef")
+        if depth == 0 and each.name in (*_TESTS, "else", "endif"):
+            return False
+        depth -= each.name == "endif"
+    return depth == 0
+
+
+def _defines(directive: Directive) -> bool:
+    return directive.name in ("define", "undef") and bool(directive.tokens)
+
+
+def _made_of(source: Source) -> dict[str, set[str]]:
+    """The words of each macro's definitions."""
+    words: dict[str, set[str]] = {}
+    for each in source.directives:
+        if each.macro:
+            words.setdefault(each.macro, set()).update(token.text for token in each.body)
+    return words
+
+
+def _reached(name: str, made_of: Mapping[str, set[str]]) -> Iterator[str]:
+    """A name, and all words of the macros that it stands for."""
+    known, following = {name}, [name]
+    while following:
+        yield (word := following.pop())
+        new = made_of.get(word, set()) - known
+        known |= new
+        following.extend(sorted(new))
+
+
+def _tested(directive: Directive, made_of: Mapping[str, set[str]]) -> Iterator[str]:
+    """The macros that decide a test, also through the file's own: `#define ARCH __CUDA_ARCH__`."""
     if directive.name in _TESTS:
         names = (token.text for token in directive.tokens if token.kind == "name")
-        yield from dict.fromkeys(name for name in names if name != "defined")
+        reached = (word for name in names for word in _reached(name, made_of))
+        yield from dict.fromkeys(word for word in reached if word not in _OF_TESTS)
 
 
 def _is_never_true(directive: Directive, own: set[str]) -> bool:
@@ -103,6 +199,31 @@ def _is_never_true(directive: Directive, own: set[str]) -> bool:
             factors[-1] += f"{word} "
     asked = filter(None, map(_DEFINED.fullmatch, factors))
     return any(each[1] not in own and not _OF_COMPILERS.fullmatch(each[1]) for each in asked)
+
+
+def _is_alike(directive: Directive) -> bool:
+    """Whether a condition on the architecture has one answer in device code and in host code.
+
+    `!defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 600` stands around what old GPUs lack.
+    """
+    words = " ".join(token.text for token in directive.tokens)
+    words = re.sub(r"(?<=[<>!=]) =", "=", words.replace("& &", "&&").replace("| |", "||"))
+    joint = "||" if "||" in words else "&&"
+    parts = [_PART.fullmatch(part.strip()) for part in words.split(joint)]
+    if directive.name not in ("if", "elif") or not all(parts):
+        return False
+
+    def answer(value: int | None) -> bool:
+        holds = (
+            _COMPARED[part["is"]](value or 0, int(part["than"]))
+            if part["is"]
+            else (value is None) == bool(part["not"])
+            for part in parts
+            if part
+        )
+        return any(holds) if joint == "||" else all(holds)
+
+    return answer(None) == answer(_OF_DEVICE)
 
 
 def _deciding_nothing(source: Source, texts: Sequence[str]) -> set[Directive]:

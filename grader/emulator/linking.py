@@ -45,12 +45,13 @@ class Linked:
 @dataclass(frozen=True)
 class Linker:
     """Links the files in one folder. `file` is the student's, as in the debugging information;
-    `run` starts one of the compiler's programs there."""
+    `run` starts one of the compiler's programs there; `kernels` is the object that has them."""
 
     folder: Path
     file: str
     toolchain: Toolchain
     run: Run
+    kernels: str = "student.o"
 
     def link(self, table: str, unused: Sequence[str] = ()) -> tuple[Linked, Linked]:
         """The planner and the executor. `unused` are symbols that nobody defines or calls."""
@@ -71,7 +72,7 @@ class Linker:
         return made
 
     def _executor(self) -> Linked:
-        elf = Elf(self.folder / "student.o")
+        elf = Elf(self.folder / self.kernels)
         roots = kernel_symbols.find(elf)
         kept = self.folder / "roots.ld"
         kept.write_text("EXTERN(" + "\n".join(f'"{name}"' for name in roots.all) + ")\n")
@@ -86,7 +87,7 @@ class Linker:
             if names:
                 (self.folder / change).write_text("\n".join(names))
                 changes.append(f"--{change}-symbols={change}")
-        done = self.run("objcopy", *changes, "student.o", "kernels.o")
+        done = self.run("objcopy", *changes, self.kernels, "kernels.o")
         if done.returncode:
             raise LinkError(done.stderr[-1000:])
         options = ("-Wl,--gc-sections", _EXECUTOR_BASE)

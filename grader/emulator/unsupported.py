@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import itertools
 import re
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -140,7 +140,7 @@ _LACKING = {
     "other libraries' memory": r"cuda(?:External|Import|Graphics|Signal|WaitExternal)\w*",
     "code loaded at run time": r"cuda(?:Library|Jit|GetDriverEntryPoint)\w*",
     "attributes of streams": r"cudaStream(?:Attr|CopyAttr|GetAttr|SetAttr)\w*"
-    r"|cudaStreamGet(?:Id|Flags)"
+    r"|cudaStreamGetId"
     r"|cudaAccessPolicy\w*|cudaAccessProperty\w*",
     "flags of devices": r"cudaSetDeviceFlags|cudaDeviceSchedule\w+"
     r"|cudaDevice[GS]et(?:SharedMem|Cache)Config|cudaSharedMem\w+|cudaChooseDevice|cudaInitDevice|cudaDevAttr\w+",
@@ -310,22 +310,33 @@ def _in_launches(source: Source) -> Iterator[Unsupported]:
 
 def device_bodies(source: Source) -> Iterator[tuple[int, int]]:
     """The braces around the bodies of functions that only run on the device, as indices."""
+    return ((body.begin, body.end) for body in bodies(source) if not body.on_host)
+
+
+@dataclass(frozen=True)
+class Body:
+    """Indices of a device function's first token and of its body's braces."""
+
+    head: int
+    begin: int
+    end: int
+    on_host: bool  # __host__ __device__
+
+
+def bodies(source: Source) -> Iterator[Body]:
+    """The functions that run on the device."""
     run = source.code.tokens
     device, host = _spellings(source)
     for i, token in enumerate(run):
         if device.get(token.text, len(run)) > i:
             continue
-        if any(each.text in host for each in run[tokens.statement_start(run, i) : i]):
-            continue  # host code may launch
-        j = i
+        head, j = tokens.statement_start(run, i), i
         while j < len(run) and run[j].text not in (";", "{", "="):
-            if run[j].text in host:
-                j = len(run)
             j += 1
         if j < len(run) and run[j].text == "{":
             end = tokens.closing(run, j)
             if end is not None:
-                yield j, end
+                yield Body(head, j, end, any(each.text in host for each in run[head:j]))
 
 
 def _spellings(source: Source) -> tuple[dict[str, int], set[str]]:
@@ -334,7 +345,7 @@ def _spellings(source: Source) -> tuple[dict[str, int], set[str]]:
     They are CUDA's, and macros like `#define DEVICE __forceinline__ __device__`.
     """
     device, host, others = {"__global__": 0, "__device__": 0}, {"__host__"}, set()
-    for each in source.directives:
+    for each in _for_nvcc(source.directives):
         words = {token.text for token in each.body} if each.macro else set()
         if "__host__" in words:
             host.add(each.macro)
@@ -343,6 +354,24 @@ def _spellings(source: Source) -> tuple[dict[str, int], set[str]]:
         else:
             others.add(each.macro)
     return {word: first for word, first in device.items() if word not in others}, host
+
+
+_OF_NVCC = re.compile(r"(?:defined )?(?:\( )?(?:__CUDACC__|__NVCC__)(?: \))?")
+
+
+def _for_nvcc(directives: Sequence[Directive]) -> Iterator[Directive]:
+    """Those that aren't for other compilers: `#ifdef __CUDACC__`, and what stands behind #else."""
+    read: list[bool | None] = []  # of each open conditional, whether nvcc does; None: not known
+    for each in directives:
+        if each.name in ("if", "ifdef", "ifndef"):
+            asks = _OF_NVCC.fullmatch(" ".join(token.text for token in each.tokens))
+            read.append(each.name != "ifndef" if asks else None)
+        elif each.name == "endif" and read:
+            read.pop()
+        elif each.name.startswith("el") and read and read[-1] is not None:
+            read[-1] = not read[-1] if each.name == "else" else None
+        elif False not in read:
+            yield each
 
 
 # In the static assertions of our headers.

@@ -56,6 +56,8 @@ class Manner:
     # Whether some programs or blocks run alone, on buffers of any size without data.
     sampled: bool = False
     without: frozenset[int] = frozenset()  # places of launches among the steps, which are left out
+    # Of CUDA only: which value a lane gets from an absent one in a shuffle. With 0 it is a finding.
+    undefined: int = 0
     # Of Triton only:
     wave: int = 0  # how many programs at a time are counted, 0 where that doesn't matter
     races: bool = True  # whether races between programs are reported

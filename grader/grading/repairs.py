@@ -15,13 +15,15 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from grader.cases import Case, inputs
+from grader.cases import Case, inputs, large
 from grader.cases.compare import LEFT_RUNNING, RAISED, RETURNED, USED_MEMORY
 from grader.emulator.findings import HOST_CHANGES
 from grader.evidence import SourceLine
 from grader.executors import side_by_side
+from grader.executors.cuda.native_runner import PlannedNativeRunner
 from grader.executors.runner import CaseResult, Coming, Runner
 from grader.executors.source_text import Change, SourceText
+from grader.executors.triton.triton_runner import PlannedTritonRunner
 from grader.grading import memory_use, source_reading
 from grader.grading.diagnosis import Cause, Separation
 from grader.grading.edits import likely_edits
@@ -47,6 +49,7 @@ FURTHER = 6  # failing cases, beside the smallest, that have to become right
 PASSING = 3  # cases that have to stay right
 ELSEWHERE = 5  # cases of each size class that a repair is tried on at last
 ELSEWHERE_SECONDS = 6.0  # for all of them
+_PLANNED = (PlannedNativeRunner, PlannedTritonRunner)
 _REPAIRABLE = frozenset(
     {
         Status.wrong_values,
@@ -512,7 +515,20 @@ def _holds(runner: Runner, failure: Failing, edit: Edit) -> bool:
             return False
     # At larger sizes a right program may fail for another reason: it may be made for these.
     status = failure.result.status
-    return all(runner.once(case).status is not status for case in failure.beyond)
+    if any(runner.once(case).status is status for case in failure.beyond):
+        return False
+    return status is not Status.launch_error or _can_launch(runner, failure)
+
+
+def _can_launch(runner: Runner, failure: Failing) -> bool:
+    """Whether the launches are possible at the sizes at which the spec says that they must be."""
+    if failure.result.case is None or not isinstance(runner, _PLANNED):
+        return True
+    dtype, seed = failure.result.case.dtype, failure.result.case.seed
+    classes = runner.task.variant.size_classes
+    cases = [case for each in classes for case in large.named_cases(runner.task, dtype, each, seed)]
+    with runner.large_sizes() as sizes:
+        return not any(map(sizes.launch_fault, dict.fromkeys(cases)))
 
 
 def failing_of(

@@ -166,6 +166,12 @@ cudaError_t cudaStreamGetPriority(cudaStream_t stream, int* priority) {
     *priority = number_of(stream) ? stream->priority : 0;
     return fail(cudaSuccess);
 }
+cudaError_t cudaStreamGetFlags(cudaStream_t stream, unsigned* flags) {
+    if (!is_stream(stream)) return fail(cudaErrorInvalidResourceHandle);
+    const unsigned number = number_of(stream);
+    *flags = number && !waits_for_default(number) ? cudaStreamNonBlocking : cudaStreamDefault;
+    return fail(cudaSuccess);
+}
 cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
     if (least) *least = 0;
     if (greatest) *greatest = highest_priority;

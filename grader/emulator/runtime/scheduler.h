@@ -32,6 +32,10 @@ void wait_as(ThreadState state, Address pc);
 // thread became ready.
 bool resolve_warp_operations(uint32_t warp);
 
+// What a lane gets in a shuffle from an absent one, from now on: one of three values, counted from 1.
+// 0: the first of them, and that it is read is a finding.
+void set_undefined_value(unsigned number);
+
 // `stuck` waits in a warp operation that can never run: reports why (warps.cpp).
 void report_stuck_warp_operation(const Thread& stuck);
 

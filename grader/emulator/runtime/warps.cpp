@@ -12,9 +12,11 @@ namespace warpgrade {
 
 namespace {
 
-// The value that a lane gets from an absent one: not mistaken for a right one (as a float it is
-// NaN), and the same in every run.
-constexpr uint64_t undefined_value = 0x7ff7'dead'7fc7'dead;
+// The values that a lane may get from an absent one: as floats a NaN, a large and a small number. One
+// of them shows in every sum, maximum and minimum.
+constexpr uint64_t undefined_values[] = {0x7ff7'dead'7fc7'dead, 0x7fe7'dead'7f57'dead,
+                                         0xffe7'dead'ff57'dead};
+unsigned undefined_value = 0;  // counted from 1; 0: the first, and that it is read is a finding
 
 struct Warp {
     Thread* lanes;
@@ -75,6 +77,7 @@ uint32_t shuffle_source(uint32_t lane, const WarpRequest& request) {
 uint64_t shuffle(const Warp& warp, unsigned come, const uint64_t* given, const Thread& self) {
     uint32_t source = shuffle_source(self.lane, self.request);
     if (come >> source & 1) return given[source];
+    if (undefined_value) return undefined_values[undefined_value - 1];
     bool exists = source < warp.count;
     const Thread* other = exists ? &warp.lanes[source] : nullptr;
     const char* why = !exists ? "which the block doesn't have"
@@ -84,7 +87,7 @@ uint64_t shuffle(const Warp& warp, unsigned come, const uint64_t* given, const T
                           : "which its mask doesn't name";
     report_finding(FindingKind::shuffle_absent_lane, self.waiting_at, &self, 0, other,
                    "lane %u reads from lane %u, %s", self.lane, source, why);
-    return undefined_value;
+    return undefined_values[0];
 }
 
 uint32_t combine(int operation, bool is_signed, uint32_t a, uint32_t b) {
@@ -225,6 +228,8 @@ const Thread* missing_partner(const Warp& warp, const Thread& stuck) {
 }
 
 }  // namespace
+
+void set_undefined_value(unsigned number) { undefined_value = number; }
 
 bool resolve_warp_operations(uint32_t number) {
     Warp warp = warp_of(number);

@@ -27,7 +27,9 @@ from grader.plan import Buffer, Launch, Plan, Step, model, reorder
 from grader.plan.model import MAX_BUFFERS, Alloc, Copy, Fill, Readback, Upload, View
 
 _MAGIC, _VERSION = 0x58454757, 2
-_COUNTERS, _FRESH_VARIABLES, _BACKWARDS, _SAMPLED, _RECORDS, _ORDER_SHIFT = 1, 2, 4, 8, 16, 8
+_COUNTERS, _FRESH_VARIABLES, _BACKWARDS, _SAMPLED, _RECORDS = 1, 2, 4, 8, 16
+_UNDEFINED_SHIFT, _ORDER_SHIFT = 5, 8
+UNDEFINED = 3  # values that undefined results may have: large, small, or no number
 _KINDS = {"argument": 0, "device": 1, "managed": 1, "symbol": 2}
 HOST = 0xFFFFFFFF  # as a buffer's number
 _POISON = 0xA5
@@ -64,6 +66,7 @@ def document(
     memory = [*plan.buffers, *(Buffer(plan.buffers[each].bytes, "device") for each in others)]
     flags = _COUNTERS * manner.counts | _FRESH_VARIABLES * fresh_variables
     flags |= _SAMPLED * manner.sampled | _RECORDS * manner.records
+    flags |= manner.undefined << _UNDEFINED_SHIFT
     if (order := manner.order) is not None:
         flags |= _BACKWARDS * order.backwards | order.seed << _ORDER_SHIFT
     header = struct.pack("<III", _MAGIC, _VERSION, flags)

@@ -43,19 +43,11 @@ class CudaLargeSizes(LargeSizes):
         made = self._plans.planned(case, blank_arguments(self._plans.answers.task, case))
         if isinstance(made, CaseResult):
             return made if made.status is Status.launch_error and self._found_launch() else None
-        return self._unanswered(case, made) or made
+        return unanswered(case, made) or made
 
     def _found_launch(self) -> bool:
         report = self._plans.planned_report
         return report is not None and any(each.kind == _LAUNCH for each in report.findings)
-
-    def _unanswered(self, case: Case, made: Plan) -> CaseResult | None:
-        """A refused launch whose error host code took, without a launch behind it."""
-        last = next((s for s in reversed(made.calls[0]) if isinstance(s, Launch | Refused)), None)
-        if not isinstance(last, Refused):
-            return None
-        verdict = Verdict(Status.launch_error, f"{last.kernel} is refused: {last.why}.")
-        return CaseResult(case, verdict, last.line or None, observed_by="worker")
 
     def _sampled(self, case: Case, made: Plan) -> CaseResult | None:
         if any(isinstance(step, Launch) and step.cooperative for step in made.calls[0]):
@@ -85,3 +77,12 @@ class CudaLargeSizes(LargeSizes):
             )
 
         return replace(made, buffers=tuple(map(named, made.buffers)))
+
+
+def unanswered(case: Case, made: Plan) -> CaseResult | None:
+    """A refused launch whose error host code took, without a launch behind it."""
+    last = next((s for s in reversed(made.calls[0]) if isinstance(s, Launch | Refused)), None)
+    if not isinstance(last, Refused):
+        return None
+    verdict = Verdict(Status.launch_error, f"{last.kernel} is refused: {last.why}.")
+    return CaseResult(case, verdict, last.line or None, observed_by="worker")

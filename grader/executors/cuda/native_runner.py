@@ -20,7 +20,7 @@ from grader.executors.compile.kept_builds import KeptBuilds
 from grader.executors.cuda import cuda_build
 from grader.executors.cuda.cuda_build import Program
 from grader.executors.cuda.emulator_executor import EmulatorExecutor
-from grader.executors.cuda.large_sizes import CudaLargeSizes
+from grader.executors.cuda.large_sizes import CudaLargeSizes, unanswered
 from grader.executors.cuda.native_planner import NativePlanner
 from grader.executors.cuda.rebuilding import Rebuilding
 from grader.executors.executor import Manner, is_idle, last_plan
@@ -270,6 +270,8 @@ class PlannedNativeRunner(Runner):
             result = self._executor.run(case, manner)
         if not result.verdict.passed:
             self._failed_afresh.add(key)
+        if result.verdict.status is Status.not_written and self.plan is not None:
+            return unanswered(case, self.plan) or result
         return result
 
     def _in_other_orders(

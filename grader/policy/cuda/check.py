@@ -82,7 +82,7 @@ class _Checker:
             check_attributes(tokens, self.report)
             self._names(tokens, defined)
         self._asked()
-        self._pasted()
+        self._pasted(quoting)
         try:
             check_placement(self.lexed, self.report)
         except TooInvolved:
@@ -126,9 +126,9 @@ class _Checker:
             if token.text in RESERVED or token.text.startswith(RESERVED_PREFIXES):
                 self.report("reserved", token, f"{token.text} tells who compiles the file")
 
-    def _pasted(self) -> None:
+    def _pasted(self, quoting: Quoting) -> None:
         pieces = pasted_pieces(self.lexed)
-        names = SYSTEM | ASSEMBLY | RESERVED | ATTRIBUTE_WORDS | {"_Pragma"}
+        names = SYSTEM | ASSEMBLY | RESERVED | ATTRIBUTE_WORDS | {*quoting.operators}
         prefixes = (*RESERVED_PREFIXES, *SYSTEM_PREFIXES)
         for name, piece in joined(pieces, names, prefixes, pastings(self.lexed)):
             self.report("preprocessor", piece, f"## can put {name} together from parts")

@@ -45,18 +45,21 @@ def check_directives(lexed: Lexed, report: Report) -> None:
 def check_operators(tokens: Sequence[Token], quoting: Quoting, report: Report) -> None:
     """_Pragma("..."), in the code or in a macro, under the rules of #pragma.
 
-    A macro may make the text: `#define UNROLL(n) _Pragma(TEXT(unroll n))`.
+    A macro may make the text: `#define UNROLL(n) _Pragma(TEXT(unroll n))`. Or it makes a pragma of
+    its argument, `#define PRAGMA(x) _Pragma(#x)`, which every use of it then has to show.
     """
     for index, token in enumerate(tokens):
-        if token.kind == "name" and token.text == "_Pragma":
+        if token.kind == "name" and token.text in quoting.operators:
             following = tokens[index + 1 : index + 7]
             kinds = [each.kind if each.kind == "string" else each.text for each in following]
-            if kinds[:3] == ["(", "string", ")"]:
+            if id(token) in quoting.definitions:
+                continue
+            if token.text == "_Pragma" and kinds[:3] == ["(", "string", ")"]:
                 _pragma(following[1].text.partition('"')[2].rstrip('"'), token, report)
-            elif words := quoting.first_words(kinds):
+            elif words := quoting.first_words([token.text, *kinds]):
                 _pragma(words, token, report)
             else:
-                report("preprocessor", token, "_Pragma doesn't show what it asks for")
+                report("preprocessor", token, f"{token.text} doesn't show what it asks for")
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,8 @@ class Quoting:
     """What decides which text a macro makes of its argument."""
 
     macros: Collection[str]  # those that make a text: `#define TEXT(x) #x`, or `QUOTED(x)`
+    operators: Collection[str]  # _Pragma, and macros that make a pragma of their argument
+    definitions: Collection[int]  # the tokens of what defines these, by identity
     replaced: Collection[str]  # names of macros and their parameters, which may become others
 
     @classmethod
@@ -79,14 +84,21 @@ class Quoting:
         quoting = {name for name, body in bodies.items() if body == ["#", ""]}
         calls = [name for name, body in bodies.items() if body[1:] == ["(", "", ")"]]
         quoting.update([name for name in calls if bodies[name][0] in quoting])
+        made = [["_Pragma", "(", "#", "", ")"]]
+        made += [["_Pragma", "(", name, "(", "", ")", ")"] for name in quoting]
+        operators = {name for name, body in bodies.items() if body in made}
+        operators.update([name for name in calls if bodies[name][0] in operators])
+        definitions = {id(t) for each in lines if each.macro in operators for t in each.tokens}
         replaced = {*times, *(name for each in lines for name in each.parameters)}
-        return cls(quoting, replaced)
+        return cls(quoting, {"_Pragma", *operators}, definitions, replaced)
 
     def first_words(self, texts: Sequence[str]) -> str:
-        """Of `(TEXT(words...`, the words up to the first that may be replaced."""
-        if len(texts) < 3 or (texts[0], texts[2]) != ("(", "(") or texts[1] not in self.macros:
+        """Of `_Pragma(TEXT(words...` or `PRAGMA(words...`, the words that nothing replaces."""
+        begin = 2 if texts[0] != "_Pragma" else 4
+        if begin == 4 and (texts[3:4] != ["("] or texts[2] not in self.macros):
             return ""
-        return " ".join(takewhile(lambda word: word not in self.replaced, texts[3:]))
+        given = texts[begin:] if texts[1:2] == ["("] else []
+        return " ".join(takewhile(lambda word: word not in self.replaced, given))
 
 
 def _with_editors(directives: Iterable[Directive]) -> Iterator[tuple[Directive, bool]]:

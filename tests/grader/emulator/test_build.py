@@ -85,6 +85,28 @@ def test_names_that_a_reader_would_not_take_are_cut(make: Make) -> None:
     assert [len(each.macro) for each in made.conditions] == [conditions.MOST_CHARACTERS]
 
 
+BY_PASS = """
+__host__ __device__ int of(int n) {
+#ifdef __CUDA_ARCH__
+    return n;
+#else
+    return host(n);
+#endif
+}
+"""
+
+
+def test_each_of_nvccs_passes_has_its_errors_and_lines(make: Make) -> None:
+    whole = TWICE.replace("2 * x[i]", "of(2 * x[i])")
+    host = "int host(int n) {\n    return n;\n}\n"
+    made = make(host + BY_PASS + whole)
+    assert made.problems == () and made.conditions == ()
+    kernel = len((host + BY_PASS).split("\n")) + 2
+    assert (kernel, "kernel") in {(site.line, site.function) for site in made.sites.values()}
+    bad = only(make(BY_PASS + whole))  # in host code alone
+    assert bad.kind == "compile" and bad.line == 6 and "host" in bad.message
+
+
 def test_a_call_inlined_from_a_header_has_the_line_of_its_use(make: Make) -> None:
     text = TWICE.replace("y[i] = 2 * x[i]", "\n\natomicAdd(\n&y[i], __ldg(&x[i]) * 2)")
     made = make("#include <vector>\ntemplate <class T> struct S {};\n" + text)

@@ -500,6 +500,20 @@ def test_a_mistake_is_told_once_for_all_parts(tmp_path, variant, text, told, pla
     assert place in message.frame and "^" * len(place) in message.frame
 
 
+def test_a_change_with_which_no_large_size_can_be_launched_is_not_told(tmp_path):
+    """With as many threads as blocks and blocks as threads, small sizes are right."""
+    task = Task(SPECS["silu"], SPECS["silu"].variants["cuda"])
+    wrong = CUDA.replace("64", "256").replace("63", "255").replace("out[threadIdx.x]", "out[i]")
+    wrong = wrong.replace("void silu_kernel", "void __launch_bounds__(128) silu_kernel")
+    end = "(x, out, n);\n    cudaError_t error = cudaGetLastError();\n"
+    (tmp_path / "silu.cu").write_text(wrong.replace("(x, out, n);\n", end))
+    with Session(tmp_path, SPECS, Options(device="interpreter", effort=LITTLE)) as session:
+        found = check_parts(session, task, [("float32", "ragged")])
+    [message] = merged_messages(VariantEvidence("silu", "cuda", "silu.cu", parts=found))
+    assert found[0].status is Status.launch_error and "exchanged" not in message.headline
+    assert "promises at most 128" in message.headline + message.body
+
+
 def test_a_sum_that_is_0_is_told_by_what_makes_it_so(tmp_path):
     task = Task(SPECS["rmsnorm"], SPECS["rmsnorm"].variants["cuda_matrix"])
     right = (ROOT / "reference" / "rmsnorm.cu").read_text()

@@ -167,6 +167,15 @@ evades("operator_replaced", "preprocessor", _QUOTED + "#define unroll GCC\n_Prag
 evades("operator_given", "preprocessor", _QUOTED + "#define P(once) _Pragma(T(once))\nP(weak f)")
 evades("operator_of_two", "preprocessor", _QUOTED + "#undef Q\n#define Q(x) x\n_Pragma(T(unroll))")
 evades("operator_of_other", "preprocessor", '#define T(x) "weak f"\n_Pragma(T(unroll))')
+_PRAGMA = "#define P(x) _Pragma(#x)\n"
+evades("operator_renamed", "preprocessor", _PRAGMA + "#define R P\nR(GCC target)")
+evades("operator_in_two", "preprocessor", _PRAGMA + "#define R(x) P(x)\nR(weak f)")
+evades("operator_by_name", "preprocessor", _PRAGMA + "#define R(f, x) f(x)\nR(P, weak f)")
+evades("operator_later", "preprocessor", _PRAGMA + "#define NO\nP NO (weak f)")
+evades("operator_of_parts", "preprocessor", _PRAGMA + "#define R(a, b) P(a b)\nR(weak, f)")
+evades("operator_joined", "preprocessor", "#define PQ(x) _Pragma(#x)\n#define J(a, b) a##b\n"
+       "J(P, Q)(weak f)")  # fmt: skip
+evades("operator_of_text", "preprocessor", _QUOTED + "#define P(x) _Pragma(T(x))\nP(weak f)")
 evades("redefined_global", "preprocessor", "#define __global__")
 evades("redefined_device", "preprocessor", "#define __device__ __host__")
 evades("redefined_if", "preprocessor", "#define if while")
@@ -418,6 +427,9 @@ HONEST = {
     "unroll_by": "#define QUOTED(x) #x\n#define TEXT(...) QUOTED(__VA_ARGS__)\n"
     "#define UNROLL(n) _Pragma(TEXT(unroll n))\n__global__ void k() {\n"
     "    UNROLL(4)\n    for (int i = 0; i < 4; ++i) {}\n}",
+    "pragma_of": "#define PRAGMA(x) _Pragma(#x)\n#define UNROLL(n) PRAGMA(unroll n)\n"
+    "#define ALL(...) PRAGMA(__VA_ARGS__)\n__global__ void k() {\n"
+    "    UNROLL(4)\n    for (int i = 0; i < 4; ++i) {}\n    ALL(unroll)\n    for (;;) {}\n}",
     "pragmas": "#pragma once\n#pragma nv_diag_suppress 177\n#pragma GCC diagnostic push",
     "editor": "#ifdef __INTELLISENSE__\n#define __syncthreads()\n#define __global__\n#endif",
     "guarded": "#ifndef TILE\n#define TILE 32\n#endif\n#undef OTHER",

@@ -7,6 +7,7 @@
 #include "../device_memory.h"
 #include "../device_work.h"
 #include "../observe.h"
+#include "../scheduler.h"
 #include "../symbols.h"
 #include "document.h"
 
@@ -16,6 +17,7 @@ namespace {
 constexpr std::uint32_t magic = 0x58454757;  // "WGEX"
 constexpr std::uint32_t version = 2, counters = 1, fresh_variables = 2, backwards = 4,
                         sampled = 8, records = 16;
+constexpr unsigned undefined_shift = 5, undefined_mask = 3;  // of what shuffles lack
 constexpr unsigned order_shift = 8;  // of the seed for the order of blocks
 constexpr std::uint32_t host = ~std::uint32_t{0};  // as a buffer: memory that kernels can't access
 
@@ -322,6 +324,7 @@ bool Steps::wants_fresh_variables() const { return content_->flags & fresh_varia
 void Steps::run() {
     set_block_order(content_->flags >> order_shift, content_->flags & backwards);
     sample_blocks(content_->samples());
+    set_undefined_value(content_->flags >> undefined_shift & undefined_mask);
     forget_vast();
     for (Buffer& each : content_->buffers) {
         if (content_->samples() && each.kind == Kind::argument) content_->reserve(each);

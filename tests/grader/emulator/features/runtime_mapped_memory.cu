@@ -1,4 +1,4 @@
-// Runtime: pinned memory that kernels access, by cudaHostAlloc with cudaHostAllocMapped and cudaHostGetDevicePointer; priorities of streams
+// Runtime: pinned memory that kernels access, by cudaHostAlloc with cudaHostAllocMapped and cudaHostGetDevicePointer; priorities and flags of streams
 #include <cuda_runtime.h>
 
 __global__ void kernel(const int* mapped, int* output, int n) {
@@ -16,7 +16,11 @@ extern "C" void feature(int* output, int n) {
     cudaDeviceGetStreamPriorityRange(&least, &greatest);
     cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, greatest);
     cudaStreamGetPriority(stream, &priority);
-    if (priority == greatest && priority <= least) kernel<<<1, n, 0, stream>>>(mapped, output, n);
+    unsigned flags = 9, of_default = 9;
+    cudaStreamGetFlags(stream, &flags);
+    cudaStreamGetFlags(nullptr, &of_default);
+    const bool are_right = flags == cudaStreamNonBlocking && of_default == cudaStreamDefault;
+    if (priority == greatest && priority <= least && are_right) kernel<<<1, n, 0, stream>>>(mapped, output, n);
     cudaStreamSynchronize(stream);
     cudaStreamDestroy(stream);
     cudaFreeHost(numbers);

@@ -43,12 +43,15 @@ def test_a_macro_of_one_compiler_is_told_with_its_line(directive: str, macro: st
         "#if defined(_MSC_VER) || defined(__HIPCC__) || defined(__NVCOMPILER)\nf();\n#endif\n",
         "#if defined(__CUDACC_RTC__) || (defined(__clang__) && defined(__CUDA__))\nf();\n#endif\n",
         "#if CUDART_VERSION >= 11000\nf();\n#endif\n",
+        "#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 600\nf();\n#endif\n",
+        "#if !defined(__CUDA_ARCH__) || (__CUDA_ARCH__ >= 600)\n#else\nf();\n#endif\n",
     ],
 )
 def test_what_both_see_alike_is_not_told(text: str) -> None:
     assert found(text) == []
 
 
+FOR_BOTH = "{}\n#define BOTH __host__ __device__\n#else\n#define BOTH\n#endif\n"
 ARCHITECTURE = "int f() {\n#if __CUDA_ARCH__ >= 800\n;\n#endif\n}\n"
 
 
@@ -56,10 +59,26 @@ ARCHITECTURE = "int f() {\n#if __CUDA_ARCH__ >= 800\n;\n#endif\n}\n"
     ("text", "is_found"),
     [
         ("#define DEVICE __forceinline__ __device__\nDEVICE " + ARCHITECTURE, False),
-        ("#define BOTH __host__ __device__\nBOTH " + ARCHITECTURE, True),
+        ("#define BOTH __host__ __device__\nBOTH " + ARCHITECTURE, False),
         ("#define DEVICE __device__\n#define DEVICE\nDEVICE " + ARCHITECTURE, True),
         ("#define DEVICE __device__ int g() {}\nDEVICE " + ARCHITECTURE, True),
         ("DEVICE " + ARCHITECTURE + "#define DEVICE __device__\n", True),
+        (FOR_BOTH.format("#ifdef __CUDACC__") + "BOTH " + ARCHITECTURE, False),
+        (FOR_BOTH.format("#if defined(__CUDACC__)") + "BOTH " + ARCHITECTURE, False),
+        (FOR_BOTH.format("#ifdef __CUDACC_RTC__") + "BOTH " + ARCHITECTURE, True),
+        (FOR_BOTH.format("#ifndef __CUDACC__") + "BOTH " + ARCHITECTURE, True),
+        ("[[nodiscard]] __host__ __device__ " + ARCHITECTURE, False),
+        ("auto f = [] __host__ __device__ () " + ARCHITECTURE[7:], True),
+        ("use([] __host__ __device__ () " + ARCHITECTURE[7:] + ");", True),
+        ("__host__ __device__ constexpr " + ARCHITECTURE, True),
+        ("#define BOTH __host__ __device__ FAST\n#define FAST auto\nBOTH " + ARCHITECTURE, True),
+        ("#define J(a, b) a##b\n__host__ __device__ J(const, expr) " + ARCHITECTURE, True),
+        ("__host__ __device__ int f() {\n#if __CUDA_ARCH__\n}\n#else\n}\n#endif\n", True),
+        ("#undef __CUDA_ARCH__\n__host__ __device__ " + ARCHITECTURE, True),
+        ("#define A __CUDA_ARCH__\n__host__ __device__ int f() {\n#if A\n;\n#endif\n}", False),
+        ("#define ARCH __CUDA_ARCH__\nint f() {\n#if ARCH\n;\n#endif\n}", True),
+        ("#if __CUDA_ARCH__ < 600\nint n;\n#endif", True),
+        ("#if defined(__CUDA_ARCH__) || __CUDA_ARCH__ < 600 && MINE\nint n;\n#endif", True),
     ],
 )
 def test_a_macro_may_mark_device_code(text: str, is_found: bool) -> None:

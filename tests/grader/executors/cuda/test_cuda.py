@@ -101,6 +101,36 @@ def test_host_code_has_no_data_to_compute_with(graded) -> None:
     assert part.cases_failed
 
 
+FROM_ABSENT = """
+#include <cuda_runtime.h>
+__global__ void silu_kernel(const float* x, float* out, int n) {
+    const int i = blockIdx.x * 20 + threadIdx.x;
+    const float mine = i < n ? x[i] : 0.0f;
+    const int other = __shfl_down_sync(0xfffff, __float_as_int(mine), 4);
+    %s
+    if (i < n) out[i] = y / (1.0f + expf(-y));
+}
+extern "C" void silu(const float* x, float* out, int n) {
+    silu_kernel<<<(n + 19) / 20, 20>>>(x, out, n);
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("used", "is_right"),
+    [
+        ("const float y = threadIdx.x < 16 && other == 7 ? mine + 1e-9f : mine;", True),
+        ("const float y = threadIdx.x >= 16 && other == 0x7f57dead ? 1.0f : mine;", False),
+        ("const float y = mine + 0.0f * __int_as_float(other);", False),
+        ("const float y = threadIdx.x < 16 ? mine : fmaxf(mine, __int_as_float(other));", False),
+        ("const float y = threadIdx.x < 16 ? mine : fminf(mine, __int_as_float(other));", False),
+    ],
+)
+def test_what_a_shuffle_reads_from_nobody_must_not_be_used(graded, used, is_right) -> None:
+    part = graded(FROM_ABSENT % used)
+    assert part.status is (Status.passed if is_right else Status.barrier_error), part
+
+
 def test_more_launches_than_a_plan_has_are_a_launch_error_with_advice(graded) -> None:
     part = graded("""
 #include <cuda_runtime.h>
