@@ -7,8 +7,9 @@ names they have, and which of them an entry reaches. The source is untrusted, so
 from __future__ import annotations
 
 import ast
+import operator
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
@@ -23,6 +24,7 @@ _TOKEN = re.compile(
 _CPP_BLANK = re.compile(
     r"//[^\n]*|/\*.{0,5000}?\*/|^[ \t]*#(?:[^\n]*\\\n)*[^\n]*", re.DOTALL | re.M
 )
+_CPP_COMMENT = re.compile(r"//[^\n]*|/\*.{0,5000}?\*/", re.DOTALL)
 _PY_BLANK = re.compile(r'#[^\n]*|""".{0,20000}?"""', re.DOTALL)
 _WITHIN = r"[^(){};]{0,2000}"
 _HEAD = re.compile(
@@ -75,6 +77,39 @@ def tokens_of(code: str, start: int = 0, end: int | None = None, line: int = 1) 
         if len(tokens) == MOST_TOKENS:
             break
     return tokens
+
+
+def numbers_of(source: str, is_triton: bool) -> list[int]:
+    """The integers that a text names outside of comments, and those of two by one operator."""
+    code = (_PY_BLANK if is_triton else _CPP_COMMENT).sub(" ", source)
+    tokens = [each.text for each in tokens_of(re.sub(r"(?<=\d)['_](?=\d)", "", code))]
+    values = [_number(text) for text in tokens]
+    numbers = {value for value in values if value is not None}
+    for place in range(1, len(tokens) - 1):
+        left, right = values[place - 1], values[place + 1]
+        fold = _FOLDS.get(tokens[place])
+        if fold is not None and left is not None and right is not None:
+            numbers.add(fold(left, right))
+    return sorted(numbers)
+
+
+_FOLDS: dict[str, Callable[[int, int], int]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "<<": lambda left, right: left << min(right, 64),
+}
+
+
+def _number(text: str) -> int | None:
+    """The value of an integer's token in C++ or Python; None of any other, and of a huge one."""
+    digits = text.rstrip("uUlLzZ")
+    if not digits[:1].isdecimal() or len(digits) > 20:
+        return None
+    try:
+        return int(digits, 8 if re.fullmatch("0[0-7]+", digits) else 0)
+    except ValueError:  # a float
+        return None
 
 
 @dataclass(frozen=True)
