@@ -376,6 +376,22 @@ def test_what_is_loaded_again_from_scratch_is_read_again(silu):
     assert read(SIZE, 0) == 1 + 3 / 4
 
 
+def test_what_is_loaded_again_from_an_output_is_read_again(silu):
+    def read(times: int) -> float:
+        load = {**SITE, "line": 20, "kind": "load", "useful_bytes": SIZE, "masked": 0}
+        report = measured(
+            silu,
+            sites=[*TOLD["sites"], *[{**load, "line": 20 + n} for n in range(times)]],
+            out__load_bytes=times * SIZE,
+            out__distinct_load_bytes=min(times, 1) * SIZE,
+            largest_bytes=(times + 1) * SIZE,
+        )
+        return metrics(report)["reads.x"]
+
+    assert read(0) == read(1) == 1  # a sum may be kept there
+    assert read(3) == 1 + 2 - 1 / 4
+
+
 def test_growth_is_the_ratio_of_two_runs(silu):
     small, large = (
         parse(told(scratch_bytes=100)),
