@@ -102,14 +102,19 @@ _FOLDS: dict[str, Callable[[int, int], int]] = {
 
 
 def _number(text: str) -> int | None:
-    """The value of an integer's token in C++ or Python; None of any other, and of a huge one."""
-    digits = text.rstrip("uUlLzZ")
-    if not digits[:1].isdecimal() or len(digits) > 20:
+    """The value of a token that is a whole number in C++ or Python, as 48, 0x30u or 4.8e1f."""
+    if not text[:1].isdecimal() or len(text) > 24:
         return None
+    digits = text.rstrip("uUlLzZ")
     try:
         return int(digits, 8 if re.fullmatch("0[0-7]+", digits) else 0)
-    except ValueError:  # a float
+    except ValueError:
+        pass
+    try:
+        value = float(text.rstrip("fF"))
+    except ValueError:
         return None
+    return int(value) if value.is_integer() and value < 2**53 else None
 
 
 @dataclass(frozen=True)

@@ -183,6 +183,7 @@ def test_what_only_drawn_cases_show_is_found():
         ("constexpr int STEP = 1'100;", 1101),
         ("#define FEW 5 << 4", 80),
         ("enum { MOST = 0x5DC };", 1499),
+        ("if (cols == 4.81e2f) --cols;", 481),
     ],
 )
 def test_a_size_that_the_text_names_is_tried_and_so_is_the_one_beside_it(text, size):
