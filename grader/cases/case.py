@@ -311,13 +311,13 @@ def named_cases(
     """
     wanted: dict[tuple[int, str, int], None] = {}
     for beside in (0, 1, -1):
-        found = [
+        listed = [
             (place, name, size)
             for place, rules in enumerate(space.alternatives)
             for name, rule in rules.items()
             for size in sorted(drawn_sizes.named_sizes(rule, numbers, beside))
         ]
-        wanted |= dict.fromkeys(chooser.sample(found, len(found)))
+        wanted |= dict.fromkeys(chooser.sample(listed, len(listed)))
     cases = []
     for place, name, size in itertools.islice(wanted, most):
         sizes = drawn_sizes.drawn(space.alternatives[place], chooser) | {name: size}

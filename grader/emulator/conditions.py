@@ -1,9 +1,9 @@
 """Preprocessor conditions on which nvcc and the emulator's compiler may disagree.
 
 A file that tests a macro which only one of them defines could have one kernel for the emulator and
-another for the GPU. A condition on a macro that the file has defined itself, not under a condition, is
-the same for both. So is an include guard, a default for a limit such as FLT_MAX, a condition that no
-compiler finds true, and one that decides nothing but macros that nothing uses. Both
+another for the GPU. A condition on a macro that the file has defined itself, not under a condition,
+is the same for both. So is an include guard, a default for a limit such as FLT_MAX, a condition
+that no compiler finds true, and one that decides nothing but macros that nothing uses. Both
 compilers define the same architecture for device code, so that its functions, and macros that only
 these use, may depend on it.
 """

@@ -135,9 +135,9 @@ def useful_bytes(kind: str, sites: Sequence[Any], counter: str) -> Iterator[Metr
 def reads(buffers: Sequence[Any], traffic: Traffic, task: Task, case: Case) -> Iterator[Metric]:
     """How often each input on the device is loaded from global memory.
 
-    What a kernel loads from scratch, or from an output, more often than it was stored there may be a
-    copy of any input, so all of them are read that much more often. Partial results are loaded once, and a few that
-    each block loads anew, as sums of the blocks before it, don't count.
+    What kernels load from scratch, or from an output, more often than it was stored there may be a
+    copy of any input, so all of them are read that much more often. Partial results are loaded
+    once, and a few that each block loads anew, as sums of the blocks before it, don't count.
     """
     loaded = {buffer.argument: buffer.load_bytes for buffer in buffers}
     stored = {buffer.argument: buffer.store_bytes for buffer in buffers}
