@@ -11,7 +11,7 @@ import operator
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import islice
 
 MOST_TOKENS = 20_000
@@ -24,7 +24,13 @@ _TOKEN = re.compile(
 _CPP_BLANK = re.compile(
     r"//[^\n]*|/\*.{0,5000}?\*/|^[ \t]*#(?:[^\n]*\\\n)*[^\n]*", re.DOTALL | re.M
 )
-_CPP_COMMENT = re.compile(r"//[^\n]*|/\*.{0,5000}?\*/", re.DOTALL)
+# Comments and strings; one without an end ends with its line or the text, so no text takes long.
+_NO_CODE = {
+    False: re.compile(r"""//[^\n]*|/\*.*?(?:\*/|\Z)|'\\?.'|"(?:[^"\\\n]|\\.)*"?""", re.DOTALL),
+    True: re.compile(
+        r"""#[^\n]*|(\"{3}|'{3}).*?(?:\1|\Z)|"(?:[^"\\\n]|\\.)*"?|'(?:[^'\\\n]|\\.)*'?""", re.DOTALL
+    ),
+}
 _PY_BLANK = re.compile(r'#[^\n]*|""".{0,20000}?"""', re.DOTALL)
 _WITHIN = r"[^(){};]{0,2000}"
 _HEAD = re.compile(
@@ -79,9 +85,10 @@ def tokens_of(code: str, start: int = 0, end: int | None = None, line: int = 1) 
     return tokens
 
 
-def numbers_of(source: str, is_triton: bool) -> list[int]:
-    """The integers that a text names outside of comments, and those of two by one operator."""
-    code = (_PY_BLANK if is_triton else _CPP_COMMENT).sub(" ", source)
+@lru_cache(maxsize=4)
+def numbers_of(source: str, is_triton: bool) -> tuple[int, ...]:
+    """The whole numbers that code names, and what two of them around an operator make."""
+    code = _NO_CODE[is_triton].sub(" ", source)
     tokens = [each.text for each in tokens_of(re.sub(r"(?<=\d)['_](?=\d)", "", code))]
     values = [_number(text) for text in tokens]
     numbers = {value for value in values if value is not None}
@@ -90,7 +97,7 @@ def numbers_of(source: str, is_triton: bool) -> list[int]:
         fold = _FOLDS.get(tokens[place])
         if fold is not None and left is not None and right is not None:
             numbers.add(fold(left, right))
-    return sorted(numbers)
+    return tuple(sorted(numbers))
 
 
 _FOLDS: dict[str, Callable[[int, int], int]] = {

@@ -5,6 +5,7 @@ import random
 import subprocess
 import sys
 import textwrap
+import time
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +16,7 @@ from grader import spec
 from grader.cases import Space, parse
 from grader.cases.compare import Verdict
 from grader.executors.runner import CaseResult
+from grader.executors.source_text import numbers_of
 from grader.grading import by_source, search
 from grader.grading.causes import Causes
 from grader.grading.diagnosis import Cause
@@ -184,6 +186,7 @@ def test_what_only_drawn_cases_show_is_found():
         ("#define FEW 5 << 4", 80),
         ("enum { MOST = 0x5DC };", 1499),
         ("if (cols == 4.81e2f) --cols;", 481),
+        ('const char* hides = "/*"; if (cols == 481) --cols;', 481),
     ],
 )
 def test_a_size_that_the_text_names_is_tried_and_so_is_the_one_beside_it(text, size):
@@ -194,6 +197,14 @@ def test_a_size_that_the_text_names_is_tried_and_so_is_the_one_beside_it(text, s
         runner.source = text if named else f"// {text}"
         search_part(space, runner)
         assert any(case.size("cols") == size for case in runner.asked) == named
+
+
+@pytest.mark.parametrize("text", ['"' + "/*" * 500_000 + '"', '"\\' * 500_000, "1'" * 500_000])
+@pytest.mark.parametrize("is_triton", [False, True])
+def test_reading_the_numbers_of_a_hostile_text_takes_no_time(text, is_triton):
+    started = time.process_time()
+    assert len(numbers_of(text, is_triton)) <= 2
+    assert time.process_time() - started < 5
 
 
 def test_numbers_in_the_text_take_the_place_of_a_third_of_the_drawn_cases():
@@ -237,6 +248,7 @@ from grader.cases.case import Space
 from grader.cases.compare import Verdict
 from grader.grading.search import Effort, search_part
 from grader.executors.runner import CaseResult
+from grader.executors.source_text import numbers_of
 from grader.status import Status
 
 class Runner:
