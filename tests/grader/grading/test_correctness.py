@@ -201,7 +201,7 @@ def test_a_size_that_the_text_names_is_tried_and_so_is_the_one_beside_it(text, s
 
 @pytest.mark.parametrize("text", ['"' + "/*" * 500_000 + '"', '"\\' * 500_000, "1'" * 500_000])
 @pytest.mark.parametrize("is_triton", [False, True])
-def test_reading_the_numbers_of_a_hostile_text_takes_no_time(text, is_triton):
+def test_reading_the_numbers_of_an_untrusted_text_takes_no_time(text, is_triton):
     started = time.process_time()
     assert len(numbers_of(text, is_triton)) <= 2
     assert time.process_time() - started < 5
