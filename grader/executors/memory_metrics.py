@@ -27,8 +27,9 @@ Only of CUDA C++ (cuda/cuda_metrics.py):
 
     shared_bank_conflicts           wavefronts beyond those that an access without conflicts needs;
                                     for a spec that allows none, also those beyond what whole warps
-                                    need, where half a warp's lanes or fewer take part, if
-                                    they are over 1/16 of the requests to global memory
+                                    need, where half a warp's lanes or fewer take part, and of a
+                                    spec that moves data those of more than four loads for each
+                                    element, if they are over 1/16 of the requests to global memory
     copies, bytes_copied            between host and device
     scratch_stores                  bytes that kernels store to global memory beside the arguments
 
