@@ -1,9 +1,10 @@
 """The search for a failing case: edge cases, then drawn ones, then the smallest failure.
 
 Some of the drawn cases have sizes that the submission's text names, since a mistake that few sizes
-show often has its size in the text. Hypothesis only draws the cases, unless they are few. Shrinking is done here for three reasons:
-failing edge cases are shrunk too; a kernel with varying results is reported as `nondeterministic`
-and is no error of hypothesis; and the same steps find the condition under which a kernel fails.
+show often has its size in the text. Hypothesis only draws the cases, unless they are few. Shrinking
+is done here for three reasons: failing edge cases are shrunk too; a kernel with varying results is
+reported as `nondeterministic` and is no error of hypothesis; and the same steps find the condition
+under which a kernel fails.
 """
 
 from __future__ import annotations
