@@ -133,18 +133,23 @@ def useful_bytes(kind: str, sites: Sequence[Any], counter: str) -> Iterator[Metr
         yield Metric(f"{_USEFUL}.{kind}", useful / sectors, words)
 
 
-def reads(buffers: Sequence[Any], traffic: Traffic, task: Task, case: Case) -> Iterator[Metric]:
+def reads(
+    buffers: Sequence[Any], traffic: Traffic, task: Task, case: Case, returned: int = 0
+) -> Iterator[Metric]:
     """How often each input on the device is loaded from global memory.
 
     What kernels load from scratch, or from an output, more often than it was stored there may be a
     copy of any input, so all of them are read that much more often. Partial results are loaded
     once, and a few that each block loads anew, as sums of the blocks before it, don't count.
+    Atomics count as loads and as stores, and so cancel out: `returned` are the bytes that they
+    found and kernels use, where that is known.
     """
     loaded = {buffer.argument: buffer.load_bytes for buffer in buffers}
     stored = {buffer.argument: buffer.store_bytes for buffer in buffers}
     tensors = list(tensors_of(task, case))
     inputs = input_bytes(task, case)
-    again = max(0, traffic.scratch("load", buffers) - traffic.scratch("store", buffers))
+    again = returned
+    again += max(0, traffic.scratch("load", buffers) - traffic.scratch("store", buffers))
     for index, tensor, _ in tensors:
         if not tensor.is_input:
             again += max(0, loaded.get(index, 0) - stored.get(index, 0))
