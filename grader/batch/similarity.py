@@ -24,6 +24,7 @@ from unittest.mock import patch
 import numpy as np
 
 from grader.batch.course.records import Handin
+from grader.grading.submitted import MAX_FILE_BYTES
 from grader.mistakes import Mistake
 from grader.report import one_line
 from grader.report.html import template
@@ -31,7 +32,7 @@ from grader.report.html import template
 LENGTH = 25  # characters of the text with names made alike: a line or so
 LEAST = 150  # of them that a file must have beside the stub: shorter kernels are all alike
 THRESHOLD = 0.75
-LONGEST = 200_000  # characters of a file that are looked at
+LONGEST = MAX_FILE_BYTES  # characters of a file that are looked at: all of one that is graded
 MOST_SHOWN = 500  # pairs of which the page has both texts
 
 CAUTION = (

@@ -8,6 +8,7 @@ from grader.cases.case import (
     agrees,
     drawn_case,
     fixed_case,
+    named_cases,
     parse,
 )
 from grader.spec.drawn_sizes import edge_sizes
@@ -21,5 +22,6 @@ __all__ = [
     "drawn_case",
     "edge_sizes",
     "fixed_case",
+    "named_cases",
     "parse",
 ]

@@ -12,7 +12,7 @@ import itertools
 import math
 import random
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
@@ -294,6 +294,35 @@ def drawn_case(space: Space, chooser: random.Random) -> Case:
             break
     else:
         sizes = dict(chooser.choice(space.leading_edges()).sizes)
+    return _with_sizes(space, sizes, chooser)
+
+
+def named_cases(
+    space: Space, numbers: Collection[int], most: int, chooser: random.Random
+) -> list[Case]:
+    """Cases with a size that a submission's text names, or else one beside it; the rest is drawn.
+
+    A kernel whose tiles are 48 wide may be wrong at 48, 49 or 47 alone. Sizes of edge cases are
+    left out, so a text that names powers of two has no such cases.
+    """
+    wanted: dict[tuple[int, str, int], None] = {}
+    for beside in (0, 1, -1):
+        listed = [
+            (place, name, size)
+            for place, rules in enumerate(space.alternatives)
+            for name, rule in rules.items()
+            for size in sorted(drawn_sizes.named_sizes(rule, numbers, beside))
+        ]
+        wanted |= dict.fromkeys(chooser.sample(listed, len(listed)))
+    cases = []
+    for place, name, size in itertools.islice(wanted, most):
+        sizes = drawn_sizes.drawn(space.alternatives[place], chooser) | {name: size}
+        if drawn_sizes.meet(space.exercise.where, sizes):
+            cases.append(_with_sizes(space, sizes, chooser))
+    return cases
+
+
+def _with_sizes(space: Space, sizes: Mapping[str, int], chooser: random.Random) -> Case:
     return space.case(
         sizes,
         chooser.choice(space.exercise.data),

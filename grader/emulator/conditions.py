@@ -1,8 +1,9 @@
 """Preprocessor conditions on which nvcc and the emulator's compiler may disagree.
 
 A file that tests a macro which only one of them defines could have one kernel for the emulator and
-another for the GPU. A condition on a macro that the file defines itself is the same for both. So is
-one that no compiler finds true, and one that decides nothing but macros that nothing uses. Both
+another for the GPU. A condition on a macro that the file has defined itself, not under a condition,
+is the same for both. So is an include guard, a default for a limit such as FLT_MAX, a condition
+that no compiler finds true, and one that decides nothing but macros that nothing uses. Both
 compilers define the same architecture for device code, so that its functions, and macros that only
 these use, may depend on it. So may functions for host and device: each of nvcc's two passes takes
 its own branch, and so do the two objects that the emulator makes of such a file (`for_host`).
@@ -25,8 +26,12 @@ _TESTS = frozenset({"if", "ifdef", "ifndef", "elif", "elifdef", "elifndef"})
 _OF_COMPILERS = re.compile(
     r"__\w*|_[A-Z]\w*|CUDA\w*|cuda[A-Z]\w*|NV_?\w*|CUB_\w*|CCCL_\w*|THRUST_\w*"
     r"|WARPGRADE\w*|warpgrade\w*"
-    r"|\w+_(?:MAX|MIN|WIDTH)|FE_\w+"  # of C headers, of which each compiler includes others
+    # Of C headers, of which each compiler includes others.
+    r"|\w+_(?:MAX|MIN|WIDTH)|FE_\w+|\w+[fF]128|CU_UUID\w*|IF_DEVICE\w*|LIBCUDACXX\w*"
+    r"|linux|unix|assert\w*|errno|is\w+_l|isascii|toascii\w*|st_[acm]time"
 )
+_LIMIT = re.compile(r"\w+_(?:MAX|MIN|WIDTH)")
+_GUARD = re.compile(r"\w+_(?:H|HH|HPP|CUH|CU|INCLUDED)_*")
 # Both define these, with the same meaning for a submission. (nvcc calls g++ for the host code, and
 # its device code sees the same host compiler.)
 _ALIKE_TEXT = """
@@ -76,7 +81,9 @@ class Condition:
 
 def find(source: Source) -> list[Condition]:
     """The conditions of a file that the compilers may answer differently, in order."""
-    own = {each.macro for each in source.directives}
+    every = {each.macro for each in source.directives}
+    own: set[str] = set()  # defined so far
+    always: list[bool] = []  # of the open conditionals: whether both compilers take the branch
     bodies = list(unsupported.device_bodies(source))
     inside = [
         (source.code.tokens[start].start, source.code.tokens[end].start)
@@ -89,8 +96,17 @@ def find(source: Source) -> list[Condition]:
     for start, end in bodies:
         texts[start:end] = [""] * (end - start)
     for_device = _deciding_nothing(source, texts)
-    for each in source.directives:
-        if each in decides_nothing or _is_never_true(each, own):
+    for number, each in enumerate(source.directives):
+        is_guard = _is_guard(source.directives[number : number + 3])
+        if each.name in ("if", "ifdef", "ifndef"):
+            always.append(is_guard)
+        elif always and each.name == "endif":
+            always.pop()
+        elif always and each.name != "define":
+            always[-1] = always[-1] and each.name not in ("else", *_TESTS)
+        elif all(always):
+            own.add(each.macro)
+        if is_guard or each in decides_nothing or _is_never_true(each, every):
             continue
         if _NOT_OLD.fullmatch("".join(token.text for token in each.tokens)) or _is_alike(each):
             continue
@@ -174,6 +190,18 @@ def _reached(name: str, made_of: Mapping[str, set[str]]) -> Iterator[str]:
         new = made_of.get(word, set()) - known
         known |= new
         following.extend(sorted(new))
+
+
+def _is_guard(lines: Sequence[Directive]) -> bool:
+    """Whether the first line is that of an include guard, or of a limit that has a default."""
+    if len(lines) < 3 or lines[0].name != "ifndef" or lines[0].before != lines[1].before:
+        return False
+    name = lines[1].macro
+    if [token.text for token in lines[0].tokens] != [name]:
+        return False
+    if _LIMIT.fullmatch(name):
+        return lines[2].name == "endif" and lines[2].before == lines[0].before
+    return bool(_GUARD.fullmatch(name)) or not _OF_COMPILERS.fullmatch(name)
 
 
 def _tested(directive: Directive, made_of: Mapping[str, set[str]]) -> Iterator[str]:

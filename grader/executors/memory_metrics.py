@@ -6,8 +6,8 @@ spec's memory block (scoring/memory_bounds.py judges it) and names the counters 
     useful_bytes_per_sector.load    distinct bytes asked for per 32-byte sector moved, global loads
     useful_bytes_per_sector.store   the same of global stores
     reads.NAME                      bytes loaded from an argument, over the argument's size; and
-                                    bytes loaded from scratch beyond those stored there, over the
-                                    size of all inputs, less a quarter
+                                    bytes loaded from scratch, and from each output, beyond those
+                                    stored there, over the size of all inputs, less a quarter
     largest_share                   bytes moved by the busiest thread (CUDA), or distinct bytes of
                                     the busiest program (Triton), of each launch, over the size of
                                     all inputs and outputs, or over the bytes that kernels move in
@@ -27,8 +27,9 @@ Only of CUDA C++ (cuda/cuda_metrics.py):
 
     shared_bank_conflicts           wavefronts beyond those that an access without conflicts needs;
                                     for a spec that allows none, also those beyond what whole warps
-                                    need, where half a warp's lanes or fewer take part, if
-                                    they are over 1/16 of the requests to global memory
+                                    need, where half a warp's lanes or fewer take part, and of a
+                                    spec that moves data those of more than four loads for each
+                                    element, if they are over 1/16 of the requests to global memory
     copies, bytes_copied            between host and device
     scratch_stores                  bytes that kernels store to global memory beside the arguments
 
@@ -132,23 +133,33 @@ def useful_bytes(kind: str, sites: Sequence[Any], counter: str) -> Iterator[Metr
         yield Metric(f"{_USEFUL}.{kind}", useful / sectors, words)
 
 
-def reads(buffers: Sequence[Any], traffic: Traffic, task: Task, case: Case) -> Iterator[Metric]:
+def reads(
+    buffers: Sequence[Any], traffic: Traffic, task: Task, case: Case, returned: int = 0
+) -> Iterator[Metric]:
     """How often each input on the device is loaded from global memory.
 
-    What a kernel loads from scratch more often than it was stored there may be a copy of any input,
-    so all of them are read that much more often. Partial results are loaded once, and a few that
-    each block loads anew, as sums of the blocks before it, don't count.
+    What kernels load from scratch, or from an output, more often than it was stored there may be a
+    copy of any input, so all of them are read that much more often. Partial results are loaded
+    once, and a few that each block loads anew, as sums of the blocks before it, don't count.
+    Atomics count as loads and as stores, and so cancel out: `returned` are the bytes that they
+    found and kernels use, where that is known.
     """
     loaded = {buffer.argument: buffer.load_bytes for buffer in buffers}
+    stored = {buffer.argument: buffer.store_bytes for buffer in buffers}
+    tensors = list(tensors_of(task, case))
     inputs = input_bytes(task, case)
-    again = traffic.scratch("load", buffers) - traffic.scratch("store", buffers)
+    again = returned
+    again += max(0, traffic.scratch("load", buffers) - traffic.scratch("store", buffers))
+    for index, tensor, _ in tensors:
+        if not tensor.is_input:
+            again += max(0, loaded.get(index, 0) - stored.get(index, 0))
     again -= int(MOST_AGAIN * inputs)
-    for index, tensor, size in tensors_of(task, case):
+    for index, tensor, size in tensors:
         if tensor.is_input and tensor.space == "device":
             count, words = loaded.get(index, 0) / size, f"{loaded.get(index, 0)} bytes of {size}"
             if again > 0:
                 count += again / inputs
-                words += f" + {again} bytes of scratch of {inputs}"
+                words += f" + {again} bytes of scratch or outputs of {inputs}"
             yield Metric(f"reads.{tensor.name}", count, words)
 
 

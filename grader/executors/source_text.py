@@ -7,10 +7,11 @@ names they have, and which of them an entry reaches. The source is untrusted, so
 from __future__ import annotations
 
 import ast
+import operator
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import islice
 
 MOST_TOKENS = 20_000
@@ -23,6 +24,13 @@ _TOKEN = re.compile(
 _CPP_BLANK = re.compile(
     r"//[^\n]*|/\*.{0,5000}?\*/|^[ \t]*#(?:[^\n]*\\\n)*[^\n]*", re.DOTALL | re.M
 )
+# Comments and strings; one without an end ends with its line or the text, so no text takes long.
+_NO_CODE = {
+    False: re.compile(r"""//[^\n]*|/\*.*?(?:\*/|\Z)|'\\?.'|"(?:[^"\\\n]|\\.)*"?""", re.DOTALL),
+    True: re.compile(
+        r"""#[^\n]*|(\"{3}|'{3}).*?(?:\1|\Z)|"(?:[^"\\\n]|\\.)*"?|'(?:[^'\\\n]|\\.)*'?""", re.DOTALL
+    ),
+}
 _PY_BLANK = re.compile(r'#[^\n]*|""".{0,20000}?"""', re.DOTALL)
 _WITHIN = r"[^(){};]{0,2000}"
 _HEAD = re.compile(
@@ -80,6 +88,45 @@ def tokens_of(code: str, start: int = 0, end: int | None = None, line: int = 1) 
         if len(tokens) == MOST_TOKENS:
             break
     return tokens
+
+
+@lru_cache(maxsize=4)
+def numbers_of(source: str, is_triton: bool) -> tuple[int, ...]:
+    """The whole numbers that code names, and what two of them around an operator make."""
+    code = _NO_CODE[is_triton].sub(" ", source)
+    tokens = [each.text for each in tokens_of(re.sub(r"(?<=\d)['_](?=\d)", "", code))]
+    values = [_number(text) for text in tokens]
+    numbers = {value for value in values if value is not None}
+    for place in range(1, len(tokens) - 1):
+        left, right = values[place - 1], values[place + 1]
+        fold = _FOLDS.get(tokens[place])
+        if fold is not None and left is not None and right is not None:
+            numbers.add(fold(left, right))
+    return tuple(sorted(numbers))
+
+
+_FOLDS: dict[str, Callable[[int, int], int]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "<<": lambda left, right: left << min(right, 64),
+}
+
+
+def _number(text: str) -> int | None:
+    """The value of a token that is a whole number in C++ or Python, as 48, 0x30u or 4.8e1f."""
+    if not text[:1].isdecimal() or len(text) > 24:
+        return None
+    digits = text.rstrip("uUlLzZ")
+    try:
+        return int(digits, 8 if re.fullmatch("0[0-7]+", digits) else 0)
+    except ValueError:
+        pass
+    try:
+        value = float(text.rstrip("fF"))
+    except ValueError:
+        return None
+    return int(value) if value.is_integer() and value < 2**53 else None
 
 
 @dataclass(frozen=True)

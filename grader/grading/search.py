@@ -1,8 +1,10 @@
 """The search for a failing case: edge cases, then drawn ones, then the smallest failure.
 
-Hypothesis only draws the cases, unless they are few. Shrinking is done here for three reasons:
-failing edge cases are shrunk too; a kernel with varying results is reported as `nondeterministic`
-and is no error of hypothesis; and the same steps find the condition under which a kernel fails.
+Some of the drawn cases have sizes that the submission's text names, since a mistake that few sizes
+show often has its size in the text. Hypothesis only draws the cases, unless they are few. Shrinking
+is done here for three reasons: failing edge cases are shrunk too; a kernel with varying results is
+reported as `nondeterministic` and is no error of hypothesis; and the same steps find the condition
+under which a kernel fails.
 """
 
 from __future__ import annotations
@@ -17,9 +19,10 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from grader.cases import Case, Space, drawn_case
+from grader.cases import Case, Space, drawn_case, named_cases
 from grader.evidence import Failure, PartEvidence, Printed
 from grader.executors.runner import CaseResult, Runner
+from grader.executors.source_text import numbers_of
 from grader.grading import by_source
 from grader.grading.causes import Causes, Failed
 from grader.grading.diagnosis import Cause, Separation, hint, separate
@@ -307,7 +310,8 @@ def _look(search: _Search, on_case: Callable[[], None], chosen: Sequence[Case] |
             return ""
     if search.smallest or not search.effort.drawn or chosen is not None:
         return ""
-    drawn = _drawn(search)
+    named = _named(search)
+    drawn = named + _drawn(search)[len(named) :]
     search.expect(drawn)
     for case in drawn:
         if time.monotonic() > deadline:
@@ -341,6 +345,16 @@ def spread(cases: list[Case], most: int | None) -> list[Case]:
 
 def _out_of_time(search: _Search) -> str:
     return f"stopped after {len(search.results)} cases: {search.seconds:g} s were over"
+
+
+def _named(search: _Search) -> list[Case]:
+    """Cases with sizes that the submission's text names, in the place of a third of those drawn."""
+    space, source = search.space, search.runner.source
+    if search.runner.on_gpu:
+        return []
+    numbers = numbers_of(source, space.variant.language == "triton")
+    chooser = random.Random(f"{space.seed} {space.dtype} {space.size_class} named")
+    return named_cases(space, numbers, search.effort.drawn // 3, chooser)
 
 
 def _drawn(search: _Search) -> list[Case]:

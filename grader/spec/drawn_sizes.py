@@ -6,8 +6,9 @@
 from __future__ import annotations
 
 import itertools
+import math
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from grader.spec.blocks import SizeRule
 from grader.spec.formula import FormulaError, Relation
@@ -25,6 +26,16 @@ def edge_sizes(rule: SizeRule) -> list[int]:
         candidates |= {2**k - 1, 2**k, 2**k + 1}
     candidates |= {rule.low + rule.multiple_of}
     return zero + sorted(size for size in candidates if size and rule.contains(size))
+
+
+def named_sizes(rule: SizeRule, numbers: Collection[int], beside: int = 0) -> set[int]:
+    """The sizes of a rule at numbers, or so far beside them, and at multiples in the rule's steps.
+
+    Edges are left out.
+    """
+    sizes = {math.lcm(number, rule.multiple_of) + beside for number in numbers}
+    sizes |= {number + beside for number in numbers}
+    return {size for size in sizes if rule.contains(size)}.difference(edge_sizes(rule))
 
 
 def meet(where: Sequence[Relation], sizes: Mapping[str, int]) -> bool:

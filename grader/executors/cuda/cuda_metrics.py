@@ -26,6 +26,8 @@ NONE = Formula(0)
 # One turn in so many requests to global memory doesn't count. A tile whose lanes take turns has at
 # least one in two.
 FEW = 16
+# Times that elements which are only moved may be loaded from shared memory, each.
+MOST_LOADS = 4
 Lines = Mapping[int, int | None]  # source lines, by the pc of a site
 _NCU = {
     "load": "op_ld",
@@ -84,6 +86,8 @@ def _metrics(report: Report, task: Task, case: Case) -> Iterator[Metric]:
     # A bound above 0 leaves room for what few lanes of a warp do. One of 0 leaves it for a thread
     # that tells its block some numbers.
     turns = sum(map(_turns, sites)) if bound and bound.at_most == NONE else 0
+    if bound and bound.at_most == NONE and task.exercise.moves_data:
+        turns += _loads_again(sites, moved.written)
     if FEW * turns <= sum(site.requests for site in of_global):
         turns = 0
     else:
@@ -120,6 +124,16 @@ def _turns(site: SiteCounters) -> int:
         return 0
     needed = math.ceil(max(1, site.bytes // 4) * site.lanes / WARP_LANES)
     return max(0, site.wavefronts - site.conflicts - needed)
+
+
+def _loads_again(sites: Sequence[SiteCounters], moved: int) -> int:
+    """Wavefronts of whole warps that load each other's elements, where `moved` bytes are stored.
+
+    A warp whose threads all load the word of one of them, in turn, has no bank conflict either.
+    """
+    shared = [site for site in sites if (site.space, site.kind) == ("shared", "load")]
+    loaded = sum(site.lanes * site.bytes for site in shared)
+    return max(0, loaded - MOST_LOADS * moved) // (4 * WARP_LANES)
 
 
 def rows(report: Report, lines: Lines) -> Iterator[LineCounters]:

@@ -88,7 +88,7 @@ def _metrics(report: Report, task: Task, case: Case) -> Iterator[Metric]:
         of_kind = [site for site in report.sites if site.kind == kind]
         yield from memory_metrics.useful_bytes(kind, of_kind, "{} sectors")
     traffic = _traffic(report)
-    yield from memory_metrics.reads(report.buffers, traffic, task, case)
+    yield from memory_metrics.reads(report.buffers, traffic, task, case, report.returned_bytes)
     yield memory_metrics.largest_share(report.largest_footprint, traffic, task, case)
     lanes = sum(site.lanes for site in report.sites)
     every = lanes + sum(site.masked for site in report.sites)

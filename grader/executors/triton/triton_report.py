@@ -177,7 +177,7 @@ class Report:
     `copied_bytes` of copies that PyTorch made for it. `largest_bytes` are those that one program
     moves, the most of each launch, and `largest_footprint` the distinct ones among those of one
     program; the largest launch has `programs`, and `storing_programs` of one launch store or change
-    memory atomically.
+    memory atomically. Kernels use `returned_bytes` that atomics found in memory.
     """
 
     sites: Annotated[tuple[SiteCounters, ...], Field(max_length=MAX_SITES)]
@@ -191,6 +191,7 @@ class Report:
     largest_footprint: Count
     programs: Count
     storing_programs: Count
+    returned_bytes: Count
     copied_bytes: Count
     cut: bool
 

@@ -82,6 +82,7 @@ class Counters(Finder):
         self._most_programs = 0
         self._storing = np.zeros(0, dtype=bool)  # whether each program of the launch stores
         self._most_storing = 0
+        self._returned_bytes = 0
 
     def begin(self, launch: Launch) -> None:
         super().begin(launch)
@@ -131,6 +132,8 @@ class Counters(Finder):
             self._records.add(kind, line, self._reader.lanes(access), requests)
         moved = requests.distinct_of_programs() * requests.width
         self._footprints.add(kind, requests, moved)
+        if kind == "atomic" and access.op.used:
+            self._returned_bytes += requests.distinct().size * requests.width
         if kind != "load":
             self._storing[requests.programs[moved > 0]] = True
         astray = requests.misaligned()
@@ -155,6 +158,7 @@ class Counters(Finder):
             "largest_footprint": self._largest_footprint,
             "programs": self._most_programs,
             "storing_programs": self._most_storing,
+            "returned_bytes": self._returned_bytes,
             "cut": self.cut or len(sites) > MAX_SITES or len(self._wave_counts) > MAX_WAVES,
         }
 

@@ -74,6 +74,15 @@ def test_a_copy_with_much_added_is_found():
 
 
 @needs_copydetect
+def test_a_copy_behind_a_long_comment_is_found():
+    behind = "# my own work\n" * 20_000 + RMSNORM
+    [pair] = similarity.pairs(
+        [handin("ada", {"rmsnorm.py": RMSNORM}), handin("bob", {"rmsnorm.py": behind})], STUBS
+    )
+    assert pair.of_left > 0.9
+
+
+@needs_copydetect
 def test_independent_work_is_no_pair():
     honest = {
         path.stem: handin(path.stem, {"rmsnorm.py": path.read_text(encoding="utf-8")})

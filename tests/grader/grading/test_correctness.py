@@ -5,6 +5,7 @@ import random
 import subprocess
 import sys
 import textwrap
+import time
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +16,7 @@ from grader import spec
 from grader.cases import Space, parse
 from grader.cases.compare import Verdict
 from grader.executors.runner import CaseResult
+from grader.executors.source_text import numbers_of
 from grader.grading import by_source, search
 from grader.grading.causes import Causes
 from grader.grading.diagnosis import Cause
@@ -175,6 +177,52 @@ def test_what_only_drawn_cases_show_is_found():
     assert search_part(space, runner, Effort(drawn=20)).status is Status.wrong_values
 
 
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("if (cols % 96 == 48) --cols;", 48),
+        ("if (cols == 900 + 77) --cols;", 977),
+        ("constexpr int STEP = 1'100;", 1101),
+        ("#define FEW 5 << 4", 80),
+        ("enum { MOST = 0x5DC };", 1499),
+        ("if (cols == 4.81e2f) --cols;", 481),
+        ('const char* hides = "/*"; if (cols == 481) --cols;', 481),
+    ],
+)
+def test_a_size_that_the_text_names_is_tried_and_so_is_the_one_beside_it(text, size):
+    variant = EXERCISES["rmsnorm"].variants["cuda_vector"]
+    space = replace(space_of(size_class="row_ragged"), variant=variant)
+    for named in (True, False):
+        runner = FakeRunner(lambda case: PASSED)
+        runner.source = text if named else f"// {text}"
+        search_part(space, runner)
+        assert any(case.size("cols") == size for case in runner.asked) == named
+
+
+@pytest.mark.parametrize("text", ['"' + "/*" * 500_000 + '"', '"\\' * 500_000, "1'" * 500_000])
+@pytest.mark.parametrize("is_triton", [False, True])
+def test_reading_the_numbers_of_an_untrusted_text_takes_no_time(text, is_triton):
+    started = time.process_time()
+    assert len(numbers_of(text, is_triton)) <= 2
+    assert time.process_time() - started < 5
+
+
+def test_numbers_in_the_text_take_the_place_of_a_third_of_the_drawn_cases():
+    def asked(source):
+        runner = FakeRunner(lambda case: PASSED)
+        runner.source = source
+        search_part(space_of(), runner, Effort(drawn=12))
+        assert all(space_of().allows(dict(case.sizes)) for case in runner.asked)
+        return runner.asked[len(space_of().edges()) :]
+
+    unnamed, powers = asked(""), asked("BLOCK = 1024")
+    many = asked(" ".join(str(number) for number in range(300, 400)))
+    assert unnamed == powers
+    assert len(many) == len(unnamed)
+    assert sum(299 <= case.size("cols") <= 400 for case in many[:4]) == 4
+    assert many[4:] == unnamed[4:]
+
+
 def test_the_same_seed_draws_the_same_cases_and_another_one_others():
     def asked(seed):
         runner = FakeRunner(lambda case: PASSED)
@@ -200,6 +248,7 @@ from grader.cases.case import Space
 from grader.cases.compare import Verdict
 from grader.grading.search import Effort, search_part
 from grader.executors.runner import CaseResult
+from grader.executors.source_text import numbers_of
 from grader.status import Status
 
 class Runner:

@@ -51,6 +51,40 @@ def test_what_both_see_alike_is_not_told(text: str) -> None:
     assert found(text) == []
 
 
+ONE_COMPILER = "#ifdef __OPTIMIZE__\nf();\n#endif\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "#ifdef NOBODY\n#define __OPTIMIZE__\n#endif\n" + ONE_COMPILER,
+        "#if 1\n#elif 1\n#define __OPTIMIZE__\n#endif\n" + ONE_COMPILER,
+        ONE_COMPILER + "#define __OPTIMIZE__\n",
+        "#ifndef __OPTIMIZE__\n#define __OPTIMIZE__\nf();\n#endif\n",
+        "#ifndef INT_MAX\n#define INT_MAX 1\nf();\n#endif\n",
+        "#ifndef INT_MAX\n#define INT_MAX 1\n#else\nf();\n#endif\n",
+        "#ifdef linux\nf();\n#endif\n",
+        "#ifndef assert\nf();\n#endif\n",
+    ],
+)
+def test_a_definition_that_may_not_count_makes_no_condition_the_same(text: str) -> None:
+    assert found(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "#define __OPTIMIZE__\n" + ONE_COMPILER,
+        "#ifndef FLT_MAX\n#define FLT_MAX 1e38f\n#endif\nfloat f = FLT_MAX;\n",
+        "#ifndef __KERNELS_CUH__\n#define __KERNELS_CUH__\nf();\n#endif\n",
+        "#ifndef _MINE_H_\n#define _MINE_H_\n#define __W 4\n#if __W > 2\nf();\n#endif\n#endif\n",
+        "#ifndef TILE\n#define TILE 32\n#endif\n#if TILE > 16\nf();\n#endif\n",
+    ],
+)
+def test_guards_defaults_and_definitions_before_are_the_same_for_both(text: str) -> None:
+    assert found(text) == []
+
+
 FOR_BOTH = "{}\n#define BOTH __host__ __device__\n#else\n#define BOTH\n#endif\n"
 ARCHITECTURE = "int f() {\n#if __CUDA_ARCH__ >= 800\n;\n#endif\n}\n"
 

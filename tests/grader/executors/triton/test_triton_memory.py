@@ -75,6 +75,7 @@ TOLD: dict[str, Any] = {
     "largest_bytes": SIZE,  # a load and a store of 2048 elements by each program
     "programs": 2,
     "storing_programs": 2,
+    "returned_bytes": 0,
     "copied_bytes": 0,
     "cut": False,
 }
@@ -374,6 +375,30 @@ def test_what_is_loaded_again_from_scratch_is_read_again(silu):
     assert read(SIZE, SIZE) == read(0, SIZE) == 1  # partial results are loaded once
     assert read(SIZE // 4, 0) == 1  # few
     assert read(SIZE, 0) == 1 + 3 / 4
+
+
+def test_what_is_loaded_again_from_an_output_is_read_again(silu):
+    def read(times: int) -> float:
+        load = {**SITE, "line": 20, "kind": "load", "useful_bytes": SIZE, "masked": 0}
+        report = measured(
+            silu,
+            sites=[*TOLD["sites"], *[{**load, "line": 20 + n} for n in range(times)]],
+            out__load_bytes=times * SIZE,
+            out__distinct_load_bytes=min(times, 1) * SIZE,
+            largest_bytes=(times + 1) * SIZE,
+        )
+        return metrics(report)["reads.x"]
+
+    assert read(0) == read(1) == 1  # a sum may be kept there
+    assert read(3) == 1 + 2 - 1 / 4
+
+
+def test_what_kernels_use_of_atomics_results_is_read_again(silu):
+    def read(returned: int) -> float:
+        return metrics(measured(silu, returned_bytes=returned))["reads.x"]
+
+    assert read(0) == read(SIZE // 4) == 1  # a few tickets
+    assert read(3 * SIZE) == 1 + 3 - 1 / 4
 
 
 def test_growth_is_the_ratio_of_two_runs(silu):
