@@ -349,10 +349,10 @@ def _out_of_time(search: _Search) -> str:
 
 def _named(search: _Search) -> list[Case]:
     """Cases with sizes that the submission's text names, in the place of a third of those drawn."""
-    space, source = search.space, search.runner.source
-    if search.runner.on_gpu:
+    if search.runner.on_gpu:  # of a plan's cases it has a few
         return []
-    numbers = numbers_of(source, space.variant.language == "triton")
+    space = search.space
+    numbers = numbers_of(search.runner.source, space.variant.language == "triton")
     chooser = random.Random(f"{space.seed} {space.dtype} {space.size_class} named")
     return named_cases(space, numbers, search.effort.drawn // 3, chooser)
 

@@ -8,17 +8,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 from grader.cases import Case
-from grader.cases.compare import Verdict
 from grader.executors.cuda import emulator_encoding
 from grader.executors.cuda.native_answers import read_report
 from grader.executors.cuda.native_planner import NativePlanner
 from grader.executors.encoding import NotExecutable
 from grader.executors.executor import Manner
 from grader.executors.large_sizes import LargeSizes
-from grader.executors.planning import blank_arguments
+from grader.executors.planning import blank_arguments, unanswered
 from grader.executors.runner import CaseResult
 from grader.plan import Buffer, Launch, Plan
-from grader.plan.model import Refused
 from grader.sandbox.worker_process import Limits
 from grader.status import Status
 from grader.worker.protocol import Code, Operation, Reply
@@ -77,12 +75,3 @@ class CudaLargeSizes(LargeSizes):
             )
 
         return replace(made, buffers=tuple(map(named, made.buffers)))
-
-
-def unanswered(case: Case, made: Plan) -> CaseResult | None:
-    """A refused launch whose error host code took, without a launch behind it."""
-    last = next((s for s in reversed(made.calls[0]) if isinstance(s, Launch | Refused)), None)
-    if not isinstance(last, Refused):
-        return None
-    verdict = Verdict(Status.launch_error, f"{last.kernel} is refused: {last.why}.")
-    return CaseResult(case, verdict, last.line or None, observed_by="worker")

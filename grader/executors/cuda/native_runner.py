@@ -20,11 +20,11 @@ from grader.executors.compile.kept_builds import KeptBuilds
 from grader.executors.cuda import cuda_build
 from grader.executors.cuda.cuda_build import Program
 from grader.executors.cuda.emulator_executor import EmulatorExecutor
-from grader.executors.cuda.large_sizes import CudaLargeSizes, unanswered
+from grader.executors.cuda.large_sizes import CudaLargeSizes
 from grader.executors.cuda.native_planner import NativePlanner
 from grader.executors.cuda.rebuilding import Rebuilding
 from grader.executors.executor import Manner, is_idle, last_plan
-from grader.executors.planning import copied_alone, left_running
+from grader.executors.planning import copied_alone, left_running, unanswered
 from grader.executors.program_orders import Atomics, Order, Reordered
 from grader.executors.runner import TRY_SECONDS, CaseResult, Coming, Runner, Text, Traced, Without
 from grader.executors.side_by_side import QUEUES

@@ -10,12 +10,14 @@ from typing import Any
 import pytest
 
 from grader import spec
-from grader.cases import Space, arena, inputs
+from grader.cases import Space, arena, fixed_case, inputs
 from grader.executors.cuda import cuda_build
 from grader.executors.cuda.native_planner import NativePlanner
+from grader.executors.planning import unanswered
 from grader.plan import Plan
 from grader.sandbox import Sandbox
 from grader.spec.task import Task
+from grader.status import Status
 from grader.worker.protocol import Argument, DType, Kind
 from tests.support import emulator_features
 from tests.support.nvcc_plans import (
@@ -129,6 +131,13 @@ def test_an_entry_is_planned_the_same(plans: Both, entry: str) -> None:
         verbs = [[step.do for step in said.plan.calls[0]] for said in (emulated, by_nvcc)]
         assert verbs[0] == verbs[1]
         assert len(by_nvcc.plan.specialisations) == 1
+
+
+def test_a_refused_launch_whose_error_was_taken_is_told_by_both(plans: Both) -> None:
+    case = fixed_case(SPECS["silu"], SPECS["silu"].variants["cuda"], {"n": 256}, 7)
+    for said in plans.plans("takes_the_error", given(PARAMETERS["takes_the_error"])):
+        told = unanswered(case, said.plan)
+        assert told is not None and told.status is Status.launch_error
 
 
 def solutions() -> dict[Path, list[Task]]:

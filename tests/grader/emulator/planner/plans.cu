@@ -117,6 +117,15 @@ ENTRY too_many_threads(const float* in, float* out, int n) {
     if (cudaGetLastError() != cudaSuccess) copy<<<4, 64>>>(in, out, n);
 }
 
+__global__ void __launch_bounds__(64) few_threads(const float* in, float* out, int n) {
+    if (threadIdx.x < n) out[threadIdx.x] = in[threadIdx.x];
+}
+
+ENTRY takes_the_error(const float* in, float* out, int n) {
+    few_threads<<<4, 128>>>(in, out, n);
+    cudaGetLastError();
+}
+
 ENTRY leaks_every_time(const float* in, float* out, int n) {
     float* lost;
     cudaMalloc(&lost, 128);
