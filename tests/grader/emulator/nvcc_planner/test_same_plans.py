@@ -136,6 +136,7 @@ def test_an_entry_is_planned_the_same(plans: Both, entry: str) -> None:
 def test_a_refused_launch_whose_error_was_taken_is_told_by_both(plans: Both) -> None:
     case = fixed_case(SPECS["silu"], SPECS["silu"].variants["cuda"], {"n": 256}, 7)
     for said in plans.plans("takes_the_error", given(PARAMETERS["takes_the_error"])):
+        assert said.plan is not None
         told = unanswered(case, said.plan)
         assert told is not None and told.status is Status.launch_error
 
