@@ -360,7 +360,7 @@ _OF_NVCC = re.compile(r"(?:defined )?(?:\( )?(?:__CUDACC__|__NVCC__)(?: \))?")
 
 
 def _for_nvcc(directives: Sequence[Directive]) -> Iterator[Directive]:
-    """Those that aren't for other compilers: `#ifdef __CUDACC__`, and what stands behind #else."""
+    """The directives that nvcc may read: none behind the #else of an `#ifdef __CUDACC__`."""
     read: list[bool | None] = []  # of each open conditional, whether nvcc does; None: not known
     for each in directives:
         if each.name in ("if", "ifdef", "ifndef"):

@@ -17,7 +17,8 @@ from grader.cases import Case
 from grader.cases.compare import RAISED, RETURNED, Verdict
 from grader.executors import loops
 from grader.executors.runner import MAX_DETAIL, CaseResult, printed_by_host
-from grader.plan import Violation
+from grader.plan import Launch, Plan, Violation
+from grader.plan.model import Refused
 from grader.sandbox import untrusted
 from grader.sandbox.worker_process import MOST_PROCESSES, Cause, Death, Limits
 from grader.spec.task import Task
@@ -207,6 +208,16 @@ def from_violation(case: Case, broken: Violation) -> CaseResult:
     """The result of a plan that breaks a rule, with what to do instead."""
     verdict = Verdict(Status.policy_violation, f"{broken.what} (rule: {broken.rule}).", "computed")
     return CaseResult(case, verdict, broken.line or None, "", "worker", broken.instead)
+
+
+def unanswered(case: Case, planned: Plan) -> CaseResult | None:
+    """The launch error of a case whose host code took the error of its last launch and went on."""
+    steps = reversed(planned.calls[0])
+    last = next((step for step in steps if isinstance(step, Launch | Refused)), None)
+    if not isinstance(last, Refused):
+        return None
+    verdict = Verdict(Status.launch_error, f"{last.kernel} is refused: {last.why}.")
+    return CaseResult(case, verdict, last.line or None, observed_by="worker")
 
 
 def hint_of_compiler(message: str) -> str:

@@ -21,7 +21,7 @@ from grader.cases.arena import Arena, Placed, required_bytes
 from grader.cases.compare import Verdict, judge
 from grader.cases.gpu_memory import GpuMemory
 from grader.cases.inputs import Inputs
-from grader.executors.answers import Answers
+from grader.executors.answers import Answers, unanswered
 from grader.executors.program_orders import Order
 from grader.executors.runner import CaseResult, Runner, Times
 from grader.plan import Plan
@@ -240,6 +240,9 @@ class Executor(Runner):
         given = (inputs.tensors, inputs.numbers)
         truths = self._oracle.truths(*given, self.task.magnitude)
         verdict = judge(outcomes, truths, self.task.tolerance, self._oracle.checker(*given))
+        is_unwritten = verdict.status is Status.not_written and self.plan is not None
+        if is_unwritten and (refused := unanswered(case, last_plan(self))):
+            return refused
         result = self._judged(case, untrusted.fields(answer), verdict)
         if result.status in (Status.wrong_values, Status.not_finite, Status.not_written):
             outputs = tuple(each.values for each in outcomes if each.slot.role != "input")

@@ -26,10 +26,11 @@ spec's memory block (scoring/memory_bounds.py judges it) and names the counters 
 Only of CUDA C++ (cuda/cuda_metrics.py):
 
     shared_bank_conflicts           wavefronts beyond those that an access without conflicts needs;
-                                    for a spec that allows none, also those beyond what whole warps
-                                    need, where half a warp's lanes or fewer take part, and of a
-                                    spec that moves data those of more than four loads for each
-                                    element, if they are over 1/16 of the requests to global memory
+                                    for a spec that allows none, also those of lanes that take
+                                    turns, if they are over 1/16 of the requests to global memory:
+                                    beyond what whole warps need, where half a warp's lanes or fewer
+                                    take part; and where data is moved, of each element's loads
+                                    beyond the fourth
     copies, bytes_copied            between host and device
     scratch_stores                  bytes that kernels store to global memory beside the arguments
 

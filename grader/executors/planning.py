@@ -22,7 +22,7 @@ from grader.executors.answers import Answers, from_violation
 from grader.executors.encoding import DeviceKernel, NotExecutable
 from grader.executors.runner import CaseResult, Times
 from grader.plan import Launch, Layout, Plan, Step
-from grader.plan.model import DType, Refused
+from grader.plan.model import DType
 from grader.sandbox import untrusted
 from grader.sandbox.worker_process import Death, Worker
 from grader.spec import ITEMSIZE
@@ -215,16 +215,6 @@ def left_running(
     )
     verdict = Verdict(Status.data_race, what, LEFT_RUNNING)
     return CaseResult(case, verdict, step.line or None, hint=hint)
-
-
-def unanswered(case: Case, planned: Plan) -> CaseResult | None:
-    """The launch error of a case whose host code took the error of its last launch and went on."""
-    steps = reversed(planned.calls[0])
-    last = next((step for step in steps if isinstance(step, Launch | Refused)), None)
-    if not isinstance(last, Refused):
-        return None
-    verdict = Verdict(Status.launch_error, f"{last.kernel} is refused: {last.why}.")
-    return CaseResult(case, verdict, last.line or None, observed_by="worker")
 
 
 def notes_of(planned: Plan) -> tuple[str, ...]:

@@ -31,6 +31,12 @@ _NO_CODE = {
         r"""#[^\n]*|(\"{3}|'{3}).*?(?:\1|\Z)|"(?:[^"\\\n]|\\.)*"?|'(?:[^'\\\n]|\\.)*'?""", re.DOTALL
     ),
 }
+_FOLDS: dict[str, Callable[[int, int], int]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "<<": lambda left, right: left << min(right, 64),
+}
 _PY_BLANK = re.compile(r'#[^\n]*|""".{0,20000}?"""', re.DOTALL)
 _WITHIN = r"[^(){};]{0,2000}"
 _HEAD = re.compile(
@@ -103,14 +109,6 @@ def numbers_of(source: str, is_triton: bool) -> tuple[int, ...]:
         if fold is not None and left is not None and right is not None:
             numbers.add(fold(left, right))
     return tuple(sorted(numbers))
-
-
-_FOLDS: dict[str, Callable[[int, int], int]] = {
-    "+": operator.add,
-    "-": operator.sub,
-    "*": operator.mul,
-    "<<": lambda left, right: left << min(right, 64),
-}
 
 
 def _number(text: str) -> int | None:

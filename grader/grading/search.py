@@ -349,8 +349,6 @@ def _out_of_time(search: _Search) -> str:
 
 def _named(search: _Search) -> list[Case]:
     """Cases with sizes that the submission's text names, in the place of a third of those drawn."""
-    if search.runner.on_gpu:  # of a plan's cases it has a few
-        return []
     space = search.space
     numbers = numbers_of(search.runner.source, space.variant.language == "triton")
     chooser = random.Random(f"{space.seed} {space.dtype} {space.size_class} named")

@@ -47,8 +47,8 @@ class Options:
     isn't available or fails is left out, and the evidence's `reason` says so. `roofs` are the
     device's measured roofs, which `roofline` thresholds need; `usual_sm_mhz` is the clock they were
     measured at. `held_to_idle` is False where no points depend on the times: rounds with a slowed
-    baseline count then, and a load on the idle GPU is not looked for. `waiting` is called before an
-    attempt waits for its turn on the GPU.
+    baseline count then, and the control's idle times aren't checked for a load. `waiting` is called
+    before an attempt waits for its turn on the GPU.
     """
 
     also: Collection[str] = ()

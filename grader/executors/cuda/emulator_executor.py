@@ -43,8 +43,6 @@ _NO_FUNCTIONS_FROM_THE_DEVICE = (
     "A function that a kernel calls through a pointer is one of them: take its address in the "
     "kernel, or pass an object whose operator() it calls."
 )
-
-
 _UNDEFINED = "shuffle_absent_lane"  # in the emulator's findings
 
 
@@ -73,8 +71,9 @@ class EmulatorExecutor(Executor):
         self._has_undefined = False  # whether a shuffle has read from an absent lane
 
     def run(self, case: Case, manner: Manner | None = None) -> CaseResult:
-        """As Executor.run. Undefined results of a shuffle are a fault only if the kernel uses them:
-        if it doesn't, it is right whichever values they have.
+        """As Executor.run. A shuffle from an absent lane is a fault only if its result is used.
+
+        Its result is undefined: a kernel that doesn't use it is right whatever its value is.
         """
         if not self._has_undefined:
             result = super().run(case, manner)

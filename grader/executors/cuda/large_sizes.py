@@ -8,13 +8,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from grader.cases import Case
+from grader.executors.answers import unanswered
 from grader.executors.cuda import emulator_encoding
 from grader.executors.cuda.native_answers import read_report
 from grader.executors.cuda.native_planner import NativePlanner
 from grader.executors.encoding import NotExecutable
 from grader.executors.executor import Manner
 from grader.executors.large_sizes import LargeSizes
-from grader.executors.planning import blank_arguments, unanswered
+from grader.executors.planning import blank_arguments
 from grader.executors.runner import CaseResult
 from grader.plan import Buffer, Launch, Plan
 from grader.sandbox.worker_process import Limits

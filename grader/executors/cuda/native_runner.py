@@ -24,7 +24,7 @@ from grader.executors.cuda.large_sizes import CudaLargeSizes
 from grader.executors.cuda.native_planner import NativePlanner
 from grader.executors.cuda.rebuilding import Rebuilding
 from grader.executors.executor import Manner, is_idle, last_plan
-from grader.executors.planning import copied_alone, left_running, unanswered
+from grader.executors.planning import copied_alone, left_running
 from grader.executors.program_orders import Atomics, Order, Reordered
 from grader.executors.runner import TRY_SECONDS, CaseResult, Coming, Runner, Text, Traced, Without
 from grader.executors.side_by_side import QUEUES
@@ -270,8 +270,6 @@ class PlannedNativeRunner(Runner):
             result = self._executor.run(case, manner)
         if not result.verdict.passed:
             self._failed_afresh.add(key)
-        if result.verdict.status is Status.not_written and self.plan is not None:
-            return unanswered(case, self.plan) or result
         return result
 
     def _in_other_orders(

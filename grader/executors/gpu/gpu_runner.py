@@ -29,7 +29,6 @@ from grader.executors.planning import (
     first_of,
     left_running,
     notes_of,
-    unanswered,
 )
 from grader.executors.runner import CaseResult, Times
 from grader.gpu import locks
@@ -163,11 +162,8 @@ class GpuRunner(Executor):
         if self.plan is None:
             return CaseResult(case, verdict)
         returned = untrusted.clean(self.plan.returned)
-        if verdict.status is Status.not_written:
-            if refused := unanswered(case, self.plan):
-                return refused
-            if returned:
-                return self._answers.returned_instead(case, returned)
+        if verdict.status is Status.not_written and returned:
+            return self._answers.returned_instead(case, returned)
         return CaseResult(case, verdict, notes=notes_of(self.plan))
 
     def _answered(self, case: Case, answer: Reply) -> CaseResult | None:

@@ -39,7 +39,8 @@ class OnGpu:
 
     on_gpu = True
 
-    def __init__(self) -> None:
+    def __init__(self, source: str) -> None:
+        self.source = source
         self.asked: list[Case] = []
 
     def expect(self, cases: Sequence[Case]) -> None:
@@ -68,7 +69,7 @@ def observe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Observe
 
     def observed(source: str) -> tuple[PartEvidence, list[Case]]:
         (tmp_path / "softmax.py").write_text(source)
-        gpu = OnGpu()
+        gpu = OnGpu(source)
         monkeypatch.setattr(Runners, "on_gpu", lambda *_: gpu)
         with Session(
             tmp_path, EXERCISES, Options(device="cuda", effort=EFFORT, policy=False)
@@ -122,5 +123,6 @@ def test_what_is_wrong_by_plan_is_not_run_on_the_gpu(observe):
 
 
 def test_what_no_plan_can_decide_is_run_on_the_gpu_in_all_cases(observe):
-    part, shown = observe(RIGHT.replace("tl.program_id(0)", ASSEMBLY, 1))
+    part, shown = observe(RIGHT.replace("tl.program_id(0)", ASSEMBLY, 1) + "\nRARE = 977\n")
     assert part.status is Status.passed and len(shown) >= EFFORT.edges
+    assert any(case.size("cols") == 977 for case in shown)  # a size that the text names

@@ -11,9 +11,9 @@ import pytest
 
 from grader import spec
 from grader.cases import Space, arena, fixed_case, inputs
+from grader.executors.answers import unanswered
 from grader.executors.cuda import cuda_build
 from grader.executors.cuda.native_planner import NativePlanner
-from grader.executors.planning import unanswered
 from grader.plan import Plan
 from grader.sandbox import Sandbox
 from grader.spec.task import Task
