@@ -51,8 +51,8 @@ class Ways:
     """How the variants of a submission are run: the caller's choices."""
 
     require_sandbox: bool = False
-    # Whether Triton's compiled kernels are kept in the user's cache for the next run. Not where a
-    # sandbox is required: one submission's compiled kernels serve no other.
+    # Whether what compilers made is kept in the user's cache for the next run. Not where a sandbox
+    # is required: one submission's compiled kernels serve no other.
     keeps_builds: bool = True
     # Whether a Triton file may import those beside it in the submission's folder. Not where a
     # result is kept under the file's own hash, which those don't change.
@@ -149,6 +149,7 @@ class Runners:
         self.backends = ordinary if ways.backends is None else ways.backends
         is_kept = ways.keeps_builds and not ways.require_sandbox
         self._kept = KeptBuilds(cache_root() / "kernels.sqlite" if is_kept else None)
+        self._kept_programs = cuda_build.kept_programs() if is_kept else KeptBuilds(None)
         self._kept_for = _KeptForFiles(exercises, self._sources, options.store).of
         self._made: dict[str, DeviceKernel | Failure] = {}  # cubins, by what they follow from
         self._native: dict[DeviceName, Sandbox] = dict(options.native)
@@ -160,7 +161,7 @@ class Runners:
             lambda: self.sandbox_of("emulator"),
             ways.check_with_nvcc,
             ways.guarded,
-            lambda file: self._kept_for(file) or KeptBuilds(None),
+            lambda file: self._kept_for(file) or self._kept_programs,
             options.begun.programs if options.begun else None,
         )
         self._opened: dict[tuple[str, str, str], _Opened] = {}
@@ -196,6 +197,7 @@ class Runners:
         self._native.clear()
         self.programs.end_threads()
         self._kept.close()
+        self._kept_programs.close()
 
     def close_variant(self, task: Task) -> None:
         """End the workers of one variant."""

@@ -106,8 +106,11 @@ def begin_build(task: str, folders: Iterable[Path], course: Path | None = None) 
             if not isinstance(data, bytes) or rules.violations(Task(exercises[exercise], variant)):
                 return None
             sandbox = Sandbox("emulator", kind="native")
-            programs = cuda_build.Programs(exercises, lambda _: data, lambda: sandbox, True, True)
+            kept = cuda_build.kept_programs()
+            given = exercises, lambda _: data, lambda: sandbox, True, True, lambda _: kept
+            programs = cuda_build.Programs(*given)
             programs.begin(file)
+            kept.close()
             return cuda_build.Begun(sandbox, programs)
         return None
 

@@ -1,8 +1,10 @@
-"""Results of Triton's compilers, kept from one run to the next in the user's cache.
+"""Results of compilers, kept from one run to the next in the user's cache.
 
-The file holds TTIR, layouts, cubins and which TTIR has become a cubin; it holds no verdict. A key
-is a digest of all that the result follows from. The user who grades can write the file, so a class
-is graded without it. Its loss costs nothing but time, so nothing is raised where it is broken.
+One file holds what Triton's compilers made: TTIR, layouts, cubins and which TTIR has become a
+cubin. Another one holds programs of CUDA C++, and which files nvcc accepts. Neither holds a
+verdict. A key is a digest of all that the result follows from. The user who grades can write the
+files, so a class is graded without them. Their loss costs nothing but time, so nothing is raised
+where they are broken.
 """
 
 from __future__ import annotations
@@ -19,19 +21,21 @@ from pathlib import Path
 from typing import TypeVar
 
 MAX_ENTRIES = 20_000
-_PRUNED_TO = 15_000
-_MOST_BYTES = 2 << 20  # of one text
+_MOST_BYTES = 16 << 20  # of one text
 _WAIT_SECONDS = 2.0  # for another process that writes
 T = TypeVar("T")
-_COMPILERS = Path(__file__).resolve().parents[2] / "worker" / "compile"
+_GRADER = Path(__file__).resolve().parents[2]
 
 
 class KeptBuilds:
     """A table of texts by their keys, in a file that processes share."""
 
-    def __init__(self, path: Path | None) -> None:
-        """`path` is the file, made with the first text that is put there; None keeps nothing."""
-        self._path = path
+    def __init__(self, path: Path | None, max_entries: int = MAX_ENTRIES) -> None:
+        """`path` is the file, made with the first text that is put there; None keeps nothing.
+
+        Of more than `max_entries` texts a quarter goes.
+        """
+        self._path, self._max_entries = path, max_entries
         self._table: sqlite3.Connection | None = None
 
     def close(self) -> None:
@@ -55,10 +59,10 @@ class KeptBuilds:
         def keep(table: sqlite3.Connection) -> None:
             table.execute("INSERT OR REPLACE INTO kept VALUES (?, ?, ?)", row)
             (count,) = table.execute("SELECT count(*) FROM kept").fetchone()
-            if count > MAX_ENTRIES:
+            if count > self._max_entries:
                 table.execute(
                     "DELETE FROM kept WHERE key IN (SELECT key FROM kept ORDER BY made LIMIT ?)",
-                    (count - _PRUNED_TO,),
+                    (count - self._max_entries * 3 // 4,),
                 )
 
         self._try(keep)
@@ -115,10 +119,16 @@ def _text_of(table: sqlite3.Connection, key: str) -> str | None:
     return text.decode() if len(text) <= _MOST_BYTES and unpacking.eof else None
 
 
-@functools.cache
 def compilers() -> str:
-    """A digest of the compilers: Triton's version, and the grader's code around it."""
-    digest = hashlib.sha256(metadata.version("triton").encode())
-    for path in sorted(_COMPILERS.glob("*.py")):
-        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    """A digest of Triton's compilers: its version, and the grader's code around it."""
+    return f"{metadata.version('triton')} {code_of('worker/compile')}"
+
+
+@functools.cache
+def code_of(*folders: str) -> str:
+    """A digest of the Python files directly in these folders of `grader/`."""
+    digest = hashlib.sha256()
+    for folder in folders:
+        for path in sorted((_GRADER / folder).glob("*.py")):
+            digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()

@@ -23,6 +23,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 import pydantic
 
 from grader.emulator import nvcc_runtime, toolchain
+from grader.executors.compile import kept_builds
 from grader.executors.compile.kept_builds import KeptBuilds
 from grader.gpu import machine
 from grader.mistakes import Mistake
@@ -41,6 +42,7 @@ MAX_PROGRAM_BYTES = 64 << 20
 MAX_SITES_BYTES = 8 << 20
 _OUTPUT_BYTES = 2 * MAX_PROGRAM_BYTES + MAX_SITES_BYTES
 MAX_PROBLEMS = 32
+MAX_KEPT_PROGRAMS = 150  # of about 0.7 MB each
 COMPILE_LIMITS = Limits(cpu_seconds=60.0, memory_bytes=3 << 30)
 
 Kind = Literal[
@@ -225,7 +227,11 @@ def begin(sandbox: Sandbox, order: Order) -> Building:
     Raises SandboxError where no worker can be had, BuildError where the grader's own sources don't
     build.
     """
-    source = sandbox.hold(order.name, order.data)
+    return ask(sandbox, order, sandbox.hold(order.name, order.data), _wanted(order))
+
+
+def _wanted(order: Order) -> dict[str, Any]:
+    """The order to worker/builder.py. Raises BuildError where the grader's sources don't build."""
     wanted: dict[str, Any] = {
         "backend": order.backend,
         "entries": [{"name": entry, "arguments": list(kinds)} for entry, kinds in order.entries],
@@ -236,7 +242,18 @@ def begin(sandbox: Sandbox, order: Order) -> Building:
     }
     if order.backend != "emulator":  # which needs none, and asking for it may import torch
         wanted["architecture"] = f"sm_{machine.capability()}"
-    return ask(sandbox, order, source, wanted)
+    return wanted
+
+
+def _key(order: Order) -> str:
+    """A digest of what a compiler's answer follows from. Raises as `_wanted` does."""
+    nvcc = toolchain.find_nvcc()
+    found = Path(nvcc).stat() if nvcc else None
+    compilers = (
+        kept_builds.code_of("worker", "emulator"),
+        (nvcc, found.st_size, found.st_mtime_ns) if found else None,
+    )
+    return hashlib.sha256(repr((order, _wanted(order), compilers)).encode()).hexdigest()
 
 
 def ask(sandbox: Sandbox, order: Order, source: Path, wanted: dict[str, Any]) -> Building:
@@ -268,10 +285,13 @@ class Built(NamedTuple):
         return json.dumps([self.text, base64.b64encode(self.data).decode()])
 
     @classmethod
-    def of_text(cls, text: str) -> Built:
-        """What `to_text` made a text of."""
-        answer, data = json.loads(text)
-        return cls(answer, base64.b64decode(data))
+    def of_text(cls, text: str) -> Built | None:
+        """What `to_text` made a text of; None where it made none of it."""
+        with contextlib.suppress(ValueError, TypeError, BuildError):
+            answer, encoded = json.loads(text)
+            data = base64.b64decode(encoded)
+            return cls(answer, data) if len(data) == sum(read_answer(answer).lengths) else None
+        return None
 
 
 @dataclass
@@ -339,6 +359,11 @@ def _word_of(built: Built | Death) -> Checked:
     return Checked(answer.ok, answer.problems)
 
 
+def kept_programs() -> KeptBuilds:
+    """The programs that the user's cache has of earlier runs."""
+    return KeptBuilds(toolchain.cache_root() / "programs.sqlite", MAX_KEPT_PROGRAMS)
+
+
 @dataclass
 class Programs:
     """The files of a submission, each compiled once for each backend, with all its entries."""
@@ -381,11 +406,13 @@ class Programs:
     def begin(self, file: str, backend: Backend = "emulator") -> None:
         """Have a file compiled meanwhile; `of` meets what hinders it."""
         key = (file, backend)
-        is_made = key in self._made or key in self._building or self._kept(*key) is not None
-        if why_not(backend) or is_made:
+        if why_not(backend) or key in self._made or key in self._building:
             return
         with contextlib.suppress(SandboxError, BuildError):
-            self._building[key] = self._begun(*key)
+            if self._kept(*key) is None:
+                self._building[key] = self._begun(*key)
+            else:
+                self.sandbox().begin()  # where the program runs
             if backend == "emulator":
                 self._begin_check(file)
 
@@ -402,7 +429,7 @@ class Programs:
             if backend == "emulator":
                 self._begin_check(file)
             if building is not None:
-                built = self._finished(key, building)
+                built = self._finished(file, building)
             assert built is not None
             self._made[key] = _program(self.sandbox(), file, backend, built)
             if backend == "emulator" and any(p.kind == "compile" for p in self._made[key].problems):
@@ -438,18 +465,18 @@ class Programs:
             if built := self._kept(file, "nvcc"):
                 return _word_of(built)
             if building is not None:
-                return _word_of(self._finished((file, "nvcc"), building))
+                return _word_of(self._finished(file, building))
         return Checked()
 
     def _kept(self, file: str, backend: Asked) -> Built | None:
-        text = self.kept(file).get(f"{backend} program")
+        text = self.kept(file).get(_key(self._order(file, backend)))
         return Built.of_text(text) if text else None
 
-    def _finished(self, key: tuple[str, Asked], building: Building) -> Built | Death:
+    def _finished(self, file: str, building: Building) -> Built | Death:
+        """What was built, kept where it is a program: what hindered one may be the machine's."""
         built = building.finish()
-        if isinstance(built, Built):
-            file, backend = key
-            self.kept(file).put(f"{backend} program", built.to_text())
+        if isinstance(built, Built) and read_answer(built.text).ok:
+            self.kept(file).put(_key(building.order), built.to_text())
         return built
 
     def close(self) -> None:
@@ -476,6 +503,11 @@ class Programs:
         if backend == "gpu":
             prepare_planner()
         sandbox = self.sandbox()
+        order = self._order(file, backend)
+        begun = self.earlier.handed_over(order) if self.earlier is not None else None
+        return begun or begin(sandbox, order)
+
+    def _order(self, file: str, backend: Asked) -> Order:
         used = [
             (exercise, variant)
             for exercise in self.exercises.values()
@@ -483,9 +515,7 @@ class Programs:
             if variant.file == file
         ]
         flags = used[0][1].compile.options if used else ()
-        order = Order(file, self.file(file), called(used), backend, self.guarded, flags)
-        begun = self.earlier.handed_over(order) if self.earlier is not None else None
-        return begun or begin(sandbox, order)
+        return Order(file, self.file(file), called(used), backend, self.guarded, flags)
 
     def handed_over(self, order: Order) -> Building | None:
         """The compiler that is at work on exactly this order; None without one."""

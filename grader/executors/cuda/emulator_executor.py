@@ -127,7 +127,9 @@ class EmulatorExecutor(Executor):
         except NotExecutable as error:
             what = f"the emulator doesn't support {error}; {UNSUPPORTED}"
             return CaseResult(case, Verdict(Status.not_measured, what), observed_by="worker")
-        answer = worker.ask(Operation.execute, arguments, document=document)
+        died = worker.post(Operation.execute, arguments, document=document)
+        self._work_ahead()
+        answer = died or worker.wait()
         self.recorded = self._recorded(worker, answer)
         answer = self._combined(answer, made, arguments)
         is_sound = isinstance(answer, Reply) and answer.code is Code.ok

@@ -113,6 +113,10 @@ class PlannedNativeRunner(Runner):
         self._executor.fresh_worker()
         self.plans.fresh_worker()
 
+    def expect(self, cases: Sequence[Case]) -> None:
+        """Have each one's inputs made while the one before it runs."""
+        self._executor.expect(cases)
+
     def run(self, case: Case) -> CaseResult:
         """Run one case; one that passes also with its second call, and in other orders.
 

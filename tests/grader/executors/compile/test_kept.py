@@ -95,12 +95,12 @@ def test_a_folder_that_can_t_be_written_keeps_nothing(tmp_path: Path) -> None:
     assert builds.get("a") is None
 
 
-def test_of_too_many_the_oldest_go(builds, monkeypatch) -> None:
-    monkeypatch.setattr(kept_builds, "MAX_ENTRIES", 10)
-    monkeypatch.setattr(kept_builds, "_PRUNED_TO", 5)
-    for number in range(11):
+def test_of_too_many_the_oldest_go(tmp_path: Path) -> None:
+    builds = KeptBuilds(tmp_path / "kernels.sqlite", max_entries=8)
+    for number in range(9):
         builds.put(str(number), "text")
-    assert [n for n in range(11) if builds.get(str(n))] == [6, 7, 8, 9, 10]
+    assert [n for n in range(9) if builds.get(str(n))] == [3, 4, 5, 6, 7, 8]
+    builds.close()
 
 
 def no_compiler(limits: Limits) -> Worker:
@@ -167,7 +167,8 @@ def test_a_class_is_graded_without_it(tmp_path: Path) -> None:
     submission.mkdir()
     for keeps in (True, False):
         with Session(submission, SPECS, Options(keeps_builds=keeps)) as session:
-            assert (session.runners._kept._path is not None) is keeps
+            kept = session.runners._kept, session.runners._kept_programs
+            assert [each._path is not None for each in kept] == [keeps, keeps]
 
 
 def test_of_a_kernel_that_the_backend_is_slow_with_no_loop_is_blamed(tmp_path) -> None:
