@@ -417,14 +417,14 @@ def _lost_additions(context: Context, match: re.Match[str]) -> Cause | None:
     return Cause("lost_additions", what, advice)
 
 
-_DECLARED = re.compile(r"__shared__\s+\w+\s+(\w+)\s*\[")
+_DECLARED = re.compile(r"^(?:(?!//).)*\b__shared__\s+\w+\s+(\w+)\s*\[")
 
 
 def _beyond_array(context: Context, match: re.Match[str]) -> Cause | None:
     """An array in shared memory that the line of the failure indexes too far, with both lines."""
-    lines = {
+    lines = {  # another kernel's array may have the name: the last one above the access is meant
         declared[1]: number
-        for number, line in enumerate(context.lines, 1)
+        for number, line in enumerate(context.lines[: context.result.line], 1)
         if (declared := _DECLARED.search(line))
         and re.search(rf"\b{declared[1]}\s*\[", context.line)
     }

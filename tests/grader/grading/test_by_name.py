@@ -174,6 +174,9 @@ def test_an_array_that_is_indexed_too_far_is_shown_with_its_declaration() -> Non
     assert [each.line for each in told.code] == [3, 1] and told.is_unplaced
     both = source.replace("= x", "= whole[0]")
     assert cause("wrote_out_of_bounds", words, both, "cuda", line=3) is None
+    kernel = "__shared__ float part[8];\n//__shared__ float part[9];\npart[threadIdx.x] = x;\n"
+    told = cause("wrote_out_of_bounds", words, 3 * kernel, "cuda", line=6)
+    assert told is not None and [each.line for each in told.code] == [6, 4]
 
 
 NAMED = [
