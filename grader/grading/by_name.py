@@ -148,8 +148,11 @@ def _called_from_device(context: Context, called: re.Match[str]) -> Cause | None
     return Cause("host_function", what, "Write `__device__` in front of its definition.")
 
 
+_OPERAND = r"\s*(?:tl\.trans\(\s*)?(\w+)(?:\.T\b|\.trans\(\s*\))?\s*\)?\s*"  # as it is, or turned
+
+
 def _operands_differ(context: Context, _: re.Match[str]) -> Cause:
-    dot = re.search(r"tl\.dot\(\s*(\w+)\s*,\s*(\w+)", context.line)
+    dot = re.search(rf"tl\.dot\({_OPERAND},{_OPERAND}[,)]", context.line)
     advice = "Convert one of them with `.to(...)`."
     if dot:
         advice = f"Convert one of them, as in `{dot[1]}.to({dot[2]}.dtype)`."

@@ -162,6 +162,21 @@ def test_additions_to_a_threads_own_element_arent_lost() -> None:
     assert told is not None and "get lost" in told.what
 
 
+@pytest.mark.parametrize(
+    ("line", "advice"),
+    [
+        ("x = tl.dot(q, k)", "`q.to(k.dtype)`"),
+        ("x = tl.dot(q, tl.trans(k), acc)", "`q.to(k.dtype)`"),
+        ("x = tl.dot(tl.trans(q), k.T) * scale", "`q.to(k.dtype)`"),
+        ("x = tl.dot(q, k[0])", "`.to(...)`"),
+    ],
+)
+def test_the_operands_of_a_product_are_named_where_they_are_turned(line: str, advice: str) -> None:
+    words = "Both operands must be same dtype. Got fp32 and fp16"
+    told = cause("compile_error", words, line, "triton")
+    assert told is not None and advice in told.advice
+
+
 def test_an_array_that_is_indexed_too_far_is_shown_with_its_declaration() -> None:
     words = (
         "Thread (8,0,0) of block (0,0,0) writes an array beyond its bounds: index 8 of an array "

@@ -267,6 +267,10 @@ def test_only_where_the_language_is_the_trouble_is_it_explained(message, is_of_l
     )
 
 
+def test_a_loop_that_is_left_early_is_named_among_what_triton_lacks() -> None:
+    assert "no break, continue" in hint_of_compiler("unsupported AST node type: Break")
+
+
 def test_where_the_compiler_itself_fails_there_is_something_to_try():
     words = "Failures have been detected while processing an MLIR pass pipeline"
     assert "warp_specialize" in hint_of_compiler(words)
