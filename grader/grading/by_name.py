@@ -211,6 +211,11 @@ _WORDS = (
         "Leave it out of the call: the configurations give it a value.",
     ),
     (
+        r"OSError: lib(?:cuda|cudart)\.so\S*: cannot open shared object",
+        "The launcher loads CUDA's library, and host code runs in a process without a GPU",
+        "Take memory from `torch.empty`, also in an allocator for `triton.set_allocator`.",
+    ),
+    (
         r"Cannot view a tensor|view size is not compatible",
         "`view` needs a contiguous tensor, and this one's rows or columns lie apart",
         "Pass the tensor itself and its strides to the kernel.",

@@ -212,6 +212,8 @@ NAMED = [
      "`tl.exp` takes float32, and gets half precision"),
     ("compile_error", "Both operands must be same dtype. Got fp32 and fp16", "tl.dot(p, v)",
      "triton", "operands of `tl.dot`"),
+    ("crashed", "the entry raised OSError: libcudart.so: cannot open shared object file: No such",
+     'ctypes.CDLL("libcudart.so")', "triton", "loads CUDA's library"),
     ("compile_error", "arange's arguments must be of type tl.constexpr", "", "triton",
      "known when the kernel is compiled"),
     ("compile_error", "Did you forget to add @triton.jit ?", "m = tl.max(m, tl.max(x, axis=0))",
