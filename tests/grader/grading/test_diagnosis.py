@@ -312,7 +312,7 @@ WRONG = Status.wrong_values
         ((WRONG, "tail", ABOVE_BLOCK), "every block of 1024 along cols"),
         ((WRONG, "all", condition_of("below", "n", 64)), "larger than n"),
         ((Status.not_finite, "all", ABOVE_BLOCK), "every block of 1024 along cols"),
-        ((Status.not_finite, "all"), "without `other`"),
+        ((Status.not_finite, "all"), "what the output held before"),
     ],
 )
 def test_a_likely_mistake_gets_a_hint(arguments, word):
