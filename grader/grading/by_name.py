@@ -446,6 +446,15 @@ def _beyond_array(context: Context, match: re.Match[str]) -> Cause | None:
     return Cause("beyond_array", what, advice, code, is_unplaced=True)
 
 
+def _cast_pointer(context: Context, _: re.Match[str]) -> Cause | None:
+    """A pointer that the source casts to another dtype than the case's."""
+    cast, case = re.search(r"\bpointer_type\(tl\.(\w+)\)", context.source), context.result.case
+    if cast is None or case is None or cast[1] == case.dtype:
+        return None
+    what = f"The kernel casts a pointer to {cast[1]}, and the tensors are {case.dtype}"
+    return Cause("cast_pointer", what, "Leave the cast out: a pointer has its tensor's dtype.")
+
+
 _TABLE = (
     _Row(_UNKNOWN, _unknown_name),
     _Row(r"`(\w+)` was launched without (\w+)", _misnamed_configuration),
@@ -491,4 +500,5 @@ _GENERAL = (
         r"an array beyond its bounds: (index \d+) of an array of type (\w+ (?:\[\d+\])+)",
         _beyond_array,
     ),
+    _Row(r"^Program [^\n]*? (?:reads|writes) \d+ bytes ", _cast_pointer),
 )

@@ -24,7 +24,7 @@ from grader.evidence import Failure, PartEvidence, Printed
 from grader.executors.runner import CaseResult, Runner
 from grader.executors.source_text import numbers_of
 from grader.grading import by_source
-from grader.grading.causes import Causes, Failed
+from grader.grading.causes import Causes, Failed, Varying
 from grader.grading.diagnosis import Cause, Separation, hint, separate
 from grader.grading.marked_lines import marked_lines
 from grader.grading.pictures import picture_of
@@ -56,15 +56,6 @@ KEPT = (
     "What the file keeps from one call to the next has to fit the next call: a buffer its sizes, "
     "a compiled kernel its dtypes, its alignments and which of its sizes are 1."
 )
-
-
-@dataclass(frozen=True)
-class Varying:
-    """How often a case failed that doesn't always, and whether only fresh processes got it right."""
-
-    failed: int
-    total: int
-    by_history: bool = False
 
 
 @dataclass(frozen=True)
@@ -219,10 +210,9 @@ def one_case(space: Space, runner: Runner, case: Case, submission: str = "") -> 
         flaky = _flakiness(search, result, RERUNS)
         if flaky is None:
             _run_others(search, result)
-        failed = _failed(search, result, None, flaky is not None)
-        is_kept = flaky is not None and flaky.by_history
+        failed = _failed(search, result, None, flaky)
         with contextlib.closing(search.causes):
-            cause = None if is_kept else search.causes.of(failed)
+            cause = search.causes.of(failed)
             failures = (_failure(search, result, None, flaky, submission, cause),)
     pending = runner.compile_in_background()
     compiled = runner.compiled(pending) if pending else None
@@ -403,8 +393,7 @@ def _explain(search: _Search, submission: str) -> tuple[Failure, ...]:
     if cause is None and result.status not in SLOW and not _is_conclusive(result):
         _fail_again(search, result)
         _run_general(search)
-    if flaky is None or not flaky.by_history:  # any change is right in its fresh process
-        cause = cause or search.causes.of(_failed(search, result, separation, flaky is not None))
+    cause = cause or search.causes.of(_failed(search, result, separation, flaky))
     failures = [_failure(search, result, separation, flaky, submission, cause)]
     for other in sorted(search.smallest.keys() - {primary}, key=list(Status).index):
         result = search.smallest[other]
@@ -456,11 +445,11 @@ def _failed(
     search: _Search,
     result: CaseResult,
     separation: Separation | None = None,
-    is_flaky: bool = False,
+    flaky: Varying | None = None,
 ) -> Failed:
     results = [*search.results.values()]
     seconds = search.effort.repair_seconds
-    return Failed(search.space, search.runner, results, result, separation, is_flaky, seconds)
+    return Failed(search.space, search.runner, results, result, separation, flaky, seconds)
 
 
 def _flakiness(

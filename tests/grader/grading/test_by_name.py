@@ -162,6 +162,14 @@ def test_additions_to_a_threads_own_element_arent_lost() -> None:
     assert told is not None and "get lost" in told.what
 
 
+def test_a_pointer_that_is_cast_to_another_dtype_than_the_cases_is_named() -> None:
+    words = "Program (0, 1, 0) writes 4 bytes at offset 8 of out, which has 8 bytes."
+    cast = "x_ptr = x_ptr.to(tl.pointer_type(tl.{}))"
+    told = cause("wrote_out_of_bounds", words, cast.format("float16"))
+    assert told is not None and "casts a pointer to float16" in told.what
+    assert cause("wrote_out_of_bounds", words, cast.format("float32")) is None
+
+
 @pytest.mark.parametrize(
     ("line", "advice"),
     [

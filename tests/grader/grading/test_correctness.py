@@ -662,7 +662,7 @@ def test_what_depends_on_earlier_calls_shows_in_a_fresh_worker():
 
 
 def test_what_only_fresh_processes_get_right_is_told_so_and_no_change_is_tried(monkeypatch):
-    monkeypatch.setattr(Causes, "of", lambda self, failed, is_first=True: Cause("name", "x", "y"))
+    monkeypatch.setattr(Causes, "_mended", lambda self, failed: Cause("name", "x", "y"))
     space = space_of("silu", "degenerate")
     runner = FakeRunner(lambda case: PASSED if runner.fresh else wrong())
     [failure] = search_part(space, runner, BRIEF).failures
