@@ -52,7 +52,7 @@ _ABOUT |= dict.fromkeys(("new_rescaled", "sum_not_rescaled", "acc_not_rescaled")
 
 @dataclass(frozen=True)
 class Varying:
-    """How often a case failed that doesn't always, and whether only fresh processes got it right."""
+    """How often a case failed that varies, and whether only fresh processes got it right."""
 
     failed: int
     total: int
