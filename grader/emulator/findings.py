@@ -277,7 +277,7 @@ KINDS: dict[str, Kind] = {
     ),
     "deadlock": Kind(
         "barrier_error",
-        _says("waits for ever"),
+        lambda parts: f"{_says('waits for ever')(parts)[:-1]}{parts.other_at}.",
         "What is it waiting for, and can the thread that is to provide it get there? Blocks run "
         "in no order, and a thread that waits may keep the rest of its warp from going on.",
     ),

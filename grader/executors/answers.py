@@ -56,8 +56,8 @@ _ASSERTED = re.compile(
 )
 _OF_LANGUAGE = re.compile(r"unsupported AST node type|'tuple' object has no attribute|f-string")
 _LANGUAGE = (
-    "Triton compiles a part of Python: numbers, tuples, tl.* and loops, but no try, imports, "
-    "classes or dicts, nor lists that grow."
+    "Triton compiles a part of Python: numbers, tuples, tl.* and loops, but no break, continue, "
+    "try, imports, classes or dicts, nor lists that grow."
 )
 _OF_PASSES = (
     "Triton's compiler itself fails. Leave out first what it can't do for every "

@@ -148,8 +148,11 @@ def _called_from_device(context: Context, called: re.Match[str]) -> Cause | None
     return Cause("host_function", what, "Write `__device__` in front of its definition.")
 
 
+_OPERAND = r"\s*(?:tl\.trans\(\s*)?(\w+)(?:\.T\b|\.trans\(\s*\))?\s*\)?\s*"  # as it is, or turned
+
+
 def _operands_differ(context: Context, _: re.Match[str]) -> Cause:
-    dot = re.search(r"tl\.dot\(\s*(\w+)\s*,\s*(\w+)", context.line)
+    dot = re.search(rf"tl\.dot\({_OPERAND},{_OPERAND}[,)]", context.line)
     advice = "Convert one of them with `.to(...)`."
     if dot:
         advice = f"Convert one of them, as in `{dot[1]}.to({dot[2]}.dtype)`."
@@ -206,6 +209,11 @@ _WORDS = (
         r"Conflicting meta-parameters",
         "The launch sets a parameter that the autotuner chooses as well",
         "Leave it out of the call: the configurations give it a value.",
+    ),
+    (
+        r"OSError: lib(?:cuda|cudart)\.so\S*: cannot open shared object",
+        "The launcher loads CUDA's library, and host code runs in a process without a GPU",
+        "Take memory from `torch.empty`, also in an allocator for `triton.set_allocator`.",
     ),
     (
         r"Cannot view a tensor|view size is not compatible",
@@ -417,14 +425,14 @@ def _lost_additions(context: Context, match: re.Match[str]) -> Cause | None:
     return Cause("lost_additions", what, advice)
 
 
-_DECLARED = re.compile(r"__shared__\s+\w+\s+(\w+)\s*\[")
+_DECLARED = re.compile(r"^(?:(?!//).)*\b__shared__\s+\w+\s+(\w+)\s*\[")
 
 
 def _beyond_array(context: Context, match: re.Match[str]) -> Cause | None:
     """An array in shared memory that the line of the failure indexes too far, with both lines."""
-    lines = {
+    lines = {  # another kernel's array may have the name: the last one above the access is meant
         declared[1]: number
-        for number, line in enumerate(context.lines, 1)
+        for number, line in enumerate(context.lines[: context.result.line], 1)
         if (declared := _DECLARED.search(line))
         and re.search(rf"\b{declared[1]}\s*\[", context.line)
     }
@@ -436,6 +444,15 @@ def _beyond_array(context: Context, match: re.Match[str]) -> Cause | None:
     code = tuple(SourceLine(each, context.lines[each - 1].rstrip()) for each in shown)
     advice = "Has the block more threads, or the loop more turns, than the array has elements?"
     return Cause("beyond_array", what, advice, code, is_unplaced=True)
+
+
+def _cast_pointer(context: Context, _: re.Match[str]) -> Cause | None:
+    """A pointer that the source casts to another dtype than the case's."""
+    cast, case = re.search(r"\bpointer_type\(tl\.(\w+)\)", context.source), context.result.case
+    if cast is None or case is None or cast[1] == case.dtype:
+        return None
+    what = f"The kernel casts a pointer to {cast[1]}, and the tensors are {case.dtype}"
+    return Cause("cast_pointer", what, "Leave the cast out: a pointer has its tensor's dtype.")
 
 
 _TABLE = (
@@ -483,4 +500,5 @@ _GENERAL = (
         r"an array beyond its bounds: (index \d+) of an array of type (\w+ (?:\[\d+\])+)",
         _beyond_array,
     ),
+    _Row(r"^Program [^\n]*? (?:reads|writes) \d+ bytes ", _cast_pointer),
 )

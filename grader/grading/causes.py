@@ -51,6 +51,15 @@ _ABOUT |= dict.fromkeys(("new_rescaled", "sum_not_rescaled", "acc_not_rescaled")
 
 
 @dataclass(frozen=True)
+class Varying:
+    """How often a case failed that varies, and whether only fresh processes got it right."""
+
+    failed: int
+    total: int
+    by_history: bool = False
+
+
+@dataclass(frozen=True)
 class Failed:
     """A failing case, and what else was run in its part."""
 
@@ -59,7 +68,7 @@ class Failed:
     results: Sequence[CaseResult]
     result: CaseResult
     separation: Separation | None = None
-    is_flaky: bool = False
+    flaky: Varying | None = None
     repair_seconds: float = 0.0  # for changes of the text
 
 
@@ -86,7 +95,8 @@ class Causes:
 
     def of(self, failed: Failed, is_first: bool = True) -> Cause | None:
         """The cause of a failure. For the first one of a part changes of the text are tried."""
-        if not failed.result.status.is_failure:
+        is_kept = failed.flaky and failed.flaky.by_history  # any change is right in a fresh process
+        if is_kept or not failed.result.status.is_failure:
             return None
         cause = self._mended(failed)
         if cause is None and is_first:  # whatever it looks like: it explains all that follows
@@ -96,7 +106,7 @@ class Causes:
         guess = None  # of outputs that tell little
         if cause is not None and cause.name == "no_sum":  # several mistakes have that effect
             cause, guess = None, cause
-        elif cause is None and not failed.is_flaky:
+        elif cause is None and not failed.flaky:
             guess = self._computed(failed)
         shown = cause or guess
         has_no_place = shown is not None and shown.is_unplaced and not self.explained
@@ -117,7 +127,7 @@ class Causes:
             language = failed.space.variant.language
             cause = by_name.general_cause_of(failed.result, failed.runner.source, language)
         is_known = is_first or failed.result.status is Status.timed_out
-        if cause is not None and is_known and not failed.is_flaky:
+        if cause is not None and is_known and not failed.flaky:
             self.explained.add(cause.what)  # parts that it explains aren't run again
         return cause
 
@@ -135,7 +145,7 @@ class Causes:
         is_wrong = result.status is Status.wrong_values
         if is_wrong and (advice := runner.advice(result)):
             return Cause("rounded_inputs", "float32 inputs of `tl.dot` are rounded to TF32", advice)
-        if failed.is_flaky or not hypotheses.is_telling(result):
+        if failed.flaky or not hypotheses.is_telling(result):
             return None
         return self._computed(failed)
 

@@ -348,7 +348,7 @@ def _hint_from_values(verdict: Verdict, condition: Condition | None) -> str:
     if verdict.status is Status.not_finite:
         return (
             "Where does that come from: a division by 0, inf - inf, a number beyond the dtype's "
-            "range, or in Triton a masked load without `other`?"
+            "range, or what the output held before, which is full of NaNs: 0 * NaN is NaN?"
         )
     return ""
 

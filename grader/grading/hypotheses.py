@@ -390,9 +390,11 @@ def _by_factors(observed: Observed, factors: Mapping[str, _Factor]) -> Iterator[
                 return right
 
             usual = f"is {text} times what it should be"
-            special = {"-1": "has the wrong sign everywhere", "0": "is 0 everywhere"}
+            special = {"-1": "has the wrong sign everywhere", "0": "is 0 or nearly 0 everywhere"}
             what = f"`{output.name}` {special.get(text, usual)}"
             advice = "Where does that factor come from, or where was it left out?"
+            if text == "0":
+                advice = "Is it the result that is stored, and with the dtype of the tensor?"
             yield Cause("factor", what, advice), scaled
 
 

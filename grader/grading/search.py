@@ -24,7 +24,7 @@ from grader.evidence import Failure, PartEvidence, Printed
 from grader.executors.runner import CaseResult, Runner
 from grader.executors.source_text import numbers_of
 from grader.grading import by_source
-from grader.grading.causes import Causes, Failed
+from grader.grading.causes import Causes, Failed, Varying
 from grader.grading.diagnosis import Cause, Separation, hint, separate
 from grader.grading.marked_lines import marked_lines
 from grader.grading.pictures import picture_of
@@ -52,6 +52,10 @@ ENOUGH_COSTLY = 8
 # One run proves these. Another run may miss them: a stray store of equal bits goes unnoticed.
 PROVEN = frozenset({Status.wrote_out_of_bounds, Status.modified_input})
 CONCLUSIVE = WHOLE_FILE | NOT_DECIDED
+KEPT = (
+    "What the file keeps from one call to the next has to fit the next call: a buffer its sizes, "
+    "a compiled kernel its dtypes, its alignments and which of its sizes are 1."
+)
 
 
 @dataclass(frozen=True)
@@ -206,11 +210,10 @@ def one_case(space: Space, runner: Runner, case: Case, submission: str = "") -> 
         flaky = _flakiness(search, result, RERUNS)
         if flaky is None:
             _run_others(search, result)
-        failed = _failed(search, result, None, flaky is not None)
+        failed = _failed(search, result, None, flaky)
         with contextlib.closing(search.causes):
-            failures = (
-                _failure(search, result, None, flaky, submission, search.causes.of(failed)),
-            )
+            cause = search.causes.of(failed)
+            failures = (_failure(search, result, None, flaky, submission, cause),)
     pending = runner.compile_in_background()
     compiled = runner.compiled(pending) if pending else None
     if compiled is not None and compiled.failure is not None:
@@ -390,7 +393,7 @@ def _explain(search: _Search, submission: str) -> tuple[Failure, ...]:
     if cause is None and result.status not in SLOW and not _is_conclusive(result):
         _fail_again(search, result)
         _run_general(search)
-    cause = cause or search.causes.of(_failed(search, result, separation, flaky is not None))
+    cause = cause or search.causes.of(_failed(search, result, separation, flaky))
     failures = [_failure(search, result, separation, flaky, submission, cause)]
     for other in sorted(search.smallest.keys() - {primary}, key=list(Status).index):
         result = search.smallest[other]
@@ -442,17 +445,17 @@ def _failed(
     search: _Search,
     result: CaseResult,
     separation: Separation | None = None,
-    is_flaky: bool = False,
+    flaky: Varying | None = None,
 ) -> Failed:
     results = [*search.results.values()]
     seconds = search.effort.repair_seconds
-    return Failed(search.space, search.runner, results, result, separation, is_flaky, seconds)
+    return Failed(search.space, search.runner, results, result, separation, flaky, seconds)
 
 
 def _flakiness(
     search: _Search, result: CaseResult, runs: int, at_last_afresh: bool = True
-) -> tuple[int, int] | None:
-    """(failed, run) when the case fails on some runs only, else None.
+) -> Varying | None:
+    """How often the case failed when it fails on some runs only, else None.
 
     `runs` includes the first run, which failed. Once a run passes, there are RERUNS in all. With
     `at_last_afresh` the last run gets a fresh worker, so that a dependence on earlier calls shows;
@@ -463,13 +466,19 @@ def _flakiness(
     failed, total = 1, 1
     until = time.monotonic() + search.effort.shrink_seconds
     while total < runs and time.monotonic() < until:
-        if at_last_afresh and total == runs - 1:
+        is_fresh = at_last_afresh and total == runs - 1
+        if is_fresh:
             search.runner.fresh_worker()
         failed += not search.runner.run(_case_of(result)).verdict.passed
         total += 1
+        if is_fresh and failed == total - 1:  # by chance, if another fresh worker fails
+            search.runner.fresh_worker()
+            if search.runner.run(_case_of(result)).verdict.passed:
+                return Varying(failed, total + 1, by_history=True)
+            failed, total = failed + 1, total + 1
         if failed < total:
             runs = RERUNS  # it varies: find out how often
-    return (failed, total) if failed < total else None
+    return Varying(failed, total) if failed < total else None
 
 
 def _is_conclusive(result: CaseResult) -> bool:
@@ -549,19 +558,20 @@ def _failure(
     search: _Search,
     result: CaseResult,
     separation: Separation | None,
-    flaky: tuple[int, int] | None,
+    flaky: Varying | None,
     submission: str,
     cause: Cause | None,
 ) -> Failure:
     space, verdict = search.space, result.verdict
     occurrences = ""
     if flaky is not None:
-        failed, total = flaky
-        occurrences = f"wrong in {failed} of {total} runs"
+        occurrences = f"wrong in {flaky.failed} of {flaky.total} runs"
         headline = f"{verdict.status.headline}: {verdict.what.rstrip('.')}"
         what = f"The same case was {occurrences} ({headline})"
+        if flaky.by_history:
+            what = f"The case is right in a fresh process, and wrong after others ({headline})"
         verdict = replace(verdict, status=Status.nondeterministic, what=what)
-    advice = result.hint
+    advice = KEPT if flaky is not None and flaky.by_history else result.hint
     if cause is not None:
         advice = cause.advice
     if not advice and verdict.status.is_failure:  # a fault of the grader has no hint

@@ -242,6 +242,14 @@ def test_every_kind_is_a_failure_with_a_sentence_and_advice(kind: str) -> None:
         assert hint.endswith((".", "?")) and len(hint) > 30
 
 
+def test_a_lane_that_waits_for_ever_is_told_with_the_place_where_the_other_one_waits() -> None:
+    words = "lane 1 waits with mask 0xffffffff for lane 0, which waits elsewhere"
+    what, _ = message_of(finding(kind="deadlock", text=words), "k.cu", SOURCE, 3, 4)
+    assert "elsewhere at k.cu:4" in what and "for ever at k.cu:3" in what
+    what, _ = message_of(finding(kind="deadlock", text=words), "k.cu", SOURCE, 3, 0)
+    assert "elsewhere. " in what
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_known_is_told_whatever_is_missing(kind: str) -> None:
     told = finding(kind=kind)

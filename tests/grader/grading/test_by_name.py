@@ -162,6 +162,29 @@ def test_additions_to_a_threads_own_element_arent_lost() -> None:
     assert told is not None and "get lost" in told.what
 
 
+def test_a_pointer_that_is_cast_to_another_dtype_than_the_cases_is_named() -> None:
+    words = "Program (0, 1, 0) writes 4 bytes at offset 8 of out, which has 8 bytes."
+    cast = "x_ptr = x_ptr.to(tl.pointer_type(tl.{}))"
+    told = cause("wrote_out_of_bounds", words, cast.format("float16"))
+    assert told is not None and "casts a pointer to float16" in told.what
+    assert cause("wrote_out_of_bounds", words, cast.format("float32")) is None
+
+
+@pytest.mark.parametrize(
+    ("line", "advice"),
+    [
+        ("x = tl.dot(q, k)", "`q.to(k.dtype)`"),
+        ("x = tl.dot(q, tl.trans(k), acc)", "`q.to(k.dtype)`"),
+        ("x = tl.dot(tl.trans(q), k.T) * scale", "`q.to(k.dtype)`"),
+        ("x = tl.dot(q, k[0])", "`.to(...)`"),
+    ],
+)
+def test_the_operands_of_a_product_are_named_where_they_are_turned(line: str, advice: str) -> None:
+    words = "Both operands must be same dtype. Got fp32 and fp16"
+    told = cause("compile_error", words, line, "triton")
+    assert told is not None and advice in told.advice
+
+
 def test_an_array_that_is_indexed_too_far_is_shown_with_its_declaration() -> None:
     words = (
         "Thread (8,0,0) of block (0,0,0) writes an array beyond its bounds: index 8 of an array "
@@ -174,6 +197,9 @@ def test_an_array_that_is_indexed_too_far_is_shown_with_its_declaration() -> Non
     assert [each.line for each in told.code] == [3, 1] and told.is_unplaced
     both = source.replace("= x", "= whole[0]")
     assert cause("wrote_out_of_bounds", words, both, "cuda", line=3) is None
+    kernel = "__shared__ float part[8];\n//__shared__ float part[9];\npart[threadIdx.x] = x;\n"
+    told = cause("wrote_out_of_bounds", words, 3 * kernel, "cuda", line=6)
+    assert told is not None and [each.line for each in told.code] == [6, 4]
 
 
 NAMED = [
@@ -194,6 +220,8 @@ NAMED = [
      "`tl.exp` takes float32, and gets half precision"),
     ("compile_error", "Both operands must be same dtype. Got fp32 and fp16", "tl.dot(p, v)",
      "triton", "operands of `tl.dot`"),
+    ("crashed", "the entry raised OSError: libcudart.so: cannot open shared object file: No such",
+     'ctypes.CDLL("libcudart.so")', "triton", "loads CUDA's library"),
     ("compile_error", "arange's arguments must be of type tl.constexpr", "", "triton",
      "known when the kernel is compiled"),
     ("compile_error", "Did you forget to add @triton.jit ?", "m = tl.max(m, tl.max(x, axis=0))",

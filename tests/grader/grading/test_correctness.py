@@ -661,6 +661,19 @@ def test_what_depends_on_earlier_calls_shows_in_a_fresh_worker():
     assert part.status is Status.nondeterministic
 
 
+def test_what_only_fresh_processes_get_right_is_told_so_and_no_change_is_tried(monkeypatch):
+    monkeypatch.setattr(Causes, "_mended", lambda self, failed: Cause("name", "x", "y"))
+    space = space_of("silu", "degenerate")
+    runner = FakeRunner(lambda case: PASSED if runner.fresh else wrong())
+    [failure] = search_part(space, runner, BRIEF).failures
+    assert failure.status is Status.nondeterministic and not failure.cause
+    assert failure.what.startswith("The case is right in a fresh process, and wrong after others")
+    assert "keeps from one call to the next" in failure.hint
+    once = FakeRunner(lambda case: PASSED if len(once.fresh) == 1 else wrong())
+    [failure, *_] = search_part(space, once, BRIEF).failures
+    assert failure.what.startswith("The same case was wrong in ") and failure.cause == "x"
+
+
 def test_a_kernel_that_always_fails_is_run_ten_times_and_called_wrong():
     space = space_of("silu", "degenerate")
     runner = failing(lambda case: True)

@@ -267,6 +267,10 @@ def test_only_where_the_language_is_the_trouble_is_it_explained(message, is_of_l
     )
 
 
+def test_a_loop_that_is_left_early_is_named_among_what_triton_lacks() -> None:
+    assert "no break, continue" in hint_of_compiler("unsupported AST node type: Break")
+
+
 def test_where_the_compiler_itself_fails_there_is_something_to_try():
     words = "Failures have been detected while processing an MLIR pass pipeline"
     assert "warp_specialize" in hint_of_compiler(words)
@@ -308,7 +312,7 @@ WRONG = Status.wrong_values
         ((WRONG, "tail", ABOVE_BLOCK), "every block of 1024 along cols"),
         ((WRONG, "all", condition_of("below", "n", 64)), "larger than n"),
         ((Status.not_finite, "all", ABOVE_BLOCK), "every block of 1024 along cols"),
-        ((Status.not_finite, "all"), "without `other`"),
+        ((Status.not_finite, "all"), "what the output held before"),
     ],
 )
 def test_a_likely_mistake_gets_a_hint(arguments, word):

@@ -267,6 +267,12 @@ def softmax_in_half(x):
     return e / e.sum(1, keepdim=True)
 
 
+def test_a_result_that_is_lost_isnt_told_to_be_off_by_a_factor() -> None:
+    cause = named("silu", lambda x: x * 1e-30)
+    assert cause is not None and cause.what == "`out` is 0 or nearly 0 everywhere"
+    assert "factor" not in cause.advice
+
+
 def test_a_step_in_half_precision_is_named_and_a_small_factor_is_not():
     cause = named("softmax", softmax_in_half)
     assert cause is not None
