@@ -251,3 +251,25 @@ def test_lanes_that_took_two_branches_store_together_behind_them(tmp_path: Path)
         "load": (4, 16),
         "store": (4, 16),
     }
+
+
+def test_a_lane_with_nothing_to_do_in_a_turn_waits_for_the_others(tmp_path: Path) -> None:
+    # Lane k stores in turn k alone. There is no branch: a turn is one block of the program.
+    source = tmp_path / "in_turn.cu"
+    source.write_text(
+        "__global__ void store(float* out) {\n"
+        "    const int lane = threadIdx.x;\n"
+        "    for (int turn = 0; turn < 32; ++turn) {\n"
+        "        float nowhere;\n"
+        "        float* place = turn == lane ? &out[lane] : &nowhere;\n"
+        "        *place = lane;\n"
+        "    }\n"
+        "}\n"
+        'extern "C" void entry(const float* in, float* out, int n) {\n'
+        "    store<<<1, 32>>>(out);\n"
+        "}\n"
+    )
+    report = Program(source, tmp_path / "built").run("entry", measure=True).report
+    assert report is not None
+    (stores,) = (site for site in report.launches[0].sites if site.space == "global")
+    assert (stores.requests, stores.sectors) == (32, 32)
