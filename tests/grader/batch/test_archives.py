@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import re
 import tarfile
 import time
 import tracemalloc
@@ -428,6 +429,14 @@ def test_a_gzip_file_of_many_empty_streams_is_read_in_one_pass():
     before = time.process_time()
     assert "damaged" in refusal(data, "a.tgz")
     assert time.process_time() - before < 20
+
+
+@pytest.mark.parametrize("name", [".{}/x.txt", "{}.zip", "a/" * MAX_DEPTH + "b/{}"])
+def test_an_archive_with_a_reason_for_many_notes_has_few(name: str):
+    found = taken(zipped({"silu.py": KERNEL} | {name.format(i): b"" for i in range(3000)}))
+    assert found.files == {"silu.py": KERNEL}
+    assert len(found.notes) < 30
+    assert any(re.fullmatch(r"and 29\d\d more like these", note) for note in found.notes)
 
 
 def test_an_archive_that_is_too_large_is_not_opened(monkeypatch):
