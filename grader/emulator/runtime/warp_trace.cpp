@@ -21,7 +21,7 @@ struct Cursor {
 
     void find_key() {
         const std::uint64_t enters = next->kind == access::block;
-        key = std::uint64_t{255u - next->depth} << 33 | enters << 32 | next->pc;
+        key = std::uint64_t{0xFFFFu - next->depth} << 33 | enters << 32 | next->pc;
     }
 };
 
