@@ -7,7 +7,9 @@ member whose path leads outside and for a password; links and devices are listed
 
 from __future__ import annotations
 
+import gzip
 import io
+import re
 import stat
 import tarfile
 import zipfile
@@ -25,6 +27,8 @@ MAX_RATIO = 200  # of what came out to the archive's own size, once more than RA
 RATIO_FROM = 2 << 20
 MAX_DIRECTORY_BYTES = 4 << 20  # the list of members at a zip's end
 MAX_HEADER_BYTES = 16 << 10  # a long name or the extra attributes of a tar's member
+
+_ENDLESS_NUMBER = re.compile(rb"\d{100}")
 
 SUFFIXES = (".zip", ".tar.gz", ".tgz", ".tar")
 OTHER_SUFFIXES = (".7z", ".rar", ".gz", ".bz2", ".xz", ".zst", ".tbz2", ".tbz", ".txz")
@@ -222,17 +226,13 @@ def _gunzipped(data: bytes) -> bytes:
     budget = _Budget(len(data))
     pieces: list[bytes] = []
     try:
-        while data:
-            stream = zlib.decompressobj(wbits=31)  # a gzip header, and the sum at the end checked
-            while not stream.eof:
-                piece = stream.decompress(data, 1 << 20)
-                data = stream.unused_data if stream.eof else stream.unconsumed_tail
-                if not piece and not stream.eof and not data:
-                    raise Unreadable("is damaged: it is cut off")
+        with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
+            while piece := file.read(1 << 20):
                 pieces.append(piece)
                 budget.spend(len(piece))
-            data = data.lstrip(b"\0")  # padding behind the end
-    except zlib.error as error:
+    except EOFError:
+        raise Unreadable("is damaged: it is cut off") from None
+    except (gzip.BadGzipFile, zlib.error) as error:
         raise Unreadable(_damaged(error)) from None
     return b"".join(pieces)
 
@@ -245,7 +245,10 @@ class _Tar(io.BytesIO):
     def read(self, size: int | None = -1) -> bytes:
         if size is None or not 0 <= size <= self.limit:
             raise Unreadable(f"has a header larger than {self.limit >> 10} KiB")
-        return super().read(size)
+        data = super().read(size)
+        if _ENDLESS_NUMBER.search(data):  # Python before 3.11.10 takes the square of its length
+            raise Unreadable("has a header with a number of a hundred digits")
+        return data
 
 
 def _tar_listing(data: bytes) -> Listing:
@@ -258,6 +261,7 @@ def _tar_listing(data: bytes) -> Listing:
         with tarfile.open(fileobj=file, mode="r:") as archive:
             while (member := archive.next()) is not None:
                 archive.members = []  # type: ignore[attr-defined]  # or all are kept, with their attributes
+                archive.pax_headers = {}  # or every later member is held against all of them
                 count += 1
                 if count > MAX_FILES:
                     raise Unreadable(f"holds more than {MAX_FILES} files")

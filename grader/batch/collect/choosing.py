@@ -22,6 +22,7 @@ from grader.report import one_line
 
 MAX_ARCHIVES = 8  # in one hand-in
 _MOST_SHOWN = 8  # names in one note
+_MOST_NOTES = 20  # on what wasn't read
 # What would change a run if it lay beside it; nothing but the files wanted ever does.
 _MEDDLING = frozenset(
     {"conftest.py", "sitecustomize.py", "usercustomize.py", "torch.py", "triton.py", "numpy.py"}
@@ -77,6 +78,7 @@ def take(listing: Listing, wanted: Wanted) -> Taken:
             failures.append(f"{item.shown} {item.refused}")
         else:
             ignored.append(item)
+    taken.notes[:] = _few(taken.notes)
     home = _home([each for several in candidates.values() for each in several])
     try:
         for file in wanted.files:
@@ -84,7 +86,7 @@ def take(listing: Listing, wanted: Wanted) -> Taken:
                 _take_one(file, candidates[file], home, taken, failures)
     except Refused as error:
         return Taken(problem=one_line(str(error)), notes=_readable(taken.notes))
-    taken.notes += failures
+    taken.notes += _few(failures)
     taken.notes += _about(ignored, wanted, taken.files)
     if not taken.files and failures:
         more = f" (and {len(failures) - 1} more like it)" if len(failures) > 1 else ""
@@ -94,6 +96,12 @@ def take(listing: Listing, wanted: Wanted) -> Taken:
         nothing = "nothing is in it" if is_empty else "it has no file that an exercise names"
         taken.notes.insert(0, nothing)
     return Taken(taken.files, one_line(taken.problem), _readable(taken.notes))
+
+
+def _few(notes: list[str]) -> list[str]:
+    """The notes, or of many the first ones: an archive may have a reason for thousands."""
+    more = len(notes) - _MOST_NOTES
+    return notes if more <= 0 else [*notes[:_MOST_NOTES], f"and {more} more like these"]
 
 
 def _readable(notes: Iterable[str]) -> list[str]:

@@ -45,8 +45,8 @@ inline bool may_trace() {
 inline void trace_access(Thread& thread, std::uint32_t pc, std::uint32_t offset, unsigned size,
                          std::uint8_t kind, std::uint8_t space) {
     if (!counting || !may_trace()) return;
-    thread.trace.push_back({pc, offset, static_cast<std::uint8_t>(size), kind,
-                            static_cast<std::uint8_t>(thread.call_depth), space});
+    thread.trace.push_back({pc, offset, static_cast<std::uint8_t>(size), kind, space,
+                            static_cast<std::uint16_t>(thread.call_depth)});
 }
 
 // Whether all `size` state bytes at `p` have all of `bits`.

@@ -31,7 +31,9 @@ enum class ThreadState : uint8_t { ready, at_barrier, at_warp_operation, finishe
 struct TraceEntry {
     uint32_t pc;      // return address - image base
     uint32_t offset;  // byte offset in its space
-    uint8_t size, kind, depth, space;  // kind, space: see access:: in observe.h; depth: of calls
+    uint8_t size;
+    uint8_t kind : 4, space : 4;  // see access:: in observe.h
+    uint16_t depth;               // of calls: a stack has no room for as many
 };
 
 // A thread's request to its warp, as for warpgrade_warp_operation of device_api.h.

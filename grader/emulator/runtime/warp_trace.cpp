@@ -1,7 +1,9 @@
 // Lanes of a warp ran one after another, each leaving a trace; the hardware runs them together.
 // Merging the traces finds accesses that are one request. Of the lanes' next events, the one in the
-// deepest call comes first, then the one at the lowest address, together with every lane at the
-// same place. Code is laid out with the point where branches meet behind them, so diverged lanes
+// deepest call comes first. There an access comes before the entry of a basic block: lanes that
+// entered a block together are together to its end, also where one of them has nothing to do in it
+// and jumps back. Then comes the event at the lowest address, together with every lane at the same
+// place. Code is laid out with the point where branches meet behind them, so diverged lanes
 // reconverge there, as in hardware.
 #include "access.h"
 #include "counters.h"
@@ -17,7 +19,10 @@ struct Cursor {
     std::uint64_t key;  // the lowest comes first
     std::uint8_t lane;
 
-    void find_key() { key = std::uint64_t{255u - next->depth} << 32 | next->pc; }
+    void find_key() {
+        const std::uint64_t enters = next->kind == access::block;
+        key = std::uint64_t{0xFFFFu - next->depth} << 33 | enters << 32 | next->pc;
+    }
 };
 
 int open_cursors(std::uint32_t warp, Cursor (&cursors)[warp_lanes]) {

@@ -210,8 +210,8 @@ uint64_t ask_warp(const WarpRequest& request, Address pc) {
     self->request = request;
     if (counting) {
         uint32_t relative = static_cast<uint32_t>(pc - image().base);
-        self->trace.push_back({relative, 0, 0, access::synchronise,
-                               static_cast<uint8_t>(self->call_depth), access::no_space});
+        self->trace.push_back({relative, 0, 0, access::synchronise, access::no_space,
+                               static_cast<uint16_t>(self->call_depth)});
     }
     wait_as(ThreadState::at_warp_operation, pc);
     return self->request.value;

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gzip
 import io
+import re
 import tarfile
+import time
 import tracemalloc
 import zipfile
 import zlib
@@ -401,6 +403,40 @@ def test_the_attributes_of_a_tar_s_members_are_not_kept():
 
     data = tar_of(*(member(number) for number in range(100)))
     assert peak_of(lambda: opened(data, "a.tgz")) < 6 * MIB
+
+
+def test_a_number_without_end_in_a_tar_header_is_refused():
+    member = tarfile.TarInfo("a.txt")
+    member.pax_headers = {"comment": "9" * 12_000}
+    expected = "has a header with a number of a hundred digits"
+    assert refusal(tar_of(member), "a.tgz") == expected
+
+
+def test_the_attributes_of_a_whole_tar_are_not_met_by_every_later_member():
+    """Each global header adds attributes; all of them at each member would take minutes."""
+    made = io.BytesIO()
+    for number in range(1200):
+        attributes = {f"K{number:05}{key:05}": "" for key in range(700)}
+        made.write(tarfile.TarInfo.create_pax_global_header(attributes))
+        made.write(tarfile.TarInfo(f"{number}.txt").tobuf(tarfile.USTAR_FORMAT))
+    before = time.process_time()
+    opened(made.getvalue() + bytes(1024), "a.tar")
+    assert time.process_time() - before < 10
+
+
+def test_a_gzip_file_of_many_empty_streams_is_read_in_one_pass():
+    data = gzip.compress(b"", mtime=0) * (8 * MIB // 20)
+    before = time.process_time()
+    assert "damaged" in refusal(data, "a.tgz")
+    assert time.process_time() - before < 20
+
+
+@pytest.mark.parametrize("name", [".{}/x.txt", "{}.zip", "a/" * MAX_DEPTH + "b/{}"])
+def test_an_archive_with_a_reason_for_many_notes_has_few(name: str):
+    found = taken(zipped({"silu.py": KERNEL} | {name.format(i): b"" for i in range(3000)}))
+    assert found.files == {"silu.py": KERNEL}
+    assert len(found.notes) < 30
+    assert any(re.fullmatch(r"and 29\d\d more like these", note) for note in found.notes)
 
 
 def test_an_archive_that_is_too_large_is_not_opened(monkeypatch):

@@ -251,3 +251,41 @@ def test_lanes_that_took_two_branches_store_together_behind_them(tmp_path: Path)
         "load": (4, 16),
         "store": (4, 16),
     }
+
+
+BRANCHLESS = """
+__global__ void store(float* out, int) {
+    const int lane = threadIdx.x;
+    for (int turn = 0; turn < 32; ++turn) {
+        float nowhere;
+        float* place = turn == lane ? &out[lane] : &nowhere;
+        *place = lane;
+    }
+}
+"""
+DEEP = """
+__device__ __noinline__ void put(float* place, float value) { *place = value; }
+__device__ __noinline__ void descend(float* out, int lane, int calls) {
+    if (calls) return descend(out, lane, calls - 1);
+    for (int turn = 0; turn < 32; ++turn)
+        if (turn == lane) put(out + lane, lane);
+}
+__global__ void store(float* out, int calls) { descend(out, threadIdx.x, calls); }
+"""
+ENTRY = """
+extern "C" void entry(const float* in, float* out, int n) {
+    for (int calls = 250; calls < 260; ++calls) store<<<1, 32>>>(out, calls);
+}
+"""
+
+
+@pytest.mark.parametrize("kernel", [BRANCHLESS, DEEP], ids=["branchless", "deep"])
+def test_lanes_that_store_in_turn_do_not_store_together(tmp_path: Path, kernel: str) -> None:
+    """Where a turn is one basic block without a branch, and in a call of a great depth."""
+    source = tmp_path / "in_turn.cu"
+    source.write_text(kernel + ENTRY)
+    report = Program(source, tmp_path / "built").run("entry", measure=True).report
+    assert report is not None
+    for launch in report.launches:
+        (stores,) = (site for site in launch.sites if site.space == "global")
+        assert (stores.requests, stores.sectors) == (launch.count * 32, launch.count * 32)
