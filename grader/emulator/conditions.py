@@ -4,24 +4,28 @@ A file that tests a macro which only one of them defines could have one kernel f
 another for the GPU. A condition on a macro that the file has defined itself, not under a condition,
 is the same for both. So is an include guard, a default for a limit such as FLT_MAX, a condition
 that no compiler finds true, and one that decides nothing but macros that nothing uses. Both
-compilers define the same architecture for device code, so that its functions, and macros that only
-these use, may depend on it. So may functions for host and device: each of nvcc's two passes takes
-its own branch, and so do the two objects that the emulator makes of such a file (`for_host`).
+compilers define the same architecture for device code, so that its functions, and macros and
+functions that only these use, may depend on it. So may functions for host and device: each of
+nvcc's two passes takes its own branch, and so do the two objects that the emulator makes of such a
+file (`for_host`).
 """
 
 from __future__ import annotations
 
 import operator
 import re
+from bisect import bisect
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from . import unsupported
 from .edits import Edit, apply
 from .lexer import Directive
-from .tokens import Source, read
+from .tokens import Source, opening, read
 
 _TESTS = frozenset({"if", "ifdef", "ifndef", "elif", "elifdef", "elifndef"})
+_BETWEEN = _TESTS | {"else", "endif"}
 # Names that compilers, CUDA's headers or the emulator's headers define.
 _OF_COMPILERS = re.compile(
     r"__\w*|_[A-Z]\w*|CUDA\w*|cuda[A-Z]\w*|NV_?\w*|CUB_\w*|CCCL_\w*|THRUST_\w*"
@@ -68,7 +72,21 @@ _COMPARED = {
 _OF_TESTS = frozenset({"defined", "__VA_ARGS__", "__VA_OPT__"})  # words, not macros
 _CLOSURE = re.compile(r"(?<!\] )\] [A-Za-z_]")  # [=] __device__, no [[attribute]]
 # Words in a function's head by which its body may decide what other code is; ## may make them.
-_DECIDING = frozenset({"auto", "constexpr", "consteval", "decltype", "##"})
+_DECIDING = frozenset(
+    {"auto", "constexpr", "consteval", "decltype", "##", "struct", "union", "enum"}
+)
+_PLAIN_WORDS = frozenset({"class", "template", "(", ")"})  # that no macro may make there
+_NO_FUNCTION = re.compile(r"|__\w+|alignas|asm")  # before the last parenthesis of a variable's head
+_BUILT_IN = r"(?:(?:const|void|bool|char|short|int|long|float|double|signed|unsigned) )+"
+_PARAMETER = rf"{_BUILT_IN}(?:[*&] (?:(?:const|__restrict__) )*)*(?:\w+ )?"
+# A function's head with types of the language alone. By a class, other code could find a function
+# without naming it: a range's begin, swap in a trait.
+_PLAIN_HEAD = re.compile(
+    r"(?:(?:static|inline|__inline__|__forceinline__|__noinline__|__device__) )*"
+    rf"{_BUILT_IN}(?:\* )*(?P<name>[A-Za-z]\w*) \( (?:{_PARAMETER}(?:, {_PARAMETER})*)?\)"
+)
+
+_Functions = dict[int, tuple[str, int]]  # by the first token of each, its name and its end
 
 
 @dataclass(frozen=True)
@@ -84,18 +102,20 @@ def find(source: Source) -> list[Condition]:
     every = {each.macro for each in source.directives}
     own: set[str] = set()  # defined so far
     always: list[bool] = []  # of the open conditionals: whether both compilers take the branch
-    bodies = list(unsupported.device_bodies(source))
+    bodies = [body for body, _ in _deciding_for_themselves(source) if not body.on_host]
+    braces = [(body.begin, body.end) for body in bodies]
     inside = [
         (source.code.tokens[start].start, source.code.tokens[end].start)
-        for start, end in (*bodies, *_bodies_by_pass(source))
+        for start, end in (*braces, *_bodies_by_pass(source))
     ]
     conditions = []
     made_of = _made_of(source)
     texts = [token.text for token in source.code.tokens]
-    decides_nothing = _deciding_nothing(source, texts)
-    for start, end in bodies:
+    decides_nothing = _deciding_nothing(source, texts, {})
+    functions = _plain_functions(source, bodies)
+    for start, end in (*braces, *((start, end) for start, (_, end) in functions.items())):
         texts[start:end] = [""] * (end - start)
-    for_device = _deciding_nothing(source, texts)
+    for_device = _deciding_nothing(source, texts, functions)
     for number, each in enumerate(source.directives):
         is_guard = _is_guard(source.directives[number : number + 3])
         if each.name in ("if", "ifdef", "ifndef"):
@@ -138,32 +158,73 @@ def for_host(text: str) -> str | None:
 
 
 def _bodies_by_pass(source: Source) -> Iterator[tuple[int, int]]:
-    """The braces of functions for host and device that ask for the architecture, as indices.
-
-    Not those that may decide a type or a constant of other code, and none in part of a conditional.
-    """
-    run, directives = source.code.tokens, source.directives
-    if any(each.tokens[0].text == _ARCHITECTURE for each in directives if _defines(each)):
+    """The braces of functions for host and device that ask for the architecture, as indices."""
+    defined = (each.tokens[0].text for each in source.directives if _defines(each))
+    if _ARCHITECTURE in defined:
         return
     made_of = _made_of(source)
-    for body in filter(lambda body: body.on_host, unsupported.bodies(source)):
-        words = [token.text for token in run[body.head : body.begin]]
-        reached = {*words, *(name for word in words for name in _reached(word, made_of))}
-        if reached & _DECIDING or _CLOSURE.search(" ".join(words)):
-            continue
-        start, end = run[body.begin].start, run[body.end].start
-        within = [each for each in directives if start < each.at.start < end]
-        asks = any(_ARCHITECTURE in _tested(each, made_of) for each in within)
-        if asks and _is_whole(within):
+    for body, within in _deciding_for_themselves(source):
+        if body.on_host and any(_ARCHITECTURE in _tested(each, made_of) for each in within):
             yield body.begin, body.end
 
 
+def _deciding_for_themselves(
+    source: Source,
+) -> Iterator[tuple[unsupported.Body, Sequence[Directive]]]:
+    """The device functions whose bodies decide no type, constant or macro of other code.
+
+    With the directives in their bodies.
+    """
+    run, made_of = source.code.tokens, _made_of(source)
+    before = [each.before for each in source.directives]
+    for body in unsupported.bodies(source):
+        words = [token.text for token in run[body.head : body.begin]]
+        made = {each for word in words if word in made_of for each in _reached(word, made_of)}
+        if made.union(words) & _DECIDING or _CLOSURE.search(" ".join(words)):
+            continue
+        if made & _PLAIN_WORDS or ("class" in words and words[0] != "template"):
+            continue
+        last = body.begin - 1
+        while run[last].text in ("const", "noexcept", "override"):
+            last -= 1
+        begin = opening(run, last) if run[last].text == ")" else None
+        name = run[begin - 1].text if begin else ""  # of a function, before its parameters
+        within = source.directives[bisect(before, body.begin) : bisect(before, body.end)]
+        if name not in made and not _NO_FUNCTION.fullmatch(name) and _is_whole(within):
+            yield body, within
+
+
+def _plain_functions(source: Source, bodies: Sequence[unsupported.Body]) -> _Functions:
+    """The functions at file scope with plain heads."""
+    run, macros = source.code.tokens, _made_of(source).keys()
+    depths = list(accumulate(((t.text == "{") - (t.text == "}") for t in run), initial=0))
+    opened: list[int] = []
+    for each in source.directives:
+        if each.name in ("if", "ifdef", "ifndef"):
+            opened.append(depths[each.before])
+        elif opened and each.name in _BETWEEN and depths[each.before] != opened[-1]:
+            return {}  # a branch opens or closes braces: what is at file scope isn't known
+        elif opened and each.name == "endif":
+            opened.pop()
+    cut = {each.before for each in source.directives}
+    functions: _Functions = {}
+    for body in bodies:
+        words = [token.text for token in run[body.head : body.begin]]
+        head = _PLAIN_HEAD.fullmatch(" ".join(words))
+        is_whole = cut.isdisjoint(range(body.head + 1, body.begin + 1))
+        if head and is_whole and depths[body.head] == 0 and macros.isdisjoint(words):
+            functions[body.head] = (head["name"], body.end + 1)
+    return functions
+
+
 def _is_whole(directives: Sequence[Directive]) -> bool:
-    """Whether these begin and end no part of a conditional of which they don't have the rest."""
+    """Whether these have whole conditionals, in which no macro is made for what follows."""
     depth = 0
     for each in directives:
         depth += each.name in ("if", "ifdef", "ifndef")
-        if depth == 0 and each.name in (*_TESTS, "else", "endif"):
+        if depth == 0 and each.name in _BETWEEN:
+            return False
+        if depth and each.name in ("define", "undef", "include"):
             return False
         depth -= each.name == "endif"
     return depth == 0
@@ -254,8 +315,13 @@ def _is_alike(directive: Directive) -> bool:
     return answer(None) == answer(_OF_DEVICE)
 
 
-def _deciding_nothing(source: Source, texts: Sequence[str]) -> set[Directive]:
-    """The tests whose branches only define macros that neither `texts` nor other lines use."""
+def _deciding_nothing(
+    source: Source, texts: Sequence[str], functions: _Functions
+) -> set[Directive]:
+    """The tests whose branches only have what neither `texts` nor other lines name.
+
+    That is macros alone, or some of `functions` alone.
+    """
     directives = source.directives
     last_include = max(
         (n for n, each in enumerate(directives) if each.name == "include"), default=-1
@@ -271,14 +337,24 @@ def _deciding_nothing(source: Source, texts: Sequence[str]) -> set[Directive]:
             group = directives[begin : number + 1]
             outside = (*directives[:begin], *directives[number + 1 :])
             used = code.union(token.text for other in outside for token in other.tokens)
-            if begin > last_include and _only_defines(group) and "##" not in used:
-                made = {other.macro for other in group} - {""}
-                if not made & used and not any(map(_OF_COMPILERS.fullmatch, made)):
-                    nothing.update(group)
+            made = _made_by(group, functions) if "##" not in used else None
+            if made is None or begin <= last_include or made & used:
+                continue
+            if not any(map(_OF_COMPILERS.fullmatch, made)):
+                nothing.update(group)
     return nothing
 
 
-def _only_defines(group: Sequence[Directive]) -> bool:
-    """Whether a conditional has no code, and no other directives than definitions."""
-    names = {each.name for each in group}
-    return group[0].before == group[-1].before and names <= {*_TESTS, "define", "else", "endif"}
+def _made_by(group: Sequence[Directive], functions: _Functions) -> set[str] | None:
+    """The names that a conditional of nothing but macros, or nothing but `functions`, makes."""
+    at, end = group[0].before, group[-1].before
+    if at == end:
+        made = {each.macro for each in group} - {""}
+        return made if {each.name for each in group} <= _BETWEEN | {"define"} else None
+    made, between = set(), {at}
+    while at in functions and at < end:
+        name, at = functions[at]
+        made.add(name)
+        between.add(at)
+    outside = {each.name for each in group if each.before in between}
+    return made if at == end and outside <= _BETWEEN else None

@@ -178,6 +178,10 @@ def _softmax_scaled_first(x: torch.Tensor) -> Sequence[torch.Tensor]:
     return [p / p.sum(-1, keepdim=True)]
 
 
+def _softmax_by_logarithm(x: torch.Tensor) -> Sequence[torch.Tensor]:
+    return [torch.exp(x.float() - torch.logsumexp(x.float(), -1, keepdim=True))]
+
+
 def _softmax_of_parts(x: torch.Tensor, parts: int) -> Sequence[torch.Tensor]:
     """Each part's sum is relative to its own maximum, and they are added as they are."""
     n = x.shape[-1]
@@ -499,6 +503,12 @@ FLAWS: Mapping[str, Sequence[Flaw]] = {
             "x * log2(e) is rounded before the maximum is subtracted, which shows where x is large",
             "Subtract the maximum first: exp2((x - maximum) * log2(e)).",
             _softmax_scaled_first,
+        ),
+        Flaw(
+            "sum_in_the_maximum",
+            "The sum's logarithm is added to the maximum, and is rounded away where x is large",
+            "Divide by the sum: exp(x - maximum) / sum, in place of exp(x - (maximum + log(sum))).",
+            _softmax_by_logarithm,
         ),
         *(
             Flaw(

@@ -18,12 +18,12 @@ from grader.spec.task import Task
 EXERCISES = spec.load_all()
 
 
-def named(name, kernel, variant="triton", dtype="float32", size_class="ragged"):
+def named(name, kernel, variant="triton", dtype="float32", size_class="ragged", data="large"):
     """The cause that is named for a kernel in torch; None for none. The kernel has to fail."""
     exercise = EXERCISES[name]
     space = Space(exercise, exercise.variants[variant], dtype, size_class, 4)
     cases = space.edges()
-    cases += [replace(case, data="large", seed=seed) for case in cases[:6] for seed in range(8)]
+    cases += [replace(case, data=data, seed=seed) for case in cases[:6] for seed in range(8)]
     results = [each for case in dict.fromkeys(cases) if (each := wrong(space, case, kernel))]
     assert results, "the kernel is right"
     smallest = min(results, key=lambda each: each.case.complexity)
@@ -179,6 +179,10 @@ def softmax_scaled_first(x):
     return e / e.sum(1, keepdim=True)
 
 
+def softmax_by_logarithm(x):
+    return torch.exp(x.float() - torch.logsumexp(x.float(), -1, keepdim=True))
+
+
 def half_of_gelu(x):
     return x * torch.sigmoid(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))
 
@@ -285,6 +289,11 @@ def test_a_mistake_that_explains_the_outputs_is_named(name, kernel, words):
     cause = named(name, kernel, "triton_v2" if name == "gemm" else "triton")
     assert cause is not None
     assert words in cause.what
+
+
+def test_a_logarithm_that_is_added_to_a_large_maximum_is_named():
+    far_below = named("softmax", softmax_by_logarithm, dtype="bfloat16", data="far_below_zero")
+    assert far_below and "rounded away" in far_below.what
 
 
 @pytest.mark.parametrize(("name", "kernel"), OTHERS)

@@ -148,3 +148,80 @@ CHOICE = "#if __CUDA_ARCH__ >= 900\n#define BLOCKS 2\n#else\n#define BLOCKS 1\n#
 )
 def test_a_condition_that_decides_nothing_is_none(text, is_found):
     assert bool(found(text)) is is_found
+
+
+POLYFILL = (
+    "#if __CUDA_ARCH__ < 600\n"
+    "static __inline__ __device__ double add(double* at, const double by) { return *at += by; }\n"
+    "{}#else\n"
+    "__device__ double add(double* __restrict__ at, double by) {\n"
+    "#pragma unroll\n"
+    "return atomicAdd(at, by); }\n"
+    "#endif\n"
+)
+KERNEL = "__global__ void k(double* p) { add(p, 1); }\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "is_found"),
+    [
+        (POLYFILL + KERNEL, False),
+        (POLYFILL.replace("#else", "#endif\n#if __CUDA_ARCH__ >= 600") + KERNEL, False),
+        (POLYFILL + "template <class T> __device__ void f(T* p) { add(p, 1); }\n", False),
+        (POLYFILL + "int n = sizeof(add(nullptr, 1));\n", True),
+        (POLYFILL + "__host__ __device__ void f(double* p) { add(p, 1); }\n", True),
+        (POLYFILL + "#define ADD add\n" + KERNEL, True),
+        (POLYFILL + "#define J(a, b) a##b\n" + KERNEL, True),
+        (POLYFILL + "#include <vector>\n", True),
+        ("#define double float\n" + POLYFILL + KERNEL, True),
+        ("struct S {\n" + POLYFILL + "};\n", True),
+        ("struct S {\n#ifdef NOBODY\n}\n#endif\n" + POLYFILL + "};\n", True),
+        (POLYFILL.replace("double*", "S*") + KERNEL, True),
+        (POLYFILL.replace("{}", "int n;\n") + KERNEL, True),
+        (POLYFILL.replace("{}", "#define N 1\n") + KERNEL, True),
+        (POLYFILL.replace("by) { return *at += by; }", "by)") + KERNEL, True),
+        (POLYFILL.replace("double add", "auto add") + KERNEL, True),
+        (POLYFILL.replace("__CUDA_ARCH__", "__OPTIMIZE__") + KERNEL, True),
+    ],
+)
+def test_functions_that_only_device_code_names_may_depend_on_the_architecture(text, is_found):
+    assert bool(found(text.replace("{}", ""))) is is_found
+
+
+CHOOSES = "{{\n#if __CUDA_ARCH__ >= 800\n{}#else\n{}#endif\n}}"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "__global__ void k() " + CHOOSES.format("#define N 2\n", "#define N 1\n") + "\nint n = N;",
+        "__device__ constexpr int f() " + CHOOSES.format("return 1;\n", "return 2;\n"),
+        "__device__ auto f() " + CHOOSES.format("return 1;\n", "return 2.0;\n"),
+        "__device__ struct S " + CHOOSES.format("int a;\n", "int b, a;\n") + " s;",
+        "__device__ struct __align__(8) " + CHOOSES.format("int a;\n", "int b, a;\n") + " s;",
+        "__device__ class __align__(8) " + CHOOSES.format("int a;\n", "int b, a;\n") + " s;",
+        "#define K class\n__device__ K __align__(8) " + CHOOSES.format("int a;\n", "\n") + " s;",
+        "__device__ const int n" + CHOOSES.format("1\n", "2\n") + ";",
+        "__device__ const int n alignas(8) " + CHOOSES.format("1\n", "2\n") + ";",
+        "#define E(x)\n__device__ const int n E(1) " + CHOOSES.format("1\n", "2\n") + ";",
+        "#define E(a, b) b\n__device__ E(x, class) __align__(8) " + CHOOSES + " s;",
+        CHOICE + "__device__ constexpr int f() { return BLOCKS; }",
+        CHOICE + "__device__ struct S { int a[BLOCKS]; } s;",
+        "__device__ void f() " + CHOOSES.format("}\n", "} int n;\n__device__ void g() {\n"),
+    ],
+)
+def test_device_code_that_decides_other_code_is_told(text: str) -> None:
+    assert found(text)
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "template <class T> __global__ __launch_bounds__(64) void k(const T* p)",
+        "__device__ __forceinline__ int f(int a, int (&b)[4])",
+        "struct S { __device__ int operator()(int a) const",
+        "struct S { __device__ S() : a(1)",
+    ],
+)
+def test_a_function_s_own_way_decides_nothing_else(head: str) -> None:
+    assert not found(head + " " + CHOOSES.format("g(1);\n", "g(2);\n"))
