@@ -17,7 +17,7 @@ from grader.grading.session import Options, Session, selected
 from grader.report.picture import drawn
 from grader.sandbox import Sandbox
 from grader.spec import load_all
-from tests.support.small_exercise import BRIEF, ROOT
+from tests.support.small_exercise import ROOT
 
 TALE = "    tl.store(out_ptr + row * stride_om + offs, y / tl.sum(y, axis=0), mask=mask)"
 
@@ -32,7 +32,7 @@ def session(shared_sandbox: Sandbox, tmp_path_factory: pytest.TempPathFactory):
     (folder / "softmax.py").write_text(softmax.replace(TALE, wrong))
     silu = (ROOT / "reference" / "silu.py").read_text()
     (folder / "silu.py").write_text(silu.replace("offs < n_elements", "offs < n_elements + 1"))
-    options = Options(device="interpreter", keeps_builds=False, effort=BRIEF)
+    options = Options(device="interpreter", keeps_builds=False)
     with Session(folder, load_all(), options, sandbox=shared_sandbox) as opened:
         yield opened
 
