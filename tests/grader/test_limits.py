@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,7 @@ def _parameters(node: ast.FunctionDef | ast.AsyncFunctionDef, *, of_class: bool)
     return count - (of_class and not is_static)
 
 
+@cache
 def found() -> dict[str, list[str]]:
     """By the place, "grader/grading/session.py: Session.variant"."""
     by_place: dict[str, list[str]] = {}

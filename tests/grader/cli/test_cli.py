@@ -578,7 +578,8 @@ def test_the_first_failure_is_told_while_the_other_parts_are_checked(monkeypatch
     with console.progress(console.step_in_words, found) as on_step:
         exercises = load_all()
         task = Task(exercises["silu"], exercises["silu"].variants["triton"])
-        options = Options(device="interpreter", effort=Effort(edges=4, compile_ahead=False))
+        effort = Effort(edges=4, repair_seconds=0, compile_ahead=False)
+        options = Options(device="interpreter", effort=effort)
         with Session(tmp_path, exercises, options) as session:
             evidence = check_task(session, task, on_step)
     assert sum(part.status.is_failure for part in evidence.parts) > 1

@@ -248,7 +248,9 @@ MISUSES = [
 def test_a_feature_used_wrongly_is_found(
     feature: str, right: str, wrong: str, kind: str, tmp_path: Path
 ) -> None:
-    text = (emulator_features.FOLDER / f"{feature}.cu").read_text()
+    # A misuse shows with a feature's first type; the others take seconds to compile.
+    lines = (emulator_features.FOLDER / f"{feature}.cu").read_text().splitlines(keepends=True)
+    text = "".join(each for each in lines if not each.endswith("// another type\n"))
     assert right in text
     source = tmp_path / "wrong.cu"
     source.write_text(text.replace(right, wrong, 1))

@@ -320,7 +320,8 @@ def test_a_kernel_that_is_wrong_in_the_memory_case_gets_a_message_as_any_wrong_o
     assert right in source
     few = "grid = (min(triton.cdiv(n_elements, BLOCK), 10),)"
     (tmp_path / "silu.py").write_text(source.replace(right, few))
-    options = Options(device="interpreter", effort=Effort(edges=4, drawn=0, compile_ahead=False))
+    effort = Effort(edges=4, drawn=0, repair_seconds=0, compile_ahead=False)
+    options = Options(device="interpreter", effort=effort)
     task = Task(SPECS["silu"], SPECS["silu"].variants["triton"])
     with Session(tmp_path, SPECS, options) as session:
         observed = check(session, task)

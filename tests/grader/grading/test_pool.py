@@ -127,14 +127,20 @@ def test_what_runs_at_the_end_is_stopped_in_an_orderly_way(tmp_path):
 def test_the_processes_end_with_the_one_that_made_them(tmp_path, how):
     began, ended = tmp_path / "began", tmp_path / "ended"
     program = f"""
-import signal
-from grader.grading.process_pool import Pool
-from tests.grader.grading.test_pool import wait_for_ever
+import os, signal, time
+from pathlib import Path
+from grader.grading import process_pool
+
+def wait_for_ever():
+    process_pool.at_end(lambda: Path({str(ended)!r}).touch())
+    Path({str(began)!r}).write_text(str(os.getpid()))
+    time.sleep(600)
+
 if __name__ == "__main__":
     # A shell starts what runs in the background with this signal ignored.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    with Pool(1) as processes:
-        processes.submit(wait_for_ever, {str(began)!r}, {str(ended)!r}).result()
+    with process_pool.Pool(1) as processes:
+        processes.submit(wait_for_ever).result()
 """
     (tmp_path / "program.py").write_text(program)
     line = [sys.executable, str(tmp_path / "program.py")]

@@ -79,14 +79,14 @@ __global__ void kernel(int* output, int n) {
     __shared__ alignas(32) unsigned char memory[3 * 32 * 40 * sizeof(float)];
     bool right = elements();
     right = all_orders<16, 16, 16, half, half, float>(memory) && right;
-    right = all_orders<32, 8, 16, half, half, float>(memory) && right;
-    right = all_orders<8, 32, 16, half, half, float>(memory) && right;
-    right = all_orders<16, 16, 16, half, half, half>(memory) && right;
-    right = all_orders<8, 32, 16, half, half, half>(memory) && right;
-    right = all_orders<16, 16, 16, __nv_bfloat16, __nv_bfloat16, float>(memory) && right;
-    right = all_orders<32, 8, 16, __nv_bfloat16, __nv_bfloat16, float>(memory) && right;
-    right = all_orders<8, 32, 16, __nv_bfloat16, __nv_bfloat16, float>(memory) && right;
-    right = all_orders<16, 16, 8, wmma::precision::tf32, float, float>(memory) && right;
+    right = all_orders<32, 8, 16, half, half, float>(memory) && right;  // another type
+    right = all_orders<8, 32, 16, half, half, float>(memory) && right;  // another type
+    right = all_orders<16, 16, 16, half, half, half>(memory) && right;  // another type
+    right = all_orders<8, 32, 16, half, half, half>(memory) && right;  // another type
+    right = all_orders<16, 16, 16, __nv_bfloat16, __nv_bfloat16, float>(memory) && right;  // another type
+    right = all_orders<32, 8, 16, __nv_bfloat16, __nv_bfloat16, float>(memory) && right;  // another type
+    right = all_orders<8, 32, 16, __nv_bfloat16, __nv_bfloat16, float>(memory) && right;  // another type
+    right = all_orders<16, 16, 8, wmma::precision::tf32, float, float>(memory) && right;  // another type
     const bool all = __all_sync(0xffffffffu, right);
     for (int i = threadIdx.x; i < n; i += 32) output[i] = all;
 }

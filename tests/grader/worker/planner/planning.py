@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from grader.plan import read
+
 ROOT = Path(__file__).parents[4]
 ALLOCATION = 1 << 16  # bytes of each argument's memory
 BEFORE = 4096  # of it that lie before the tensor
@@ -49,7 +51,11 @@ class Server:
         path = folder / "submission.py"
         path.write_bytes(text.encode() if isinstance(text, str) else text)
         job = {"path": str(path), "entry": "f", "folder": str(folder), "arguments": arguments}
-        return self.ask({"do": "plan", **job, **more})
+        plan = self.ask({"do": "plan", **job, **more})
+        if "calls" in plan:
+            sizes = [ALLOCATION if isinstance(each, dict) else None for each in arguments]
+            read(json.dumps(plan), sizes)  # the grader takes it
+        return plan
 
     def frontend(self, folder: Path, specialisation: dict) -> dict:
         """What the frontend makes of a specialisation, in a process that planned nothing."""
@@ -77,21 +83,15 @@ def serve() -> None:
     """Answer jobs, each in a process of its own."""
     import gc
 
-    import torch  # noqa: F401
-    import triton.language  # noqa: F401
-
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    from grader.worker.planner import host
+    from grader.worker import plan_processes
 
-    installed = False
+    plan_processes.prepare()
+    gc.collect()
+    gc.freeze()
     for line in sys.stdin:
         job = json.loads(line)
-        if not installed:
-            host.install()
-            installed = True
-            gc.collect()
-            gc.freeze()
         child = os.fork()
         if child:
             _, status = os.waitpid(child, 0)
@@ -120,7 +120,6 @@ def _plan(
 
     Tuners take none of the configurations `passed_over`.
     """
-    from grader.plan import read
     from grader.worker.planner import autotuning, host
     from grader.worker.protocol import Refusal
 
@@ -130,11 +129,9 @@ def _plan(
         planner.load(len(arguments))
         for earlier in before:
             planner.plan([_argument(each) for each in earlier])
-        plan = planner.plan([_argument(each) for each in arguments])
+        plan: dict = planner.plan([_argument(each) for each in arguments])
     except Refusal as refusal:
         return {"code": refusal.code.name, **refusal.text}
-    sizes = [ALLOCATION if isinstance(each, dict) else None for each in arguments]
-    read(json.dumps(plan), sizes)  # the grader takes it
     return plan
 
 
