@@ -1,7 +1,7 @@
 """Inline assembly of kernels (tl.inline_asm_elementwise): float32 arithmetic on single elements.
 
 Everything that isn't in the table below is NotModelled. The semantics are those of NVIDIA's "PTX
-ISA"; `.ftz` flushes nothing, and `.approx` is exact but for tanh, whose result has 11 bits.
+ISA"; `.ftz` flushes nothing, and `.approx` is exact but for tanh, whose result has 16 bits.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .scanning import STRING
 
 def _tanh(x: np.ndarray) -> np.ndarray:
     bits = np.tanh(x).view(np.uint32)
-    rounded: np.ndarray = (bits + np.uint32(0x1000)) & np.uint32(0xFFFFE000)
+    rounded: np.ndarray = (bits + np.uint32(0x80)) & np.uint32(0xFFFFFF00)
     return rounded.view(np.float32)
 
 

@@ -201,7 +201,7 @@ __device__ bool numbers() {
     asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(u) : "f"(1.0f), "f"(1.00390625f));
     right = right && u == 0x3f803f80u;
     asm("tanh.approx.f32 %0, %1;" : "=f"(f) : "f"(0.5f));
-    right = right && fabsf(f - 0.46211716f) <= 0x1p-12f;
+    right = right && fabsf(f - 0.46211716f) <= 0x1p-16f;
     asm volatile("ex2.approx.ftz.f32 %0, %1;" : "=f"(f) : "f"(3.0f));
     right = right && fabsf(f - 8.0f) <= 1e-5f;
     asm volatile("lg2.approx.f32 %0, %1;" : "=f"(f) : "f"(8.0f));
