@@ -7,7 +7,6 @@ gpu/gpu_runner.py.
 from __future__ import annotations
 
 import contextlib
-import itertools
 import signal
 import time
 from abc import abstractmethod
@@ -16,14 +15,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from grader.cases import Case, oracle
-from grader.cases import inputs as inputs_of_case
+from grader.cases import Case
 from grader.cases.arena import Arena, Placed, required_bytes
 from grader.cases.compare import Verdict, judge
 from grader.cases.gpu_memory import GpuMemory
 from grader.cases.inputs import Inputs
-from grader.cases.oracle import OracleError, Truth
 from grader.executors.answers import Answers, unanswered
+from grader.executors.prepared import Prepared
 from grader.executors.program_orders import Order
 from grader.executors.runner import CaseResult, Runner, Times
 from grader.plan import Plan
@@ -135,15 +133,7 @@ class Executor(Runner):
         self._manner: Manner | None = None  # of the last run
         self.plan: Plan | None = None  # of the last run
         self._printed: list[str] = []  # in the last run, by host code and by kernels
-        self._oracle = oracle.of(task.exercise)
-        self._following: dict[Case, Case] = {}  # the case that is likely to come after each
-        self._running: tuple[Case, Inputs] | None = None
-        self._truths: list[Truth] | None = None  # of the case that runs, once they are computed
-        self._next: tuple[Case, Inputs] | None = None
-
-    def expect(self, cases: Sequence[Case]) -> None:
-        """Have each one's inputs made while the one before it runs."""
-        self._following = dict(itertools.pairwise(cases))
+        self.prepared = Prepared(task)
 
     def close(self) -> None:
         self._drop_worker()
@@ -164,34 +154,13 @@ class Executor(Runner):
         """
         self._manner = manner
         started = time.perf_counter()
-        ahead, self._next = self._next, None
-        inputs = ahead[1] if ahead is not None and ahead[0] == case else self._inputs_of(case)
-        result = self._result_of(case, inputs)
-        self._running = self._truths = None
+        result = self._result_of(case, self.prepared.inputs(case))
+        self.prepared.let_go()
         if any(self._printed):
             result = replace(result, printed="\n".join(filter(None, self._printed)))
         self.times.runs += 1
         self.times.cases += time.perf_counter() - started
         return result
-
-    def _inputs_of(self, case: Case) -> Inputs:
-        return inputs_of_case.make(self.task.exercise, self.task.variant, case)
-
-    def _truths_of(self, inputs: Inputs) -> list[Truth]:
-        return self._oracle.truths(inputs.tensors, inputs.numbers, self.task.magnitude)
-
-    def _work_ahead(self) -> None:
-        """Compute what the run's outputs are judged by, and the next case's inputs.
-
-        It is called while the worker runs the case. Where the oracle fails, it does so again when
-        its result is needed.
-        """
-        assert self._running is not None
-        case, inputs = self._running
-        with contextlib.suppress(OracleError):
-            self._truths = self._truths_of(inputs)
-            if (following := self._following.pop(case, None)) is not None:
-                self._next = following, self._inputs_of(following)
 
     # --- what differs between workers ------------------------------------------------------------
 
@@ -203,7 +172,7 @@ class Executor(Runner):
     def _ask(
         self, worker: Worker, case: Case, arguments: Sequence[Argument]
     ) -> Reply | Death | CaseResult:
-        """Have a case run by a worker, and `_work_ahead` meanwhile.
+        """Have a case run by a worker, and `prepared.work_ahead` meanwhile.
 
         A CaseResult where it can't even be asked.
         """
@@ -245,7 +214,6 @@ class Executor(Runner):
 
     def _run(self, case: Case, inputs: Inputs, inputs_writable: bool = False) -> CaseResult:
         self._printed = []
-        self._running, self._truths = (case, inputs), None
         inputs_writable = self._make_room(inputs, inputs_writable)
         if self._worker is None:
             failure = self._start(len(inputs.order))
@@ -271,8 +239,7 @@ class Executor(Runner):
         if (result := self._answered(case, answer)) is not None:
             return result
         outcomes = self._memory.arena.collect(placed)
-        truths = self._truths or self._truths_of(inputs)
-        checker = self._oracle.checker(inputs.tensors, inputs.numbers)
+        truths, checker = self.prepared.truths(), self.prepared.checker()
         verdict = judge(outcomes, truths, self.task.tolerance, checker)
         is_unwritten = verdict.status is Status.not_written and self.plan is not None
         if is_unwritten and (refused := unanswered(case, last_plan(self))):

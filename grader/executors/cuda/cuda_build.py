@@ -248,10 +248,10 @@ def _wanted(order: Order) -> dict[str, Any]:
 def _key(order: Order) -> str:
     """A digest of what a compiler's answer follows from. Raises as `_wanted` does."""
     nvcc = toolchain.find_nvcc()
-    found = Path(nvcc).stat() if nvcc else None
+    of_nvcc = Path(nvcc).stat() if nvcc else None
     compilers = (
         kept_builds.code_of("worker", "emulator"),
-        (nvcc, found.st_size, found.st_mtime_ns) if found else None,
+        (nvcc, of_nvcc.st_size, of_nvcc.st_mtime_ns) if of_nvcc else None,
     )
     return hashlib.sha256(repr((order, _wanted(order), compilers)).encode()).hexdigest()
 
@@ -469,7 +469,7 @@ class Programs:
         return Checked()
 
     def _kept(self, file: str, backend: Asked) -> Built | None:
-        text = self.kept(file).get(_key(self._order(file, backend)))
+        text = self.kept(file).get(_key(_order_of(self, file, backend)))
         return Built.of_text(text) if text else None
 
     def _finished(self, file: str, building: Building) -> Built | Death:
@@ -503,25 +503,27 @@ class Programs:
         if backend == "gpu":
             prepare_planner()
         sandbox = self.sandbox()
-        order = self._order(file, backend)
+        order = _order_of(self, file, backend)
         begun = self.earlier.handed_over(order) if self.earlier is not None else None
         return begun or begin(sandbox, order)
-
-    def _order(self, file: str, backend: Asked) -> Order:
-        used = [
-            (exercise, variant)
-            for exercise in self.exercises.values()
-            for variant in exercise.variants.values()
-            if variant.file == file
-        ]
-        flags = used[0][1].compile.options if used else ()
-        return Order(file, self.file(file), called(used), backend, self.guarded, flags)
 
     def handed_over(self, order: Order) -> Building | None:
         """The compiler that is at work on exactly this order; None without one."""
         key = order.name, order.backend
         is_same = key in self._building and self._building[key].order == order
         return self._building.pop(key) if is_same else None
+
+
+def _order_of(programs: Programs, file: str, backend: Asked) -> Order:
+    """The order for a file of a submission, with all entries that its variants ask for."""
+    used = [
+        (exercise, variant)
+        for exercise in programs.exercises.values()
+        for variant in exercise.variants.values()
+        if variant.file == file
+    ]
+    flags = used[0][1].compile.options if used else ()
+    return Order(file, programs.file(file), called(used), backend, programs.guarded, flags)
 
 
 @dataclass(frozen=True)

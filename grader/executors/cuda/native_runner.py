@@ -82,6 +82,8 @@ class PlannedNativeRunner(Runner):
         self.starts_in = sandbox
         self.plans = NativePlanner(sandbox, task, path, program, watched, kept)
         self.times = self.plans.times
+        # Plans cases of large sizes, on processes of its own; a context manager.
+        self.large_sizes = lambda: CudaLargeSizes(self.plans)
         self._executor = EmulatorExecutor(self.plans)
         self._reordered = Reordered(task.variant.file, "block")
         self.launches: Launches = Launches()
@@ -115,7 +117,7 @@ class PlannedNativeRunner(Runner):
 
     def expect(self, cases: Sequence[Case]) -> None:
         """Have each one's inputs made while the one before it runs."""
-        self._executor.expect(cases)
+        self._executor.prepared.expect(cases)
 
     def run(self, case: Case) -> CaseResult:
         """Run one case; one that passes also with its second call, and in other orders.
@@ -237,10 +239,6 @@ class PlannedNativeRunner(Runner):
         if not result.verdict.passed or counted is None:
             return result
         return counted
-
-    def large_sizes(self) -> CudaLargeSizes:
-        """What plans cases of large sizes, on processes of its own; a context manager."""
-        return CudaLargeSizes(self.plans)
 
     def trace(self, case: Case) -> Traced:
         """Run a case with every access recorded. Raises what `run` raises."""

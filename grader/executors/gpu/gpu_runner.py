@@ -120,7 +120,7 @@ class GpuRunner(Executor):
 
     def expect(self, cases: Sequence[Case]) -> None:
         """Plan these cases and have their kernels compiled, for which no GPU is needed."""
-        super().expect(cases)
+        self.prepared.expect(cases)
         if self._plans is None or self.task.variant.language == "cuda":  # compiled already
             return
         for case in cases:
@@ -149,7 +149,7 @@ class GpuRunner(Executor):
         if isinstance(asked, CaseResult):
             return asked
         died = worker.post(Operation.execute, arguments, document=asked)
-        self._work_ahead()
+        self.prepared.work_ahead()
         return died or worker.wait()
 
     def _document(self, case: Case, arguments: Sequence[Argument]) -> bytes | CaseResult:

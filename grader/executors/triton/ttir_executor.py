@@ -125,8 +125,7 @@ class TritonExecutor(Executor):
     ) -> Reply | Death | CaseResult:
         self.recorded, self.atomics = None, ()
         self._tuning.begin_run()
-        repeated = self.plan if self._repeats_plan else None
-        plan = repeated or self._plans.planned(case, arguments)
+        plan = (self.plan if self._repeats_plan else None) or self._plans.planned(case, arguments)
         if isinstance(plan, CaseResult):
             return plan
         self.plan = plan
@@ -166,7 +165,7 @@ class TritonExecutor(Executor):
         document = EXECUTION.dump_json(execution, by_alias=True)
         died = worker.post(Operation.execute, arguments, document=document)
         self._plans.ask_ahead(case)
-        self._work_ahead()
+        self.prepared.work_ahead()
         answer = died or worker.wait_at_length()
         if isinstance(answer, Reply) and answer.code is Code.ok:
             self._known.update(new)  # a text that is refused isn't kept

@@ -61,7 +61,8 @@ def test_what_is_expected_is_compiled_once_while_something_else_runs(monkeypatch
         return begin(sandbox, order)
 
     monkeypatch.setattr(cuda_build, "begin", noted)
-    with Session(ROOT / "reference", EXERCISES, Options(device="interpreter")) as session:
+    options = Options(device="interpreter", keeps_builds=False)
+    with Session(ROOT / "reference", EXERCISES, options) as session:
         session.begin_building(Task(silu, variant) for variant in silu.variants.values())
         session.begin_building([Task(silu, silu.variants["cuda"])])
         session.runners.programs.wait()
