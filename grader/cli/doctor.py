@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.text import Text
 
 from grader.emulator.toolchain import cache_root
+from grader.executors.compile import kept_builds
 from grader.executors.cuda import cuda_build
 from grader.gpu import machine
 from grader.gpu.devices import DeviceName
@@ -239,9 +240,13 @@ def probe_confinement() -> Finding:
 
 def probe_cache() -> Finding:
     """The size and the place of the caches."""
-    held = f"{_megabytes(cache_root())} of compiled kernels and of the emulator in {cache_root()}"
-    if bytecode.folder().exists():
-        held += f", {_megabytes(bytecode.folder())} of byte code in {bytecode.folder()}"
+    held = f"{_megabytes(cache_root())} of the emulator in {cache_root()}"
+    for folder, what in (
+        (kept_builds.folder(), "compiled kernels"),
+        (bytecode.folder(), "byte code"),
+    ):
+        if folder.exists():
+            held += f", {_megabytes(folder)} of {what} in {folder}"
     return Finding("cache", "yes", f"{held}; delete it whenever you like")
 
 

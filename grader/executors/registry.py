@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from grader.emulator.toolchain import cache_root
+from grader.executors.compile import kept_builds
 from grader.executors.compile.frontend import Failure
 from grader.executors.compile.kept_builds import KeptBuilds
 from grader.executors.compile.kept_for_source import KeptForSource, Store
@@ -148,7 +148,7 @@ class Runners:
         ordinary: tuple[Backend, ...] = ("emulator", "gpu") if self._has_gpu else ("emulator",)
         self.backends = ordinary if ways.backends is None else ways.backends
         is_kept = ways.keeps_builds and not ways.require_sandbox
-        self._kept = KeptBuilds(cache_root() / "kernels.sqlite" if is_kept else None)
+        self._kept = KeptBuilds(kept_builds.folder() / "kernels.sqlite" if is_kept else None)
         self._kept_programs = cuda_build.kept_programs() if is_kept else KeptBuilds(None)
         self._kept_for = _KeptForFiles(exercises, self._sources, options.store).of
         self._made: dict[str, DeviceKernel | Failure] = {}  # cubins, by what they follow from

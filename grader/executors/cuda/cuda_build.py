@@ -361,7 +361,7 @@ def _word_of(built: Built | Death) -> Checked:
 
 def kept_programs() -> KeptBuilds:
     """The programs that the user's cache has of earlier runs."""
-    return KeptBuilds(toolchain.cache_root() / "programs.sqlite", MAX_KEPT_PROGRAMS)
+    return KeptBuilds(kept_builds.folder() / "programs.sqlite", MAX_KEPT_PROGRAMS)
 
 
 @dataclass

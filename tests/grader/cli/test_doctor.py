@@ -31,12 +31,13 @@ def told(monkeypatch, *findings: Finding, width: int = 60) -> str:
 def test_the_cache_is_told_with_its_size_and_place(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert doctor.probe_cache().detail.startswith("0 MB")
-    (tmp_path / "warpgrade").mkdir()
-    (tmp_path / "warpgrade" / "kernels.sqlite").write_bytes(b"x" * 7_400_000)
+    for folder, size in (("warpgrade", 7_400_000), ("warpgrade-compiled", 3_000_000)):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "file").write_bytes(b"x" * size)
     assert doctor.probe_cache().detail.startswith(
-        "7 MB of compiled kernels and of the emulator in "
+        f"7 MB of the emulator in {tmp_path / 'warpgrade'}, "
+        f"3 MB of compiled kernels in {tmp_path / 'warpgrade-compiled'}; "
     )
-    assert str(tmp_path / "warpgrade") in doctor.probe_cache().detail
 
 
 def findings(**changes: str) -> list[Finding]:

@@ -16,6 +16,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from grader.executors.compile import kept_builds
 from grader.sandbox import allowed_paths, confinement
 from grader.sandbox.confinement import Confinement, ConfinementError, Level
 from tests.support.confined import LEVELS, Room, alive, own_pid, skip_unless
@@ -693,3 +694,13 @@ def test_a_compilers_cache_that_isnt_there_yet_is_readable_once_it_is(tmp_path, 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     cache = tmp_path / "cache" / "warpgrade"
     assert cache in allowed_paths.readable("emulator") and cache.is_dir()
+
+
+@pytest.mark.parametrize("device", ["interpreter", "emulator", "cuda"])
+def test_what_compilers_made_of_other_files_is_not_readable(device, tmp_path, monkeypatch):
+    """Among them are the solutions' kernels, where the same user has graded these."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    kept = kept_builds.folder()
+    kept.mkdir()
+    shown = allowed_paths.readable(device)
+    assert not any(kept.is_relative_to(path) or path.is_relative_to(kept) for path in shown)
