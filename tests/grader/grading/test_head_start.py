@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from grader.emulator import toolchain
+from grader.executors.compile.kept_builds import KeptBuilds
 from grader.executors.cuda import cuda_build
 from grader.gpu import devices
 from grader.grading import head_start
@@ -26,6 +27,13 @@ SILU = Task(SPECS["silu"], SPECS["silu"].variants["cuda"])
 ROOT = Path(__file__).resolve().parents[3]
 
 pytestmark = pytest.mark.skipif(bool(cuda_build.why_not("emulator")), reason="needs g++")
+
+
+@pytest.fixture(autouse=True)
+def kept(tmp_path, monkeypatch):
+    """Where programs of earlier runs are kept, of which there are none at first."""
+    path = tmp_path / "cache" / "programs.sqlite"
+    monkeypatch.setattr(cuda_build, "kept_programs", lambda: KeptBuilds(path))
 
 
 @pytest.fixture
@@ -62,10 +70,23 @@ def test_a_session_has_the_program_that_was_begun(folder, ordered):
     assert head_start.take_build() is None
 
 
+def test_a_program_of_an_earlier_run_is_not_compiled_again(folder, ordered):
+    for begins in (True, False):
+        ordered.clear()
+        head_start.begin_build("silu/cuda", [folder])
+        with Session(folder, SPECS, Options(device="interpreter")) as session:
+            assert session.runners.programs.of("silu.cu", "emulator").path is not None
+            session.runners.programs.is_refused("silu.cu")
+            assert session.environment()["sandbox"]
+        assert bool(ordered) is begins
+
+
 def test_of_another_text_nothing_is_taken(folder, ordered):
     head_start.begin_build("silu/cuda", [folder])
-    while not ordered:
+    until = time.monotonic() + 60
+    while not ordered and time.monotonic() < until:
         time.sleep(0.01)  # the text is read before its compiler begins
+    assert ordered
     with (folder / "silu.cu").open("a") as file:
         file.write("\n// changed\n")
     with Session(folder, SPECS, Options(device="interpreter")) as session:
