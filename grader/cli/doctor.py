@@ -241,12 +241,10 @@ def probe_confinement() -> Finding:
 def probe_cache() -> Finding:
     """The size and the place of the caches."""
     held = f"{_megabytes(cache_root())} of the emulator in {cache_root()}"
-    for folder, what in (
-        (kept_builds.folder(), "compiled kernels"),
-        (bytecode.folder(), "byte code"),
-    ):
+    further = {"compiled kernels": kept_builds.folder(), "byte code": bytecode.folder()}
+    for content, folder in further.items():
         if folder.exists():
-            held += f", {_megabytes(folder)} of {what} in {folder}"
+            held += f", {_megabytes(folder)} of {content} in {folder}"
     return Finding("cache", "yes", f"{held}; delete it whenever you like")
 
 

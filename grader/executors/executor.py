@@ -15,13 +15,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from grader.cases import Case
+from grader.cases import Case, oracle
 from grader.cases.arena import Arena, Placed, required_bytes
 from grader.cases.compare import Verdict, judge
 from grader.cases.gpu_memory import GpuMemory
 from grader.cases.inputs import Inputs
 from grader.executors.answers import Answers, unanswered
-from grader.executors.prepared import Prepared
+from grader.executors.inputs_ahead import InputsAhead
 from grader.executors.program_orders import Order
 from grader.executors.runner import CaseResult, Runner, Times
 from grader.plan import Plan
@@ -133,7 +133,8 @@ class Executor(Runner):
         self._manner: Manner | None = None  # of the last run
         self.plan: Plan | None = None  # of the last run
         self._printed: list[str] = []  # in the last run, by host code and by kernels
-        self.prepared = Prepared(task)
+        self._oracle = oracle.of(task.exercise)
+        self.inputs = InputsAhead(task)
 
     def close(self) -> None:
         self._drop_worker()
@@ -154,8 +155,7 @@ class Executor(Runner):
         """
         self._manner = manner
         started = time.perf_counter()
-        result = self._result_of(case, self.prepared.inputs(case))
-        self.prepared.let_go()
+        result = self._result_of(case, self.inputs.of(case))
         if any(self._printed):
             result = replace(result, printed="\n".join(filter(None, self._printed)))
         self.times.runs += 1
@@ -172,10 +172,7 @@ class Executor(Runner):
     def _ask(
         self, worker: Worker, case: Case, arguments: Sequence[Argument]
     ) -> Reply | Death | CaseResult:
-        """Have a case run by a worker, and `prepared.work_ahead` meanwhile.
-
-        A CaseResult where it can't even be asked.
-        """
+        """Have a case run by a worker; a CaseResult where it can't even be asked."""
 
     def _end_users(self) -> None:
         """End the processes that have the arena mapped."""
@@ -239,8 +236,9 @@ class Executor(Runner):
         if (result := self._answered(case, answer)) is not None:
             return result
         outcomes = self._memory.arena.collect(placed)
-        truths, checker = self.prepared.truths(), self.prepared.checker()
-        verdict = judge(outcomes, truths, self.task.tolerance, checker)
+        given = (inputs.tensors, inputs.numbers)
+        truths = self._oracle.truths(*given, self.task.magnitude)
+        verdict = judge(outcomes, truths, self.task.tolerance, self._oracle.checker(*given))
         is_unwritten = verdict.status is Status.not_written and self.plan is not None
         if is_unwritten and (refused := unanswered(case, last_plan(self))):
             return refused

@@ -128,7 +128,7 @@ class EmulatorExecutor(Executor):
             what = f"the emulator doesn't support {error}; {UNSUPPORTED}"
             return CaseResult(case, Verdict(Status.not_measured, what), observed_by="worker")
         died = worker.post(Operation.execute, arguments, document=document)
-        self.prepared.work_ahead()
+        self.inputs.make_next(case)
         answer = died or worker.wait()
         self.recorded = self._recorded(worker, answer)
         answer = self._combined(answer, made, arguments)

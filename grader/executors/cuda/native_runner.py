@@ -117,7 +117,7 @@ class PlannedNativeRunner(Runner):
 
     def expect(self, cases: Sequence[Case]) -> None:
         """Have each one's inputs made while the one before it runs."""
-        self._executor.prepared.expect(cases)
+        self._executor.inputs.expect(cases)
 
     def run(self, case: Case) -> CaseResult:
         """Run one case; one that passes also with its second call, and in other orders.

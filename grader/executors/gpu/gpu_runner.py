@@ -120,7 +120,6 @@ class GpuRunner(Executor):
 
     def expect(self, cases: Sequence[Case]) -> None:
         """Plan these cases and have their kernels compiled, for which no GPU is needed."""
-        self.prepared.expect(cases)
         if self._plans is None or self.task.variant.language == "cuda":  # compiled already
             return
         for case in cases:
@@ -148,9 +147,7 @@ class GpuRunner(Executor):
         asked = self._document(case, arguments)
         if isinstance(asked, CaseResult):
             return asked
-        died = worker.post(Operation.execute, arguments, document=asked)
-        self.prepared.work_ahead()
-        return died or worker.wait()
+        return worker.ask(Operation.execute, arguments, document=asked)
 
     def _document(self, case: Case, arguments: Sequence[Argument]) -> bytes | CaseResult:
         """The plan of a case for the executor, or why there is none."""

@@ -165,7 +165,7 @@ class PlannedTritonRunner(Runner):
     def expect(self, cases: Sequence[Case]) -> None:
         """Have each of these planned while the one before it is executed."""
         self.plans.expect(cases)
-        self._executor.prepared.expect(cases)
+        self._executor.inputs.expect(cases)
 
     def run(self, case: Case) -> CaseResult:
         """Run one case; where kernels are tuned, with the configuration that falls to it.

@@ -165,7 +165,7 @@ class TritonExecutor(Executor):
         document = EXECUTION.dump_json(execution, by_alias=True)
         died = worker.post(Operation.execute, arguments, document=document)
         self._plans.ask_ahead(case)
-        self.prepared.work_ahead()
+        self.inputs.make_next(case)
         answer = died or worker.wait_at_length()
         if isinstance(answer, Reply) and answer.code is Code.ok:
             self._known.update(new)  # a text that is refused isn't kept

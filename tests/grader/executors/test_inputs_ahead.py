@@ -1,4 +1,4 @@
-"""While a worker runs a case, the grader computes its truths and the next case's inputs."""
+"""While a worker runs a case, the grader makes the next case's inputs."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def events(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 @pytest.mark.parametrize("variant", ["triton", "cuda"])
-def test_both_are_computed_while_the_worker_is_busy(events: list[str], variant: str) -> None:
+def test_they_are_made_while_the_worker_is_busy(events: list[str], variant: str) -> None:
     task = Task(EXERCISES["silu"], EXERCISES["silu"].variants[variant])
     with Session(REFERENCE, EXERCISES, Options(device="interpreter")) as session:
         [runner] = session.runners.of(task)
@@ -57,11 +57,11 @@ def test_both_are_computed_while_the_worker_is_busy(events: list[str], variant: 
         events.clear()
         for each in CASES:
             assert runner.once(each).verdict.passed
-    of_a_run = ["posted", "truths"]
+    judged = ["answered", "truths"]  # in this order: nothing expected exists while a kernel runs
     assert events == [
-        *("inputs of 100", *of_a_run, "inputs of 257", "answered"),
-        *(*of_a_run, "inputs of 3", "answered"),
-        *(*of_a_run, "answered"),
+        *("inputs of 100", "posted", "inputs of 257", *judged),
+        *("posted", "inputs of 3", *judged),
+        *("posted", *judged),
     ]
 
 
@@ -77,18 +77,22 @@ def test_another_case_than_the_expected_one_has_its_own_inputs(events: list[str]
     ]
 
 
-def test_an_oracle_that_fails_is_reported_once_the_worker_has_answered(
-    events: list[str], monkeypatch: pytest.MonkeyPatch
+def test_inputs_that_cannot_be_made_are_reported_with_their_own_case(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def failing(*_: Any) -> Any:
-        raise OracleError("it fails")
+    make = inputs.make
 
+    def failing(exercise: Any, variant: Any, case: Any) -> Any:
+        if dict(case.sizes)["n"] == 257:
+            raise OracleError("it fails")
+        return make(exercise, variant, case)
+
+    monkeypatch.setattr(inputs, "make", failing)
     task = Task(EXERCISES["silu"], EXERCISES["silu"].variants["triton"])
     with Session(REFERENCE, EXERCISES, Options(device="interpreter")) as session:
         [runner] = session.runners.of(task)
-        with monkeypatch.context() as patched:
-            patched.setattr(oracle.Oracle, "truths", failing)
-            with pytest.raises(OracleError, match="it fails"):
-                runner.once(CASES[0])
-        assert events[-1] == "answered"
-        assert runner.once(CASES[1]).verdict.passed
+        runner.expect(CASES)
+        assert runner.once(CASES[0]).verdict.passed
+        with pytest.raises(OracleError, match="it fails"):
+            runner.once(CASES[1])
+        assert runner.once(CASES[2]).verdict.passed
