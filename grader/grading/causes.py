@@ -95,8 +95,9 @@ class Causes:
 
     def of(self, failed: Failed, is_first: bool = True) -> Cause | None:
         """The cause of a failure. For the first one of a part changes of the text are tried."""
-        is_kept = failed.flaky and failed.flaky.by_history  # any change is right in a fresh process
-        if is_kept or not failed.result.status.is_failure:
+        by_history = failed.flaky and failed.flaky.by_history
+        # Any change of the text would seem to mend it, since it is tried in a fresh process.
+        if by_history or not failed.result.status.is_failure:
             return None
         cause = self._mended(failed)
         if cause is None and is_first:  # whatever it looks like: it explains all that follows

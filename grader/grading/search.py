@@ -471,7 +471,7 @@ def _flakiness(
             search.runner.fresh_worker()
         failed += not search.runner.run(_case_of(result)).verdict.passed
         total += 1
-        if is_fresh and failed == total - 1:  # by chance, if another fresh worker fails
+        if is_fresh and failed == total - 1:  # by chance, unless it passes in another one, too
             search.runner.fresh_worker()
             if search.runner.run(_case_of(result)).verdict.passed:
                 return Varying(failed, total + 1, by_history=True)

@@ -33,7 +33,7 @@ struct TraceEntry {
     uint32_t offset;  // byte offset in its space
     uint8_t size;
     uint8_t kind : 4, space : 4;  // see access:: in observe.h
-    uint16_t depth;               // of calls: a stack has no room for as many
+    uint16_t depth;               // of calls: a thread's stack ends before this overflows
 };
 
 // A thread's request to its warp, as for warpgrade_warp_operation of device_api.h.

@@ -30,9 +30,10 @@ _GRADER = Path(__file__).resolve().parents[2]
 
 
 def folder() -> Path:
-    """The folder of the files: beside the cache that sandboxes can read, which these are not in.
+    """The folder of these files, which no sandbox can read.
 
-    A submission would else find kernels there that the same user has graded, solutions among them.
+    It isn't in the emulator's cache, which sandboxes read: a submission would find kernels there
+    that the same user has graded, solutions among them.
     """
     return toolchain.cache_root().with_name("warpgrade-compiled")
 

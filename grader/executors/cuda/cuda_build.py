@@ -473,7 +473,7 @@ class Programs:
         return Built.of_text(text) if text else None
 
     def _finished(self, file: str, building: Building) -> Built | Death:
-        """What was built, kept where it is a program: what hindered one may be the machine's."""
+        """What was built. Only a success is kept: a failure may be the machine's."""
         built = building.finish()
         if isinstance(built, Built) and read_answer(built.text).ok:
             self.kept(file).put(_key(building.order), built.to_text())
