@@ -43,7 +43,7 @@ def main() -> None:
     repeats = parser.parse_args().repeats
     torch.set_num_threads(1)
     before = time.perf_counter()
-    offers = confinement.probe("interpreter")
+    offers = confinement.probe("cpu")
     probing = time.perf_counter() - before
     levels = [offer.level for offer in offers if offer.works]
     starts: dict[Level, list[float]] = {level: [] for level in levels}
@@ -79,7 +79,7 @@ def _first(level: Level, opened: contextlib.ExitStack) -> tuple[Runner, float]:
     task = _task()
     source = (ROOT / "reference" / task.variant.file).read_bytes()
     started = time.perf_counter()
-    sandbox = opened.enter_context(Sandbox("interpreter", level, kind="plans"))
+    sandbox = opened.enter_context(Sandbox("cpu", level, kind="plans"))
     path = sandbox.hold(task.variant.file, source)
     runner = opened.enter_context(PlannedTritonRunner(sandbox, task, path))
     assert runner.run(_cases()[0]).verdict.passed

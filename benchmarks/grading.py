@@ -66,7 +66,7 @@ def triton_tasks(exercises: dict[str, Exercise]) -> list[Task]:
 def _whole(console: Console, exercises: dict[str, Exercise], submission: Path) -> None:
     """Time one grade, as by `grader grade`."""
     started = time.perf_counter()
-    with Session(submission, exercises, Options(device="interpreter")) as session:
+    with Session(submission, exercises, Options(device="cpu")) as session:
         session.sandbox.start()
         ready = time.perf_counter()
         rows = []

@@ -51,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     asked = parser.parse_args(arguments)
     exercises = load_all()
     failed = False
-    with Session(ROOT / "reference", exercises, Options(device="interpreter")) as session:
+    with Session(ROOT / "reference", exercises, Options(device="cpu")) as session:
         for task in selected(exercises, [asked.only] if asked.only else []):
             reason = cannot(task)
             differing = [] if reason else list(differences(session, task))

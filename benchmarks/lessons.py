@@ -52,7 +52,7 @@ def graded(submission: Submission) -> Row:
     name = f"{submission.exercise}/{submission.variant}"
     with tempfile.TemporaryDirectory(prefix="warpgrade-lessons-") as folder:
         (Path(folder) / submission.file).write_text(submission.text())
-        observed = grade(Path(folder), exercises, Options(device="interpreter"), only=[name])
+        observed = grade(Path(folder), exercises, Options(device="cpu"), only=[name])
     earned = {"memory": [0.0, 0.0], "others": [0.0, 0.0]}
     for exercise in score(observed, exercises).exercises:
         for variant in exercise.variants:

@@ -163,7 +163,7 @@ def explained(text: str, task: Task) -> tuple[Failure | None, float]:
     parts = [(dtype, size) for dtype in task.variant.dtypes for size in task.variant.size_classes]
     with TemporaryDirectory() as folder:
         (Path(folder) / task.variant.file).write_text(text, encoding="utf-8")
-        with Session(Path(folder), SPECS, Options(device="interpreter")) as session:
+        with Session(Path(folder), SPECS, Options(device="cpu")) as session:
             checked = check_parts(session, task, parts)
     failures = [failure for part in checked for failure in part.failures]
     best = next((each for each in failures if each.cause), failures[0] if failures else None)

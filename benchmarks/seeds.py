@@ -42,7 +42,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", default=[], help="submissions by id, or a part of it")
     parser.add_argument("--solutions", action="store_true", help="the solutions, not the corpus")
     given = parser.parse_args()
-    device: DeviceName = "cuda" if gpu_name() else "interpreter"
+    device: DeviceName = "cuda" if gpu_name() else "cpu"
     if given.solutions:
         sys.exit(_solutions(given.seeds, given.jobs, device))
     entries = [

@@ -32,7 +32,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, get_args
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -194,7 +194,7 @@ def _corpus_record(submission: Any, gpu: bool = False) -> Record:
                 cuda.check_wrong if is_wrong else cuda.check_honest, submission, observed, gpu=gpu
             )
         else:
-            device: DeviceName = "cuda" if gpu else "interpreter"
+            device: DeviceName = "cuda" if gpu else get_args(DeviceName)[0]
             observed = triton.observe(
                 submission, folder, device, sandbox=_sandbox(), every_dtype=False
             )
@@ -282,12 +282,14 @@ def _check_equal(actual: str, expected: str) -> None:
 @functools.cache
 def _sandbox() -> Any:
     """One sandbox for all of this process's Triton submissions, shared as in the tests."""
+    from grader.gpu.devices import DeviceName
     from grader.sandbox import Sandbox
 
+    without_gpu = get_args(DeviceName)[0]  # "interpreter" in older checkouts
     try:
-        sandbox = Sandbox("interpreter", kind="plans")
+        sandbox = Sandbox(without_gpu, kind="plans")
     except TypeError:  # a checkout in which kernels ran in Triton's interpreter
-        sandbox = Sandbox("interpreter")
+        sandbox = Sandbox(without_gpu)
     sandbox.start()
     multiprocessing.util.Finalize(None, sandbox.close, exitpriority=10)
     return sandbox

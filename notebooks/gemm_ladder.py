@@ -95,7 +95,7 @@ EXERCISE = load_all()["gemm"]
 def counted(folder, variants, **sizes):
     """How often each variant in a folder's gemm.py loads a and b; or why that isn't known."""
     found = {}
-    with Session(Path(folder), {"gemm": EXERCISE}, Options(device="interpreter")) as session:
+    with Session(Path(folder), {"gemm": EXERCISE}, Options(device="cpu")) as session:
         for name in variants:
             task = Task(EXERCISE, EXERCISE.variants[name])
             case = fixed_case(EXERCISE, task.variant, sizes, 2026)

@@ -145,14 +145,14 @@ class CourseClass:
         """The device that the gradebook is of. Raises Mistake where that isn't clear."""
         devices = self.store.results.devices()
         final = [each for each in devices if not self.course.why_not_final(each)]
-        if self.course.final_device is not None and len(final) == 1:
+        if self.course.device is not None and len(final) == 1:
             return final[0]
         if len(devices) == 1:
             if why := self.course.why_not_final(devices[0]):
                 self.notes.append(f"{why}. Until there are results of that, these are shown")
             return devices[0]
         if not devices:
-            return here or self.course.final_device or course_files.INTERPRETER
+            return here or self.course.device or course_files.CPU
         wanted = "say which one under `device` in course.yaml"
         if self.course.device is not None:
             wanted = f"course.yaml says {self.course.device}, which is not one of them alone"

@@ -45,7 +45,7 @@ from grader.mistakes import Mistake
 from grader.report import one_line
 from grader.scoring.score import exact, score
 from grader.spec import Exercise
-from grader.spec.course_file import INTERPRETER, CourseFile, time_text
+from grader.spec.course_file import CPU, CourseFile, time_text
 
 NOTHING = "nothing handed in"
 _HASHED = re.compile(r"-[0-9a-f]{10}$")  # the end of a stem that isn't the id itself
@@ -326,7 +326,7 @@ def _extensions(course: CourseFile, people: People) -> tuple[dict[str, datetime]
 def _expect_one_test(attempts: Iterable[Attempt], device: str, seed: int) -> None:
     """Raise Mistake unless everybody was graded on one device and with one seed."""
     records = [(e.handin.id, record) for e in attempts if (record := e.evidence or e.grade)]
-    devices = [(id, each.environment.get("gpu") or INTERPRETER) for id, each in records]
+    devices = [(id, each.environment.get("gpu") or CPU) for id, each in records]
     seeds = [(id, each.seed) for id, each in records]
     for name, wanted, observed in (("device", device, devices), ("seed", seed, seeds)):
         if others := [(id, value) for id, value in observed if value != wanted]:

@@ -34,7 +34,7 @@ from grader.mistakes import Mistake
 from grader.sandbox import Sandbox
 from grader.spec import Exercise
 from grader.spec.compiling import digest
-from grader.spec.course_file import INTERPRETER
+from grader.spec.course_file import CPU
 from grader.spec.predictions import PREDICTIONS
 from grader.spec.task import Task
 from grader.status import Status
@@ -76,13 +76,13 @@ class Wanted:
 
 @dataclass(frozen=True)
 class HandinTask:
-    """What is wanted of the files of one hand-in. `device` is "interpreter" or a GPU's name."""
+    """What is wanted of the files of one hand-in. `device` is "cpu" or a GPU's name."""
 
     files: Mapping[str, bytes]
     wanted: tuple[Wanted, ...]
     exercises: Mapping[str, Exercise]
     seed: int
-    device: str = INTERPRETER
+    device: str = CPU
     effort: Effort | None = None
     require_sandbox: bool = True
 
@@ -162,7 +162,7 @@ def grade_in_pool(task: HandinTask) -> Graded:
     watch = _Watch(STUCK_SECONDS)
     with contextlib.ExitStack() as held:
         held.callback(watch.end)  # ends a process that was stuck: what it observed is no evidence
-        if task.device != INTERPRETER:
+        if task.device != CPU:
             locks.settle(task.needs_exclusive_gpu)
 
         def on_step(step: Step) -> None:
@@ -183,7 +183,7 @@ def given_up(task: HandinTask, reason: str) -> list[Result]:
     """The results of a task whose process was lost: the grader failed, which costs no points."""
     failed = Status.grader_error
     results = []
-    options = Options(device="interpreter")
+    options = Options(device="cpu")
     with Session(Path("assignment"), task.exercises, options, files=_files(task)) as session:
         for wanted in task.wanted:
             of = wanted.task(task.exercises)
@@ -228,7 +228,7 @@ def _result(session: Session, wanted: Wanted, on_step: Progress) -> Result:
 
 def _kind_of(device: str) -> DeviceName:
     """The kind of a device that results name."""
-    return "interpreter" if device == INTERPRETER else "cuda"
+    return "cpu" if device == CPU else "cuda"
 
 
 def _files(task: HandinTask) -> dict[str, bytes | str]:
@@ -244,7 +244,7 @@ def _files(task: HandinTask) -> dict[str, bytes | str]:
 
 
 def _check_is_the_same_grader(task: HandinTask) -> None:
-    here = task.device if task.device == INTERPRETER else machine.gpu_name()
+    here = task.device if task.device == CPU else machine.gpu_name()
     if here != task.device:
         raise TaskError(
             f"{platform.node()}: expected a machine with the GPU of the class's results, "

@@ -123,7 +123,7 @@ def probe_python() -> Finding:
 def probe_plans() -> Finding:
     """The processes that plan and execute Triton kernels without a GPU, by starting each."""
     try:
-        with Sandbox("interpreter", kind="plans") as sandbox:
+        with Sandbox("cpu", kind="plans") as sandbox:
             trial = sandbox.hold("trial.py", b"")
             for role in ("planner", "compiler", "executor"):
                 sandbox.worker(trial, "trial", (), Limits(), role=role)
@@ -221,7 +221,7 @@ def probe_confinement() -> Finding:
     offers = confinement.probe(device)
     chosen = confinement.choose(None, device)
     try:
-        with Sandbox(device, kind="plans" if device == "interpreter" else "python") as sandbox:
+        with Sandbox(device, kind="plans" if device == "cpu" else "python") as sandbox:
             sandbox.start()
     except SandboxError as error:
         return Finding("confinement", "no", _last_line(str(error)))

@@ -88,7 +88,7 @@ def command(  # noqa: PLR0913  # each parameter is an option
     asked = _Asked(stage, line, kernel, config)
     shown = window(plain)
     pages: list[page.Part] = []
-    with Session(submission, exercises, Options(device="interpreter")) as session:
+    with Session(submission, exercises, Options(device="cpu")) as session:
         for task in tasks:
             try:
                 pages += _inspected(session, task, case, dtype, asked, shown)

@@ -97,7 +97,7 @@ def _write_file(
     writable(out)
     if capability is not None:
         machine.compile_for(capability)
-    options = Options(seed=seed, device="interpreter")
+    options = Options(seed=seed, device="cpu")
     with Session(submission, exercises, options) as session, progress(step_in_words) as on_step:
         made = plan_files.make(session, submission.name or str(submission), chosen, on_step)
     bundle.write(out, made)

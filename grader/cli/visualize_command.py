@@ -50,7 +50,7 @@ def command(
     writable(out)
     runs: list[Run] = []
     with (
-        Session(submission, exercises, Options(device="interpreter")) as session,
+        Session(submission, exercises, Options(device="cpu")) as session,
         progress(lambda step: f"{step}: running") as on_step,
     ):
         for task in tasks:

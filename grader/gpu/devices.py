@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from typing import Literal
 
-# Triton's kernels without a GPU ("interpreter"), the emulator of CUDA C++ and its compiler, a GPU.
-DeviceName = Literal["interpreter", "emulator", "cuda"]
+# Triton's kernels without a GPU ("cpu"), the emulator of CUDA C++ and its compiler, a GPU.
+DeviceName = Literal["cpu", "emulator", "cuda"]
 
 # Devices of GPUs' drivers: NVIDIA's, on an embedded board, under Windows, and AMD's.
 _DRIVERS = ("/dev/nvidiactl", "/dev/nvhost-ctrl", "/dev/nvmap", "/dev/dxg", "/dev/kfd")

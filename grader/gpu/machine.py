@@ -121,7 +121,7 @@ def gpu_bytes() -> int:
 
 def device() -> DeviceName:
     """The device that kernels run on: the GPU if there is one."""
-    return "cuda" if gpu_name() else "interpreter"
+    return "cuda" if gpu_name() else "cpu"
 
 
 def version_of(package: str) -> str | None:

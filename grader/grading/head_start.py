@@ -44,7 +44,7 @@ def begin_plans() -> None:
 
 def _begun_plans() -> Sandbox | None:
     with contextlib.suppress(ConfinementError, SandboxError):
-        sandbox = Sandbox("interpreter", kind="plans")
+        sandbox = Sandbox("cpu", kind="plans")
         sandbox.begin()
         return sandbox
     return None

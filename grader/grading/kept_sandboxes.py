@@ -29,7 +29,7 @@ def of_a_submission(device: DeviceName, required: bool) -> Iterator[Sandboxes]:
     """
     devices: list[DeviceName] = ["emulator", *([device] if device == "cuda" else [])]
     with contextlib.ExitStack() as stack:
-        plans = stack.enter_context(_kept("interpreter", required))
+        plans = stack.enter_context(_kept("cpu", required))
         yield plans, {each: stack.enter_context(_kept(each, required)) for each in devices}
 
 
@@ -61,7 +61,7 @@ def _kept(device: DeviceName, required: bool) -> Iterator[Sandbox]:
 
 
 def _new(device: DeviceName, required: bool) -> Sandbox:
-    is_native = device != "interpreter"
+    is_native = device != "cpu"
     return Sandbox(device, required=required, kind="native" if is_native else "plans")
 
 

@@ -299,7 +299,7 @@ def _counters(
 
 
 def _run(session: Session, task: Task) -> Mapping[str, float]:
-    options = Options(device="interpreter", policy=False)
+    options = Options(device="cpu", policy=False)
     with Session(task.exercise.reference, session.exercises, options) as trusted:
         observed, plan = count(trusted, task)
     if observed.status is not Status.passed:

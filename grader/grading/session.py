@@ -96,7 +96,7 @@ def _plan_sandbox(options: Options) -> Sandbox:
     """The sandbox of a session's Triton plans. Raises ConfinementError."""
     level, required = options.level, options.require_sandbox
     begun = None if level or required else head_start.take_plans()
-    return begun or Sandbox("interpreter", level, required, kind="plans")
+    return begun or Sandbox("cpu", level, required, kind="plans")
 
 
 def _begun_build(options: Options, lent: Lent) -> Begun | None:

@@ -71,7 +71,7 @@ def readable(device: DeviceName) -> list[Path]:
     """
     ours = [WORKER_FOLDER, *_python()]
     paths = [*ours, *bytecode.of(ours), *map(Path, _LIBRARIES)]
-    if device != "interpreter":  # CUDA C++ is compiled
+    if device != "cpu":  # CUDA C++ is compiled
         cache = toolchain.cache_root()
         with contextlib.suppress(OSError):  # who fills it reports why it can't be written
             cache.mkdir(parents=True, exist_ok=True)  # a rule for what isn't there has no effect
@@ -94,7 +94,7 @@ def executable(device: DeviceName) -> list[Path]:
 
     Without a GPU, Triton's assembler and the loader that the kernel starts it with.
     """
-    if device != "interpreter":
+    if device != "cpu":
         return readable(device)
     paths = [Path("/lib64"), Path("/lib")] if not (loader := _loader()) else [loader]
     for folder in package_folders("triton"):

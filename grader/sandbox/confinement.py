@@ -87,7 +87,7 @@ class Confinement:
 
 
 def choose(
-    wanted: Level | None = None, device: DeviceName = "interpreter", required: bool = False
+    wanted: Level | None = None, device: DeviceName = "cpu", required: bool = False
 ) -> Confinement:
     """The strongest confinement that works here, or the wanted one.
 
@@ -104,7 +104,7 @@ def choose(
     raise ConfinementError(" ".join(refused) or "limits alone don't hold untrusted code")
 
 
-def probe(device: DeviceName = "interpreter") -> list[Offer]:
+def probe(device: DeviceName = "cpu") -> list[Offer]:
     """Every level, strongest first, and whether it works here. Tested once per process."""
     return [_try(level, device) for level in Level]
 
@@ -305,7 +305,7 @@ def lockdown_plan(confinement: Confinement, scratch: Path, submission: Path) -> 
     if level is Level.limits:
         return {}
     # Compiled submissions are started from the folder that holds them.
-    own_programs = [str(submission.resolve())] if device != "interpreter" else []
+    own_programs = [str(submission.resolve())] if device != "cpu" else []
     plan: dict[str, Any] = {
         "filter": _plain_filter(level, device),
         "landlock": None,

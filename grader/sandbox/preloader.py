@@ -93,7 +93,7 @@ def begin() -> None:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
-                env=environment_of("interpreter", Path(home.name)),
+                env=environment_of("cpu", Path(home.name)),
                 cwd=home.name,
                 start_new_session=True,
             )

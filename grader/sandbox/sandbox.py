@@ -35,7 +35,7 @@ class Sandbox:
 
     def __init__(
         self,
-        device: DeviceName = "interpreter",
+        device: DeviceName = "cpu",
         level: Level | None = None,
         required: bool = False,
         kind: Kind = "python",
@@ -186,7 +186,7 @@ class Sandbox:
         buffers: Sequence[tuple[int, int, bool]],
         limits: Limits,
     ) -> Worker:
-        memory_bytes = limits.memory_bytes if self.device == "interpreter" else None
+        memory_bytes = limits.memory_bytes if self.device == "cpu" else None
         request = {**request, "device": self.device, "memory_bytes": memory_bytes}
         if (server := self._server) is not None:
             self.start()

@@ -116,10 +116,10 @@ def _wanted(judged: Judged) -> str:
 def sentences(evidence: MemoryEvidence, exercise: Exercise, variant: Variant) -> list[str]:
     """The measurements that some variant of the exercise bounds, in sentences.
 
-    Where another variant of the same language has a stricter bound, its name follows: 'Shared loads
-    conflict 32 ways at transpose.cu:63: 63,488 extra wavefronts; cuda_v4 asks for none.'
+    Where other variants of the same language have a stricter bound, their names follow: 'Shared
+    loads conflict 32 ways at transpose.cu:63: 63,488 extra wavefronts; cuda_v4 asks for none.'
     """
-    held: dict[str, tuple[Judged, list[str]]] = {}
+    held: dict[str, tuple[Judged, dict[str, list[str]]]] = {}
     others = [each for each in exercise.variants.values() if each.name != variant.name]
     for other in (variant, *others):  # its own bounds first
         if other.language != variant.language or other.memory is None:
@@ -129,14 +129,21 @@ def sentences(evidence: MemoryEvidence, exercise: Exercise, variant: Variant) ->
         for judged in judge(other.memory, evidence.metrics, sizes_of(other)):
             if judged.measured is None:
                 continue
-            _, asking = held.setdefault(judged.name, (judged, []))
+            _, asking = held.setdefault(judged.name, (judged, {}))
             if not judged.holds and other.name != variant.name:
-                asking.append(f"{other.name} asks for {_wanted(judged)}")
+                asking.setdefault(_wanted(judged), []).append(other.name)
     texts = []
     for judged, asking in held.values():
-        text = "; ".join([_measured(judged, evidence.lines, variant.file), *asking])
+        stricter = (f"{_ask(names)} for {wanted}" for wanted, names in asking.items())
+        text = "; ".join([_measured(judged, evidence.lines, variant.file), *stricter])
         texts.append(f"{text[:1].upper()}{text[1:]}.")
     return [*texts, *evidence.notes]
+
+
+def _ask(names: Sequence[str]) -> str:
+    """'cuda_v4 asks', 'cuda_v3 and cuda_v4 ask'."""
+    *first, last = names
+    return f"{', '.join(first)} and {last} ask" if first else f"{last} asks"
 
 
 def shared_work(evidence: MemoryEvidence, variant: Variant) -> list[str]:

@@ -44,7 +44,7 @@ class Settings:
 
     jobs: int = 1
     queue: int = 16  # requests that wait at most
-    device: DeviceName = "interpreter"
+    device: DeviceName = "cpu"
     require_sandbox: bool = False
 
 

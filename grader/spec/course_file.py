@@ -51,8 +51,7 @@ FILE = "course.yaml"
 Counts = Literal["last", "best", "last_on_time"]
 Part = Literal["reference", "assignment", "wrong", "honest", "handout"]
 
-CPU = "cpu"
-INTERPRETER = "interpreter"  # what evidence that no GPU was there for is called in a gradebook
+CPU = "cpu"  # the device of results that no GPU was there for
 DAY = timedelta(days=1)
 LONGEST = timedelta(days=3650)
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
@@ -249,15 +248,9 @@ class CourseFile(Block):
         both = [time.replace(tzinfo=zone, fold=fold) for fold in (0, 1)]
         return max(both, key=lambda each: each.astimezone(timezone.utc))
 
-    @property
-    def final_device(self) -> str | None:
-        """`device` as gradebooks name it: "interpreter" for cpu."""
-        return INTERPRETER if self.device and self.device.lower() == CPU else self.device
-
     def why_not_final(self, device: str) -> str:
         """Why results of a device aren't the class's final ones, in a line, or "" if they are."""
-        final = self.final_device
-        if final is None or final.lower() in device.lower():
+        if self.device is None or self.device.lower() in device.lower():
             return ""
         return f"graded on {device}: the course's final device is {self.device}"
 

@@ -132,7 +132,7 @@ class Stopwatch:
     @cached_property
     def _staff(self) -> tuple[Runners, Sandbox]:
         """The runners of the staff's solutions, and the sandbox of their plans."""
-        sandbox = Sandbox("interpreter", Level.limits, kind="plans")
+        sandbox = Sandbox("cpu", Level.limits, kind="plans")
         folder = next(iter(self._exercises.values())).reference
         runners = Runners(
             self._exercises,

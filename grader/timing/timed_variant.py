@@ -80,7 +80,7 @@ def cases_of(task: Task, seed: int) -> list[Case]:
 
 def trusted_sandbox(device: DeviceName) -> Sandbox:
     """A sandbox for the baselines of what runs on `device`, not yet started."""
-    return Sandbox("cuda" if device == "cuda" else "interpreter", Level.limits)
+    return Sandbox("cuda" if device == "cuda" else "cpu", Level.limits)
 
 
 def measure_case(

@@ -17,7 +17,7 @@ the grader trusts only its reports of how a child ended, and survives its death.
 
 Control messages are JSON in SOCK_SEQPACKET datagrams. From the grader:
 
-    {"id": 1, "path": "...", "entry": "...", "options": [], "device": "interpreter",
+    {"id": 1, "path": "...", "entry": "...", "options": [], "device": "cpu",
      "role": "planner", "memory_bytes": ...,
      "buffers": [[length, writable], ...]}       with descriptors: request socket, log pipe, buffers
 

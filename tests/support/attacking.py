@@ -94,7 +94,7 @@ class Result:
 
 
 def run(
-    attack: Attack, layer: Layer, level: Level | None = None, device: DeviceName = "interpreter"
+    attack: Attack, layer: Layer, level: Level | None = None, device: DeviceName = "cpu"
 ) -> Result:
     """Run one attack with one layer on. `level` is the sandbox layer's, and needed there."""
     started = time.monotonic()
@@ -115,7 +115,7 @@ def run(
     return Result(seen.status, troubles, seconds=time.monotonic() - started)
 
 
-def run_all(attack: Attack, device: DeviceName = "interpreter") -> Result:
+def run_all(attack: Attack, device: DeviceName = "cpu") -> Result:
     """Run one attack with every layer on, as a class is graded.
 
     An attack on the sandbox is skipped without one: it would prove nothing.
@@ -135,7 +135,7 @@ def run_all(attack: Attack, device: DeviceName = "interpreter") -> Result:
 
 def harm(attack: Attack) -> list[str]:
     """The effects of an attack on the sandbox without one; none would mean that it is lame."""
-    seen = _unconfined(attack, "interpreter")
+    seen = _unconfined(attack, "cpu")
     return [*seen.touched, *seen.told]
 
 
@@ -173,7 +173,7 @@ def _neighbours_status(kind: _Kind) -> Status:
     return check_case(_neighbour(kind), Task(exercise, variant), case).status
 
 
-def why_not(level: Level, device: DeviceName = "interpreter") -> str:
+def why_not(level: Level, device: DeviceName = "cpu") -> str:
     """Why a level isn't available on this machine; "" where it is."""
     offer = next(each for each in confinement.probe(device) if each.level is level)
     return "" if offer.works else f"no {level.value} here: {offer.reason}"
@@ -181,7 +181,7 @@ def why_not(level: Level, device: DeviceName = "interpreter") -> str:
 
 def _is_elsewhere(device: DeviceName) -> bool:
     """Whether the same failure may show at another step on a GPU, under another name."""
-    return device != "interpreter"
+    return device != "cpu"
 
 
 @dataclass(frozen=True)
@@ -329,7 +329,7 @@ def _sandbox_for(attack: Attack, level: Level | None) -> Sandbox:
     """A sandbox that goes on with the next attack: to start one takes longer than most run."""
     key = (level, _may_leave_things(attack))
     if key not in _sandboxes:
-        _sandboxes[key] = Sandbox("interpreter", level, kind="plans")
+        _sandboxes[key] = Sandbox("cpu", level, kind="plans")
         _sandboxes[key].start()
     return _sandboxes[key]
 
@@ -371,7 +371,7 @@ def _grade_cuda(
                 EXERCISES,
                 Options(
                     seed=SEED,
-                    device="interpreter",
+                    device="cpu",
                     effort=BRIEF_CUDA,
                     level=level,
                     policy=policy or watched,

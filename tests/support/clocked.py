@@ -157,7 +157,7 @@ def without_doubts(monkeypatch: pytest.MonkeyPatch, rounds: int) -> None:
     monkeypatch.setattr(sequential, "MIN_PAIRS", rounds)
 
 
-def sandbox(device: str = "interpreter") -> Any:
+def sandbox(device: str = "cpu") -> Any:
     """A stand-in for a sandbox, which starts nothing."""
     return SimpleNamespace(device=device, is_started=True)
 

@@ -94,5 +94,5 @@ def any_sandbox_will_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         confinement,
         "choose",
-        lambda wanted=None, device="interpreter", _=False: choose(wanted, device),
+        lambda wanted=None, device="cpu", _=False: choose(wanted, device),
     )

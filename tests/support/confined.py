@@ -64,7 +64,7 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(-1, 0)[1]))
 """
 
 
-def skip_unless(level: Level, device: DeviceName = "interpreter") -> confinement.Confinement:
+def skip_unless(level: Level, device: DeviceName = "cpu") -> confinement.Confinement:
     """The confinement, or a skipped test that says why there is none."""
     offer = next(each for each in confinement.probe(device) if each.level is level)
     if not offer.works:

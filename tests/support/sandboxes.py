@@ -20,14 +20,14 @@ torch.set_num_threads(1)
 @pytest.fixture(scope="session")
 def shared_sandbox() -> Iterator[Sandbox]:
     """One for plans of submissions that mean no harm: to start it takes longer than they run."""
-    with Sandbox("interpreter", kind="plans") as sandbox:
+    with Sandbox("cpu", kind="plans") as sandbox:
         yield sandbox
 
 
 @pytest.fixture(scope="session")
 def python_sandbox() -> Iterator[Sandbox]:
     """One for baselines, Python of ours that is timed, on the CPU."""
-    with Sandbox("interpreter") as sandbox:
+    with Sandbox("cpu") as sandbox:
         yield sandbox
 
 
@@ -54,7 +54,7 @@ class Lasting(Sandbox):
 
 @pytest.fixture(scope="session")
 def lasting_sandbox() -> Iterator[Lasting]:
-    sandbox = Lasting("interpreter", kind="plans")
+    sandbox = Lasting("cpu", kind="plans")
     yield sandbox
     Sandbox.close(sandbox)
 

@@ -32,7 +32,7 @@ from tests.support.small_exercise import BRIEF, SPEC, write_spec
 
 SECONDS = 0.02  # of one task
 PADDING = 4000  # characters of a failure's text, so that a store grows
-ENVIRONMENT = {"gpu": None, "device": "interpreter", "sandbox": "bubblewrap"}
+ENVIRONMENT = {"gpu": None, "device": "cpu", "sandbox": "bubblewrap"}
 
 TWO = f"""\
 {SPEC.rstrip()}
@@ -148,7 +148,7 @@ def grade_class(
         run.seed_of(store, seed, course_class.course.seed)
         number = store.begin_run("test", "0", {})
         store.handins.keep(collection.handins, str(source), number)
-        machines = machines or Machines("interpreter", InThisProcess(function))
+        machines = machines or Machines("cpu", InThisProcess(function))
         options = Options(tuple(only), require_sandbox)
         outcome = run.grade(course_class, course_class.handins, machines, number, options, watcher)
         store.end_run(number)

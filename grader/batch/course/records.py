@@ -181,7 +181,7 @@ class Gradebook:
     """
 
     title: str
-    device: str  # "interpreter" where there was no GPU, else the GPU's name
+    device: str  # "cpu" where there was no GPU, else the GPU's name
     seed: int
     max_score: float
     entries: tuple[Entry, ...]  # by the students' names

@@ -21,7 +21,7 @@ from typing import Any
 from grader.batch.run.run import Machines, device_here
 from grader.batch.tasks import Graded, HandinTask, grade_in_pool
 from grader.mistakes import Mistake
-from grader.spec.course_file import INTERPRETER
+from grader.spec.course_file import CPU
 
 GPU = "GPU"  # the resource
 CONNECT_SECONDS = 20
@@ -90,7 +90,7 @@ def machines_of(client: Any, function: Callable[[HandinTask], Graded] = grade_in
         raise Mistake("--scheduler: expected workers of one thread each: --nthreads 1")
     resources = {GPU: 1.0} if _workers(client, {GPU: 1.0}) else {}
     chosen = list(_workers(client, resources))
-    devices = client.run(device_here, workers=chosen) if resources else {"": INTERPRETER}
+    devices = client.run(device_here, workers=chosen) if resources else {"": CPU}
     kinds = sorted(set(devices.values()))
     if len(kinds) > 1:
         raise Mistake(

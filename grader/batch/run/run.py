@@ -34,7 +34,7 @@ from grader.grading import process_pool, schedule
 from grader.grading.schedule import Executor, InPool, Queue, Stopped
 from grader.grading.search import Effort
 from grader.mistakes import Mistake
-from grader.spec.course_file import INTERPRETER
+from grader.spec.course_file import CPU
 
 MOST_SEEDS = 1 << 32
 LOCK = "class.lock"
@@ -77,8 +77,8 @@ class Machines:
 
 
 def device_here() -> str:
-    """This machine, as results name it: the GPU's name, or "interpreter"."""
-    return machine.gpu_name() or INTERPRETER
+    """This machine, as results name it: the GPU's name, or "cpu"."""
+    return machine.gpu_name() or CPU
 
 
 def environment() -> dict[str, Any]:
@@ -90,7 +90,7 @@ def environment() -> dict[str, Any]:
 def this_machine(watcher: Watcher, jobs: int | None = None) -> Iterator[Machines]:
     """Processes of this machine: `jobs`, or one for each core; and one to time on each GPU."""
     device = device_here()
-    gpus = 0 if device == INTERPRETER else len(locks.visible())
+    gpus = 0 if device == CPU else len(locks.visible())
     with ExitStack() as opened:
 
         def executor(width: int) -> InPool[HandinTask, Graded]:
@@ -166,7 +166,7 @@ class _Work:
         self._watcher.begin(self._total - len(self._waits), self._total)
         self._tell_outdated()
         self._tell_estimate()
-        gpu = None if self._machines.device == INTERPRETER else self._machines.device
+        gpu = None if self._machines.device == CPU else self._machines.device
         here = {**environment(), "gpu": gpu}  # of tasks that nobody has graded
         try:
             for ended in schedule.run([self._check, self._measure], stop):

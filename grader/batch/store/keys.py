@@ -125,7 +125,7 @@ USES: dict[type[Block], dict[str, Use | Callable[[Any], Any]]] = {
 
 @dataclass(frozen=True)
 class Conditions:
-    """The conditions common to a class's results. `device` is "interpreter" or the GPU's name."""
+    """The conditions common to a class's results. `device` is "cpu" or the GPU's name."""
 
     seed: int
     device: str

@@ -41,7 +41,13 @@ CREATE TABLE scores (             -- of the attempt that counts, by the same gra
 ) STRICT;
 """
 
-STEPS = (SCHEMA.read_text(encoding="utf-8"), _SECOND)
+# Results without a GPU were named after Triton's interpreter, which grades nothing any more.
+_THIRD = """
+UPDATE results SET device = 'cpu' WHERE device = 'interpreter';
+UPDATE standings SET device = 'cpu' WHERE device = 'interpreter';
+"""
+
+STEPS = (SCHEMA.read_text(encoding="utf-8"), _SECOND, _THIRD)
 
 
 def version_of(database: sqlite3.Connection) -> int:

@@ -54,7 +54,7 @@ class ResultTable:
         self._database = database
 
     def devices(self) -> list[str]:
-        """The devices that results are from: "interpreter", GPUs' names."""
+        """The devices that results are from: "cpu", GPUs' names."""
         rows = self._database.rows(
             "SELECT DISTINCT device FROM results WHERE superseded IS NULL ORDER BY 1"
         )

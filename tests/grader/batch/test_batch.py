@@ -339,7 +339,7 @@ def test_a_killed_grading_process_is_tried_once_more_then_given_up(tmp_path, out
     source = make_class(tmp_path / "in", 6)
     (source / "student004" / "silu.py").write_text("x = 'deadly'\n")
     with process_pool.Pool(2) as processes:
-        machines = Machines("interpreter", InPool(processes, 2, standin.deadly))
+        machines = Machines("cpu", InPool(processes, 2, standin.deadly))
         outcome, book = grade_class(source, out, two_variants(tmp_path / "s"), machines=machines)
     assert outcome.complete
     assert outcome.failed == ["student004"]
@@ -374,7 +374,7 @@ class _Lossy:
 
 @pytest.mark.parametrize(("times", "failed"), [(1, []), (2, ["ada", "bob", "cyd"])])
 def test_a_lost_process_costs_one_more_try(source, out, exercises, times, failed):
-    machines = Machines("interpreter", _Lossy(times))
+    machines = Machines("cpu", _Lossy(times))
     outcome, _ = grade_class(source, out, exercises, machines=machines)
     assert outcome.failed == failed
 
@@ -483,7 +483,7 @@ def test_an_interrupted_run_keeps_what_is_done_and_goes_on_from_there(source, ou
         with Store(out, create=True) as store:
             course_class = CourseClass.open(store, exercises)
             number = store.begin_run("test", "0", {})
-            machines = Machines("interpreter", InThisProcess(function))
+            machines = Machines("cpu", InThisProcess(function))
             return run.grade(
                 course_class, course_class.handins, machines, number, run.Options(), stop=event
             )

@@ -415,9 +415,10 @@ def test_milliseconds_are_held_against_their_own_gpu_only():
 
 def test_nothing_timed_is_said():
     made = attempt("a", [variant_evidence(RMSNORM, TRITON)], gpu=None)
-    assert "Nothing was timed on interpreter." in body(
-        rendered(entry("Ada", made), device="interpreter")
-    )
+    page = body(rendered(entry("Ada", made), device="cpu"))
+    assert "Nothing was timed: there was no GPU." in page and "Device: cpu (no GPU)." in page
+    page = body(rendered(entry("Ada", made), device="NVIDIA H100"))
+    assert "Nothing was timed on NVIDIA H100." in page and "Device: NVIDIA H100." in page
 
 
 def test_a_mistake_of_one_is_counted_and_of_two_is_shown():

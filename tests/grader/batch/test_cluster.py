@@ -54,10 +54,10 @@ def test_a_real_submission_is_graded_by_a_worker(workers, tmp_path):
 
 def test_a_class_comes_out_as_it_does_here_though_a_worker_is_killed(workers, tmp_path):
     source, specs = make_class(tmp_path / "in", HANDINS), two_variants(tmp_path / "specs")
-    here = Machines("interpreter", InThisProcess(quick))
+    here = Machines("cpu", InThisProcess(quick))
     _, expected = grade_class(source, tmp_path / "here", specs, machines=here)
     there = cluster.machines_of(workers, slowly)
-    assert there.device == "interpreter"
+    assert there.device == "cpu"
     assert there.measure is None
     pids = list(workers.run(os.getpid).values())
     killed = []

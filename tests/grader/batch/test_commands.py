@@ -66,7 +66,7 @@ def surroundings(monkeypatch, tmp_path):
     return exercises
 
 
-def grade_with(monkeypatch, function, device: str = "interpreter") -> list[HandinTask]:
+def grade_with(monkeypatch, function, device: str = "cpu") -> list[HandinTask]:
     """Have every run call `function`; returns the tasks it was given."""
     tasks: list[HandinTask] = []
 
@@ -288,13 +288,13 @@ def test_a_file_that_arrives_late_is_added_to_the_class(capsys, source, graded, 
 def test_results_of_two_devices_are_never_mixed(capsys, source, graded, monkeypatch, tmp_path):
     def on_gpu(task: HandinTask) -> Graded:
         environment = {**standin.ENVIRONMENT, "gpu": "NVIDIA H100"}
-        here = replace(task, device="interpreter")
+        here = replace(task, device="cpu")
         return replace(unchecked(here), environment=environment)
 
     grade_with(monkeypatch, on_gpu, "NVIDIA H100")
     ran = call(capsys, "batch", source, "--out", graded)
     assert ran.code == 2
-    assert "results of several devices (NVIDIA H100, interpreter)" in ran.err.splitlines()[-1]
+    assert "results of several devices (NVIDIA H100, cpu)" in ran.err.splitlines()[-1]
     course = tmp_path / "course.yaml"
     course.write_text("device: H100\n")
     assert call(capsys, "export", graded, "--course", course).code == 0
@@ -326,7 +326,7 @@ def test_a_mistake_later_leaves_what_is_there(capsys, source, graded, tmp_path):
 
 
 def test_no_sandbox_no_class(capsys, source, results, monkeypatch):
-    def none(wanted=None, device="interpreter", required=False):
+    def none(wanted=None, device="cpu", required=False):
         if required:
             raise confinement.ConfinementError("no sandbox here")
 
@@ -656,7 +656,7 @@ def test_an_implausible_time_is_decided_by_a_person(capsys, source, results, mon
     work_on(monkeypatch, lambda: specs)
 
     def timed(task: HandinTask) -> Graded:
-        graded = unchecked(replace(task, device="interpreter"))
+        graded = unchecked(replace(task, device="cpu"))
         time = PerformanceEvidence(Status.implausible_time, "faster than memory", "NVIDIA H100")
         made = []
         for each in graded.results:

@@ -503,14 +503,14 @@ def test_what_the_grader_failed_on_is_never_a_final_score(seen, words):
 
 def test_without_a_gpu_a_score_is_final_all_the_same():
     seen = evidence(gpu=None)
-    found = book(COURSE, attempt(seen=seen), device="interpreter")
+    found = book(COURSE, attempt(seen=seen), device="cpu")
     assert (entry(found).score, incomplete(found), found.max_score) == (80, "", 100)
 
 
 @pytest.mark.parametrize(
     ("seen", "words"),
     [
-        (evidence(gpu=None), "the device NVIDIA H100 80GB HBM3; 2 hand-ins had another: a: interp"),
+        (evidence(gpu=None), "the device NVIDIA H100 80GB HBM3; 2 hand-ins had another: a: cpu"),
         (evidence(gpu="NVIDIA A100"), "2 hand-ins had another: a: NVIDIA A100"),
         (evidence(seed=8), "the seed 7; 2 hand-ins had another: a: 8"),
     ],

@@ -54,7 +54,7 @@ variants:
   cuda: {file: silu.cu, entry: silu, dtypes: [float32], points: {ragged: 1}}
   twin: {file: silu.cu, entry: twin, dtypes: [float32], points: {aligned: 1}}
 """
-HERE = Conditions(7, "interpreter")
+HERE = Conditions(7, "cpu")
 
 
 @pytest.fixture(scope="module")

@@ -50,7 +50,7 @@ def evidence(status: Status = Status.passed, sha256: str = "a" * 64) -> VariantE
 
 
 def result(key: str, status: Status = Status.passed, **more) -> NewResult:
-    return NewResult(key, variant_to_json(evidence(status)), "interpreter", **more)
+    return NewResult(key, variant_to_json(evidence(status)), "cpu", **more)
 
 
 @pytest.fixture
@@ -138,8 +138,8 @@ def test_a_result_comes_back_with_its_environment(store):
     assert found.evidence == evidence(Status.crashed)
     assert found.environment == ENVIRONMENT
     assert store.results.of("k3") is None
-    assert store.results.devices() == ["interpreter"]
-    assert {each[:2] for each in store.results.graded("interpreter")} == {("silu", "triton")}
+    assert store.results.devices() == ["cpu"]
+    assert {each[:2] for each in store.results.graded("cpu")} == {("silu", "triton")}
     assert store.results.graded("a GPU") == set()
     assert rows(store, "SELECT count(*) FROM environments") == [(1,)]
 
@@ -189,7 +189,7 @@ def test_the_scores_written_last_are_kept_without_those_that_are_not_final(store
         Entry(Student("2"), score=3.0, waiting=("not graded yet",)),
     )
     for _ in range(2):
-        store.keep_standings(Gradebook("", "interpreter", 7, 10.0, entries))
+        store.keep_standings(Gradebook("", "cpu", 7, 10.0, entries))
     assert store.standings() == {"1": ("Ada", 4.5), "2": ("", None)}
     assert store._database.rows("SELECT student, raw FROM standings") == [("1", 5.0), ("2", None)]
 
@@ -235,7 +235,8 @@ def test_a_version_1_file_is_migrated_with_all_it_holds(tmp_path, monkeypatch):
             store.set_seed(7)
             store.begin_run("grader batch", "0.5", {})
             store.handins.keep([ADA], "in", 1)
-            store.results.keep([result("k1")], 7, ENVIRONMENT, 1)
+            without_gpu = replace(result("k1"), device="interpreter")  # its name in those files
+            store.results.keep([without_gpu], 7, ENVIRONMENT, 1)
             store.adjustments.add(Adjustment("1", AdjustmentKind.points, "typo", points=2.0))
     database = sqlite3.connect(tmp_path / NAME)
     assert database.execute("PRAGMA user_version").fetchone() == (1,)
@@ -246,6 +247,7 @@ def test_a_version_1_file_is_migrated_with_all_it_holds(tmp_path, monkeypatch):
         assert store.results.of("k1").evidence == evidence()
         assert store.adjustments.all()[0].adjustment.points == 2.0
         assert store.standings() == {}
+        assert store.results.devices() == ["cpu"]
         store.keep_document("course", Path("course.yaml"), b"")
         assert rows(store, "PRAGMA user_version") == [(len(migrations.STEPS),)]
 

@@ -71,7 +71,7 @@ def exercises(tmp_path_factory):
 @pytest.fixture(scope="module")
 def observed(wrong, exercises) -> Evidence:
     """What grading the wrong submission showed, once for all tests."""
-    return grade(wrong, exercises, Options(seed=7, device="interpreter", effort=WITH_TRIES))
+    return grade(wrong, exercises, Options(seed=7, device="cpu", effort=WITH_TRIES))
 
 
 @pytest.fixture(autouse=True)
@@ -361,7 +361,7 @@ def test_a_bug_of_ours_is_exit_status_3_and_asks_for_a_report(capsys, wrong, mon
 
 
 def test_a_check_tells_what_is_wrong_in_four_parts(capsys, wrong, monkeypatch):
-    options = partial(app.Options, device="interpreter", effort=WITH_TRIES)
+    options = partial(app.Options, device="cpu", effort=WITH_TRIES)
     monkeypatch.setattr(app, "Options", options)
     # The console took its width from COLUMNS when it was made, where that was set (as by xdist).
     monkeypatch.setattr(app.console, "_width", 60)
@@ -462,7 +462,7 @@ def test_a_check_judges_memory_and_speed_as_a_grade_does_and_ends_with_1(
 
 
 def test_a_check_counts_what_no_points_hang_on(capsys, monkeypatch, tmp_path):
-    options = partial(app.Options, device="interpreter", effort=WITH_TRIES)
+    options = partial(app.Options, device="cpu", effort=WITH_TRIES)
     monkeypatch.setattr(app, "Options", options)
     ran = call(capsys, "check", "silu", "--submission", submission(tmp_path / "sub", RIGHT))
     assert ran.code == 0
@@ -579,7 +579,7 @@ def test_the_first_failure_is_told_while_the_other_parts_are_checked(monkeypatch
         exercises = load_all()
         task = Task(exercises["silu"], exercises["silu"].variants["triton"])
         effort = Effort(edges=4, repair_seconds=0, compile_ahead=False)
-        options = Options(device="interpreter", effort=effort)
+        options = Options(device="cpu", effort=effort)
         with Session(tmp_path, exercises, options) as session:
             evidence = check_task(session, task, on_step)
     assert sum(part.status.is_failure for part in evidence.parts) > 1

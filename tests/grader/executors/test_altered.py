@@ -77,7 +77,7 @@ def spawned(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 def session(tmp_path: Path) -> Iterator[Session]:
     (tmp_path / "silu.py").write_text(TRITON)
     (tmp_path / "silu.cu").write_text(CUDA)
-    with Session(tmp_path, EXERCISES, Options(device="interpreter")) as opened:
+    with Session(tmp_path, EXERCISES, Options(device="cpu")) as opened:
         yield opened
 
 

@@ -57,7 +57,7 @@ def for_the_usual_course():
 
 
 def checked(task: Task, source: str, sandbox=None):
-    options = Options(device="interpreter", effort=LITTLE, keeps_builds=False)
+    options = Options(device="cpu", effort=LITTLE, keeps_builds=False)
     return check_source(task, source, options, timed=False, sandbox=sandbox)
 
 

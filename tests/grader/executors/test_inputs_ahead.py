@@ -50,7 +50,7 @@ def events(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 @pytest.mark.parametrize("variant", ["triton", "cuda"])
 def test_they_are_made_while_the_worker_is_busy(events: list[str], variant: str) -> None:
     task = Task(EXERCISES["silu"], EXERCISES["silu"].variants[variant])
-    with Session(REFERENCE, EXERCISES, Options(device="interpreter")) as session:
+    with Session(REFERENCE, EXERCISES, Options(device="cpu")) as session:
         [runner] = session.runners.of(task)
         runner.once(CASES[-1])  # starts processes
         runner.expect(CASES)
@@ -67,7 +67,7 @@ def test_they_are_made_while_the_worker_is_busy(events: list[str], variant: str)
 
 def test_another_case_than_the_expected_one_has_its_own_inputs(events: list[str]) -> None:
     task = Task(EXERCISES["silu"], EXERCISES["silu"].variants["triton"])
-    with Session(REFERENCE, EXERCISES, Options(device="interpreter")) as session:
+    with Session(REFERENCE, EXERCISES, Options(device="cpu")) as session:
         [runner] = session.runners.of(task)
         runner.expect(CASES)
         for each in (CASES[0], CASES[2]):
@@ -89,7 +89,7 @@ def test_inputs_that_cannot_be_made_are_reported_with_their_own_case(
 
     monkeypatch.setattr(inputs, "make", failing)
     task = Task(EXERCISES["silu"], EXERCISES["silu"].variants["triton"])
-    with Session(REFERENCE, EXERCISES, Options(device="interpreter")) as session:
+    with Session(REFERENCE, EXERCISES, Options(device="cpu")) as session:
         [runner] = session.runners.of(task)
         runner.expect(CASES)
         assert runner.once(CASES[0]).verdict.passed

@@ -124,7 +124,7 @@ def silu(x, out):
 
 def counted(folder: Path, name: str, source: str, sandbox: Sandbox) -> MemoryEvidence:
     (folder / ("silu.cu" if name == "cuda" else "silu.py")).write_text(source)
-    options = Options(device="interpreter", check_with_nvcc=False, backends=("emulator",))
+    options = Options(device="cpu", check_with_nvcc=False, backends=("emulator",))
     with Session(folder, SPECS, options, sandbox=sandbox) as session:
         return check_memory(session, Task(SILU, SILU.variants[name]))
 

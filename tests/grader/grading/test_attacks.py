@@ -231,7 +231,7 @@ def test_an_honest_style_passes_with_every_layer_on(
     with Session(
         tmp_path,
         EXERCISES,
-        Options(seed=attacking.SEED, device="interpreter", effort=attacking.BRIEF),
+        Options(seed=attacking.SEED, device="cpu", effort=attacking.BRIEF),
         sandbox=shared_sandbox,
     ) as session:
         part = check_part(session, Task(exercise, exercise.variants["triton"]), "float16", "ragged")

@@ -33,7 +33,7 @@ def test_a_stub_that_windows_saved_is_untouched(tmp_path, file):
     (tmp_path / file).write_text(text, encoding="utf-8-sig", newline="")
     exercise = spec.load_all()["silu"]
     variant = next(each for each in exercise.variants.values() if each.file == file)
-    with Session(tmp_path, {"silu": exercise}, Options(device="interpreter")) as session:
+    with Session(tmp_path, {"silu": exercise}, Options(device="cpu")) as session:
         assert session.not_attempted(Task(exercise, variant)) == "silu() is still the stub"
 
 

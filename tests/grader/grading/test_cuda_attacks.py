@@ -321,7 +321,7 @@ def graded(target: str, text: str, tmp_path: Path) -> list[PartEvidence]:
         attacks.EXERCISES,
         Options(
             seed=attacking.SEED,
-            device="interpreter",
+            device="cpu",
             effort=attacking.BRIEF_CUDA,
             check_with_nvcc=False,
             backends=("emulator",),

@@ -56,7 +56,7 @@ def observe(submission: corpus.Submission, folder: Path, backend: Backend) -> Va
         EXERCISES,
         Options(
             seed=7,
-            device="interpreter" if backend == "emulator" else "cuda",
+            device="cpu" if backend == "emulator" else "cuda",
             effort=FOR_THE_RARE if rare or backend == "gpu" else BRIEF,
             check_with_nvcc=False,
             backends=(backend,),

@@ -107,7 +107,7 @@ def test_a_part_with_few_new_launches_meets_the_gpu_in_edge_cases_too(language):
 
 def test_cuda_cases_are_first_met_by_kernel_and_size_of_its_blocks():
     task = Task(EXERCISES["rmsnorm"], EXERCISES["rmsnorm"].variants["cuda_matrix"])
-    with Session(ROOT / "reference", EXERCISES, Options(device="interpreter")) as session:
+    with Session(ROOT / "reference", EXERCISES, Options(device="cpu")) as session:
         space = Space(task.exercise, task.variant, "float32", "ragged", 2026)
         runner = session.runners.planned_native(task)
         narrow, wide = space.edges()[0], space.edges()[-1]

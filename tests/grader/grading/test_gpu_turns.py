@@ -109,7 +109,7 @@ def test_who_has_to_wait_is_told_once_and_then_has_its_turn(tmp_path):
 
 def test_where_kernels_run_on_no_gpu_there_are_no_turns(monkeypatch):
     monkeypatch.setenv(locks.VISIBLE, "")
-    with locks.exclusive_on("interpreter"), locks.shared_on("interpreter"):
+    with locks.exclusive_on("cpu"), locks.shared_on("cpu"):
         pass
     with pytest.raises(GpuError, match="there is no GPU here"), locks.exclusive_on("cuda"):
         pass
@@ -202,7 +202,7 @@ def test_one_process_at_a_time_prepares_to_time(tmp_path):
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     with locks.exclusive("0"), locks.next_on("cuda"):  # who has the GPU waits for nobody
         pass
-    with locks.next_on("interpreter"):
+    with locks.next_on("cpu"):
         pass
     end(preparing)
     with locks.next_on("cuda"):

@@ -333,7 +333,7 @@ def test_what_students_see_is_drawn_by_the_public_seed(graded, tmp_path):
 
 
 def test_without_a_sandbox_the_seed_is_gone_before_anything_runs(graded, root, monkeypatch):
-    loose = Confinement(Level.limits, "interpreter", (), ())
+    loose = Confinement(Level.limits, "cpu", (), ())
     monkeypatch.setattr(confinement, "choose", lambda *_: loose)
     monkeypatch.setattr(autograder, "load_all", lambda: SILU_ONLY)
     monkeypatch.setenv("AUTOGRADER", str(root))

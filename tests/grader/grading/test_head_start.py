@@ -60,7 +60,7 @@ def ordered(monkeypatch):
 
 def test_a_session_has_the_program_that_was_begun(folder, ordered):
     head_start.begin_build("silu/cuda", [folder / "nothing", folder])
-    with Session(folder, SPECS, Options(device="interpreter")) as session:
+    with Session(folder, SPECS, Options(device="cpu")) as session:
         begun = len(ordered)
         assert ordered[0] == ("silu.cu", "emulator")
         assert session.runners.programs.of("silu.cu", "emulator").path is not None
@@ -74,7 +74,7 @@ def test_a_program_of_an_earlier_run_is_not_compiled_again(folder, ordered):
     for begins in (True, False):
         ordered.clear()
         head_start.begin_build("silu/cuda", [folder])
-        with Session(folder, SPECS, Options(device="interpreter")) as session:
+        with Session(folder, SPECS, Options(device="cpu")) as session:
             assert session.runners.programs.of("silu.cu", "emulator").path is not None
             session.runners.programs.is_refused("silu.cu")
             assert session.environment()["sandbox"]
@@ -89,7 +89,7 @@ def test_of_another_text_nothing_is_taken(folder, ordered):
     assert ordered
     with (folder / "silu.cu").open("a") as file:
         file.write("\n// changed\n")
-    with Session(folder, SPECS, Options(device="interpreter")) as session:
+    with Session(folder, SPECS, Options(device="cpu")) as session:
         assert session.runners.programs.of("silu.cu", "emulator").path is not None
         assert ordered.count(("silu.cu", "emulator")) == 2
 
@@ -97,7 +97,7 @@ def test_of_another_text_nothing_is_taken(folder, ordered):
 def test_a_session_that_requires_a_sandbox_takes_nothing(folder):
     cuda_build.prepare()
     head_start.begin_build("silu/cuda", [folder])
-    options = Options(device="interpreter", require_sandbox=True)
+    options = Options(device="cpu", require_sandbox=True)
     with Session(folder, SPECS, options):
         left = head_start.take_build()
     assert left is not None

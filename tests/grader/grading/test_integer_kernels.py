@@ -49,7 +49,7 @@ NAMES = [f"{each.name}/{variant}" for each in EXERCISES.values() for variant in 
 
 def evidence_on(folder: Path) -> dict[str, VariantEvidence]:
     """What is observed of each variant of a submission."""
-    with Session(folder, EXERCISES, Options(seed=7, device="interpreter", effort=BRIEF)) as session:
+    with Session(folder, EXERCISES, Options(seed=7, device="cpu", effort=BRIEF)) as session:
         tasks = (Task(e, v) for e in EXERCISES.values() for v in e.variants.values())
         return {str(task): check(session, task) for task in tasks}
 

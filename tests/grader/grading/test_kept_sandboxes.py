@@ -31,22 +31,22 @@ def server_of(sandbox: Sandbox) -> int:
 
 
 def test_one_with_nothing_left_in_it_goes_on_with_the_next_submission():
-    with kept_sandboxes.of_a_submission("interpreter", False) as (plans, native):
+    with kept_sandboxes.of_a_submission("cpu", False) as (plans, native):
         assert (plans.kind, native["emulator"].kind) == ("plans", "native")
         if plans.confinement.level.value == "limits":
             pytest.skip("without a sandbox none goes on")
         first = server_of(plans)
         plans.hold("left.py", b"x")
-    with kept_sandboxes.of_a_submission("interpreter", False) as (plans, _):
+    with kept_sandboxes.of_a_submission("cpu", False) as (plans, _):
         assert server_of(plans) == first
         assert not list((plans.scratch.parent / "submission").iterdir())
 
 
 def test_one_whose_server_was_killed_is_replaced():
-    with kept_sandboxes.of_a_submission("interpreter", False) as (plans, _):
+    with kept_sandboxes.of_a_submission("cpu", False) as (plans, _):
         first = server_of(plans)
         psutil.Process(first).kill()
-    with kept_sandboxes.of_a_submission("interpreter", False) as (plans, _):
+    with kept_sandboxes.of_a_submission("cpu", False) as (plans, _):
         assert server_of(plans) != first
     assert not psutil.pid_exists(first)
 
@@ -54,11 +54,11 @@ def test_one_whose_server_was_killed_is_replaced():
 def test_one_is_closed_where_the_grader_fails():
     with (
         pytest.raises(RuntimeError),
-        kept_sandboxes.of_a_submission("interpreter", False) as (plans, _),
+        kept_sandboxes.of_a_submission("cpu", False) as (plans, _),
     ):
         first = server_of(plans)
         raise RuntimeError
-    assert not psutil.pid_exists(first) and not kept_sandboxes._emptied.get("interpreter")
+    assert not psutil.pid_exists(first) and not kept_sandboxes._emptied.get("cpu")
 
 
 def test_the_hand_ins_of_a_class_import_torch_once_for_a_process(tmp_path, monkeypatch):
@@ -74,7 +74,7 @@ def test_the_hand_ins_of_a_class_import_torch_once_for_a_process(tmp_path, monke
     monkeypatch.setattr(Sandbox, "begin", begin)
     for number in range(3):
         data = f"{RIGHT}\n# {number}\n".encode()
-        keys = Keys(exercises, Conditions(7, "interpreter", BRIEF))
+        keys = Keys(exercises, Conditions(7, "cpu", BRIEF))
         key = keys.of("silu", "triton", digest([hash_of(data)]))
         task = HandinTask(
             {"silu.py": data},
@@ -86,5 +86,5 @@ def test_the_hand_ins_of_a_class_import_torch_once_for_a_process(tmp_path, monke
         )
         [result] = grade_in_pool(task).results
         assert '"passed"' in result.evidence
-    plans = kept_sandboxes._emptied["interpreter"]
+    plans = kept_sandboxes._emptied["cpu"]
     assert len(begun) == (1 if plans.confinement.is_enough else 4)

@@ -38,7 +38,7 @@ BRIEF = Effort(
     compile_ahead=False,
     repair_seconds=0,
 )
-OPTIONS = Options(seed=7, device="interpreter", effort=BRIEF, check_with_nvcc=False)
+OPTIONS = Options(seed=7, device="cpu", effort=BRIEF, check_with_nvcc=False)
 
 
 @pytest.fixture

@@ -152,7 +152,7 @@ def measured(tmp_path_factory, variant) -> Iterator[Callable[[str], MemoryEviden
     def measure(more: str) -> MemoryEvidence:
         folder: Path = tmp_path_factory.mktemp("submission")
         (folder / "transpose.py").write_text(KERNELS + more)
-        with Session(folder, SPECS, Options(device="interpreter"), sandbox=sandbox) as session:
+        with Session(folder, SPECS, Options(device="cpu"), sandbox=sandbox) as session:
             return check_memory(session, Task(TRANSPOSE, variant))
 
     with sandbox:
@@ -302,7 +302,7 @@ extern "C" void transpose_v4(const float* input, float* output, int rows, int co
 def test_in_cuda_too_a_launch_that_changes_nothing_is_left_out(tmp_path):
     variant = TRANSPOSE.variants["cuda_v4"]
     (tmp_path / "transpose.cu").write_text(PADDED_IN_CUDA)
-    options = Options(device="interpreter", check_with_nvcc=False, backends=("emulator",))
+    options = Options(device="cpu", check_with_nvcc=False, backends=("emulator",))
     with Session(tmp_path, SPECS, options) as session:
         seen = check_memory(session, Task(TRANSPOSE, variant))
     assert seen.status is Status.passed
@@ -321,7 +321,7 @@ def test_a_kernel_that_is_wrong_in_the_memory_case_gets_a_message_as_any_wrong_o
     few = "grid = (min(triton.cdiv(n_elements, BLOCK), 10),)"
     (tmp_path / "silu.py").write_text(source.replace(right, few))
     effort = Effort(edges=4, drawn=0, repair_seconds=0, compile_ahead=False)
-    options = Options(device="interpreter", effort=effort)
+    options = Options(device="cpu", effort=effort)
     task = Task(SPECS["silu"], SPECS["silu"].variants["triton"])
     with Session(tmp_path, SPECS, options) as session:
         observed = check(session, task)

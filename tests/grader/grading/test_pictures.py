@@ -32,7 +32,7 @@ def session(shared_sandbox: Sandbox, tmp_path_factory: pytest.TempPathFactory):
     (folder / "softmax.py").write_text(softmax.replace(TALE, wrong))
     silu = (ROOT / "reference" / "silu.py").read_text()
     (folder / "silu.py").write_text(silu.replace("offs < n_elements", "offs < n_elements + 1"))
-    options = Options(device="interpreter", keeps_builds=False)
+    options = Options(device="cpu", keeps_builds=False)
     with Session(folder, load_all(), options, sandbox=shared_sandbox) as opened:
         yield opened
 

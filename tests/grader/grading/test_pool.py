@@ -167,7 +167,7 @@ def has_ended(pid: int) -> bool:
 # --- a submission's variants side by side ---------------------------------------------------------
 
 ONLY = ("silu/cuda", "copy_first_column")
-OPTIONS = Options(effort=BRIEF, device="interpreter")
+OPTIONS = Options(effort=BRIEF, device="cpu")
 
 
 def timeless(evidence: VariantEvidence) -> VariantEvidence:
@@ -283,7 +283,7 @@ def shared_out_among(processes: Shares, device: str, *names: str):
     tasks = selected(exercises, names)
     assert len(tasks) == len(names)
     shares = parallel.shared_out(tasks, device)
-    with Session(ROOT / "reference", exercises, Options(device="interpreter")) as session:
+    with Session(ROOT / "reference", exercises, Options(device="cpu")) as session:
         # The last first: in what order they come is chance.
         seen = list(parallel.checked_by(processes, session, tasks, shares[::-1]))
     assert sorted(index for index, _ in seen) == list(range(len(tasks)))
@@ -321,7 +321,7 @@ def test_what_was_counted_of_a_variant_that_is_wrong_is_forgotten():
 
 
 @pytest.mark.parametrize(
-    ("name", "device"), [("gelu/triton", "interpreter"), ("transpose/cuda_v3", "cuda")]
+    ("name", "device"), [("gelu/triton", "cpu"), ("transpose/cuda_v3", "cuda")]
 )
 def test_what_is_compiled_once_or_not_at_all_is_one_share(name, device):
     processes = Shares()
@@ -330,7 +330,7 @@ def test_what_is_compiled_once_or_not_at_all_is_one_share(name, device):
     assert evidence.correctness is Status.passed
 
 
-@pytest.mark.parametrize("device", ["interpreter", "cuda"])
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
 def test_on_a_gpu_one_process_compiles_a_file_of_cuda_for_all_of_its_variants(device):
     processes = Shares()
     of_one_file = ("transpose/cuda_v1", "transpose/cuda_v3", "transpose/cuda_v4")

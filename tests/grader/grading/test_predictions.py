@@ -74,7 +74,7 @@ def doubled(tmp_path_factory: pytest.TempPathFactory) -> Exercise:
 
 
 def made(exercise: Exercise, text: str, *, checks: bool) -> VariantEvidence:
-    options = Options(device="interpreter", checks_answers=checks)
+    options = Options(device="cpu", checks_answers=checks)
     files = {"answers.yaml": text.encode()}
     with Session(ROOT, {exercise.name: exercise}, options, files=files) as session:
         return predictions.check(session, exercise)
@@ -193,7 +193,7 @@ def test_a_class_counts_what_the_solution_does() -> None:
     question = exercises["silu"].predictions.questions["sectors"]  # type: ignore[union-attr]
     n = drawn("silu", "sectors", question, "Ada")["n"]
     text = f"student: Ada\nsilu: {{bytes: 1, time: 1, sectors: {n // 8}, resident: 0}}\n".encode()
-    key = Keys(exercises, Conditions(7, "interpreter")).of("silu", PREDICTIONS, hash_of(text))
+    key = Keys(exercises, Conditions(7, "cpu")).of("silu", PREDICTIONS, hash_of(text))
     wanted = (Wanted("silu", PREDICTIONS, key),)
     task = HandinTask({"answers.yaml": text}, wanted, exercises, 7, require_sandbox=False)
     [result] = grade_files(task).results
@@ -298,7 +298,7 @@ def test_an_author_learns_of_answers_that_nobody_can_work_out(
     path = tmp_path / "doubled.yaml"
     path.write_text(SPEC.replace(old, new, 1))
     exercise = load(path)
-    with Session(ROOT, {"doubled": exercise}, Options(device="interpreter"), files={}) as session:
+    with Session(ROOT, {"doubled": exercise}, Options(device="cpu"), files={}) as session:
         [(key, reason)] = predictions.unanswerable(session, exercise)
     assert key == expected[0] and expected[1] in reason
 

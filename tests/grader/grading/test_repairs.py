@@ -378,7 +378,7 @@ def test_a_lesson_is_kept_if_memory_is_used_as_the_spec_asks(tmp_path, padding, 
         source[:place] + source[place:].replace("[TILE + 1]", f"[{padding}]")
     )
     task = Task(SPECS["transpose"], SPECS["transpose"].variants["cuda_v4"])
-    with Session(tmp_path, SPECS, Options(device="interpreter")) as session:
+    with Session(tmp_path, SPECS, Options(device="cpu")) as session:
         runner = session.runners.planned_native(task)
         assert repairs.memory_use.keeps_its_lesson(runner, 7) is kept
 
@@ -493,7 +493,7 @@ def test_a_mistake_is_told_once_for_all_parts(tmp_path, variant, text, told, pla
     task = Task(SPECS["silu"], SPECS["silu"].variants[variant])
     (tmp_path / task.variant.file).write_text(text)
     parts = [("float32", "ragged"), ("float32", "aligned")]
-    with Session(tmp_path, SPECS, Options(device="interpreter", effort=LITTLE)) as session:
+    with Session(tmp_path, SPECS, Options(device="cpu", effort=LITTLE)) as session:
         found = check_parts(session, task, parts)
     [message] = merged_messages(VariantEvidence("silu", variant, task.variant.file, parts=found))
     assert message.headline.startswith(f"silu/{variant}: `") and told in message.headline
@@ -507,7 +507,7 @@ def test_a_change_with_which_no_large_size_can_be_launched_is_not_told(tmp_path)
     wrong = wrong.replace("void silu_kernel", "void __launch_bounds__(128) silu_kernel")
     end = "(x, out, n);\n    cudaError_t error = cudaGetLastError();\n"
     (tmp_path / "silu.cu").write_text(wrong.replace("(x, out, n);\n", end))
-    with Session(tmp_path, SPECS, Options(device="interpreter", effort=LITTLE)) as session:
+    with Session(tmp_path, SPECS, Options(device="cpu", effort=LITTLE)) as session:
         found = check_parts(session, task, [("float32", "ragged")])
     [message] = merged_messages(VariantEvidence("silu", "cuda", "silu.cu", parts=found))
     assert found[0].status is Status.launch_error and "exchanged" not in message.headline
@@ -520,7 +520,7 @@ def test_a_sum_that_is_0_is_told_by_what_makes_it_so(tmp_path):
     assert right.count("block_sum(sum) / cols") == 1
     wrong = right.replace("block_sum(sum) / cols", "block_sum(sum) * (1 / cols)")
     (tmp_path / "rmsnorm.cu").write_text(wrong)
-    with Session(tmp_path, SPECS, Options(device="interpreter", effort=LITTLE)) as session:
+    with Session(tmp_path, SPECS, Options(device="cpu", effort=LITTLE)) as session:
         found = check_parts(session, task, [("float32", "ragged")])
     [message] = merged_messages(
         VariantEvidence("rmsnorm", "cuda_matrix", "rmsnorm.cu", parts=found)
@@ -533,7 +533,7 @@ def test_parameters_in_another_order_are_told_before_what_follows_from_it(tmp_pa
     task = Task(SPECS["silu"], SPECS["silu"].variants["triton"])
     given = TRITON.replace("silu(x, out):", "silu(out, x):").replace("<= n", "< n")
     (tmp_path / "silu.py").write_text(given)
-    with Session(tmp_path, SPECS, Options(device="interpreter", effort=LITTLE)) as session:
+    with Session(tmp_path, SPECS, Options(device="cpu", effort=LITTLE)) as session:
         found = check_parts(session, task, [("float32", "ragged")])
     [message] = merged_messages(VariantEvidence("silu", "triton", "silu.py", parts=found))
     assert "The parameters of `silu` stand in another order than in the stub" in message.headline
@@ -543,7 +543,7 @@ def test_the_cause_of_one_given_case_is_tried_on_others(tmp_path):
     task = Task(SPECS["silu"], SPECS["silu"].variants["triton"])
     (tmp_path / task.variant.file).write_text(TRITON)
     case = Case((("n", 5),), "float32", 7)
-    with Session(tmp_path, SPECS, Options(device="interpreter", effort=LITTLE)) as session:
+    with Session(tmp_path, SPECS, Options(device="cpu", effort=LITTLE)) as session:
         part = check_case(session, task, case)
     assert (part.cases_run, part.failures[0].case) == (1, str(case))
     [message] = merged_messages(VariantEvidence("silu", "triton", "silu.py", parts=(part,)))
@@ -628,7 +628,7 @@ def test_edits_of_cuda_that_a_sieve_refuses_are_not_built(tmp_path, monkeypatch)
         return altered(self, copies, entries)
 
     monkeypatch.setattr(PlannedNativeRunner, "altered", counted)
-    with Session(tmp_path, SPECS, Options(device="interpreter")) as session:
+    with Session(tmp_path, SPECS, Options(device="cpu")) as session:
         runner = session.runners.planned_native(IN_CUDA)
         cases = [Case((("n", n),), "float32", 7) for n in (5, 70, 300)]
         failing = failing_of(runner.once(cases[0]), [runner.once(each) for each in cases], None)

@@ -53,7 +53,7 @@ EDITS = [
 @pytest.fixture
 def runner(tmp_path):
     (tmp_path / "silu.cu").write_text(SOURCE)
-    with Session(tmp_path, SPECS, Options(device="interpreter")) as session:
+    with Session(tmp_path, SPECS, Options(device="cpu")) as session:
         yield session.runners.planned_native(TASK)
 
 

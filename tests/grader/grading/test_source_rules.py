@@ -57,7 +57,7 @@ def test_what_breaks_a_rule_on_cuda_earns_nothing_and_nothing_of_it_is_compiled(
 
     monkeypatch.setattr(cuda_build, "begin", never)
     (folder / "silu.cu").write_text(SNEAKY)
-    with Session(folder, EXERCISES, Options(device="interpreter")) as session:
+    with Session(folder, EXERCISES, Options(device="cpu")) as session:
         variant = grade_task(session, Task(SILU, SILU.variants["cuda"]))
     assert {part.status for part in variant.parts} == {Status.policy_violation}
     failure = variant.parts[0].failures[0]
@@ -71,18 +71,18 @@ def test_what_breaks_a_rule_on_cuda_earns_nothing_and_nothing_of_it_is_compiled(
 def test_what_python_names_is_no_violation_as_long_as_kernels_compute(folder: Path) -> None:
     right = (ROOT / "reference" / "silu.py").read_text()
     (folder / "silu.py").write_text(f"import numpy, os, sys\n{right}\nos.environ.get('HOME')\n")
-    with Session(folder, EXERCISES, Options(device="interpreter", effort=BRIEF)) as session:
+    with Session(folder, EXERCISES, Options(device="cpu", effort=BRIEF)) as session:
         part = check_part(session, Task(SILU, SILU.variants["triton"]), "float32", "aligned")
     assert part.status is Status.passed, part
 
 
 def test_what_is_lifted_may_break_the_rules_and_the_evidence_says_so(folder: Path) -> None:
     (folder / "silu.py").write_text(LIBRARY)
-    with Session(folder, EXERCISES, Options(device="interpreter", effort=BRIEF)) as session:
+    with Session(folder, EXERCISES, Options(device="cpu", effort=BRIEF)) as session:
         part = check_part(session, Task(SILU, SILU.variants["triton"]), "float32", "aligned")
         assert part.status is Status.policy_violation
     with Session(
-        folder, EXERCISES, Options(device="interpreter", effort=BRIEF, lifted=("silu",))
+        folder, EXERCISES, Options(device="cpu", effort=BRIEF, lifted=("silu",))
     ) as session:
         part = check_part(session, Task(SILU, SILU.variants["triton"]), "float32", "aligned")
         assert part.status is Status.passed
@@ -95,9 +95,7 @@ def test_what_is_lifted_may_break_the_rules_and_the_evidence_says_so(folder: Pat
 def test_a_spec_can_allow_more(folder: Path, policy: Policy) -> None:
     (folder / "silu.py").write_text(LIBRARY)
     allowing = SILU.model_copy(update={"policy": policy})
-    with Session(
-        folder, {"silu": allowing}, Options(device="interpreter", effort=BRIEF)
-    ) as session:
+    with Session(folder, {"silu": allowing}, Options(device="cpu", effort=BRIEF)) as session:
         part = check_part(
             session, Task(allowing, allowing.variants["triton"]), "float32", "aligned"
         )
@@ -106,7 +104,7 @@ def test_a_spec_can_allow_more(folder: Path, policy: Policy) -> None:
 
 def test_what_pytorch_computed_is_told_at_its_line(folder: Path) -> None:
     (folder / "silu.py").write_text(LIBRARY)
-    with Session(folder, EXERCISES, Options(device="interpreter", effort=BRIEF)) as session:
+    with Session(folder, EXERCISES, Options(device="cpu", effort=BRIEF)) as session:
         part = check_part(session, Task(SILU, SILU.variants["triton"]), "float32", "aligned")
     assert part.status is Status.policy_violation
     assert part.failures[0].where == "silu.py:5"
@@ -156,7 +154,7 @@ def test_a_class_is_not_graded_without_a_sandbox_unless_told_to(
 def test_ones_own_work_runs_with_limits_only_and_the_report_says_so(unconfined, handed_in) -> None:
     evidence = grade(handed_in, EXERCISES, only=["silu"])
     assert evidence.environment["sandbox"] == "limits"
-    assert not Confinement(Level.limits, "interpreter", (), ()).is_enough
+    assert not Confinement(Level.limits, "cpu", (), ()).is_enough
     shown = CliRunner().invoke(app, ["grade", str(handed_in), "--only", "silu"])
     assert "no final grade" in " ".join(shown.output.split())
 

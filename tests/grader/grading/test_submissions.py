@@ -86,7 +86,7 @@ def observe(
     elif submission.rare:
         effort = FOR_THE_RARE
     elif device == "cuda":
-        # What fails in a fresh process too is seen in the interpreter: here each is a CUDA context.
+        # What fails in a fresh process too is seen without a GPU: here each is a CUDA context.
         effort = replace(BRIEF, reruns=1)
     if submission.kind == "honest":
         # On a GPU every new size is compiled anew, for as long as many cases are interpreted.
@@ -219,7 +219,7 @@ def test_a_wrong_submission_gets_its_status(
     if submission.status is Status.not_attempted:
         pytest.skip("runs nothing: test_attempt.py")
     skip_unless_noticed(submission)
-    seen = observe(submission, folder, "interpreter", sandbox=shared_sandbox, every_dtype=False)
+    seen = observe(submission, folder, "cpu", sandbox=shared_sandbox, every_dtype=False)
     check_wrong(submission, seen, gpu=False)
 
 
@@ -227,7 +227,7 @@ def test_a_wrong_submission_gets_its_status(
 def test_an_honest_submission_earns_everything(
     submission: corpus.Submission, folder: Path, shared_sandbox: Sandbox
 ) -> None:
-    seen = observe(submission, folder, "interpreter", sandbox=shared_sandbox, every_dtype=False)
+    seen = observe(submission, folder, "cpu", sandbox=shared_sandbox, every_dtype=False)
     check_honest(submission, seen)
 
 

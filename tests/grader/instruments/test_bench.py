@@ -157,7 +157,7 @@ SOLUTION = (ROOT / "reference" / "rmsnorm.py").read_text()
 def test_what_a_grade_would_not_run_is_not_timed(tmp_path, monkeypatch, source, status, reason):
     monkeypatch.setattr(bench, "measure_case", lambda *_, **__: pytest.fail("it was run"))
     folder = submission(tmp_path / "mine", source)
-    with Session(folder, EXERCISES, Options(device="interpreter")) as session:
+    with Session(folder, EXERCISES, Options(device="cpu")) as session:
         [seen] = bench.run(session, session.sandbox, [Task(*variant_of("rmsnorm/triton"))])
     assert seen.evidence.status is status
     assert seen.evidence.reason.startswith(reason)
@@ -210,7 +210,7 @@ BUDGET = sequential.Budget(seconds=60.0, pairs=2)
 def benched(
     exercises, folder: Path, python_sandbox, tmp_path: Path, sizes=(32,), **options
 ) -> Path:
-    with Session(folder, exercises, Options(device="interpreter")) as session:
+    with Session(folder, exercises, Options(device="cpu")) as session:
         out = tmp_path / "out"
         bench_command.run(
             session,
@@ -446,7 +446,7 @@ def timed_with(error: Exception, exercises, python_sandbox, tmp_path, monkeypatc
     monkeypatch.setattr(Stopwatch, "planned", failing)
     monkeypatch.setattr(bench, "BASELINES", ())
     folder = submission(tmp_path / "mine", SOLUTION)
-    with Session(folder, exercises, Options(device="interpreter")) as session:
+    with Session(folder, exercises, Options(device="cpu")) as session:
         return list(bench.run(session, python_sandbox, selected(exercises), [32]))
 
 
@@ -473,7 +473,7 @@ def test_a_variant_without_a_plan_is_told(small, python_sandbox, tmp_path, monke
 
     monkeypatch.setattr(Stopwatch, "planned", none)
     folder = submission(tmp_path / "mine", SOLUTION)
-    with Session(folder, small, Options(device="interpreter")) as session:
+    with Session(folder, small, Options(device="cpu")) as session:
         [seen] = bench.run(session, python_sandbox, selected(small), [32])
     assert (seen.evidence.status, seen.size) == (Status.crashed, None)
     assert seen.evidence.reason == "it needs what has no answer"

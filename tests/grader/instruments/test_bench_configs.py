@@ -97,7 +97,7 @@ def taken(monkeypatch, python_sandbox, tmp_path) -> list[Configured]:
     (tmp_path / "rmsnorm.py").write_text(SCALED)
     budget = sequential.Budget(seconds=60.0, pairs=2)
     values = parse(["BLOCK=64,32", "EXTRA=0,1"])
-    with Session(tmp_path, EXERCISES, Options(device="interpreter")) as session:
+    with Session(tmp_path, EXERCISES, Options(device="cpu")) as session:
         task = Task(exercise, variant)
         runs = bench_configs.run(session, python_sandbox, task, values, ROOFS, budget)
         return list(runs)

@@ -69,7 +69,7 @@ def on_the_cpu(monkeypatch: pytest.MonkeyPatch, python_sandbox) -> Callable[[str
     monkeypatch.setattr(rounds, "case_of", lambda e, v, seed: fixed_case(e, v, SMALL, seed))
     monkeypatch.setattr(rounds, "ROUNDS", 3)
     monkeypatch.setattr(contenders, "MOST_BUFFER_SETS", 4)
-    monkeypatch.setattr(target, "Session", partial(Session, options=Options(device="interpreter")))
+    monkeypatch.setattr(target, "Session", partial(Session, options=Options(device="cpu")))
     trusted = lambda *_: contextlib.nullcontext(python_sandbox)  # noqa: E731
     monkeypatch.setattr(target, "Sandbox", trusted)
     use()

@@ -99,11 +99,11 @@ def test_what_sandboxes_import_is_put_there_and_found_by_them(tmp_path: Path, mo
     while not (tmp_path / bytecode._COMPLETE).exists() and time.monotonic() < deadline:
         time.sleep(0.05)
     [fork_server] = tmp_path.rglob("fork_server.*.pyc")
-    shown = allowed_paths.readable("interpreter")
+    shown = allowed_paths.readable("cpu")
     assert any(fork_server.is_relative_to(each) for each in shown)
     written = fork_server.stat().st_mtime_ns
     monkeypatch.setattr(preloader, "_requests", None)  # another test's uses another cache
-    with Sandbox("interpreter", kind="plans") as sandbox:
+    with Sandbox("cpu", kind="plans") as sandbox:
         sandbox.start()
         line = Path(f"/proc/{sandbox._server._process.pid}/cmdline").read_bytes().decode()
     assert f"pycache_prefix={tmp_path}" in line
@@ -121,7 +121,7 @@ def test_the_doctor_tells_how_much_that_is(tmp_path: Path, monkeypatch) -> None:
 def test_of_the_grader_sandboxes_see_none(tmp_path: Path, monkeypatch) -> None:
     """Byte code of the solutions says as much as their source."""
     monkeypatch.setattr(sys, "pycache_prefix", str(tmp_path))
-    for device in ("interpreter", "emulator", "cuda"):
+    for device in ("cpu", "emulator", "cuda"):
         hidden = bytecode.of(
             [ROOT / "grader" / "cases" / "oracle.py", ROOT / "reference" / "silu.py"]
         )

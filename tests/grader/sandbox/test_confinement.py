@@ -78,7 +78,7 @@ def test_the_project_and_the_machine_can_not_be_read(room, tmp_path_factory):
 
 def _leads_somewhere(path: Path) -> bool:
     """Whether something mounted lies below, so that the folder exists, with that alone in it."""
-    mounted = allowed_paths.mounts(allowed_paths.readable("interpreter")).binds
+    mounted = allowed_paths.mounts(allowed_paths.readable("cpu")).binds
     return any(Path(each).is_relative_to(path) for each in mounted)
 
 
@@ -616,7 +616,7 @@ def test_a_trial_leaves_nothing_behind(fresh_probe, monkeypatch, tmp_path):
 def test_a_submission_inside_the_scratch_folder_is_refused(tmp_path):
     with pytest.raises(ConfinementError, match="would not be read-only"):
         confinement.command(
-            Confinement(Level.landlock, "interpreter", (), ()),
+            Confinement(Level.landlock, "cpu", (), ()),
             ["python"],
             scratch=tmp_path,
             submission=tmp_path / "submission",
@@ -628,7 +628,7 @@ def test_a_submission_inside_the_scratch_folder_is_refused(tmp_path):
 
 
 def test_nothing_of_the_project_is_on_the_list():
-    binds = allowed_paths.mounts(allowed_paths.readable("interpreter")).binds
+    binds = allowed_paths.mounts(allowed_paths.readable("cpu")).binds
     inside = [each for each in binds if Path(each).is_relative_to(REPOSITORY)]
     venv = Path(sys.prefix).resolve()
     assert [each for each in inside if not Path(each).is_relative_to(venv)] == [
@@ -643,7 +643,7 @@ def test_a_grader_installed_among_the_packages_is_left_out(monkeypatch, tmp_path
     monkeypatch.setattr(allowed_paths, "_GRADER_FOLDER", tmp_path / "grader")
     monkeypatch.setattr(allowed_paths, "WORKER_FOLDER", tmp_path / "grader" / "worker")
     monkeypatch.setattr(allowed_paths, "_python", lambda: (tmp_path,))
-    found = [path for path in allowed_paths.readable("interpreter") if tmp_path in path.parents]
+    found = [path for path in allowed_paths.readable("cpu") if tmp_path in path.parents]
     assert found == [tmp_path / "grader" / "worker", tmp_path / "torch"]
 
 
@@ -655,7 +655,7 @@ def test_packages_that_a_pth_file_names_are_readable_and_nothing_else_of_sys_pat
     monkeypatch.setattr(sys, "path", [*sys.path, str(other), str(tmp_path)])
     allowed_paths._python.cache_clear()
     try:
-        found = allowed_paths.readable("interpreter")
+        found = allowed_paths.readable("cpu")
     finally:
         allowed_paths._python.cache_clear()
     assert other in found
@@ -687,7 +687,7 @@ def test_a_loop_of_links_is_an_error(tmp_path):
 def test_on_a_gpu_the_compiler_is_on_the_list():
     names = {str(path) for path in allowed_paths.readable("cuda")}
     assert {"/usr/bin", "/usr/include"} & names if os.path.isdir("/usr/include") else True  # noqa: PTH112
-    assert "/usr/bin" not in {str(path) for path in allowed_paths.readable("interpreter")}
+    assert "/usr/bin" not in {str(path) for path in allowed_paths.readable("cpu")}
 
 
 def test_a_compilers_cache_that_isnt_there_yet_is_readable_once_it_is(tmp_path, monkeypatch):
@@ -696,7 +696,7 @@ def test_a_compilers_cache_that_isnt_there_yet_is_readable_once_it_is(tmp_path, 
     assert cache in allowed_paths.readable("emulator") and cache.is_dir()
 
 
-@pytest.mark.parametrize("device", ["interpreter", "emulator", "cuda"])
+@pytest.mark.parametrize("device", ["cpu", "emulator", "cuda"])
 def test_what_compilers_made_of_other_files_is_not_readable(device, tmp_path, monkeypatch):
     """Among them are the solutions' kernels, where the same user has graded these."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))

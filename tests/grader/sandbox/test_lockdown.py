@@ -45,7 +45,7 @@ def alone(plan: dict, lines: str) -> list:
 def with_filter() -> dict:
     """A plan of nothing but the filter, as under bubblewrap."""
     skip_unless(Level.landlock)  # which has a filter, too
-    program = compile_filter("interpreter", own_namespaces=True)
+    program = compile_filter("cpu", own_namespaces=True)
     return {"filter": base64.b64encode(program).decode(), "landlock": None}
 
 

@@ -139,9 +139,7 @@ def measured(shared_sandbox: Sandbox) -> Callable[[Path], MemoryEvidence]:
 
     def measure(folder: Path) -> MemoryEvidence:
         exercises = {"flash_attention": FLASH}
-        with Session(
-            folder, exercises, Options(device="interpreter"), sandbox=shared_sandbox
-        ) as session:
+        with Session(folder, exercises, Options(device="cpu"), sandbox=shared_sandbox) as session:
             return check_memory(session, Task(FLASH, VARIANT))
 
     return measure

@@ -33,7 +33,7 @@ class Watched:
 
     def check(self, source: str, seed: int):
         self.started, self.inputs = Counter(), []
-        options = Options(seed=seed, device="interpreter", effort=FIXED, keeps_builds=False)
+        options = Options(seed=seed, device="cpu", effort=FIXED, keeps_builds=False)
         fork, make = Sandbox._forked, inputs_of_case.make
 
         def forked(sandbox, request, *given):

@@ -51,8 +51,8 @@ assert os.getpriority(os.PRIO_PROCESS, 0) < 19
 
 def test_a_sandbox_goes_on_with_nothing_of_the_last_submission_in_it():
     task = task_named(exercises_of(None), "silu/triton")
-    options = Options(device="interpreter", effort=EFFORTS["quick"], keeps_builds=False)
-    with Sandbox("interpreter", kind="plans") as sandbox:
+    options = Options(device="cpu", effort=EFFORTS["quick"], keeps_builds=False)
+    with Sandbox("cpu", kind="plans") as sandbox:
         if sandbox.confinement.level.value == "limits":
             pytest.skip("without a sandbox none goes on")
         server = sandbox._server
@@ -70,7 +70,7 @@ def test_a_sandbox_goes_on_with_nothing_of_the_last_submission_in_it():
 
 
 def test_a_sandbox_whose_fork_server_has_ended_does_not_go_on():
-    with Sandbox("interpreter", kind="plans") as sandbox:
+    with Sandbox("cpu", kind="plans") as sandbox:
         assert sandbox._server is not None
         sandbox._server._process.kill()
         assert not sandbox.empty()

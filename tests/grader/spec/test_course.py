@@ -137,7 +137,7 @@ def test_keys_of_results_do_not_depend_on_where_a_course_lies(tmp_path):
     (tmp_path / "reference").mkdir()
     shutil.copy(HOME / "reference" / "oracles.py", tmp_path / "reference")
     shutil.copy(HOME / "course.yaml", tmp_path)
-    conditions = Conditions(7, "interpreter")
+    conditions = Conditions(7, "cpu")
     here, there = load_all(), Course(tmp_path).exercises
     assert list(here) == list(there)
     ours, theirs = Keys(here, conditions), Keys(there, conditions)
@@ -152,9 +152,9 @@ def test_keys_of_results_do_not_depend_on_where_a_course_lies(tmp_path):
 def test_kernels_are_compiled_for_the_courses_gpu_where_there_is_none(tmp_path, monkeypatch):
     monkeypatch.setattr(machine, "gpu_properties", lambda: None)
     exercises = made(tmp_path / "c", "gpu: 4090").exercises
-    with Session(tmp_path, exercises, Options(device="interpreter")):
+    with Session(tmp_path, exercises, Options(device="cpu")):
         assert machine.capability() == 89
-    with Session(tmp_path, load_all(), Options(device="interpreter")):
+    with Session(tmp_path, load_all(), Options(device="cpu")):
         assert machine.capability() == 90
 
 

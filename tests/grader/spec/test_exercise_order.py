@@ -173,7 +173,7 @@ def batch(tmp_path, monkeypatch, capsys):
 
     @contextmanager
     def machines(watcher, jobs=None):
-        yield Machines("interpreter", InThisProcess(instant))
+        yield Machines("cpu", InThisProcess(instant))
 
     monkeypatch.setattr(run, "this_machine", machines)
     files = {v.file for each in load_all().values() for v in each.variants.values()}

@@ -82,7 +82,7 @@ def opened(tmp_path: Path, shared_sandbox: Sandbox) -> Iterator[Open]:
     """Sessions of one file each, which end with the test."""
     with contextlib.ExitStack() as stack:
 
-        def open_session(cheat: Cheat, device: DeviceName = "interpreter") -> Session:
+        def open_session(cheat: Cheat, device: DeviceName = "cpu") -> Session:
             (tmp_path / cheat.variant.file).write_bytes(cheat.source)
             return stack.enter_context(session(tmp_path, device, shared_sandbox))
 

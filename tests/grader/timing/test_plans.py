@@ -162,9 +162,7 @@ def test_a_session_plans_what_is_timed_without_a_gpu(shared_sandbox, tmp_path, s
     (tmp_path / "silu.py").write_text(source)
     arguments = Layout.of(SILU, variant, case_of(variant)).arguments(0)
     exercises = of_silu(variant)
-    with Session(
-        tmp_path, exercises, Options(device="interpreter"), sandbox=shared_sandbox
-    ) as session:
+    with Session(tmp_path, exercises, Options(device="cpu"), sandbox=shared_sandbox) as session:
         plans = session.runners.plans_of(Task(exercises["silu"], variant))
         made = FromPlans(plans).documents(case_of(variant), arguments)
     assert len(made) == count and all(isinstance(each, bytes) and each for each in made)
@@ -190,7 +188,7 @@ def watch(monkeypatch) -> Iterator[Stopwatch]:
     plans = Plans(b"one")
     monkeypatch.setattr(gpu, "document", lambda _, case, planned, timed, number: plans.made[0])
     runners: Any = SimpleNamespace(sandbox_of=sandbox, plans_of=lambda task: plans)
-    made = Stopwatch("interpreter", 7, EXERCISES, runners)
+    made = Stopwatch("cpu", 7, EXERCISES, runners)
     monkeypatch.setattr(Stopwatch, "trusted", sandbox())
     yield made
 

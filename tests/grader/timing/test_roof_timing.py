@@ -46,7 +46,7 @@ def seconds_of(python_sandbox) -> Iterator[SecondsOf]:
 
 
 def test_the_timer_brings_a_sandbox_of_its_own():
-    with roofs.timer("interpreter") as seconds_of:
+    with roofs.timer("cpu") as seconds_of:
         assert seconds_of(matrix_workload("float32", 320)) > 0
 
 

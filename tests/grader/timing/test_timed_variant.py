@@ -51,7 +51,7 @@ class Made:
         baseline: MadeUpReplays | Exception | Callable[[], Any],
         variant: Variant,
         exercise: Exercise = ROWS,
-        device: str = "interpreter",
+        device: str = "cpu",
         order: list[str] | None = None,
     ) -> None:
         self.sandbox, self.task = sandbox(device), Task(exercise, variant)
@@ -118,7 +118,7 @@ def measured(begin_by) -> Callable[..., PerformanceEvidence]:
 def of_case(
     candidate: MadeUpReplays | Exception | Callable[[], Any],
     variant: Variant,
-    device: DeviceName = "interpreter",
+    device: DeviceName = "cpu",
     **options: Any,
 ) -> PerformanceEvidence:
     """One case measured."""
@@ -181,7 +181,7 @@ def test_a_control_that_copies_more_than_the_case_moves_counts_for_its_bytes(mon
     for thresholds, device, ratio in [
         ((), "cuda", 0.95 * (16 << 20) / CONTROL_BYTES),
         ((COPY,), "cuda", 0.95),
-        ((), "interpreter", 0.95),
+        ((), "cpu", 0.95),
     ]:
         seen = of_case(MadeUpReplays(100.0), asking(*thresholds), device, given=small)
         [copied] = seen.baselines
@@ -422,7 +422,7 @@ def on_cuda(monkeypatch, begin_by) -> Callable[..., None]:
 
 def test_where_kernels_run_on_no_gpu_nothing_is_probed(monkeypatch):
     monkeypatch.setattr(watch, "share_of_others", None)
-    here = watch.Watch("interpreter", None)
+    here = watch.Watch("cpu", None)
     assert here.load_of_others() == "" and here.as_evidence(None) == {}
 
 

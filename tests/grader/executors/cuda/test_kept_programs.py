@@ -44,7 +44,7 @@ def checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         folder = tmp_path / "submission"
         folder.mkdir(exist_ok=True)
         (folder / "silu.cu").write_text(source)
-        options = Options(device="interpreter", keeps_builds=keeps)
+        options = Options(device="cpu", keeps_builds=keeps)
         with Session(folder, EXERCISES, options) as session:
             status = check_part(session, TASK, "float32", "degenerate").status
             session.runners.is_refused_by_nvcc(TASK)  # it waits for nvcc, where there is one

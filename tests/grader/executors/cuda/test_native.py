@@ -37,7 +37,7 @@ def no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_without_a_compiler_cuda_is_not_measured_and_costs_nothing(no_compiler) -> None:
     only = ["transpose/cuda_v3"]
-    observed = grade(ROOT / "reference", EXERCISES, Options(device="interpreter"), only=only)
+    observed = grade(ROOT / "reference", EXERCISES, Options(device="cpu"), only=only)
     [seen] = observed.variants
     assert {part.status for part in seen.parts} == {Status.not_measured}
     assert {part.reason for part in seen.parts} == {REASON}
@@ -46,7 +46,7 @@ def test_without_a_compiler_cuda_is_not_measured_and_costs_nothing(no_compiler) 
 
 
 def test_without_a_compiler_memory_is_not_measured_either(no_compiler) -> None:
-    with Session(ROOT / "reference", EXERCISES, Options(device="interpreter")) as session:
+    with Session(ROOT / "reference", EXERCISES, Options(device="cpu")) as session:
         seen = check_memory(session, Task(TRANSPOSE, TRANSPOSE.variants["cuda_v4"]))
     assert (seen.status, seen.reason) == (Status.not_measured, REASON)
 
@@ -61,7 +61,7 @@ def test_what_is_expected_is_compiled_once_while_something_else_runs(monkeypatch
         return begin(sandbox, order)
 
     monkeypatch.setattr(cuda_build, "begin", noted)
-    options = Options(device="interpreter", keeps_builds=False)
+    options = Options(device="cpu", keeps_builds=False)
     with Session(ROOT / "reference", EXERCISES, options) as session:
         session.begin_building(Task(silu, variant) for variant in silu.variants.values())
         session.begin_building([Task(silu, silu.variants["cuda"])])
@@ -109,7 +109,7 @@ def test_what_is_expected_is_begun_in_the_background(monkeypatch) -> None:
         begun.append(given)
 
     monkeypatch.setattr(Programs, "begin", begin)
-    with Session(ROOT / "reference", EXERCISES, Options(device="interpreter")) as session:
+    with Session(ROOT / "reference", EXERCISES, Options(device="cpu")) as session:
         session.begin_building([Task(silu, silu.variants["cuda"])])
         assert not begun  # nobody is kept waiting for its sandbox
         may_begin.set()
@@ -118,7 +118,7 @@ def test_what_is_expected_is_begun_in_the_background(monkeypatch) -> None:
 
 
 def test_what_is_expected_but_not_asked_for_leaves_no_compiler() -> None:
-    with Session(ROOT / "reference", EXERCISES, Options(device="interpreter")) as session:
+    with Session(ROOT / "reference", EXERCISES, Options(device="cpu")) as session:
         session.begin_building([Task(TRANSPOSE, TRANSPOSE.variants["cuda_v4"])])
         session.runners.programs.wait()
         buildings = list(session.runners.programs._building.values())
@@ -134,7 +134,7 @@ def test_what_is_expected_but_not_asked_for_leaves_no_compiler() -> None:
 def test_what_breaks_the_rules_is_not_compiled_ahead(tmp_path, source) -> None:
     (tmp_path / "silu.cu").write_text(source)
     silu = EXERCISES["silu"]
-    with Session(tmp_path, EXERCISES, Options(device="interpreter")) as session:
+    with Session(tmp_path, EXERCISES, Options(device="cpu")) as session:
         session.begin_building([Task(silu, silu.variants["cuda"])])
         session.runners.programs.wait()
         assert not session.runners.programs._building
@@ -178,7 +178,7 @@ def test_a_file_that_only_nvcc_refuses_fails_though_it_ran_meanwhile(tmp_path) -
     (tmp_path / "silu.cu").write_text(text + "__global__ int number() { return 1; }\n")
     silu = EXERCISES["silu"]
     task = Task(silu, silu.variants["cuda"])
-    options = Options(device="interpreter", check_with_nvcc=True)
+    options = Options(device="cpu", check_with_nvcc=True)
     with Session(tmp_path, EXERCISES, options) as session:
         parts = check_parts(session, task, task.parts)
     assert {part.status for part in parts} == {Status.compile_error}

@@ -48,7 +48,7 @@ ONE = PlannedCase("n=1 dtype=float32 seed=2026", (0,))
 
 
 def _made(*names: str) -> Bundle:
-    with Session(REFERENCE, EXERCISES, Options(device="interpreter")) as session:
+    with Session(REFERENCE, EXERCISES, Options(device="cpu")) as session:
         return plan_files.make(session, "reference", selected(EXERCISES, names))
 
 
@@ -93,7 +93,7 @@ def test_the_file_has_the_documents_that_a_session_would_make(name: str):
         pytest.skip(reason)
     made = _made(name)
     [planned] = made.variants
-    with Session(REFERENCE, EXERCISES, Options(device="interpreter")) as session:
+    with Session(REFERENCE, EXERCISES, Options(device="cpu")) as session:
         plans = session.runners.plans_of(task)
         for part in planned.parts:
             assert part.cases
@@ -164,7 +164,7 @@ def test_options_that_do_not_go_together_are_refused(words: list[str]):
 
 def test_what_is_timed_travels_from_the_process_that_checks_it(silu: Bundle):
     [task] = selected(EXERCISES, ["silu/triton"])
-    with Session(REFERENCE, EXERCISES, Options(device="interpreter")) as session:
+    with Session(REFERENCE, EXERCISES, Options(device="cpu")) as session:
         data = plan_files.plans_to_time(session, task)
     given = task.variant.performance.every_case[0]
     case = fixed_case(task.exercise, task.variant, given, 2026)

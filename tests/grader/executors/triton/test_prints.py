@@ -57,7 +57,7 @@ def checked(tmp_path_factory, sandbox) -> Callable[..., PartEvidence]:
         text = PRINTING.replace("PRINT", printing).replace("MISTAKE", mistake)
         text = text.replace("HOST", host)
         (folder / "silu.py").write_text(text)
-        options = Options(device="interpreter", effort=LITTLE)
+        options = Options(device="cpu", effort=LITTLE)
         with Session(folder, SPECS, options, sandbox=sandbox) as session:
             if whole:
                 return check_part(session, Task(SPECS["silu"], TRITON), "float32", "ragged")

@@ -75,7 +75,7 @@ class CudaFile:
 def session_of(folder: Path, sandbox: Sandbox) -> Iterator[Session]:
     """A submission opened in a sandbox that others share; nothing is kept for later runs."""
     with Session(
-        folder, exercises(), Options(device="interpreter", keeps_builds=False), sandbox=sandbox
+        folder, exercises(), Options(device="cpu", keeps_builds=False), sandbox=sandbox
     ) as session:
         yield session
 

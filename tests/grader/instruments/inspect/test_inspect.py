@@ -36,7 +36,7 @@ def test_the_code_of_a_lab_stands_beside_the_lines_of_each_of_its_files(shared_s
     course = Course(ROOT / "tests" / "lab_course")
     (task,) = selected(course.exercises, ["scale"])
     case = parse("n=300 dtype=float32 seed=1", task.exercise, task.variant, 1, is_run=False)
-    options = Options(device="interpreter", keeps_builds=False)
+    options = Options(device="cpu", keeps_builds=False)
     with (
         Session(course.reference, course.exercises, options, sandbox=shared_sandbox) as session,
         open_compilers(session, task) as compilers,

@@ -32,7 +32,7 @@ class Drawing:
 
 @pytest.fixture(scope="package")
 def drawing(shared_sandbox: Sandbox) -> Iterator[Drawing]:
-    options = Options(device="interpreter", keeps_builds=False)
+    options = Options(device="cpu", keeps_builds=False)
     with Session(ROOT / "reference", load_all(), options, sandbox=shared_sandbox) as session:
         yield Drawing(session)
 
