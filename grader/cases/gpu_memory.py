@@ -84,7 +84,7 @@ def reaches_host_memory() -> bool:
 
     CUDA Programming Guide, "Unified Memory on devices with full CUDA managed memory support".
     """
-    with contextlib.suppress(GpuMemoryError):
+    with contextlib.suppress(GpuMemoryError), _explained("asking for the GPU's reach"):
         driver = _driver()
         checked(driver.cuInit(0), "starting CUDA")
         number = checked(driver.cuDeviceGet(0), "finding the GPU")

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import json
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -318,6 +320,16 @@ def test_an_illegal_access_that_changed_no_input_stays_a_crash(stand_in) -> None
         assert runner.shares_gpu_memory
     assert [each.status for each in results] == [Status.passed, Status.crashed, Status.passed]
     assert "an illegal memory access was encountered" in results[1].verdict.what
+
+
+def test_without_a_driver_no_kernel_reaches_host_memory(monkeypatch) -> None:
+    def missing(flags: int) -> None:  # as cuda-bindings do
+        raise RuntimeError("libcuda.so.1 not found")
+
+    driver = SimpleNamespace(cuInit=missing)
+    monkeypatch.setitem(sys.modules, "cuda", SimpleNamespace())
+    monkeypatch.setitem(sys.modules, "cuda.bindings", SimpleNamespace(driver=driver))
+    assert not gpu_memory.reaches_host_memory()
 
 
 def test_what_the_driver_refuses_in_other_words_is_not_run_again(stand_in, monkeypatch) -> None:
