@@ -102,7 +102,9 @@ class KeptBuilds:
 
 def _connected(path: Path) -> sqlite3.Connection:
     path.parent.mkdir(parents=True, exist_ok=True)
-    table = sqlite3.connect(path, _WAIT_SECONDS, isolation_level=None, check_same_thread=False)
+    table = sqlite3.connect(
+        path, timeout=_WAIT_SECONDS, isolation_level=None, check_same_thread=False
+    )
     try:
         table.execute("PRAGMA journal_mode = WAL")
         table.execute("PRAGMA synchronous = OFF")

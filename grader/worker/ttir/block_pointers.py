@@ -1,4 +1,4 @@
-"""Block pointers (tl.make_block_ptr), which Triton has up to 3.6."""
+"""Block pointers (tl.make_block_ptr), which Triton has up to 3.7."""
 
 from __future__ import annotations
 

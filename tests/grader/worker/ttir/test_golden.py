@@ -14,7 +14,7 @@ from grader.worker.ttir.memory import Buffer, Memory
 from grader.worker.ttir.text import read
 
 GOLDEN = Path(__file__).parent / "golden"
-VERSIONS = ["3.6.0", "3.8.0", "3.9.0"]
+VERSIONS = ["3.6.0", "3.7.1", "3.8.0", "3.9.0"]
 
 
 def _run(text, grid, tensors, *scalars):
