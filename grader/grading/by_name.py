@@ -6,6 +6,7 @@ it says of the source is there to be read.
 
 from __future__ import annotations
 
+import ast
 import difflib
 import re
 from collections.abc import Callable, Sequence
@@ -105,6 +106,27 @@ def _misnamed_configuration(context: Context, match: re.Match[str]) -> Cause | N
     which = "A configuration sets" if name in given else "The configurations set"
     what = f"{which} `{near[0]}`, and the parameter of `{kernel}` is `{name}`"
     return Cause("misnamed_configuration", what, "Give both one name.")
+
+
+def _rebound_output(context: Context, _: re.Match[str]) -> Cause | None:
+    """An output whose name a launcher gives to another tensor: the one passed is lost."""
+    try:
+        tree = ast.parse(context.source if context.is_triton else "")
+    except (SyntaxError, ValueError):
+        return None
+    for launcher in tree.body:
+        if not isinstance(launcher, ast.FunctionDef) or launcher.decorator_list:
+            continue
+        for each in launcher.body:
+            target = each.targets[0] if isinstance(each, ast.Assign) else None
+            name = target.id if isinstance(target, ast.Name) else ""
+            is_output = name in {argument.arg for argument in launcher.args.args}
+            if is_output and re.search(rf"\b{name}(?:\.|\[.*\] was never)", context.words):
+                what = f"`{name} = ...` gives the name another tensor; the one passed isn't written"
+                advice = f"Leave that line out, and store into the `{name}` that the entry gets."
+                code = SourceLine(each.lineno, context.lines[each.lineno - 1].rstrip())
+                return Cause("rebound", what, advice, (code,))
+    return None
 
 
 # --- Triton's compiler -------------------------------------------------------------------------
@@ -485,6 +507,7 @@ _TABLE = (
     _Row("a block has at most 1024 threads", _too_many_threads),
     _Row(r"\b(\w+)\[(\w+), ?(\w+)\]", _comma_in_subscript, True, Status.compile_error),
     _Row(r"sizeof\s*\(\s*(\w+)\s*\*\s*\)", _size_of_a_pointer, True),
+    _Row("", _rebound_output, status=Status.not_written),
     _Row("", lambda context, _: by_source.endless(context), status=Status.timed_out),
 )
 # What a race shows of itself, where no try says more.
