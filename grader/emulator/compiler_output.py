@@ -58,13 +58,12 @@ def read(output: str, file: str, lines: Sequence[str]) -> list[CompileError]:
                 place = int(named["line"])
             continue
         line: int | None
-        message = match["text"]
         if match["file"] == file:
             line = int(match["line"])
             line = min(line, len(lines)) if lines else None
-            line, message = _at_end(lines, line, int(match["column"] or 0), message)
+            line, message = _at_end(lines, line, int(match["column"] or 0), match["text"])
         else:
-            line = place
+            line, message = place, match["text"]
         in_check = int(match["line"]) if match["file"] == glue.CHECK_FILE else 0
         error = CompileError(line, plain(message), in_check)
         if error not in errors:
@@ -75,16 +74,12 @@ def read(output: str, file: str, lines: Sequence[str]) -> list[CompileError]:
     return [error for error in errors if not error.in_check][:MOST_ERRORS]
 
 
-def _at_end(
-    lines: Sequence[str], line: int | None, column: int, message: str
-) -> tuple[int | None, str]:
-    """The line and the message of an error: g++ misses what a line lacks at the next one."""
-    lacks = _LACKS.fullmatch(message)
-    if line is None or not lacks or lines[line - 1][: max(column - 1, 0)].strip():
-        return line, message
-    above = [number for number in range(1, line) if lines[number - 1].partition("//")[0].strip()]
-    if not above:
-        return line, message
+def _at_end(lines: Sequence[str], line: int | None, at: int, text: str) -> tuple[int | None, str]:
+    """The line and the text of an error in column `at`: g++ misses a line's end at the next one."""
+    lacks = _LACKS.fullmatch(text)
+    above = [n for n in range(1, line or 1) if lines[n - 1].partition("//")[0].strip()]
+    if line is None or not lacks or not above or lines[line - 1][: at - 1].strip():
+        return line, text
     return above[-1], f"{lacks[1]} at the end of this line, {lacks[2]} at line {line}"
 
 

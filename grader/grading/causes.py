@@ -245,7 +245,6 @@ _ADDED = r"^\s*(\w+)(?:\[[^\]]*\])?\s*(?:\+=|=(?=.*\b\1\b)).*"  # to what the li
 _SHOWN_AT = {
     "acc_not_rescaled": re.compile(rf"{_ADDED}\btl\.dot\("),
     "mask_from_the_start": re.compile(r"\w+\[None, :\] *[<>]=? *\w+\[:, None\]"),
-    "mask_off_by_one": re.compile(r"\w+\[None, :\] *[<>]=? *\(?\w+\[:, None\].*"),
     "overflow": re.compile(_EXPONENTIAL),
     "rounded": _NARROWS,
     "rounded_inputs": re.compile(r"\btl\.dot\((?!.*\bieee\b)"),
@@ -260,14 +259,15 @@ def _with_lines(cause: Cause | None, failed: Failed) -> Cause | None:
     """A cause with the lines of the entry and its kernels that it is about, unless too many are."""
     if cause is None or cause.code or cause.name not in _SHOWN_AT:
         return cause
-    pattern = _SHOWN_AT[cause.name]
     variant = failed.space.variant
     text = SourceText(failed.runner.source, variant.language == "triton")
     shown = []
     for function in text.reached(variant.entry):
         for number in range(text.line_at(function.start), text.line_at(function.end - 1) + 1):
             begin, line = text.starts[number - 1], text.lines[number - 1]
-            match = pattern.search(text.code[begin : begin + min(len(line), LONGEST_LINE)])
+            match = _SHOWN_AT[cause.name].search(
+                text.code[begin : begin + min(len(line), LONGEST_LINE)]
+            )
             if match:
                 length = len(match[0].rstrip())
                 shown.append(SourceLine(number, line.rstrip(), "", match.start(), length))

@@ -89,7 +89,6 @@ def _exercise(
                 "timing": _timing(observed.performance) if observed else "",
                 "roofline": performance.sentences(observed.performance) if observed else [],
                 "memory": summary.memory_rows(observed) if observed else [],
-                "wasted": summary.wasted_sectors(observed) if observed else "",
                 "printed": summary.printed(observed) if observed else [],
             }
         )

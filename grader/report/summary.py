@@ -269,7 +269,7 @@ def memory_rows(observed: VariantEvidence) -> list[tuple[str, str, str]]:
 
 def wasted_sectors(observed: VariantEvidence) -> str:
     """Where a variant's accesses to global memory use less than half of what they move, and why."""
-    rows = [row for row in observed.memory.lines if row.sectors] if observed.memory else []
+    rows = observed.memory.lines if observed.memory else ()
     least = sum(row.sectors for row in rows) * SHARE_OF_SECTORS
     wasting = [
         f"{observed.file}:{row.line}"
@@ -278,10 +278,9 @@ def wasted_sectors(observed: VariantEvidence) -> str:
     ]
     if not wasting:
         return ""
-    who = "elements of a block" if observed.file.endswith(".py") else "threads"
     return (
-        f"{listing(list(dict.fromkeys(wasting)))}: most bytes of each sector are moved for "
-        f"nothing, which costs time. Let neighbouring {who} access neighbouring elements."
+        f"{listing(dict.fromkeys(wasting))}: most bytes of each sector are moved for nothing, and "
+        "cost time. Let neighbours, in a warp or a block of Triton, access neighbouring elements."
     )
 
 

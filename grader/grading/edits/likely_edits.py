@@ -173,15 +173,6 @@ _ONLY = {
     **dict.fromkeys(["no_guard", "without_mask", "mask_lacks"], _OUTSIDE),
     "uninitialised": {"wrong_values", "not_finite", "nondeterministic", "uninitialised_read"},
     "lost_additions": {"data_race", "wrong_values", "nondeterministic"},
-    "rounded_down": {
-        "crashed",
-        "not_written",
-        "launch_error",
-        "uninitialised_read",
-        *_WRONG,
-        "invalid_read",
-        "wrote_out_of_bounds",
-    },
     "no_cast": _WRONG,
     "cast": _WRONG,
 }

@@ -14,7 +14,6 @@ _MISSING = re.compile(
     r"dynamic_func\(\) missing \d+ required (?:positional|keyword-only) arguments?: "
 )
 _UNKNOWN = re.compile(r"Keyword argument (\w+) was specified but unrecognised")
-_NO_LENGTH = re.compile(r"object of type '(\w+)' has no len\(\)")
 _BINDER = "dynamic_func()"  # Triton's name of the function that binds a kernel's arguments
 
 
@@ -30,9 +29,6 @@ def in_words(error: BaseException) -> LaunchError | None:
     if name and (unknown := _UNKNOWN.match(message)):
         there = "which is neither a parameter of it nor an option of Triton's"
         return LaunchError(f"`{name}` was launched with {unknown[1]}, {there}")
-    if name and (given := _NO_LENGTH.fullmatch(message)) and _is_tritons(error):
-        what = f"the grid of `{name}` is of type {given[1]}, and has to be a tuple"
-        return LaunchError(what, "A tuple of one has a comma: `(programs,)`.")
     if not name or not message.startswith(_BINDER):
         return None
     if missing := _MISSING.match(message):
@@ -51,14 +47,6 @@ def _kernel(error: BaseException) -> str:
             name = str(of_kernel.__name__)
         traceback = traceback.tb_next
     return name
-
-
-def _is_tritons(error: BaseException) -> bool:
-    """Whether an error was raised by a line of Triton's launcher, and not in what that calls."""
-    last = error.__traceback__
-    while last is not None and last.tb_next is not None:
-        last = last.tb_next
-    return last is not None and last.tb_frame.f_globals.get("__name__") == _TRITONS
 
 
 _TRITONS = "triton.runtime.jit"

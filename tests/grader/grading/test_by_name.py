@@ -341,3 +341,18 @@ def test_an_output_whose_name_is_given_to_another_tensor_is_named(words: str) ->
     assert [each.line for each in told.code] == [2]
     assert cause("not_written", words, source.format("other")) is None
     assert cause("not_written", words, source.format("x")) is None
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("The entry raised TypeError: object of type 'int' has no len().", "a launch's grid"),
+        ("The entry raised TypeError: 'function' object is not subscriptable.", "a kernel"),
+        ("Boolean value of Tensor with more than one value is ambiguous.", "is a block"),
+        ("Assignment of read-only location '*(output + idx)'.", "`const`"),
+        ("expected unqualified-id before string constant", "a `}` is missing"),
+    ],
+)
+def test_a_beginner_s_error_is_told_in_a_sentence_of_what_to_do(words: str, said: str) -> None:
+    told = cause("crashed", words, "k[grid](x, out)")
+    assert told is not None and said in told.what and told.advice

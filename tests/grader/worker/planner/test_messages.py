@@ -25,10 +25,6 @@ SAYS = {
         "copy[(100 / 64,)](x, y, 100, BLOCK=64)",
         "kernel copy is launched on a grid of (1.5625, 1, 1); each has to be an int",
     ),
-    "a grid of a number": (
-        "copy[(100)](x, y, 100, BLOCK=64)",
-        "the grid of `copy` is of type int, and has to be a tuple",
-    ),
     "too many": (
         "copy[(1,)](x, y, 100, 64, 5)",
         "`copy` takes 4 positional arguments but 5 were given",
