@@ -15,9 +15,10 @@ MOST_ERRORS = 20
 _LONGEST = 400  # characters of a message
 
 _MESSAGE = re.compile(
-    r"(?P<file>[^\n:]+):(?P<line>\d+):(?:\d+:)? (?:fatal error|error): (?P<text>.*)"
+    r"(?P<file>[^\n:]+):(?P<line>\d+):(?:(?P<column>\d+):)? (?:fatal error|error): (?P<text>.*)"
 )
 _PLACE = re.compile(r"^(?:In file included from |\s+from )?(?P<file>[^\n:]+):(?P<line>\d+)[:,]")
+_LACKS = re.compile(r"(expected [‘'][,;][’'][^\n]*?) (before [^\n]*)")
 _FOLDER = re.compile(r"(?:/[\w.+@~-]+)+/(?=[\w.+-])")
 _LAUNCH = re.compile(
     r"no match for call to [‘'].*?warpgrade::Kernel<(?P<types>.*?)>\)? \((?P<given>.*)\)[’']"
@@ -60,16 +61,26 @@ def read(output: str, file: str, lines: Sequence[str]) -> list[CompileError]:
         if match["file"] == file:
             line = int(match["line"])
             line = min(line, len(lines)) if lines else None
+            line, message = _at_end(lines, line, int(match["column"] or 0), match["text"])
         else:
-            line = place
+            line, message = place, match["text"]
         in_check = int(match["line"]) if match["file"] == glue.CHECK_FILE else 0
-        error = CompileError(line, plain(match["text"]), in_check)
+        error = CompileError(line, plain(message), in_check)
         if error not in errors:
             errors.append(error)
         place = None
     if all(error.in_check for error in errors):
         return errors
     return [error for error in errors if not error.in_check][:MOST_ERRORS]
+
+
+def _at_end(lines: Sequence[str], line: int | None, at: int, text: str) -> tuple[int | None, str]:
+    """The line and the text of an error in column `at`: g++ misses a line's end at the next one."""
+    lacks = _LACKS.fullmatch(text)
+    above = [n for n in range(1, line or 1) if lines[n - 1].partition("//")[0].strip()]
+    if line is None or not lacks or not above or lines[line - 1][: at - 1].strip():
+        return line, text
+    return above[-1], f"{lacks[1]} at the end of this line, {lacks[2]} at line {line}"
 
 
 def unknown_name(message: str) -> str:

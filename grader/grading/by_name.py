@@ -6,6 +6,7 @@ it says of the source is there to be read.
 
 from __future__ import annotations
 
+import ast
 import difflib
 import re
 from collections.abc import Callable, Sequence
@@ -105,6 +106,25 @@ def _misnamed_configuration(context: Context, match: re.Match[str]) -> Cause | N
     which = "A configuration sets" if name in given else "The configurations set"
     what = f"{which} `{near[0]}`, and the parameter of `{kernel}` is `{name}`"
     return Cause("misnamed_configuration", what, "Give both one name.")
+
+
+def _rebound_output(context: Context, _: re.Match[str]) -> Cause | None:
+    """An output whose name a launcher gives to another tensor: the one passed is lost."""
+    try:
+        tree = ast.parse(context.source if context.is_triton else "")
+    except (SyntaxError, ValueError):
+        return None
+    functions = (each for each in tree.body if isinstance(each, ast.FunctionDef))
+    for launcher in (each for each in functions if not each.decorator_list):
+        parameters = {each.arg for each in launcher.args.args}
+        for each in (each for each in launcher.body if isinstance(each, ast.Assign)):
+            name = each.targets[0].id if isinstance(each.targets[0], ast.Name) else ""
+            if name in parameters and re.search(rf"\b{name}(?:\.|\[.*\] was never)", context.words):
+                what = f"`{name} = ...` gives the name another tensor; the one passed isn't written"
+                advice = f"Leave that line out, and store into the `{name}` that the entry gets."
+                code = SourceLine(each.lineno, context.lines[each.lineno - 1].rstrip())
+                return Cause("rebound", what, advice, (code,))
+    return None
 
 
 # --- Triton's compiler -------------------------------------------------------------------------
@@ -219,6 +239,31 @@ _WORDS = (
         r"Cannot view a tensor|view size is not compatible",
         "`view` needs a contiguous tensor, and this one's rows or columns lie apart",
         "Pass the tensor itself and its strides to the kernel.",
+    ),
+    (
+        r"object of type 'int' has no len\(\)",
+        "A number stands where a tuple or a list belongs, as in a launch's grid",
+        "A tuple of one has a comma: `(programs,)`.",
+    ),
+    (
+        r"'function' object is not subscriptable",
+        "A plain function stands where a kernel with its grid belongs",
+        "Write `@triton.jit` in the line above the kernel's `def`.",
+    ),
+    (
+        r"Boolean value of Tensor with more than one value is ambiguous",
+        "A condition decides for a whole program in Triton, and this one is a block",
+        "Pass it as the `mask` of a load or a store, choose by `tl.where`, or combine by `&`.",
+    ),
+    (
+        r"ssignment of read-only location",
+        "This line stores through a pointer that is declared `const`",
+        "Leave the `const` of what is written out.",
+    ),
+    (
+        r"expected unqualified-id before string constant",
+        "A function above this line has no end: a `}` is missing",
+        "Count the braces of the function above.",
     ),
     (
         r"dynamic shared memory, of which the launch has 0 bytes",
@@ -485,6 +530,7 @@ _TABLE = (
     _Row("a block has at most 1024 threads", _too_many_threads),
     _Row(r"\b(\w+)\[(\w+), ?(\w+)\]", _comma_in_subscript, True, Status.compile_error),
     _Row(r"sizeof\s*\(\s*(\w+)\s*\*\s*\)", _size_of_a_pointer, True),
+    _Row("", _rebound_output, status=Status.not_written),
     _Row("", lambda context, _: by_source.endless(context), status=Status.timed_out),
 )
 # What a race shows of itself, where no try says more.

@@ -7,7 +7,6 @@ reason, so what explained a part is tried first on the next.
 
 from __future__ import annotations
 
-import itertools
 import math
 import re
 from collections.abc import Callable, Sequence
@@ -18,6 +17,7 @@ from typing import Any
 from grader.cases import Case, Space
 from grader.evidence import SourceLine
 from grader.executors.runner import CaseResult, Runner
+from grader.executors.source_text import SourceText
 from grader.grading import by_name, hypotheses
 from grader.grading.diagnosis import Cause, Separation
 from grader.grading.repairs import ELSEWHERE, Failing, Repairs, failing_of
@@ -90,7 +90,7 @@ class Causes:
         """The cause of a failure where it is that of an earlier part; None for any other."""
         if not self.explained:
             return None
-        cause = self._mended(failed) or self._evident(failed)
+        cause = _with_lines(self._mended(failed) or self._evident(failed), failed)
         return cause if cause is not None and cause.what in self.explained else None
 
     def of(self, failed: Failed, is_first: bool = True) -> Cause | None:
@@ -121,9 +121,7 @@ class Causes:
                 self.at_places[placed.what] = placed = _at_place(cause, placed)
             cause = placed or cause
         cause = cause or guess
-        if cause is not None and cause.name == "rounded" and not cause.code:
-            cause = replace(cause, code=_narrowing(failed.runner.source))
-        cause = cause or _by_strides(failed) or _by_rest(failed)
+        cause = _with_lines(cause, failed) or _by_strides(failed) or _by_rest(failed)
         if cause is None:
             language = failed.space.variant.language
             cause = by_name.general_cause_of(failed.result, failed.runner.source, language)
@@ -242,21 +240,38 @@ _SAID_BY_CHANGES = frozenset(
     ["factor", "transposed", "first_row", "exchanged", "scalar", "rounded", "formula"]
 )
 _NARROWS = re.compile(r"\.to\((?!tl\.(?:float32|u?int))|float16|__float2half|\bhalf\b")
-MOST_NARROWING = 4  # lines that are shown
+_ADDED = r"^\s*(\w+)(?:\[[^\]]*\])?\s*(?:\+=|=(?=.*\b\1\b)).*"  # to what the line has so far
+# By the name of a cause, a pattern of the few lines that it is about.
+_SHOWN_AT = {
+    "acc_not_rescaled": re.compile(rf"{_ADDED}\btl\.dot\("),
+    "mask_from_the_start": re.compile(r"\w+\[None, :\] *[<>]=? *\w+\[:, None\]"),
+    "overflow": re.compile(_EXPONENTIAL),
+    "rounded": _NARROWS,
+    "rounded_inputs": re.compile(r"\btl\.dot\((?!.*\bieee\b)"),
+    "sum_not_rescaled": re.compile(rf"{_ADDED}(?:\btl\.sum\(|{_EXPONENTIAL})"),
+    "unshifted": re.compile(_EXPONENTIAL),
+}
+MOST_SHOWN = 4  # lines
 LONGEST_LINE = 300  # characters
 
 
-def _narrowing(source: str) -> tuple[SourceLine, ...]:
-    """The lines that convert to half precision, of which one may do so too early."""
-    lines = enumerate(source.split("\n"), 1)
-    matches = ((n, line, _NARROWS.search(line)) for n, line in lines if len(line) < LONGEST_LINE)
-    marked = (
-        SourceLine(number, line.rstrip(), "", match.start(), match.end() - match.start())
-        for number, line, match in matches
-        if match
-    )
-    shown = tuple(itertools.islice(marked, MOST_NARROWING + 1))
-    return shown if len(shown) <= MOST_NARROWING else ()
+def _with_lines(cause: Cause | None, failed: Failed) -> Cause | None:
+    """A cause with the lines of the entry and its kernels that it is about, unless too many are."""
+    if cause is None or cause.code or cause.name not in _SHOWN_AT:
+        return cause
+    variant = failed.space.variant
+    text = SourceText(failed.runner.source, variant.language == "triton")
+    shown = []
+    for function in text.reached(variant.entry):
+        for number in range(text.line_at(function.start), text.line_at(function.end - 1) + 1):
+            begin, line = text.starts[number - 1], text.lines[number - 1]
+            match = _SHOWN_AT[cause.name].search(
+                text.code[begin : begin + min(len(line), LONGEST_LINE)]
+            )
+            if match:
+                length = len(match[0].rstrip())
+                shown.append(SourceLine(number, line.rstrip(), "", match.start(), length))
+    return replace(cause, code=tuple(shown)) if len(shown) <= MOST_SHOWN else cause
 
 
 def _tried_on(failed: Failed) -> Failing:

@@ -338,7 +338,10 @@ def _hint_from_condition(verdict: Verdict, condition: Condition | None) -> str:
             f"does what lies past {name} enter the result?"
         )
     if condition.kind == "above" and value != 1 and _power_of_two(value):
-        return f"Is every block of {value} along {name} visited, each of them once, and masked?"
+        return (
+            f"Is every block of {value} along {name} visited, each of them once, and masked, and "
+            "has a reduction all its steps?"
+        )
     if condition.kind == "below":
         return f"What if a block is larger than {name}: is all that lies past {name} masked?"
     return ""

@@ -469,6 +469,7 @@ def _rounded(observed: Observed) -> Iterator[Attempt]:
     yield Cause("rounded", what, advice), is_near
 
 
+LEAST_OFF = 0.02  # of a result's elements by a unit: where digits cancel fewer may be
 LEAST_ROUNDED = 16  # elements of an output whose errors have to vary, as both signs then occur
 
 
@@ -479,7 +480,8 @@ def _is_rounding(actual: torch.Tensor, truth: Truth) -> bool:
     error = ((actual.double() - truth.expected) / scale).flatten()
     most = float(error.square().mean().sqrt())
     if actual.dtype.itemsize == 2:
-        units, varies = 8, float(error.std(correction=0)) > 0.15 * most
+        many = float((error[error != 0].abs() > unit).double().mean()) > LEAST_OFF
+        units, varies = 8, many and float(error.std(correction=0)) > 0.15 * most
     else:  # a wrong formula may be as near: its errors have one sign
         signs = error[error.abs() > 0.25 * most].sign()
         units, varies = 32, float(signs.mean().abs()) < 0.7

@@ -26,6 +26,7 @@ from grader.spec import Variant
 from grader.status import Status
 
 STUDENTS_FOLDER = "assignment"
+SHARE_OF_SECTORS = 0.1  # of all that a variant moves, from which on unused bytes are told
 NEED_GPU = "need a GPU"
 
 INTERRUPTED_LINE = (
@@ -264,6 +265,23 @@ def memory_rows(observed: VariantEvidence) -> list[tuple[str, str, str]]:
         place = f"{observed.file}:{row.line}" if row.line else one_line(row.kernel)
         rows.append((place, f"{row.space} {row.access}", _counted(row)))
     return rows
+
+
+def wasted_sectors(observed: VariantEvidence) -> str:
+    """Where a variant's accesses to global memory use less than half of what they move, and why."""
+    rows = observed.memory.lines if observed.memory else ()
+    least = sum(row.sectors for row in rows) * SHARE_OF_SECTORS
+    wasting = [
+        f"{observed.file}:{row.line}"
+        for row in rows
+        if row.space == "global" and row.sectors >= least and row.useful_bytes < 16 * row.sectors
+    ]
+    if not wasting:
+        return ""
+    return (
+        f"{listing(dict.fromkeys(wasting))}: most bytes of each sector are moved for nothing, and "
+        "cost time. Let neighbours, in a warp or a block of Triton, access neighbouring elements."
+    )
 
 
 def shared_work(observed: VariantEvidence, variant: Variant) -> list[str]:

@@ -368,6 +368,8 @@ def _memory(observed: VariantEvidence, console: Console) -> None:
         _indented(console, f"{place}  {access}: {counted}")
     if len(rows) > SHOWN_LINES:
         _indented(console, f"{len(rows) - SHOWN_LINES} more lines: see --html FILE.", "yellow")
+    if wasted := summary.wasted_sectors(observed):
+        _indented(console, wasted)
 
 
 def _grader_errors(errors: list[tuple[str, str]], console: Console) -> None:

@@ -129,9 +129,12 @@ int warpgrade_printf(const char* format, ...) {
         va_copy(again, arguments);
         keep_lines(self, format, again);
         va_end(again);
-        const int length = std::vprintf(format, arguments);
-        current_thread = self;
+        va_copy(again, arguments);
+        const int length = std::vsnprintf(nullptr, 0, format, again);
+        va_end(again);
         if (length > 0) printed += static_cast<size_t>(length);
+        if (printed <= output_bytes) std::vprintf(format, arguments);  // what doesn't fit is lost
+        current_thread = self;
     }
     va_end(arguments);
     return result;

@@ -248,7 +248,7 @@ def _rounded_down(scope: Scope) -> Iterator[Edit]:
             )
         )
         rounds = "may round down" if match[0].startswith("round") else "rounds down"
-        up_words = "triton.cdiv" if scope.is_triton else "(n + size - 1) / size"
+        up_words = up.partition("(")[0] if scope.is_triton else "(n + size - 1) / size"
         yield scope.edit(
             "rounded_down",
             [Change(match.start(), match.end(), up)],
@@ -336,7 +336,9 @@ def _numbers(scope: Scope) -> Iterator[Edit]:
                 cost = 3 if number < 2 and other < 2 else 4 + place // 2
                 is_bound = before and before.text in (">", "<", ">=") and other < 2
                 if is_axis or (is_step and {number, other} <= {*_WIDTHS}):
-                    cost = 1
+                    # A reduction by shuffles begins at a distance of half a warp.
+                    is_first = before and before.text == "=" and other == _WIDTHS[-1] // 2
+                    cost = 0 if is_first and not is_axis else 1
                 elif is_bound:
                     cost = 2
                 elif other == 1 and before and before.text in ("*", "/", "//", "%"):

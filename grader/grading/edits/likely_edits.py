@@ -46,7 +46,7 @@ RARITY = {
     "names": {1: 5, 2: 8, 3: 13}, "never_called": {1: 3}, "no_cast": {3: 6, 4: 10},
     "no_guard": {2: 9, 3: 10}, "not_advanced": {1: 4}, "not_clamped": {1: 5}, "not_kept": {1: 7},
     "not_moved": {1: 4, 2: 10}, "not_reset": {2: 7}, "not_shared": {0: 2},
-    "number": {1: 7, 2: 6, 3: 9, 4: 11, 5: 10, 6: 11, 7: 10}, "numerator": {1: 4},
+    "number": {0: 4, 1: 7, 2: 6, 3: 9, 4: 11, 5: 10, 6: 11, 7: 10}, "numerator": {1: 4},
     "odd_function": {1: 4, 2: 6},
     "odd_index": {1: 3, 2: 6}, "odd_strides": {0: 2}, "odd_tensor": {1: 3},
     "off_by_one": {2: 8, 5: 13}, "offset": {2: 6}, "once": {0: 2}, "one_block": {1: 5},
@@ -173,7 +173,6 @@ _ONLY = {
     **dict.fromkeys(["no_guard", "without_mask", "mask_lacks"], _OUTSIDE),
     "uninitialised": {"wrong_values", "not_finite", "nondeterministic", "uninitialised_read"},
     "lost_additions": {"data_race", "wrong_values", "nondeterministic"},
-    "rounded_down": {"crashed", "not_written", "launch_error", "uninitialised_read", *_WRONG},
     "no_cast": _WRONG,
     "cast": _WRONG,
 }

@@ -215,6 +215,14 @@ def test_a_launch_that_doesnt_fit_its_kernel_is_said_so(make: Make) -> None:
     assert "don't fit the kernel's parameters (const float*, float*, int)" in found.message
 
 
+def test_a_semicolon_is_missing_at_the_end_of_its_line_not_at_the_next(make: Make) -> None:
+    found = only(make("void f(int a) {\n    int b = a  // half\n\n    int c = b;\n}\n"))
+    assert found.line == 2 and "b = a" in found.detail
+    assert "at the end of this line, before" in found.message and "line 4" in found.message
+    inside = only(make("void f(int a) {\n    int b = a int c = b;\n}\n"))
+    assert inside.line == 2 and "end of this line" not in inside.message
+
+
 def test_only_the_first_errors_are_handed_on(make: Make) -> None:
     made = make("".join(f"int f{i}() {{ return missing{i}; }}\n" for i in range(50)))
     lines = [problem.line for problem in made.problems]

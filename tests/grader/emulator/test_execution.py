@@ -990,6 +990,12 @@ def test_the_report_has_the_first_of_what_is_printed(emulate: Emulate) -> None:
     assert 1600 < len(ran.report["printed"]) <= 2000
 
 
+def test_a_line_longer_than_the_buffer_of_what_is_printed_is_lost(emulate: Emulate) -> None:
+    """A width costs nothing to write down, and the line would take minutes to print."""
+    ran = emulate(go('    if (t == 0) printf("%*d|", 1 << 24, 1);'), n=32)
+    assert "|" not in ran.printed and len(ran.report["printed"]) < 2000
+
+
 def test_a_failed_assert_ends_the_launch_at_its_line(emulate: Emulate) -> None:
     kernel = "    out[t] = 1;\n    assert(t < 40);  // here"
     ran = emulate(text := go(kernel))

@@ -323,3 +323,36 @@ def test_what_only_looks_like_it_is_not_named(status, what, source, language):
 
 def test_a_huge_source_is_left_alone():
     assert cause("wrong_values", "", "float s;\ns += 1;\n" * 50_000, "cuda") is None
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "silu() returned a tensor of shape [1], float32 and did not write out.",
+        "out[3] was never written; 1 of 4 elements was not.",
+    ],
+)
+def test_an_output_whose_name_is_given_to_another_tensor_is_named(words: str) -> None:
+    source = (
+        "def silu(x, out):\n    {} = torch.empty_like(x)\n    k[(1,)](x, out)\n    return out\n"
+    )
+    told = cause("not_written", words, source.format("out"))
+    assert told is not None and told.what.startswith("`out = ...` gives the name another tensor")
+    assert [each.line for each in told.code] == [2]
+    assert cause("not_written", words, source.format("other")) is None
+    assert cause("not_written", words, source.format("x")) is None
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("The entry raised TypeError: object of type 'int' has no len().", "a launch's grid"),
+        ("The entry raised TypeError: 'function' object is not subscriptable.", "a kernel"),
+        ("Boolean value of Tensor with more than one value is ambiguous.", "is a block"),
+        ("Assignment of read-only location '*(output + idx)'.", "`const`"),
+        ("expected unqualified-id before string constant", "a `}` is missing"),
+    ],
+)
+def test_a_beginner_s_error_is_told_in_a_sentence_of_what_to_do(words: str, said: str) -> None:
+    told = cause("crashed", words, "k[grid](x, out)")
+    assert told is not None and said in told.what and told.advice

@@ -12,7 +12,14 @@ from grader.cases import Case, Space
 from grader.cases.compare import Verdict
 from grader.executors.runner import CaseResult
 from grader.grading import hypotheses
-from grader.grading.causes import Causes, Failed, _as_failing, _by_rest, _by_strides
+from grader.grading.causes import (
+    Causes,
+    Failed,
+    _as_failing,
+    _by_rest,
+    _by_strides,
+    _with_lines,
+)
 from grader.grading.diagnosis import Cause, Condition, Separation
 from grader.spec import load_all
 from grader.status import Status
@@ -154,3 +161,35 @@ def test_a_quotient_that_leaves_the_rest_out_is_told(
     failed = Failed(SPACE, runner, [result], result, Separation(condition, 3, 3))  # type: ignore[arg-type]
     cause = _by_rest(failed)
     assert (cause.what if cause else "").startswith(told) and bool(cause) == bool(told)
+
+
+LINES = {
+    "rounded": ("y = (x * 2).to(p.dtype.element_ty)", "x = tl.load(p).to(tl.float32)"),
+    "rounded_inputs": ("s = tl.dot(a, b)", 's = tl.dot(a, b, input_precision="ieee")'),
+    "overflow": ("e = tl.exp(x)", "e = x + 1"),
+    "sum_not_rescaled": ("l = l + tl.sum(p, axis=0)", "l = tl.sum(p, axis=0)"),
+    "acc_not_rescaled": ("acc = tl.dot(p, v, acc)", "s = tl.dot(q, k)"),
+    "mask_from_the_start": (
+        "t = n[None, :] <= m[:, None]",
+        "t = (m[:, None] < M) & (n[None, :] < N)",
+    ),
+}
+
+
+@pytest.mark.parametrize(("name", "lines"), LINES.items())
+def test_a_cause_that_outputs_show_is_told_with_the_lines_it_is_about(
+    name: str, lines: tuple[str, str]
+) -> None:
+    head = "@triton.jit\ndef k(p):\n"
+    launcher = "\n\ndef other(x):\n    {}\n\n\ndef flash_attention(q):\n    k[(1,)](q)\n"
+
+    def shown(body: list[str]) -> list[tuple[int, str]]:
+        text = "".join(f"    {line}\n" for line in body)
+        runner = SimpleNamespace(source=head + text + launcher.format(lines[0]))
+        failed = Failed(SPACE, runner, [], CaseResult(PLAIN, OUTSIDE))  # type: ignore[arg-type]
+        placed = _with_lines(Cause(name, "", ""), failed)
+        assert placed is not None
+        return [(each.line, each.text.strip()) for each in placed.code]
+
+    assert shown([lines[1], lines[0]]) == [(4, lines[0])]
+    assert shown([lines[0]] * 9) == []

@@ -402,9 +402,7 @@ def test_a_failure_has_its_four_parts():
     assert failure.what == "this is wrong_values."
     assert failure.pattern.startswith("Every case with cols > 1024 fails (")
     assert "every case with cols <= 1024 passes (" in failure.pattern
-    assert (
-        failure.hint == "Is every block of 1024 along cols visited, each of them once, and masked?"
-    )
+    assert failure.hint.startswith("Is every block of 1024 along cols visited, ")
     assert failure.reproduce == (
         "grader check rmsnorm/triton --case 'rows=1 cols=1025 dtype=float16 seed=7' "
         "--submission 'a b'"

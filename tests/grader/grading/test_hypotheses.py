@@ -284,6 +284,16 @@ def test_a_step_in_half_precision_is_named_and_a_small_factor_is_not():
     assert named("softmax", lambda x: torch.softmax(x, 1) * 1.002) is None
 
 
+def test_digits_that_cancel_in_few_elements_are_no_step_in_half_precision():
+    """1 + tanh(x / 2) in float32 loses digits where x is far below 0, and only there."""
+
+    def by_tanh(x):
+        x = x.float()
+        return (x * (0.5 * (1 + torch.tanh(x / 2)))).double()
+
+    assert named("silu", by_tanh, dtype="float16") is None
+
+
 @pytest.mark.parametrize(("name", "kernel", "words"), MISTAKES)
 def test_a_mistake_that_explains_the_outputs_is_named(name, kernel, words):
     cause = named(name, kernel, "triton_v2" if name == "gemm" else "triton")

@@ -404,13 +404,6 @@ def test_a_part_with_a_known_cause_isnt_explained_again():
     assert known.again(failed) == cause
 
 
-def test_where_a_step_is_rounded_the_lines_that_convert_are_shown():
-    source = "x = tl.load(p).to(tl.float32)\ny = (x * 2).to(p.dtype.element_ty)\nz = y + 1"
-    [line] = causes._narrowing(source)
-    assert (line.line, line.text[line.start :][:4]) == (2, ".to(")
-    assert causes._narrowing("a.to(b)\n" * 9) == ()
-
-
 @pytest.mark.parametrize(
     ("first", "other", "apart", "is_tried"),
     [

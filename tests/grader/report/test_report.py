@@ -1096,6 +1096,17 @@ def test_memory_that_falls_short_is_told_line_by_line():
     assert "transpose.cu:64  shared store: no bank conflicts, 1 request" in lines
 
 
+def test_accesses_that_use_little_of_their_sectors_are_told_with_what_to_do():
+    first, *others = COUNTED.lines
+    wide = replace(COUNTED, lines=(replace(first, useful_bytes=first.sectors * 4), *others))
+    text, *_ = reports_of(counted_evidence("cuda_v4", wide))
+    said = "transpose.cu:60: most bytes of each sector are moved for nothing, and cost time."
+    assert said in unwrapped(text) and "Let neighbours, in a warp" in unwrapped(text)
+    few = replace(others[-1], space="global", sectors=first.sectors // 100, useful_bytes=4)
+    text, *_ = reports_of(counted_evidence("cuda_v4", replace(COUNTED, lines=(first, few))))
+    assert "moved for nothing" not in text
+
+
 def test_memory_of_a_wrong_kernel_is_no_second_bug():
     parts = tuple(
         PartEvidence("float32", name, Status.wrong_values, reason="off by one")

@@ -595,6 +595,28 @@ def test_a_tensor_that_a_launcher_only_binds_anew_is_written_into():
     assert edit["changes"][0]["new"] == "out.copy_(torch.relu(a))"
 
 
+def test_a_reduction_by_shuffles_may_begin_at_half_a_warp():
+    source = (
+        "__device__ float total(float v) {\n    for (int d = 8; d > 0; d /= 2)\n"
+        "        v += __shfl_down_sync(0xffffffff, v, d);\n    return v;\n}\n"
+        "__global__ void k(float* out) { out[0] = total(out[1]); }\n"
+        'extern "C" void f(float* out) { k<<<1, 32>>>(out); }\n'
+    )
+    edits = ranked(source, False, "f", "wrong_values", [], ("above", "cols"), 12)
+    assert "16" in [each["changes"][0]["new"] for each in edits if each["name"] == "number"]
+
+
+@pytest.mark.parametrize("status", ["wrote_out_of_bounds", "invalid_read"])
+def test_a_number_of_tiles_that_rounds_down_may_lead_out_of_bounds(status):
+    kernel = (
+        "    t = cols // BLOCK\n    p = tl.program_id(0)\n    tl.store(out_ptr + p // t, 1.0)\n"
+    )
+    source = f"@triton.jit\ndef k(out_ptr, cols, BLOCK: tl.constexpr):\n{kernel}\n\n"
+    source += "def f(x, out):\n    k[(8,)](out, 8, BLOCK=64)\n"
+    edits = ranked(source, True, "f", status, [5], ("", ""), 40)
+    assert "tl.cdiv(cols, BLOCK)" in [each["changes"][0]["new"] for each in edits]
+
+
 def test_a_counter_that_nothing_sets_may_keep_a_kernel_from_storing():
     source = (
         "def f(x, out):\n    done = torch.empty(4, dtype=torch.int32)\n    k[(1,)](x, out, done)\n"
