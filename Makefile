@@ -48,6 +48,9 @@ JOBS ?= 3
 SECONDS ?= 60
 .PHONY: test courses stubs handout figures site release bench bench-reference gpu lecture outputs attacks fuzz batch class lint
 
+# Python may keep byte code whatever the environment says: that of tests, too, whose assertions each
+# process would rewrite in every run.
+test: export PYTHONDONTWRITEBYTECODE :=
 test: $(READY)  ## the grader's own tests
 	@$(BIN)/python -m compileall -q grader  # each process of a test, confined ones too, reads it
 	$(BIN)/python -m pytest tests/grader tests/reference tests/docs tests/benchmarks tests/test_kernels2.py -p no:logging -n $(JOBS) --dist loadfile $(ARGS)

@@ -229,13 +229,8 @@ class _Work:
             *(self.toolchain.compiler, *STUDENT_FLAGS, "-S"),
             *("-I", self.toolchain.include),
             *("-include", header, "-Wno-invalid-pch", "-fno-diagnostics-show-caret"),
-            *(
-                "-fdiagnostics-color=never",
-                f"-fmax-errors={MOST_REPORTED}",
-                "student.cpp",
-                "-o",
-                "student.s",
-            ),
+            *("-fdiagnostics-color=never", f"-fmax-errors={MOST_REPORTED}"),
+            *("student.cpp", "-o", "student.s"),
         )
         if done.returncode:
             errors = compiler_output.read(done.stderr, self.file, self.lines)

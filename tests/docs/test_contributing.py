@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
+import subprocess
 
 import pytest
 
@@ -20,6 +23,16 @@ def test_every_make_target_that_is_named_exists():
         named = set(re.findall(r"(?:`|    )make ([a-z-]+)", text(name)))
         assert named
         assert named <= targets
+
+
+@pytest.mark.skipif(not shutil.which("make"), reason="needs make")
+def test_pythons_of_make_test_may_keep_byte_code(tmp_path):
+    """Also where the environment, as in many container images, says that Python writes none."""
+    (tmp_path / "shown").write_text('test: ; @echo "[$$PYTHONDONTWRITEBYTECODE]"\n')
+    words = ["make", "-s", "-o", ".venv/.ready", "-f", "Makefile", "-f", tmp_path / "shown", "test"]
+    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+    ran = subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert ran.stdout == "[]\n", ran.stderr
 
 
 @pytest.mark.parametrize("exercise", load_all().values(), ids=lambda exercise: exercise.name)

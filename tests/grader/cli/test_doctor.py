@@ -90,8 +90,8 @@ def test_processes_that_do_not_start_are_trouble(monkeypatch):
         raise SandboxError("a new worker was not ready: exit status 1\nno module of that name")
 
     monkeypatch.setattr(doctor.Sandbox, "worker", refuse)
-    assert doctor.probe_plans().state == "no"
-    assert doctor.probe_plans().detail == "no module of that name"
+    finding = doctor.probe_plans()
+    assert (finding.state, finding.detail) == ("no", "no module of that name")
 
 
 @pytest.mark.parametrize(

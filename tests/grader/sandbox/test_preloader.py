@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -85,14 +86,21 @@ raise RuntimeError("<<" + os.read(ends[0], 32).decode() + ">>")
 """
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def landlock() -> None:
     skip_unless(Level.landlock)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def launched() -> Iterator[psutil.Process]:
-    """A preloader of this process, which ends with the test."""
+    """A preloader of this process, which tests leave without fork servers."""
+    with begun() as process:
+        yield process
+
+
+@contextlib.contextmanager
+def begun() -> Iterator[psutil.Process]:
+    """A preloader of this process meanwhile."""
     before, preloader._requests = preloader._requests, None
     preloader.begin()
     process = preloader._launched
@@ -182,8 +190,8 @@ def test_what_a_dead_fork_server_leaves_is_ended(launched):
             assert not is_gone(other.start().pid)
 
 
-def test_a_sandbox_whose_preloader_is_gone_goes_on(launched):
-    with Sandbox(level=Level.landlock, kind="plans") as sandbox:
+def test_a_sandbox_whose_preloader_is_gone_goes_on():
+    with begun() as launched, Sandbox(level=Level.landlock, kind="plans") as sandbox:
         sandbox.start()
         launched.kill()
         wait_for(lambda: is_gone(launched.pid))
@@ -215,18 +223,12 @@ with Sandbox(kind="plans") as sandbox:
     wait_for(lambda: all(map(is_gone, pids)))
 
 
-def test_a_failed_import_is_told_by_each_sandbox(launched, monkeypatch, tmp_path):
+def test_a_failed_import_is_told_by_each_sandbox(monkeypatch, tmp_path):
     broken = tmp_path / "worker"
     broken.mkdir()
     for each in bytecode._START.parent.glob("*.py"):
         (broken / each.name).write_text(each.read_text())
     (broken / "plan_processes.py").write_text("raise ImportError('no triton here')")
     monkeypatch.setattr(bytecode, "_START", broken / "start.py")
-    requests, preloader._requests = preloader._requests, None
-    preloader.begin()
-    with pytest.raises(Exception, match="no triton here"):
+    with begun(), pytest.raises(Exception, match="no triton here"):
         Sandbox(level=Level.landlock, kind="plans").start()
-    assert preloader._requests is not None and preloader._launched is not None
-    preloader._requests.close()
-    preloader._launched.wait(SECONDS)
-    preloader._requests = requests

@@ -153,7 +153,7 @@ DEATHS = {
 
 def test_what_has_begun_is_started_once_and_needs_waiting_for() -> None:
     with contextlib.ExitStack() as opened:
-        begun = Sandbox(level=Level.limits)
+        begun = Sandbox(level=Level.limits, kind="native")
         opened.callback(begun.close)
         begun.begin()
         assert not begun.is_started
@@ -203,7 +203,7 @@ def test_an_exit_is_read_though_others_lie_before_it_and_the_fork_server_is_gone
 
 
 def test_what_has_only_begun_is_ended_too() -> None:
-    begun = Sandbox(level=Level.limits)
+    begun = Sandbox(level=Level.limits, kind="native")
     begun.begin()
     child = psutil.Process(begun._server._process.pid)
     begun.close()
@@ -759,7 +759,7 @@ def test_a_scratch_folder_turned_into_a_link_is_not_followed(tmp_path) -> None:
     precious = tmp_path / "precious"
     precious.mkdir()
     (precious / "file").write_text("keep")
-    sandbox = Sandbox(level=Level.limits)
+    sandbox = Sandbox(level=Level.limits, kind="native")
     sandbox.start()
     scratch = Path(sandbox.scratch)
     scratch.rename(tmp_path / "moved")

@@ -8,6 +8,7 @@ import torch
 import triton
 import triton.language as tl
 
+from grader.worker.ttir.executor import MAX_WAITING
 from grader.worker.ttir.orders import WINDOW, Atomics, Order, sampled
 
 from . import race_kernels as kernels
@@ -59,7 +60,7 @@ def test_every_program_runs_once_in_a_drawn_order_and_in_its_reverse() -> None:
 
 @pytest.mark.parametrize("order", ORDERS)
 def test_programs_that_wait_may_wait_for_all_that_a_gpu_has_started(order) -> None:
-    count = 2100  # more than can wait at a time
+    count = MAX_WAITING + 2 * WINDOW  # more than can wait at a time
     out, flags = (torch.zeros(count, dtype=torch.int32) for _ in range(2))
     with launching(order=order):
         chain[(count,)](out, flags)
