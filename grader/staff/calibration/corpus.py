@@ -200,7 +200,11 @@ def _in_words(error: Mapping[str, Any]) -> str:
         is_short = len(known) < MOST_LISTED
         expected = f"one of {', '.join(known)}" if is_short else f"a {key} of docs/spec.md"
         return f"{key}: expected {expected}, got {error['input']!r}{hint(error['input'], known)}"
-    return f"{key}: {error['msg']}"
+    if error["type"] == "string_type":
+        return f"{key}: expected text, got {error['input']!r}: put it in quotes"
+    if error["type"] == "missing":
+        return f"{key}: expected the field {error['loc'][-1]!r}, which is missing"
+    return f"{key}: {error['msg']}, got {error['input']!r}"
 
 
 def _check(submission: Submission, place: str) -> None:
