@@ -163,14 +163,12 @@ def _read_modify_write(op: Op) -> Run:
         shape, mask, placed = atomic.located(state, frame, addresses, given)
         tell(state, op, "atomic", atomic.width, addresses, mask, atomic.block.shape, placed)
         takes_turns = state.execution.interleaved
-        before = [each.reading(stored(kind)) for each in placed] if takes_turns else []
+        before = [each.reading(stored(kind)).tobytes() for each in placed if takes_turns]
         parts = [(each.chosen, update(each, value, shape)) for each in placed]
         atomic.put_old(frame, shape, parts if op.used else [])
-        after = [each.reading(stored(kind)) for each in placed] if takes_turns else []
-        if not takes_turns:
-            state.execution.changes += 1
-        elif not all(map(np.array_equal, before, after)):
-            state.execution.changes += 1
+        after = [each.reading(stored(kind)).tobytes() for each in placed if takes_turns]
+        state.execution.changes += before != after or not takes_turns
+        if before != after:
             yield
 
     return run
