@@ -656,3 +656,14 @@ def test_a_file_of_oracles_that_can_not_be_used_says_why(tmp_path):
     (tmp_path / "empty.py").write_text("")
     with pytest.raises(OracleError, match=r"empty\.py: expected a function silu, found none"):
         oracle.load("silu", tmp_path / "empty.py")
+
+
+@pytest.mark.parametrize("kind", [torch.float32, torch.int32])
+def test_what_is_input_and_output_may_be_right_as_it_is(kind):
+    x = numbers(6).to(kind)
+    as_before = {"role": "inout", "changed": False, "unwritten": torch.ones(6, dtype=torch.bool)}
+    assert verdict_on(x, x, **as_before).passed
+    assert verdict_on(x, x + 1, **as_before).status is Status.not_written
+    if kind.is_floating_point:
+        poisoned = {**as_before, "role": "output"}
+        assert verdict_on(x, x, **poisoned).status is Status.not_written
