@@ -138,7 +138,9 @@ def test_an_edit_that_does_not_fit_once_is_refused(folder, old, times):
         ({"mistake": None}, "expected mistake"),
         ({"passes": ["aligned"]}, "both fail and pass: aligned"),
         ({"mistaek": "x"}, "mistaek: expected a field .*, got 'mistaek', did you mean 'mistake'"),
-        ({"name": "Some name"}, "name: "),
+        ({"name": "Some name"}, "name: .*, got 'Some name'"),
+        ({"mistake": 64}, "mistake: expected text, got 64: put it in quotes"),
+        ({"edits": [{"old": "BLOCK"}]}, "edits.0.new: expected the field 'new', which is missing"),
     ],
 )
 def test_a_mistake_in_an_entry_is_named(folder, changes, message):
