@@ -233,9 +233,10 @@ class _Trial:
                     yield f"{each.name}, {each.dtype}: {self._differs(words)} ({each.case})"
                 else:
                     off = float(((values.double() - each.truth.expected).abs()).max())
+                    asked = f"does {self.oracle.name}_torch compute the same? If so, "
                     yield (
                         f"{each.name}, {each.dtype}: too tight: {words} is refused, off by "
-                        f"{off:.3g} ({each.case}); {_TIGHT}"
+                        f"{off:.3g} ({each.case}); {asked if words == _OWN else ''}{_TIGHT}"
                     )
                 return
 
@@ -300,7 +301,8 @@ def _wrong_dtype(truth: Truth, dtype: str) -> str:
 
 def _without_case(text: str) -> str:
     """A mistake's line without the first case that meets it, and without that case's shapes."""
-    return re.sub(r"[\[(]\d[\d, ]*[\])]", "", text.partition(", for ")[0])
+    place, _, said = text.partition(", for ")[0].partition(": ")
+    return f"{place}: {re.sub(r'[0-9]+', '', said)}"
 
 
 def _defined(function: object, path: Path) -> str:

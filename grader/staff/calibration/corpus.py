@@ -166,7 +166,10 @@ def _read(path: Path, kind: Kind) -> list[Submission]:
         loader, root = parsed(path.read_text(encoding="utf-8"))
         entries = None if root is None else loader.construct_document(root)
     except yaml.YAMLError as error:
-        raise Mistake(f"{place}: {error}") from None
+        mark = getattr(error, "problem_mark", None)
+        where = f"{place}:{mark.line + 1}" if mark else place
+        reason = getattr(error, "problem", None) or error
+        raise Mistake(f"{where}: can't be read as YAML: {reason}") from None
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
         raise Mistake(f"{place}: expected a list of mappings")
     exercise = path.stem.removesuffix("_cuda")
@@ -214,7 +217,8 @@ def _check(submission: Submission, place: str) -> None:
     if bool(submission.edits) == (submission.whole is not None):
         raise Mistake(f"{place}: expected either edits or whole")
     if wrong != submission.status.is_failure:
-        raise Mistake(f"{place}: status: got {submission.status.value}")
+        wanted = "the status that must be found" if wrong else "none for what is right"
+        raise Mistake(f"{place}: status: expected {wanted}, got {submission.status.value}")
     if wrong != bool(submission.mistake) or wrong == bool(submission.about):
         raise Mistake(f"{place}: expected {'mistake' if wrong else 'about'}, and only that")
     is_of_target = submission.check in ("memory", "performance")

@@ -493,3 +493,29 @@ def test_a_tolerance_that_torchs_own_error_makes_loose_is_told_with_what_to_do(t
     assert line.startswith("matvec.yaml:7: tolerance: y, float32: too loose: a result rounded to")
     assert "let matvec_torch compute as precisely as a kernel should" in line
     assert of_matvec(tmp_path / "again", "float16", oracles.replace("AS", "float()")) == []
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ("return 3.0", "expected a tensor, or a tuple of one for each output, got float"),
+        ("a @ x", "expected a tensor, or a tuple of one for each output, got NoneType"),
+        ("return (a @ x).numpy()", "expected a tensor, or a tuple of one for each output, got ndarray"),
+        ("a *= x\n    return a.sum(-1)", "it changes its input a: begin with a.clone()"),
+        ("return a @ x, x", "of outputs: matvec 2, its magnitude 2, torch's own 1"),
+        ("return a @ x[:-1]", "matvec: RuntimeError: size mismatch"),
+        ("return a @ x + 1", "does matvec_torch compute the same? If so, set a larger"),
+    ],
+)
+def test_a_definition_that_is_none_has_one_line(tmp_path, body, words):
+    oracles = f"def matvec(a, x):\n    {body}\n\n\ndef matvec_torch(a, x):\n    return a @ x\n"
+    first, *more = of_matvec(tmp_path, "float32", oracles)
+    assert words in first
+    assert not more or "too loose" in more[0]
+
+
+def test_a_mistake_of_the_course_file_is_one_line(tmp_path):
+    course = begun(tmp_path / "course", "square")
+    changed(course.root / "course.yaml", ("gpu: H100", "gpu: GTX 1080"))
+    [line] = lines_on(course)
+    assert line.startswith("course.yaml:2: gpu: expected the name of an NVIDIA GPU")

@@ -131,7 +131,7 @@ def test_an_edit_that_does_not_fit_once_is_refused(folder, old, times):
     [
         ({"status": "wrong_value"}, "status: expected .*, did you mean 'wrong_values'"),
         ({"check": "memry"}, "check: expected one of sizes, memory, .*, did you mean 'memory'"),
-        ({"status": "passed"}, "some_name: status: got passed"),
+        ({"status": "passed"}, "status: expected the status that must be found, got passed"),
         ({"classes": None}, "classes: expected"),
         ({"whole": "pass"}, "either edits or whole"),
         ({"edits": None}, "either edits or whole"),
@@ -154,8 +154,9 @@ def test_names_are_unique_within_a_file(folder):
 
 
 def test_yaml_that_does_not_parse_is_named(folder):
-    (folder / "wrong" / "silu.yaml").write_text("- name: [")
-    with pytest.raises(Mistake, match=r"wrong/silu\.yaml"):
+    (folder / "wrong" / "silu.yaml").write_text("- name: ab\n  mistake: a: b\n")
+    message = r"wrong/silu\.yaml:2: can't be read as YAML: mapping values are not allowed here$"
+    with pytest.raises(Mistake, match=message):
         corpus.load("wrong")
 
 
