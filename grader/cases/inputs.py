@@ -165,7 +165,9 @@ def usual(slot: Slot, generator: torch.Generator) -> torch.Tensor:
 def strides_of(shape: Sequence[int], layout: str) -> tuple[tuple[int, ...], int]:
     """Strides in elements, and the view's first element in its allocation."""
     if layout == "transposed":
-        (*outer, last, before), first = strides_of((*shape[:-2], shape[-1], shape[-2]), "contiguous")
+        (*outer, last, before), first = strides_of(
+            (*shape[:-2], shape[-1], shape[-2]), "contiguous"
+        )
         return (*outer, before, last), first
     lengths = list(shape)
     if layout in ("row_padded", "padded"):

@@ -155,8 +155,12 @@ class Oracle:
         expected, sizes = self.in_dtype(inputs, numbers, magnitude, torch.float64)
         own = self._own(inputs, numbers, len(expected))
         if not len(expected) == len(own) == len(sizes):
-            counts = f"{self.name} {len(expected)}, its magnitude {len(sizes)}, torch's own {len(own)}"
-            raise OracleError(f"{self.name}: its functions return different numbers of outputs: {counts}")
+            counts = (
+                f"{self.name} {len(expected)}, its magnitude {len(sizes)}, torch's own {len(own)}"
+            )
+            raise OracleError(
+                f"{self.name}: its functions return different numbers of outputs: {counts}"
+            )
         for e, o, s in zip(expected, own, sizes, strict=True):
             for suffix, other in (("_magnitude", s), ("_torch", o)):
                 if other is not None and e.shape != other.shape:
@@ -263,7 +267,9 @@ class Oracle:
         # The other functions of the exercise get the same inputs.
         for (given, each), version in zip(inputs.items(), versions, strict=True):
             if each._version != version:
-                raise OracleError(f"{name}: it changes its input {given}: begin with {given}.clone()")
+                raise OracleError(
+                    f"{name}: it changes its input {given}: begin with {given}.clone()"
+                )
         return outputs
 
 

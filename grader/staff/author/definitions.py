@@ -223,7 +223,9 @@ class _Trial:
             kind = getattr(torch, each.dtype)
             # Of doubles float32 is the next lower precision, which has to be refused.
             is_double = kind is torch.float64
-            honest = {} if is_double else {"the definition computed in float32": each.narrow.to(kind)}
+            honest = (
+                {} if is_double else {"the definition computed in float32": each.narrow.to(kind)}
+            )
             if each.truth.own is not None:
                 honest[_OWN] = each.truth.own.to(kind)
             for words, values in honest.items():

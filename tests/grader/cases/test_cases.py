@@ -1,6 +1,5 @@
 """Cases: what is always tried, what may be drawn, and cases as text."""
 
-import math
 from dataclasses import replace
 
 import pytest

@@ -516,7 +516,7 @@ MISTAKES = {
     ),
     "transposed vector": (
         "offset]", "transposed]", "6: arguments.out.layout[1]",
-        ["2 dimensions for transposed, got 1"],
+        ["2 dimensions or more for transposed, got 1"],
     ),
     "no output": (
         "role: output, layout: [contiguous, offset]}\n  - {name: scratch, shape: [rows, 2 * cols], "

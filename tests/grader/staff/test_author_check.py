@@ -500,7 +500,10 @@ def test_a_tolerance_that_torchs_own_error_makes_loose_is_told_with_what_to_do(t
     [
         ("return 3.0", "expected a tensor, or a tuple of one for each output, got float"),
         ("a @ x", "expected a tensor, or a tuple of one for each output, got NoneType"),
-        ("return (a @ x).numpy()", "expected a tensor, or a tuple of one for each output, got ndarray"),
+        (
+            "return (a @ x).numpy()",
+            "expected a tensor, or a tuple of one for each output, got ndarray",
+        ),
         ("a *= x\n    return a.sum(-1)", "it changes its input a: begin with a.clone()"),
         ("return a @ x, x", "of outputs: matvec 2, its magnitude 2, torch's own 1"),
         ("return a @ x[:-1]", "matvec: RuntimeError: size mismatch"),
