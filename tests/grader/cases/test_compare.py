@@ -636,7 +636,7 @@ def test_an_operator_of_torch_written_in_c_can_be_the_magnitude():
         ((twice, twice, None), "oracle", "t: its tolerance says `magnitude: oracle`, which needs "
          "a function t_magnitude"),
         ((twice, lambda x: (x, x), None), "expected", "t: its functions return different numbers "
-         "of outputs"),
+         "of outputs: t 1, its magnitude 1, torch's own 2"),
         ((twice, twice, lambda x: x[:1]), "oracle", "t: its functions return outputs of different "
          "shapes: t [3], t_magnitude [1]"),
     ],
