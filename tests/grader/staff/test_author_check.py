@@ -17,6 +17,7 @@ from grader.staff import new
 from grader.staff.author import definitions, texts, trials
 from grader.staff.author.check import check
 from grader.staff.author.trials import Ran, Trials
+from grader.staff.calibration import corpus
 from grader.staff.stubs import make_stubs
 from grader.status import Status
 from tests.support.commandline import call
@@ -282,6 +283,19 @@ def test_a_failure_in_a_further_file_is_no_place_of_the_next_one(lab, monkeypatc
         "reference/kernel.cu:3",
         "reference/launcher.cu",
     ]
+
+
+@pytest.mark.parametrize("status", ["wrong_values", "data_race"])
+def test_a_tolerance_may_be_why_wrong_values_are_not_caught(lab, status):
+    entry = corpus.Submission(
+        kind="wrong", exercise="scale", variant="cuda", name="sums_in_half", mistake="sums in half",
+        edits=({"old": "a", "new": "b"},), status=status, classes=("ragged",),
+    )  # fmt: skip
+    found = VariantEvidence(
+        "scale", "cuda", "launcher.cu", parts=(PartEvidence("float32", "ragged", Status.passed),)
+    )
+    [line] = trials._unlike(entry, lab.exercises["scale"].variants["cuda"], found)
+    assert ("make `tolerance:` smaller" in line) == (status == "wrong_values")
 
 
 def test_a_header_and_a_file_that_are_not_there_are_named(lab):
