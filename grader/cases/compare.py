@@ -182,7 +182,7 @@ def _column_pattern(by_col: torch.Tensor, flat: bool) -> tuple[str, str] | None:
 def _checked(outputs: Sequence[Outcome], truths: Sequence[Truth], checker: Checker) -> Verdict:
     """The verdict of an exercise's own check."""
     for outcome in outputs:
-        if outcome.values.is_floating_point() and outcome.values.numel() and not outcome.changed:
+        if _is_poison(outcome):
             return _nothing_written(outcome)
     values = {outcome.slot.name: outcome.values for outcome in outputs}
     refused = checker.refused(values, [truth.expected for truth in truths])
@@ -210,6 +210,16 @@ def _short(value: torch.Tensor) -> str:
     return f"{number:.5g}" if isinstance(number, float) else str(number)
 
 
+def _is_poison(outcome: Outcome) -> bool:
+    """Whether it is an output of nan that nobody has written, whatever nan is worth here.
+
+    An unwritten integer may be right by chance, and what is input and output without a change.
+    """
+    values, role = outcome.values, outcome.slot.role
+    is_nan = role == "output" and values.is_floating_point() and values.numel() > 0
+    return is_nan and not outcome.changed
+
+
 def _nothing_written(outcome: Outcome) -> Verdict:
     return Verdict(Status.not_written, f"nothing was written to {outcome.slot.name}.", "nothing")
 
@@ -223,10 +233,7 @@ def _judge_output(outcome: Outcome, truth: Truth, tolerance: Tolerance) -> Verdi
     wrong = wrong_values(actual, truth, slot.dtype, tolerance)
     if truth.of_any_bits and actual.is_floating_point():
         wrong |= outcome.unwritten  # the poison is nan, which may be what was expected
-    # An unwritten floating-point output is nan; an unwritten integer may be right by chance.
-    if not outcome.changed and (
-        bool(wrong.any()) or (actual.is_floating_point() and actual.numel())
-    ):
+    if _is_poison(outcome) or (bool(wrong.any()) and not outcome.changed):
         return _nothing_written(outcome)
     if not bool(wrong.any()):
         return Verdict(Status.passed)

@@ -111,7 +111,17 @@ def _fitting(
 def _scalars(exercise: Exercise, variant: Variant, case: Case) -> dict[str, Any]:
     """The scalars of the call, by name."""
     scalars = (each for each in exercise.signature(variant) if isinstance(each, Scalar))
-    return {scalar.name: case.scalar(scalar) for scalar in scalars}
+    return {scalar.name: _passed(scalar, case) for scalar in scalars}
+
+
+def _passed(scalar: Scalar, case: Case) -> float | int | bool:
+    """A scalar's value in a case: a float is rounded to float32, as kernels get it.
+
+    So host code that computes with a Python float or a double has the same number, and so has the
+    oracle, where the difference counts: 1 - beta, for example, with a beta next to 1.
+    """
+    value = case.scalar(scalar)
+    return torch.tensor(value, dtype=torch.float32).item() if scalar.scalar == "float" else value
 
 
 def blank(exercise: Exercise, variant: Variant, case: Case) -> Inputs:
@@ -139,7 +149,7 @@ def _in_order(
                 Slot(each.name, dtype, shape, strides, first, each.role, each.space, given)
             )
         elif isinstance(each, Scalar):
-            order.append(_scalar(each, case.scalar(each)))
+            order.append(_scalar(each, _passed(each, case)))
         else:
             order.append(Argument(kind=Kind.int64, scalar=each.value(sizes)))
     return tuple(order)
@@ -154,6 +164,11 @@ def usual(slot: Slot, generator: torch.Generator) -> torch.Tensor:
 
 def strides_of(shape: Sequence[int], layout: str) -> tuple[tuple[int, ...], int]:
     """Strides in elements, and the view's first element in its allocation."""
+    if layout == "transposed":
+        (*outer, last, before), first = strides_of(
+            (*shape[:-2], shape[-1], shape[-2]), "contiguous"
+        )
+        return (*outer, before, last), first
     lengths = list(shape)
     if layout in ("row_padded", "padded"):
         lengths[-1] += ROW_PADDING
@@ -162,8 +177,6 @@ def strides_of(shape: Sequence[int], layout: str) -> tuple[tuple[int, ...], int]
     strides = [1] * len(shape)
     for dimension in range(len(shape) - 2, -1, -1):
         strides[dimension] = strides[dimension + 1] * lengths[dimension + 1]
-    if layout == "transposed":
-        strides = [1, shape[0]]
     return tuple(strides), int(layout == "offset")
 
 

@@ -17,7 +17,8 @@ from dataclasses import replace
 from typing import Any
 
 from grader.cases.case import Case, fixed_case
-from grader.spec import SizeRule, Tensor
+from grader.spec import SizeRule, Tensor, drawn_sizes
+from grader.spec.formula import FormulaError
 from grader.spec.task import Task
 
 # Elements of a tensor: a 32-bit index wraps for a third of them, an unsigned one is still right.
@@ -65,7 +66,8 @@ def at_grid_limits(task: Task, seed: int) -> list[Case]:
         return []
     least = {name: min(rule.low for rule in _rules(task, name)) for name in names}
     smallest = replace(base, sizes=tuple((n, least.get(n, value)) for n, value in base.sizes))
-    return [smallest.with_size(name, GRID_SIZE) for name in names]
+    grown = [smallest.with_size(name, GRID_SIZE) for name in names]
+    return [each for each in grown if _most_elements(task, each) >= 0]
 
 
 def _base(task: Task, seed: int) -> Case:
@@ -111,9 +113,14 @@ def _tensors(task: Task) -> list[Tensor]:
 
 
 def _most_elements(task: Task, case: Case) -> int:
-    """The elements of the largest tensor."""
+    """The elements of the largest tensor; -1 where the spec allows no such sizes together."""
     sizes = dict(case.sizes)
-    return max(math.prod(each.concrete_shape(sizes)) for each in _tensors(task))
+    if not drawn_sizes.meet(task.exercise.where, sizes):
+        return -1
+    try:
+        return max(math.prod(each.concrete_shape(sizes)) for each in _tensors(task))
+    except FormulaError:
+        return -1
 
 
 def _grown(task: Task, base: Case, name: str) -> Case:

@@ -155,7 +155,12 @@ class Oracle:
         expected, sizes = self.in_dtype(inputs, numbers, magnitude, torch.float64)
         own = self._own(inputs, numbers, len(expected))
         if not len(expected) == len(own) == len(sizes):
-            raise OracleError(f"{self.name}: its functions return different numbers of outputs")
+            counts = (
+                f"{self.name} {len(expected)}, its magnitude {len(sizes)}, torch's own {len(own)}"
+            )
+            raise OracleError(
+                f"{self.name}: its functions return different numbers of outputs: {counts}"
+            )
         for e, o, s in zip(expected, own, sizes, strict=True):
             for suffix, other in (("_magnitude", s), ("_torch", o)):
                 if other is not None and e.shape != other.shape:
@@ -248,12 +253,24 @@ class Oracle:
     def _call(
         self, function: Callable[..., Any], inputs: Mapping[str, Any], numbers: Mapping[str, Any]
     ) -> list[torch.Tensor]:
+        name = getattr(function, "__name__", self.name)
+        versions = [each._version for each in inputs.values()]
         try:
             result = called(function, inputs, numbers)
         except Exception as error:
-            name = getattr(function, "__name__", self.name)
             raise OracleError(f"{name}: {type(error).__name__}: {error}") from error
-        return list(result) if isinstance(result, (tuple, list)) else [result]
+        outputs = list(result) if isinstance(result, (tuple, list)) else [result]
+        for each in outputs:
+            if not isinstance(each, torch.Tensor):
+                wanted = "expected a tensor, or a tuple of one for each output"
+                raise OracleError(f"{name}: {wanted}, got {type(each).__name__}")
+        # The other functions of the exercise get the same inputs.
+        for (given, each), version in zip(inputs.items(), versions, strict=True):
+            if each._version != version:
+                raise OracleError(
+                    f"{name}: it changes its input {given}: begin with {given}.clone()"
+                )
+        return outputs
 
 
 def _dtype_under_test(inputs: Mapping[str, torch.Tensor]) -> torch.dtype:

@@ -15,6 +15,7 @@ from grader.executors.runner import CaseResult
 from grader.plan import Plan, copies_to_arguments
 from grader.plan.model import Foreign, HostOp
 from grader.sandbox.worker_process import Worker
+from grader.spec.task import Task
 from grader.status import Status
 
 NOTHING = "nothing launched"  # the pattern of a plan that does nothing for the outputs
@@ -23,7 +24,8 @@ NOTHING = "nothing launched"  # the pattern of a plan that does nothing for the 
 class LargeSizes(contextlib.AbstractContextManager["LargeSizes"], abc.ABC):
     """Plans one variant's cases of large sizes. A context manager: it ends its executor."""
 
-    def __init__(self) -> None:
+    def __init__(self, task: Task) -> None:
+        self._task = task
         self._worker: Worker | None = None
 
     def __exit__(self, *_: object) -> None:
@@ -57,9 +59,14 @@ class LargeSizes(contextlib.AbstractContextManager["LargeSizes"], abc.ABC):
         return self._sampled(case, made) if isinstance(made, Plan) else made
 
     def _working(self, case: Case) -> Plan | CaseResult | None:
-        """As `_plan`, but a plan that does nothing for the outputs is a failure."""
+        """As `_plan`, but a plan that does nothing for the outputs is a failure.
+
+        What is input and output too may be right as it is: a grid after no step, or without inside.
+        """
         made = self._plan(case)
-        return _nothing_launched(case) if isinstance(made, Plan) and _is_idle(made) else made
+        must_write = any(each.role == "output" for each in self._task.outputs)
+        is_idle = must_write and isinstance(made, Plan) and _is_idle(made)
+        return _nothing_launched(case) if is_idle else made
 
     @abc.abstractmethod
     def _plan(self, case: Case) -> Plan | CaseResult | None:

@@ -66,7 +66,8 @@ def endless(context: Context) -> Cause | None:
         return loop.as_cause(context)
     if result.verdict.pattern == IN_LOOP and result.line:
         what = f"The loop at line {result.line} doesn't end: it was still running when time was up"
-        return Cause("endless", what, _HOW_LOOPS_END, _marked(context, result.line))
+        advice = result.hint or _HOW_LOOPS_END
+        return Cause("endless", what, advice, _marked(context, result.line))
     return None
 
 

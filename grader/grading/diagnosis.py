@@ -367,7 +367,7 @@ _LAYOUT_HINTS = {
     "row_padded": "Rows of {name} can lie further apart than they are long: step by its stride(0).",
     "padded": "Gaps can lie between all dimensions of {name}: step by each of its strides.",
     "offset": "{name} need not start at a multiple of 16 bytes: is an aligned access assumed?",
-    "transposed": "The elements of a row of {name} need not be neighbours: step by its stride(1).",
+    "transposed": "The elements of a row of {name} need not be neighbours: step by its stride(-1).",
 }
 _DATA_HINTS = {
     "large": (

@@ -295,16 +295,16 @@ def _transposed(each: Observed) -> Outputs | None:
 
 
 def _copied(each: Observed) -> Outputs | None:
-    source = next(iter(each.wide.values()))
-    return [source.reshape(t.shape) for t in _expected(each)]
+    source = next(iter(each.wide.values()), None)
+    return None if source is None else [source.reshape(t.shape) for t in _expected(each)]
 
 
 def _beginning(each: Observed) -> Outputs | None:
-    source = next(iter(each.wide.values())).flatten()
+    source = next(iter(each.wide.values()), None)
     expected = _expected(each)
-    if source.numel() <= max(t.numel() for t in expected):
+    if source is None or source.numel() <= max(t.numel() for t in expected):
         return None
-    return [source[: t.numel()].reshape(t.shape) for t in expected]
+    return [source.flatten()[: t.numel()].reshape(t.shape) for t in expected]
 
 
 # The values are right and stand in other places.

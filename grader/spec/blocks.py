@@ -76,8 +76,8 @@ class Tensor(Block):
     dtype under test. `layout` lists the layouts that the grader may use: `contiguous`;
     `row_padded`, with gaps between rows (rank 2 and up); `padded`, with gaps between matrices and
     so on as well (rank 3 and up); `offset`, contiguous, but the first element isn't 16-byte
-    aligned; `transposed`, strides swapped (rank 2). `values` says what
-    an input's elements are: see contents.py.
+    aligned; `transposed`, the strides of the last two dimensions swapped (rank 2 and up). `values`
+    says what an input's elements are: see contents.py.
     """
 
     name: Identifier
@@ -136,7 +136,7 @@ def least_extent(sizes: Mapping[str, int]) -> int:
 _SCALAR_KINDS: dict[str, tuple[str, Callable[[object], bool]]] = {
     "bool": ("true or false", lambda value: isinstance(value, bool)),
     "int": ("a whole number", lambda value: type(value) is int),
-    "float": ("a finite number", is_number),
+    "float": ("a finite number of float32", lambda value: is_number(value) and abs(value) < 2**128),
 }
 
 

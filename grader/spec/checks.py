@@ -165,12 +165,9 @@ def _tensor_mistakes(exercise: Exercise, tensor: Tensor) -> Iterator[Mistake]:
             yield Mistake(path, problem)
     yield from _contents_mistakes(exercise, tensor)
     for index, layout in enumerate(tensor.layout):
-        least = {"row_padded": 2, "padded": 3}.get(layout, 0)
+        least = {"row_padded": 2, "padded": 3, "transposed": 2}.get(layout, 0)
         if tensor.rank < least:
             expected = f"expected {least} dimensions or more for {layout}, got {tensor.rank}"
-            yield Mistake(("layout", index), expected)
-        if layout == "transposed" and tensor.rank != 2:
-            expected = f"expected 2 dimensions for transposed, got {tensor.rank}"
             yield Mistake(("layout", index), expected)
 
 

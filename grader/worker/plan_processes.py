@@ -168,5 +168,6 @@ _CODES = {
     "malformed": Code.not_modelled,
     "limit": Code.raised,
     "endless": Code.raised,
+    "waits": Code.raised,
     "impossible": Code.raised,
 }

@@ -32,7 +32,7 @@ class CudaLargeSizes(LargeSizes):
     """Plans in the planner's process, and runs some blocks in the emulator."""
 
     def __init__(self, plans: NativePlanner) -> None:
-        super().__init__()
+        super().__init__(plans.answers.task)
         self._plans = plans
 
     def loop_fault(self, case: Case) -> CaseResult | None:

@@ -41,7 +41,7 @@ class TritonLargeSizes(LargeSizes):
         self, plans: TritonPlanner, kernels: Kernels, spawn: Callable[..., Worker]
     ) -> None:
         """`spawn` starts a process without buffers, with limits and in a `role`."""
-        super().__init__()
+        super().__init__(plans.answers.task)
         self._plans = plans
         self._kernels = kernels
         self._spawn = spawn

@@ -251,7 +251,17 @@ def _refused(case: Case, fields: dict[str, Any]) -> CaseResult:
         status = Status.timed_out
         what = f"its kernels ask for more than is executed without a GPU: {message}."
     line, pattern = untrusted.line(fields), ""
-    if untrusted.text(fields, "kind") == "endless":
-        status, pattern = Status.timed_out, IN_LOOP if line else ""
-        what = "a loop of the kernel never ends: in its turns nothing changes."
-    return CaseResult(case, Verdict(status, what, pattern), line, "", "worker")
+    endless, hint = _ENDLESS.get(untrusted.text(fields, "kind"), ("", ""))
+    if endless:
+        status, what, pattern = Status.timed_out, endless, IN_LOOP if line else ""
+    return CaseResult(case, Verdict(status, what, pattern), line, "", "worker", hint)
+
+
+# Loops without an end, by kind: what happens, and what to look for.
+_ENDLESS = {
+    "endless": ("a loop of the kernel never ends: in its turns nothing changes.", ""),
+    "waits": (
+        "programs wait in a loop, and none of them changes what they wait for.",
+        "Is the memory that the loop reads set before the launch, and who changes it then?",
+    ),
+}

@@ -51,6 +51,8 @@ def check(
         of_spec = line.partition(".")[0]  # else of the course file, which all exercises need
         if not names or of_spec in names or of_spec not in known:
             yield Finding(line)
+    if mistakes and not right:
+        return
     yield from map(Finding, texts.handout_mistakes(course, right, list(chosen), every=not mistakes))
     with Trials(course, on_step, quick) as trials:
         reported: set[str] = set()  # a file may be of several exercises

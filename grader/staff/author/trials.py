@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 
-from grader.evidence import PartEvidence, VariantEvidence
+from grader.evidence import Failure, PartEvidence, VariantEvidence
 from grader.gpu import machine
 from grader.grading.check import check, check_part, check_parts
 from grader.grading.predictions import unanswerable
@@ -123,10 +123,13 @@ class Trials:
             place = f"reference/{task.variant.file}"
             yield from self._lost(asked, evidence, place, SOLUTION)
             for failure in evidence.at_large_sizes:
+                if failure.status is Status.grader_error:
+                    yield f"{place}: {task}, at a large size: the grader failed: {failure.what}"
+                    continue
                 self.questions.append(
                     f"{place}: {task}, at a large size, which costs no points: students whose code "
-                    f"is like the solution's are told {failure.status.headline} ({failure.case}): "
-                    "is that right?"
+                    f"is like the solution's are told {failure.status.headline}: "
+                    f"{_in_a_line(failure)}: is that right?"
                 )
 
     def _lost(self, task: Task, evidence: VariantEvidence, place: str, who: str) -> Iterator[str]:
@@ -268,9 +271,10 @@ def _unlike(entry: Submission, variant: Variant, evidence: VariantEvidence) -> I
             if part.status is Status.grader_error:
                 yield f"{name}: the grader failed: {part.reason}"
         elif fails and part.status is Status.passed:
+            of_tolerance = "make `tolerance:` smaller, " if wanted is Status.wrong_values else ""
             yield (
                 f"{name}: not caught, expected {wanted.value}: add sizes or values to the spec in "
-                "which it fails, or correct `classes`"
+                f"which it fails, {of_tolerance}or correct `classes`"
             )
         elif fails and part.status is not wanted:
             yield f"{name}: expected {wanted.value}, got {part.status.value}: {reason}"
@@ -295,8 +299,13 @@ def _first(part: PartEvidence) -> tuple[str, str]:
     if not part.failures:
         return "", part.reason.strip().rpartition("\n")[2]
     failure = part.failures[0]
+    return failure.where, _in_a_line(failure)
+
+
+def _in_a_line(failure: Failure) -> str:
+    """What a failure is, and the case."""
     case = f" ({failure.case})" if failure.case else ""
-    return failure.where, " ".join(failure.what.split()) + case
+    return " ".join(failure.what.split()) + case
 
 
 def _untimed(task: Task) -> Task:

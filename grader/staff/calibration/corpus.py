@@ -166,7 +166,10 @@ def _read(path: Path, kind: Kind) -> list[Submission]:
         loader, root = parsed(path.read_text(encoding="utf-8"))
         entries = None if root is None else loader.construct_document(root)
     except yaml.YAMLError as error:
-        raise Mistake(f"{place}: {error}") from None
+        mark = getattr(error, "problem_mark", None)
+        where = f"{place}:{mark.line + 1}" if mark else place
+        reason = getattr(error, "problem", None) or error
+        raise Mistake(f"{where}: can't be read as YAML: {reason}") from None
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
         raise Mistake(f"{place}: expected a list of mappings")
     exercise = path.stem.removesuffix("_cuda")
@@ -200,7 +203,11 @@ def _in_words(error: Mapping[str, Any]) -> str:
         is_short = len(known) < MOST_LISTED
         expected = f"one of {', '.join(known)}" if is_short else f"a {key} of docs/spec.md"
         return f"{key}: expected {expected}, got {error['input']!r}{hint(error['input'], known)}"
-    return f"{key}: {error['msg']}"
+    if error["type"] == "string_type":
+        return f"{key}: expected text, got {error['input']!r}: put it in quotes"
+    if error["type"] == "missing":
+        return f"{key}: expected the field {error['loc'][-1]!r}, which is missing"
+    return f"{key}: {error['msg']}, got {error['input']!r}"
 
 
 def _check(submission: Submission, place: str) -> None:
@@ -210,7 +217,8 @@ def _check(submission: Submission, place: str) -> None:
     if bool(submission.edits) == (submission.whole is not None):
         raise Mistake(f"{place}: expected either edits or whole")
     if wrong != submission.status.is_failure:
-        raise Mistake(f"{place}: status: got {submission.status.value}")
+        wanted = "the status that must be found" if wrong else "none for what is right"
+        raise Mistake(f"{place}: status: expected {wanted}, got {submission.status.value}")
     if wrong != bool(submission.mistake) or wrong == bool(submission.about):
         raise Mistake(f"{place}: expected {'mistake' if wrong else 'about'}, and only that")
     is_of_target = submission.check in ("memory", "performance")

@@ -1,11 +1,13 @@
 """Atomic operations: read, change and write as one, for one program after another.
 
 Updates of one element are made in the order of their programs, which is an order that a GPU allows.
+Programs that wait for others take turns, and an update that changes memory ends a turn: on a GPU
+others may see it before the program's next operation.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 
 import numpy as np
 
@@ -14,7 +16,7 @@ from .floats import computed, from_bits, is_float, round_to, stored, to_bits, wi
 from .ir import Op, Type
 from .places import Places, elements_mask, places, tell
 from .poison import Poison, check, report
-from .registry import Run, operation
+from .registry import Run, control_flow
 from .state import Frame, State
 
 Change = Callable[[np.ndarray, np.ndarray], np.ndarray]
@@ -121,7 +123,7 @@ class _Atomic:
             report(state, poison, self.op, mask, addresses, self.width)
 
 
-@operation("tt.atomic_rmw")
+@control_flow("tt.atomic_rmw")
 def _read_modify_write(op: Op) -> Run:
     how = str(op.attributes.get("rmw"))
     if how not in _CHANGES:
@@ -153,21 +155,26 @@ def _read_modify_write(op: Op) -> Run:
 
         return _in_turns(memory, index, narrow)
 
-    def run(state: State, frame: Frame) -> None:
+    def run(state: State, frame: Frame) -> Generator[None, None, None]:
         values = frame.values
         given = values[slots[2]] if len(slots) > 2 else None
         atomic.check(state, frame, slots[1], given)
         addresses, value = values[slots[0]], values[slots[1]]
         shape, mask, placed = atomic.located(state, frame, addresses, given)
         tell(state, op, "atomic", atomic.width, addresses, mask, atomic.block.shape, placed)
-        state.execution.changes += 1
+        takes_turns = state.execution.interleaved
+        before = [each.reading(stored(kind)).tobytes() for each in placed if takes_turns]
         parts = [(each.chosen, update(each, value, shape)) for each in placed]
         atomic.put_old(frame, shape, parts if op.used else [])
+        after = [each.reading(stored(kind)).tobytes() for each in placed if takes_turns]
+        state.execution.changes += before != after or not takes_turns
+        if before != after:
+            yield
 
     return run
 
 
-@operation("tt.atomic_cas")
+@control_flow("tt.atomic_cas")
 def _compare_and_swap(op: Op) -> Run:
     atomic = _Atomic(op)
     kind = atomic.kind
@@ -190,8 +197,9 @@ def _compare_and_swap(op: Op) -> Run:
 
         return _in_turns(place.buffer.view(dtype), index, swap), swapped
 
-    def run(state: State, frame: Frame) -> None:
+    def run(state: State, frame: Frame) -> Generator[None, None, None]:
         values = frame.values
+        changes = state.execution.changes
         atomic.check(state, frame, new, None)
         addresses = values[pointer]
         shape, mask, placed = atomic.located(state, frame, addresses, None)
@@ -203,5 +211,7 @@ def _compare_and_swap(op: Op) -> Run:
             state.execution.changes += swapped
             parts.append((each.chosen, old))
         atomic.put_old(frame, shape, parts)
+        if state.execution.interleaved and changes != state.execution.changes:
+            yield
 
     return run

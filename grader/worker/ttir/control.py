@@ -324,8 +324,11 @@ def _while(op: Op) -> Run:
             state.active = None if going.all() else going
             frame.put(after.arguments, passed)
             new = yield from run_region(state, frame, after)
+            earlier = carried
             carried = new if state.active is None else _all_merged(going, new, carried)
             if state.execution.interleaved:
+                # Only a turn that changes nothing at all may be a wait without an end.
+                state.execution.changes += _bytes_of(carried) != _bytes_of(earlier)
                 yield
         state.active = outer
         frame.put(op.results, result)

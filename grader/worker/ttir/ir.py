@@ -59,7 +59,7 @@ class Op:
     successors: list[tuple[int, list[int]]] = field(default_factory=list)  # block, values given
     used: bool = True  # whether anything uses a result
     run: Callable[..., Any] | None = None  # set at the first execution
-    runs_programs_apart: bool = False  # control flow: `run` makes a generator
+    runs_programs_apart: bool = False  # `run` makes a generator
     dead: list[int] = field(default_factory=list)  # slots that nothing needs afterwards
 
 

@@ -56,7 +56,7 @@ class Refused(Exception):
 
     def __init__(self, kind: str, message: str, line: int = 0) -> None:
         super().__init__(message)
-        self.kind = kind  # "not_modelled", "limit", "endless", "impossible" or "malformed"
+        self.kind = kind  # "not_modelled", "limit", "endless", "waits", "impossible", "malformed"
         self.line = line
 
 
@@ -105,7 +105,7 @@ class PlanExecutor:
             line = lacking.line[1] if lacking.line else 0
             raise Refused("not_modelled", lacking.feature, line) from None
         except LimitExceeded as error:
-            kind = "endless" if isinstance(error, NeverEnds | WaitsForever) else "limit"
+            kind = {NeverEnds: "endless", WaitsForever: "waits"}.get(type(error), "limit")
             raise Refused(kind, str(error), error.line) from None
         except MalformedIR as error:
             kind = "impossible" if isinstance(error, WrongArguments) else "malformed"

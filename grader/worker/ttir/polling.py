@@ -32,14 +32,16 @@ def _load(op: Op) -> Run:
     return run
 
 
-@operation("tt.atomic_store")
+@control_flow("tt.atomic_store")
 def _store(op: Op) -> Run:
     pointer, source, *rest = op.operands
 
-    def run(state: State, frame: Frame) -> None:
+    def run(state: State, frame: Frame) -> Steps:
         addresses, value = frame.values[pointer], frame.values[source]
         mask = frame.values[rest[0]] if rest else None
         store(state, op, addresses, value, mask, frame.poison.get(source), way="atomic")
+        if state.execution.interleaved:
+            yield
 
     return run
 

@@ -42,7 +42,7 @@ def operation(*names: str) -> Callable[[Meaning], Meaning]:
 
 
 def control_flow(*names: str) -> Callable[[Meaning], Meaning]:
-    """Register as `operation` does, for operations with regions that may hold any operations."""
+    """Register as `operation` does, for operations after or in which other programs may go on."""
 
     def register(meaning: Meaning) -> Meaning:
         _MEANINGS.update(dict.fromkeys(names, meaning))

@@ -80,7 +80,7 @@ class Execution:
     limits: Limits
     print: Callable[[str], None] | None = None
     result: Result = field(default_factory=Result)
-    changes: int = 0  # of memory
+    changes: int = 0  # of memory, and of what waiting loops carry
     interleaved: bool = False  # one program at a time, which may wait for others
     _findings: dict[tuple[str, tuple[str, int], int], Finding] = field(default_factory=dict)
 

@@ -1,6 +1,5 @@
 """Cases: what is always tried, what may be drawn, and cases as text."""
 
-import math
 from dataclasses import replace
 
 import pytest
@@ -367,6 +366,10 @@ def test_outer_dimensions_have_gaps_between_them_where_all_are_padded(layout, st
     assert inputs.strides_of((3, 2, 7, 5), layout) == (strides, 0)
 
 
+def test_of_more_dimensions_the_last_two_are_transposed():
+    assert inputs.strides_of((3, 2, 7, 5), "transposed") == ((70, 35, 1, 7), 0)
+
+
 def test_large_data_is_finite_in_float16_but_its_squares_are_not():
     x = made("rows=4 cols=500 dtype=float16 data=large").tensors["x"]
     assert bool(x.isfinite().all()) and bool(x.square().isinf().any())
@@ -390,7 +393,9 @@ def test_arguments_come_in_call_order_with_their_layouts():
     assert [slot.name for slot in call.slots] == ["x", "weight", "out"]
     assert [slot.strides for slot in call.slots] == [(5, 1), (1,), (12, 1)]
     assert call.slots[2].values is None and call.slots[0].values is not None
-    assert call.scalars == {"eps": 1e-5}
-    assert math.isclose(call.order[-1].scalar, 1e-5)
+    assert list(call.scalars) == ["eps"]
+    assert call.order[-1].scalar == call.scalars["eps"]
+    # As a kernel gets it: host code and oracle compute with the same number.
+    assert call.scalars["eps"] == torch.tensor(1e-5, dtype=torch.float32).item() != 1e-5
     placed = call.arguments(["X", "W", "O"])
     assert placed[:3] == ["X", "W", "O"] and placed[3] is call.order[3]

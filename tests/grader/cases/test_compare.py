@@ -636,7 +636,7 @@ def test_an_operator_of_torch_written_in_c_can_be_the_magnitude():
         ((twice, twice, None), "oracle", "t: its tolerance says `magnitude: oracle`, which needs "
          "a function t_magnitude"),
         ((twice, lambda x: (x, x), None), "expected", "t: its functions return different numbers "
-         "of outputs"),
+         "of outputs: t 1, its magnitude 1, torch's own 2"),
         ((twice, twice, lambda x: x[:1]), "oracle", "t: its functions return outputs of different "
          "shapes: t [3], t_magnitude [1]"),
     ],
@@ -656,3 +656,14 @@ def test_a_file_of_oracles_that_can_not_be_used_says_why(tmp_path):
     (tmp_path / "empty.py").write_text("")
     with pytest.raises(OracleError, match=r"empty\.py: expected a function silu, found none"):
         oracle.load("silu", tmp_path / "empty.py")
+
+
+@pytest.mark.parametrize("kind", [torch.float32, torch.int32])
+def test_what_is_input_and_output_may_be_right_as_it_is(kind):
+    x = numbers(6).to(kind)
+    as_before = {"role": "inout", "changed": False, "unwritten": torch.ones(6, dtype=torch.bool)}
+    assert verdict_on(x, x, **as_before).passed
+    assert verdict_on(x, x + 1, **as_before).status is Status.not_written
+    if kind.is_floating_point:
+        poisoned = {**as_before, "role": "output"}
+        assert verdict_on(x, x, **poisoned).status is Status.not_written

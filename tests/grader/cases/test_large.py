@@ -65,3 +65,25 @@ def test_no_tensor_is_larger_than_a_plan_holds(name: str) -> None:
         tensors = [each for each in asked.signature if hasattr(each, "concrete_shape")]
         elements = [math.prod(each.concrete_shape(dict(case.sizes))) for each in tensors]
         assert max(elements) * 8 <= 40 << 30, (name, str(case))
+
+
+CONVOLUTION = """\
+title: Convolution
+arguments:
+  - {name: x, shape: [rows, W], dtype: float32}
+  - {name: w, shape: [R], dtype: float32}
+  - {name: out, shape: [rows, W_out], dtype: float32, role: output}
+sizes: {ragged: {rows: [1, 9], W: [9, 200], R: [1, 9]}}
+derived: {W_out: W - R + 1}
+variants:
+  triton: {file: conv.py, entry: conv, dtypes: [float32], points: {ragged: 1}}
+"""
+
+
+@pytest.mark.parametrize("where", ["", "where: [W >= R]\n"])
+def test_sizes_that_are_impossible_together_are_no_case(tmp_path, where) -> None:
+    (tmp_path / "conv.yaml").write_text(CONVOLUTION + where, encoding="utf-8")
+    exercise = load_all(tmp_path)["conv"]
+    asked = Task(exercise, exercise.variants["triton"])
+    for cases in (large.beyond_int(asked, 7), large.at_grid_limits(asked, 7)):
+        assert [case.size("R") <= case.size("W") for case in cases] == [True, True]

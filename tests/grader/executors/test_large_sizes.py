@@ -8,6 +8,8 @@ from grader.cases import Case
 from grader.executors.large_sizes import LargeSizes
 from grader.executors.runner import CaseResult
 from grader.plan import Plan, read
+from grader.spec import load_all
+from grader.spec.task import Task
 from grader.status import Status
 from tests.grader.plan.plans import ARGUMENTS, launch, plan, view
 from tests.support.planned import case
@@ -16,13 +18,14 @@ ALLOC = {"do": "alloc", "buffer": 2}
 FILL = {"do": "fill", "to": view(1, 4), "value": 0}
 TORCH = {"do": "foreign", "operation": "aten::mul.Tensor", "inputs": [], "line": 12}
 CASE = case("float32", n=67108864)
+SILU = load_all()["silu"]
 
 
 class Given(LargeSizes):
     """Large sizes of a variant whose plan is given; no address of it is wrong."""
 
-    def __init__(self, made: Plan) -> None:
-        super().__init__()
+    def __init__(self, made: Plan, task: Task) -> None:
+        super().__init__(task)
         self.made = made
 
     def _plan(self, case: Case) -> Plan:
@@ -32,8 +35,12 @@ class Given(LargeSizes):
         return None
 
 
-def found(*steps: dict) -> list[CaseResult | None]:
-    sizes = Given(read(plan(*steps, scratch=(4096,)), ARGUMENTS))
+def found(*steps: dict, role: str = "output") -> list[CaseResult | None]:
+    x, out, *more = SILU.arguments
+    arguments = (x, out.model_copy(update={"role": role}), *more)
+    exercise = SILU.model_copy(update={"arguments": arguments})
+    made = read(plan(*steps, scratch=(4096,)), ARGUMENTS)
+    sizes = Given(made, Task(exercise, exercise.variants["triton"]))
     return [sizes.refused(CASE), sizes.launch_fault(CASE), sizes.fault(CASE)]
 
 
@@ -59,3 +66,7 @@ def test_a_plan_that_does_nothing_for_the_outputs_is_told(steps) -> None:
 )
 def test_a_plan_that_works_is_not(steps) -> None:
     assert found(*steps) == [None, None, None]
+
+
+def test_what_is_input_and_output_may_be_left_as_it_is() -> None:
+    assert found(role="inout") == [None, None, None]

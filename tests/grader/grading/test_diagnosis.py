@@ -296,7 +296,7 @@ WRONG = Status.wrong_values
         ((Status.not_written, "tail", PADDED), "out can lie further apart"),
         ((WRONG, "all", condition_of("layout", "x", "row_padded")), "x can lie further apart"),
         ((WRONG, "all", condition_of("layout", "x", "offset")), "16 bytes"),
-        ((WRONG, "all", condition_of("layout", "x", "transposed")), "stride(1)"),
+        ((WRONG, "all", condition_of("layout", "x", "transposed")), "stride(-1)"),
         ((WRONG, "all", LARGE), "compute in float32"),
         ((WRONG, "all", LARGE, "out[1] is -0, expected -7.9672e-29"), "1 + tanh(x)"),
         ((WRONG, "all", LARGE, "out[1] is 5.2e-08, expected 1.2e-20"), "1 + tanh(x)"),

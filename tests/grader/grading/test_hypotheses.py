@@ -469,3 +469,38 @@ def test_a_mistake_that_some_shapes_do_not_allow_for_may_be_told_among_several()
     attempts = [(causes[0], once), (causes[1], lambda each: each.outputs)]
     assert hypotheses._nearest(attempts, [one, other]) is causes[1]
     assert hypotheses._nearest(attempts[:1], [one, other]) is causes[0]
+
+
+COUNTING = """\
+title: Counting
+arguments:
+  - {name: out, shape: [n], dtype: int32, role: output}
+  - {name: step, scalar: int, values: [1, 3]}
+sizes: {ragged: {n: [1, 90]}}
+variants:
+  triton: {file: counting.py, entry: counting, dtypes: [int32], points: {ragged: 1}}
+"""
+
+
+def test_outputs_of_a_kernel_without_inputs_are_looked_at_too(tmp_path, monkeypatch):
+    (tmp_path / "counting.yaml").write_text(COUNTING, encoding="utf-8")
+    own = spec.load_all(tmp_path)
+    monkeypatch.setitem(EXERCISES, "counting", own["counting"])
+
+    def counting(n, step):
+        return step * torch.arange(n)
+
+    functions = oracle.Oracle("counting", counting, counting, None)
+    monkeypatch.setattr(oracle, "load", lambda *_: functions)
+    monkeypatch.setattr(oracle, "of", lambda *_: functions)
+    space = Space(own["counting"], own["counting"].variants["triton"], "int32", "ragged", 4)
+    results = []
+    for case in space.edges():
+        made = inputs.make(space.exercise, space.variant, case)
+        [truth] = functions.truths(made.tensors, made.numbers, "expected")
+        values = (truth.expected + 7).to(torch.int32)
+        slot = replace(made.slots[0], values=None)
+        seen = Outcome(slot, values, torch.zeros(values.shape, dtype=bool), (), 0, True)
+        verdict = judge([seen], [truth], Task(space.exercise, space.variant).tolerance)
+        results.append(CaseResult(case, verdict, outputs=(values,)))
+    assert cause_of(space, results, results[0]) is None

@@ -516,7 +516,7 @@ MISTAKES = {
     ),
     "transposed vector": (
         "offset]", "transposed]", "6: arguments.out.layout[1]",
-        ["2 dimensions for transposed, got 1"],
+        ["2 dimensions or more for transposed, got 1"],
     ),
     "no output": (
         "role: output, layout: [contiguous, offset]}\n  - {name: scratch, shape: [rows, 2 * cols], "
@@ -527,9 +527,13 @@ MISTAKES = {
         "scalar: float", "scalar: double", "8: arguments.scale.scalar",
         ["expected one of bool, int, float, got 'double'"],
     ),
+    "scalar beyond float32": (
+        "values: [1, 2.5]", "values: [1, 1.0e+39]", "8: arguments.scale.values[1]",
+        ["expected a finite number of float32, got 1e+39"],
+    ),
     "1e-4 as text": (
         "values: [1, 2.5]", "values: [1, 1e-4]", "8: arguments.scale.values[1]",
-        ["expected a finite number, got '1e-4': write 1.0e-4: YAML reads 1e-4 as text"],
+        ["expected a finite number of float32, got '1e-4': write 1.0e-4: YAML reads 1e-4 as text"],
     ),
     "1e4 as text": (
         "tolerance: {factor: 3,", "tolerance: {factor: 1e1,", "16: tolerance.factor",

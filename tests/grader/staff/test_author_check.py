@@ -17,6 +17,7 @@ from grader.staff import new
 from grader.staff.author import definitions, texts, trials
 from grader.staff.author.check import check
 from grader.staff.author.trials import Ran, Trials
+from grader.staff.calibration import corpus
 from grader.staff.stubs import make_stubs
 from grader.status import Status
 from tests.support.commandline import call
@@ -253,7 +254,19 @@ def test_a_solution_that_a_large_size_refuses_is_a_question(lab, monkeypatch):
         assert not list(trial.solution_mistakes([Task(exercise, exercise.variants["cuda"])]))
     [line] = trial.questions
     assert line.startswith("reference/launcher.cu: scale/cuda, at a large size, which costs no")
-    assert "kernel launch failed (n=3000000000 dtype=float32 seed=7): is that right?" in line
+    told = "kernel launch failed: too many (n=3000000000 dtype=float32 seed=7): is that right?"
+    assert told in line
+
+
+def test_a_failure_of_the_grader_at_a_large_size_is_no_question(lab, monkeypatch):
+    exercise = lab.exercises["scale"]
+    failure = Failure(Status.grader_error, "", "Traceback")
+    found = VariantEvidence("scale", "cuda", "launcher.cu", at_large_sizes=(failure,))
+    monkeypatch.setattr(trials, "check", lambda *given: found)
+    with Trials(lab, unwatched) as trial:
+        [line] = trial.solution_mistakes([Task(exercise, exercise.variants["cuda"])])
+    assert "at a large size: the grader failed: Traceback" in line
+    assert not trial.questions
 
 
 def test_a_failure_in_a_further_file_is_no_place_of_the_next_one(lab, monkeypatch):
@@ -270,6 +283,19 @@ def test_a_failure_in_a_further_file_is_no_place_of_the_next_one(lab, monkeypatc
         "reference/kernel.cu:3",
         "reference/launcher.cu",
     ]
+
+
+@pytest.mark.parametrize("status", ["wrong_values", "data_race"])
+def test_a_tolerance_may_be_why_wrong_values_are_not_caught(lab, status):
+    entry = corpus.Submission(
+        kind="wrong", exercise="scale", variant="cuda", name="sums_in_half", mistake="sums in half",
+        edits=({"old": "a", "new": "b"},), status=status, classes=("ragged",),
+    )  # fmt: skip
+    found = VariantEvidence(
+        "scale", "cuda", "launcher.cu", parts=(PartEvidence("float32", "ragged", Status.passed),)
+    )
+    [line] = trials._unlike(entry, lab.exercises["scale"].variants["cuda"], found)
+    assert ("make `tolerance:` smaller" in line) == (status == "wrong_values")
 
 
 def test_a_header_and_a_file_that_are_not_there_are_named(lab):
@@ -441,3 +467,72 @@ def test_a_magnitude_that_no_tolerance_uses_has_its_line(tmp_path):
     more = "\n\ndef topk_magnitude(x):\n    return x, x\n"
     [line] = of_topk(tmp_path, "", oracles=DEFINED + more)
     assert "topk_magnitude isn't used: write `tolerance: {magnitude: oracle}`" in line
+
+
+MATVEC = """\
+title: Matrix times vector
+arguments:
+  - {name: a, shape: [M, N], dtype: $dtype}
+  - {name: x, shape: [N], dtype: float32}
+  - {name: y, shape: [M], dtype: float32, role: output}
+sizes: {ragged: {M: [4, 20], N: [1, 60]}}
+tolerance: {magnitude: absolute_inputs}
+variants:
+  triton: {file: matvec.py, entry: matvec, dtypes: [DTYPE], points: {ragged: 2}}
+"""
+
+
+def of_matvec(folder: Path, dtype: str, oracles: str) -> list[str]:
+    """The lines on the oracle and the tolerance of a product of a matrix and a vector."""
+    course = begun(folder / "course")
+    text = MATVEC.replace("DTYPE", dtype)
+    text = text.replace("float32", dtype) if dtype == "float64" else text
+    (course.root / "exercises" / "matvec.yaml").write_text(text, encoding="utf-8")
+    course.oracles.parent.mkdir(exist_ok=True)
+    course.oracles.write_text(oracles, encoding="utf-8")
+    return [*definitions.mistakes(course.exercises["matvec"], course.specs / "matvec.yaml", [])]
+
+
+def test_a_tolerance_of_doubles_need_not_let_float32_pass(tmp_path):
+    oracles = "def matvec(a, x):\n    return a @ x\n\n\nmatvec_torch = matvec\n"
+    assert of_matvec(tmp_path, "float64", oracles) == []
+
+
+def test_a_tolerance_that_torchs_own_error_makes_loose_is_told_with_what_to_do(tmp_path):
+    oracles = (
+        "def matvec(a, x):\n    return a @ x.to(a.dtype)\n\n\n"
+        "def matvec_torch(a, x):\n    return a.AS @ x.AS\n"
+    )
+    [line] = of_matvec(tmp_path, "float16", oracles.replace("AS", "half()"))
+    assert line.startswith("matvec.yaml:7: tolerance: y, float32: too loose: a result rounded to")
+    assert "let matvec_torch compute as precisely as a kernel should" in line
+    assert of_matvec(tmp_path / "again", "float16", oracles.replace("AS", "float()")) == []
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ("return 3.0", "expected a tensor, or a tuple of one for each output, got float"),
+        ("a @ x", "expected a tensor, or a tuple of one for each output, got NoneType"),
+        (
+            "return (a @ x).numpy()",
+            "expected a tensor, or a tuple of one for each output, got ndarray",
+        ),
+        ("a *= x\n    return a.sum(-1)", "it changes its input a: begin with a.clone()"),
+        ("return a @ x, x", "of outputs: matvec 2, its magnitude 2, torch's own 1"),
+        ("return a @ x[:-1]", "matvec: RuntimeError: size mismatch"),
+        ("return a @ x + 1", "does matvec_torch compute the same? If so, set a larger"),
+    ],
+)
+def test_a_definition_that_is_none_has_one_line(tmp_path, body, words):
+    oracles = f"def matvec(a, x):\n    {body}\n\n\ndef matvec_torch(a, x):\n    return a @ x\n"
+    first, *more = of_matvec(tmp_path, "float32", oracles)
+    assert words in first
+    assert not more or "too loose" in more[0]
+
+
+def test_a_mistake_of_the_course_file_is_one_line(tmp_path):
+    course = begun(tmp_path / "course", "square")
+    changed(course.root / "course.yaml", ("gpu: H100", "gpu: GTX 1080"))
+    [line] = lines_on(course)
+    assert line.startswith("course.yaml:2: gpu: expected the name of an NVIDIA GPU")

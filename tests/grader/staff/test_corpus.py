@@ -131,14 +131,16 @@ def test_an_edit_that_does_not_fit_once_is_refused(folder, old, times):
     [
         ({"status": "wrong_value"}, "status: expected .*, did you mean 'wrong_values'"),
         ({"check": "memry"}, "check: expected one of sizes, memory, .*, did you mean 'memory'"),
-        ({"status": "passed"}, "some_name: status: got passed"),
+        ({"status": "passed"}, "status: expected the status that must be found, got passed"),
         ({"classes": None}, "classes: expected"),
         ({"whole": "pass"}, "either edits or whole"),
         ({"edits": None}, "either edits or whole"),
         ({"mistake": None}, "expected mistake"),
         ({"passes": ["aligned"]}, "both fail and pass: aligned"),
         ({"mistaek": "x"}, "mistaek: expected a field .*, got 'mistaek', did you mean 'mistake'"),
-        ({"name": "Some name"}, "name: "),
+        ({"name": "Some name"}, "name: .*, got 'Some name'"),
+        ({"mistake": 64}, "mistake: expected text, got 64: put it in quotes"),
+        ({"edits": [{"old": "BLOCK"}]}, "edits.0.new: expected the field 'new', which is missing"),
     ],
 )
 def test_a_mistake_in_an_entry_is_named(folder, changes, message):
@@ -152,8 +154,9 @@ def test_names_are_unique_within_a_file(folder):
 
 
 def test_yaml_that_does_not_parse_is_named(folder):
-    (folder / "wrong" / "silu.yaml").write_text("- name: [")
-    with pytest.raises(Mistake, match=r"wrong/silu\.yaml"):
+    (folder / "wrong" / "silu.yaml").write_text("- name: ab\n  mistake: a: b\n")
+    message = r"wrong/silu\.yaml:2: can't be read as YAML: mapping values are not allowed here$"
+    with pytest.raises(Mistake, match=message):
         corpus.load("wrong")
 
 

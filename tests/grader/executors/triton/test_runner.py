@@ -253,6 +253,13 @@ def test_a_kernel_that_hangs_is_timed_out_at_its_loop(runner) -> None:
     assert result.verdict.pattern == IN_LOOP
 
 
+def test_programs_that_wait_for_nobody_are_asked_who_writes(runner) -> None:
+    result = in_kernel(runner, "while tl.atomic_add(out_ptr, 0.0) != 7.5: pass")
+    assert (result.status, result.line) == (Status.timed_out, STATEMENT_LINE)
+    assert "none of them changes what they wait for" in result.verdict.what
+    assert "set before the launch" in result.hint
+
+
 @pytest.mark.parametrize("allocate", ["bytearray(600 << 20)", "torch.empty(600 << 18)"])
 def test_allocating_too_much_is_out_of_memory(runner, allocate: str) -> None:
     result = runner(entry(allocate, head="import torch")).run(CASE)

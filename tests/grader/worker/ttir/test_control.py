@@ -196,6 +196,64 @@ def test_waiting_for_nobody_ends():
 
 
 @triton.jit
+def _polls(flag, out):
+    pid = tl.program_id(0)
+    if pid == 0:
+        n = 0
+        while n < 100:  # longer than a wait may be
+            n += 1
+        tl.store(out, n)
+        tl.atomic_xchg(flag, 1)
+    else:
+        while tl.atomic_add(flag, 0) != 1:
+            pass
+
+
+def test_a_program_that_computes_while_others_wait_is_waited_for():
+    flag, out = torch.zeros(1, dtype=torch.int32), torch.zeros(1, dtype=torch.int32)
+    with launching(limits=Limits(idle_turns=20)):
+        _polls[(3,)](flag, out)
+    assert out.item() == 100 and flag.item() == 1
+
+
+def test_atomics_that_change_nothing_are_a_wait():
+    flag = torch.full((1,), 1 << 20, dtype=torch.int32)
+    with launching(limits=Limits(idle_turns=20)), pytest.raises(WaitsForever):
+        _waits_for_all[(2,)](flag, flag)
+
+
+@triton.jit
+def _waits_for_all(flag, out):
+    while tl.atomic_add(flag, 0) != tl.num_programs(0):
+        pass
+    tl.store(out, 0)
+
+
+@triton.jit
+def _passed_on(flags, values, early: tl.constexpr):
+    pid = tl.program_id(0)
+    before = 0
+    if pid > 0:
+        while tl.atomic_add(flags + pid - 1, 0) == 0:
+            pass
+        before = tl.atomic_add(values + pid - 1, 0)
+    if early:
+        tl.atomic_xchg(flags + pid, 1)
+        tl.atomic_xchg(values + pid, before + 1)
+    else:
+        tl.atomic_xchg(values + pid, before + 1)
+        tl.atomic_xchg(flags + pid, 1)
+
+
+@pytest.mark.parametrize("early", [False, True])
+def test_a_flag_that_is_set_before_its_value_is_seen_before_it(early):
+    flags, values = torch.zeros(9, dtype=torch.int32), torch.zeros(9, dtype=torch.int32)
+    with launching():
+        _passed_on[(9,)](flags, values, early)
+    assert (values.tolist() == list(range(1, 10))) is not early
+
+
+@triton.jit
 def _growing(out):
     n = 1
     while n > 0:
