@@ -20,7 +20,7 @@ from grader.executors.runner import CaseResult, Runner
 from grader.executors.source_text import SourceText
 from grader.grading import by_name, hypotheses
 from grader.grading.diagnosis import Cause, Separation
-from grader.grading.repairs import ELSEWHERE, Failing, Repairs, failing_of
+from grader.grading.repairs import ELSEWHERE, MOST_CHARACTERS, Failing, Repairs, failing_of
 from grader.status import Status
 
 _OF_EXPONENTS = frozenset(["missing_term", "odd_function", "term", "unused"])
@@ -258,6 +258,8 @@ LONGEST_LINE = 300  # characters
 def _with_lines(cause: Cause | None, failed: Failed) -> Cause | None:
     """A cause with the lines of the entry and its kernels that it is about, unless too many are."""
     if cause is None or cause.code or cause.name not in _SHOWN_AT:
+        return cause
+    if len(failed.runner.source) > MOST_CHARACTERS:
         return cause
     variant = failed.space.variant
     text = SourceText(failed.runner.source, variant.language == "triton")
