@@ -4,8 +4,8 @@ Kernels of one stream run in order, kernels of two streams at the same time, unl
 one wait. The planner also writes an event for each implicit wait of the default stream. Where the
 host waits for a stream or an event, all later steps wait for that. A step on no stream, such as
 cudaMemcpy from the host, waits for all steps before it; cudaMallocAsync and cudaFreeAsync wait for
-their stream alone. PyTorch's memory is an exception: it comes from a pool, so allocating and freeing
-wait for nothing.
+their stream alone. PyTorch's memory is an exception: it comes from a pool, so that allocating and
+freeing wait for nothing.
 """
 
 from __future__ import annotations

@@ -251,8 +251,8 @@ def _expect_at_once(name: str, programs: int, warps: int) -> None:
     room = gpu.multi_processor_count * at_once
     if programs > room:
         raise GridTooLarge(
-            f"kernel {name} is launched cooperatively on {programs:,} programs; {room:,} of {warps} "
-            "warps fit on the device at once",
+            f"kernel {name} is launched cooperatively on {programs:,} programs; {room:,} of "
+            f"{warps} warps fit on the device at once",
             "Launch as many as fit, and let each of them loop over its part of the work.",
         )
 
