@@ -39,8 +39,9 @@ if not os.environ.get("COLUMNS", "1").strip("0"):
     del os.environ["COLUMNS"]  # the terminal's width isn't known: rich would print nothing
 
 _given: Path | None = None  # by --course
-console = Console()
-errors = Console(stderr=True)
+# No text is markup: much of it is students'. A slice such as `row[:x:]` isn't an emoji either.
+console = Console(markup=False, emoji=False)
+errors = Console(stderr=True, markup=False, emoji=False)
 
 CourseOption = Annotated[
     Path | None,
@@ -76,7 +77,9 @@ GpusOption = Annotated[
 
 def window(plain: bool) -> Console:
     """The terminal, or for `--plain` one without colours in which no line is broken."""
-    return Console(no_color=True, highlight=False, width=_UNWRAPPED) if plain else console
+    if not plain:
+        return console
+    return Console(no_color=True, highlight=False, markup=False, emoji=False, width=_UNWRAPPED)
 
 
 def tell(text: str, style: str = "") -> None:

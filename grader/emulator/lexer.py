@@ -89,16 +89,17 @@ class Lexed:
     problems: list[Problem] = field(default_factory=list)
 
 
-# Spliced lines are joined. A line break of two characters counts as one.
+# Spliced lines are joined. A line break of two characters counts as one. A carriage return that is
+# left ends a line, and so a comment, for the compilers; it is a problem wherever it stands.
 _SPLICE = re.compile(r"\\(?P<blanks>[ \t\f\v]*)\r?\n|\r(?=\n)")
 _NAME_START = r"A-Za-z_$\u0080-\U0010ffff"
 _PREFIX = r"(?:u8|u|U|L)?"
 _TOKEN = re.compile(
-    rf"(?P<space>[ \t\f\v]+)|(?P<newline>\n)|(?P<line_comment>//[^\n]*)|(?P<comment>/\*)"
+    rf"(?P<space>[ \t\f\v]+)|(?P<newline>\n)|(?P<line_comment>//[^\n\r]*)|(?P<comment>/\*)"
     rf'|(?P<raw>{_PREFIX}R")'
-    rf'|(?P<string>{_PREFIX}"[^"\\\n]*(?:\\[^\n][^"\\\n]*)*")'
-    rf"|(?P<char>{_PREFIX}'[^'\\\n]*(?:\\[^\n][^'\\\n]*)*')"
-    rf"|(?P<unclosed>{_PREFIX}[\"'][^\n]*)"
+    rf'|(?P<string>{_PREFIX}"[^"\\\n\r]*(?:\\[^\n\r][^"\\\n\r]*)*")'
+    rf"|(?P<char>{_PREFIX}'[^'\\\n\r]*(?:\\[^\n\r][^'\\\n\r]*)*')"
+    rf"|(?P<unclosed>{_PREFIX}[\"'][^\n\r]*)"
     rf"|(?P<name>[{_NAME_START}][{_NAME_START}0-9]*)"
     rf"|(?P<number>\.?[0-9](?:[eEpP][+-]|'[A-Za-z0-9_]|[{_NAME_START}0-9.])*)"
     rf"|(?P<digraph><:(?!:(?![:>]))|<%|%>|%:|:>)"
@@ -107,7 +108,7 @@ _TOKEN = re.compile(
 )
 _TRIGRAPH = re.compile(r"\?\?[=/'()!<>-]")
 _DELIMITER = re.compile(r"([^ ()\\\t\v\f\n\"]{0,16})\(")
-_HEADER = re.compile(r'[ \t\f\v]*(<[^>\n]*>|"[^"\n]*")')
+_HEADER = re.compile(r'[ \t\f\v]*(<[^>\n\r]*>|"[^"\n\r]*")')
 _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f]")
 
 

@@ -267,9 +267,11 @@ class Wait:
 
 @dataclass(frozen=True, config=_CONFIG)
 class Synchronise:
-    """A wait of the host for the whole device."""
+    """A wait of the host for a stream or an event, or for the whole device."""
 
     do: Literal["synchronise"]
+    stream: _Stream | None = None
+    event: _Stream | None = None
     line: _Line = 0
 
 

@@ -1,10 +1,11 @@
 """The orders in which a plan's kernels may run on a GPU.
 
 Kernels of one stream run in order, kernels of two streams at the same time, unless an event makes
-one wait. The planner also writes an event for each implicit wait of the default stream. A step on
-no stream, such as cudaMemcpy from the host, waits for all steps before it; cudaMallocAsync and
-cudaFreeAsync wait for their stream alone. PyTorch's memory is an exception: it comes from a pool,
-so allocating and freeing wait for nothing.
+one wait. The planner also writes an event for each implicit wait of the default stream. Where the
+host waits for a stream or an event, all later steps wait for that. A step on no stream, such as
+cudaMemcpy from the host, waits for all steps before it; cudaMallocAsync and cudaFreeAsync wait for
+their stream alone. PyTorch's memory is an exception: it comes from a pool, so that allocating and
+freeing wait for nothing.
 """
 
 from __future__ import annotations
@@ -12,18 +13,35 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Sequence
 
-from grader.plan.model import Alloc, Copy, Fill, Free, Launch, Record, ScalarArgument, Step, Wait
+from grader.plan.model import (
+    Alloc,
+    Copy,
+    Fill,
+    Free,
+    Launch,
+    Record,
+    ScalarArgument,
+    Step,
+    Synchronise,
+    Wait,
+)
 
 
 def streams(steps: Iterable[Step]) -> set[int]:
     """The streams that have work."""
-    given = (_stream_of(step) for step in steps if not isinstance(step, Record | Wait))
+    waits = Record | Wait | Synchronise
+    given = (_stream_of(step) for step in steps if not isinstance(step, waits))
     return {stream for stream in given if stream is not None}
 
 
 def _stream_of(step: Step) -> int | None:
     stream = getattr(step, "stream", None)
     return stream if isinstance(stream, int) else None
+
+
+def _waits_for_all(step: Step) -> bool:
+    """Whether a step waits for the work of all streams."""
+    return _stream_of(step) is None and getattr(step, "event", None) is None
 
 
 def reorder(steps: Sequence[Step], memory_waits: bool = True) -> tuple[Step, ...]:
@@ -37,7 +55,7 @@ def reorder(steps: Sequence[Step], memory_waits: bool = True) -> tuple[Step, ...
     done: list[Step] = []
     stretch: list[Step] = []
     for step in steps:
-        if _stream_of(step) is not None:
+        if not _waits_for_all(step):
             stretch.append(step)
             continue
         done += _last_first(stretch)
@@ -60,8 +78,9 @@ def left_running(steps: Sequence[Step], memory_waits: bool = True) -> Launch | C
     for number in range(len(steps) - 1, -1, -1):
         step = steps[number]
         is_memory = isinstance(step, Alloc | Free)
-        everything |= _stream_of(step) is None and (memory_waits or not is_memory)
-        if everything or _stream_of(step) == 0 or number in awaited:
+        everything |= _waits_for_all(step) and (memory_waits or not is_memory)
+        is_awaited = _stream_of(step) == 0 or isinstance(step, Synchronise) or number in awaited
+        if everything or is_awaited:
             awaited |= {number, *before[number]}
     running = (step for number, step in enumerate(steps) if number not in awaited)
     work = (step for step in running if isinstance(step, Launch | Copy | Fill))
@@ -116,10 +135,13 @@ def _before(steps: Sequence[Step]) -> list[set[int]]:
     last: dict[int | None, int] = {}  # last step by stream
     recorded: dict[int, int] = {}  # step by event
     before: list[set[int]] = []
+    host: set[int] = set()  # its last wait for a stream or an event
     for number, step in enumerate(steps):
         stream = _stream_of(step)
-        needed = {last[stream]} if stream in last else set()
-        if isinstance(step, Wait) and step.event in recorded:
+        needed = host | ({last[stream]} if stream in last else set())
+        if isinstance(step, Synchronise):
+            host = {number}
+        if isinstance(step, Wait | Synchronise) and step.event in recorded:
             needed.add(recorded[step.event])
         elif isinstance(step, Record):
             recorded[step.event] = number

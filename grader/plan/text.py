@@ -164,7 +164,9 @@ def described(step: Step, names: Names) -> tuple[str, str]:
         case model.Wait():
             return "wait", f"stream {step.stream} for event {step.event}"
         case model.Synchronise():
-            return "wait", "the host, for the whole device"
+            of_one = f"stream {step.stream}" if step.stream is not None else f"event {step.event}"
+            is_whole = step.stream is None and step.event is None
+            return "wait", f"the host, for {'the whole device' if is_whole else of_one}"
         case model.HostOp():
             outputs = ", ".join(map(names.view, step.outputs))
             return "torch", f"{step.operation.removeprefix('aten::')} to {outputs} (allowed here)"

@@ -93,7 +93,7 @@ def say(text: str, console: Console, style: str = "", whole: str = "") -> None:
     if console.is_terminal:
         tell(Text(text, style=style), console, whole=whole)
     else:
-        console.print(text, style=style, markup=False, highlight=False, soft_wrap=True)
+        console.print(Text(text, style=style), soft_wrap=True)
 
 
 def fits(table: Table, width: int, at_least: int = 0) -> bool:

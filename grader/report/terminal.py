@@ -138,7 +138,9 @@ def part_block(
     if part.status is Status.passed:
         return ""
     text = io.StringIO()
-    console = Console(file=text, width=width, color_system=None, legacy_windows=False)
+    console = Console(
+        file=text, width=width, color_system=None, legacy_windows=False, markup=False, emoji=False
+    )
     kind = (exercise, variant, *kind_of(part.failures[0])) if part.failures else ()
     if shown_parts is not None and kind:
         name = f"{part.dtype} {part.size_class}"

@@ -2,7 +2,7 @@
 
 It is a list of refusals: calls that reach beyond the process (network, other processes' limits and
 priorities, System V objects, which outlive all processes), that widen the kernel's attack surface
-(io_uring, bpf, user namespaces), and that Landlock leaves open (permissions and times of files of
+(io_uring, bpf, user namespaces), and that Landlock leaves open (modes, times and flags of files of
 the same user). Other calls pass, since torch, CUDA and the compiler use most of them. Sources: the
 manual pages of section 2 and landlock(7).
 """
@@ -69,8 +69,11 @@ _NEW_NAMESPACES = (
     *(0x02000000, 0x04000000, 0x08000000, 0x10000000, 0x20000000, 0x40000000),
     *(0x00020000, 0x00000080),  # CLONE_NEWNS, CLONE_NEWTIME
 )
-_F_SETOWN, _F_SETOWN_EX = 8, 15
+_F_SETOWN, _F_SETOWN_EX, _F_SETLEASE = 8, 15, 1024
 _FIOSETOWN, _SIOCSPGRP, _TIOCSTI, _TIOCLINUX = 0x8901, 0x8902, 0x5412, 0x541C
+_TERMINALS = 0x5400, 0x54FF  # requests to terminals, and those to any descriptor: FIONBIO, FIOCLEX
+# Those that change files opened for reading: ext2 to ext4 (two), XFS and all, Btrfs, F2FS.
+_FILE_SYSTEMS, _REQUEST_KIND_MASK = (0x66, 0x76, 0x58, 0x94, 0xF5), 0xFF00
 _SOCKET_TYPE_MASK = 0xF
 _LOW = 0xFFFFFFFF  # the part of an int that the kernel reads: comparing 64 bits is easily evaded
 
@@ -102,6 +105,7 @@ def compile_filter(
     for number in _YOUNG.values():
         program.add_rule(refuse, number)
     _refuse_by_argument(seccomp, program)
+    _refuse_file_requests(seccomp, program, device)
     _refuse_sockets(seccomp, program, device, own_namespaces)
     # "No such system call": libraries fall back to calls that the filter can check, or to a file.
     missing = seccomp.ERRNO(errno.ENOSYS)
@@ -142,10 +146,27 @@ def _refuse_by_argument(seccomp: Any, program: Any) -> None:
         _add(seccomp, program, refuse, "mkdir", arg(1, seccomp.MASKED_EQ, right, 0))
         _add(seccomp, program, refuse, "mkdirat", arg(2, seccomp.MASKED_EQ, right, 0))
         _add(seccomp, program, refuse, "umask", arg(0, seccomp.MASKED_EQ, right, right))
-    for command in (_F_SETOWN, _F_SETOWN_EX):  # make the kernel signal another process
+    # The kernel would signal another process, or make one wait that opens the file to write.
+    for command in (_F_SETOWN, _F_SETOWN_EX, _F_SETLEASE):
         _add(seccomp, program, refuse, "fcntl", arg(1, seccomp.MASKED_EQ, _LOW, command))
     for request in (_FIOSETOWN, _SIOCSPGRP, _TIOCSTI, _TIOCLINUX):
         _add(seccomp, program, refuse, "ioctl", arg(1, seccomp.MASKED_EQ, _LOW, request))
+
+
+def _refuse_file_requests(seccomp: Any, program: Any, device: DeviceName) -> None:
+    """Refuse requests by which a file's owner changes its flags and attributes.
+
+    They need no more than a descriptor for reading, so neither Landlock nor modes stop them. What
+    they leave would outlive the submission. On a GPU the driver has requests of all other kinds.
+    """
+    refuse, arg = seccomp.ERRNO(errno.EPERM), seccomp.Arg
+    if device != "cuda":
+        _add(seccomp, program, refuse, "ioctl", arg(1, seccomp.LT, _TERMINALS[0]))
+        _add(seccomp, program, refuse, "ioctl", arg(1, seccomp.GT, _TERMINALS[1]))
+        return
+    for kind in _FILE_SYSTEMS:
+        asked = arg(1, seccomp.MASKED_EQ, _REQUEST_KIND_MASK, kind << 8)
+        _add(seccomp, program, refuse, "ioctl", asked)
 
 
 def _refuse_sockets(seccomp: Any, program: Any, device: DeviceName, own_namespaces: bool) -> None:

@@ -91,6 +91,8 @@ void freed(const void*, Address, const cudaStream_t*) {}
 void recorded(unsigned, unsigned, Address) {}
 void waited(unsigned, unsigned, Address) {}
 void synchronised(Address) {}
+void awaited_stream(unsigned, Address) {}
+void awaited_event(unsigned, Address) {}
 void settle_copies() {}
 void read_managed(Address, size_t, Address) {}
 Address place_of(Address instruction) { return instruction; }

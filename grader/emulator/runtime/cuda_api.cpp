@@ -28,6 +28,7 @@ constexpr size_t most_handles = 4096;
 CUstream_st streams[most_handles];
 CUevent_st events[most_handles];
 size_t stream_count, event_count;
+cudaStream_t per_thread;  // once it is used
 
 bool is_event(cudaEvent_t event) {
     return event >= events && event < events + event_count && event->alive;
@@ -132,8 +133,12 @@ bool is_stream(cudaStream_t stream) {
 
 constexpr int highest_priority = -5;  // the lowest is 0
 
-// 0 for the default streams.
+// 0 for the legacy default stream. The one of a thread is a stream like others.
 unsigned number_of(cudaStream_t stream) {
+    if (stream == cudaStreamPerThread) {
+        if (!per_thread) new_stream(&per_thread, cudaStreamDefault);
+        stream = per_thread;
+    }
     return stream < streams ? 0 : static_cast<unsigned>(stream - streams) + 1;
 }
 
@@ -141,7 +146,10 @@ bool waits_for_default(unsigned stream) {
     return stream && streams[stream - 1].waits_for_default;
 }
 
-void forget_streams_and_events() { stream_count = event_count = 0; }
+void forget_streams_and_events() {
+    stream_count = event_count = 0;
+    per_thread = nullptr;
+}
 
 }  // namespace warpgrade
 
@@ -163,7 +171,8 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, i
 }
 cudaError_t cudaStreamGetPriority(cudaStream_t stream, int* priority) {
     if (!is_stream(stream)) return fail(cudaErrorInvalidResourceHandle);
-    *priority = number_of(stream) ? stream->priority : 0;
+    const unsigned number = number_of(stream);
+    *priority = number ? streams[number - 1].priority : 0;
     return fail(cudaSuccess);
 }
 cudaError_t cudaStreamGetFlags(cudaStream_t stream, unsigned* flags) {
@@ -186,7 +195,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
     WARPGRADE_HOST_CALL();
     if (!is_stream(stream)) return fail(cudaErrorInvalidResourceHandle);
-    if (number_of(stream)) work::synchronised(WARPGRADE_CALLER);
+    work::awaited_stream(number_of(stream), WARPGRADE_CALLER);
     return cudaSuccess;
 }
 cudaError_t cudaStreamQuery(cudaStream_t stream) { return cudaStreamSynchronize(stream); }
@@ -218,7 +227,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
     WARPGRADE_HOST_CALL();
     if (!is_event(event)) return fail(cudaErrorInvalidResourceHandle);
-    if (event->recorded) work::synchronised(WARPGRADE_CALLER);
+    if (event->recorded) work::awaited_event(number_of(event), WARPGRADE_CALLER);
     return cudaSuccess;
 }
 cudaError_t cudaEventQuery(cudaEvent_t event) { return cudaEventSynchronize(event); }

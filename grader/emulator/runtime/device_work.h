@@ -65,7 +65,10 @@ void freed(const void* p, Address pc, const cudaStream_t* stream);
 // Numbers of streams count from 1 (0: the default one), those of events from 0.
 void recorded(unsigned event, unsigned stream, Address pc);
 void waited(unsigned event, unsigned stream, Address pc);
+// The host waits: for the device, for a stream, for an event.
 void synchronised(Address pc);
+void awaited_stream(unsigned stream, Address pc);
+void awaited_event(unsigned event, Address pc);
 // All copies that read host memory later are done: reports the memory that has changed before.
 void settle_copies();
 // Host code reads managed memory.

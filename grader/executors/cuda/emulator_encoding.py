@@ -59,6 +59,12 @@ def document(
     steps = encoder.written(s for each in others for s in _shifted(plan, each, others[each]))
     encoder.renamed = others
     first = [s for place, s in enumerate(plan.calls[0]) if place not in manner.without]
+    if manner.reordered:  # a kernel that comes too early mustn't find the last case's upload
+        steps += encoder.written(
+            Fill("fill", each.to, _POISON)
+            for each in first
+            if isinstance(each, Upload) and plan.buffers[each.to.buffer].kind == "symbol"
+        )
     steps += encoder.written(reorder(first) if manner.reordered else first)
     if manner.call:
         encoder.renamed = {}

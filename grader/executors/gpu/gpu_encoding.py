@@ -128,6 +128,8 @@ class _Encoder:
         """Keep on which streams a launch may overlap the one before it, of the same call."""
         if isinstance(step, Launch):
             self._overlappable.add(step.stream)
+        elif isinstance(step, model.Synchronise):
+            self._overlappable.clear()
         elif isinstance(step, model.Fill | model.Copy | model.Upload | model.Wait):
             self._overlappable.discard(step.stream)
             if step.stream is None:
@@ -149,7 +151,9 @@ class _Encoder:
         if isinstance(step, model.Record | model.Wait):
             kind = _RECORD if isinstance(step, model.Record) else _WAIT
             return [_head(kind, step.stream) + _number(step.event)]
-        if step.do in ("alloc", "free", "synchronise", "readback", "refused"):
+        if isinstance(step, model.Synchronise):  # work of all streams ends before what follows
+            return [_head(_RECORD, None) + _number(0)]
+        if step.do in ("alloc", "free", "readback", "refused"):
             return []  # memory is there before the first call; nobody waits for a graph's parts
         raise NotExecutable(f"PyTorch's own {getattr(step, 'operation', step.do)}")
 

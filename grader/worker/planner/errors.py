@@ -48,7 +48,7 @@ class LaunchError(PlannerError):
 
 
 class GridTooLarge(LaunchError):
-    """A launch on more programs along an axis than a grid may have."""
+    """A launch on more programs than a grid may have along an axis, or the device at once."""
 
 
 class SourceError(PlannerError):

@@ -92,11 +92,15 @@ class Event:
             _add("wait", event=self.number, stream=_number(stream))
 
     def synchronize(self) -> None:
-        """Note that the host waits."""
-        _add("synchronise")
+        """Note that the host waits for the event, unless it wasn't recorded."""
+        recorder = fake_tensors.recorder
+        if recorder is not None and self.number in recorder.recorded:
+            recorder.note_owner(self._owner)
+            _add("synchronise", event=self.number)
 
     def query(self) -> bool:
-        """True: plans have nothing to wait for."""
+        """True, as at the end of a loop that asks until it is: so the host has waited."""
+        self.synchronize()
         return True
 
     def elapsed_time(self, other: Event) -> float:
@@ -158,11 +162,13 @@ class Stream:
         self.wait_event(stream.record_event())
 
     def synchronize(self) -> None:
-        """Note that the host waits."""
-        _add("synchronise")
+        """Note that the host waits for the stream."""
+        if fake_tensors.recorder is not None:
+            _add("synchronise", stream=_number(self))
 
     def query(self) -> bool:
-        """True: plans have nothing to wait for."""
+        """True, as at the end of a loop that asks until it is: so the host has waited."""
+        self.synchronize()
         return True
 
 

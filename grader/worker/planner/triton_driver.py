@@ -6,6 +6,7 @@ would compile, the kernel is described for the plan; where it would launch, a st
 
 from __future__ import annotations
 
+import math
 import operator
 import struct
 from collections.abc import Callable
@@ -166,6 +167,9 @@ class PlannedKernel:
         if 0 in grid:
             return  # CUDA isn't called for an empty grid
         clusters = getattr(self.options, "num_ctas", 1)
+        is_cooperative = bool(getattr(self.options, "launch_cooperative_grid", False))
+        if is_cooperative:
+            _expect_at_once(self.name, math.prod(grid) * clusters, self.options.num_warps)
         recorder.steps.add(
             "launch",
             specialisation=recorder.specialisation(self.described),
@@ -176,7 +180,7 @@ class PlannedKernel:
             parameters="",
             pointers=[],
             stream=stream if isinstance(stream, int) else recorder.steps.stream,
-            cooperative=bool(getattr(self.options, "launch_cooperative_grid", False)),
+            cooperative=is_cooperative,
             cluster=[clusters, 1, 1] if clusters > 1 else [],
             attributes={"pdl": True} if getattr(self.options, "launch_pdl", False) else {},
             scratch=0,
@@ -235,6 +239,22 @@ def _checked_grid(name: str, given: tuple[Any, Any, Any]) -> list[int]:
                 "Number the programs along x, which may have 2,147,483,647; y and z end at 65,535.",
             )
     return grid
+
+
+def _expect_at_once(name: str, programs: int, warps: int) -> None:
+    """Raise GridTooLarge for a cooperative launch with more programs than the GPU has room for.
+
+    Threads decide. Registers and shared memory may allow fewer programs.
+    """
+    gpu = torch_cuda.PROPERTIES
+    at_once = gpu.max_threads_per_multi_processor // (gpu.warp_size * max(warps, 1))
+    room = gpu.multi_processor_count * at_once
+    if programs > room:
+        raise GridTooLarge(
+            f"kernel {name} is launched cooperatively on {programs:,} programs; {room:,} of "
+            f"{warps} warps fit on the device at once",
+            "Launch as many as fit, and let each of them loop over its part of the work.",
+        )
 
 
 def _arguments(name: str, kind: Any, value: Any) -> list[dict[str, Any]]:

@@ -30,6 +30,8 @@ DIFFERENCES = {
     "a raw string keeps its spliced lines": ('R"(\\\n)" a', ['"\\\n"', "a"]),
     "an unclosed quote takes its line": ("don't a\nb", ["don", "'t a", "b"]),
     "a lone carriage return is no blank": ("a\r#define A\nb", ["a", "\r", "#", "define", "A", "b"]),
+    "a lone carriage return ends a comment": ("// a\rb\r\n", ["\r", "b"]),
+    "a lone carriage return ends a text": ('"a\rb"', ['"a', "\r", "b", '"']),
 }
 
 

@@ -27,7 +27,11 @@ def copy(stream: int | None) -> Copy:
     return Copy("copy", whole, whole, stream=stream)
 
 
-SYNCHRONISE = Synchronise("synchronise")
+def synchronise(stream: int | None = None, event: int | None = None) -> Synchronise:
+    return Synchronise("synchronise", stream, event)
+
+
+SYNCHRONISE = synchronise()
 ORDERS: dict[str, tuple[list[Step], list[int]]] = {
     "one stream": ([launch(0, 1), launch(1, 1)], [0, 1]),
     "two streams": ([launch(0, 1), launch(1, 2)], [1, 0]),
@@ -52,6 +56,22 @@ ORDERS: dict[str, tuple[list[Step], list[int]]] = {
         [0, 1, 2],
     ),
     "a wait of the host's": ([launch(0, 1), SYNCHRONISE, launch(1, 2)], [0, 1]),
+    "a wait of the host's for the stream": (
+        [launch(0, 1), synchronise(stream=1), launch(1, 2)],
+        [0, 1],
+    ),
+    "a wait of the host's for another stream": (
+        [launch(0, 1), launch(1, 3), synchronise(stream=3), launch(2, 2)],
+        [1, 2, 0],
+    ),
+    "a wait of the host's for an event": (
+        [launch(0, 1), record(7, 1), launch(1, 1), synchronise(event=7), launch(2, 2)],
+        [0, 2, 1],
+    ),
+    "a wait of the host's for an event of before": (
+        [record(7, 1), launch(0, 1), synchronise(event=7), launch(1, 2)],
+        [1, 0],
+    ),
     "each stream in its order": (
         [launch(0, 1), launch(1, 2), launch(2, 1), launch(3, 2)],
         [1, 3, 0, 2],
@@ -100,6 +120,9 @@ def test_a_kernel_is_as_late_as_streams_and_events_allow(
         ([launch(0, 1)], 0),
         ([launch(0, 1), SYNCHRONISE], None),
         ([SYNCHRONISE, launch(0, 1)], 0),
+        ([launch(0, 1), synchronise(stream=1)], None),
+        ([launch(0, 1), synchronise(stream=2)], 0),
+        ([launch(0, 1), record(7, 1), launch(1, 1), synchronise(event=7)], 1),
         ([launch(0, 1), record(7, 1), wait(7, 0)], None),
         ([launch(0, 1), record(7, 1), launch(1, 1), wait(7, 0)], 1),
         ([launch(0, 1), record(7, 1), wait(7, 2), launch(1, 2), record(8, 2), wait(8, 0)], None),

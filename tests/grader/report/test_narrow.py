@@ -52,6 +52,22 @@ def test_a_folder_whose_name_has_an_escape_sequence_reaches_no_terminal_with_it(
     assert file.getvalue() == "/tmp/ada\ufffd[31m\ufffd: expected a folder\n"
 
 
+@pytest.mark.parametrize("terminal", [True, False])
+def test_a_message_is_shown_as_it_is(terminal: bool) -> None:
+    """Rich would take `:x:` for an emoji, and words in brackets for markup."""
+    file = io.StringIO()
+    text = "row[:x:] of [bold]ada[/bold] [link=https://e.org]here[/link]"
+    narrow.say(text, Console(file=file, force_terminal=terminal, no_color=True, width=80), "red")
+    assert file.getvalue() == f"{text}\n"
+
+
+def test_the_command_lines_consoles_take_no_text_for_markup() -> None:
+    for each in (console.console, console.errors, console.window(plain=True)):
+        with each.capture() as captured:
+            each.print("row[:x:] of [bold]ada[/bold]", highlight=False)
+        assert captured.get() == "row[:x:] of [bold]ada[/bold]\n"
+
+
 def expect_whole_words(narrow_text: str, wide_text: str, width: int) -> None:
     """Every word of the wide text is in the narrow one, and no line of several is too wide."""
     assert set(narrow_text.split()) - FIRST_TITLES == set(wide_text.split()) - FIRST_TITLES

@@ -393,6 +393,10 @@ tell({
     "setxattrat": refused(libc.syscall, 463, -1, 0, 0, 0, 0, 0),
     "fcntl, by its upper half": refused(libc.syscall, 72, -1, ctypes.c_ulong(1 << 32 | 8), 0),
     "terminal input": refused(libc.syscall, 16, -1, ctypes.c_ulong(1 << 32 | 0x5412), 0),
+    "a lease on a file": refused(libc.syscall, 72, -1, 1024, 0),
+    "a file's flags": refused(libc.syscall, 16, -1, 0x40086602, 0),
+    "the same, with more bits": refused(libc.syscall, 16, -1, ctypes.c_ulong(1 << 32 | 0x5401), 0),
+    "a file's extents": refused(libc.syscall, 16, -1, 0x2, 0),
 })
 tell(refused(libc.syscall, 435, 0, 0))
 """

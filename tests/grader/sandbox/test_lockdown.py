@@ -95,6 +95,29 @@ done.wait()
     assert alone(with_filter, lines) == ["PermissionError"]
 
 
+@pytest.mark.parametrize("device", ["interpreter", "cuda"])
+def test_no_file_that_may_be_read_is_changed_by_a_request_to_its_file_system(device, tmp_path):
+    """Neither its flags nor its other attributes; blocking and closing are no such requests."""
+    skip_unless(Level.landlock)
+    file = tmp_path / "read.txt"
+    file.touch()
+    program = compile_filter(device, own_namespaces=True)
+    plan = {"filter": base64.b64encode(program).decode(), "landlock": None}
+    lines = f"""
+import errno, fcntl
+lockdown.secure_parent(plan)
+opened = os.open({str(file)!r}, os.O_RDONLY)
+for request in (0x40086602, 0x401C5820, 0x40087602, 0x40086604, 0x5000940F):
+    try:
+        fcntl.ioctl(opened, request, bytes(1024))
+    except OSError as error:
+        tell(errno.errorcode[error.errno])
+os.set_blocking(opened, False)
+os.set_inheritable(opened, True)
+"""
+    assert alone(plan, lines) == ["EPERM"] * 5
+
+
 def test_the_parent_is_not_open_to_its_workers_but_they_are_to_themselves(with_filter):
     lines = """
 libc = lockdown._libc

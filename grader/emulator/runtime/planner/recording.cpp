@@ -370,6 +370,15 @@ void synchronised(Address pc) {
     settle_copies();
     add_step("synchronise", "", pc);
 }
+void awaited_stream(unsigned stream, Address pc) {
+    settle_copies();
+    if (!stream) order_after_default(stream, pc);
+    add_step("synchronise", "\"stream\":" + number(stream), pc);
+}
+void awaited_event(unsigned event, Address pc) {
+    settle_copies();
+    add_step("synchronise", "\"event\":" + number(event), pc);
+}
 
 void settle_copies() {
     for (const plan::CopyUnderWay& each : current.copies) {

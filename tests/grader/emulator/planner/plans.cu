@@ -91,6 +91,21 @@ ENTRY streams(const float* in, float* out, int n) {
     cudaStreamDestroy(stream);
 }
 
+ENTRY waits_of_the_host(const float* in, float* out, int n) {
+    cudaStream_t stream;
+    cudaEvent_t event;
+    cudaStreamCreate(&stream);
+    cudaEventCreate(&event);
+    copy<<<4, 64, 0, stream>>>(in, out, n);
+    cudaStreamSynchronize(stream);
+    copy<<<4, 64, 0, cudaStreamPerThread>>>(in, out, n);
+    cudaEventRecord(event, cudaStreamPerThread);
+    cudaEventSynchronize(event);
+    cudaStreamSynchronize(0);
+    cudaEventDestroy(event);
+    cudaStreamDestroy(stream);
+}
+
 ENTRY looks_at_results(const float* in, float* out, int n) {
     copy<<<4, 64>>>(in, out, n);
     std::vector<float> values(n);

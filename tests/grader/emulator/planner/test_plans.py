@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from grader.plan.model import KernelName, Launch, Plan, Readback, Refused, Upload
+from grader.plan.model import KernelName, Launch, Plan, Readback, Refused, Synchronise, Upload
 from grader.worker.protocol import Code
 from tests.support.emulated import ELEMENTS, NEEDS_COMPILER, Program
 
@@ -119,6 +119,16 @@ def test_streams_and_events_are_steps(program: Program) -> None:
     assert verbs(plan) == wanted
     launches = [step for step in plan.calls[0] if isinstance(step, Launch)]
     assert [step.stream for step in launches] == [1, 0]
+
+
+def test_a_plan_says_what_the_host_waits_for(program: Program) -> None:
+    """The default stream waits for other streams first; a thread's own is a stream like them."""
+    plan = planned(program, "waits_of_the_host")
+    waits = [step for step in plan.calls[0] if isinstance(step, Synchronise)]
+    assert [(step.stream, step.event) for step in waits] == [(1, None), (None, 0), (0, None)]
+    launches = [step.stream for step in plan.calls[0] if isinstance(step, Launch)]
+    assert launches == [1, 2]
+    assert verbs(plan)[-3:] == ["record", "wait", "synchronise"]
 
 
 def test_results_of_kernels_never_reach_host_code(program: Program) -> None:

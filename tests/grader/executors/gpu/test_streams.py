@@ -105,10 +105,13 @@ def test_a_step_without_a_stream_waits_for_all_and_all_wait_for_it(gpu, kernels,
     )
 
 
-def test_what_a_host_waits_for_orders_no_replay(gpu: FakeGpu, kernels: Kernels) -> None:
-    """The steps of a graph know of no host: plan.model says what the step means to a person."""
-    steps = [first(1), always(Synchronise("synchronise")), second(1)]
-    assert left(gpu, kernels, *steps) == IN_ORDER
+@REPLAYED
+@pytest.mark.parametrize(
+    "given", [Synchronise("synchronise"), Synchronise("synchronise", 1)], ids=["device", "stream"]
+)
+def test_what_comes_behind_a_wait_of_the_hosts_waits_for_all(gpu, kernels, replayed, given) -> None:
+    steps = [first(1), always(given), second(2)]
+    assert left(gpu, kernels, *steps, replayed=replayed) == IN_ORDER
 
 
 @REPLAYED

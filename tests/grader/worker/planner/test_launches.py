@@ -168,6 +168,18 @@ def test_a_grid_of_none_is_not_launched_and_one_too_large_is_refused(planning, t
     assert "65,536 programs in y" in refused["message"]
 
 
+@pytest.mark.parametrize("warps", [4, 8])
+def test_a_cooperative_grid_fits_on_the_device_at_once(planning, tmp_path, warps):
+    room = 132 * 2048 // (32 * warps)
+    cooperative = f"BLOCK=64, num_warps={warps}, launch_cooperative_grid=True"
+    text = HEAD + f"def f(x, y):\n    copy[({room},)](x, y, 100, {cooperative})\n"
+    assert steps(planning.plan(tmp_path, text, PAIR), "launch")[0]["cooperative"]
+
+    refused = planning.plan(tmp_path, text.replace(f"{room},", f"{room}, 2"), PAIR)
+    assert refused["type"] == "GridTooLarge"
+    assert f"{2 * room:,} programs; {room:,} of {warps} warps fit" in refused["message"]
+
+
 def test_a_tensor_of_the_host_is_refused_as_triton_does(planning, tmp_path):
     text = HEAD + "def f(x, y):\n    copy[(1,)](torch.zeros(4), y, 100, BLOCK=64)\n"
     refused = planning.plan(tmp_path, text, PAIR)
