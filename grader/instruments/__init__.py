@@ -4,5 +4,4 @@ bench_command   `grader bench`
 bench           a submission's kernels, timed over sizes (bench_sizes.py: which)
 bench_report    the report of the timings: tables (bench_table.py), plots, JSON
 plots           speed and time over sizes, and the roofline (points.py: of what)
-rounds          what tests/test_performance.py times
 """

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from grader.gpu import measured_roofs
 from grader.gpu.measured_roofs import (
     Identity,
     MeasuredRoofs,
@@ -159,7 +159,7 @@ def test_a_write_that_fails_leaves_what_was_there(tmp_path, monkeypatch):
     def fail(*_, **__):
         raise OSError("disk full")
 
-    monkeypatch.setattr(measured_roofs.json, "dump", fail)
+    monkeypatch.setattr(Path, "replace", fail)
     with pytest.raises(OSError, match="disk full"):
         store(replace(KEPT, bandwidth=1.0), tmp_path)
     assert load(H100, tmp_path) == KEPT
