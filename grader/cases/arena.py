@@ -19,12 +19,12 @@ from __future__ import annotations
 import mmap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal
 
 import numpy as np
 import torch
 
-from grader.sandbox.memfd import Memfds
+from grader.sandbox.memfd import Memfds, SharedBuffers
 from grader.worker.protocol import Argument, DType, Kind, Space
 
 GUARD_BYTES = 64 * 1024  # 16384 float32: an off-by-one grid stays inside
@@ -89,23 +89,6 @@ class Outcome:
     changed: bool
 
 
-class Memory(Protocol):
-    """Two buffers that a worker has mapped too, at least as large as requested."""
-
-    on_gpu: bool
-
-    @property
-    def buffers(self) -> Buffers: ...
-    @property
-    def inputs(self) -> torch.Tensor: ...  # uint8
-    @property
-    def outputs(self) -> torch.Tensor: ...  # uint8
-    def put(self, buffer: int, start: int, values: torch.Tensor) -> None: ...
-    def finish(self) -> None: ...  # wait for all puts
-    def take(self, buffer: int, start: int, length: int) -> torch.Tensor: ...  # a copy on the host
-    def close(self) -> None: ...
-
-
 class Arena:
     """Tensors in shared memory before and after a run. A context manager.
 
@@ -116,7 +99,7 @@ class Arena:
         self,
         input_bytes: int,
         output_bytes: int,
-        memory: Callable[[int, int], Memory] = Memfds,
+        memory: Callable[[int, int], SharedBuffers] = Memfds,
     ) -> None:
         self._memory = memory(input_bytes, output_bytes)
 
