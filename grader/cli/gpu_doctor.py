@@ -19,6 +19,7 @@ from grader.gpu.measured_roofs import MeasuredRoofs, RoofsError
 from grader.gpu.roofline import Peaks
 from grader.gpu.state import GpuState, Observed, remarks, troubles
 from grader.report import narrow
+from grader.report.message import sentence
 from grader.sandbox.worker_process import SandboxError
 from grader.timing import roofs as roof_timing
 
@@ -65,7 +66,7 @@ def examine_gpu(
         measured = replace(measured, sm_mhz=after.sm_mhz)
     _show_roofs(measured, peaks, console)
     noise = troubles(before, after, {os.getpid()}) if isinstance(after, GpuState) else []
-    noise += [_sentence(words) for words in map(too_much, taken) if words]
+    noise += [sentence(words) for words in map(too_much, taken) if words]
     _keep(measured, noise, folder, console)
     return measured
 
@@ -73,8 +74,8 @@ def examine_gpu(
 def _keep(measured: MeasuredRoofs, noise: list[str], folder: Path | None, console: Console) -> None:
     """Keep roofs that nothing disturbed, and say where."""
     if noise:
-        for sentence in dict.fromkeys(noise):
-            _say(sentence, console, "yellow")
+        for trouble in dict.fromkeys(noise):
+            _say(trouble, console, "yellow")
         _say("Not kept: measure again when nothing is in the way.", console)
         return
     try:
@@ -99,12 +100,12 @@ def _show_state(gpu: GpuProperties, state: Observed, console: Console) -> None:
             table.add_row(Text(name, "bold"), Text(value))
     narrow.show(table, console)
     ours = {os.getpid()}
-    for sentence in troubles(state, state, ours) if isinstance(state, GpuState) else ():
-        _say(sentence, console, "yellow")
-    for sentence in remarks(state, ours):
-        _say(sentence, console)
+    for trouble in troubles(state, state, ours) if isinstance(state, GpuState) else ():
+        _say(trouble, console, "yellow")
+    for remark in remarks(state, ours):
+        _say(remark, console)
     if gpu_memory.reaches_host_memory():
-        _say(_sentence(gpu_memory.REACHES_HOST_MEMORY), console, "yellow")
+        _say(sentence(gpu_memory.REACHES_HOST_MEMORY), console, "yellow")
 
 
 def _clocks(state: GpuState) -> str:
@@ -155,10 +156,6 @@ def _compared(
     share = f"{100 * measured / published:.0f} %" if measured and published else "-"
     rates = (unit.format(rate / per_unit) if rate else "-" for rate in (measured, published))
     return tuple(map(Text, (*rates, share)))
-
-
-def _sentence(text: str) -> str:
-    return f"{text[0].upper()}{text[1:]}."
 
 
 def _say(text: str, console: Console, style: str = "dim") -> None:
