@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from datetime import datetime, timezone
-from pathlib import Path
 
 from rich.console import Console
 from rich.text import Text
@@ -29,11 +28,7 @@ NO_GPU = (
 )
 
 
-def examine_gpu(
-    console: Console,
-    again: bool = False,
-    folder: Path | None = None,
-) -> MeasuredRoofs | None:
+def examine_gpu(console: Console, again: bool = False) -> MeasuredRoofs | None:
     """Print the GPU's state and its roofs; measure them if they aren't kept yet, or `again`.
 
     None where they can't be had, for a reason that is printed. Roofs that were measured while
@@ -47,7 +42,7 @@ def examine_gpu(
     _show_state(properties, before, console)
     identity = roofs.identity_of(properties, before)
     peaks = roofs.peaks_of(properties, before)
-    kept = None if again else roofs.load(identity, folder)
+    kept = None if again else roofs.load(identity)
     if kept is not None:
         _show_roofs(kept, peaks, console)
         _say(f"Measured {kept.measured_at}; --again measures anew.", console)
@@ -67,11 +62,11 @@ def examine_gpu(
     _show_roofs(measured, peaks, console)
     noise = troubles(before, after, {os.getpid()}) if isinstance(after, GpuState) else []
     noise += [sentence(words) for words in map(too_much, taken) if words]
-    _keep(measured, noise, folder, console)
+    _keep(measured, noise, console)
     return measured
 
 
-def _keep(measured: MeasuredRoofs, noise: list[str], folder: Path | None, console: Console) -> None:
+def _keep(measured: MeasuredRoofs, noise: list[str], console: Console) -> None:
     """Keep roofs that nothing disturbed, and say where."""
     if noise:
         for trouble in dict.fromkeys(noise):
@@ -79,7 +74,7 @@ def _keep(measured: MeasuredRoofs, noise: list[str], folder: Path | None, consol
         _say("Not kept: measure again when nothing is in the way.", console)
         return
     try:
-        _say(f"Kept in {roofs.store(measured, folder)}.", console)
+        _say(f"Kept in {roofs.store(measured)}.", console)
     except OSError as error:
         _say(f"Not kept: {error.strerror or error}.", console, "yellow")
 

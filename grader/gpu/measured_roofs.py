@@ -190,16 +190,16 @@ def _expect_possible(
 # --- the cache -------------------------------------------------------------------------------
 
 
-def path_of(identity: Identity, folder: Path | None = None) -> Path:
+def path_of(identity: Identity) -> Path:
     """The file of this GPU's roofs under this driver."""
     name = re.sub(r"[^A-Za-z0-9.-]+", "_", f"{identity.uuid}-{identity.driver}")
-    return (folder or cache_root()) / f"roofs-{name}.json"
+    return cache_root() / f"roofs-{name}.json"
 
 
-def load(identity: Identity, folder: Path | None = None) -> MeasuredRoofs | None:
+def load(identity: Identity) -> MeasuredRoofs | None:
     """The stored roofs; None where there are none, or invalid ones."""
     try:
-        roofs = _ADAPTER.validate_json(path_of(identity, folder).read_bytes())
+        roofs = _ADAPTER.validate_json(path_of(identity).read_bytes())
     except (OSError, ValueError):
         return None
     same = (roofs.uuid, roofs.driver) == (identity.uuid, identity.driver)
@@ -215,9 +215,9 @@ def kept_here() -> MeasuredRoofs | None:
     return load(identity_of(gpu, nvml.observe(gpu.uuid or None))) if gpu else None
 
 
-def store(roofs: MeasuredRoofs, folder: Path | None = None) -> Path:
+def store(roofs: MeasuredRoofs) -> Path:
     """Store roofs atomically; returns the file. Raises OSError."""
-    path = path_of(roofs, folder)
+    path = path_of(roofs)
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}.{os.getpid()}")
     try:

@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import psutil
 
@@ -73,12 +73,49 @@ class ForkServer:
         self._group = ProcessGroup.create(GROUP_BYTES, GROUP_PROCESSES)
         try:
             with theirs:  # closed here, so that the socket ends with the fork server
-                self._process = _started(
-                    confined, kind, scratch, submission, environment, theirs, self._group, self._log
-                )
+                self._process = self._started(kind, submission, environment, theirs)
         except OSError as error:
             self._close_files()
             raise SandboxError(f"the fork server can't be started: {error}") from None
+
+    def _started(
+        self,
+        kind: str,
+        submission: Path,
+        environment: Mapping[str, str],
+        control: socket.socket,
+    ) -> subprocess.Popen[bytes] | preloader.Forked:
+        """A fork server from the preloader, or else a program of its own. Raises OSError."""
+        confined, scratch, group = self._confinement, self._scratch, self._group
+        if kind == "plans" and confined.level is Level.landlock:
+            forked = preloader.forked(
+                confinement.lockdown_plan(confined, scratch, submission),
+                environment,
+                scratch,
+                group.entrance if group else None,
+                (control.fileno(), self._log.fileno()),
+            )
+            if forked is not None:
+                return forked
+        line = confinement.command(
+            confined,
+            bytecode.worker_command(str(control.fileno()), kind),
+            scratch=scratch,
+            submission=submission,
+            environment=environment,
+        )
+        process = subprocess.Popen(
+            group.command(line) if group else line,
+            pass_fds=[control.fileno()],
+            stdin=subprocess.DEVNULL,
+            stdout=self._log,
+            stderr=self._log,
+            env=environment,
+            cwd=scratch,
+            start_new_session=True,
+        )
+        _in_use.add(process.pid)
+        return process
 
     def wait_until_ready(self) -> None:
         """Wait until it has imported torch and triton. Raises SandboxError; stop it then."""
@@ -256,45 +293,3 @@ class ForkServer:
         if isinstance(number, int) and isinstance(status, int) and 0 <= status <= 0xFFFF:
             self._exits[number] = status
         return message
-
-
-def _started(
-    confined: Confinement,
-    kind: str,
-    scratch: Path,
-    submission: Path,
-    environment: Mapping[str, str],
-    control: socket.socket,
-    group: ProcessGroup | None,
-    log: IO[bytes],
-) -> subprocess.Popen[bytes] | preloader.Forked:
-    """A fork server from the preloader, or else a program of its own. Raises OSError."""
-    if kind == "plans" and confined.level is Level.landlock:
-        forked = preloader.forked(
-            confinement.lockdown_plan(confined, scratch, submission),
-            environment,
-            scratch,
-            group.entrance if group else None,
-            (control.fileno(), log.fileno()),
-        )
-        if forked is not None:
-            return forked
-    line = confinement.command(
-        confined,
-        bytecode.worker_command(str(control.fileno()), kind),
-        scratch=scratch,
-        submission=submission,
-        environment=environment,
-    )
-    process = subprocess.Popen(
-        group.command(line) if group else line,
-        pass_fds=[control.fileno()],
-        stdin=subprocess.DEVNULL,
-        stdout=log,
-        stderr=log,
-        env=environment,
-        cwd=scratch,
-        start_new_session=True,
-    )
-    _in_use.add(process.pid)
-    return process
