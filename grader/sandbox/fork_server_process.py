@@ -63,7 +63,7 @@ class ForkServer:
         self._kills_known = 0
         self._exits: dict[int, int] = {}
         self._last_number = 0
-        self._workers: list[Worker] = []
+        self.workers: list[Worker] = []  # without those that ended
         # Held from a fork until its worker is listed: until then another thread that ends a worker
         # would take the new process for an orphan.
         self._lock = threading.RLock()
@@ -161,7 +161,7 @@ class ForkServer:
                 socket.send_fds(self._control, [json.dumps(message).encode()], descriptors)
                 pid = self._pid_of_last()
                 worker = Worker(self, self._last_number, pid, requests, log, limits)
-                self._workers.append(worker)
+                self.workers.append(worker)
         except BaseException:
             requests.close()
             os.close(log)
@@ -175,7 +175,7 @@ class ForkServer:
     def processes_of(self, worker: Worker) -> list[psutil.Process]:
         """Processes that a worker started, and orphans, which may be its; without the worker."""
         with self._lock:
-            others = [other.pid for other in self._workers if other is not worker]
+            others = [other.pid for other in self.workers if other is not worker]
             started = processes.without(processes.below(self.pid), others)
         return [each for each in started if each.pid != worker.pid]
 
@@ -192,10 +192,6 @@ class ForkServer:
                     return self._exits.pop(number)
             if remaining <= 0 or (heard is None and self._process.poll() is not None):
                 return None
-
-    def forget(self, worker: Worker) -> None:
-        """Take an ended worker off the list. Raises ValueError when it isn't there."""
-        self._workers.remove(worker)
 
     def was_out_of_memory(self) -> bool:
         """Whether the kernel killed a process here for lack of memory since the last call."""
@@ -219,7 +215,7 @@ class ForkServer:
             return self._last_number == 0 and self._process.poll() is None
         if self._confinement.level is Level.limits:
             return False
-        for worker in list(self._workers):
+        for worker in list(self.workers):
             worker.close()
         processes.end(lambda: processes.below(self.pid))
         if any(map(processes.is_alive, processes.below(self.pid))):
@@ -244,7 +240,7 @@ class ForkServer:
 
     def close(self) -> None:
         """End its workers, then `stop`."""
-        for worker in list(self._workers):
+        for worker in list(self.workers):
             worker.close()
         self.stop()
 

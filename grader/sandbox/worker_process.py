@@ -300,7 +300,7 @@ class Worker:
 
     def _forget(self) -> None:
         with contextlib.suppress(ValueError):
-            self._server.forget(self)
+            self._server.workers.remove(self)
             self._requests.close()
             os.close(self._printed.pipe)
             if self._pidfd is not None:
